@@ -6,8 +6,9 @@
 
 Each OUT is the folder of a run of `studies/private-sums.toml` with arms of one data set: all of them, or those without FedSpec,
 FedGram and FedMF, which go to a folder of their own. Tables are copied without quantities that no page shows, and the page is
-written from the copies. With `--check` nothing is written, and the page must be what would be. An arm that is missing, has not
-run with every seed, or has another epsilon than its name says is refused.
+written from the copies. With `--check` nothing is written, and the page must equal what would be written. An arm that is
+missing, has not run with every seed, or has another epsilon than its name says is refused, and so are figures of which the
+page's own sentences are not true.
 """
 
 import collections
@@ -47,7 +48,7 @@ RATINGS = {
     "fedpergnn": "FedPerGNN",
     "user-mean": "mean of the user",
 }
-LEVELS_OF_OTHERS = {"none": "no noise", "clip alone": "clip alone", "4.7": "noise that makes epsilon 4.7"}
+LEVELS_OF_OTHERS = {"none": "no noise", "clip alone": "clip alone", "4.7": "noise as for 4.7"}
 # A run whose arms have none of these is one of the other methods.
 FIRST = {"fedspec", "fedgram", "fedmf"}
 OTHERS_ON = "ml-100k"
@@ -73,27 +74,24 @@ HEAD = """# What can be learned from sums with noise?
 
 Users trust the server, or each other's devices and a secure sum that adds the noise in its place, and nobody who sees the
 model. What each of them contributes to a step is clipped, and the sum of everybody has Gaussian noise. Servers use nothing but
-sums: FedSpec, FedGram and FedRec send counts (`sends_counts`), and FedRecon, MetaMF and FedPerGNN no weight
-(`equal_weights`). MetaMF's server makes its sum by itself, of gradients, so that no secure sum can stand in for it. Figures are
-expected ones under `not-in-train` after the last step, and means over five seeds with the 95 % interval of Student's t. Epsilon
-is that of the whole run, at a delta of 1e-5, for a user with all ratings (`add-or-remove`), with everybody in every step.
+that sum: FedSpec, FedGram and FedRec send counts (`sends_counts`), and FedRecon, MetaMF and FedPerGNN no weight
+(`equal_weights`). The exception is MetaMF's server, which makes a sum of gradients by itself, so that no secure sum can stand
+in for it. Figures are expected ones under `not-in-train` after the last step, and where ratings are predicted those of part 0
+of five. They are means over five seeds with the 95 % interval of Student's t. Epsilon is that of the whole run, at a delta of
+1e-5, for a user with all ratings (`add-or-remove`), with everybody in every step.
 
-- **With strong noise FCF is the best**: a published method whose devices send one table of gradients and whose server steps by
-  Adam, here with our recency on the device. It leads on MovieLens 1M at 4.7 and 2.2. On MovieLens 100K it is even with FedSpec
-  at 14.1 and 4.7, and alone ahead of popularity at 2.2. FedSpec leads without noise, and on 1M at 14.1.
-- Of the methods that average what devices have trained, FedMF is ahead of popularity at 4.7 on MovieLens 1M, and none is on 100K.
-- Of those that predict ratings, FedRec with PMF is even with the mean of the user at 4.7 (an error of .008 less, with an interval
-  of .018 less to .001 more), and the others are behind it.
+{bullets}
 
-Settings with noise were chosen by the validation figure of seed 11 at 4.7, and no epsilon here includes that choice. On
-MovieLens 100K they are the best of 60 for FedMF, 300 for FedSpec, 440 for FedGram and {fcf_100k} for FCF, and on 1M of 20, 45,
-30 and {fcf_1m}: clip, steps and latent dimension; FedSpec's damping, timeless share and weight of popularity; FedGram's
-regulariser, weights and initial length; the rates of FedMF and FCF. Those of FCF and of the methods at the end are
-[in a table](sums-tried.csv). The column "clip alone" has these settings with next to no noise. The column "no noise" has no
-clip either, and the settings of the [honest winner](../honest-winner/README.md), which judges by the best validation round where
-this page takes the last one; FCF has 32 dimensions, 40 rounds and recency there. The row "popularity" is with noise the
-popularity that FedGram counts, with one clip that every contribution exceeds. Each of a user's items counts about one over the
-root of their number there, and one without noise.
+Settings with noise were chosen by the validation figure of seed 11 at 4.7 (FedRec's and FedPerGNN's by the error on part 4), and
+no epsilon here includes that choice. On MovieLens 100K they are the best of 60 for FedMF, 300 for FedSpec, 440 for FedGram and
+{fcf_100k} for FCF, and on 1M of 20, 45, 30 and {fcf_1m}: clip, steps and latent dimension; FedSpec's damping, timeless share and
+weight of popularity; FedGram's regulariser, weights and initial length; FedMF's rates; FCF's recency, confidence, rate,
+regulariser and initial length. Those of FCF and of the methods at the end are [in a table](sums-tried.csv); lists of the others
+were not kept. The column "clip alone" has these settings with next to no noise. The column "no noise" has no clip either, and
+the settings of the [honest winner](../honest-winner/README.md), which judges by the best validation round where this page takes
+the last one. FCF has 32 dimensions, 40 rounds and our recency there, which were not searched for. The row "popularity" is with
+noise the popularity that FedGram counts, with one clip that every contribution exceeds. Each of a user's items counts about one
+over the root of their number there, and one without noise.
 """
 
 TAIL = """
@@ -193,7 +191,7 @@ def audits(data, found):
 
 
 def others(data, found):
-    """Returns the table of the other methods: accuracy or error by level, and what uploads tell in each arm that sends some."""
+    """Returns the tables of the other methods: accuracy or error by level, and what uploads tell in each arm that sends some."""
     page = []
     for names, figure, title in ((OTHERS, "expected-ndcg@10", "NDCG@10"), (RATINGS, "rmse", "RMSE")):
         page.append("| " + " | ".join(["", title, "epsilon", *AUDIT.values()]) + " |")
@@ -204,7 +202,11 @@ def others(data, found):
                 if method in UNTRAINED and level != "none":
                     continue
                 if (method, level) in DIVERGES:
+                    if (arm, figure) in found:
+                        sys.exit(f"{arm} has run, and the page says that it cannot")
                     continue
+                own = level == "none" and method in WITHOUT_EPSILON
+                words = "its own noise alone" if own else words
                 cells = [accuracy(checked(found, arm, figure)), epsilon(found, arm, level)]
                 cells += ["-" if method in UNTRAINED else f"{mean(checked(found, arm, key)):.3f}" for key in AUDIT]
                 page.append("| " + " | ".join([f"{name}, {words}", *cells]) + " |")
@@ -294,6 +296,72 @@ def rows_of(data):
     return found
 
 
+def relation(found, arms, figure):
+    """Returns whether the interval of the first arm is above, below or across that of the second one."""
+    (low, high), (other_low, other_high) = (
+        (float(row["interval_low"]), float(row["interval_high"])) for row in (checked(found, arm, figure) for arm in arms)
+    )
+    return "above" if low > other_high else "below" if high < other_low else "across"
+
+
+# Method, level and method of a comparison on a data set, with how the intervals of NDCG@10 and of HR@10 lie to each other.
+SAID = {
+    "ml-1m": [
+        ("fcf", "4.7", "fedspec", ("above", "above")),
+        ("fcf", "2.2", "fedspec", ("above", "above")),
+        ("fcf", "4.7", "fedgram", ("above", "above")),
+        ("fcf", "2.2", "fedgram", ("above", "above")),
+        ("fcf", "14.1", "fedspec", ("below", "above")),
+        ("fedspec", "2.2", "popularity", ("above", "above")),
+        ("fedgram", "2.2", "popularity", ("above", "above")),
+        ("fedmf", "4.7", "popularity", ("above", "above")),
+        ("fedspec", "none", "fcf", ("above", "above")),
+    ],
+    "ml-100k": [
+        ("fcf", "14.1", "fedspec", ("across", "across")),
+        ("fcf", "4.7", "fedspec", ("across", "across")),
+        ("fcf", "4.7", "fedgram", ("across", "across")),
+        ("fcf", "4.7", "popularity", ("above", "above")),
+        ("fcf", "2.2", "popularity", ("above", "across")),
+        ("fedspec", "2.2", "popularity", ("across", "across")),
+        ("fedgram", "2.2", "popularity", ("across", "below")),
+        ("fedmf", "4.7", "popularity", ("below", "below")),
+        ("fedspec", "none", "fcf", ("above", "above")),
+    ],
+}
+BULLETS = """- **On MovieLens 1M FCF is the best at 4.7 and 2.2**: a published method whose devices send one table of gradients and whose
+  server steps by Adam, here with our recency on the device. At 14.1 FedSpec has the higher NDCG@10 and FCF the higher HR@10.
+  FedSpec, FedGram and FCF are ahead of popularity at every epsilon.
+- On MovieLens 100K the intervals of FCF, FedSpec and FedGram overlap at 4.7, ahead of popularity. At 2.2 only FCF is ahead of
+  it, by NDCG@10 and not by HR@10.
+- Of the methods that average what devices have trained, none is ahead of popularity at 4.7 on MovieLens 100K. On 1M FedMF is, the
+  only one of them that was run there.
+- FedRec with PMF has an error at 4.7 that is {difference} from that of the mean of the user ({low} to {high}); that of the
+  other methods that predict ratings is larger."""
+
+
+def bullets(of_data):
+    """Returns what the page says first, of rows by data set, after checking that they say so."""
+    for data, comparisons in SAID.items():
+        for method, level, other, expected in comparisons:
+            arms = [arm_of(data, name, level) for name in (method, other)]
+            is_so = tuple(relation(of_data[data], arms, figure) for figure in FIGURES)
+            if is_so != expected:
+                sys.exit(f"{arms[0]} is {is_so} {arms[1]}, and the page says {expected}")
+    found = of_data[OTHERS_ON]
+    for method in OTHERS:
+        arms = [arm_of(OTHERS_ON, name, "4.7") for name in (method, "popularity")]
+        if relation(found, arms, "expected-ndcg@10") == "above":
+            sys.exit(f"{arms[0]} is above popularity, and the page says that none is")
+    trained = [method for method in RATINGS if method not in UNTRAINED]
+    errors = {method: mean(checked(found, arm_of(OTHERS_ON, method, "4.7"), "rmse")) for method in trained}
+    if min(errors, key=errors.get) != "fedrec-pmf":
+        sys.exit("another method than FedRec with PMF has the smallest error at 4.7")
+    row = checked(found, arm_of(OTHERS_ON, "fedrec-pmf", "4.7"), "rmse")
+    difference, low, high = (f"{float(row[key]):+.3f}" for key in ("difference", "difference_low", "difference_high"))
+    return BULLETS.format(difference=difference, low=low, high=high)
+
+
 def tried():
     """Returns how many settings of each data set and method were tried, of the methods that have a table of them."""
     with open(HERE / "sums-tried.csv", newline="") as lines:
@@ -309,10 +377,11 @@ def main():
     for folder in [] if check else map(Path, arguments):
         take(*arms_of(folder), folder)
     settings = tried()
-    head = HEAD.format(fcf_100k=settings["ml-100k", "fcf"], fcf_1m=settings["ml-1m", "fcf"])
-    page = [head.rstrip("\n")]
+    of_data = {data: rows_of(data) for data in TITLES}
+    counts = {"fcf_100k": settings["ml-100k", "fcf"], "fcf_1m": settings["ml-1m", "fcf"]}
+    page = [HEAD.format(bullets=bullets(of_data), **counts).rstrip("\n")]
     for data in TITLES:
-        page += section(data, rows_of(data))
+        page += section(data, of_data[data])
     page.append(AFTER.rstrip("\n"))
     page.append(TAIL.format(datas=" ".join(TITLES), outs=" ".join(f"out/{data}" for data in TITLES)))
     text, path = "\n".join(page), HERE / "sums.md"

@@ -184,8 +184,8 @@ impl Server for Averager {
         let counts = counts.map(|(_, sent)| RowCounts::of(&sent));
         let mut report = StepReport::default();
         for (position, (_, sums)) in blocks.into_iter().enumerate() {
-            let (counts, union) = self.finish_block(position, sums, (&totals, counts.as_ref()), step)?;
-            report.uploads.add_times(&counts, 1);
+            let (magnitudes, union) = self.finish_block(position, sums, (&totals, counts.as_ref()), step)?;
+            report.uploads.add_times(&magnitudes, 1);
             report.union += union;
         }
         Ok(report)

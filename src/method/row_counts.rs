@@ -14,7 +14,7 @@ pub fn counts_layout(rows: usize) -> BlockLayout {
     BlockLayout::item_table("counts", TableShape { rows, dimension: 1 }).statistic()
 }
 
-/// Returns whether a block can be one in which devices say which rows they have sent: a statistic of a number of single
+/// Returns whether a block can be one in which devices say which rows they have sent: a statistic with one number of single
 /// precision for each row.
 pub fn can_be_counts(block: &BlockLayout) -> bool {
     (block.shape.dimension, block.value_type, block.reference) == (1, ValueType::F32, Reference::Zero)
@@ -56,13 +56,38 @@ impl RowCounts {
         self.counts.len()
     }
 
-    /// Returns how many devices have sent a row, which is no less than noise on the counts is large; `None` if nobody says that
-    /// it was sent and there is no noise.
+    /// Returns how many devices have sent a row, but at least as many as the noise on the counts is large; `None` if nobody says
+    /// that it was sent and there is no noise.
     ///
     /// A smaller count says little, and would make the noise in its row large. To leave such rows as they are would keep a
     /// model from learning anything where noise hides most counts.
     pub fn senders(&self, row: u32) -> Option<f64> {
         let count = self.counts[row as usize].max(self.noise);
         (count > 0.0).then_some(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// If this fails, a count that noise has made is taken for one of devices, or one of devices for noise.
+    #[test]
+    fn counts_are_no_smaller_than_the_noise_that_shows() {
+        let of = |counts: &[f64]| RowCounts { counts: counts.to_vec(), noise: noise_on(counts) };
+        let silent = of(&[3.0, 0.0]);
+        assert_eq!((silent.senders(0), silent.senders(1), silent.rows()), (Some(3.0), None, 2));
+        let noisy = of(&[3.0, 0.5, -1.0]);
+        assert_eq!([0, 1, 2].map(|row| noisy.senders(row)), [Some(3.0), Some(1.0), Some(1.0)]);
+    }
+
+    /// If this fails, devices say something else than a 1 for each row that they have sent.
+    #[test]
+    fn a_device_says_one_for_each_row() {
+        let said = counts_of(4, &[1, 3]).unwrap();
+        let expected = TableUpdate::listed(TableShape { rows: 4, dimension: 1 }, vec![1, 3], &[1.0, 1.0], 1.0).unwrap();
+        assert_eq!(said, expected);
+        assert!(can_be_counts(&counts_layout(4)) && counts_of(4, &[4]).is_err());
     }
 }

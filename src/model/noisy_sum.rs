@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::math;
 use crate::rng::Stream;
 
-/// Shortens the parts of a sum to a length, and adds Gaussian noise to the sum.
+/// Shortens the parts of a sum to a length where they are longer, and adds Gaussian noise to the sum.
 #[derive(Debug)]
 pub struct NoisySum {
     limit: f64,
@@ -13,8 +13,8 @@ pub struct NoisySum {
 }
 
 impl NoisySum {
-    /// Makes what shortens parts to a length (L2) of `limit` and adds noise of this standard deviation, with the draws of
-    /// `stream` alone.
+    /// Makes what shortens parts to a length (L2) of at most `limit` and adds noise of this standard deviation, with the draws
+    /// of `stream` alone.
     pub fn new(limit: f64, deviation: f64, stream: Stream) -> Self {
         Self { limit, noise: Noise::new(Law::Gaussian { deviation }, stream) }
     }

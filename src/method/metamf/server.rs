@@ -132,7 +132,7 @@ struct Sums {
     pending: Vec<Pending>,
     /// The sum of the gradients. It is empty until something has been back-propagated.
     gradient: Vec<f32>,
-    /// What bounds and hides the gradient of each contribution in the sum, if something does.
+    /// The bound of each contribution's gradient and the noise on their sum, where the scenario asks for them.
     noise: Option<NoisySum>,
     totals: WeightTotals,
     uploads: MagnitudeCounts,

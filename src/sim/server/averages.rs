@@ -118,8 +118,8 @@ pub(super) fn step(
     Ok(report)
 }
 
-/// Returns an empty accumulator of the step of this number, and the noise that the sum of its uploads gets, if it does. Where
-/// the server makes a sum by itself of what it works out from uploads, the noise is in the accumulator.
+/// Returns an empty accumulator of the step of this number, and the noise that the sum of its uploads gets; `None` if it gets
+/// none. Where the server makes a sum by itself of what it works out from uploads, the noise is in the accumulator.
 fn accumulator(world: &World, server: &dyn Server, step: u32) -> (Box<dyn Accumulator>, Option<SumNoise>) {
     let of_own_sum = |noise: SumNoise| server.noisy_accumulator(noise.of_own_sum(world.streams, step));
     match world.sum_noise.and_then(of_own_sum) {
