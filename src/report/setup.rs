@@ -30,7 +30,7 @@ pub fn claim(privacy: &PrivacyRecord) -> String {
     };
     let whom = match trust {
         Trust::Local => "no trust in the server: every device adds noise",
-        Trust::Central => "trust in the server, or in a secure sum: noise is added once to each sum",
+        Trust::Central => "trust in the server, or in a secure sum if it uses no more than that: noise is added once",
     };
     let adjacency = match adjacency {
         Adjacency::AddOrRemove => "a user with all ratings is added or removed",
