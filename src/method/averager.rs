@@ -243,15 +243,18 @@ impl Accumulator for Sums {
     fn merge(&mut self, other: Box<dyn Accumulator>) -> Result<()> {
         let other = *downcast::<Self>(other)?;
         self.totals.merge(&other.totals);
-        if let (Some((_, sums)), Some((_, more))) = (&mut self.counts, &other.counts) {
-            sums.merge(more);
+        let misfit = || Error::Update("two sums of a step are of different rules".to_owned());
+        match (&mut self.counts, &other.counts) {
+            (Some((_, sums)), Some((_, more))) => sums.merge(more),
+            (None, None) => {}
+            _ => return Err(misfit()),
         }
         for ((_, sums), (_, more)) in self.blocks.iter_mut().zip(other.blocks) {
             match (sums, more) {
                 (BlockSums::Whole(sums), BlockSums::Whole(more)) => sums.merge(more),
                 (BlockSums::Sent(sums), BlockSums::Sent(more)) => sums.merge(&more),
                 (BlockSums::Nothing, BlockSums::Nothing) => {}
-                _ => return Err(Error::Update("two sums of a step are of different rules".to_owned())),
+                _ => return Err(misfit()),
             }
         }
         Ok(())

@@ -179,13 +179,15 @@ impl Sums {
             return Ok(());
         }
         gradient.resize(networks.parameters().len(), 0.0);
+        let mut part = Vec::new();
         for group in pending.chunks(if noise.is_some() { 1 } else { GROUP }) {
             let group: Vec<Gradients<'_>> = group.iter().map(Pending::as_gradients).collect();
             *multiply_adds += group.iter().map(|one| networks.multiply_adds(one.rows.len())).sum::<u64>();
             match noise {
                 None => networks.add_gradient(&group, gradient),
                 Some(noise) => {
-                    let mut part = vec![0.0; gradient.len()];
+                    part.clear();
+                    part.resize(gradient.len(), 0.0);
                     networks.add_gradient(&group, &mut part);
                     noise.add(&part, gradient)?;
                 }
