@@ -1,5 +1,6 @@
-//! Measures microseconds per frame of each codec, at the size of one FedRAP round on ML-100K: 1,682 rows of 32 values,
-//! 445 of them touched. For composed codecs it prints gigabytes of single precision per second and core. `cargo bench --bench codec`.
+//! Measures microseconds per frame of each codec, at the size of one FedRAP round on ML-100K: 1,682
+//! rows of 32 values, 445 of them touched. For composed codecs it prints gigabytes of single
+//! precision per second and core. `cargo bench --bench codec`.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -15,7 +16,10 @@ use fedrecsim::scenario::{self, CodecName};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const SHAPE: TableShape = TableShape { rows: 1682, dimension: 32 };
+const SHAPE: TableShape = TableShape {
+    rows: 1682,
+    dimension: 32,
+};
 
 /// Returns the best of several batches, as the machine's other work can only add time.
 fn microseconds(mut work: impl FnMut()) -> f64 {
@@ -56,14 +60,24 @@ const COMPOSED: [&str; 12] = [
     "{ delta = true, select = { top-share = 0.05 }, values = \"int8\" }",
 ];
 
-/// Prints how fast composed codecs are on rows that were chosen at random, with changes from a normal distribution.
+/// Prints how fast composed codecs are on rows that were chosen at random, with changes from a
+/// normal distribution.
 fn composed() {
     let mut stream = Streams::new(1).named("bench/codec", 0, 0);
     let base = Table::from_fn(SHAPE, || 0.1 * stream.standard_normal() as f32);
-    let rows: Vec<u32> = (0..SHAPE.rows as u32).filter(|_| stream.open_unit() < 445.0 / SHAPE.rows as f64).collect();
-    let values: Vec<f32> = rows.iter().flat_map(|row| base.row(*row as usize).to_vec()).collect();
-    let values: Vec<f32> = values.iter().map(|value| value + 0.01 * stream.standard_normal() as f32).collect();
-    let update = TableUpdate::listed(SHAPE, rows, &values, 1.0).unwrap_or_else(|error| panic!("{error}"));
+    let rows: Vec<u32> = (0..SHAPE.rows as u32)
+        .filter(|_| stream.open_unit() < 445.0 / SHAPE.rows as f64)
+        .collect();
+    let values: Vec<f32> = rows
+        .iter()
+        .flat_map(|row| base.row(*row as usize).to_vec())
+        .collect();
+    let values: Vec<f32> = values
+        .iter()
+        .map(|value| value + 0.01 * stream.standard_normal() as f32)
+        .collect();
+    let update =
+        TableUpdate::listed(SHAPE, rows, &values, 1.0).unwrap_or_else(|error| panic!("{error}"));
     let (update, base) = (ModelUpdate::of_table(update), Model::of_table("C", base));
     let (layout, gigabytes) = (Layout::of_table("C", SHAPE), 4e-9 * values.len() as f64);
     println!(
@@ -76,20 +90,39 @@ fn composed() {
     );
     for name in COMPOSED {
         let text = "method = \"popularity\"\ndataset.name = \"generated\"\ntraining.rounds = 1\n";
-        let spec = scenario::parse(text, "bench", &[format!("codec.uplink={name}")], &vocabulary());
+        let spec = scenario::parse(
+            text,
+            "bench",
+            &[format!("codec.uplink={name}")],
+            &vocabulary(),
+        );
         let codecs = BlockCodecs::of_uplink(&spec.unwrap_or_else(|error| panic!("{error}")).codec);
         let mut memory = CodecMemory::default();
         let randomness = Randomness::of_upload(Streams::new(0), 0, 0);
         let mut encode = || {
-            let mut context = EncodeContext { base: &base, memory: &mut memory, randomness };
-            codecs.encode(&update, &layout, &mut context).unwrap_or_else(|error| panic!("{error}"))
+            let mut context = EncodeContext {
+                base: &base,
+                memory: &mut memory,
+                randomness,
+            };
+            codecs
+                .encode(&update, &layout, &mut context)
+                .unwrap_or_else(|error| panic!("{error}"))
         };
         let bytes = encode().bytes;
-        let decode = || codecs.decode(&bytes, &layout, &base).unwrap_or_else(|error| panic!("{error}"));
+        let decode = || {
+            codecs
+                .decode(&bytes, &layout, &base)
+                .unwrap_or_else(|error| panic!("{error}"))
+        };
         let encode_s = microseconds(|| drop(black_box(encode()))) * 1e-6;
         let decode_s = microseconds(|| drop(black_box(decode()))) * 1e-6;
-        let [encoding, decoding, together] = [encode_s, decode_s, encode_s + decode_s].map(|time| gigabytes / time);
-        println!("{:>8} {encoding:>9.3} {decoding:>9.3} {together:>9.3}  {name}", bytes.len());
+        let [encoding, decoding, together] =
+            [encode_s, decode_s, encode_s + decode_s].map(|time| gigabytes / time);
+        println!(
+            "{:>8} {encoding:>9.3} {decoding:>9.3} {together:>9.3}  {name}",
+            bytes.len()
+        );
     }
 }
 
@@ -106,21 +139,53 @@ fn named() {
         next
     });
     let rows: Vec<u32> = (0..1682).filter(|row| row * 7919 % 1682 < 445).collect();
-    let values: Vec<f32> = rows.iter().flat_map(|&row| base.row(row as usize).to_vec()).collect();
-    let update = TableUpdate::listed(SHAPE, rows, &values, 0.99).unwrap_or_else(|error| panic!("{error}"));
-    println!("{:>10}  {:<28} {:>8} {:>9} {:>9} {:>9}", "codec", "table", "bytes", "encode us", "decode us", "apply us");
+    let values: Vec<f32> = rows
+        .iter()
+        .flat_map(|&row| base.row(row as usize).to_vec())
+        .collect();
+    let update =
+        TableUpdate::listed(SHAPE, rows, &values, 0.99).unwrap_or_else(|error| panic!("{error}"));
+    println!(
+        "{:>10}  {:<28} {:>8} {:>9} {:>9} {:>9}",
+        "codec", "table", "bytes", "encode us", "decode us", "apply us"
+    );
     let tables = [
-        ("445 rows listed", update, vec![CodecName::RowsF32, CodecName::DenseF32, CodecName::SparseF32]),
-        ("all rows", TableUpdate::whole(&base), vec![CodecName::DenseF32]),
-        ("30 % non-zero", TableUpdate::whole(&sparse(&base, 30)), vec![CodecName::SparseF32]),
-        ("1 % non-zero", TableUpdate::whole(&sparse(&base, 1)), vec![CodecName::SparseF32]),
+        (
+            "445 rows listed",
+            update,
+            vec![
+                CodecName::RowsF32,
+                CodecName::DenseF32,
+                CodecName::SparseF32,
+            ],
+        ),
+        (
+            "all rows",
+            TableUpdate::whole(&base),
+            vec![CodecName::DenseF32],
+        ),
+        (
+            "30 % non-zero",
+            TableUpdate::whole(&sparse(&base, 30)),
+            vec![CodecName::SparseF32],
+        ),
+        (
+            "1 % non-zero",
+            TableUpdate::whole(&sparse(&base, 1)),
+            vec![CodecName::SparseF32],
+        ),
     ];
     for (name, update, codecs) in tables {
         for codec_name in codecs {
             let codec = codec::of(codec_name);
             let frame = codec.encode(&update, &base);
-            let decode = || codec.decode(&frame.bytes, SHAPE).unwrap_or_else(|error| panic!("{error}"));
-            let encode_us = microseconds(|| drop(black_box(codec.encode(black_box(&update), &base))));
+            let decode = || {
+                codec
+                    .decode(&frame.bytes, SHAPE)
+                    .unwrap_or_else(|error| panic!("{error}"))
+            };
+            let encode_us =
+                microseconds(|| drop(black_box(codec.encode(black_box(&update), &base))));
             let decode_us = microseconds(|| drop(black_box(decode())));
             let decoded = decode();
             let apply_us = microseconds(|| drop(black_box(decoded.apply(black_box(&base)))));

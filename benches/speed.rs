@@ -1,6 +1,7 @@
 //! Measures the speed of the parts beside what the machine can do: `cargo bench --bench speed`.
 //!
-//! Every figure is the median of several repetitions. Machines are noisy, so compare figures of one run.
+//! Every figure is the median of several repetitions. Machines are noisy, so compare figures of one
+//! run.
 #![allow(clippy::unwrap_used)]
 
 use std::hint::black_box;
@@ -24,7 +25,8 @@ use fedrecsim::scenario::{self, CodecName};
 use fedrecsim::sim::World;
 use fedrecsim::sim::internals::{FromClient, Pool, Threads, ToClient, Workers};
 
-/// Number of distinct rows in a median ML-100K user's round. D and C at k = 32 take 115 kB, which fits into L2.
+/// Number of distinct rows in a median ML-100K user's round. D and C at k = 32 take 115 kB, which
+/// fits into L2.
 const ROWS: usize = 448;
 
 fn main() {
@@ -42,7 +44,8 @@ fn print(what: &str, value: f64, unit: &str) {
     println!("{what:<52} {value:>12.2} {unit}");
 }
 
-/// Measures what moving the rows costs without any computation: reading and writing the same 512 bytes a row.
+/// Measures what moving the rows costs without any computation: reading and writing the same 512
+/// bytes a row.
 fn memory_copy() {
     let source = vec![1u8; ROWS * 256];
     let mut target = vec![0u8; ROWS * 256];
@@ -54,7 +57,11 @@ fn memory_copy() {
     });
     let moved = (2 * ROWS * 256 * passes) as f64;
     print("L2 copy speed (read + write)", moved / nanoseconds, "GB/s");
-    print("  so moving a k = 32 row visit (512 B) takes", nanoseconds / (ROWS * passes) as f64, "ns");
+    print(
+        "  so moving a k = 32 row visit (512 B) takes",
+        nanoseconds / (ROWS * passes) as f64,
+        "ns",
+    );
 }
 
 fn random_rows(rows: usize, dimension: usize, tables: usize) -> PackedRows {
@@ -63,7 +70,9 @@ fn random_rows(rows: usize, dimension: usize, tables: usize) -> PackedRows {
     packed.reset(rows, dimension, tables);
     for row in 0..rows {
         for table in 0..tables {
-            let values: Vec<f32> = (0..dimension).map(|_| stream.standard_normal() as f32).collect();
+            let values: Vec<f32> = (0..dimension)
+                .map(|_| stream.standard_normal() as f32)
+                .collect();
             packed.set_row(row, table, &values, 1.0);
         }
     }
@@ -92,27 +101,54 @@ fn row_visits() {
                 black_box(additive::step(&mut rows, &weights, &mut w, &mut b, &step));
             }
         });
-        print(&format!("FedRAP row visit, full batch, k = {dimension}"), nanoseconds / (epochs * ROWS) as f64, "ns");
+        print(
+            &format!("FedRAP row visit, full batch, k = {dimension}"),
+            nanoseconds / (epochs * ROWS) as f64,
+            "ns",
+        );
     }
-    for (target, name) in [(Target::Vector, "w only"), (Target::Rows, "rows only"), (Target::Both, "both")] {
+    for (target, name) in [
+        (Target::Vector, "w only"),
+        (Target::Rows, "rows only"),
+        (Target::Both, "both"),
+    ] {
         let mut rows = random_rows(ROWS + 1, 32, 1);
         let mut batch_rows = BatchRows::default();
         batch_rows.collect(&batch, ROWS as u32);
         let (mut w, mut b) = (packed_vector(&[0.1; 32]), 0.0);
-        let step = LogisticStep { target, vector_rate: 0.01, bias_rate: 0.01, row_rate: 0.01, weight_decay: 0.0 };
+        let step = LogisticStep {
+            target,
+            vector_rate: 0.01,
+            bias_rate: 0.01,
+            row_rate: 0.01,
+            weight_decay: 0.0,
+        };
         let epochs = 100;
         let nanoseconds = median_ns(31, || {
             for _ in 0..epochs {
-                black_box(logistic::step(&mut rows, &batch_rows, &mut w, &mut b, &step));
+                black_box(logistic::step(
+                    &mut rows,
+                    &batch_rows,
+                    &mut w,
+                    &mut b,
+                    &step,
+                ));
             }
         });
-        print(&format!("PFedRec / FedMF row visit, k = 32, {name}"), nanoseconds / (epochs * ROWS) as f64, "ns");
+        print(
+            &format!("PFedRec / FedMF row visit, k = 32, {name}"),
+            nanoseconds / (epochs * ROWS) as f64,
+            "ns",
+        );
     }
 }
 
 /// What bringing rows side by side and taking them away again costs, a row of k = 32.
 fn row_moves() {
-    let shape = TableShape { rows: 1682, dimension: 32 };
+    let shape = TableShape {
+        rows: 1682,
+        dimension: 32,
+    };
     let table = Table::from_fn(shape, || 1.0);
     let items: Vec<u32> = (0..ROWS as u32).map(|row| row * 3 + row % 2).collect();
     let mut packed = PackedRows::default();
@@ -120,7 +156,11 @@ fn row_moves() {
     let per_row = |nanoseconds: f64| nanoseconds / (100 * ROWS) as f64;
     let gather = median_ns(31, || {
         for _ in 0..100 {
-            let source = TableRows { values: table.as_slice(), dimension: 32, rows: &items };
+            let source = TableRows {
+                values: table.as_slice(),
+                dimension: 32,
+                rows: &items,
+            };
             black_box(&mut packed).gather(1, &source);
         }
     });
@@ -131,13 +171,20 @@ fn row_moves() {
             black_box(black_box(&packed).copy_bytes(ROWS, 32, 1, &mut bytes));
         })
     });
-    print("read a packed row as bytes, and its magnitude, k = 32", per_row(copy), "ns");
+    print(
+        "read a packed row as bytes, and its magnitude, k = 32",
+        per_row(copy),
+        "ns",
+    );
 }
 
-/// The frames of a round of FedMF with dense uploads on ML-100K, 100 of its 943: what they cost beside the bytes
-/// themselves.
+/// The frames of a round of FedMF with dense uploads on ML-100K, 100 of its 943: what they cost
+/// beside the bytes themselves.
 fn dense_frames() {
-    let shape = TableShape { rows: 1682, dimension: 32 };
+    let shape = TableShape {
+        rows: 1682,
+        dimension: 32,
+    };
     let base = Arc::new(Table::from_fn(shape, || 0.25));
     let rows: Vec<u32> = (0..ROWS as u32).map(|row| row * 3 + row % 2).collect();
     let update = TableUpdate::listed(shape, rows, &vec![0.5; ROWS * 32], 1.0).unwrap();
@@ -152,24 +199,41 @@ fn dense_frames() {
     let mut decoded = Vec::new();
     let decode = median_ns(31, || {
         decoded.clear();
-        decoded.extend(frames.iter().map(|frame| dense.decode(&frame.bytes, shape).unwrap()));
+        decoded.extend(
+            frames
+                .iter()
+                .map(|frame| dense.decode(&frame.bytes, shape).unwrap()),
+        );
     });
     print("dense frames: decode", bytes as f64 / decode, "GB/s");
     let mean = median_ns(31, || {
         black_box(aggregate::mean(&base, &decoded));
     });
-    print("dense frames: mean, one thread", bytes as f64 / mean, "GB/s");
-    print("  so adding a row of k = 32 takes", mean / (100 * shape.rows) as f64, "ns");
+    print(
+        "dense frames: mean, one thread",
+        bytes as f64 / mean,
+        "GB/s",
+    );
+    print(
+        "  so adding a row of k = 32 takes",
+        mean / (100 * shape.rows) as f64,
+        "ns",
+    );
 }
 
 fn resident_bytes() -> f64 {
     // The resident set is the second number, in pages of 4 kB on the machines that this runs on.
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    statm.split(' ').nth(1).and_then(|pages| pages.parse::<f64>().ok()).unwrap_or(f64::NAN) * 4096.0
+    statm
+        .split(' ')
+        .nth(1)
+        .and_then(|pages| pages.parse::<f64>().ok())
+        .unwrap_or(f64::NAN)
+        * 4096.0
 }
 
-/// Measures idle user actors: memory, and a message with its answer, to a user who has never been addressed and to one
-/// who has.
+/// Measures idle user actors: memory, and a message with its answer, to a user who has never been
+/// addressed and to one who has.
 fn actors(users: u32) {
     let text = format!(
         "method = \"fedmf\"\n[dataset]\nname = \"generated\"\n[dataset.generator]\nusers = {users}\nitems = 1000\n\
@@ -181,15 +245,29 @@ fn actors(users: u32) {
     let workers = Threads::new(world, Pool::start(1).unwrap(), Arc::default());
     let before = resident_bytes();
     // The order takes every 7919th user, so that each is as cold as one of a random cohort.
-    let order: Vec<UserId> =
-        (0..users).map(|number| UserId((u64::from(number) * 7919 % u64::from(users)) as u32)).collect();
+    let order: Vec<UserId> = (0..users)
+        .map(|number| UserId((u64::from(number) * 7919 % u64::from(users)) as u32))
+        .collect();
     let tell_all = |what: &str| {
         let start = Instant::now();
-        order.iter().for_each(|user| assert!(matches!(workers.tell(*user, ToClient::CutOff), FromClient::Done)));
+        order.iter().for_each(|user| {
+            assert!(matches!(
+                workers.tell(*user, ToClient::CutOff),
+                FromClient::Done
+            ))
+        });
         let nanoseconds = start.elapsed().as_secs_f64() * 1e9;
-        print(&format!("actor, {users} users: {what} message and answer"), nanoseconds / f64::from(users), "ns");
+        print(
+            &format!("actor, {users} users: {what} message and answer"),
+            nanoseconds / f64::from(users),
+            "ns",
+        );
     };
     tell_all("first");
-    print(&format!("actor, {users} users: idle memory"), (resident_bytes() - before) / f64::from(users), "B");
+    print(
+        &format!("actor, {users} users: idle memory"),
+        (resident_bytes() - before) / f64::from(users),
+        "B",
+    );
     tell_all("second");
 }

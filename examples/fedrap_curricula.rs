@@ -1,5 +1,5 @@
-//! Draws Figure 4 of the FedRAP paper, the curricula lambda(a, v) of v = 0.1 over 100 rounds, from the code that trains
-//! with them.
+//! Draws Figure 4 of the FedRAP paper, the curricula lambda(a, v) of v = 0.1 over 100 rounds, from
+//! the code that trains with them.
 //!
 //! ```sh
 //! cargo run --release --example fedrap_curricula > reports/papers/fedrap-figure-4.svg
@@ -31,7 +31,14 @@ const CURRICULA: [(&str, Curriculum); 5] = [
 pub fn picture() -> Result<String> {
     let line = |(label, curriculum): (&str, Curriculum)| Line {
         label: label.to_owned(),
-        points: (0..ROUNDS).map(|round| (f64::from(round + 1), V * f64::from(curriculum.factor(round)))).collect(),
+        points: (0..ROUNDS)
+            .map(|round| {
+                (
+                    f64::from(round + 1),
+                    V * f64::from(curriculum.factor(round)),
+                )
+            })
+            .collect(),
         // Others come to v as well, and would hide it.
         is_dashed: curriculum == Curriculum::Fixed,
         like: None,

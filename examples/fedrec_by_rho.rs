@@ -1,5 +1,5 @@
-//! Draws FedRec's RMSE against the number rho of virtual items for each rated one, ours and the authors', from the results of
-//! `studies/fedrec-results-5-folds.toml`.
+//! Draws FedRec's RMSE against the number rho of virtual items for each rated one, ours and the
+//! authors', from the results of `studies/fedrec-results-5-folds.toml`.
 //!
 //! ```sh
 //! cargo run --release --example fedrec_by_rho reports/papers/fedrec-results-5-folds/summary.csv \
@@ -12,11 +12,17 @@ use fedrecsim::report::plot::lines::{Line, Lines};
 use serde::Deserialize;
 
 /// The methods of the study and their names in the picture.
-const METHODS: [(&str, &str); 3] =
-    [("pmf-batch", "PMF, batch"), ("pmf-stochastic", "PMF, stochastic"), ("svdpp-stochastic", "SVD++, stochastic")];
+const METHODS: [(&str, &str); 3] = [
+    ("pmf-batch", "PMF, batch"),
+    ("pmf-stochastic", "PMF, stochastic"),
+    ("svdpp-stochastic", "SVD++, stochastic"),
+];
 
 /// The ways to fill in virtual ratings and their names in the picture.
-const FILLINGS: [(&str, &str); 2] = [("averaging", "user averaging"), ("hybrid", "hybrid filling")];
+const FILLINGS: [(&str, &str); 2] = [
+    ("averaging", "user averaging"),
+    ("hybrid", "hybrid filling"),
+];
 
 /// The largest number of virtual items for each rated one.
 const MOST: u32 = 3;
@@ -35,13 +41,25 @@ struct Row {
 /// # Errors
 /// Those of reading the file, of a row that is missing, and of the library that draws.
 pub fn picture(summary: &Path) -> Result<String, Box<dyn std::error::Error>> {
-    let rows = csv::Reader::from_path(summary)?.into_deserialize().collect::<Result<Vec<Row>, _>>()?;
-    let data = rows.iter().find_map(|row| row.arm.split(',').next()).ok_or("the summary has no rows")?.to_owned();
+    let rows = csv::Reader::from_path(summary)?
+        .into_deserialize()
+        .collect::<Result<Vec<Row>, _>>()?;
+    let data = rows
+        .iter()
+        .find_map(|row| row.arm.split(',').next())
+        .ok_or("the summary has no rows")?
+        .to_owned();
     // Our error, and the authors'.
     let errors = |method: &str, filling: &str, rho: u32| {
-        let virtual_items = if rho == 0 { "none".to_owned() } else { format!("{filling}-{rho}") };
+        let virtual_items = if rho == 0 {
+            "none".to_owned()
+        } else {
+            format!("{filling}-{rho}")
+        };
         let arm = format!("{data}, method={method}, virtual={virtual_items}");
-        let found = rows.iter().find(|row| row.arm == arm && row.quantity == "rmse");
+        let found = rows
+            .iter()
+            .find(|row| row.arm == arm && row.quantity == "rmse");
         let row = found.ok_or_else(|| format!("the summary has no RMSE of {arm}"))?;
         let mean = row.mean.ok_or_else(|| format!("{arm} has no RMSE"))?;
         Ok::<_, String>((mean, row.published))
@@ -52,7 +70,10 @@ pub fn picture(summary: &Path) -> Result<String, Box<dyn std::error::Error>> {
             let found = (0..=MOST).map(|rho| Ok((f64::from(rho), errors(method, filling, rho)?)));
             let found: Vec<(f64, (f64, Option<f64>))> = found.collect::<Result<_, String>>()?;
             let label = format!("{method_name}, {filling_name}");
-            let published = found.iter().filter_map(|(rho, (_, published))| Some((*rho, (*published)?))).collect();
+            let published = found
+                .iter()
+                .filter_map(|(rho, (_, published))| Some((*rho, (*published)?)))
+                .collect();
             authors.push(Line {
                 label: format!("the authors: {label}"),
                 points: published,
@@ -60,13 +81,20 @@ pub fn picture(summary: &Path) -> Result<String, Box<dyn std::error::Error>> {
                 like: Some(ours.len()),
             });
             let points = found.iter().map(|(rho, (ours, _))| (*rho, *ours)).collect();
-            ours.push(Line { label, points, is_dashed: false, like: None });
+            ours.push(Line {
+                label,
+                points,
+                is_dashed: false,
+                like: None,
+            });
         }
     }
     ours.append(&mut authors);
     let picture = Lines {
         title: "FedRec: RMSE against the number of virtual items".to_owned(),
-        subtitle: format!("{data}, mean over five folds after 100 iterations; dashed: mean of the authors' logs"),
+        subtitle: format!(
+            "{data}, mean over five folds after 100 iterations; dashed: mean of the authors' logs"
+        ),
         horizontal: "virtual items for each rated one (rho)".to_owned(),
         vertical: "RMSE".to_owned(),
         is_error: true,
@@ -77,7 +105,9 @@ pub fn picture(summary: &Path) -> Result<String, Box<dyn std::error::Error>> {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let summary = std::env::args().nth(1).ok_or("name the summary.csv of studies/fedrec-results-5-folds.toml")?;
+    let summary = std::env::args()
+        .nth(1)
+        .ok_or("name the summary.csv of studies/fedrec-results-5-folds.toml")?;
     print!("{}", picture(Path::new(&summary))?);
     Ok(())
 }

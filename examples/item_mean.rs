@@ -1,9 +1,9 @@
 //! Defines a whole method in one file: the item mean, federated.
 //!
-//! The global model is a table p of one value per item, which becomes the share of users who rated it. The private
-//! state is the number n of participations so far. A client moves what it downloaded towards its own ratings, p_j <-
-//! p_j + (x_j - p_j) / n^a with x_j = 1 for the items that it rated and 0 for all others; the server averages. An
-//! item's score is its p_j.
+//! The global model is a table p of one value per item, which becomes the share of users who rated
+//! it. The private state is the number n of participations so far. A client moves what it
+//! downloaded towards its own ratings, p_j <- p_j + (x_j - p_j) / n^a with x_j = 1 for the items
+//! that it rated and 0 for all others; the server averages. An item's score is its p_j.
 //!
 //! The program is all of `fedrecsim` with one more method:
 //!
@@ -19,8 +19,8 @@ use fedrecsim::error::Result;
 use fedrecsim::ids::UserId;
 use fedrecsim::method::registry::METHODS;
 use fedrecsim::method::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Placement, Problem, Scorer, ScoringContext, Scratch,
-    largest_magnitude, parameters, sizes_by,
+    Client, Entry, LocalTask, LocalUpdate, Method, Placement, Problem, Scorer, ScoringContext,
+    Scratch, largest_magnitude, parameters, sizes_by,
 };
 use fedrecsim::model::blocks::{Model, ModelUpdate};
 use fedrecsim::model::private::Private;
@@ -39,15 +39,26 @@ pub const ENTRY: Entry = Entry {
     resolve: &|_| Vec::new(),
     placement: Placement::Federated,
     draws_negatives: true,
-    sizes: &|value, size| sizes_by(value, |_: ItemMeanParameters| Layout::of_table("p", item_table(size.items))),
-    build: &|value, problem| Ok(Box::new(ItemMean::new(parameters(ENTRY.name, value)?, problem))),
+    sizes: &|value, size| {
+        sizes_by(value, |_: ItemMeanParameters| {
+            Layout::of_table("p", item_table(size.items))
+        })
+    },
+    build: &|value, problem| {
+        Ok(Box::new(ItemMean::new(
+            parameters(ENTRY.name, value)?,
+            problem,
+        )))
+    },
 };
 
-/// Parameters of the item mean: the keys of `[method.item-mean]`, with their ranges, defaults and documentation.
+/// Parameters of the item mean: the keys of `[method.item-mean]`, with their ranges, defaults and
+/// documentation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ItemMeanParameters {
-    /// Exponent a of the step 1/n^a in a user's n-th participation; with 0 the table is the mean of the last cohort.
+    /// Exponent a of the step 1/n^a in a user's n-th participation; with 0 the table is the mean of
+    /// the last cohort.
     #[schemars(range(min = 0, max = 1))]
     pub step_decay: f64,
 }
@@ -67,13 +78,19 @@ struct ItemMean {
 
 impl ItemMean {
     fn new(parameters: ItemMeanParameters, problem: &Problem) -> Self {
-        Self { step_decay: parameters.step_decay, shape: item_table(problem.items) }
+        Self {
+            step_decay: parameters.step_decay,
+            shape: item_table(problem.items),
+        }
     }
 }
 
 /// Returns the shape of p for so many items.
 fn item_table(items: usize) -> TableShape {
-    TableShape { rows: items, dimension: 1 }
+    TableShape {
+        rows: items,
+        dimension: 1,
+    }
 }
 
 impl Method for ItemMean {
@@ -82,7 +99,10 @@ impl Method for ItemMean {
     }
 
     fn client(&self, _user: UserId) -> Box<dyn Client> {
-        Box::new(ItemMeanClient { step_decay: self.step_decay, participations: Private::new(0) })
+        Box::new(ItemMeanClient {
+            step_decay: self.step_decay,
+            participations: Private::new(0),
+        })
     }
 }
 
@@ -97,7 +117,8 @@ impl Client for ItemMeanClient {
     fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
         let participations = self.participations.get_mut();
         *participations += 1;
-        // This is the project's own `pow`, as that of the system may give other bits on another machine.
+        // This is the project's own `pow`, as that of the system may give other bits on another
+        // machine.
         let step = math::pow(f64::from(*participations), -self.step_decay) as f32;
         task.draw_samples(&mut scratch.samples)?;
         let (samples, table) = (&scratch.samples.samples, task.model.table(0));
@@ -113,12 +134,21 @@ impl Client for ItemMeanClient {
         }
         task.check_magnitude("p", largest_magnitude(&values))?;
         let row_visits = rated.len() as u64;
-        // All other rows move towards zero by one factor, which a codec for rows sends as one number.
+        // All other rows move towards zero by one factor, which a codec for rows sends as one
+        // number.
         let update = TableUpdate::listed(table.shape(), rated, &values, 1.0 - step)?;
-        Ok(LocalUpdate::new(ModelUpdate::of_table(update), loss / samples.items.len() as f64, row_visits))
+        Ok(LocalUpdate::new(
+            ModelUpdate::of_table(update),
+            loss / samples.items.len() as f64,
+            row_visits,
+        ))
     }
 
-    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(
+        &'a self,
+        context: &ScoringContext<'a>,
+        _scratch: &mut Scratch,
+    ) -> Result<Box<dyn Scorer + 'a>> {
         let table = context.model.table(0);
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
             for (&item, score) in items.iter().zip(scores) {
@@ -140,8 +170,8 @@ fn main() -> ExitCode {
 mod tests {
     use fedrecsim::testing::{Breach, contract};
 
-    /// If this fails, the method breaks a promise on which the simulator relies, such as that a run repeats its digest
-    /// or that private state stays on the device.
+    /// If this fails, the method breaks a promise on which the simulator relies, such as that a run
+    /// repeats its digest or that private state stays on the device.
     #[test]
     fn the_method_keeps_the_contract() -> Result<(), Breach> {
         contract(&super::ENTRY)

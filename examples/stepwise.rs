@@ -1,5 +1,5 @@
-//! Drives a simulation from a program, which steps through rounds, looks at the model, saves, goes on from there twice,
-//! and changes the model by hand in one of the two.
+//! Drives a simulation from a program, which steps through rounds, looks at the model, saves, goes
+//! on from there twice, and changes the model by hand in one of the two.
 //!
 //! ```sh
 //! cargo run --release --example stepwise
@@ -34,7 +34,10 @@ fn world() -> Result<World> {
 /// Steps to the end, and returns the digest of the result.
 fn finish(name: &str, mut simulation: Simulation) -> Result<String> {
     while let Some(round) = simulation.step()? {
-        println!("{name}: round {} ended after {:.1} s", round.round, round.virtual_time_s);
+        println!(
+            "{name}: round {} ended after {:.1} s",
+            round.round, round.virtual_time_s
+        );
     }
     Ok(simulation.finish()?.digest)
 }
@@ -47,14 +50,23 @@ fn main() -> Result<()> {
     }
     let mut saved = Vec::new();
     simulation.save(&mut saved)?;
-    println!("after three rounds: {} bytes saved, {} bytes sent up", saved.len(), simulation.total().up.sent);
+    println!(
+        "after three rounds: {} bytes saved, {} bytes sent up",
+        saved.len(),
+        simulation.total().up.sent
+    );
 
     // Another simulation goes on from there, and both are alive at once.
     let restored = Simulation::restore(world()?, &control, Cursor::new(saved.clone()))?;
     let digest = finish("the first", simulation)?;
-    assert_eq!(finish("restored", restored)?, digest, "they are the same simulation");
+    assert_eq!(
+        finish("restored", restored)?,
+        digest,
+        "they are the same simulation"
+    );
 
-    // A third one forgets what the model has learned, and its digest shows that the model was changed by hand.
+    // A third one forgets what the model has learned, and its digest shows that the model was
+    // changed by hand.
     let mut changed = Simulation::restore(world()?, &control, Cursor::new(saved))?;
     let mut model = changed.model()?;
     model.set_table(0, Arc::new(Table::zeros(model.table(0).shape())))?;

@@ -1,10 +1,10 @@
 //! A server rule of one's own: FedMF whose server takes a trimmed mean.
 //!
-//! Of the differences that users send for a row, the server drops the largest and the smallest in every coordinate
-//! before it adds up the rest, so that a single user who sends nonsense moves no row far. Clients, network and codecs
-//! are those of FedMF; only [`Method::server`] is another one. The rule is the coordinate-wise trimmed mean of Yin,
-//! Chen, Ramchandran and Bartlett, Byzantine-Robust Distributed Learning (ICML 2018), with one value trimmed at either
-//! end.
+//! Of the differences that users send for a row, the server drops the largest and the smallest in
+//! every coordinate before it adds up the rest, so that a single user who sends nonsense moves no
+//! row far. Clients, network and codecs are those of FedMF; only [`Method::server`] is another one.
+//! The rule is the coordinate-wise trimmed mean of Yin, Chen, Ramchandran and Bartlett,
+//! Byzantine-Robust Distributed Learning (ICML 2018), with one value trimmed at either end.
 //!
 //! ```sh
 //! cargo run --release --example trimmed_mean -- run scenarios/quickstart.toml --set method=fedmf-trimmed --out reports/trimmed
@@ -30,7 +30,9 @@ pub const ENTRY: Entry = Entry {
     source: "an example of this project, after Yin et al., Byzantine-Robust Distributed Learning, ICML 2018",
     build: &|value, problem| {
         let inner: FedMfParameters = parameters(ENTRY.name, value)?;
-        Ok(Box::new(TrimmedFedMf { inner: FedMf::new(inner, problem) }))
+        Ok(Box::new(TrimmedFedMf {
+            inner: FedMf::new(inner, problem),
+        }))
     },
     ..fedmf::ENTRY
 };
@@ -51,7 +53,9 @@ impl Method for TrimmedFedMf {
     }
 
     fn server(&self) -> Box<dyn Server> {
-        Box::new(TrimmedMean { model: self.initial() })
+        Box::new(TrimmedMean {
+            model: self.initial(),
+        })
     }
 }
 
@@ -73,8 +77,8 @@ impl Server for TrimmedMean {
         Box::new(Differences::default())
     }
 
-    /// Moves every row that was sent by the sum of its differences without the extremes, divided by the weight of all
-    /// contributions, as a plain mean would divide it.
+    /// Moves every row that was sent by the sum of its differences without the extremes, divided by
+    /// the weight of all contributions, as a plain mean would divide it.
     fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
         let Differences { by_row, weight } = *downcast::<Differences>(sums)?;
         let mut table = Table::clone(self.model.table(0));
@@ -84,7 +88,10 @@ impl Server for TrimmedMean {
                 // If only one or two users sent the row, all of their values are kept.
                 let trimmed = usize::from(sent.len() > 2);
                 let kept = &sent[trimmed..sent.len() - trimmed];
-                let sum: f64 = kept.iter().map(|difference| f64::from(difference[column])).sum();
+                let sum: f64 = kept
+                    .iter()
+                    .map(|difference| f64::from(difference[column]))
+                    .sum();
                 *value += (sum / weight.max(1.0)) as f32;
             }
         }
@@ -94,8 +101,8 @@ impl Server for TrimmedMean {
     }
 }
 
-/// The differences of a step by row, each times the weight of its contribution. Rows are in a map with an order, so
-/// that sums do not depend on chance.
+/// The differences of a step by row, each times the weight of its contribution. Rows are in a map
+/// with an order, so that sums do not depend on chance.
 #[derive(Default)]
 struct Differences {
     by_row: BTreeMap<usize, Vec<Vec<f32>>>,
@@ -108,7 +115,9 @@ impl Accumulator for Differences {
             let base = contribution.received.table(0);
             for (row, bytes) in contribution.update.blocks[0].iter() {
                 let pairs = floats(bytes).zip(base.row(row));
-                let difference = pairs.map(|(value, base)| (value - base) * contribution.weight as f32).collect();
+                let difference = pairs
+                    .map(|(value, base)| (value - base) * contribution.weight as f32)
+                    .collect();
                 self.by_row.entry(row).or_default().push(difference);
             }
             self.weight += contribution.weight;

@@ -1,4 +1,5 @@
-//! Writes seeds for every target to `corpus/`, and the words of scenario files to `corpus/scenario.dict`.
+//! Writes seeds for every target to `corpus/`, and the words of scenario files to
+//! `corpus/scenario.dict`.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -30,19 +31,40 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn folder(target: &str) -> Result<PathBuf, Box<dyn Error>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("corpus")
+        .join(target);
     fs::create_dir_all(&folder)?;
     Ok(folder)
 }
 
 /// A sound frame of each index encoding, for a few shapes, with mending and without.
 fn frames(folder: &Path, name: CodecName) -> Result<(), Box<dyn Error>> {
-    for (rows, dimension) in [(0, 4), (1, 1), (5, 0), (20, 3), (300, 1), (40, 8), (1000, 17)] {
+    for (rows, dimension) in [
+        (0, 4),
+        (1, 1),
+        (5, 0),
+        (20, 3),
+        (300, 1),
+        (40, 8),
+        (1000, 17),
+    ] {
         let shape = TableShape { rows, dimension };
         // Every row, one, two that are far apart, one in ten (gaps), every other one (a bitmap).
-        for (kind, every) in [("all", 1), ("one", usize::MAX), ("two", 960), ("few", 10), ("most", 2)] {
-            let listed: Vec<u32> = (0..rows).filter(|row| row % every == 0).map(|row| row as u32).collect();
-            let values: Vec<f32> = (0..dimension * listed.len()).map(|value| (value % 5) as f32).collect();
+        for (kind, every) in [
+            ("all", 1),
+            ("one", usize::MAX),
+            ("two", 960),
+            ("few", 10),
+            ("most", 2),
+        ] {
+            let listed: Vec<u32> = (0..rows)
+                .filter(|row| row % every == 0)
+                .map(|row| row as u32)
+                .collect();
+            let values: Vec<f32> = (0..dimension * listed.len())
+                .map(|value| (value % 5) as f32)
+                .collect();
             let update = TableUpdate::listed(shape, listed, &values, 0.5)?;
             let frame = codec::of(name).encode(&update, &Table::zeros(shape)).bytes;
             if frame.len() > 1000 {
@@ -50,7 +72,10 @@ fn frames(folder: &Path, name: CodecName) -> Result<(), Box<dyn Error>> {
             }
             for mend in [0, 3] {
                 let prefix = [rows as u8, dimension as u8, ((rows >> 8) as u8) << 6 | mend];
-                fs::write(folder.join(format!("{rows}x{dimension}-{kind}-{mend}")), [&prefix[..], &frame].concat())?;
+                fs::write(
+                    folder.join(format!("{rows}x{dimension}-{kind}-{mend}")),
+                    [&prefix[..], &frame].concat(),
+                )?;
             }
         }
     }
@@ -65,12 +90,17 @@ fn composed(folder: &Path) -> Result<(), Box<dyn Error>> {
                 let prefix = [rows, columns, choices, values];
                 let (codec, shape) = composed::of_prefix(prefix);
                 let listed: Vec<u32> = (0..u32::from(rows)).filter(|row| row % 3 != 1).collect();
-                let all: Vec<f32> = (0..shape.dimension * listed.len()).map(|value| (value % 7) as f32 - 2.5).collect();
+                let all: Vec<f32> = (0..shape.dimension * listed.len())
+                    .map(|value| (value % 7) as f32 - 2.5)
+                    .collect();
                 let update = TableUpdate::listed(shape, listed, &all, 1.0)?;
                 let codec: &dyn Codec = &codec;
                 let frame = codec.encode(&update, &Table::zeros(shape)).bytes;
                 let name = format!("{rows}x{columns}-{choices}-{values}");
-                fs::write(folder.join(name), [&prefix[..], &frame[HEADER_BYTES..]].concat())?;
+                fs::write(
+                    folder.join(name),
+                    [&prefix[..], &frame[HEADER_BYTES..]].concat(),
+                )?;
             }
         }
     }
@@ -79,10 +109,19 @@ fn composed(folder: &Path) -> Result<(), Box<dyn Error>> {
 
 /// Frames of no, one and several frames, with each beginning.
 fn bundles(folder: &Path) -> Result<(), Box<dyn Error>> {
-    let shape = TableShape { rows: 4, dimension: 2 };
-    let own = codec::of(CodecName::RowsF32).encode(&TableUpdate::whole(&Table::zeros(shape)), &Table::zeros(shape));
+    let shape = TableShape {
+        rows: 4,
+        dimension: 2,
+    };
+    let own = codec::of(CodecName::RowsF32).encode(
+        &TableUpdate::whole(&Table::zeros(shape)),
+        &Table::zeros(shape),
+    );
     for count in [0u32, 1, 3] {
-        for (number, beginning) in [Beginning::Held, Beginning::Whole, Beginning::Seed(7)].into_iter().enumerate() {
+        for (number, beginning) in [Beginning::Held, Beginning::Whole, Beginning::Seed(7)]
+            .into_iter()
+            .enumerate()
+        {
             let frame = codec::bundle(beginning, (0..count).map(|version| (version * 200, &own)));
             fs::write(folder.join(format!("{count}-{number}")), &frame.bytes)?;
         }
@@ -100,7 +139,13 @@ fn row_requests(folder: &Path) -> Result<(), Box<dyn Error>> {
         PositionCode::Enumerative,
     ];
     for of_all in [1u16, 9, 100, 3000] {
-        for (kind, every) in [("all", 1), ("most", 0), ("half", 2), ("few", 40), ("one", u16::MAX)] {
+        for (kind, every) in [
+            ("all", 1),
+            ("most", 0),
+            ("half", 2),
+            ("few", 40),
+            ("one", u16::MAX),
+        ] {
             let is_asked = |row: &u32| match every {
                 0 => row % 30 != 7,
                 every => row * row % u32::from(every) == 0,
@@ -135,9 +180,20 @@ fn collect_words(schema: &Value, words: &mut BTreeSet<String>) {
             if let Some(Value::Object(properties)) = object.get("properties") {
                 words.extend(properties.keys().cloned());
             }
-            let literals = object.get("enum").and_then(Value::as_array).into_iter().flatten();
-            words.extend(literals.chain(object.get("const")).filter_map(Value::as_str).map(str::to_owned));
-            object.values().for_each(|inner| collect_words(inner, words));
+            let literals = object
+                .get("enum")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten();
+            words.extend(
+                literals
+                    .chain(object.get("const"))
+                    .filter_map(Value::as_str)
+                    .map(str::to_owned),
+            );
+            object
+                .values()
+                .for_each(|inner| collect_words(inner, words));
         }
         Value::Array(items) => items.iter().for_each(|inner| collect_words(inner, words)),
         _ => {}
@@ -146,12 +202,25 @@ fn collect_words(schema: &Value, words: &mut BTreeSet<String>) {
 
 /// The same few ratings in several layouts.
 fn ratings(folder: &Path) -> Result<(), Box<dyn Error>> {
-    let lines = ["ann,x,5,30", "ann,y,3.5,-10", "bob,y,1,20", "ann,z,2,1.5", "bob,x,4,7", "bob,z,1,8"];
-    for (separator, text) in [",", "\t", "::", ";", " || ", "\"", "a", "aa"].into_iter().enumerate() {
+    let lines = [
+        "ann,x,5,30",
+        "ann,y,3.5,-10",
+        "bob,y,1,20",
+        "ann,z,2,1.5",
+        "bob,x,4,7",
+        "bob,z,1,8",
+    ];
+    for (separator, text) in [",", "\t", "::", ";", " || ", "\"", "a", "aa"]
+        .into_iter()
+        .enumerate()
+    {
         for (header, flags) in [("", 0x60), ("u,i,r,t\n", 0xf8)] {
             let file = (header.to_owned() + &lines.join("\n")).replace(',', text);
             let prefix = [flags | separator as u8, 0b10_01_00];
-            fs::write(folder.join(format!("{separator}-{flags}")), [&prefix[..], file.as_bytes()].concat())?;
+            fs::write(
+                folder.join(format!("{separator}-{flags}")),
+                [&prefix[..], file.as_bytes()].concat(),
+            )?;
         }
     }
     Ok(())

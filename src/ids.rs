@@ -1,5 +1,5 @@
-//! Dense identifiers. Users and items are renumbered from zero when a data set is read, so an identifier
-//! is also an index.
+//! Dense identifiers. Users and items are renumbered from zero when a data set is read, so an
+//! identifier is also an index.
 
 use std::fmt;
 
@@ -19,8 +19,8 @@ macro_rules! dense_id {
         }
 
         impl From<usize> for $name {
-            /// Makes an identifier of an index. Data sets with 2^32 entities or more are refused on reading, so nothing
-            /// is cut off.
+            /// Makes an identifier of an index. Data sets with 2^32 entities or more are refused on
+            /// reading, so nothing is cut off.
             fn from(index: usize) -> Self {
                 debug_assert!(u32::try_from(index).is_ok());
                 Self(index as u32)
@@ -56,9 +56,9 @@ dense_id!(
     "step"
 );
 dense_id!(
-    /// The users who were invited at the same time, numbered from zero. In synchronous modes a round has one such
-    /// invitation, of the same number. In asynchronous modes a round may have many, and (user, invitation) still names
-    /// one participation.
+    /// The users who were invited at the same time, numbered from zero. In synchronous modes a
+    /// round has one such invitation, of the same number. In asynchronous modes a round may have
+    /// many, and (user, invitation) still names one participation.
     InvitationId,
     "invitation"
 );

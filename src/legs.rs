@@ -1,5 +1,5 @@
-//! Describes the legs of a participation: the transfers between a user's device and its peers, and the work between
-//! them.
+//! Describes the legs of a participation: the transfers between a user's device and its peers, and
+//! the work between them.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,8 @@ pub enum Peer {
     ThirdParty,
 }
 
-/// The way of a frame: the peer at its other end, the direction, and whether it is about rows that a client asks for.
+/// The way of a frame: the peer at its other end, the direction, and whether it is about rows that
+/// a client asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Route {
     /// The other end of the route; this end is the user's device.
@@ -36,12 +37,22 @@ impl Route {
     /// The way of an upload, from the device to the server.
     pub const UPLOAD: Self = Self::plain(Peer::Server, Direction::Up);
     /// The way of a request for rows of the model, from the device to the server.
-    pub const ROW_REQUEST: Self = Self { is_of_asked_rows: true, ..Self::UPLOAD };
+    pub const ROW_REQUEST: Self = Self {
+        is_of_asked_rows: true,
+        ..Self::UPLOAD
+    };
     /// The way of a download of the rows that the device has asked for.
-    pub const ASKED_ROWS: Self = Self { is_of_asked_rows: true, ..Self::DOWNLOAD };
+    pub const ASKED_ROWS: Self = Self {
+        is_of_asked_rows: true,
+        ..Self::DOWNLOAD
+    };
 
     const fn plain(peer: Peer, direction: Direction) -> Self {
-        Self { peer, direction, is_of_asked_rows: false }
+        Self {
+            peer,
+            direction,
+            is_of_asked_rows: false,
+        }
     }
 
     /// Returns the name that reports give to a transfer on this route.
@@ -104,13 +115,16 @@ pub enum Leg {
 }
 
 impl Leg {
-    /// Lists the legs of a participation, in their order. Where nothing is downloaded, the device begins its work at
-    /// the instant of its invitation, without any latency; so does a device that asks for rows with its request.
+    /// Lists the legs of a participation, in their order. Where nothing is downloaded, the device
+    /// begins its work at the instant of its invitation, without any latency; so does a device that
+    /// asks for rows with its request.
     pub fn of_participation(downloads: Downloads, asks_a_third_party: bool) -> Vec<Self> {
         let mut legs = match downloads {
             Downloads::Nothing => Vec::new(),
             Downloads::Model => vec![Self::Transfer(Route::DOWNLOAD)],
-            Downloads::AskedRows => [Route::ROW_REQUEST, Route::ASKED_ROWS].map(Self::Transfer).to_vec(),
+            Downloads::AskedRows => [Route::ROW_REQUEST, Route::ASKED_ROWS]
+                .map(Self::Transfer)
+                .to_vec(),
         };
         if asks_a_third_party {
             legs.extend([Self::Work(Job::Request), Self::Transfer(Route::REQUEST)]);
@@ -125,7 +139,8 @@ impl Leg {
 mod tests {
     use super::*;
 
-    /// If this fails, a participation leaves out a transfer that costs time and bytes, or makes one up.
+    /// If this fails, a participation leaves out a transfer that costs time and bytes, or makes one
+    /// up.
     #[test]
     fn a_participation_has_the_legs_that_its_phase_asks_for() {
         let names = |downloads: Downloads, asks| -> Vec<&str> {
@@ -133,13 +148,27 @@ mod tests {
                 Leg::Transfer(route) => route.name(),
                 Leg::Work(job) => job.name(),
             };
-            Leg::of_participation(downloads, asks).into_iter().map(name).collect()
+            Leg::of_participation(downloads, asks)
+                .into_iter()
+                .map(name)
+                .collect()
         };
-        assert_eq!(names(Downloads::Model, false), ["download", "training", "upload"]);
+        assert_eq!(
+            names(Downloads::Model, false),
+            ["download", "training", "upload"]
+        );
         assert_eq!(names(Downloads::Nothing, false), ["training", "upload"]);
         let rows = names(Downloads::AskedRows, false);
         assert_eq!(rows, ["row-request", "download", "training", "upload"]);
-        let asking = ["download", "preparation", "request", "consultation", "reply", "training", "upload"];
+        let asking = [
+            "download",
+            "preparation",
+            "request",
+            "consultation",
+            "reply",
+            "training",
+            "upload",
+        ];
         assert_eq!(names(Downloads::Model, true), asking);
     }
 }

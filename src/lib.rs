@@ -1,28 +1,32 @@
-//! fedrecsim simulates federated recommendation: every user is an actor with private parameters, every transfer is
-//! a buffer that was really encoded, and time is virtual. It exists to answer one question honestly: **what does a
-//! method's accuracy cost in bytes, in time and in privacy, and how many bytes does a sparse C really save?**
+//! fedrecsim simulates federated recommendation: every user is an actor with private parameters,
+//! every transfer is a buffer that was really encoded, and time is virtual. It exists to answer one
+//! question honestly: **what does a method's accuracy cost in bytes, in time and in privacy, and
+//! how many bytes does a sparse C really save?**
 //!
 //! # The story of one round
 //!
-//! A [`scenario`] file says what to run; once checked, it never changes. A [`dataset`] is read or generated, and the
-//! last rating of every user is held out. A [`population`] gives every user a device and a link, and the scenario's
-//! [`method`] makes the first item table to share, which is C if the method is FedRAP. Then the [`sim`]ulated world
-//! starts, and this is what happens to C:
+//! A [`scenario`] file says what to run; once checked, it never changes. A [`dataset`] is read or
+//! generated, and the last rating of every user is held out. A [`population`] gives every user a
+//! device and a link, and the scenario's [`method`] makes the first item table to share, which is C
+//! if the method is FedRAP. Then the [`sim`]ulated world starts, and this is what happens to C:
 //!
 //! 1. The **server** picks a cohort and encodes C once for all of it, with a [`codec`].
-//! 2. The **network**, which owns the clock, turns the length of that frame into time on each user's link. A dropout
-//!    may cut the transfer off half-way.
-//! 3. The **client**, one actor per user, submits its training to the **workers** that it lives with. A worker decodes
-//!    C and trains on the user's own ratings with the method's rules and the [`model`]'s kernels. The training is real;
-//!    its *virtual* duration is work times the speed of the device. Private parameters have no way into a frame.
-//! 4. What training made of C is encoded with the uplink's **codec**, and the network carries it back.
-//! 5. The **server** decodes what arrived and averages it ([`model::aggregate`]): the C of the next round.
-//! 6. The **metrics** book every byte in a ledger that must balance, count how sparse C is, and rank every user's
-//!    held-out item with it.
+//! 2. The **network**, which owns the clock, turns the length of that frame into time on each
+//!    user's link. A dropout may cut the transfer off half-way.
+//! 3. The **client**, one actor per user, submits its training to the **workers** that it lives
+//!    with. A worker decodes C and trains on the user's own ratings with the method's rules and the
+//!    [`model`]'s kernels. The training is real; its *virtual* duration is work times the speed of
+//!    the device. Private parameters have no way into a frame.
+//! 4. What training made of C is encoded with the uplink's **codec**, and the network carries it
+//!    back.
+//! 5. The **server** decodes what arrived and averages it ([`model::aggregate`]): the C of the next
+//!    round.
+//! 6. The **metrics** book every byte in a ledger that must balance, count how sparse C is, and
+//!    rank every user's held-out item with it.
 //!
-//! A [`Simulation`](sim::Simulation) runs this round by round, on a thread of its own, as far as its owner wants. What
-//! is left ([`sim::outcome`]) becomes a [`report`]: how accurate the method was, beside popularity and chance, and what
-//! that cost.
+//! A [`Simulation`](sim::Simulation) runs this round by round, on a thread of its own, as far as
+//! its owner wants. What is left ([`sim::outcome`]) becomes a [`report`]: how accurate the method
+//! was, beside popularity and chance, and what that cost.
 //!
 //! ```text
 //!  scenario ──> dataset ──> population                 what is simulated
@@ -101,7 +105,8 @@
 //!
 //! # Features
 //!
-//! They are on by default, unless the table says otherwise; `default-features = false` builds the simulator as a library without any of them.
+//! They are on by default, unless the table says otherwise; `default-features = false` builds the
+//! simulator as a library without any of them.
 //!
 //! | feature | adds |
 //! |---|---|
@@ -116,19 +121,21 @@
 //!
 //! Modules refer to these by number.
 //!
-//! 1. **Determinism.** The same scenario, seed and build give the same result digest at any number of threads. No
-//!    iteration over a hash map, no wall clock, no ambient randomness and no function of the system's math library can
-//!    reach a result.
-//! 2. **Bytes are measured**, never declared: what counts is the length of a buffer that is decoded at the other end.
-//! 3. **Bytes are conserved.** sent = delivered + lost + cancelled + in flight; a report that does not balance is
-//!    refused.
+//! 1. **Determinism.** The same scenario, seed and build give the same result digest at any number
+//!    of threads. No iteration over a hash map, no wall clock, no ambient randomness and no
+//!    function of the system's math library can reach a result.
+//! 2. **Bytes are measured**, never declared: what counts is the length of a buffer that is decoded
+//!    at the other end.
+//! 3. **Bytes are conserved.** sent = delivered + lost + cancelled + in flight; a report that does
+//!    not balance is refused.
 //! 4. **Private stays private.** A client's private parameters have no way into a codec.
-//! 5. **Real work inside virtual time.** Training is really done; how long it takes in the simulated world comes from
-//!    the model of the device, never from the host's clock.
-//! 6. **Nothing is silently wrong.** Training that diverges ends the run with an error; no NaN reaches a report; an
-//!    error names the file and line, or the round and user.
+//! 5. **Real work inside virtual time.** Training is really done; how long it takes in the
+//!    simulated world comes from the model of the device, never from the host's clock.
+//! 6. **Nothing is silently wrong.** Training that diverges ends the run with an error; no NaN
+//!    reaches a report; an error names the file and line, or the round and user.
 
-// The story above and the modules' own pages name private modules, for readers who have the source at hand.
+// The story above and the modules' own pages name private modules, for readers who have the source
+// at hand.
 #![allow(rustdoc::private_intra_doc_links)]
 
 pub mod units;

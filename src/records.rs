@@ -1,10 +1,12 @@
 //! Reads the lines and fields of delimited text.
 //!
-//! Fields stand between separators. A field may be quoted as in RFC 4180 (`"a,b"`, `"say ""a"""`), but never extends
-//! beyond the end of a line. CRLF, blank lines and a UTF-8 byte-order mark are accepted.
+//! Fields stand between separators. A field may be quoted as in RFC 4180 (`"a,b"`, `"say ""a"""`),
+//! but never extends beyond the end of a line. CRLF, blank lines and a UTF-8 byte-order mark are
+//! accepted.
 //!
-//! Ratings and traces are read with it. The csv crate is not used for reading: it knows no separators of more than a byte, and the line that it reports for
-//! a record is wrong after CRLF or a blank line.
+//! Ratings and traces are read with it. The csv crate is not used for reading: it knows no
+//! separators of more than a byte, and the line that it reports for a record is wrong after CRLF or
+//! a blank line.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -31,24 +33,44 @@ impl<'a, R: BufRead> Records<'a, R> {
     pub fn new(mut text: R, path: &'a Path, separator: &'a str) -> Result<Self> {
         const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
         if separator.is_empty() {
-            return Err(Error::Usage("the separator of a delimited file must not be empty".into()));
+            return Err(Error::Usage(
+                "the separator of a delimited file must not be empty".into(),
+            ));
         }
-        if text.fill_buf().map_err(|error| Error::read(path, error))?.starts_with(BYTE_ORDER_MARK) {
+        if text
+            .fill_buf()
+            .map_err(|error| Error::read(path, error))?
+            .starts_with(BYTE_ORDER_MARK)
+        {
             text.consume(BYTE_ORDER_MARK.len());
         }
-        Ok(Self { path, separator: separator.as_bytes(), text, number: 0, line: Vec::new() })
+        Ok(Self {
+            path,
+            separator: separator.as_bytes(),
+            text,
+            number: 0,
+            line: Vec::new(),
+        })
     }
 
-    /// Reads the next record into `record`, with its line as its position, and returns `false` at the end of the file.
+    /// Reads the next record into `record`, with its line as its position, and returns `false` at
+    /// the end of the file.
     pub fn read(&mut self, record: &mut ByteRecord) -> Result<bool> {
         loop {
             self.line.clear();
             self.number += 1;
-            let length = self.text.read_until(b'\n', &mut self.line).map_err(|error| Error::read(self.path, error))?;
+            let length = self
+                .text
+                .read_until(b'\n', &mut self.line)
+                .map_err(|error| Error::read(self.path, error))?;
             if length == 0 {
                 return Ok(false);
             }
-            let end = self.line.iter().rposition(|byte| !b"\r\n".contains(byte)).map_or(0, |last| last + 1);
+            let end = self
+                .line
+                .iter()
+                .rposition(|byte| !b"\r\n".contains(byte))
+                .map_or(0, |last| last + 1);
             if end == 0 {
                 continue;
             }
@@ -87,12 +109,15 @@ fn split_fields(line: &[u8], separator: &[u8], record: &mut ByteRecord) {
 fn find(text: &[u8], separator: &[u8]) -> Option<usize> {
     match separator {
         [byte] => text.iter().position(|candidate| candidate == byte),
-        _ => text.windows(separator.len()).position(|window| window == separator),
+        _ => text
+            .windows(separator.len())
+            .position(|window| window == separator),
     }
 }
 
-/// Returns the quoted field that `text` begins with, and what follows its separator (`None` at the end of the line). A
-/// quotation mark that is not closed in front of a separator belongs to an unquoted field.
+/// Returns the quoted field that `text` begins with, and what follows its separator (`None` at the
+/// end of the line). A quotation mark that is not closed in front of a separator belongs to an
+/// unquoted field.
 fn quoted<'t>(text: &'t [u8], separator: &[u8]) -> Option<(Vec<u8>, Option<&'t [u8]>)> {
     let mut rest = text.strip_prefix(b"\"")?;
     let mut field = Vec::new();
@@ -118,10 +143,14 @@ mod tests {
 
     /// Returns the line and the fields of every record.
     fn records(content: &str, separator: &str) -> Vec<(u64, Vec<String>)> {
-        let mut records = Records::new(content.as_bytes(), Path::new("ratings"), separator).unwrap();
+        let mut records =
+            Records::new(content.as_bytes(), Path::new("ratings"), separator).unwrap();
         let (mut record, mut all) = (ByteRecord::new(), Vec::new());
         while records.read(&mut record).unwrap() {
-            let fields = record.iter().map(|field| String::from_utf8(field.to_vec()).unwrap()).collect();
+            let fields = record
+                .iter()
+                .map(|field| String::from_utf8(field.to_vec()).unwrap())
+                .collect();
             all.push((record.position().unwrap().line(), fields));
         }
         all
@@ -132,11 +161,19 @@ mod tests {
         for separator in [",", "::"] {
             let plain = "1,2,\n5,,7".replace(',', separator);
             let reference = records(&plain, separator);
-            assert_eq!(reference[0], (1, vec!["1".into(), "2".into(), String::new()]));
-            assert_eq!(reference[1], (2, vec!["5".into(), String::new(), "7".into()]));
-            for variant in
-                [plain.clone() + "\n\n\n", plain.replace('\n', "\r\n") + "\r\n\r\n", format!("\u{feff}{plain}")]
-            {
+            assert_eq!(
+                reference[0],
+                (1, vec!["1".into(), "2".into(), String::new()])
+            );
+            assert_eq!(
+                reference[1],
+                (2, vec!["5".into(), String::new(), "7".into()])
+            );
+            for variant in [
+                plain.clone() + "\n\n\n",
+                plain.replace('\n', "\r\n") + "\r\n\r\n",
+                format!("\u{feff}{plain}"),
+            ] {
                 assert_eq!(records(&variant, separator), reference, "{variant:?}");
             }
         }
@@ -148,7 +185,10 @@ mod tests {
         for separator in [",", "::"] {
             for end in ["\n", "\r\n"] {
                 let content = "a,b||c,d|e,f|".replace(',', separator).replace('|', end);
-                let lines: Vec<u64> = records(&content, separator).iter().map(|record| record.0).collect();
+                let lines: Vec<u64> = records(&content, separator)
+                    .iter()
+                    .map(|record| record.0)
+                    .collect();
                 assert_eq!(lines, [1, 3, 4], "{separator:?} {end:?}");
             }
         }
@@ -167,8 +207,15 @@ mod tests {
                 (r#"",""#, vec![","]),
                 (",", vec!["", ""]),
             ] {
-                let fields: Vec<String> = fields.iter().map(|field| field.replace(',', separator)).collect();
-                assert_eq!(records(&line.replace(',', separator), separator)[0].1, fields, "{line}");
+                let fields: Vec<String> = fields
+                    .iter()
+                    .map(|field| field.replace(',', separator))
+                    .collect();
+                assert_eq!(
+                    records(&line.replace(',', separator), separator)[0].1,
+                    fields,
+                    "{line}"
+                );
             }
         }
     }

@@ -1,14 +1,15 @@
 //! Provides named streams of randomness.
 //!
-//! Every draw comes from a ChaCha stream that is named by (seed, purpose, user, round). No generator is
-//! shared, so one more draw, or one more user, moves no other draw (contract 1).
+//! Every draw comes from a ChaCha stream that is named by (seed, purpose, user, round). No
+//! generator is shared, so one more draw, or one more user, moves no other draw (contract 1).
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::math;
 
-/// What a stream is for. The numbers are part of every pinned digest, so new ones are appended and none is renumbered.
+/// What a stream is for. The numbers are part of every pinned digest, so new ones are appended and
+/// none is renumbered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u64)]
 pub enum Purpose {
@@ -78,24 +79,31 @@ impl Streams {
         self.seed
     }
 
-    /// Returns the stream for `purpose`, `user` and `round`. The four numbers are the 256-bit ChaCha key itself, so
-    /// distinct names cannot collide.
+    /// Returns the stream for `purpose`, `user` and `round`. The four numbers are the 256-bit
+    /// ChaCha key itself, so distinct names cannot collide.
     pub fn stream(&self, purpose: Purpose, user: u64, round: u64) -> Stream {
         self.keyed(purpose as u64, user, round)
     }
 
-    /// Returns a stream of a method, a codec or a privacy mechanism, which `name` tells apart from all other streams of
-    /// the same user and round. Names are chosen by their owner (`fedrecon/user-vector`); their first 63 bits of BLAKE3
-    /// stand in the key, with a bit that no [`Purpose`] has.
+    /// Returns a stream of a method, a codec or a privacy mechanism, which `name` tells apart from
+    /// all other streams of the same user and round. Names are chosen by their owner
+    /// (`fedrecon/user-vector`); their first 63 bits of BLAKE3 stand in the key, with a bit that no
+    /// [`Purpose`] has.
     pub fn named(&self, name: &str, user: u64, round: u64) -> Stream {
         let hash = blake3::hash(name.as_bytes());
-        let word = hash.as_bytes().first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let word = hash
+            .as_bytes()
+            .first_chunk::<8>()
+            .map_or(0, |bytes| u64::from_le_bytes(*bytes));
         self.keyed(word | 1 << 63, user, round)
     }
 
     fn keyed(&self, purpose: u64, user: u64, round: u64) -> Stream {
         let mut key = [0; 32];
-        for (bytes, word) in key.chunks_exact_mut(8).zip([self.seed, purpose, user, round]) {
+        for (bytes, word) in key
+            .chunks_exact_mut(8)
+            .zip([self.seed, purpose, user, round])
+        {
             bytes.copy_from_slice(&word.to_le_bytes());
         }
         ChaCha8Rng::from_seed(key)
@@ -104,7 +112,8 @@ impl Streams {
 
 /// Makes draws that are the same on every platform.
 pub trait PortableDraws: Rng {
-    /// Draws uniformly from the open interval (0, 1), with 52 bits. With 53, the largest draw would round up to 1.
+    /// Draws uniformly from the open interval (0, 1), with 52 bits. With 53, the largest draw would
+    /// round up to 1.
     fn open_unit(&mut self) -> f64 {
         ((self.next_u64() >> 12) as f64 + 0.5) / (1u64 << 52) as f64
     }
@@ -124,7 +133,8 @@ pub trait PortableDraws: Rng {
         math::inverse_normal_cdf(self.open_unit())
     }
 
-    /// Draws from the lognormal distribution with the given median and standard deviation of the logarithm.
+    /// Draws from the lognormal distribution with the given median and standard deviation of the
+    /// logarithm.
     fn lognormal(&mut self, median: f64, log_sigma: f64) -> f64 {
         median * libm::exp(log_sigma * self.standard_normal())
     }
@@ -134,7 +144,8 @@ pub trait PortableDraws: Rng {
         -mean * math::ln(self.open_unit())
     }
 
-    /// Moves `count` of `values` to their front, drawn uniformly without replacement; all of them if there are fewer.
+    /// Moves `count` of `values` to their front, drawn uniformly without replacement; all of them
+    /// if there are fewer.
     fn draw_to_front<T>(&mut self, values: &mut [T], count: usize)
     where
         Self: Sized,
@@ -196,9 +207,15 @@ mod tests {
 
     #[test]
     fn draws_are_pinned() {
-        // Every digest depends on these values, so a dependency that changes them must not pass unnoticed.
+        // Every digest depends on these values, so a dependency that changes them must not pass
+        // unnoticed.
         let mut stream = Streams::new(1).stream(Purpose::Cohort, 2, 3);
-        let draws = (stream.next_u32(), stream.below(1000), stream.open_unit(), stream.standard_normal());
+        let draws = (
+            stream.next_u32(),
+            stream.below(1000),
+            stream.open_unit(),
+            stream.standard_normal(),
+        );
         insta::assert_debug_snapshot!(draws);
     }
 
@@ -208,7 +225,10 @@ mod tests {
         let draws: Vec<f64> = (0..100_000).map(|_| stream.standard_normal()).collect();
         let mean = draws.iter().sum::<f64>() / 1e5;
         let variance = draws.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / 1e5;
-        assert!(mean.abs() < 0.015 && (variance - 1.0).abs() < 0.02, "mean {mean}, variance {variance}");
+        assert!(
+            mean.abs() < 0.015 && (variance - 1.0).abs() < 0.02,
+            "mean {mean}, variance {variance}"
+        );
     }
 
     /// If this fails, some values are drawn more often than others, or one is drawn twice.
@@ -222,7 +242,10 @@ mod tests {
             assert_ne!(values[0], values[1]);
             values[..2].iter().for_each(|value| counts[*value] += 1);
         }
-        assert!(counts.iter().all(|count| (1_850..2_150).contains(count)), "{counts:?}");
+        assert!(
+            counts.iter().all(|count| (1_850..2_150).contains(count)),
+            "{counts:?}"
+        );
     }
 
     #[test]
@@ -235,6 +258,9 @@ mod tests {
             *counts.entry(values).or_insert(0) += 1;
         }
         assert_eq!(counts.len(), 6);
-        assert!(counts.values().all(|&count| (850..1150).contains(&count)), "{counts:?}");
+        assert!(
+            counts.values().all(|&count| (850..1150).contains(&count)),
+            "{counts:?}"
+        );
     }
 }

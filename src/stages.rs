@@ -1,8 +1,9 @@
 //! Names the stages of a run, as spans of `tracing`.
 //!
-//! A stage is entered with [`enter`] and left when the guard is dropped. Whoever wants to know where the time of a run
-//! goes subscribes to the target [`TARGET`], as `run --stage-times` does. Where nobody subscribes, a stage costs one load
-//! and one branch, and no clock is read. In no case does a time reach a result (contract 1).
+//! A stage is entered with [`enter`] and left when the guard is dropped. Whoever wants to know
+//! where the time of a run goes subscribes to the target [`TARGET`], as `run --stage-times` does.
+//! Where nobody subscribes, a stage costs one load and one branch, and no clock is read. In no case
+//! does a time reach a result (contract 1).
 
 use tracing::span::EnteredSpan;
 use tracing::trace_span;
@@ -14,7 +15,8 @@ pub enum Stage {
     Select,
     /// A table becomes a frame: the broadcast and every upload.
     Encode,
-    /// Distinct rows are collected, and those of the download and of the private table brought side by side.
+    /// Distinct rows are collected, and those of the download and of the private table brought side
+    /// by side.
     Gather,
     /// Training negatives are drawn.
     SampleNegatives,
@@ -78,8 +80,8 @@ pub const TARGET: &str = "fedrecsim::stage";
 /// Enters `stage` until the returned guard is dropped.
 #[inline]
 pub fn enter(stage: Stage) -> EnteredSpan {
-    /// Makes the span of the stage. Each stage needs a place of its own in the code, where `tracing` keeps whether
-    /// anybody listens.
+    /// Makes the span of the stage. Each stage needs a place of its own in the code, where
+    /// `tracing` keeps whether anybody listens.
     macro_rules! span {
         ($($name:ident)*) => {
             match stage {

@@ -12,7 +12,9 @@ use serde::{Deserialize, Serialize};
 const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 
 /// The direction of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
     /// From client to server.
@@ -22,7 +24,9 @@ pub enum Direction {
 }
 
 /// A length of virtual time, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct SimDuration(u64);
 
 impl SimDuration {
@@ -34,15 +38,16 @@ impl SimDuration {
         Self(nanoseconds)
     }
 
-    /// Returns a duration of `milliseconds` ms, rounded to the nearest nanosecond. Negative and non-finite input gives
-    /// zero; the scenario check refuses both before they get here.
+    /// Returns a duration of `milliseconds` ms, rounded to the nearest nanosecond. Negative and
+    /// non-finite input gives zero; the scenario check refuses both before they get here.
     pub fn from_millis_f64(milliseconds: f64) -> Self {
-        // `as` saturates, so NaN and negative numbers become 0, and a number that is too large becomes u64::MAX.
+        // `as` saturates, so NaN and negative numbers become 0, and a number that is too large
+        // becomes u64::MAX.
         Self((milliseconds * 1e6 + 0.5) as u64)
     }
 
-    /// Returns a duration of `seconds` s, rounded to the nearest nanosecond. Invalid numbers are treated as by
-    /// [`from_millis_f64`](Self::from_millis_f64).
+    /// Returns a duration of `seconds` s, rounded to the nearest nanosecond. Invalid numbers are
+    /// treated as by [`from_millis_f64`](Self::from_millis_f64).
     pub fn from_secs_f64(seconds: f64) -> Self {
         Self((seconds * 1e9 + 0.5) as u64)
     }
@@ -57,7 +62,8 @@ impl SimDuration {
         self.0 as f64 / NANOSECONDS_PER_SECOND as f64
     }
 
-    /// Returns the part `numerator / denominator` of this duration, rounded down. `denominator` must not be 0.
+    /// Returns the part `numerator / denominator` of this duration, rounded down. `denominator`
+    /// must not be 0.
     pub fn fraction(self, numerator: u64, denominator: u64) -> Self {
         Self((u128::from(self.0) * u128::from(numerator) / u128::from(denominator)) as u64)
     }
@@ -71,7 +77,9 @@ impl Add for SimDuration {
 }
 
 /// An instant of virtual time, in nanoseconds since the start of the run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct SimTime(u64);
 
 impl SimTime {
@@ -109,7 +117,9 @@ impl Add<SimDuration> for SimTime {
 }
 
 /// A number of bytes on the wire.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Bytes(u64);
 
 impl Bytes {
@@ -133,7 +143,8 @@ impl Bytes {
 }
 
 impl fmt::Display for Bytes {
-    /// Writes the count in decimal units with three significant digits, as links are sold: `1.53 MB`.
+    /// Writes the count in decimal units with three significant digits, as links are sold:
+    /// `1.53 MB`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [&str; 6] = ["B", "kB", "MB", "GB", "TB", "PB"];
         let mut value = self.0 as f64;
@@ -158,12 +169,18 @@ impl fmt::Display for Bytes {
 pub struct BitsPerSecond(u64);
 
 impl BitsPerSecond {
-    /// Returns a rate of `bits_per_second` bit/s. Zero is raised to one so that every transfer ends.
+    /// Returns a rate of `bits_per_second` bit/s. Zero is raised to one so that every transfer
+    /// ends.
     pub const fn new(bits_per_second: u64) -> Self {
-        Self(if bits_per_second == 0 { 1 } else { bits_per_second })
+        Self(if bits_per_second == 0 {
+            1
+        } else {
+            bits_per_second
+        })
     }
 
-    /// Returns a rate of `mbit` Mbit/s (10^6 bit/s), rounded to the nearest bit/s and at least 1 bit/s.
+    /// Returns a rate of `mbit` Mbit/s (10^6 bit/s), rounded to the nearest bit/s and at least 1
+    /// bit/s.
     pub fn from_mbit_f64(mbit: f64) -> Self {
         Self::new((mbit * 1e6 + 0.5) as u64)
     }
@@ -173,8 +190,8 @@ impl BitsPerSecond {
         self.0
     }
 
-    /// Returns the rate in Mbit/s. For up to 10^9 Mbit/s, [`from_mbit_f64`](Self::from_mbit_f64) gives the same rate
-    /// back.
+    /// Returns the rate in Mbit/s. For up to 10^9 Mbit/s, [`from_mbit_f64`](Self::from_mbit_f64)
+    /// gives the same rate back.
     pub fn as_mbit_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
@@ -198,26 +215,52 @@ mod tests {
     #[test]
     fn a_transfer_takes_bits_over_rate_rounded_up() {
         let rate = BitsPerSecond::from_mbit_f64(8.0);
-        assert_eq!(rate.time_for(Bytes::new(1_000_000)), SimDuration::from_nanos(NANOSECONDS_PER_SECOND));
-        // 1 byte at 3 bit/s is 8/3 s, and rounding down would let bytes arrive before they are sent.
-        assert_eq!(BitsPerSecond::new(3).time_for(Bytes::new(1)).as_nanos(), 2_666_666_667);
+        assert_eq!(
+            rate.time_for(Bytes::new(1_000_000)),
+            SimDuration::from_nanos(NANOSECONDS_PER_SECOND)
+        );
+        // 1 byte at 3 bit/s is 8/3 s, and rounding down would let bytes arrive before they are
+        // sent.
+        assert_eq!(
+            BitsPerSecond::new(3).time_for(Bytes::new(1)).as_nanos(),
+            2_666_666_667
+        );
         assert_eq!(BitsPerSecond::new(0).get(), 1);
         // On both sides of what 64 bits hold, and beyond what the clock shows.
         let gigabytes = |bytes| rate.time_for(Bytes::new(bytes)).as_nanos();
-        assert_eq!([gigabytes(2_305_843_009), gigabytes(2_305_843_010)], [2_305_843_009_000, 2_305_843_010_000]);
-        assert_eq!(BitsPerSecond::new(1).time_for(Bytes::new(u64::MAX)).as_nanos(), u64::MAX);
+        assert_eq!(
+            [gigabytes(2_305_843_009), gigabytes(2_305_843_010)],
+            [2_305_843_009_000, 2_305_843_010_000]
+        );
+        assert_eq!(
+            BitsPerSecond::new(1)
+                .time_for(Bytes::new(u64::MAX))
+                .as_nanos(),
+            u64::MAX
+        );
     }
 
     #[test]
     fn bytes_are_printed_with_three_digits() {
-        let printed: Vec<String> =
-            [0, 999, 1_000, 9_994, 9_995, 99_940, 99_950, 99_960, 999_600, 1_234_567_890, 10_u64.pow(19)]
-                .iter()
-                .map(|&bytes| Bytes::new(bytes).to_string())
-                .collect();
+        let printed: Vec<String> = [
+            0,
+            999,
+            1_000,
+            9_994,
+            9_995,
+            99_940,
+            99_950,
+            99_960,
+            999_600,
+            1_234_567_890,
+            10_u64.pow(19),
+        ]
+        .iter()
+        .map(|&bytes| Bytes::new(bytes).to_string())
+        .collect();
         let expected = [
-            "0 B", "999 B", "1.00 kB", "9.99 kB", "10.0 kB", "99.9 kB", "100 kB", "100 kB", "1.00 MB", "1.23 GB",
-            "10000 PB",
+            "0 B", "999 B", "1.00 kB", "9.99 kB", "10.0 kB", "99.9 kB", "100 kB", "100 kB",
+            "1.00 MB", "1.23 GB", "10000 PB",
         ];
         assert_eq!(printed, expected, "the largest unit takes what is left");
     }
@@ -227,28 +270,57 @@ mod tests {
         let day = SimDuration::from_nanos(86_400 * NANOSECONDS_PER_SECOND);
         assert_eq!(day.fraction(1, 4).as_secs_f64(), 21_600.0);
         assert_eq!(day.fraction(3 << 60, 1 << 62).as_secs_f64(), 64_800.0);
-        assert_eq!(SimDuration::from_nanos(10).fraction(2, 3).as_nanos(), 6, "rounded down");
+        assert_eq!(
+            SimDuration::from_nanos(10).fraction(2, 3).as_nanos(),
+            6,
+            "rounded down"
+        );
     }
 
     #[test]
     fn instants_and_durations_add_up_and_stop_at_the_ends_of_time() {
         let instant = SimTime::from_nanos(1_500_000_000);
         assert_eq!(instant.as_secs_f64(), 1.5);
-        assert_eq!(instant + SimDuration::from_nanos(25), SimTime::from_nanos(1_500_000_025));
-        assert_eq!(instant.since(SimTime::from_nanos(500_000_000)), SimDuration::from_nanos(1_000_000_000));
-        assert_eq!(SimTime::ZERO.since(instant), SimDuration::ZERO, "nothing happens before its cause");
-        assert_eq!(SimTime::from_nanos(u64::MAX) + SimDuration::from_nanos(1), SimTime::from_nanos(u64::MAX));
-        assert_eq!(SimDuration::from_nanos(2) + SimDuration::from_nanos(3), SimDuration::from_nanos(5));
+        assert_eq!(
+            instant + SimDuration::from_nanos(25),
+            SimTime::from_nanos(1_500_000_025)
+        );
+        assert_eq!(
+            instant.since(SimTime::from_nanos(500_000_000)),
+            SimDuration::from_nanos(1_000_000_000)
+        );
+        assert_eq!(
+            SimTime::ZERO.since(instant),
+            SimDuration::ZERO,
+            "nothing happens before its cause"
+        );
+        assert_eq!(
+            SimTime::from_nanos(u64::MAX) + SimDuration::from_nanos(1),
+            SimTime::from_nanos(u64::MAX)
+        );
+        assert_eq!(
+            SimDuration::from_nanos(2) + SimDuration::from_nanos(3),
+            SimDuration::from_nanos(5)
+        );
     }
 
     #[test]
     fn a_buffer_has_the_bytes_that_it_has() {
-        assert_eq!((Bytes::of(&[7; 5]), Bytes::of(&[]).get()), (Bytes::new(5), 0));
+        assert_eq!(
+            (Bytes::of(&[7; 5]), Bytes::of(&[]).get()),
+            (Bytes::new(5), 0)
+        );
     }
 
     #[test]
     fn a_rate_survives_being_written_in_mbit() {
-        for bits in [1, 999_999, 1_234_567, 999_999_999_999_999, 1_000_000_000_000_000] {
+        for bits in [
+            1,
+            999_999,
+            1_234_567,
+            999_999_999_999_999,
+            1_000_000_000_000_000,
+        ] {
             let rate = BitsPerSecond::new(bits);
             assert_eq!(BitsPerSecond::from_mbit_f64(rate.as_mbit_f64()), rate);
         }
@@ -256,9 +328,18 @@ mod tests {
 
     #[test]
     fn units_are_rounded_to_the_nearest() {
-        assert_eq!(SimDuration::from_millis_f64(1.234_567_6).as_nanos(), 1_234_568);
-        assert_eq!(SimDuration::from_millis_f64(1.234_567_4).as_nanos(), 1_234_567);
-        assert_eq!(SimDuration::from_secs_f64(1.234_567_890_6).as_nanos(), 1_234_567_891);
+        assert_eq!(
+            SimDuration::from_millis_f64(1.234_567_6).as_nanos(),
+            1_234_568
+        );
+        assert_eq!(
+            SimDuration::from_millis_f64(1.234_567_4).as_nanos(),
+            1_234_567
+        );
+        assert_eq!(
+            SimDuration::from_secs_f64(1.234_567_890_6).as_nanos(),
+            1_234_567_891
+        );
         assert_eq!(BitsPerSecond::from_mbit_f64(2.000_000_6).get(), 2_000_001);
         assert_eq!(BitsPerSecond::from_mbit_f64(2.000_000_4).get(), 2_000_000);
     }

@@ -9,21 +9,27 @@ use serde::{Deserialize, Serialize};
 pub struct Work {
     /// Item rows visited: one row in one pass over a batch.
     pub row_visits: u64,
-    /// Multiplications with an addition that are not part of a row visit: those of dense layers, of products of
-    /// matrices and of systems of equations.
+    /// Multiplications with an addition that are not part of a row visit: those of dense layers, of
+    /// products of matrices and of systems of equations.
     pub multiply_adds: u64,
 }
 
 impl Work {
     /// Returns the work of visiting so many rows, and nothing else.
     pub fn of_row_visits(row_visits: u64) -> Self {
-        Self { row_visits, multiply_adds: 0 }
+        Self {
+            row_visits,
+            multiply_adds: 0,
+        }
     }
 }
 
 impl AddAssign for Work {
     fn add_assign(&mut self, other: Self) {
-        let Self { row_visits, multiply_adds } = other;
+        let Self {
+            row_visits,
+            multiply_adds,
+        } = other;
         self.row_visits += row_visits;
         self.multiply_adds += multiply_adds;
     }

@@ -1,4 +1,5 @@
-//! Measures rounds in which everything happens but learning: what the actors, the calendar and the books cost.
+//! Measures rounds in which everything happens but learning: what the actors, the calendar and the
+//! books cost.
 #![allow(clippy::expect_used)] // A benchmark whose own scenario is wrong has nothing better to do than to stop.
 
 use std::sync::Arc;
@@ -8,7 +9,8 @@ use fedrecsim::dataset;
 use fedrecsim::error::Result;
 use fedrecsim::ids::UserId;
 use fedrecsim::method::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Placement, Scorer, ScoringContext, Scratch, no_blocks, registry,
+    Client, Entry, LocalTask, LocalUpdate, Method, Placement, Scorer, ScoringContext, Scratch,
+    no_blocks, registry,
 };
 use fedrecsim::model::blocks::{Model, ModelUpdate};
 use fedrecsim::model::layout::ValueType;
@@ -35,7 +37,10 @@ const IDLE: Entry = Entry {
 #[derive(Clone, Debug)]
 struct Idle;
 
-const SHAPE: TableShape = TableShape { rows: 1, dimension: 1 };
+const SHAPE: TableShape = TableShape {
+    rows: 1,
+    dimension: 1,
+};
 
 impl Method for Idle {
     fn initial(&self) -> Model {
@@ -49,10 +54,18 @@ impl Method for Idle {
 
 impl Client for Idle {
     fn train(&mut self, _task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
-        Ok(LocalUpdate::new(ModelUpdate::of_table(TableUpdate::nothing(SHAPE, ValueType::F32)), 0.0, 20))
+        Ok(LocalUpdate::new(
+            ModelUpdate::of_table(TableUpdate::nothing(SHAPE, ValueType::F32)),
+            0.0,
+            20,
+        ))
     }
 
-    fn scorer<'a>(&'a self, _context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(
+        &'a self,
+        _context: &ScoringContext<'a>,
+        _scratch: &mut Scratch,
+    ) -> Result<Box<dyn Scorer + 'a>> {
         Ok(Box::new(|_: &[u32], scores: &mut [f32]| scores.fill(0.0)))
     }
 
@@ -70,8 +83,9 @@ impl RoundObserver for Clock {
     }
 }
 
-/// Prints the calendar's events per second of wall time, and the time of a round, in medians over rounds, and returns
-/// the former, in millions. A participation has three events, the ends of its download, its training and its upload.
+/// Prints the calendar's events per second of wall time, and the time of a round, in medians over
+/// rounds, and returns the former, in millions. A participation has three events, the ends of its
+/// download, its training and its upload.
 pub fn rounds(users: u32, cohort: u32, rounds: usize) -> f64 {
     let text = format!(
         r#"
@@ -104,17 +118,24 @@ pub fn rounds(users: u32, cohort: u32, rounds: usize) -> f64 {
     let vocabulary = registry::vocabulary_of(&methods);
     // The file is part of this program, so it is a sound scenario.
     let scenario = scenario::parse(&text, "idle.toml", &[], &vocabulary).expect("a sound scenario");
-    let dataset = dataset::load(&scenario.dataset, &[], Streams::new(scenario.seed)).expect("generated ratings");
+    let dataset = dataset::load(&scenario.dataset, &[], Streams::new(scenario.seed))
+        .expect("generated ratings");
     let world = World::with_methods(scenario, Arc::new(dataset), &methods).expect("a sound world");
     let mut clock = Clock(Vec::new());
     sim::run(world, &RunControl::with_threads(2), &mut clock).expect("a run to the end");
     let ends = clock.0;
-    let mut times_s: Vec<f64> = ends.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect();
+    let mut times_s: Vec<f64> = ends
+        .windows(2)
+        .map(|pair| (pair[1] - pair[0]).as_secs_f64())
+        .collect();
     // The last round is left out because it evaluates.
     times_s.pop();
     times_s.sort_unstable_by(f64::total_cmp);
     let median = times_s[times_s.len() / 2];
     let events = 3.0 * f64::from(cohort) / median / 1e6;
-    println!("rounds without compute, {users} users, cohort {cohort}: {:.2} ms, {events:.2} M events/s", median * 1e3);
+    println!(
+        "rounds without compute, {users} users, cohort {cohort}: {:.2} ms, {events:.2} M events/s",
+        median * 1e3
+    );
     events
 }

@@ -1,10 +1,11 @@
-//! Measures the speed of the simulated world: the calendar, the shared link, rounds in which nobody computes, rounds of
-//! methods, and whole runs at scale. `cargo bench --bench simulation` runs all of it, and `cargo bench --bench
-//! simulation scale` one part. For a profiler, the part `rounds` takes a number of users, a cohort and a number of
-//! rounds: `cargo bench --bench simulation rounds 1000000 10000 200`.
+//! Measures the speed of the simulated world: the calendar, the shared link, rounds in which nobody
+//! computes, rounds of methods, and whole runs at scale. `cargo bench --bench simulation` runs all
+//! of it, and `cargo bench --bench simulation scale` one part. For a profiler, the part `rounds`
+//! takes a number of users, a cohort and a number of rounds:
+//! `cargo bench --bench simulation rounds 1000000 10000 200`.
 //!
-//! Every figure is the median of several repetitions, except for whole runs, which are made once. Machines are noisy,
-//! so compare figures of one run.
+//! Every figure is the median of several repetitions, except for whole runs, which are made once.
+//! Machines are noisy, so compare figures of one run.
 
 use std::process::ExitCode;
 
@@ -25,11 +26,19 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     // With an argument, only the part of that name is run.
-    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    let wanted = std::env::args()
+        .skip(1)
+        .find(|argument| !argument.starts_with('-'));
     let is_wanted = |part: &str| wanted.as_deref().is_none_or(|wanted| wanted == part);
     if is_wanted("calendar") {
         for pending in [100, 1_000, 10_000, 100_000, 1_000_000] {
-            for delays in [Delays::Exponential, Delays::Lognormal, Delays::Equal, Delays::TwoScales, Delays::Uniform] {
+            for delays in [
+                Delays::Exponential,
+                Delays::Lognormal,
+                Delays::Equal,
+                Delays::TwoScales,
+                Delays::Uniform,
+            ] {
                 calendar(pending, delays);
             }
         }
@@ -41,22 +50,38 @@ fn main() -> ExitCode {
             }
         }
     }
-    let numbers: Vec<u32> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
+    let numbers: Vec<u32> = std::env::args()
+        .filter_map(|argument| argument.parse().ok())
+        .collect();
     if let [users, cohort, rounds] = numbers[..] {
         idle::rounds(users, cohort, rounds as usize);
     } else if is_wanted("rounds") {
-        for (users, cohort) in
-            [(10_000, 10_000), (1_000_000, 10_000), (10_000, 1_000), (100_000, 1_000), (1_000_000, 1_000)]
-        {
+        for (users, cohort) in [
+            (10_000, 10_000),
+            (1_000_000, 10_000),
+            (10_000, 1_000),
+            (100_000, 1_000),
+            (1_000_000, 1_000),
+        ] {
             idle::rounds(users, cohort, 21);
         }
     }
     if is_wanted("methods") {
         methods::rounds();
     }
-    let exceeded = if is_wanted("scale") { scale::runs() } else { Vec::new() };
-    exceeded.iter().for_each(|limit| eprintln!("error: {limit}"));
-    if exceeded.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let exceeded = if is_wanted("scale") {
+        scale::runs()
+    } else {
+        Vec::new()
+    };
+    exceeded
+        .iter()
+        .for_each(|limit| eprintln!("error: {limit}"));
+    if exceeded.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 /// The distribution of how far ahead events are scheduled.
@@ -77,7 +102,8 @@ enum Delays {
 impl Delays {
     /// Draws a delay in nanoseconds.
     fn draw(self, stream: &mut Stream) -> u64 {
-        let exponential = |stream: &mut Stream, mean_ns: f64| (-mean_ns * stream.open_unit().ln()) as u64;
+        let exponential =
+            |stream: &mut Stream, mean_ns: f64| (-mean_ns * stream.open_unit().ln()) as u64;
         match self {
             Self::Exponential => exponential(stream, 1e9),
             Self::Lognormal => stream.lognormal(1e9, 1.0) as u64,
@@ -109,23 +135,32 @@ fn calendar(pending: u32, kind: Delays) {
     let operations = 2_000_000;
     let mut turn = || {
         for _ in 0..operations {
-            let Some((time, Event::Began(event) | Event::Ended(event))) = calendar.pop() else { return };
+            let Some((time, Event::Began(event) | Event::Ended(event))) = calendar.pop() else {
+                return;
+            };
             next = (next + 1) % delays.len();
-            calendar.schedule(SimTime::from_nanos(time.as_nanos() + delays[next]), Event::Ended(event));
+            calendar.schedule(
+                SimTime::from_nanos(time.as_nanos() + delays[next]),
+                Event::Ended(event),
+            );
         }
     };
-    // The first turn brings the calendar from its beginning, where all delays start at once, to its steady state.
+    // The first turn brings the calendar from its beginning, where all delays start at once, to its
+    // steady state.
     turn();
     let nanoseconds = median_ns(5, turn);
     let per_second = f64::from(operations) / nanoseconds * 1e3;
-    println!("{:<52} {per_second:>12.2} M events/s", format!("calendar, {pending} pending, {kind:?}"));
+    println!(
+        "{:<52} {per_second:>12.2} M events/s",
+        format!("calendar, {pending} pending, {kind:?}")
+    );
 }
 
 /// The rates of the clients' own links, beside a fair share of 1 Mbit/s or so.
 #[derive(Clone, Copy, Debug)]
 enum Caps {
-    /// Lognormal with median 2 Mbit/s and standard deviation of the logarithm 1, so that some links bind and no two are
-    /// equal.
+    /// Lognormal with median 2 Mbit/s and standard deviation of the logarithm 1, so that some links
+    /// bind and no two are equal.
     Lognormal,
     /// 1 Mbit/s for everybody, which the fair share keeps crossing.
     Equal,
@@ -133,8 +168,8 @@ enum Caps {
     NotBinding,
 }
 
-/// Measures a transfer that ends and one that starts, at a constant number of transfers, which is what a change of the
-/// rates costs.
+/// Measures a transfer that ends and one that starts, at a constant number of transfers, which is
+/// what a change of the rates costs.
 fn link(transfers: u32, kind: Caps) {
     let mut stream = Streams::new(1).stream(Purpose::Transfer, 0, 0);
     let mut link = FairLink::new(Some(BitsPerSecond::new(u64::from(transfers) * 1_000_000)));
@@ -145,7 +180,10 @@ fn link(transfers: u32, kind: Caps) {
             Caps::Equal => BitsPerSecond::new(1_000_000),
             Caps::NotBinding => BitsPerSecond::new(1_000_000_000),
         };
-        assert!(link.start(now, flow, size, Claim::equal(cap)), "the number is free");
+        assert!(
+            link.start(now, flow, size, Claim::equal(cap)),
+            "the number is free"
+        );
     };
     for flow in 0..transfers {
         start(&mut link, SimTime::ZERO, FlowId(flow));
@@ -154,11 +192,16 @@ fn link(transfers: u32, kind: Caps) {
     let mut turn = || {
         for _ in 0..operations {
             let Some(now) = link.next_end() else { return };
-            let Some(flow) = link.take_ended(now) else { return };
+            let Some(flow) = link.take_ended(now) else {
+                return;
+            };
             start(&mut link, now, flow);
         }
     };
     turn();
     let nanoseconds = median_ns(5, turn) / f64::from(operations);
-    println!("{:<52} {nanoseconds:>12.0} ns a start and an end", format!("link, {transfers} transfers, {kind:?}"));
+    println!(
+        "{:<52} {nanoseconds:>12.0} ns a start and an end",
+        format!("link, {transfers} transfers, {kind:?}")
+    );
 }

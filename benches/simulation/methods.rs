@@ -1,7 +1,8 @@
-//! Measures whole rounds of methods, on a generated population as large as MovieLens 100K and with as many ratings.
+//! Measures whole rounds of methods, on a generated population as large as MovieLens 100K and with
+//! as many ratings.
 //!
-//! Speed alone is measured: who is rated by whom is not as in the real data, but what a round computes and moves is as
-//! much.
+//! Speed alone is measured: who is rated by whom is not as in the real data, but what a round
+//! computes and moves is as much.
 #![allow(clippy::expect_used)] // A benchmark whose own scenario is wrong has nothing better to do than to stop.
 
 use std::sync::Arc;
@@ -40,10 +41,13 @@ pub fn rounds() {
              [training]\nrounds = {}\n[codec]\nuplink = \"{uplink}\"\n[network]\npreset = \"lan\"\n",
             WARM_UP + ROUNDS
         );
-        let scenario = scenario::parse(&text, "bench", &[], &registry::vocabulary()).expect("a good scenario");
-        let data = dataset::load(&scenario.dataset, &[], Streams::new(scenario.seed)).expect("a population");
+        let scenario =
+            scenario::parse(&text, "bench", &[], &registry::vocabulary()).expect("a good scenario");
+        let data = dataset::load(&scenario.dataset, &[], Streams::new(scenario.seed))
+            .expect("a population");
         let world = World::new(scenario, Arc::new(data)).expect("a world");
-        let mut simulation = Simulation::new(world, &RunControl::with_threads(THREADS)).expect("a simulation");
+        let mut simulation =
+            Simulation::new(world, &RunControl::with_threads(THREADS)).expect("a simulation");
         let mut milliseconds = Vec::with_capacity(WARM_UP + ROUNDS);
         for _ in 0..WARM_UP + ROUNDS {
             let start = Instant::now();

@@ -1,7 +1,8 @@
-//! Runs the scenarios that are as large as this program promises to hold, each in a process of its own.
+//! Runs the scenarios that are as large as this program promises to hold, each in a process of its
+//! own.
 //!
-//! A run that takes more memory or time than promised ends the benchmark with an error. The limits are those of two
-//! cores with nothing else to do, and leave a multiple of what is needed.
+//! A run that takes more memory or time than promised ends the benchmark with an error. The limits
+//! are those of two cores with nothing else to do, and leave a multiple of what is needed.
 #![allow(clippy::expect_used)] // A benchmark without its program or its folder has nothing better to do than to stop.
 
 use std::path::Path;
@@ -19,9 +20,21 @@ struct Limit {
 }
 
 const LIMITS: [Limit; 3] = [
-    Limit { scenario: "generated-1m-users", peak_bytes: 8.0 * GB, total_s: Some(300.0) },
-    Limit { scenario: "ml1m-fedrap", peak_bytes: 4.0 * GB, total_s: None },
-    Limit { scenario: "generated-24000x7500-fedrap", peak_bytes: 8.0 * GB, total_s: None },
+    Limit {
+        scenario: "generated-1m-users",
+        peak_bytes: 8.0 * GB,
+        total_s: Some(300.0),
+    },
+    Limit {
+        scenario: "ml1m-fedrap",
+        peak_bytes: 4.0 * GB,
+        total_s: None,
+    },
+    Limit {
+        scenario: "generated-24000x7500-fedrap",
+        peak_bytes: 8.0 * GB,
+        total_s: None,
+    },
 ];
 
 /// Part of the program's message if a data set is missing.
@@ -55,19 +68,34 @@ fn run(limit: &Limit) -> Result<(), String> {
         }
         return Err(format!("{name}: {told}"));
     }
-    let report: Value = serde_json::from_slice(&child.stdout).map_err(|error| format!("{name}: {error}"))?;
+    let report: Value =
+        serde_json::from_slice(&child.stdout).map_err(|error| format!("{name}: {error}"))?;
     let figure = |place: &str| report.pointer(place).and_then(Value::as_f64);
-    let (Some(total_s), Some(round_ms), Some(peak)) =
-        (figure("/wall/total_s"), figure("/wall/per_round_ms"), figure("/wall/peak_rss_bytes"))
-    else {
-        return Err(format!("{name}: the report has no time or no peak of memory"));
+    let (Some(total_s), Some(round_ms), Some(peak)) = (
+        figure("/wall/total_s"),
+        figure("/wall/per_round_ms"),
+        figure("/wall/peak_rss_bytes"),
+    ) else {
+        return Err(format!(
+            "{name}: the report has no time or no peak of memory"
+        ));
     };
-    println!("scale, {name}: {total_s:.1} s, {:.2} s a round, {:.2} GB at most", round_ms / 1e3, peak / GB);
+    println!(
+        "scale, {name}: {total_s:.1} s, {:.2} s a round, {:.2} GB at most",
+        round_ms / 1e3,
+        peak / GB
+    );
     if peak > limit.peak_bytes {
-        return Err(format!("{name} took {:.2} GB, more than {:.0}", peak / GB, limit.peak_bytes / GB));
+        return Err(format!(
+            "{name} took {:.2} GB, more than {:.0}",
+            peak / GB,
+            limit.peak_bytes / GB
+        ));
     }
     match limit.total_s {
-        Some(most) if total_s > most => Err(format!("{name} took {total_s:.0} s, more than {most:.0}")),
+        Some(most) if total_s > most => {
+            Err(format!("{name} took {total_s:.0} s, more than {most:.0}"))
+        }
         _ => Ok(()),
     }
 }

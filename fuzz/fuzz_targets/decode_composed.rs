@@ -1,4 +1,5 @@
-//! Whatever bytes a composed block has: no panic, no memory beyond what its table allows, and what decodes encodes again.
+//! Whatever bytes a composed block has: no panic, no memory beyond what its table allows, and what
+//! decodes encodes again.
 #![no_main]
 
 #[allow(dead_code, reason = "each target uses a part of it")]

@@ -1,4 +1,5 @@
-//! Whatever bytes a request for rows has: no panic, no memory out of proportion, and what decodes encodes again.
+//! Whatever bytes a request for rows has: no panic, no memory out of proportion, and what decodes
+//! encodes again.
 #![no_main]
 
 #[path = "../../tests/it/fuzz_case/row_request.rs"]

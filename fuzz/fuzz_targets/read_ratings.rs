@@ -1,4 +1,5 @@
-//! Whatever bytes are given as ratings: no panic, memory in proportion, and what is accepted holds together.
+//! Whatever bytes are given as ratings: no panic, memory in proportion, and what is accepted holds
+//! together.
 #![no_main]
 
 #[path = "../../tests/it/fuzz_case/ratings.rs"]

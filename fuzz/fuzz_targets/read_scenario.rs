@@ -1,4 +1,5 @@
-//! Whatever text is given as a scenario: no panic, faults with places, and what is accepted reads as the same again.
+//! Whatever text is given as a scenario: no panic, faults with places, and what is accepted reads
+//! as the same again.
 #![no_main]
 
 #[path = "../../tests/it/fuzz_case/scenario.rs"]

@@ -59,7 +59,8 @@ struct Span {
 }
 
 impl Crate<'_> {
-    /// Checks the library. Returns the mutants that do not compile, which is none of them if everything does.
+    /// Checks the library. Returns the mutants that do not compile, which is none of them if
+    /// everything does.
     ///
     /// # Errors
     ///
@@ -69,11 +70,20 @@ impl Crate<'_> {
         if succeeded {
             return Ok(BTreeSet::new());
         }
-        let errors: Vec<&Message> =
-            lines.iter().filter_map(|line| line.message.as_ref()).filter(|m| m.level == "error").collect();
-        let refused: BTreeSet<usize> = errors.iter().flat_map(|error| blamed(error, pieces)).collect();
+        let errors: Vec<&Message> = lines
+            .iter()
+            .filter_map(|line| line.message.as_ref())
+            .filter(|m| m.level == "error")
+            .collect();
+        let refused: BTreeSet<usize> = errors
+            .iter()
+            .flat_map(|error| blamed(error, pieces))
+            .collect();
         if refused.is_empty() {
-            bail!("the copy does not compile, and no mutant is to blame:\n{}", rendered(&errors));
+            bail!(
+                "the copy does not compile, and no mutant is to blame:\n{}",
+                rendered(&errors)
+            );
         }
         Ok(refused)
     }
@@ -85,10 +95,16 @@ impl Crate<'_> {
     /// Returns an error if something does not compile.
     pub fn tests(&self) -> Result<Binaries> {
         let (lines, succeeded) = self.cargo(&["test", "--no-run", "--lib", "--test", "it"])?;
-        let errors: Vec<&Message> =
-            lines.iter().filter_map(|line| line.message.as_ref()).filter(|m| m.level == "error").collect();
+        let errors: Vec<&Message> = lines
+            .iter()
+            .filter_map(|line| line.message.as_ref())
+            .filter(|m| m.level == "error")
+            .collect();
         if !succeeded {
-            bail!("the tests of the copy do not compile:\n{}", rendered(&errors));
+            bail!(
+                "the tests of the copy do not compile:\n{}",
+                rendered(&errors)
+            );
         }
         let executable = |kind: &str, name: &str| {
             let found = lines.iter().find_map(|line| {
@@ -98,49 +114,79 @@ impl Crate<'_> {
             });
             found.with_context(|| format!("cargo names no test binary of {name}"))
         };
-        Ok(Binaries { lib: executable("lib", "fedrecsim")?, it: executable("test", "it")? })
+        Ok(Binaries {
+            lib: executable("lib", "fedrecsim")?,
+            it: executable("test", "it")?,
+        })
     }
 
     fn cargo(&self, arguments: &[&str]) -> Result<(Vec<Line>, bool)> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let output = Command::new(cargo)
             .args(arguments)
-            .args(["--locked", "--message-format=json", "--jobs", &self.jobs.to_string()])
+            .args([
+                "--locked",
+                "--message-format=json",
+                "--jobs",
+                &self.jobs.to_string(),
+            ])
             .env("CARGO_TARGET_DIR", self.target)
             .current_dir(self.folder)
             .stderr(Stdio::inherit())
             .output()
             .context("cargo cannot be started")?;
         let text = String::from_utf8_lossy(&output.stdout);
-        let lines = text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok());
-        Ok((lines.filter(|line| line.reason.starts_with("compiler-")).collect(), output.status.success()))
+        let lines = text
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Line>(line).ok());
+        Ok((
+            lines
+                .filter(|line| line.reason.starts_with("compiler-"))
+                .collect(),
+            output.status.success(),
+        ))
     }
 }
 
-/// Returns the mutants that an error is about: those that it points into, wherever it says so, or else the innermost one
-/// around the place.
+/// Returns the mutants that an error is about: those that it points into, wherever it says so, or
+/// else the innermost one around the place.
 fn blamed(error: &Message, pieces: &BTreeMap<String, Vec<Piece>>) -> Vec<usize> {
     let here = |span: &Span| pieces.get(&span.file_name).into_iter().flatten();
     let inside = |span: &Span| -> Vec<usize> {
-        let holds = |piece: &&Piece| piece.added.start < span.byte_start && span.byte_end <= piece.added.end;
+        let holds = |piece: &&Piece| {
+            piece.added.start < span.byte_start && span.byte_end <= piece.added.end
+        };
         here(span).filter(holds).map(|piece| piece.mutant).collect()
     };
     let around = |span: &Span| {
-        let holds = |piece: &&Piece| piece.whole.start <= span.byte_start && span.byte_end <= piece.whole.end;
-        here(span).filter(holds).min_by_key(|piece| piece.whole.len()).map(|piece| piece.mutant)
+        let holds = |piece: &&Piece| {
+            piece.whole.start <= span.byte_start && span.byte_end <= piece.whole.end
+        };
+        here(span)
+            .filter(holds)
+            .min_by_key(|piece| piece.whole.len())
+            .map(|piece| piece.mutant)
     };
-    let (primary, secondary): (Vec<&Span>, Vec<&Span>) = error.spans.iter().partition(|span| span.is_primary);
+    let (primary, secondary): (Vec<&Span>, Vec<&Span>) =
+        error.spans.iter().partition(|span| span.is_primary);
     for spans in [&primary, &secondary] {
         let found: Vec<usize> = spans.iter().flat_map(|span| inside(span)).collect();
         if !found.is_empty() {
             return found;
         }
     }
-    primary.iter().chain(&secondary).filter_map(|span| around(span)).take(1).collect()
+    primary
+        .iter()
+        .chain(&secondary)
+        .filter_map(|span| around(span))
+        .take(1)
+        .collect()
 }
 
 fn rendered(errors: &[&Message]) -> String {
-    let texts = errors.iter().map(|error| error.rendered.as_deref().unwrap_or(&error.message));
+    let texts = errors
+        .iter()
+        .map(|error| error.rendered.as_deref().unwrap_or(&error.message));
     texts.collect::<Vec<_>>().join("\n")
 }
 
@@ -156,24 +202,44 @@ mod tests {
             is_primary,
         };
         let spans = spans.iter().map(span).collect();
-        Message { level: "error".to_owned(), message: String::new(), rendered: None, spans }
+        Message {
+            level: "error".to_owned(),
+            message: String::new(),
+            rendered: None,
+            spans,
+        }
     }
 
     #[test]
     fn an_error_is_put_down_to_the_mutant_that_it_points_at() {
-        let piece = |mutant, added, whole| Piece { mutant, added, whole };
+        let piece = |mutant, added, whole| Piece {
+            mutant,
+            added,
+            whole,
+        };
         // 1 is around 2; 3 stands alone.
-        let here = vec![piece(1, 10..20, 10..60), piece(2, 30..40, 30..50), piece(3, 70..80, 70..80)];
+        let here = vec![
+            piece(1, 10..20, 10..60),
+            piece(2, 30..40, 30..50),
+            piece(3, 70..80, 70..80),
+        ];
         let pieces = BTreeMap::from([("src/x.rs".to_owned(), here)]);
         assert_eq!(blamed(&error(&[(12, 15, true)]), &pieces), [1]);
-        assert_eq!(blamed(&error(&[(42, 45, true)]), &pieces), [2], "the other branch has another type");
+        assert_eq!(
+            blamed(&error(&[(42, 45, true)]), &pieces),
+            [2],
+            "the other branch has another type"
+        );
         assert_eq!(blamed(&error(&[(55, 56, true)]), &pieces), [1]);
         assert_eq!(
             blamed(&error(&[(30, 50, true), (14, 16, false)]), &pieces),
             [1],
             "its branches differ in their types"
         );
-        assert_eq!(blamed(&error(&[(0, 5, true), (72, 75, false)]), &pieces), [3]);
+        assert_eq!(
+            blamed(&error(&[(0, 5, true), (72, 75, false)]), &pieces),
+            [3]
+        );
         assert_eq!(blamed(&error(&[(0, 5, true)]), &pieces), [0; 0]);
         assert_eq!(blamed(&error(&[]), &pieces), [0; 0]);
     }

@@ -18,7 +18,8 @@ pub struct Mutant {
     pub change: String,
     /// How the text of the file is changed.
     pub edit: Edit,
-    /// A checksum of the function's code. It tells whether a result of an earlier run is still about this code.
+    /// A checksum of the function's code. It tells whether a result of an earlier run is still
+    /// about this code.
     pub function_checksum: u32,
 }
 
@@ -49,13 +50,15 @@ pub enum Edit {
 }
 
 impl Mutant {
-    /// Returns the name by which `equivalent.toml` lists the mutant. It has no line number, so that it stays the same when
-    /// lines move; mutants of the same change of the same text in one function share it.
+    /// Returns the name by which `equivalent.toml` lists the mutant. It has no line number, so that
+    /// it stays the same when lines move; mutants of the same change of the same text in one
+    /// function share it.
     pub fn name(&self) -> String {
         format!("{}: {}: {}", self.file, self.function, self.change)
     }
 
-    /// Returns the name by which results are kept. It changes when the function of the mutant changes or moves.
+    /// Returns the name by which results are kept. It changes when the function of the mutant
+    /// changes or moves.
     pub fn key(&self) -> String {
         format!("{self} #{:08x}", self.function_checksum)
     }
@@ -63,7 +66,14 @@ impl Mutant {
 
 impl Display for Mutant {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> Result {
-        let Self { file, line, column, function, change, .. } = self;
+        let Self {
+            file,
+            line,
+            column,
+            function,
+            change,
+            ..
+        } = self;
         write!(formatter, "{file}:{line}:{column}: {change}, in {function}")
     }
 }

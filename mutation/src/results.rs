@@ -38,16 +38,27 @@ pub enum Verdict {
     Survived,
 }
 
-/// Reads all results; the last one counts of those of one mutant. There are none if there is no file.
+/// Reads all results; the last one counts of those of one mutant. There are none if there is no
+/// file.
 ///
 /// # Errors
 ///
-/// Returns an error if a line of the file is no result. The last line may be cut off, by the end of the program.
+/// Returns an error if a line of the file is no result. The last line may be cut off, by the end of
+/// the program.
 pub fn load(file: &Path) -> Result<BTreeMap<String, Trial>> {
     let mut trials = BTreeMap::new();
-    let text = if file.exists() { fs::read_to_string(file)? } else { String::new() };
-    for (place, line) in text.split_inclusive('\n').enumerate().filter(|(_, line)| line.ends_with('\n')) {
-        let trial: Trial = serde_json::from_str(line).with_context(|| format!("{}:{}", file.display(), place + 1))?;
+    let text = if file.exists() {
+        fs::read_to_string(file)?
+    } else {
+        String::new()
+    };
+    for (place, line) in text
+        .split_inclusive('\n')
+        .enumerate()
+        .filter(|(_, line)| line.ends_with('\n'))
+    {
+        let trial: Trial = serde_json::from_str(line)
+            .with_context(|| format!("{}:{}", file.display(), place + 1))?;
         trials.insert(trial.mutant.clone(), trial);
     }
     Ok(trials)
@@ -83,11 +94,21 @@ mod tests {
         add(&file, &trial("a", Verdict::Survived)).unwrap();
         add(&file, &trial("b", Verdict::TimedOut)).unwrap();
         add(&file, &trial("a", Verdict::Caught)).unwrap();
-        OpenOptions::new().append(true).open(&file).unwrap().write_all(b"{\"mut").unwrap();
+        OpenOptions::new()
+            .append(true)
+            .open(&file)
+            .unwrap()
+            .write_all(b"{\"mut")
+            .unwrap();
         let trials = load(&file).unwrap();
         assert_eq!(trials.len(), 2);
         assert_eq!(trials["a"], trial("a", Verdict::Caught));
         fs::write(&file, "nonsense\n").unwrap();
-        assert!(load(&file).unwrap_err().to_string().ends_with("results.jsonl:1"));
+        assert!(
+            load(&file)
+                .unwrap_err()
+                .to_string()
+                .ends_with("results.jsonl:1")
+        );
     }
 }

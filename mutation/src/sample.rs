@@ -35,8 +35,9 @@ pub fn order(count: usize, seed: u64) -> Vec<usize> {
     order
 }
 
-/// Takes the first `size` mutants of an order that compile. `compile` puts mutants into the copy, and returns those that
-/// the compiler refuses. It is asked again until it refuses none, since an error may hide another one.
+/// Takes the first `size` mutants of an order that compile. `compile` puts mutants into the copy,
+/// and returns those that the compiler refuses. It is asked again until it refuses none, since an
+/// error may hide another one.
 ///
 /// # Errors
 ///
@@ -51,9 +52,17 @@ pub fn draw(
     // As many more as usually do not compile, so that few rounds are needed.
     let mut drawn = (size + size / 3 + 1).min(order.len());
     loop {
-        let candidates: BTreeSet<usize> = order[..drawn].iter().copied().filter(|n| !unviable.contains(n)).collect();
+        let candidates: BTreeSet<usize> = order[..drawn]
+            .iter()
+            .copied()
+            .filter(|n| !unviable.contains(n))
+            .collect();
         let refused = compile(&candidates)?;
-        eprintln!("{} mutants are tried, and {} of them do not compile", candidates.len(), refused.len());
+        eprintln!(
+            "{} mutants are tried, and {} of them do not compile",
+            candidates.len(),
+            refused.len()
+        );
         if refused.is_empty() {
             if candidates.len() >= size || drawn == order.len() {
                 break;
@@ -62,10 +71,24 @@ pub fn draw(
         }
         unviable.extend(refused);
     }
-    let viable: Vec<usize> = order[..drawn].iter().copied().filter(|n| !unviable.contains(n)).take(size).collect();
-    let before_last = order[..drawn].iter().take_while(|n| viable.last().is_some_and(|last| *n != last));
-    let unviable = before_last.copied().filter(|n| unviable.contains(n)).collect();
-    Ok(Sample { of, viable, unviable })
+    let viable: Vec<usize> = order[..drawn]
+        .iter()
+        .copied()
+        .filter(|n| !unviable.contains(n))
+        .take(size)
+        .collect();
+    let before_last = order[..drawn]
+        .iter()
+        .take_while(|n| viable.last().is_some_and(|last| *n != last));
+    let unviable = before_last
+        .copied()
+        .filter(|n| unviable.contains(n))
+        .collect();
+    Ok(Sample {
+        of,
+        viable,
+        unviable,
+    })
 }
 
 /// Reads a sample that was drawn before, if it is of the mutants with this checksum.
@@ -78,7 +101,8 @@ pub fn load(file: &Path, of: u32) -> Result<Option<Sample>> {
         return Ok(None);
     }
     let text = std::fs::read_to_string(file)?;
-    let sample: Sample = serde_json::from_str(&text).with_context(|| format!("{} is no sample", file.display()))?;
+    let sample: Sample =
+        serde_json::from_str(&text).with_context(|| format!("{} is no sample", file.display()))?;
     Ok(Some(sample).filter(|sample| sample.of == of))
 }
 
@@ -94,7 +118,12 @@ pub fn save(file: &Path, sample: &Sample) -> Result<()> {
 
 /// Returns the part `part` of `parts` of a sample (from 1), as cards are dealt.
 pub fn part(sample: &[usize], part: usize, parts: usize) -> Vec<usize> {
-    sample.iter().copied().skip(part - 1).step_by(parts).collect()
+    sample
+        .iter()
+        .copied()
+        .skip(part - 1)
+        .step_by(parts)
+        .collect()
 }
 
 #[cfg(test)]
@@ -115,14 +144,30 @@ mod tests {
         let order = order(100, 7);
         // An error of a multiple of 6 hides that of every other multiple of 3.
         let compile = |mutants: &BTreeSet<usize>| {
-            let by = if mutants.iter().any(|n| n % 6 == 0) { 6 } else { 3 };
+            let by = if mutants.iter().any(|n| n % 6 == 0) {
+                6
+            } else {
+                3
+            };
             Ok(mutants.iter().copied().filter(|n| n % by == 0).collect())
         };
         let sample = draw(&order, 20, 0, compile).unwrap();
-        let expected: Vec<usize> = order.iter().copied().filter(|n| n % 3 != 0).take(20).collect();
+        let expected: Vec<usize> = order
+            .iter()
+            .copied()
+            .filter(|n| n % 3 != 0)
+            .take(20)
+            .collect();
         assert_eq!(sample.viable, expected);
-        let end = order.iter().position(|n| n == expected.last().unwrap()).unwrap();
-        assert_eq!(sample.viable.len() + sample.unviable.len(), end + 1, "the others were drawn and do not compile");
+        let end = order
+            .iter()
+            .position(|n| n == expected.last().unwrap())
+            .unwrap();
+        assert_eq!(
+            sample.viable.len() + sample.unviable.len(),
+            end + 1,
+            "the others were drawn and do not compile"
+        );
         assert!(sample.unviable.iter().all(|n| n % 3 == 0));
     }
 
@@ -146,7 +191,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("sample.json");
         assert_eq!(load(&file, 5).unwrap(), None);
-        let sample = Sample { of: 5, viable: vec![2, 1], unviable: vec![3] };
+        let sample = Sample {
+            of: 5,
+            viable: vec![2, 1],
+            unviable: vec![3],
+        };
         save(&file, &sample).unwrap();
         assert_eq!(load(&file, 5).unwrap(), Some(sample));
         assert_eq!(load(&file, 6).unwrap(), None);

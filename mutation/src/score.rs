@@ -51,16 +51,32 @@ pub struct Tally {
 ///
 /// Returns an error if the file cannot be read, or if an entry has no reason.
 pub fn equivalent(file: &Path) -> Result<Equivalent> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
-    let read: EquivalentFile = toml::from_str(&text).with_context(|| format!("{} is wrong", file.display()))?;
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("{} cannot be read", file.display()))?;
+    let read: EquivalentFile =
+        toml::from_str(&text).with_context(|| format!("{} is wrong", file.display()))?;
     for entry in &read.equivalent {
-        anyhow::ensure!(!entry.reason.trim().is_empty(), "{}: {} has no reason", file.display(), entry.mutant);
+        anyhow::ensure!(
+            !entry.reason.trim().is_empty(),
+            "{}: {} has no reason",
+            file.display(),
+            entry.mutant
+        );
     }
-    Ok(read.equivalent.into_iter().map(|entry| (entry.mutant, entry.reason)).collect())
+    Ok(read
+        .equivalent
+        .into_iter()
+        .map(|entry| (entry.mutant, entry.reason))
+        .collect())
 }
 
 /// Counts what became of the mutants of a sample, as far as they were run.
-pub fn tally(sample: &[usize], all: &[Mutant], trials: &BTreeMap<String, Trial>, equivalent: &Equivalent) -> Tally {
+pub fn tally(
+    sample: &[usize],
+    all: &[Mutant],
+    trials: &BTreeMap<String, Trial>,
+    equivalent: &Equivalent,
+) -> Tally {
     let mut tally = Tally::default();
     for &number in sample {
         let mutant = &all[number];
@@ -94,15 +110,29 @@ impl Tally {
         self.run() == size && self.waiting == 0
     }
 
-    /// Returns the share of mutants that were noticed, and its 95 % interval: of all that were run, or of those that are
-    /// not equivalent. Those that wait for further tests count as not noticed.
+    /// Returns the share of mutants that were noticed, and its 95 % interval: of all that were run,
+    /// or of those that are not equivalent. Those that wait for further tests count as not noticed.
     pub fn score(&self, without_equivalent: bool) -> (f64, (f64, f64)) {
-        let out_of = self.run() - if without_equivalent { self.equivalent.len() } else { 0 };
-        (self.caught as f64 / out_of as f64, wilson(self.caught, out_of))
+        let out_of = self.run()
+            - if without_equivalent {
+                self.equivalent.len()
+            } else {
+                0
+            };
+        (
+            self.caught as f64 / out_of as f64,
+            wilson(self.caught, out_of),
+        )
     }
 
     /// Returns the score and the survivors as text.
-    pub fn report(&self, size: usize, unviable: usize, all: &[Mutant], equivalent: &Equivalent) -> String {
+    pub fn report(
+        &self,
+        size: usize,
+        unviable: usize,
+        all: &[Mutant],
+        equivalent: &Equivalent,
+    ) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = writeln!(
@@ -127,10 +157,14 @@ impl Tally {
             );
         }
         if self.run() > 0 {
-            for (of, without_equivalent) in [("all of them", false), ("those not equivalent", true)] {
+            for (of, without_equivalent) in [("all of them", false), ("those not equivalent", true)]
+            {
                 let (score, (low, high)) = self.score(without_equivalent);
                 let [score, low, high] = [score, low, high].map(|share| 100.0 * share);
-                let _ = writeln!(text, "Mutation score of {of}: {score:.1} % (95 % interval {low:.1} to {high:.1} %)");
+                let _ = writeln!(
+                    text,
+                    "Mutation score of {of}: {score:.1} % (95 % interval {low:.1} to {high:.1} %)"
+                );
             }
         }
         for &number in &self.survivors {
@@ -144,7 +178,8 @@ impl Tally {
     }
 }
 
-/// Returns Wilson's 95 % interval of a probability, of which `successes` of `trials` were seen (Wilson 1927).
+/// Returns Wilson's 95 % interval of a probability, of which `successes` of `trials` were seen
+/// (Wilson 1927).
 fn wilson(successes: usize, trials: usize) -> (f64, f64) {
     let (n, share) = (trials as f64, successes as f64 / trials as f64);
     let centre = share + Z * Z / (2.0 * n);
@@ -161,11 +196,17 @@ mod tests {
     #[test]
     fn the_interval_is_that_of_wilson() {
         // Newcombe 1998, table I: 81 of 263, 15 of 148, 0 of 20, 1 of 29.
-        for (successes, trials, low, high) in
-            [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)]
-        {
+        for (successes, trials, low, high) in [
+            (81, 263, 0.2553, 0.3662),
+            (15, 148, 0.0624, 0.1605),
+            (0, 20, 0.0, 0.1611),
+            (1, 29, 0.0061, 0.1718),
+        ] {
             let found = wilson(successes, trials);
-            assert!((found.0 - low).abs() < 5e-5 && (found.1 - high).abs() < 5e-5, "{successes}/{trials}: {found:?}");
+            assert!(
+                (found.0 - low).abs() < 5e-5 && (found.1 - high).abs() < 5e-5,
+                "{successes}/{trials}: {found:?}"
+            );
         }
     }
 
@@ -173,15 +214,39 @@ mod tests {
     fn survivors_are_named_and_equivalent_ones_counted_both_ways() {
         let all = find::mutants("src/x.rs", "fn f() { a + b; c < d; }").unwrap();
         assert_eq!(all.len(), 6);
-        let verdicts = [Verdict::Caught, Verdict::TimedOut, Verdict::Survived, Verdict::Caught, Verdict::Survived];
+        let verdicts = [
+            Verdict::Caught,
+            Verdict::TimedOut,
+            Verdict::Survived,
+            Verdict::Caught,
+            Verdict::Survived,
+        ];
         let trials = all.iter().zip(verdicts).map(|(mutant, verdict)| {
-            (mutant.key(), Trial { mutant: mutant.key(), verdict, by: String::new(), passed: 0, seconds: 0.0 })
+            (
+                mutant.key(),
+                Trial {
+                    mutant: mutant.key(),
+                    verdict,
+                    by: String::new(),
+                    passed: 0,
+                    seconds: 0.0,
+                },
+            )
         });
         let trials: BTreeMap<String, Trial> = trials.collect();
         let equivalent = Equivalent::from([(all[2].name(), "It is the same.".to_owned())]);
         let sample: Vec<usize> = (0..6).collect();
         let tally = tally(&sample, &all, &trials, &equivalent);
-        assert_eq!(tally, Tally { caught: 3, timed_out: 1, survivors: vec![2, 4], equivalent: vec![2], waiting: 0 });
+        assert_eq!(
+            tally,
+            Tally {
+                caught: 3,
+                timed_out: 1,
+                survivors: vec![2, 4],
+                equivalent: vec![2],
+                waiting: 0
+            }
+        );
         assert!(!tally.is_complete(6) && tally.is_complete(5));
         assert_eq!(tally.score(false).0, 0.6);
         assert_eq!(tally.score(true).0, 0.75);
@@ -201,10 +266,18 @@ mod tests {
 
     #[test]
     fn who_waits_for_further_tests_is_not_noticed_yet() {
-        let tally = Tally { caught: 3, waiting: 1, ..Tally::default() };
+        let tally = Tally {
+            caught: 3,
+            waiting: 1,
+            ..Tally::default()
+        };
         assert_eq!(tally.score(false).0, 0.75);
         assert!(!tally.is_complete(4));
-        assert!(tally.report(4, 0, &[], &Equivalent::new()).contains("1 wait for further tests"));
+        assert!(
+            tally
+                .report(4, 0, &[], &Equivalent::new())
+                .contains("1 wait for further tests")
+        );
     }
 
     #[test]
@@ -212,7 +285,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("equivalent.toml");
         std::fs::write(&file, "[[equivalent]]\nmutant = \"a\"\nreason = \" \"\n").unwrap();
-        assert!(equivalent(&file).unwrap_err().to_string().contains("a has no reason"));
+        assert!(
+            equivalent(&file)
+                .unwrap_err()
+                .to_string()
+                .contains("a has no reason")
+        );
         let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("equivalent.toml");
         assert!(equivalent(&committed).is_ok());
     }

@@ -13,8 +13,8 @@ use nix::unistd::Pid;
 
 use crate::weave::VARIABLE;
 
-/// The most memory that a test binary may take, in kB: a mutant that allocates without end must not take the machine
-/// with it.
+/// The most memory that a test binary may take, in kB: a mutant that allocates without end must not
+/// take the machine with it.
 const MEMORY_KB: u32 = 8_000_000;
 
 /// How the tests of a binary ended.
@@ -67,13 +67,25 @@ impl Place {
         std::fs::create_dir_all(&self.scratch)?;
         let start = Instant::now();
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", &format!("ulimit -v {MEMORY_KB}; ulimit -c 0; exec \"$0\" \"$@\"")]).arg(run.binary);
+        command
+            .args([
+                "-c",
+                &format!("ulimit -v {MEMORY_KB}; ulimit -c 0; exec \"$0\" \"$@\""),
+            ])
+            .arg(run.binary);
         command.args(&run.choice.of);
         command.args(run.choice.but.iter().flat_map(|part| ["--skip", part]));
         // Proptest draws what it draws in every run, and neither it nor insta writes files.
-        command.env("INSTA_UPDATE", "no").env("CI", "true").env("PROPTEST_RNG_SEED", "1");
-        command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true").env("TMPDIR", &self.scratch);
-        command.env("CARGO_MANIFEST_DIR", &self.copy).env_remove(VARIABLE);
+        command
+            .env("INSTA_UPDATE", "no")
+            .env("CI", "true")
+            .env("PROPTEST_RNG_SEED", "1");
+        command
+            .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true")
+            .env("TMPDIR", &self.scratch);
+        command
+            .env("CARGO_MANIFEST_DIR", &self.copy)
+            .env_remove(VARIABLE);
         if let Some(mutant) = run.mutant {
             command.env(VARIABLE, mutant.to_string());
         }
@@ -84,9 +96,12 @@ impl Place {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .process_group(0);
-        let mut child = command.spawn().with_context(|| format!("{} cannot be started", run.binary.display()))?;
+        let mut child = command
+            .spawn()
+            .with_context(|| format!("{} cannot be started", run.binary.display()))?;
         let end = watch(&mut child, start + run.limit)?;
-        // What is left of the group has nobody to end it. It is an error if nothing is left, and then all is well.
+        // What is left of the group has nobody to end it. It is an error if nothing is left, and
+        // then all is well.
         let _ = killpg(Pid::from_raw(child.id().cast_signed()), Signal::SIGKILL);
         child.wait()?;
         let _ = std::fs::remove_dir_all(&self.scratch);
@@ -96,12 +111,21 @@ impl Place {
 
 /// Reads what the tests print, until one fails, all have passed, or the time is over.
 fn watch(child: &mut Child, deadline: Instant) -> Result<End> {
-    let output = child.stdout.take().context("the output of the tests is not there")?;
+    let output = child
+        .stdout
+        .take()
+        .context("the output of the tests is not there")?;
     let (sender, lines) = mpsc::channel();
     // The thread ends with the output, which the end of the processes closes.
     std::thread::spawn(move || {
-        for line in BufReader::new(output).split(b'\n').map_while(std::io::Result::ok) {
-            if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+        for line in BufReader::new(output)
+            .split(b'\n')
+            .map_while(std::io::Result::ok)
+        {
+            if sender
+                .send(String::from_utf8_lossy(&line).into_owned())
+                .is_err()
+            {
                 return;
             }
         }
@@ -130,7 +154,10 @@ fn watch(child: &mut Child, deadline: Instant) -> Result<End> {
 
 /// Returns the test of which a line of the test harness says that it failed.
 fn failed(line: &str) -> Option<&str> {
-    let (test, _) = line.strip_prefix("test ")?.strip_suffix("FAILED")?.split_once(" ... ")?;
+    let (test, _) = line
+        .strip_prefix("test ")?
+        .strip_suffix("FAILED")?
+        .split_once(" ... ")?;
     Some(test.trim_end_matches(" - should panic"))
 }
 
@@ -146,10 +173,21 @@ mod tests {
         let mut permissions = std::fs::metadata(&binary).unwrap().permissions();
         std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
         std::fs::set_permissions(&binary, permissions).unwrap();
-        let place = Place { copy: folder.path().to_owned(), scratch: folder.path().join("scratch") };
-        let choice = Choice { of: vec!["sim::".to_owned()], but: vec!["sim::slow".to_owned()] };
+        let place = Place {
+            copy: folder.path().to_owned(),
+            scratch: folder.path().join("scratch"),
+        };
+        let choice = Choice {
+            of: vec!["sim::".to_owned()],
+            but: vec!["sim::slow".to_owned()],
+        };
         let limit = Duration::from_millis(limit_ms);
-        let run = Run { binary: &binary, choice: &choice, mutant: Some(17), limit };
+        let run = Run {
+            binary: &binary,
+            choice: &choice,
+            mutant: Some(17),
+            limit,
+        };
         let (end, _) = place.run(&run).unwrap();
         assert!(!place.scratch.exists(), "temporary files are gone");
         end
@@ -161,10 +199,19 @@ mod tests {
             "[ ${VARIABLE} = 17 ] && [ \"$*\" = 'sim:: --skip sim::slow' ] && [ $INSTA_UPDATE = no ] && [ -d $TMPDIR ]"
         );
         assert_eq!(run(&conditions, 60_000), End::Passed);
-        let end = run("echo 'test a::b ... ok'; echo 'test c::d ... FAILED'; sleep 600", 60_000);
-        assert_eq!(end, End::Failed("c::d".to_owned()), "nothing waits for the tests after it");
+        let end = run(
+            "echo 'test a::b ... ok'; echo 'test c::d ... FAILED'; sleep 600",
+            60_000,
+        );
+        assert_eq!(
+            end,
+            End::Failed("c::d".to_owned()),
+            "nothing waits for the tests after it"
+        );
         assert!(matches!(run("exit 101", 60_000), End::Failed(how) if how.contains("101")));
-        assert!(matches!(run("kill -ABRT $$", 60_000), End::Failed(how) if how.contains("signal: 6")));
+        assert!(
+            matches!(run("kill -ABRT $$", 60_000), End::Failed(how) if how.contains("signal: 6"))
+        );
     }
 
     #[test]

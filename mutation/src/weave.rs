@@ -8,7 +8,8 @@ use crate::mutant::{Edit, Mutant};
 /// The environment variable that holds the number of the mutant that is on.
 pub const VARIABLE: &str = "FEDRECSIM_MUTANT";
 
-/// The module that the copy's `lib.rs` gets, on one line so that no line moves. It is read once, at the first question.
+/// The module that the copy's `lib.rs` gets, on one line so that no line moves. It is read once, at
+/// the first question.
 pub const SWITCH: &str = concat!(
     "mod mutation_switch { ",
     "static ON: std::sync::LazyLock<usize> = std::sync::LazyLock::new(|| ",
@@ -16,8 +17,8 @@ pub const SWITCH: &str = concat!(
     "#[inline] pub fn is_on(mutant: usize) -> bool { *ON == mutant } }\n",
 );
 
-/// The attribute with which the copy's `lib.rs` begins, on its first line. Without it, a mutant that always panics would not
-/// compile where the compiler sees that.
+/// The attribute with which the copy's `lib.rs` begins, on its first line. Without it, a mutant
+/// that always panics would not compile where the compiler sees that.
 pub const ALLOWED: &str = "#![allow(warnings, arithmetic_overflow, unconditional_panic)] ";
 
 /// A text with mutants.
@@ -33,7 +34,8 @@ pub struct Woven {
 pub struct Piece {
     /// The number of the mutant.
     pub mutant: usize,
-    /// What was put before the code that is there without the mutant: the switch and the other code.
+    /// What was put before the code that is there without the mutant: the switch and the other
+    /// code.
     pub added: Range<usize>,
     /// All of it, with the code that is there without the mutant.
     pub whole: Range<usize>,
@@ -47,11 +49,14 @@ struct Insertion {
     after: &'static str,
 }
 
-/// Puts `mutants`, with their numbers, into the text of their file. Where mutants are inside each other, the inner ones
-/// are in the code that is there without the outer ones, since one mutant at most is on.
+/// Puts `mutants`, with their numbers, into the text of their file. Where mutants are inside each
+/// other, the inner ones are in the code that is there without the outer ones, since one mutant at
+/// most is on.
 pub fn weave<'a>(text: &str, mutants: impl IntoIterator<Item = (usize, &'a Mutant)>) -> Woven {
-    let insertions: Vec<Insertion> =
-        mutants.into_iter().map(|(number, mutant)| insertion(number, &mutant.edit)).collect();
+    let insertions: Vec<Insertion> = mutants
+        .into_iter()
+        .map(|(number, mutant)| insertion(number, &mutant.edit))
+        .collect();
     // (byte of the text, order within the byte, insertion, whether it ends)
     let mut events = Vec::new();
     for (place, insertion) in insertions.iter().enumerate() {
@@ -66,8 +71,14 @@ pub fn weave<'a>(text: &str, mutants: impl IntoIterator<Item = (usize, &'a Mutan
     }
     events.sort_unstable_by_key(|(order, ..)| *order);
     let mut woven = String::with_capacity(text.len());
-    let mut pieces: Vec<Piece> =
-        insertions.iter().map(|insertion| Piece { mutant: insertion.mutant, added: 0..0, whole: 0..0 }).collect();
+    let mut pieces: Vec<Piece> = insertions
+        .iter()
+        .map(|insertion| Piece {
+            mutant: insertion.mutant,
+            added: 0..0,
+            whole: 0..0,
+        })
+        .collect();
     let mut copied = 0;
     for ((at, ..), place, ends) in events {
         woven.push_str(&text[copied..at]);
@@ -84,7 +95,10 @@ pub fn weave<'a>(text: &str, mutants: impl IntoIterator<Item = (usize, &'a Mutan
         piece.whole.end = woven.len();
     }
     woven.push_str(&text[copied..]);
-    Woven { text: woven, pieces }
+    Woven {
+        text: woven,
+        pieces,
+    }
 }
 
 fn insertion(mutant: usize, edit: &Edit) -> Insertion {
@@ -92,15 +106,33 @@ fn insertion(mutant: usize, edit: &Edit) -> Insertion {
     match edit {
         Edit::Expression { range, replacement } => {
             let before = format!("(if {on} {{ {replacement} }} else {{ ");
-            Insertion { mutant, range: range.clone(), before, after: " })" }
+            Insertion {
+                mutant,
+                range: range.clone(),
+                before,
+                after: " })",
+            }
         }
-        Edit::Return { at, value } => {
-            Insertion { mutant, range: *at..*at, before: format!(" if {on} {{ return {value}; }}"), after: "" }
-        }
-        Edit::Arm { at, guard: None } => Insertion { mutant, range: *at..*at, before: format!(" if !{on}"), after: "" },
-        Edit::Arm { guard: Some(range), .. } => {
-            Insertion { mutant, range: range.clone(), before: format!("!{on} && ("), after: ")" }
-        }
+        Edit::Return { at, value } => Insertion {
+            mutant,
+            range: *at..*at,
+            before: format!(" if {on} {{ return {value}; }}"),
+            after: "",
+        },
+        Edit::Arm { at, guard: None } => Insertion {
+            mutant,
+            range: *at..*at,
+            before: format!(" if !{on}"),
+            after: "",
+        },
+        Edit::Arm {
+            guard: Some(range), ..
+        } => Insertion {
+            mutant,
+            range: range.clone(),
+            before: format!("!{on} && ("),
+            after: ")",
+        },
     }
 }
 
@@ -109,24 +141,42 @@ mod tests {
     use super::*;
     use crate::find;
 
-    /// Returns the text with all of its mutants whose change begins with one of `changes`, `is_on` written as `on`.
+    /// Returns the text with all of its mutants whose change begins with one of `changes`, `is_on`
+    /// written as `on`.
     fn woven(text: &str, changes: &[&str]) -> String {
         let found = find::mutants("src/x.rs", text).unwrap();
-        let chosen = found.iter().filter(|mutant| changes.iter().any(|change| mutant.change.starts_with(change)));
+        let chosen = found.iter().filter(|mutant| {
+            changes
+                .iter()
+                .any(|change| mutant.change.starts_with(change))
+        });
         let woven = weave(text, chosen.enumerate());
         syn::parse_file(&woven.text).unwrap_or_else(|error| panic!("{error}: {}", woven.text));
         for piece in &woven.pieces {
-            let (added, whole) = (&woven.text[piece.added.clone()], &woven.text[piece.whole.clone()]);
-            assert!(added.contains(&format!("is_on({})", piece.mutant)) && whole.starts_with(added), "{whole}");
+            let (added, whole) = (
+                &woven.text[piece.added.clone()],
+                &woven.text[piece.whole.clone()],
+            );
+            assert!(
+                added.contains(&format!("is_on({})", piece.mutant)) && whole.starts_with(added),
+                "{whole}"
+            );
         }
-        assert_eq!(woven.text.lines().count(), text.lines().count(), "no line moves");
+        assert_eq!(
+            woven.text.lines().count(),
+            text.lines().count(),
+            "no line moves"
+        );
         woven.text.replace("crate::mutation_switch::is_on", "on")
     }
 
     #[test]
     fn an_expression_is_put_behind_its_switch() {
         let text = woven("fn f() { if a < b + 1 {} }", &["replace < with <="]);
-        assert_eq!(text, "fn f() { if (if on(0) { (a) <= (b + 1) } else { a < b + 1 }) {} }");
+        assert_eq!(
+            text,
+            "fn f() { if (if on(0) { (a) <= (b + 1) } else { a < b + 1 }) {} }"
+        );
         let text = woven("fn f() { a += b; }", &["replace += with -="]);
         assert_eq!(text, "fn f() { (if on(0) { a -= (b) } else { a += b }); }");
     }
@@ -136,9 +186,13 @@ mod tests {
         let text = woven("fn f() { g(a + b + c) }", &["replace + with -"]);
         let inner = "(if on(1) { (a) - (b) } else { a + b })";
         let either_inner = "(if on(0) { (a) - (b) } else { a + b })";
-        let outer =
-            |on: u8, inner: &str| format!("fn f() {{ g((if on({on}) {{ (a + b) - (c) }} else {{ {inner} + c }})) }}");
-        assert!([outer(0, inner), outer(1, either_inner)].contains(&text), "{text}");
+        let outer = |on: u8, inner: &str| {
+            format!("fn f() {{ g((if on({on}) {{ (a + b) - (c) }} else {{ {inner} + c }})) }}")
+        };
+        assert!(
+            [outer(0, inner), outer(1, either_inner)].contains(&text),
+            "{text}"
+        );
     }
 
     #[test]
@@ -151,16 +205,23 @@ mod tests {
 
     #[test]
     fn a_body_returns_before_anything_else() {
-        let text = woven("fn f() -> bool {!a}", &["replace the body with true", "delete !"]);
-        assert_eq!(text, "fn f() -> bool { if on(0) { return true; }(if on(1) { a } else { !a })}");
+        let text = woven(
+            "fn f() -> bool {!a}",
+            &["replace the body with true", "delete !"],
+        );
+        assert_eq!(
+            text,
+            "fn f() -> bool { if on(0) { return true; }(if on(1) { a } else { !a })}"
+        );
     }
 
     #[test]
     fn an_arm_is_passed_over_whether_it_has_a_guard_or_not() {
-        let text =
-            woven("fn f() { match a { X => 1, Y if b => 2, _ => 3 } }", &["delete", "replace the match guard with t"]);
-        let expected =
-            "fn f() { match a { X if !on(0) => 1, Y if !on(1) && ((if on(2) { true } else { b })) => 2, _ => 3 } }";
+        let text = woven(
+            "fn f() { match a { X => 1, Y if b => 2, _ => 3 } }",
+            &["delete", "replace the match guard with t"],
+        );
+        let expected = "fn f() { match a { X if !on(0) => 1, Y if !on(1) && ((if on(2) { true } else { b })) => 2, _ => 3 } }";
         assert_eq!(text, expected);
     }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use fedrecsim::model::blocks::{BlockValues, Model};
 use fedrecsim::model::layout::{Layout, ValueType};
 use fedrecsim::model::table::{SharedTable, Table, TableShape};
-use numpy::{PyArray1, PyArray2, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
+use numpy::{
+    PyArray1, PyArray2, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods,
+};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
@@ -16,21 +18,24 @@ use crate::error::refused;
 #[pyclass(frozen)]
 struct Owner(#[allow(dead_code)] SharedTable);
 
-/// Returns a table as an array of two dimensions that cannot be written to. It shares the table's memory.
+/// Returns a table as an array of two dimensions that cannot be written to. It shares the table's
+/// memory.
 ///
 /// # Errors
 /// Those of the interpreter.
 pub fn view<'py>(py: Python<'py>, table: &SharedTable) -> PyResult<Bound<'py, PyArray2<f32>>> {
     let owner = Bound::new(py, Owner(Arc::clone(table)))?.into_any();
-    // SAFETY: The owner holds the table, whose values have their place for as long as anybody holds it: a table that
-    // is shared is never written to, and what is given to NumPy here cannot be written to either.
+    // SAFETY: The owner holds the table, whose values have their place for as long as anybody holds
+    // it: a table that is shared is never written to, and what is given to NumPy here cannot be
+    // written to either.
     #[allow(unsafe_code)]
     let array = unsafe { PyArray2::borrow_from_array(&table.view(), owner) };
     array.try_readwrite()?.make_nonwriteable();
     Ok(array)
 }
 
-/// Returns the blocks of a model by their names. Tables share the model's memory; integers are copied.
+/// Returns the blocks of a model by their names. Tables share the model's memory; integers are
+/// copied.
 ///
 /// # Errors
 /// Those of the interpreter.
@@ -54,15 +59,22 @@ fn raw<'py>(py: Python<'py>, bytes: &[u8], value_type: ValueType) -> Bound<'py, 
     let (words, _) = bytes.as_chunks::<4>();
     let (long_words, _) = bytes.as_chunks::<8>();
     match value_type {
-        ValueType::U32 => PyArray1::from_iter(py, words.iter().map(|word| u32::from_le_bytes(*word))).into_any(),
-        ValueType::U64 => PyArray1::from_iter(py, long_words.iter().map(|word| u64::from_le_bytes(*word))).into_any(),
-        ValueType::F32 => PyArray1::from_iter(py, words.iter().map(|word| f32::from_le_bytes(*word))).into_any(),
+        ValueType::U32 => {
+            PyArray1::from_iter(py, words.iter().map(|word| u32::from_le_bytes(*word))).into_any()
+        }
+        ValueType::U64 => {
+            PyArray1::from_iter(py, long_words.iter().map(|word| u64::from_le_bytes(*word)))
+                .into_any()
+        }
+        ValueType::F32 => {
+            PyArray1::from_iter(py, words.iter().map(|word| f32::from_le_bytes(*word))).into_any()
+        }
         ValueType::Bytes => PyArray1::from_slice(py, bytes).into_any(),
     }
 }
 
-/// Returns what is like an array (of NumPy, PyTorch or nested lists) as an array of single precision whose values stand
-/// in a row. An array that is one already is not copied.
+/// Returns what is like an array (of NumPy, PyTorch or nested lists) as an array of single
+/// precision whose values stand in a row. An array that is one already is not copied.
 ///
 /// # Errors
 /// The exception of the conversion.
@@ -73,7 +85,9 @@ pub fn floats<'py>(value: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArrayDyn<'py
     {
         return Ok(array.try_readonly()?);
     }
-    let converted = CONVERT.import(value.py(), "fedrecsim._bridge", "floats")?.call1((value,))?;
+    let converted = CONVERT
+        .import(value.py(), "fedrecsim._bridge", "floats")?
+        .call1((value,))?;
     Ok(converted.cast_into::<PyArrayDyn<f32>>()?.try_readonly()?)
 }
 
@@ -94,7 +108,9 @@ pub fn table(name: &str, value: &Bound<'_, PyAny>, shape: TableShape) -> PyResul
     let wanted = [shape.rows, shape.dimension];
     if array.shape() != wanted {
         let found = array.shape();
-        return Err(refused(format!("`{name}` has the shape {found:?}, and the layout says {wanted:?}")));
+        return Err(refused(format!(
+            "`{name}` has the shape {found:?}, and the layout says {wanted:?}"
+        )));
     }
     Ok(Table::new(shape, slice(&array)?.to_vec()))
 }
@@ -102,18 +118,24 @@ pub fn table(name: &str, value: &Bound<'_, PyAny>, shape: TableShape) -> PyResul
 /// Reads a model of this layout from a dictionary of arrays.
 ///
 /// # Errors
-/// [`ScenarioError`](crate::error::ScenarioError) for a block that is missing or unknown, or has another shape.
+/// [`ScenarioError`](crate::error::ScenarioError) for a block that is missing or unknown, or has
+/// another shape.
 pub fn model(layout: &Layout, arrays: &Bound<'_, PyAny>) -> PyResult<Model> {
-    let arrays =
-        arrays.cast::<PyDict>().map_err(|_| refused("a model is a dictionary of arrays by the names of blocks"))?;
+    let arrays = arrays
+        .cast::<PyDict>()
+        .map_err(|_| refused("a model is a dictionary of arrays by the names of blocks"))?;
     refuse_unknown(layout, arrays)?;
     let mut tables = Vec::new();
     for block in layout.blocks() {
         if block.value_type != ValueType::F32 {
-            return Err(refused(format!("`{}` does not hold single precision, and cannot be set", block.name)));
+            return Err(refused(format!(
+                "`{}` does not hold single precision, and cannot be set",
+                block.name
+            )));
         }
         let array = arrays.get_item(&*block.name)?;
-        let array = array.ok_or_else(|| refused(format!("the block `{}` is missing", block.name)))?;
+        let array =
+            array.ok_or_else(|| refused(format!("the block `{}` is missing", block.name)))?;
         tables.push(table(&block.name, &array, block.shape)?);
     }
     Model::of_tables(layout.clone(), tables).map_err(crate::error::exception)
@@ -127,7 +149,9 @@ pub fn refuse_unknown(layout: &Layout, arrays: &Bound<'_, PyDict>) -> PyResult<(
     for name in arrays.keys() {
         let name: String = name.extract()?;
         if layout.position(&name).is_none() {
-            return Err(refused(format!("there is no block `{name}`; the layout is {layout}")));
+            return Err(refused(format!(
+                "there is no block `{name}`; the layout is {layout}"
+            )));
         }
     }
     Ok(())

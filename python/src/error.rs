@@ -22,7 +22,9 @@ create_exception!(
 pub fn exception(error: Error) -> PyErr {
     match (&error, error.kind()) {
         (Error::Interrupted, _) => PyKeyboardInterrupt::new_err(()),
-        (_, ErrorKind::RefusedInput | ErrorKind::UnfitData) => ScenarioError::new_err(error.to_string()),
+        (_, ErrorKind::RefusedInput | ErrorKind::UnfitData) => {
+            ScenarioError::new_err(error.to_string())
+        }
         _ => FedrecsimError::new_err(error.to_string()),
     }
 }

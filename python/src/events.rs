@@ -24,9 +24,9 @@ use crate::watch::watched;
 /// The events of a run, the bytes that it has sent up and down, and its model.
 type Seen = (Table, (u64, u64), Py<PyDict>);
 
-/// Runs a scenario, and returns the events of the participations that began in these rounds, with the bytes that the
-/// run has sent up and down and its model. What a run does is the same each time, so that they are those of any run of
-/// the scenario.
+/// Runs a scenario, and returns the events of the participations that began in these rounds, with
+/// the bytes that the run has sent up and down and its model. What a run does is the same each
+/// time, so that they are those of any run of the scenario.
 #[pyfunction]
 #[pyo3(signature = (scenario, from_round=1, to_round=None, threads=None, progress=None))]
 pub fn events(
@@ -37,18 +37,27 @@ pub fn events(
     threads: Option<NonZeroUsize>,
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<Seen> {
-    let (Loaded { scenario: checked, .. }, world) = scenario.world(py)?;
+    let (
+        Loaded {
+            scenario: checked, ..
+        },
+        world,
+    ) = scenario.world(py)?;
     let rounds = checked.training.rounds;
     let last = to_round.unwrap_or(rounds);
-    let control =
-        RunControl { threads: scenario.threads(threads, &world), interrupted: Arc::new(AtomicBool::new(false)) };
+    let control = RunControl {
+        threads: scenario.threads(threads, &world),
+        interrupted: Arc::new(AtomicBool::new(false)),
+    };
     let (table, sent, model) = watched(py, &control.interrupted, progress.as_ref(), |tell| {
         let unwritten = |reason| Error::write("events", reason);
         let form = Form::Table(Box::default());
         let mut log = Log(EventLog::begin(io::sink(), form, from_round..=last).map_err(unwritten)?);
         let mut simulation = Simulation::new(world, &control)?;
         while !log.0.is_complete() {
-            let Some(round) = simulation.step_watched(&mut log)? else { break };
+            let Some(round) = simulation.step_watched(&mut log)? else {
+                break;
+            };
             let _ = tell.send(told(&round, rounds, simulation.total(), None));
         }
         let outcome = simulation.finish_watched(&mut log)?;
@@ -60,7 +69,11 @@ pub fn events(
             }
         }
     })?;
-    Ok((Table(table.finish().or_raise()?), sent, arrays::blocks(py, &model)?.unbind()))
+    Ok((
+        Table(table.finish().or_raise()?),
+        sent,
+        arrays::blocks(py, &model)?.unbind(),
+    ))
 }
 
 /// Fills the table. It takes no file, so that nothing can fail.

@@ -19,10 +19,14 @@ use crate::method::{MethodEntry, all};
 use crate::watch::watched;
 
 /// The length of a rehearsal for an estimate, which is that of the command.
-const REHEARSAL: RehearsalLength =
-    RehearsalLength { rounds: 3, at_least: Duration::from_secs(2), at_most: Duration::from_secs(20) };
+const REHEARSAL: RehearsalLength = RehearsalLength {
+    rounds: 3,
+    at_least: Duration::from_secs(2),
+    at_most: Duration::from_secs(20),
+};
 
-/// A scenario as Python code gives it: a file, or a text with the name under which its faults are told.
+/// A scenario as Python code gives it: a file, or a text with the name under which its faults are
+/// told.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct Given {
@@ -52,16 +56,27 @@ impl Given {
     /// The exception of every fault.
     pub fn load(&self, py: Python<'_>) -> PyResult<Loaded> {
         let (methods, path, text) = (self.methods(), &self.path, &self.text);
-        let overrides = self.set.iter().map(|(key, value)| Ok(format!("{key}={}", inline(value)?)));
+        let overrides = self
+            .set
+            .iter()
+            .map(|(key, value)| Ok(format!("{key}={}", inline(value)?)));
         let overrides = overrides.collect::<PyResult<Vec<_>>>()?;
         watched(py, &Arc::new(AtomicBool::new(false)), None, |_| {
             let vocabulary = vocabulary_of(&methods);
             match text {
                 Some(text) => {
                     let name = path.display().to_string();
-                    scenario::parse_with_warnings(text, &name, &overrides, &vocabulary, Strictness::Lenient)
+                    scenario::parse_with_warnings(
+                        text,
+                        &name,
+                        &overrides,
+                        &vocabulary,
+                        Strictness::Lenient,
+                    )
                 }
-                None => scenario::load_with_warnings(path, &overrides, &vocabulary, Strictness::Lenient),
+                None => {
+                    scenario::load_with_warnings(path, &overrides, &vocabulary, Strictness::Lenient)
+                }
             }
         })
     }
@@ -78,10 +93,13 @@ impl Given {
         Ok((loaded, inputs.world))
     }
 
-    /// Returns as many threads as were asked for. Without a wish it is one for every core, and one for a method in
-    /// Python, whose threads would only wait for the interpreter.
+    /// Returns as many threads as were asked for. Without a wish it is one for every core, and one
+    /// for a method in Python, whose threads would only wait for the interpreter.
     pub fn threads(&self, asked: Option<NonZeroUsize>, world: &World) -> usize {
-        let is_own = self.methods.iter().any(|entry| entry.get().entry().name == world.scenario.method.name);
+        let is_own = self
+            .methods
+            .iter()
+            .any(|entry| entry.get().entry().name == world.scenario.method.name);
         match asked {
             Some(threads) => threads.get(),
             None if is_own => 1,
@@ -92,7 +110,8 @@ impl Given {
 
 /// Returns a value of JSON as one of TOML, on one line.
 fn inline(value: &str) -> PyResult<String> {
-    let value: toml::Value = serde_json::from_str(value).map_err(|reason| refused(format!("{value}: {reason}")))?;
+    let value: toml::Value =
+        serde_json::from_str(value).map_err(|reason| refused(format!("{value}: {reason}")))?;
     Ok(value.to_string())
 }
 
@@ -106,7 +125,8 @@ pub fn inline_of_json(text: &str) -> PyResult<String> {
 #[pyfunction]
 pub fn toml_of_json(text: &str) -> PyResult<String> {
     let refuse = |reason: String| refused(format!("the dictionary is no scenario: {reason}"));
-    let table: toml::Table = serde_json::from_str(text).map_err(|reason| refuse(reason.to_string()))?;
+    let table: toml::Table =
+        serde_json::from_str(text).map_err(|reason| refuse(reason.to_string()))?;
     toml::to_string(&table).map_err(|reason| refuse(reason.to_string()))
 }
 
@@ -120,7 +140,11 @@ pub fn resolve(py: Python<'_>, scenario: Given) -> PyResult<(String, Vec<String>
 /// Returns what a run of the scenario is expected to take, as JSON.
 #[pyfunction]
 #[pyo3(signature = (scenario, threads=None))]
-pub fn estimate(py: Python<'_>, scenario: Given, threads: Option<NonZeroUsize>) -> PyResult<String> {
+pub fn estimate(
+    py: Python<'_>,
+    scenario: Given,
+    threads: Option<NonZeroUsize>,
+) -> PyResult<String> {
     let (_, world) = scenario.world(py)?;
     let threads = scenario.threads(threads, &world);
     let rehearse = || sim::estimate(&world, threads, REHEARSAL);

@@ -1,10 +1,10 @@
-//! The native part of the Python package `fedrecsim`: scenarios, runs, simulations, studies and methods in Python, by
-//! the types of the simulator.
+//! The native part of the Python package `fedrecsim`: scenarios, runs, simulations, studies and
+//! methods in Python, by the types of the simulator.
 //!
-//! What users see is written in Python (`fedrecsim/`); this module has what needs the simulator. `inputs` reads
-//! scenarios, `run` and `simulation` carry them out with `watch`, which looks for Ctrl-C meanwhile, `report` is what
-//! remains, `table` its tables, `study` runs of studies and the command, and `method` the methods that are written in
-//! Python.
+//! What users see is written in Python (`fedrecsim/`); this module has what needs the simulator.
+//! `inputs` reads scenarios, `run` and `simulation` carry them out with `watch`, which looks for
+//! Ctrl-C meanwhile, `report` is what remains, `table` its tables, `study` runs of studies and the
+//! command, and `method` the methods that are written in Python.
 
 use pyo3::prelude::pymodule;
 
@@ -41,7 +41,9 @@ mod _native {
     #[pymodule_export]
     use super::simulation::Simulation;
     #[pymodule_export]
-    use super::study::{Held, compare, main, study_carry_out, study_here, study_prepare, study_runs, study_tables};
+    use super::study::{
+        Held, compare, main, study_carry_out, study_here, study_prepare, study_runs, study_tables,
+    };
     #[pymodule_export]
     use super::table::Table;
     #[pymodule_export]

@@ -38,8 +38,14 @@ pub struct Report {
 }
 
 /// Everything of a report, as it is pickled.
-type Pickled<'py> =
-    (String, String, Bound<'py, PyBytes>, Option<Bound<'py, PyBytes>>, Bound<'py, PyDict>, Bound<'py, PyDict>);
+type Pickled<'py> = (
+    String,
+    String,
+    Bound<'py, PyBytes>,
+    Option<Bound<'py, PyBytes>>,
+    Bound<'py, PyDict>,
+    Bound<'py, PyDict>,
+);
 
 impl Report {
     /// Makes the report of an outcome.
@@ -81,9 +87,19 @@ impl Report {
         }
         let mut files = Files::new();
         if let Some(record) = &self.record {
-            let made = py.detach(|| EXPORTERS.iter().map(|exporter| (exporter.render)(record)).collect::<Vec<_>>());
+            let made = py.detach(|| {
+                EXPORTERS
+                    .iter()
+                    .map(|exporter| (exporter.render)(record))
+                    .collect::<Vec<_>>()
+            });
             for of_exporter in made {
-                files.extend(of_exporter.or_raise()?.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)));
+                files.extend(
+                    of_exporter
+                        .or_raise()?
+                        .into_iter()
+                        .map(|(name, bytes)| (name.to_owned(), bytes)),
+                );
             }
         }
         Ok(self.files.get_or_init(|| files))
@@ -135,9 +151,16 @@ impl Report {
     #[getter]
     fn scenario(&self, py: Python<'_>) -> PyResult<Option<String>> {
         if let Some(record) = &self.record {
-            return Ok(record.scenario.to_toml().ok().map(|text| scenario_text(&text)));
+            return Ok(record
+                .scenario
+                .to_toml()
+                .ok()
+                .map(|text| scenario_text(&text)));
         }
-        let file = self.rendered(py)?.iter().find(|(name, _)| name == SCENARIO_FILE);
+        let file = self
+            .rendered(py)?
+            .iter()
+            .find(|(name, _)| name == SCENARIO_FILE);
         Ok(file.map(|(_, bytes)| String::from_utf8_lossy(bytes).into_owned()))
     }
 
@@ -145,11 +168,16 @@ impl Report {
     #[pyo3(signature = (folder, overwrite=false))]
     fn write(&self, py: Python<'_>, folder: PathBuf, overwrite: bool) -> PyResult<()> {
         if let Some(record) = &self.record {
-            return py.detach(|| ReportFolder::create(folder, overwrite)?.write(record)).or_raise();
+            return py
+                .detach(|| ReportFolder::create(folder, overwrite)?.write(record))
+                .or_raise();
         }
         let files = self.rendered(py)?;
         py.detach(|| {
-            let files: Vec<(&str, &[u8])> = files.iter().map(|(name, bytes)| (&**name, &**bytes)).collect();
+            let files: Vec<(&str, &[u8])> = files
+                .iter()
+                .map(|(name, bytes)| (&**name, &**bytes))
+                .collect();
             ReportFolder::create(folder, overwrite)?.write_files(&files)
         })
         .or_raise()
@@ -179,8 +207,23 @@ impl Report {
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Pickled<'py>)> {
         let restore = py.import("fedrecsim._bridge")?.getattr("restore_report")?;
         let rounds = PyBytes::new(py, &self.rounds.to_ipc()?);
-        let users = self.users.as_ref().map(Table::to_ipc).transpose()?.map(|bytes| PyBytes::new(py, &bytes));
+        let users = self
+            .users
+            .as_ref()
+            .map(Table::to_ipc)
+            .transpose()?
+            .map(|bytes| PyBytes::new(py, &bytes));
         let (json, summary) = (self.json.clone(), self.summary.clone());
-        Ok((restore, (json, summary, rounds, users, self.model(py)?, self.files(py)?)))
+        Ok((
+            restore,
+            (
+                json,
+                summary,
+                rounds,
+                users,
+                self.model(py)?,
+                self.files(py)?,
+            ),
+        ))
     }
 }

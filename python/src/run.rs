@@ -17,8 +17,9 @@ use crate::inputs::Given;
 use crate::report::Report;
 use crate::watch::{RoundOver, Told, watched};
 
-/// Runs a scenario to its end, and returns what remains. `progress` is called with the number of a round that is over,
-/// the number of all rounds, the virtual time, the bytes sent so far, and a figure of accuracy.
+/// Runs a scenario to its end, and returns what remains. `progress` is called with the number of a
+/// round that is over, the number of all rounds, the virtual time, the bytes sent so far, and a
+/// figure of accuracy.
 #[pyfunction]
 #[pyo3(signature = (scenario, threads=None, progress=None))]
 pub fn run(
@@ -28,12 +29,26 @@ pub fn run(
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<Report> {
     let started = Instant::now();
-    let (Loaded { scenario: checked, warnings }, world) = scenario.world(py)?;
-    let control =
-        RunControl { threads: scenario.threads(threads, &world), interrupted: Arc::new(AtomicBool::new(false)) };
+    let (
+        Loaded {
+            scenario: checked,
+            warnings,
+        },
+        world,
+    ) = scenario.world(py)?;
+    let control = RunControl {
+        threads: scenario.threads(threads, &world),
+        interrupted: Arc::new(AtomicBool::new(false)),
+    };
     let (headline, rounds) = (checked.evaluation.headline(), checked.training.rounds);
     let outcome = watched(py, &control.interrupted, progress.as_ref(), |tell| {
-        let mut watch = Watch { tell: tell.clone(), headline, rounds, laps: Vec::new(), last: Instant::now() };
+        let mut watch = Watch {
+            tell: tell.clone(),
+            headline,
+            rounds,
+            laps: Vec::new(),
+            last: Instant::now(),
+        };
         let outcome = sim::run(world, &control, &mut watch)?;
         Ok((outcome, watch.laps))
     });
@@ -61,15 +76,28 @@ struct Watch {
 impl RoundObserver for Watch {
     fn round_finished(&mut self, round: &RoundRecord, total: ByDirection<Flow>) {
         let now = Instant::now();
-        self.laps.push((now - std::mem::replace(&mut self.last, now)).as_secs_f64());
+        self.laps
+            .push((now - std::mem::replace(&mut self.last, now)).as_secs_f64());
         // If the run is being stopped, the receiver is gone, and that is no error.
-        let _ = self.tell.send(told(round, self.rounds, total, self.headline.as_ref()));
+        let _ = self
+            .tell
+            .send(told(round, self.rounds, total, self.headline.as_ref()));
     }
 }
 
 /// Returns what is told of a round of so many.
-pub fn told(round: &RoundRecord, rounds: u32, total: ByDirection<Flow>, headline: Option<&Metric>) -> Told {
-    let figure = |metric: &Metric| Some((metric.label(), *round.accuracy.as_ref()?.test.get(&metric.name())?));
+pub fn told(
+    round: &RoundRecord,
+    rounds: u32,
+    total: ByDirection<Flow>,
+    headline: Option<&Metric>,
+) -> Told {
+    let figure = |metric: &Metric| {
+        Some((
+            metric.label(),
+            *round.accuracy.as_ref()?.test.get(&metric.name())?,
+        ))
+    };
     Told::Round(RoundOver {
         round: round.round,
         rounds,

@@ -21,7 +21,8 @@ use crate::inputs::Given;
 use crate::report::Report;
 use crate::watch::watched;
 
-/// A simulation under way. It has threads of its own, and lets other threads of Python go on while it works.
+/// A simulation under way. It has threads of its own, and lets other threads of Python go on while
+/// it works.
 #[pyclass(frozen, module = "fedrecsim._native")]
 pub struct Simulation {
     /// `None` after the end.
@@ -35,23 +36,38 @@ pub struct Simulation {
 
 impl Simulation {
     /// Starts a simulation, from `saved` if there is one.
-    fn start(py: Python<'_>, given: &Given, threads: Option<NonZeroUsize>, saved: Option<Vec<u8>>) -> PyResult<Self> {
+    fn start(
+        py: Python<'_>,
+        given: &Given,
+        threads: Option<NonZeroUsize>,
+        saved: Option<Vec<u8>>,
+    ) -> PyResult<Self> {
         let (Loaded { scenario, warnings }, world) = given.world(py)?;
         let interrupted = Arc::new(AtomicBool::new(false));
-        let control = RunControl { threads: given.threads(threads, &world), interrupted };
+        let control = RunControl {
+            threads: given.threads(threads, &world),
+            interrupted,
+        };
         let inner = watched(py, &control.interrupted, None, |_| match saved {
             None => sim::Simulation::new(world, &control),
             Some(saved) => {
-                let world: World = Arc::try_unwrap(world)
-                    .map_err(|_| Error::Usage("the world of the simulation is in use elsewhere".to_owned()))?;
+                let world: World = Arc::try_unwrap(world).map_err(|_| {
+                    Error::Usage("the world of the simulation is in use elsewhere".to_owned())
+                })?;
                 sim::Simulation::restore(world, &control, Cursor::new(saved))
             }
         })?;
-        Ok(Self { inner: Mutex::new(Some(inner)), scenario, warnings, control, process: std::process::id() })
+        Ok(Self {
+            inner: Mutex::new(Some(inner)),
+            scenario,
+            warnings,
+            control,
+            process: std::process::id(),
+        })
     }
 
-    /// Refuses to go on in another process than the one that started the simulation: a fork copies memory, and no
-    /// threads.
+    /// Refuses to go on in another process than the one that started the simulation: a fork copies
+    /// memory, and no threads.
     fn check_process(&self) -> PyResult<()> {
         if self.process == std::process::id() {
             return Ok(());
@@ -75,7 +91,8 @@ impl Simulation {
         look: impl FnOnce(&sim::Simulation) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
         self.check_process()?;
-        py.detach(|| look(self.lock().as_ref().ok_or_else(finished)?)).or_raise()
+        py.detach(|| look(self.lock().as_ref().ok_or_else(finished)?))
+            .or_raise()
     }
 
     /// Works with the simulation on another thread, while this one looks for signals.
@@ -113,26 +130,39 @@ impl Simulation {
     /// Restores a simulation of the same scenario that `save` has saved.
     #[staticmethod]
     #[pyo3(signature = (scenario, saved, threads=None))]
-    fn restore(py: Python<'_>, scenario: Given, saved: Vec<u8>, threads: Option<NonZeroUsize>) -> PyResult<Self> {
+    fn restore(
+        py: Python<'_>,
+        scenario: Given,
+        saved: Vec<u8>,
+        threads: Option<NonZeroUsize>,
+    ) -> PyResult<Self> {
         Self::start(py, &scenario, threads, Some(saved))
     }
 
-    /// Goes on to the end of a round, and returns its record as JSON; nothing if the simulation is over.
+    /// Goes on to the end of a round, and returns its record as JSON; nothing if the simulation is
+    /// over.
     fn step(&self, py: Python<'_>) -> PyResult<Option<String>> {
         let record = self.with(py, sim::Simulation::step)?;
         record.as_ref().map(json_of).transpose()
     }
 
-    /// Goes on to the end of round `round`, or to `time_s` seconds of virtual time, and returns the records of the
-    /// rounds that ended on the way, as JSON.
+    /// Goes on to the end of round `round`, or to `time_s` seconds of virtual time, and returns the
+    /// records of the rounds that ended on the way, as JSON.
     #[pyo3(signature = (round=None, time_s=None))]
-    fn step_until(&self, py: Python<'_>, round: Option<u32>, time_s: Option<f64>) -> PyResult<Vec<String>> {
+    fn step_until(
+        &self,
+        py: Python<'_>,
+        round: Option<u32>,
+        time_s: Option<f64>,
+    ) -> PyResult<Vec<String>> {
         let until = match (round, time_s) {
             (Some(round), None) => Until::Round(round),
             (None, Some(seconds)) if (0.0..=1e10).contains(&seconds) => {
                 Until::Time(SimTime::ZERO + SimDuration::from_secs_f64(seconds))
             }
-            (None, Some(seconds)) => return Err(refused(format!("{seconds} is no time from 0 to 1e10 s"))),
+            (None, Some(seconds)) => {
+                return Err(refused(format!("{seconds} is no time from 0 to 1e10 s")));
+            }
             _ => return Err(refused("step_until takes a round or a time, and not both")),
         };
         let records = self.with(py, |simulation| {
@@ -161,7 +191,9 @@ impl Simulation {
     /// Replaces the server's model.
     #[setter]
     fn set_model(&self, py: Python<'_>, model: Bound<'_, PyAny>) -> PyResult<()> {
-        let layout = self.look(py, |simulation| Ok(simulation.world().method.initial().layout().clone()))?;
+        let layout = self.look(py, |simulation| {
+            Ok(simulation.world().method.initial().layout().clone())
+        })?;
         let model = arrays::model(&layout, &model)?;
         self.with(py, |simulation| simulation.set_model(model))
     }
@@ -187,7 +219,9 @@ impl Simulation {
     /// Why the simulation has stopped before its last round, if it has.
     #[getter]
     fn stopped_by(&self, py: Python<'_>) -> PyResult<Option<String>> {
-        self.look(py, |simulation| Ok(simulation.stopped_by().map(ToString::to_string)))
+        self.look(py, |simulation| {
+            Ok(simulation.stopped_by().map(ToString::to_string))
+        })
     }
 
     /// Ends the simulation and its threads, with nothing left.
@@ -200,16 +234,31 @@ impl Simulation {
     /// Ends the simulation where it stands, and returns what remains.
     fn finish(&self, py: Python<'_>) -> PyResult<Report> {
         self.check_process()?;
-        // This takes very little time. A signal that arrives meanwhile is handled afterwards, when the result is there.
-        let outcome = py.detach(|| self.lock().take().ok_or_else(finished)?.finish()).or_raise()?;
-        let wall = Wall { threads: self.control.threads as u32, ..Wall::default() };
-        Report::of(py, (self.scenario.clone(), self.warnings.clone()), outcome, wall)
+        // This takes very little time. A signal that arrives meanwhile is handled afterwards, when
+        // the result is there.
+        let outcome = py
+            .detach(|| self.lock().take().ok_or_else(finished)?.finish())
+            .or_raise()?;
+        let wall = Wall {
+            threads: self.control.threads as u32,
+            ..Wall::default()
+        };
+        Report::of(
+            py,
+            (self.scenario.clone(), self.warnings.clone()),
+            outcome,
+            wall,
+        )
     }
 }
 
 impl Drop for Simulation {
     fn drop(&mut self) {
-        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let inner = self
+            .inner
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         if self.process != std::process::id() {
             // The threads that would have to end are those of another process.
             mem::forget(inner);

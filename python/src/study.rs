@@ -16,7 +16,9 @@ use crate::watch::{Told, watched};
 /// Reads the words of a command.
 fn command(words: Vec<OsString>) -> PyResult<Command> {
     let words = std::iter::once(OsString::from("fedrecsim")).chain(words);
-    Cli::try_parse_from(words).map(|cli| cli.command).map_err(|refusal| refused(refusal.to_string()))
+    Cli::try_parse_from(words)
+        .map(|cli| cli.command)
+        .map_err(|refusal| refused(refusal.to_string()))
 }
 
 /// Reads the words of `study`.
@@ -39,13 +41,43 @@ impl Held {
     }
 }
 
-/// A run of a study as a tuple: arm, seed, folder, whether it is done, why it has no result, method, rounds, memory in
-/// bytes, seconds of a round.
-type Prepared = (String, u64, String, bool, Option<String>, String, u32, Option<u64>, Option<f64>);
+/// A run of a study as a tuple: arm, seed, folder, whether it is done, why it has no result,
+/// method, rounds, memory in bytes, seconds of a round.
+type Prepared = (
+    String,
+    u64,
+    String,
+    bool,
+    Option<String>,
+    String,
+    u32,
+    Option<u64>,
+    Option<f64>,
+);
 
 fn tuple(run: outside::Prepared) -> Prepared {
-    let outside::Prepared { arm, seed, folder, is_done, failure, method, rounds, memory_bytes, round_s } = run;
-    (arm, seed, folder, is_done, failure, method, rounds, memory_bytes, round_s)
+    let outside::Prepared {
+        arm,
+        seed,
+        folder,
+        is_done,
+        failure,
+        method,
+        rounds,
+        memory_bytes,
+        round_s,
+    } = run;
+    (
+        arm,
+        seed,
+        folder,
+        is_done,
+        failure,
+        method,
+        rounds,
+        memory_bytes,
+        round_s,
+    )
 }
 
 /// Checks a study, takes and begins its folder, and lists its runs with what each takes.
@@ -58,22 +90,32 @@ pub fn study_prepare(
 ) -> PyResult<(Held, Vec<Prepared>)> {
     let (arguments, methods) = (study_arguments(words)?, all(&methods));
     let interrupted = Arc::new(AtomicBool::new(false));
-    let (held, prepared) =
-        watched(py, &interrupted, None, |_| outside::prepare(&arguments, &methods, threads, &interrupted))?;
-    Ok((Held(Mutex::new(Some(held))), prepared.into_iter().map(tuple).collect()))
+    let (held, prepared) = watched(py, &interrupted, None, |_| {
+        outside::prepare(&arguments, &methods, threads, &interrupted)
+    })?;
+    Ok((
+        Held(Mutex::new(Some(held))),
+        prepared.into_iter().map(tuple).collect(),
+    ))
 }
 
 /// Lists the runs of a study with what has become of each.
 #[pyfunction]
-pub fn study_runs(py: Python<'_>, words: Vec<OsString>, methods: Vec<Py<MethodEntry>>) -> PyResult<Vec<Prepared>> {
+pub fn study_runs(
+    py: Python<'_>,
+    words: Vec<OsString>,
+    methods: Vec<Py<MethodEntry>>,
+) -> PyResult<Vec<Prepared>> {
     let (arguments, methods) = (study_arguments(words)?, all(&methods));
     let interrupted = Arc::new(AtomicBool::new(false));
-    let runs = watched(py, &interrupted, None, |_| outside::listed(&arguments, &methods))?;
+    let runs = watched(py, &interrupted, None, |_| {
+        outside::listed(&arguments, &methods)
+    })?;
     Ok(runs.into_iter().map(tuple).collect())
 }
 
-/// Carries out a study in threads of this process, and returns its tables as Markdown with the errors that it has.
-/// `tell` is called with lines of progress.
+/// Carries out a study in threads of this process, and returns its tables as Markdown with the
+/// errors that it has. `tell` is called with lines of progress.
 #[pyfunction]
 #[pyo3(signature = (words, methods, tell=None))]
 pub fn study_here(
@@ -88,11 +130,17 @@ pub fn study_here(
         let sender = Mutex::new(sender.clone());
         let told = |line: &str| {
             // If the study is being stopped, the receiver is gone, and that is no error.
-            let _ = sender.lock().unwrap_or_else(PoisonError::into_inner).send(Told::Line(line.to_owned()));
+            let _ = sender
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .send(Told::Line(line.to_owned()));
         };
         outside::in_threads(&arguments, &methods, &interrupted, &told)
     })?;
-    Ok((end.output, end.errors.iter().map(ToString::to_string).collect()))
+    Ok((
+        end.output,
+        end.errors.iter().map(ToString::to_string).collect(),
+    ))
 }
 
 /// Carries out one run of a study, and returns why it has no result, if it has none.
@@ -106,10 +154,13 @@ pub fn study_carry_out(
 ) -> PyResult<Option<String>> {
     let (arguments, methods) = (study_arguments(words)?, all(&methods));
     let interrupted = Arc::new(AtomicBool::new(false));
-    watched(py, &interrupted, None, |_| outside::carry_out(&arguments, &methods, (arm, seed), &interrupted))
+    watched(py, &interrupted, None, |_| {
+        outside::carry_out(&arguments, &methods, (arm, seed), &interrupted)
+    })
 }
 
-/// Writes the tables of a study, whose words have `--no-run`, and returns them as Markdown with the errors that it has.
+/// Writes the tables of a study, whose words have `--no-run`, and returns them as Markdown with the
+/// errors that it has.
 #[pyfunction]
 pub fn study_tables(
     py: Python<'_>,
@@ -118,22 +169,39 @@ pub fn study_tables(
 ) -> PyResult<(String, Vec<String>)> {
     let (arguments, methods) = (study_arguments(words)?, all(&methods));
     let interrupted = Arc::new(AtomicBool::new(false));
-    let end = watched(py, &interrupted, None, |_| cli::study(&arguments, &methods, &interrupted, false))?;
-    Ok((end.output, end.errors.iter().map(ToString::to_string).collect()))
+    let end = watched(py, &interrupted, None, |_| {
+        cli::study(&arguments, &methods, &interrupted, false)
+    })?;
+    Ok((
+        end.output,
+        end.errors.iter().map(ToString::to_string).collect(),
+    ))
 }
 
 /// Compares reports, and returns the tables as Markdown.
 #[pyfunction]
-pub fn compare(py: Python<'_>, words: Vec<OsString>, methods: Vec<Py<MethodEntry>>) -> PyResult<String> {
-    let Command::Compare(arguments) = command(words)? else { return Err(refused("expected the words of `compare`")) };
+pub fn compare(
+    py: Python<'_>,
+    words: Vec<OsString>,
+    methods: Vec<Py<MethodEntry>>,
+) -> PyResult<String> {
+    let Command::Compare(arguments) = command(words)? else {
+        return Err(refused("expected the words of `compare`"));
+    };
     let vocabulary = vocabulary_of(&all(&methods));
-    py.detach(|| cli::compare(&arguments, &vocabulary)).or_raise()
+    py.detach(|| cli::compare(&arguments, &vocabulary))
+        .or_raise()
 }
 
-/// Carries out a command line, prints what it prints, and returns the exit code. `itself` are the words that start this
-/// command.
+/// Carries out a command line, prints what it prints, and returns the exit code. `itself` are the
+/// words that start this command.
 #[pyfunction]
-pub fn main(py: Python<'_>, words: Vec<OsString>, itself: Vec<OsString>, methods: Vec<Py<MethodEntry>>) -> u8 {
+pub fn main(
+    py: Python<'_>,
+    words: Vec<OsString>,
+    itself: Vec<OsString>,
+    methods: Vec<Py<MethodEntry>>,
+) -> u8 {
     let methods = all(&methods);
     py.detach(|| cli::program_of(words, &methods, itself))
 }

@@ -1,7 +1,7 @@
 //! Passes the tables of a run to whatever reads Arrow, without a copy.
 //!
-//! The two capsules of Arrow's protocol are made here, as the crate that would make them (`pyo3-arrow`) is for another
-//! major version of `arrow-array` than that of this tree.
+//! The two capsules of Arrow's protocol are made here, as the crate that would make them
+//! (`pyo3-arrow`) is for another major version of `arrow-array` than that of this tree.
 
 use std::io::Cursor;
 
@@ -45,7 +45,9 @@ impl Table {
         let mut reader = StreamReader::try_new(Cursor::new(bytes), None).map_err(failed)?;
         let schema = reader.schema();
         let batch = reader.next().transpose().map_err(failed)?;
-        Ok(Self(batch.unwrap_or_else(|| RecordBatch::new_empty(schema))))
+        Ok(Self(
+            batch.unwrap_or_else(|| RecordBatch::new_empty(schema)),
+        ))
     }
 }
 
@@ -54,27 +56,43 @@ impl Table {
     /// The names of the columns.
     #[getter]
     fn columns(&self) -> Vec<String> {
-        self.0.schema().fields().iter().map(|field| field.name().clone()).collect()
+        self.0
+            .schema()
+            .fields()
+            .iter()
+            .map(|field| field.name().clone())
+            .collect()
     }
 
     /// The type of every column, as Arrow names it.
     #[getter]
     fn types(&self) -> Vec<String> {
-        self.0.schema().fields().iter().map(|field| field.data_type().to_string()).collect()
+        self.0
+            .schema()
+            .fields()
+            .iter()
+            .map(|field| field.data_type().to_string())
+            .collect()
     }
 
     fn __len__(&self) -> usize {
         self.0.num_rows()
     }
 
-    /// Returns a column: an array of integers, one of floats with NaN for what is not there, or a list of texts.
+    /// Returns a column: an array of integers, one of floats with NaN for what is not there, or a
+    /// list of texts.
     fn column<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
-        let column = self.0.column_by_name(name).ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;
+        let column = self
+            .0
+            .column_by_name(name)
+            .ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;
         if let Some(counts) = column.as_primitive_opt::<UInt64Type>() {
             if counts.null_count() == 0 {
                 return Ok(PyArray1::from_slice(py, counts.values()).into_any());
             }
-            let values = counts.iter().map(|value| value.map_or(f64::NAN, |value| value as f64));
+            let values = counts
+                .iter()
+                .map(|value| value.map_or(f64::NAN, |value| value as f64));
             return Ok(PyArray1::from_iter(py, values).into_any());
         }
         if let Some(numbers) = column.as_primitive_opt::<Float64Type>() {
@@ -83,13 +101,16 @@ impl Table {
         }
         match column.as_string_opt::<i32>() {
             Some(texts) => Ok(PyList::new(py, texts.iter())?.into_any()),
-            None => Err(failed(format!("the column {name} has a type that no table has"))),
+            None => Err(failed(format!(
+                "the column {name} has a type that no table has"
+            ))),
         }
     }
 
     /// The table's schema for whatever reads Arrow.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        let schema = arrow_array::ffi::FFI_ArrowSchema::try_from(self.0.schema().as_ref()).map_err(failed)?;
+        let schema = arrow_array::ffi::FFI_ArrowSchema::try_from(self.0.schema().as_ref())
+            .map_err(failed)?;
         PyCapsule::new_with_value(py, schema, c"arrow_schema")
     }
 
@@ -113,7 +134,10 @@ impl Table {
         Self::of_ipc(bytes)
     }
 
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+    fn __reduce__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
         let restore = py.get_type::<Self>().getattr("restore")?;
         Ok((restore, (PyBytes::new(py, &self.to_ipc()?),)))
     }

@@ -10,7 +10,8 @@ use crate::error::FedrecsimError;
 use crate::method::MethodEntry;
 use crate::watch::watched;
 
-/// Checks that a method keeps the contract, with these parameters (an inline table of TOML) in place of its defaults.
+/// Checks that a method keeps the contract, with these parameters (an inline table of TOML) in
+/// place of its defaults.
 #[pyfunction]
 #[pyo3(signature = (method, parameters=None))]
 pub fn contract(py: Python<'_>, method: &MethodEntry, parameters: Option<&str>) -> PyResult<()> {

@@ -48,7 +48,10 @@ struct UnderWay {
     is_closed: bool,
 }
 
-static UNDER_WAY: Mutex<UnderWay> = Mutex::new(UnderWay { flags: Vec::new(), is_closed: false });
+static UNDER_WAY: Mutex<UnderWay> = Mutex::new(UnderWay {
+    flags: Vec::new(),
+    is_closed: false,
+});
 
 /// Tells that a piece of work is over.
 static OVER: Condvar = Condvar::new();
@@ -78,33 +81,42 @@ impl Work {
 impl Drop for Work {
     fn drop(&mut self) {
         let mut under_way = under_way();
-        if let Some(place) = under_way.flags.iter().position(|flag| Arc::ptr_eq(flag, &self.0)) {
+        if let Some(place) = under_way
+            .flags
+            .iter()
+            .position(|flag| Arc::ptr_eq(flag, &self.0))
+        {
             under_way.flags.swap_remove(place);
         }
         OVER.notify_all();
     }
 }
 
-/// Interrupts all work of this process, and waits until it is over: its threads must not ask for the interpreter's lock
-/// when the interpreter is gone. Whatever would begin later is refused.
+/// Interrupts all work of this process, and waits until it is over: its threads must not ask for
+/// the interpreter's lock when the interpreter is gone. Whatever would begin later is refused.
 #[pyfunction]
 pub fn end_all(py: Python<'_>) {
     py.detach(|| {
         let mut under_way = under_way();
         under_way.is_closed = true;
-        under_way.flags.iter().for_each(|flag| flag.store(true, Ordering::Relaxed));
+        under_way
+            .flags
+            .iter()
+            .for_each(|flag| flag.store(true, Ordering::Relaxed));
         while !under_way.flags.is_empty() {
             under_way = OVER.wait(under_way).unwrap_or_else(PoisonError::into_inner);
         }
     });
 }
 
-/// Carries out `work` on a thread of its own, without the interpreter's lock, so that no exception of a signal is
-/// raised within it. Meanwhile this thread looks for signals, and calls `progress` with what the work tells. A signal
-/// sets `interrupted`, and its exception is raised when the work has ended.
+/// Carries out `work` on a thread of its own, without the interpreter's lock, so that no exception
+/// of a signal is raised within it. Meanwhile this thread looks for signals, and calls `progress`
+/// with what the work tells. A signal sets `interrupted`, and its exception is raised when the work
+/// has ended.
 ///
 /// # Errors
-/// The exception of a signal or of `progress`, that of the work's error, and [`FedrecsimError`] for a work that panics.
+/// The exception of a signal or of `progress`, that of the work's error, and [`FedrecsimError`] for
+/// a work that panics.
 pub fn watched<T: Send>(
     py: Python<'_>,
     interrupted: &Arc<AtomicBool>,
@@ -118,7 +130,8 @@ pub fn watched<T: Send>(
         thread::scope(|scope| {
             let (tell, told) = channel::<Told>();
             let worker = scope.spawn(move || work(&tell));
-            let (mut raised, mut latest, mut shown): (Option<PyErr>, Option<Told>, _) = (None, None, Instant::now());
+            let (mut raised, mut latest, mut shown): (Option<PyErr>, Option<Told>, _) =
+                (None, None, Instant::now());
             loop {
                 let ended = match told.recv_timeout(LOOK_EVERY) {
                     Ok(round @ Told::Round(_)) => {
@@ -137,7 +150,8 @@ pub fn watched<T: Send>(
                     continue;
                 }
                 shown = Instant::now();
-                if let Err(error) = Python::attach(|py| look(py, progress.as_ref(), latest.take())) {
+                if let Err(error) = Python::attach(|py| look(py, progress.as_ref(), latest.take()))
+                {
                     interrupted.store(true, Ordering::Relaxed);
                     raised = Some(error);
                 }
@@ -151,7 +165,9 @@ pub fn watched<T: Send>(
     match outcome {
         (_, Some(raised)) => Err(raised),
         (Ok(result), None) => result.map_err(exception),
-        (Err(_), None) => Err(FedrecsimError::new_err("fedrecsim has a defect: the work panicked, as was printed")),
+        (Err(_), None) => Err(FedrecsimError::new_err(
+            "fedrecsim has a defect: the work panicked, as was printed",
+        )),
     }
 }
 
@@ -160,7 +176,13 @@ fn look(py: Python<'_>, progress: Option<&Py<PyAny>>, told: Option<Told>) -> PyR
     py.check_signals()?;
     match (progress, told) {
         (Some(show), Some(Told::Round(over))) => {
-            let RoundOver { round, rounds, virtual_time_s, bytes, accuracy } = over;
+            let RoundOver {
+                round,
+                rounds,
+                virtual_time_s,
+                bytes,
+                accuracy,
+            } = over;
             show.call1(py, (round, rounds, virtual_time_s, bytes, accuracy))?;
         }
         (Some(show), Some(Told::Line(line))) => {

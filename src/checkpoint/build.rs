@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::PROGRAM_VERSION;
 use crate::error::{Error, Result};
 
-/// A build of the program and of a method: two builds that differ in anything may come to different results.
+/// A build of the program and of a method: two builds that differ in anything may come to different
+/// results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Build {
     /// The version of the program.
@@ -25,17 +26,21 @@ pub struct Build {
 }
 
 impl Build {
-    /// Returns the build that is running, with the method's own version. It reads the executable once in the life of
-    /// the process.
+    /// Returns the build that is running, with the method's own version. It reads the executable
+    /// once in the life of the process.
     ///
     /// # Errors
     /// [`Error::Read`] if the executable cannot be read.
     pub fn running(method: &str) -> Result<Self> {
         static EXECUTABLE: OnceLock<std::result::Result<String, String>> = OnceLock::new();
-        let executable = EXECUTABLE.get_or_init(|| digest_of_executable().map_err(|reason| reason.to_string()));
+        let executable =
+            EXECUTABLE.get_or_init(|| digest_of_executable().map_err(|reason| reason.to_string()));
         let executable = executable.as_ref().map_err(|reason| {
             let path = std::env::current_exe().unwrap_or_default();
-            Error::read(path, format!("{reason}; checkpoints name the build of the program by this file"))
+            Error::read(
+                path,
+                format!("{reason}; checkpoints name the build of the program by this file"),
+            )
         })?;
         Ok(Self {
             program: PROGRAM_VERSION.to_owned(),
@@ -48,18 +53,28 @@ impl Build {
     /// Describes the build in a few words.
     pub fn describe(&self) -> String {
         let executable = self.executable.get(..16).unwrap_or(&self.executable);
-        let method = if self.method.is_empty() { String::new() } else { format!(", method {}", self.method) };
-        format!("fedrecsim {}, {}, executable {executable}{method}", self.program, self.made_from)
+        let method = if self.method.is_empty() {
+            String::new()
+        } else {
+            format!(", method {}", self.method)
+        };
+        format!(
+            "fedrecsim {}, {}, executable {executable}{method}",
+            self.program, self.made_from
+        )
     }
 }
 
-/// Returns BLAKE3 (hexadecimal) of the executable that is running, or of the library that holds this crate; an empty text
-/// if it cannot be read.
+/// Returns BLAKE3 (hexadecimal) of the executable that is running, or of the library that holds
+/// this crate; an empty text if it cannot be read.
 pub fn executable_digest() -> String {
-    Build::running("").map(|build| build.executable).unwrap_or_default()
+    Build::running("")
+        .map(|build| build.executable)
+        .unwrap_or_default()
 }
 
-/// Returns what the program was built from, by name: its version, the commit, the compiler, and the build's settings.
+/// Returns what the program was built from, by name: its version, the commit, the compiler, and the
+/// build's settings.
 pub fn versions() -> BTreeMap<String, String> {
     [
         ("fedrecsim", PROGRAM_VERSION),
@@ -88,18 +103,26 @@ fn digest_of_executable() -> io::Result<String> {
     Ok(digest.finalize().to_hex().to_string())
 }
 
-/// Returns where the code of this crate can be read: the executable, or the library if another program has loaded it.
+/// Returns where the code of this crate can be read: the executable, or the library if another
+/// program has loaded it.
 fn executable() -> io::Result<PathBuf> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let program = std::env::current_exe();
-    let Some(mapped) = file_of(&maps, executable as *const () as usize) else { return program };
-    // The link of a running program leads to its file even if another file has taken its name since.
+    let Some(mapped) = file_of(&maps, executable as *const () as usize) else {
+        return program;
+    };
+    // The link of a running program leads to its file even if another file has taken its name
+    // since.
     let link = PathBuf::from("/proc/self/exe");
-    if std::fs::read_link(&link).is_ok_and(|target| target == mapped) { Ok(link) } else { Ok(mapped.to_owned()) }
+    if std::fs::read_link(&link).is_ok_and(|target| target == mapped) {
+        Ok(link)
+    } else {
+        Ok(mapped.to_owned())
+    }
 }
 
-/// Returns the file that is mapped at `address`, according to the text of `/proc/self/maps`; `None` if it is not in
-/// there.
+/// Returns the file that is mapped at `address`, according to the text of `/proc/self/maps`; `None`
+/// if it is not in there.
 fn file_of(maps: &str, address: usize) -> Option<&Path> {
     maps.lines().find_map(|line| {
         // A line is: first-last permissions offset device inode, blanks, path.
@@ -117,15 +140,21 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// If this fails, a library that another program loads is taken for that program, so that a build of it that was
-    /// changed goes on with the checkpoints of another.
+    /// If this fails, a library that another program loads is taken for that program, so that a
+    /// build of it that was changed goes on with the checkpoints of another.
     #[test]
     fn the_file_at_an_address_is_the_library_that_is_loaded_there() {
         let maps = "5590-55a0 r-xp 00000000 08:01 12 /usr/bin/python3.12\n\
                     7f00-7f80 r-xp 00001000 08:01 13                         /site packages/own.so\n\
                     7ffe-7fff rw-p 00000000 00:00 0 \n";
-        assert_eq!(file_of(maps, 0x7f7f), Some(Path::new("/site packages/own.so")));
-        assert_eq!(file_of(maps, 0x5590), Some(Path::new("/usr/bin/python3.12")));
+        assert_eq!(
+            file_of(maps, 0x7f7f),
+            Some(Path::new("/site packages/own.so"))
+        );
+        assert_eq!(
+            file_of(maps, 0x5590),
+            Some(Path::new("/usr/bin/python3.12"))
+        );
         assert_eq!((file_of(maps, 0x7f80), file_of(maps, 0x7ffe)), (None, None));
     }
 
@@ -136,7 +165,14 @@ mod tests {
         let build = Build::running("3").unwrap();
         assert_eq!(build.executable, blake3::hash(&ours).to_hex().to_string());
         let words = build.describe();
-        for part in [PROGRAM_VERSION, "commit ", "rustc 1.", "build ", &build.executable[..16], "method 3"] {
+        for part in [
+            PROGRAM_VERSION,
+            "commit ",
+            "rustc 1.",
+            "build ",
+            &build.executable[..16],
+            "method 3",
+        ] {
             assert!(words.contains(part), "no {part:?} in {words}");
         }
     }

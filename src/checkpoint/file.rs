@@ -24,13 +24,15 @@ const END: u64 = 8 + blake3::OUT_LEN as u64;
 pub struct Header {
     /// The build of the program that wrote the checkpoint.
     pub build: Build,
-    /// Other builds by which earlier rounds were made, described; a run has some if it was resumed with another build.
+    /// Other builds by which earlier rounds were made, described; a run has some if it was resumed
+    /// with another build.
     pub other_builds: Vec<String>,
     /// Name of the scenario.
     pub name: String,
     /// The scenario, resolved, as TOML.
     pub scenario: String,
-    /// The keys of the method's parameters in the order that the report shows, which TOML does not keep.
+    /// The keys of the method's parameters in the order that the report shows, which TOML does not
+    /// keep.
     pub parameters: Vec<String>,
     /// Digest of what the run reads besides the scenario ([`fingerprint`](super::fingerprint)).
     pub fingerprint: String,
@@ -38,15 +40,18 @@ pub struct Header {
     pub command: Vec<String>,
     /// The warnings about the scenario, for its report.
     pub warnings: Vec<String>,
-    /// The folder that the run was started in, where relative paths of the scenario begin; absolute.
+    /// The folder that the run was started in, where relative paths of the scenario begin;
+    /// absolute.
     pub directory: PathBuf,
     /// Folders in which the run looked for data; absolute.
     pub data_directories: Vec<PathBuf>,
-    /// BLAKE3 (hexadecimal) of the `run.json` that the run was to replace, so that it is not taken for the run's own.
+    /// BLAKE3 (hexadecimal) of the `run.json` that the run was to replace, so that it is not taken
+    /// for the run's own.
     pub replaces: Option<String>,
     /// Number of rounds from one checkpoint to the next; 0 if there are none at regular intervals.
     pub every: u32,
-    /// Whether the last checkpoint stays when the run is complete, so that rounds can be added to it.
+    /// Whether the last checkpoint stays when the run is complete, so that rounds can be added to
+    /// it.
     pub keep: bool,
     /// Number of rounds that are over.
     pub rounds: u32,
@@ -90,7 +95,11 @@ impl Writing {
 
     fn begin(path: &Path, magic: [u8; 8]) -> io::Result<Self> {
         let file = BufWriter::with_capacity(1 << 16, File::create(path)?);
-        let mut writing = Self { file, digest: blake3::Hasher::new(), length: 0 };
+        let mut writing = Self {
+            file,
+            digest: blake3::Hasher::new(),
+            length: 0,
+        };
         writing.put(&magic)?;
         writing.put(&VERSION.to_le_bytes())?;
         Ok(writing)
@@ -104,11 +113,16 @@ impl Writing {
 
     /// Ends the checkpoint with the checksums of its parts, and returns when it is on the disk.
     pub fn finish(mut self, parts: &[Checksum]) -> io::Result<()> {
-        parts.iter().try_for_each(|checksum| self.append(checksum))?;
+        parts
+            .iter()
+            .try_for_each(|checksum| self.append(checksum))?;
         self.put(&self.length.to_le_bytes())?;
         let checksum = self.digest.finalize();
         self.file.write_all(checksum.as_bytes())?;
-        self.file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+        self.file
+            .into_inner()
+            .map_err(io::IntoInnerError::into_error)?
+            .sync_all()
     }
 
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -117,17 +131,21 @@ impl Writing {
     }
 }
 
-/// Opens the checkpoint at `path`, if all of it is there and undamaged, with the parts that other processes have written.
+/// Opens the checkpoint at `path`, if all of it is there and undamaged, with the parts that other
+/// processes have written.
 ///
 /// # Errors
-/// [`Error::Read`] for a file that cannot be read, [`Error::Checkpoint`] for one that is no checkpoint, incomplete,
-/// damaged, of another version of the layout, or has a part that was written for another one.
+/// [`Error::Read`] for a file that cannot be read, [`Error::Checkpoint`] for one that is no
+/// checkpoint, incomplete, damaged, of another version of the layout, or has a part that was
+/// written for another one.
 pub fn open(path: &Path) -> Result<Opened> {
-    open_with(path, |folder, rounds, part| open_part(folder, rounds, part).map(drop))
+    open_with(path, |folder, rounds, part| {
+        open_part(folder, rounds, part).map(drop)
+    })
 }
 
-/// Opens the checkpoint at `path` as [`open`] does, for a process that leaves it to another one to check that the parts are
-/// undamaged. Those of them that it reads, it checks.
+/// Opens the checkpoint at `path` as [`open`] does, for a process that leaves it to another one to
+/// check that the parts are undamaged. Those of them that it reads, it checks.
 ///
 /// # Errors
 /// As [`open`].
@@ -138,31 +156,48 @@ pub fn open_unchecked_parts(path: &Path) -> Result<Opened> {
 fn open_with(path: &Path, check: impl Fn(&Path, u32, (u32, u32)) -> Result<()>) -> Result<Opened> {
     let mut world = sound(path, MAGIC, &mut |_| {})?;
     let header: Header = world.take()?;
-    let (folder, rounds) = (path.parent().unwrap_or(Path::new("")).to_owned(), header.rounds);
+    let (folder, rounds) = (
+        path.parent().unwrap_or(Path::new("")).to_owned(),
+        header.rounds,
+    );
     let checksums = checksums_at_end(path, header.ranks.saturating_sub(1))?;
     for (rank, checksum) in (1..header.ranks).zip(checksums) {
         let part = (rank, header.ranks);
         let path = folder.join(name_of_part(rounds, part));
-        if checksum_of_part(&folder, rounds, part).map_err(|reason| Error::read(&path, reason))? != checksum {
+        if checksum_of_part(&folder, rounds, part).map_err(|reason| Error::read(&path, reason))?
+            != checksum
+        {
             let path = path.display();
-            return Err(Error::Checkpoint(format!("{path} is not the part that was written for the checkpoint")));
+            return Err(Error::Checkpoint(format!(
+                "{path} is not the part that was written for the checkpoint"
+            )));
         }
         check(&folder, rounds, part)?;
     }
-    let world = world.with_parts(Box::new(move |rank, ranks| open_part(&folder, rounds, (rank, ranks))));
+    let world = world.with_parts(Box::new(move |rank, ranks| {
+        open_part(&folder, rounds, (rank, ranks))
+    }));
     Ok(Opened { header, world })
 }
 
-/// Opens the part that the process `rank` of `ranks` has written of the checkpoint after so many rounds. The digest of its
-/// content comes with it.
+/// Opens the part that the process `rank` of `ranks` has written of the checkpoint after so many
+/// rounds. The digest of its content comes with it.
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_part(folder: &Path, rounds: u32, (rank, ranks): (u32, u32)) -> Result<(blake3::Hash, ArchiveReader)> {
+pub fn open_part(
+    folder: &Path,
+    rounds: u32,
+    (rank, ranks): (u32, u32),
+) -> Result<(blake3::Hash, ArchiveReader)> {
     let mut digest = blake3::Hasher::new();
-    let part = sound(&folder.join(name_of_part(rounds, (rank, ranks))), MAGIC_OF_PART, &mut |piece| {
-        digest.update(piece);
-    })?;
+    let part = sound(
+        &folder.join(name_of_part(rounds, (rank, ranks))),
+        MAGIC_OF_PART,
+        &mut |piece| {
+            digest.update(piece);
+        },
+    )?;
     Ok((digest.finalize(), part))
 }
 
@@ -170,7 +205,11 @@ pub fn open_part(folder: &Path, rounds: u32, (rank, ranks): (u32, u32)) -> Resul
 ///
 /// # Errors
 /// Those of the system, also for a file that is too short.
-pub(super) fn checksum_of_part(folder: &Path, rounds: u32, part: (u32, u32)) -> io::Result<Checksum> {
+pub(super) fn checksum_of_part(
+    folder: &Path,
+    rounds: u32,
+    part: (u32, u32),
+) -> io::Result<Checksum> {
     let mut file = File::open(folder.join(name_of_part(rounds, part)))?;
     file.seek(SeekFrom::End(-(blake3::OUT_LEN as i64)))?;
     let mut checksum = Checksum::default();
@@ -178,13 +217,20 @@ pub(super) fn checksum_of_part(folder: &Path, rounds: u32, part: (u32, u32)) -> 
     Ok(checksum)
 }
 
-/// Returns the checksums of the parts, of which there are so many, at the end of the sound checkpoint at `path`.
+/// Returns the checksums of the parts, of which there are so many, at the end of the sound
+/// checkpoint at `path`.
 fn checksums_at_end(path: &Path, parts: u32) -> Result<Vec<Checksum>> {
     let unreadable = |reason: io::Error| Error::read(path, reason);
     let mut file = File::open(path).map_err(unreadable)?;
-    file.seek(SeekFrom::End(-(END as i64) - i64::from(parts) * blake3::OUT_LEN as i64)).map_err(unreadable)?;
+    file.seek(SeekFrom::End(
+        -(END as i64) - i64::from(parts) * blake3::OUT_LEN as i64,
+    ))
+    .map_err(unreadable)?;
     let mut checksums = vec![Checksum::default(); parts as usize];
-    checksums.iter_mut().try_for_each(|checksum| file.read_exact(checksum)).map_err(unreadable)?;
+    checksums
+        .iter_mut()
+        .try_for_each(|checksum| file.read_exact(checksum))
+        .map_err(unreadable)?;
     Ok(checksums)
 }
 
@@ -193,8 +239,8 @@ pub(super) fn name_of_part(rounds: u32, (rank, ranks): (u32, u32)) -> String {
     format!("checkpoint-{rounds}.part-{rank}-of-{ranks}.bin")
 }
 
-/// Returns the archive in the file at `path`, if all of it is there and undamaged. Its content is shown to `each` on the
-/// way.
+/// Returns the archive in the file at `path`, if all of it is there and undamaged. Its content is
+/// shown to `each` on the way.
 fn sound(path: &Path, magic: [u8; 8], each: &mut dyn FnMut(&[u8])) -> Result<ArchiveReader> {
     let unreadable = |reason: io::Error| Error::read(path, reason);
     let refuse = |what: &str| Err(Error::Checkpoint(format!("{} {what}", path.display())));
@@ -211,7 +257,9 @@ fn sound(path: &Path, magic: [u8; 8], each: &mut dyn FnMut(&[u8])) -> Result<Arc
     }
     let version = u32::from_le_bytes(version.try_into().unwrap_or_default());
     if version != VERSION {
-        return refuse(&format!("is a checkpoint of version {version}; this program reads version {VERSION}"));
+        return refuse(&format!(
+            "is a checkpoint of version {version}; this program reads version {VERSION}"
+        ));
     }
     let mut digest = blake3::Hasher::new();
     digest.update(&start);
@@ -246,7 +294,14 @@ pub(super) fn sync_names(folder: &Path) -> io::Result<()> {
     }
     match File::open(folder)?.sync_all() {
         // Some file systems cannot do this, which is no error.
-        Err(reason) if matches!(reason.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
+        Err(reason)
+            if matches!(
+                reason.kind(),
+                io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
+            ) =>
+        {
+            Ok(())
+        }
         synced => synced,
     }
 }

@@ -33,8 +33,8 @@ pub struct Found {
 /// Finds the newest sound checkpoint in `folder`.
 ///
 /// # Errors
-/// [`Error::Checkpoint`] if there is none, saying what is wrong with each that is there; [`Error::Read`] for a folder
-/// that cannot be read.
+/// [`Error::Checkpoint`] if there is none, saying what is wrong with each that is there;
+/// [`Error::Read`] for a folder that cannot be read.
 pub fn find(folder: &Path) -> Result<Found> {
     let mut passed_over = Vec::new();
     for (_, path) in named(folder).map_err(|reason| Error::read(folder, reason))? {
@@ -44,7 +44,13 @@ pub fn find(folder: &Path) -> Result<Found> {
             continue;
         }
         match open(&path) {
-            Ok(checkpoint) => return Ok(Found { path, checkpoint, passed_over }),
+            Ok(checkpoint) => {
+                return Ok(Found {
+                    path,
+                    checkpoint,
+                    passed_over,
+                });
+            }
             Err(Error::Checkpoint(reason)) => passed_over.push(reason),
             Err(error) => passed_over.push(error.to_string()),
         }
@@ -56,10 +62,14 @@ pub fn find(folder: &Path) -> Result<Found> {
              is complete unless it is given --keep-checkpoint"
         )));
     }
-    Err(Error::Checkpoint(format!("no checkpoint in {folder} can be used: {}", passed_over.join("; "))))
+    Err(Error::Checkpoint(format!(
+        "no checkpoint in {folder} can be used: {}",
+        passed_over.join("; ")
+    )))
 }
 
-/// Opens the checkpoint after so many rounds in `folder`, in which another process has found it and checked its parts.
+/// Opens the checkpoint after so many rounds in `folder`, in which another process has found it and
+/// checked its parts.
 ///
 /// # Errors
 /// As [`open`].
@@ -72,22 +82,29 @@ pub fn is_in(folder: &Path) -> bool {
     numbered(folder).is_ok_and(|found| !found.is_empty())
 }
 
-/// Removes every checkpoint from `folder` but the newest sound one, when a run is complete to which rounds may be
-/// added. If none is sound, all of them stay.
+/// Removes every checkpoint from `folder` but the newest sound one, when a run is complete to which
+/// rounds may be added. If none is sound, all of them stay.
 ///
 /// # Errors
 /// [`Error::Write`] for a checkpoint that cannot be removed.
 pub fn remove_others(folder: &Path) -> Result<()> {
-    let Ok(Found { path: kept, .. }) = find(folder) else { return Ok(()) };
+    let Ok(Found { path: kept, .. }) = find(folder) else {
+        return Ok(());
+    };
     let found = numbered(folder).map_err(|reason| Error::write(folder, reason))?;
-    let rounds_kept = found.iter().find(|(_, path)| *path == kept).map(|(rounds, _)| *rounds);
+    let rounds_kept = found
+        .iter()
+        .find(|(_, path)| *path == kept)
+        .map(|(rounds, _)| *rounds);
     for (_, path) in found.into_iter().filter(|(_, path)| *path != kept) {
         fs::remove_file(&path).map_err(|reason| Error::write(path, reason))?;
     }
-    parts::remove(folder, |rounds| Some(rounds) != rounds_kept).map_err(|reason| Error::write(folder, reason))
+    parts::remove(folder, |rounds| Some(rounds) != rounds_kept)
+        .map_err(|reason| Error::write(folder, reason))
 }
 
-/// Removes every checkpoint from `folder`, and what a crash left of one, when a run is complete or replaced.
+/// Removes every checkpoint from `folder`, and what a crash left of one, when a run is complete or
+/// replaced.
 ///
 /// # Errors
 /// [`Error::Write`] for a checkpoint that cannot be removed.
@@ -96,10 +113,14 @@ pub fn remove_all(folder: &Path) -> Result<()> {
         fs::remove_file(&path).map_err(|reason| Error::write(path, reason))?;
     }
     let unremoved = |reason| Error::write(folder, reason);
-    parts::remove(folder, |_| true).and_then(|()| parts::remove_partial(folder)).map_err(unremoved)?;
+    parts::remove(folder, |_| true)
+        .and_then(|()| parts::remove_partial(folder))
+        .map_err(unremoved)?;
     let partial = folder.join(PARTIAL);
     match fs::remove_file(&partial) {
-        Err(reason) if reason.kind() != io::ErrorKind::NotFound => Err(Error::write(partial, reason)),
+        Err(reason) if reason.kind() != io::ErrorKind::NotFound => {
+            Err(Error::write(partial, reason))
+        }
         _ => Ok(()),
     }
 }
@@ -122,8 +143,12 @@ fn named(folder: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name();
-        let rounds =
-            name.to_str().and_then(|name| name.strip_prefix("checkpoint-")?.strip_suffix(".bin")?.parse().ok());
+        let rounds = name.to_str().and_then(|name| {
+            name.strip_prefix("checkpoint-")?
+                .strip_suffix(".bin")?
+                .parse()
+                .ok()
+        });
         if let Some(rounds) = rounds.filter(|rounds| name == name_of(*rounds).as_str()) {
             found.push((rounds, entry.path()));
         }

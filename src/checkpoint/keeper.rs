@@ -12,12 +12,14 @@ use super::scenario_file;
 use crate::error::{Error, Result};
 use crate::sim::CheckpointStore;
 
-/// The number of checkpoints that are kept: one to go on from, and one in case that the first cannot be read.
+/// The number of checkpoints that are kept: one to go on from, and one in case that the first
+/// cannot be read.
 const KEPT: usize = 2;
 
 /// Leaves checkpoints in a folder.
 ///
-/// A checkpoint that cannot be written, on a full disk say, is removed again, and those before it stay.
+/// A checkpoint that cannot be written, on a full disk say, is removed again, and those before it
+/// stay.
 pub struct Keeper {
     folder: PathBuf,
     header: Header,
@@ -33,14 +35,24 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Makes a keeper of checkpoints in `folder`, for the run of `planned` rounds that `header` names, every
-    /// `header.every` rounds. If rounds are over already, there is a checkpoint after them.
+    /// Makes a keeper of checkpoints in `folder`, for the run of `planned` rounds that `header`
+    /// names, every `header.every` rounds. If rounds are over already, there is a checkpoint after
+    /// them.
     pub fn new(folder: impl Into<PathBuf>, header: Header, planned: u32) -> Self {
         let left = (header.rounds > 0).then_some(header.rounds);
-        Self { folder: folder.into(), header, writing: None, left, planned, deadline: None, is_named: false }
+        Self {
+            folder: folder.into(),
+            header,
+            writing: None,
+            left,
+            planned,
+            deadline: None,
+            is_named: false,
+        }
     }
 
-    /// Has the run end with a checkpoint after the round in which `deadline` passes, if there is one.
+    /// Has the run end with a checkpoint after the round in which `deadline` passes, if there is
+    /// one.
     pub fn until(mut self, deadline: Option<Instant>) -> Self {
         self.deadline = deadline;
         self
@@ -54,11 +66,17 @@ impl Keeper {
         self.folder.join(name_of(self.header.rounds))
     }
 
-    /// Returns the result of `step`, a part of writing the open checkpoint. If it failed, the checkpoint is given up.
+    /// Returns the result of `step`, a part of writing the open checkpoint. If it failed, the
+    /// checkpoint is given up.
     fn checked<T>(&mut self, step: io::Result<T>) -> Result<T> {
         step.map_err(|source| {
             self.give_up();
-            Error::CheckpointUnwritten { path: self.path(), rounds: self.header.rounds, left: self.left, source }
+            Error::CheckpointUnwritten {
+                path: self.path(),
+                rounds: self.header.rounds,
+                left: self.left,
+                source,
+            }
         })
     }
 
@@ -93,11 +111,18 @@ impl Keeper {
         sync_names(&self.folder)?;
         let rounds = self.header.rounds;
         self.left = Some(rounds);
-        // Newer checkpoints are damaged ones that were passed over: they do not count, and the run will replace them.
-        let older: Vec<_> = numbered(&self.folder)?.into_iter().filter(|(number, _)| *number < rounds).collect();
+        // Newer checkpoints are damaged ones that were passed over: they do not count, and the run
+        // will replace them.
+        let older: Vec<_> = numbered(&self.folder)?
+            .into_iter()
+            .filter(|(number, _)| *number < rounds)
+            .collect();
         let kept = older.get(KEPT - 2).map_or(rounds, |(number, _)| *number);
         // An old checkpoint that stays takes room but does no other harm.
-        older.iter().skip(KEPT - 1).for_each(|(_, path)| drop(fs::remove_file(path)));
+        older
+            .iter()
+            .skip(KEPT - 1)
+            .for_each(|(_, path)| drop(fs::remove_file(path)));
         let _ = parts::remove(&self.folder, |number| number < kept);
         Ok(())
     }
@@ -105,10 +130,11 @@ impl Keeper {
 
 impl CheckpointStore for Keeper {
     fn is_due(&self, rounds: u32) -> bool {
-        // The last round is evaluated even if a longer run would not evaluate it, so that rounds are added to the state
-        // before it.
+        // The last round is evaluated even if a longer run would not evaluate it, so that rounds
+        // are added to the state before it.
         let before_last = self.header.keep && rounds + 1 == self.planned;
-        before_last || (rounds > 0 && self.header.every > 0 && rounds.is_multiple_of(self.header.every))
+        before_last
+            || (rounds > 0 && self.header.every > 0 && rounds.is_multiple_of(self.header.every))
     }
 
     fn is_due_at_start(&self) -> bool {
@@ -116,7 +142,9 @@ impl CheckpointStore for Keeper {
     }
 
     fn stop_after(&self, rounds: u32) -> Option<Error> {
-        self.deadline.filter(|deadline| Instant::now() >= *deadline).map(|_| Error::TimeIsUp { rounds })
+        self.deadline
+            .filter(|deadline| Instant::now() >= *deadline)
+            .map(|_| Error::TimeIsUp { rounds })
     }
 
     fn way_on(&self) -> Option<String> {
@@ -131,7 +159,12 @@ impl CheckpointStore for Keeper {
         match error {
             Error::Write { path, source } => {
                 self.give_up();
-                Error::CheckpointUnwritten { path, rounds: self.header.rounds, left: self.left, source }
+                Error::CheckpointUnwritten {
+                    path,
+                    rounds: self.header.rounds,
+                    left: self.left,
+                    source,
+                }
             }
             other => other,
         }
@@ -145,21 +178,29 @@ impl CheckpointStore for Keeper {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        let written = self.writing.as_mut().map_or(Ok(()), |writing| writing.append(bytes));
+        let written = self
+            .writing
+            .as_mut()
+            .map_or(Ok(()), |writing| writing.append(bytes));
         self.checked(written)
     }
 
     fn commit(&mut self) -> Result<()> {
-        let Some(writing) = self.writing.take() else { return Ok(()) };
-        let published =
-            self.checksums_of_parts().and_then(|parts| writing.finish(&parts)).and_then(|()| self.publish());
+        let Some(writing) = self.writing.take() else {
+            return Ok(());
+        };
+        let published = self
+            .checksums_of_parts()
+            .and_then(|parts| writing.finish(&parts))
+            .and_then(|()| self.publish());
         self.checked(published)
     }
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        // A checkpoint is still open if a part of the simulation stopped answering in the middle of it.
+        // A checkpoint is still open if a part of the simulation stopped answering in the middle of
+        // it.
         if self.writing.is_some() {
             self.give_up();
         }

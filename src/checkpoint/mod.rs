@@ -1,9 +1,10 @@
 //! Saves runs to files, so that they survive a crash.
 //!
-//! A checkpoint is a file of its own in the report folder. It is written to a hidden file beside it, forced to the disk
-//! and renamed, so that the file under its name is always whole. The one before it stays until then, and one longer. A
-//! checkpoint begins with the [`Header`], which says which run it is of, and ends with a checksum over all of it. The
-//! module `sim::checkpoints` writes and reads the simulated world's part between the two.
+//! A checkpoint is a file of its own in the report folder. It is written to a hidden file beside
+//! it, forced to the disk and renamed, so that the file under its name is always whole. The one
+//! before it stays until then, and one longer. A checkpoint begins with the [`Header`], which says
+//! which run it is of, and ends with a checksum over all of it. The module `sim::checkpoints`
+//! writes and reads the simulated world's part between the two.
 //!
 //! # Layout
 //!
@@ -15,8 +16,8 @@
 //! | 8 | n, little-endian |
 //! | 32 | BLAKE3 of everything before |
 //!
-//! A run on several machines writes a part in each process, with the magic number `FEDRECSP` and no header. The checkpoint
-//! ends with the checksums of the parts.
+//! A run on several machines writes a part in each process, with the magic number `FEDRECSP` and no
+//! header. The checkpoint ends with the checksums of the parts.
 
 mod build;
 mod file;
@@ -43,10 +44,12 @@ use crate::model::archive::damaged;
 use crate::population::Traces;
 use crate::scenario::Scenario;
 
-/// The program's version. Another one may come to other results, and therefore refuses to go on with a run.
+/// The program's version. Another one may come to other results, and therefore refuses to go on
+/// with a run.
 pub const PROGRAM_VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Returns a digest (hexadecimal) of what a run reads besides its scenario: the split ratings and the traces.
+/// Returns a digest (hexadecimal) of what a run reads besides its scenario: the split ratings and
+/// the traces.
 pub fn fingerprint(dataset: &Dataset, traces: &Traces) -> String {
     let mut digest = blake3::Hasher::new();
     let mut feed = |bytes: &[u8]| {
@@ -58,14 +61,16 @@ pub fn fingerprint(dataset: &Dataset, traces: &Traces) -> String {
 }
 
 impl Header {
-    /// Checks that the checkpoint is of the run whose report folder this is: its scenario must be that of the folder's
-    /// [`SCENARIO_FILE`], except for the number of rounds, which does not change the rounds before. A folder without
-    /// that file holds no other run.
+    /// Checks that the checkpoint is of the run whose report folder this is: its scenario must be
+    /// that of the folder's [`SCENARIO_FILE`], except for the number of rounds, which does not
+    /// change the rounds before. A folder without that file holds no other run.
     ///
     /// # Errors
     /// [`Error::Checkpoint`], naming keys that differ, or for a scenario file that is damaged.
     pub fn check_folder(&self, folder: &Path) -> Result<()> {
-        let Some(text) = scenario_file::read(folder)? else { return Ok(()) };
+        let Some(text) = scenario_file::read(folder)? else {
+            return Ok(());
+        };
         let differences = scenario_file::differences(&text, &self.scenario)?;
         if differences.is_empty() {
             return Ok(());
@@ -78,15 +83,20 @@ impl Header {
         )))
     }
 
-    /// Returns the number of rounds that the run in this report folder is to have, according to its [`SCENARIO_FILE`];
-    /// `None` if there is no such file. It is another number than that of a checkpoint if rounds were added since.
+    /// Returns the number of rounds that the run in this report folder is to have, according to its
+    /// [`SCENARIO_FILE`]; `None` if there is no such file. It is another number than that of a
+    /// checkpoint if rounds were added since.
     ///
     /// # Errors
     /// [`Error::Read`] for a file that cannot be read.
     pub fn rounds_of_run_in(folder: &Path) -> Result<Option<u32>> {
-        let Some(text) = scenario_file::read(folder)? else { return Ok(None) };
+        let Some(text) = scenario_file::read(folder)? else {
+            return Ok(None);
+        };
         let scenario: Option<toml::Table> = text.parse().ok();
-        let rounds = scenario.as_ref().and_then(|scenario| scenario.get("training")?.get("rounds")?.as_integer());
+        let rounds = scenario
+            .as_ref()
+            .and_then(|scenario| scenario.get("training")?.get("rounds")?.as_integer());
         Ok(rounds.and_then(|rounds| u32::try_from(rounds).ok()))
     }
 
@@ -107,8 +117,8 @@ impl Header {
         )))
     }
 
-    /// Names `running` as the build that goes on, and the build that was there before among the others if it is another
-    /// one.
+    /// Names `running` as the build that goes on, and the build that was there before among the
+    /// others if it is another one.
     pub fn take_over(&mut self, running: Build) {
         let before = std::mem::replace(&mut self.build, running);
         if before != self.build && !self.other_builds.contains(&before.describe()) {
@@ -123,7 +133,10 @@ impl Header {
     pub fn check(&self, scenario: &Scenario, fingerprint: &str) -> Result<()> {
         let refuse = |text: String| Err(Error::Checkpoint(text));
         // Scenarios are compared as tables, because the order of their keys has no meaning.
-        let table = |text: &str| text.parse::<toml::Table>().map_err(|reason| damaged(reason.message()));
+        let table = |text: &str| {
+            text.parse::<toml::Table>()
+                .map_err(|reason| damaged(reason.message()))
+        };
         if self.name != scenario.name || table(&self.scenario)? != table(&scenario.to_toml()?)? {
             return refuse(format!(
                 "the checkpoint is of another scenario, {:?}; its resolved text is not that of {:?}",

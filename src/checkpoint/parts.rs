@@ -1,7 +1,9 @@
-//! The parts of a checkpoint that the other processes of a run write, each with the devices of its users.
+//! The parts of a checkpoint that the other processes of a run write, each with the devices of its
+//! users.
 //!
-//! A part has the name of its checkpoint with the number of its writer. The checkpoint itself, which process 0 writes and
-//! renames last, has the digest of each part, and counts only with all of them.
+//! A part has the name of its checkpoint with the number of its writer. The checkpoint itself,
+//! which process 0 writes and renames last, has the digest of each part, and counts only with all
+//! of them.
 
 use std::fs;
 use std::io;
@@ -23,15 +25,23 @@ pub struct PartKeeper {
 impl PartKeeper {
     /// Makes a keeper of the parts of process `rank` of `ranks`, from number 1.
     pub fn new(folder: impl Into<PathBuf>, (rank, ranks): (u32, u32)) -> Self {
-        Self { folder: folder.into(), rank, ranks, rounds: 0, writing: None }
+        Self {
+            folder: folder.into(),
+            rank,
+            ranks,
+            rounds: 0,
+            writing: None,
+        }
     }
 
     fn partial(&self) -> PathBuf {
-        self.folder.join(format!("{PARTIAL_START}{}{PARTIAL_END}", self.rank))
+        self.folder
+            .join(format!("{PARTIAL_START}{}{PARTIAL_END}", self.rank))
     }
 
     fn path(&self) -> PathBuf {
-        self.folder.join(name_of_part(self.rounds, (self.rank, self.ranks)))
+        self.folder
+            .join(name_of_part(self.rounds, (self.rank, self.ranks)))
     }
 
     fn checked<T>(&mut self, step: io::Result<T>) -> Result<T> {
@@ -61,15 +71,22 @@ impl CheckpointStore for PartKeeper {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        let written = self.writing.as_mut().map_or(Ok(()), |writing| writing.append(bytes));
+        let written = self
+            .writing
+            .as_mut()
+            .map_or(Ok(()), |writing| writing.append(bytes));
         self.checked(written)
     }
 
     fn commit(&mut self) -> Result<()> {
-        let Some(writing) = self.writing.take() else { return Ok(()) };
+        let Some(writing) = self.writing.take() else {
+            return Ok(());
+        };
         let (partial, path) = (self.partial(), self.path());
-        let published =
-            writing.finish(&[]).and_then(|()| fs::rename(partial, path)).and_then(|()| sync_names(&self.folder));
+        let published = writing
+            .finish(&[])
+            .and_then(|()| fs::rename(partial, path))
+            .and_then(|()| sync_names(&self.folder));
         self.checked(published)
     }
 }
@@ -97,7 +114,8 @@ pub(super) fn remove_partial(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name();
-        let is_partial = |name: &str| name.starts_with(PARTIAL_START) && name.ends_with(PARTIAL_END);
+        let is_partial =
+            |name: &str| name.starts_with(PARTIAL_START) && name.ends_with(PARTIAL_END);
         if name.to_str().is_some_and(is_partial) {
             fs::remove_file(entry.path())?;
         }
@@ -105,11 +123,19 @@ pub(super) fn remove_partial(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the rounds of the checkpoint that a file of this name is a part of; `None` if it is no such file.
+/// Returns the rounds of the checkpoint that a file of this name is a part of; `None` if it is no
+/// such file.
 fn rounds_of(name: &str) -> Option<u32> {
-    let (rounds, part) = name.strip_prefix("checkpoint-")?.strip_suffix(".bin")?.split_once(".part-")?;
+    let (rounds, part) = name
+        .strip_prefix("checkpoint-")?
+        .strip_suffix(".bin")?
+        .split_once(".part-")?;
     let (rank, ranks) = part.split_once("-of-")?;
-    let (rounds, rank, ranks) = (rounds.parse().ok()?, rank.parse().ok()?, ranks.parse().ok()?);
+    let (rounds, rank, ranks) = (
+        rounds.parse().ok()?,
+        rank.parse().ok()?,
+        ranks.parse().ok()?,
+    );
     (name_of_part(rounds, (rank, ranks)) == name).then_some(rounds)
 }
 
@@ -122,7 +148,9 @@ mod tests {
     fn write(folder: &Path, who: (u32, u32), rounds: u32, bytes: &[u8]) {
         let mut keeper = PartKeeper::new(folder, who);
         keeper.begin(rounds).unwrap();
-        bytes.chunks(3).for_each(|piece| keeper.write(piece).unwrap());
+        bytes
+            .chunks(3)
+            .for_each(|piece| keeper.write(piece).unwrap());
         keeper.commit().unwrap();
     }
 
@@ -135,21 +163,33 @@ mod tests {
             write(path, (1, 3), rounds, b"devices of rank one");
             write(path, (2, 3), rounds, b"of rank two");
         }
-        assert_eq!(open_part(path, 10, (1, 3)).unwrap().0, blake3::hash(b"devices of rank one"));
+        assert_eq!(
+            open_part(path, 10, (1, 3)).unwrap().0,
+            blake3::hash(b"devices of rank one")
+        );
         assert!(open_part(path, 10, (3, 3)).is_err());
         let damaged = path.join("checkpoint-10.part-2-of-3.bin");
         let mut bytes = fs::read(&damaged).unwrap();
         bytes[15] ^= 1;
         fs::write(&damaged, bytes).unwrap();
-        assert!(matches!(open_part(path, 10, (2, 3)), Err(Error::Checkpoint(_))));
+        assert!(matches!(
+            open_part(path, 10, (2, 3)),
+            Err(Error::Checkpoint(_))
+        ));
         fs::write(path.join("checkpoint-5.part-01-of-3.bin"), "mine").unwrap();
         fs::write(path.join(".fedrecsim-checkpoint.part-2.partial"), "half").unwrap();
         remove(path, |rounds| rounds < 15).unwrap();
         remove_partial(path).unwrap();
-        let mut names: Vec<String> =
-            fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<String> = fs::read_dir(path)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
-        let left = ["checkpoint-15.part-1-of-3.bin", "checkpoint-15.part-2-of-3.bin", "checkpoint-5.part-01-of-3.bin"];
+        let left = [
+            "checkpoint-15.part-1-of-3.bin",
+            "checkpoint-15.part-2-of-3.bin",
+            "checkpoint-5.part-01-of-3.bin",
+        ];
         assert_eq!(names, left);
     }
 }

@@ -1,4 +1,5 @@
-//! Runs a world for `run` and `resume`: shows progress, writes the report, and removes the checkpoints.
+//! Runs a world for `run` and `resume`: shows progress, writes the report, and removes the
+//! checkpoints.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -38,7 +39,10 @@ pub struct Finished {
 impl Finished {
     /// Returns the output, and the errors that are no reason to withhold it.
     pub fn into_parts(self) -> (String, Vec<Error>) {
-        (self.output, self.stopped_by.into_iter().chain(self.mismatch).collect())
+        (
+            self.output,
+            self.stopped_by.into_iter().chain(self.mismatch).collect(),
+        )
     }
 }
 
@@ -78,18 +82,39 @@ pub fn carry_out(
     interrupted: Arc<AtomicBool>,
     started: Instant,
 ) -> Result<Finished> {
-    let Output { folder, threads, json, visible, progress, command, warnings, other_builds, .. } = output;
+    let Output {
+        folder,
+        threads,
+        json,
+        visible,
+        progress,
+        command,
+        warnings,
+        other_builds,
+        ..
+    } = output;
     let threads = threads_of(threads);
     let progress = Progress::new(scenario.training.rounds, shown(progress, visible));
     let headline = scenario.evaluation.headline();
-    let mut watch = Watch { progress, headline, accuracy: None, last: Instant::now(), laps: Vec::new() };
-    let control = RunControl { threads, interrupted };
+    let mut watch = Watch {
+        progress,
+        headline,
+        accuracy: None,
+        last: Instant::now(),
+        laps: Vec::new(),
+    };
+    let control = RunControl {
+        threads,
+        interrupted,
+    };
     let simulation = match output.crew {
         None => sim::run_to_end(world, &control, &mut watch, checkpoints)?,
         Some(crew) => on_ranks(world, &control, &mut watch, checkpoints, crew)?,
     };
     #[cfg(feature = "npz")]
-    let users = output.model_file.as_ref().map_or(Ok(Vec::new()), |file| saved_users(file.users(), &simulation))?;
+    let users = output.model_file.as_ref().map_or(Ok(Vec::new()), |file| {
+        saved_users(file.users(), &simulation)
+    })?;
     let outcome = simulation.finish_watched(&mut watch)?;
     watch.progress.finish();
     #[cfg(feature = "npz")]
@@ -119,12 +144,20 @@ pub fn carry_out(
     }
     let mismatch = mismatch(&record, stopped_by.as_ref(), output.expect_digest);
     let path = folder.as_ref().map(ReportFolder::path);
-    let output = if json { json::render(&record)? } else { terminal::summary(&record, path) };
-    Ok(Finished { output, stopped_by, mismatch })
+    let output = if json {
+        json::render(&record)?
+    } else {
+        terminal::summary(&record, path)
+    };
+    Ok(Finished {
+        output,
+        stopped_by,
+        mismatch,
+    })
 }
 
-/// Runs a world whose users are in several processes. If it is stopped, what to do is told before the report is written, as
-/// there may be no time for that.
+/// Runs a world whose users are in several processes. If it is stopped, what to do is told before
+/// the report is written, as there may be no time for that.
 fn on_ranks(
     world: impl Into<Arc<World>>,
     control: &RunControl,
@@ -150,30 +183,48 @@ fn shown(asked: ProgressArg, is_terminal: bool) -> Show {
     }
 }
 
-/// Removes the checkpoints of a complete run from its folder, if `keep` is true except for the last one.
+/// Removes the checkpoints of a complete run from its folder, if `keep` is true except for the last
+/// one.
 fn remove_checkpoints(folder: &ReportFolder, keep: bool) -> Result<()> {
     if checkpoint::is_in(folder.path()) {
-        // The report is forced to the disk before the checkpoints go, as otherwise a power cut could leave neither.
+        // The report is forced to the disk before the checkpoints go, as otherwise a power cut
+        // could leave neither.
         folder.sync()?;
         checkpoint::sync_folder(folder.path())?;
     }
-    if keep { checkpoint::remove_others(folder.path()) } else { checkpoint::remove_all(folder.path()) }
+    if keep {
+        checkpoint::remove_others(folder.path())
+    } else {
+        checkpoint::remove_all(folder.path())
+    }
 }
 
-/// Returns the error of a run whose digest is not the one that was expected; `None` if it is, and for a run that its
-/// user or its wall-clock time has stopped, from which no digest can be expected.
-fn mismatch(record: &RunRecord, stopped_by: Option<&Error>, expected: Option<String>) -> Option<Error> {
-    if matches!(stopped_by, Some(Error::Interrupted | Error::TimeIsUp { .. })) {
+/// Returns the error of a run whose digest is not the one that was expected; `None` if it is, and
+/// for a run that its user or its wall-clock time has stopped, from which no digest can be
+/// expected.
+fn mismatch(
+    record: &RunRecord,
+    stopped_by: Option<&Error>,
+    expected: Option<String>,
+) -> Option<Error> {
+    if matches!(
+        stopped_by,
+        Some(Error::Interrupted | Error::TimeIsUp { .. })
+    ) {
         return None;
     }
     let expected = expected.filter(|expected| !record.digest.starts_with(expected.as_str()))?;
-    Some(Error::OtherDigest { expected, found: record.digest.clone() })
+    Some(Error::OtherDigest {
+        expected,
+        found: record.digest.clone(),
+    })
 }
 
 /// Returns the error of a run whose report cannot be written because of `error`.
 fn without_report(error: Error, stopped_by: Option<Error>, folder: &ReportFolder) -> Error {
     match stopped_by {
-        // A disk that had no room for the checkpoint has none for the report, and the first error says what to do.
+        // A disk that had no room for the checkpoint has none for the report, and the first error
+        // says what to do.
         Some(first @ Error::CheckpointUnwritten { .. }) => {
             warn(&format!("the finished rounds are not reported: {error}"));
             first
@@ -181,7 +232,9 @@ fn without_report(error: Error, stopped_by: Option<Error>, folder: &ReportFolder
         _ => {
             if checkpoint::is_in(folder.path()) {
                 let folder = folder.path().display();
-                warn(&format!("the checkpoints in {folder} are left; `fedrecsim resume {folder}` comes to the report"));
+                warn(&format!(
+                    "the checkpoints in {folder} are left; `fedrecsim resume {folder}` comes to the report"
+                ));
             }
             error
         }
@@ -206,9 +259,17 @@ impl RoundObserver for Watch {
         self.laps.push(now - std::mem::replace(&mut self.last, now));
         let figure = |metric: &Metric| {
             let value = *round.accuracy.as_ref()?.test.get(&metric.name())?;
-            Some(LatestAccuracy { label: metric.label(), value, round: round.round })
+            Some(LatestAccuracy {
+                label: metric.label(),
+                value,
+                round: round.round,
+            })
         };
-        self.accuracy = self.headline.as_ref().and_then(figure).or_else(|| self.accuracy.take());
+        self.accuracy = self
+            .headline
+            .as_ref()
+            .and_then(figure)
+            .or_else(|| self.accuracy.take());
         self.progress.round_finished(&ProgressLine {
             round: round.round,
             accuracy: self.accuracy.clone(),

@@ -11,15 +11,24 @@ use crate::study::tables;
 /// The name of the tables' files.
 const NAME: &str = "compare";
 
-/// Returns the tables as Markdown, and writes them with pictures to the folder that the arguments name.
+/// Returns the tables as Markdown, and writes them with pictures to the folder that the arguments
+/// name.
 ///
 /// # Errors
-/// [`Error::Read`] for a report that cannot be read, [`Error::Usage`] for reports that cannot be compared and for files
-/// that are there already, [`Error::Write`].
+/// [`Error::Read`] for a report that cannot be read, [`Error::Usage`] for reports that cannot be
+/// compared and for files that are there already, [`Error::Write`].
 pub fn compare(arguments: &CompareArgs, vocabulary: &[MethodVocabulary]) -> Result<String> {
-    let reports = arguments.reports.iter().map(|folder| SavedReport::read(folder)).collect::<Result<Vec<_>>>()?;
+    let reports = arguments
+        .reports
+        .iter()
+        .map(|folder| SavedReport::read(folder))
+        .collect::<Result<Vec<_>>>()?;
     let title = format!("Comparison of {} reports", reports.len());
-    let wanted = Wanted { title, compare_to: arguments.to.clone(), figures: arguments.figures.clone() };
+    let wanted = Wanted {
+        title,
+        compare_to: arguments.to.clone(),
+        figures: arguments.figures.clone(),
+    };
     let results = compare::results(reports, wanted, vocabulary)?;
     if let Some(folder) = &arguments.out {
         std::fs::create_dir_all(folder).map_err(|reason| Error::write(folder, reason))?;

@@ -1,5 +1,5 @@
-//! Checks what the README, the other documents and the committed reports say against the program: their scenarios, their
-//! commands, their links.
+//! Checks what the README, the other documents and the committed reports say against the program:
+//! their scenarios, their commands, their links.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
@@ -17,15 +17,22 @@ fn project() -> &'static Path {
 
 /// Returns the README and the documents in `docs/`, each with its path.
 fn documents() -> Vec<(PathBuf, String)> {
-    let in_docs = std::fs::read_dir(project().join("docs")).unwrap().map(|entry| entry.unwrap().path());
-    let mut paths: Vec<PathBuf> = in_docs.filter(|path| path.extension().is_some_and(|end| end == "md")).collect();
+    let in_docs = std::fs::read_dir(project().join("docs"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let mut paths: Vec<PathBuf> = in_docs
+        .filter(|path| path.extension().is_some_and(|end| end == "md"))
+        .collect();
     paths.push(project().join("README.md"));
     paths.sort();
-    paths.into_iter().map(|path| (path.clone(), std::fs::read_to_string(path).unwrap())).collect()
+    paths
+        .into_iter()
+        .map(|path| (path.clone(), std::fs::read_to_string(path).unwrap()))
+        .collect()
 }
 
-/// Returns the Markdown files of the committed reports, each with its path. Reports of the user's own, which
-/// `.gitignore` keeps out, are nobody's business.
+/// Returns the Markdown files of the committed reports, each with its path. Reports of the user's
+/// own, which `.gitignore` keeps out, are nobody's business.
 fn reports() -> Vec<(PathBuf, String)> {
     let ignored = std::fs::read_to_string(project().join(".gitignore")).unwrap();
     let mut found = Vec::new();
@@ -36,14 +43,21 @@ fn reports() -> Vec<(PathBuf, String)> {
         .collect();
     while let Some(path) = open.pop() {
         if path.is_dir() {
-            open.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            open.extend(
+                std::fs::read_dir(&path)
+                    .unwrap()
+                    .map(|entry| entry.unwrap().path()),
+            );
         } else if path.extension().is_some_and(|end| end == "md") {
             let text = std::fs::read_to_string(&path).unwrap();
             found.push((path, text));
         }
     }
     found.sort();
-    assert!(found.len() >= 20, "the committed reports are not where they are looked for");
+    assert!(
+        found.len() >= 20,
+        "the committed reports are not where they are looked for"
+    );
     found
 }
 
@@ -56,9 +70,15 @@ fn blocks(language: &str) -> Vec<String> {
 fn blocks_of(documents: &[(PathBuf, String)], language: &str) -> Vec<String> {
     let opening = format!("```{language}\n");
     let of_text = |text: &str| -> Vec<String> {
-        text.split(&opening).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
+        text.split(&opening)
+            .skip(1)
+            .map(|rest| rest.split("```").next().unwrap().to_owned())
+            .collect()
     };
-    documents.iter().flat_map(|(_, text)| of_text(text)).collect()
+    documents
+        .iter()
+        .flat_map(|(_, text)| of_text(text))
+        .collect()
 }
 
 /// Returns the command lines of these documents that start this program, each as its arguments.
@@ -68,9 +88,12 @@ fn commands(documents: &[(PathBuf, String)]) -> Vec<Vec<String>> {
         // A command may go on in the next line.
         for line in block.replace("\\\n", " ").lines() {
             let line = line.split('#').next().unwrap().split(" > ").next().unwrap();
-            let arguments = line.strip_prefix("fedrecsim ").or_else(|| line.strip_prefix("cargo run --release -- "));
+            let arguments = line
+                .strip_prefix("fedrecsim ")
+                .or_else(|| line.strip_prefix("cargo run --release -- "));
             if let Some(arguments) = arguments {
-                let words = shlex::split(arguments).unwrap_or_else(|| panic!("{line}: a quotation mark is missing"));
+                let words = shlex::split(arguments)
+                    .unwrap_or_else(|| panic!("{line}: a quotation mark is missing"));
                 commands.push(["fedrecsim".to_owned()].into_iter().chain(words).collect());
             }
         }
@@ -84,22 +107,43 @@ fn load(path: &Path, overrides: &[String]) {
 }
 
 fn load_study(path: &Path) -> Plan {
-    let (study, _) = study::file::load(&project().join(path), &Changes::default()).unwrap_or_else(|e| panic!("{e}"));
+    let (study, _) = study::file::load(&project().join(path), &Changes::default())
+        .unwrap_or_else(|e| panic!("{e}"));
     Plan::of(study, &vocabulary()).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// If this fails, a study that is shipped with the program, or that the documents show, does not work.
+/// If this fails, a study that is shipped with the program, or that the documents show, does not
+/// work.
 #[test]
 fn studies_in_the_repository_and_in_the_documents_are_valid() {
-    let files = std::fs::read_dir(project().join("studies")).unwrap().map(|entry| entry.unwrap().path());
-    let files: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|e| e == "toml")).collect();
-    assert!(files.iter().any(|path| path.ends_with("quickstart-codecs.toml")));
+    let files = std::fs::read_dir(project().join("studies"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let files: Vec<PathBuf> = files
+        .filter(|path| path.extension().is_some_and(|e| e == "toml"))
+        .collect();
+    assert!(
+        files
+            .iter()
+            .any(|path| path.ends_with("quickstart-codecs.toml"))
+    );
     files.iter().for_each(|path| drop(load_study(path)));
-    let shown: Vec<String> = blocks("toml").into_iter().filter(|text| is_study(text)).collect();
+    let shown: Vec<String> = blocks("toml")
+        .into_iter()
+        .filter(|text| is_study(text))
+        .collect();
     assert!(!shown.is_empty(), "no document shows a study");
     for text in shown {
-        let study = study::file::parse(&text, &project().join("studies/document.toml"), &Changes::default());
-        Plan::of(study.unwrap_or_else(|error| panic!("{error}")), &vocabulary()).unwrap_or_else(|e| panic!("{e}"));
+        let study = study::file::parse(
+            &text,
+            &project().join("studies/document.toml"),
+            &Changes::default(),
+        );
+        Plan::of(
+            study.unwrap_or_else(|error| panic!("{error}")),
+            &vocabulary(),
+        )
+        .unwrap_or_else(|e| panic!("{e}"));
     }
 }
 
@@ -110,15 +154,26 @@ fn is_study(text: &str) -> bool {
 
 #[test]
 fn scenarios_in_the_documents_are_valid() {
-    let (manifests, scenarios): (Vec<String>, Vec<String>) =
-        blocks("toml").into_iter().filter(|text| !is_study(text)).partition(|text| text.starts_with("[dependencies]"));
-    assert!(scenarios.len() >= 2, "the documents have lost their scenarios");
+    let (manifests, scenarios): (Vec<String>, Vec<String>) = blocks("toml")
+        .into_iter()
+        .filter(|text| !is_study(text))
+        .partition(|text| text.starts_with("[dependencies]"));
+    assert!(
+        scenarios.len() >= 2,
+        "the documents have lost their scenarios"
+    );
     for text in manifests {
-        let manifest: toml::Table = text.parse().unwrap_or_else(|error| panic!("{error}\nin\n{text}"));
-        assert!(manifest["dependencies"].get("fedrecsim").is_some(), "{text}");
+        let manifest: toml::Table = text
+            .parse()
+            .unwrap_or_else(|error| panic!("{error}\nin\n{text}"));
+        assert!(
+            manifest["dependencies"].get("fedrecsim").is_some(),
+            "{text}"
+        );
     }
     for text in scenarios {
-        scenario::parse(&text, "document.md", &[], &vocabulary()).unwrap_or_else(|error| panic!("{error}\nin\n{text}"));
+        scenario::parse(&text, "document.md", &[], &vocabulary())
+            .unwrap_or_else(|error| panic!("{error}\nin\n{text}"));
     }
 }
 
@@ -127,31 +182,49 @@ fn the_mistake_in_the_documents_is_told_in_these_words() {
     let text = "method = \"popularity\"\ndataset.name = \"generated\"\nnetwork = \"lan\"\ntraining.rounds = 1\n";
     let error = scenario::parse(text, "wrong.toml", &[], &vocabulary()).unwrap_err();
     let expected = format!("$ fedrecsim validate wrong.toml\nerror: {error}\n");
-    assert!(blocks("text").contains(&expected), "no document shows\n{expected}");
+    assert!(
+        blocks("text").contains(&expected),
+        "no document shows\n{expected}"
+    );
 }
 
 /// If this fails, a document or a committed report shows a command that the program refuses.
 #[test]
 fn commands_in_the_documents_name_scenarios_that_exist_and_values_that_fit() {
     let of_documents = commands(&documents());
-    assert!(of_documents.len() >= 10, "the documents have lost their commands");
+    assert!(
+        of_documents.len() >= 10,
+        "the documents have lost their commands"
+    );
     let of_reports = commands(&reports());
-    assert!(of_reports.len() >= 3, "the reports have lost their commands");
+    assert!(
+        of_reports.len() >= 3,
+        "the reports have lost their commands"
+    );
     for arguments in [of_documents, of_reports].concat() {
-        let parsed = Cli::try_parse_from(&arguments).unwrap_or_else(|error| panic!("{arguments:?}: {error}"));
+        let parsed = Cli::try_parse_from(&arguments)
+            .unwrap_or_else(|error| panic!("{arguments:?}: {error}"));
         match parsed.command {
             Command::Run(run) => load(&run.input.scenario, &run.input.overrides()),
             Command::Events(events) => load(&events.input.scenario, &events.input.overrides()),
             Command::Replay(replay) => load(&replay.input.scenario, &replay.input.overrides()),
-            Command::Validate(validate) => validate.scenarios.iter().for_each(|path| load(path, &validate.set)),
+            Command::Validate(validate) => validate
+                .scenarios
+                .iter()
+                .for_each(|path| load(path, &validate.set)),
             Command::Data(DataCommand::Describe(data)) => load(&data.scenario, &data.set),
             Command::Study(study) => {
                 let plan = load_study(&study.study);
                 let names: Vec<&str> = plan.arms.iter().map(|arm| arm.arm.name.as_str()).collect();
-                let is_there = |text: &String| names.iter().any(|name| name.contains(text.as_str()));
-                assert!(study.arms.iter().all(is_there), "{arguments:?}: no arm has this in its name");
+                let is_there =
+                    |text: &String| names.iter().any(|name| name.contains(text.as_str()));
+                assert!(
+                    study.arms.iter().all(is_there),
+                    "{arguments:?}: no arm has this in its name"
+                );
                 for other in &study.compare_to {
-                    against::places(&names, other).unwrap_or_else(|error| panic!("{arguments:?}: {error}"));
+                    against::places(&names, other)
+                        .unwrap_or_else(|error| panic!("{arguments:?}: {error}"));
                 }
             }
             Command::Resume(_)
@@ -174,8 +247,12 @@ fn commands_in_the_documents_name_scenarios_that_exist_and_values_that_fit() {
 
 #[test]
 fn every_scenario_file_is_valid() {
-    let files = std::fs::read_dir(project().join("scenarios")).unwrap().map(|entry| entry.unwrap().path());
-    let files: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|e| e == "toml")).collect();
+    let files = std::fs::read_dir(project().join("scenarios"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let files: Vec<PathBuf> = files
+        .filter(|path| path.extension().is_some_and(|e| e == "toml"))
+        .collect();
     assert!(files.iter().any(|path| path.ends_with("quickstart.toml")));
     files.iter().for_each(|path| load(path, &[]));
 }
@@ -183,18 +260,29 @@ fn every_scenario_file_is_valid() {
 /// Returns the anchor of a heading, as the sites that show Markdown make it.
 fn anchor(heading: &str) -> String {
     let kept = heading.to_lowercase().replace(' ', "-");
-    kept.chars().filter(|letter| letter.is_alphanumeric() || "-_".contains(*letter)).collect()
+    kept.chars()
+        .filter(|letter| letter.is_alphanumeric() || "-_".contains(*letter))
+        .collect()
 }
 
-/// If this fails, a document or a committed report shows a picture that is not there, or leads to nothing.
+/// If this fails, a document or a committed report shows a picture that is not there, or leads to
+/// nothing.
 #[test]
 fn links_of_the_documents_lead_somewhere() {
     let documents = [documents(), reports()].concat();
     for (path, text) in &documents {
-        let targets: Vec<&str> = text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()).collect();
+        let targets: Vec<&str> = text
+            .split("](")
+            .skip(1)
+            .map(|rest| rest.split(')').next().unwrap())
+            .collect();
         for target in targets.into_iter().filter(|target| !target.contains("://")) {
             let (file, heading) = target.split_once('#').unwrap_or((target, ""));
-            let file = if file.is_empty() { path.clone() } else { path.parent().unwrap().join(file) };
+            let file = if file.is_empty() {
+                path.clone()
+            } else {
+                path.parent().unwrap().join(file)
+            };
             assert!(file.exists(), "{}: no file for {target}", path.display());
             let linked = std::fs::read_to_string(&file).unwrap_or_default();
             let mut headings = linked
@@ -210,38 +298,71 @@ fn links_of_the_documents_lead_somewhere() {
     }
 }
 
-/// If this fails, a document is found by nobody who begins with the README, or leads nowhere from there.
+/// If this fails, a document is found by nobody who begins with the README, or leads nowhere from
+/// there.
 #[test]
 fn the_readme_and_every_document_link_to_each_other() {
     let documents = documents();
-    assert!(documents.len() >= 9, "the documents are not where they are looked for");
-    let readme = &documents.iter().find(|(path, _)| path.ends_with("README.md")).unwrap().1;
-    for (path, text) in documents.iter().filter(|(path, _)| !path.ends_with("README.md")) {
+    assert!(
+        documents.len() >= 9,
+        "the documents are not where they are looked for"
+    );
+    let readme = &documents
+        .iter()
+        .find(|(path, _)| path.ends_with("README.md"))
+        .unwrap()
+        .1;
+    for (path, text) in documents
+        .iter()
+        .filter(|(path, _)| !path.ends_with("README.md"))
+    {
         let name = path.file_name().unwrap().to_str().unwrap();
-        assert!(readme.contains(&format!("](docs/{name})")), "the README does not lead to {name}");
-        assert!(text.contains("](../README.md)"), "{name} does not lead back to the README");
+        assert!(
+            readme.contains(&format!("](docs/{name})")),
+            "the README does not lead to {name}"
+        );
+        assert!(
+            text.contains("](../README.md)"),
+            "{name} does not lead back to the README"
+        );
     }
 }
 
-/// If this fails, a document names a picture that is not there, or a picture is in `docs/` that no document shows.
+/// If this fails, a document names a picture that is not there, or a picture is in `docs/` that no
+/// document shows.
 #[test]
 fn every_picture_of_the_documents_is_shown() {
     let text: String = documents().into_iter().map(|(_, text)| text).collect();
-    let files = std::fs::read_dir(project().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let files = std::fs::read_dir(project().join("docs"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     for path in files.filter(|path| path.extension().is_some_and(|end| end == "svg")) {
         let name = path.file_name().unwrap().to_str().unwrap();
-        assert!(text.contains(&format!("{name})")), "no document shows {name}");
+        assert!(
+            text.contains(&format!("{name})")),
+            "no document shows {name}"
+        );
     }
 }
 
 /// If this fails, the README is no longer what somebody reads who comes for the first time.
 #[test]
 fn the_readme_is_short() {
-    assert!(std::fs::metadata(project().join("README.md")).unwrap().len() <= 10_240);
+    assert!(
+        std::fs::metadata(project().join("README.md"))
+            .unwrap()
+            .len()
+            <= 10_240
+    );
 }
 
 /// If this fails, the page that a new contributor begins with has become a book.
 #[test]
 fn the_design_is_a_page() {
-    assert!(std::fs::metadata(project().join("docs/design.md")).unwrap().len() <= 8_192);
+    assert!(
+        std::fs::metadata(project().join("docs/design.md"))
+            .unwrap()
+            .len()
+            <= 8_192
+    );
 }

@@ -1,4 +1,5 @@
-//! Carries out `events` and `replay`, which run a scenario to see what happens on links and devices.
+//! Carries out `events` and `replay`, which run a scenario to see what happens on links and
+//! devices.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -30,19 +31,26 @@ use crate::units::{SimDuration, SimTime};
 
 type Sink = Box<dyn Write + Send>;
 
-/// Runs a scenario and writes what happens on links and devices to a file, or to standard output, as it goes on. The
-/// file has a temporary name until it is whole.
+/// Runs a scenario and writes what happens on links and devices to a file, or to standard output,
+/// as it goes on. The file has a temporary name until it is whole.
 ///
 /// When `interrupted` is set the run stops; what is written by then is left whole.
 ///
 /// # Errors
-/// Returns every error that keeps the run from starting, and that of a file that cannot be written. A run that stops
-/// early is no error here.
-pub fn events(arguments: &EventsArgs, methods: &[Entry], interrupted: Arc<AtomicBool>) -> Result<Finished> {
+/// Returns every error that keeps the run from starting, and that of a file that cannot be written.
+/// A run that stops early is no error here.
+pub fn events(
+    arguments: &EventsArgs,
+    methods: &[Entry],
+    interrupted: Arc<AtomicBool>,
+) -> Result<Finished> {
     let scenario = load(&arguments.input, methods)?;
     let rounds = scenario.training.rounds;
     if arguments.from_round > rounds {
-        return Err(Error::Usage(format!("--from-round {}: the scenario has {rounds} rounds", arguments.from_round)));
+        return Err(Error::Usage(format!(
+            "--from-round {}: the scenario has {rounds} rounds",
+            arguments.from_round
+        )));
     }
     let last = match (arguments.to_round, arguments.format) {
         (Some(last), _) => last,
@@ -51,7 +59,10 @@ pub fn events(arguments: &EventsArgs, methods: &[Entry], interrupted: Arc<Atomic
         (None, _) => rounds,
     };
     if last < arguments.from_round {
-        return Err(Error::Usage(format!("--to-round {last} is before --from-round {}", arguments.from_round)));
+        return Err(Error::Usage(format!(
+            "--to-round {last} is before --from-round {}",
+            arguments.from_round
+        )));
     }
     let world = world_of(&scenario, &arguments.input, methods)?;
     let form = match arguments.format {
@@ -62,15 +73,28 @@ pub fn events(arguments: &EventsArgs, methods: &[Entry], interrupted: Arc<Atomic
         #[cfg(feature = "parquet")]
         EventFormat::Parquet => Form::Table(Box::default()),
     };
-    let place = arguments.out.as_deref().unwrap_or(Path::new("standard output"));
-    let output = arguments.out.as_ref().map(|path| OutputFile::create(path, arguments.overwrite)).transpose()?;
+    let place = arguments
+        .out
+        .as_deref()
+        .unwrap_or(Path::new("standard output"));
+    let output = arguments
+        .out
+        .as_ref()
+        .map(|path| OutputFile::create(path, arguments.overwrite))
+        .transpose()?;
     let (file, sink): (Option<OutputFile>, Sink) = match output {
         Some((file, sink)) => (Some(file), Box::new(sink)),
         None => (None, Box::new(io::stdout())),
     };
     let log = EventLog::begin(BufWriter::new(sink), form, arguments.from_round..=last);
-    let mut log = Log { log: log.map_err(|error| Error::write(place, error))?, failure: None };
-    let control = RunControl { threads: threads_of(arguments.input.threads), interrupted };
+    let mut log = Log {
+        log: log.map_err(|error| Error::write(place, error))?,
+        failure: None,
+    };
+    let control = RunControl {
+        threads: threads_of(arguments.input.threads),
+        interrupted,
+    };
     let mut simulation = Simulation::new(world, &control)?;
     if log.log.shows_the_server() {
         simulation.watch_server()?;
@@ -87,26 +111,42 @@ pub fn events(arguments: &EventsArgs, methods: &[Entry], interrupted: Arc<Atomic
         written => written.map_err(|error| Error::write(place, error))?,
     }
     file.map_or(Ok(()), OutputFile::publish)?;
-    // A run that is stopped because nothing that is asked for can come any more is stopped on purpose.
-    let stopped_by = outcome.stopped_by.filter(|error| !(complete && matches!(error, Error::Stopped { .. })));
-    Ok(Finished { stopped_by, ..Finished::default() })
+    // A run that is stopped because nothing that is asked for can come any more is stopped on
+    // purpose.
+    let stopped_by = outcome
+        .stopped_by
+        .filter(|error| !(complete && matches!(error, Error::Stopped { .. })));
+    Ok(Finished {
+        stopped_by,
+        ..Finished::default()
+    })
 }
 
 /// Runs a scenario up to an instant of virtual time and prints its state there.
 ///
 /// # Errors
 /// Returns every error that keeps the run from starting.
-pub fn replay(arguments: &ReplayArgs, methods: &[Entry], interrupted: Arc<AtomicBool>) -> Result<Finished> {
+pub fn replay(
+    arguments: &ReplayArgs,
+    methods: &[Entry],
+    interrupted: Arc<AtomicBool>,
+) -> Result<Finished> {
     let scenario = load(&arguments.input, methods)?;
     let world = world_of(&scenario, &arguments.input, methods)?;
     let mut watch = StateWatch(State::default());
     let until = SimTime::ZERO + SimDuration::from_secs_f64(arguments.until_s);
-    let control = RunControl { threads: threads_of(arguments.input.threads), interrupted };
+    let control = RunControl {
+        threads: threads_of(arguments.input.threads),
+        interrupted,
+    };
     let mut simulation = Simulation::new(world, &control)?;
     simulation.step_until(Until::Time(until), &mut watch)?;
     let stopped_by = simulation.finish_watched(&mut watch)?.stopped_by;
     if let Some(Error::Interrupted) = stopped_by {
-        return Ok(Finished { stopped_by, ..Finished::default() });
+        return Ok(Finished {
+            stopped_by,
+            ..Finished::default()
+        });
     }
     let reached = match &stopped_by {
         None => Reached::LastRound,
@@ -115,15 +155,26 @@ pub fn replay(arguments: &ReplayArgs, methods: &[Entry], interrupted: Arc<Atomic
     };
     let output = watch.0.describe(&scenario, until, reached);
     let stopped_by = stopped_by.filter(|error| !matches!(error, Error::Stopped { .. }));
-    Ok(Finished { output, stopped_by, mismatch: None })
+    Ok(Finished {
+        output,
+        stopped_by,
+        mismatch: None,
+    })
 }
 
-/// Loads the scenario with as few evaluations as possible, that of one user after the last round: these commands do not
-/// report accuracy, and an evaluation takes no virtual time.
+/// Loads the scenario with as few evaluations as possible, that of one user after the last round:
+/// these commands do not report accuracy, and an evaluation takes no virtual time.
 fn load(input: &InputArgs, methods: &[Entry]) -> Result<Scenario> {
     let vocabulary = vocabulary_of(methods);
-    let Loaded { mut scenario, warnings } =
-        scenario::load_with_warnings(&input.scenario, &input.overrides(), &vocabulary, Strictness::Lenient)?;
+    let Loaded {
+        mut scenario,
+        warnings,
+    } = scenario::load_with_warnings(
+        &input.scenario,
+        &input.overrides(),
+        &vocabulary,
+        Strictness::Lenient,
+    )?;
     warnings.iter().for_each(|text| warn(text));
     scenario.evaluation.every_rounds = scenario.training.rounds;
     scenario.evaluation.users = 1;
@@ -131,14 +182,22 @@ fn load(input: &InputArgs, methods: &[Entry]) -> Result<Scenario> {
 }
 
 fn world_of(scenario: &Scenario, input: &InputArgs, methods: &[Entry]) -> Result<Arc<World>> {
-    Ok(Inputs::load(scenario, &data_directories(input.data_dir.as_deref()), methods)?.world)
+    Ok(Inputs::load(
+        scenario,
+        &data_directories(input.data_dir.as_deref()),
+        methods,
+    )?
+    .world)
 }
 
 #[cfg(feature = "plots")]
 fn timeline(scenario: &Scenario, input: &InputArgs) -> Timeline {
     let policy = Policy::of(&scenario.training.mode);
     Timeline {
-        title: format!("{}: {}, seed {}", scenario.name, scenario.method.name, scenario.seed),
+        title: format!(
+            "{}: {}, seed {}",
+            scenario.name, scenario.method.name, scenario.seed
+        ),
         mode: setup::rounds(&policy, &scenario.training),
         overrides: overrides::sentence(&input.set, scenario.training.rounds),
         deadline: policy.deadline,
@@ -152,7 +211,8 @@ struct Log {
 }
 
 impl Log {
-    /// Returns whether nothing more is to be written, because the log is complete or cannot be written.
+    /// Returns whether nothing more is to be written, because the log is complete or cannot be
+    /// written.
     fn is_done(&self) -> bool {
         self.failure.is_some() || self.log.is_complete()
     }

@@ -5,11 +5,16 @@ use crate::error::{Error, Result};
 use crate::scenario::reference::{self, Key};
 use crate::scenario::{self, MethodVocabulary};
 
-/// Returns what the keys mean that were asked for, in lines of `width` columns, or the list of all keys.
+/// Returns what the keys mean that were asked for, in lines of `width` columns, or the list of all
+/// keys.
 ///
 /// # Errors
 /// [`Error::Usage`] for a key that is not there, with the nearest one that is.
-pub fn explain(arguments: &ExplainArgs, vocabulary: &[MethodVocabulary], width: usize) -> Result<String> {
+pub fn explain(
+    arguments: &ExplainArgs,
+    vocabulary: &[MethodVocabulary],
+    width: usize,
+) -> Result<String> {
     let keys = reference::keys(&scenario::schema(vocabulary));
     if arguments.markdown {
         return Ok(markdown(&keys));
@@ -19,10 +24,15 @@ pub fn explain(arguments: &ExplainArgs, vocabulary: &[MethodVocabulary], width: 
         return Ok(list.collect());
     };
     match reference::find(&keys, asked) {
-        Ok(found) => Ok(found.into_iter().map(|key| in_words(key, width)).collect::<Vec<_>>().join("\n")),
+        Ok(found) => Ok(found
+            .into_iter()
+            .map(|key| in_words(key, width))
+            .collect::<Vec<_>>()
+            .join("\n")),
         Err(nearest) => {
-            let hint = nearest
-                .map_or("; `fedrecsim explain` lists all keys".to_owned(), |key| format!("; did you mean `{key}`?"));
+            let hint = nearest.map_or("; `fedrecsim explain` lists all keys".to_owned(), |key| {
+                format!("; did you mean `{key}`?")
+            });
             Err(Error::Usage(format!("there is no key `{asked}`{hint}")))
         }
     }
@@ -30,9 +40,20 @@ pub fn explain(arguments: &ExplainArgs, vocabulary: &[MethodVocabulary], width: 
 
 fn in_words(key: &Key, width: usize) -> String {
     let mut text = format!("{}\n", key.path);
-    let unit = key.unit().map(|unit| format!(", in {unit}")).unwrap_or_default();
-    let default = key.default.as_ref().map(|default| format!("; default: {default}")).unwrap_or_default();
-    text.push_str(&wrapped(&format!("{}{unit}{default}", key.kind), "  ", width));
+    let unit = key
+        .unit()
+        .map(|unit| format!(", in {unit}"))
+        .unwrap_or_default();
+    let default = key
+        .default
+        .as_ref()
+        .map(|default| format!("; default: {default}"))
+        .unwrap_or_default();
+    text.push_str(&wrapped(
+        &format!("{}{unit}{default}", key.kind),
+        "  ",
+        width,
+    ));
     text.push_str(&wrapped(&key.description, "  ", width));
     for (name, meaning) in &key.choices {
         text.push_str(&wrapped(&format!("{name}: {meaning}"), "    ", width));
@@ -52,8 +73,15 @@ fn markdown(keys: &[Key]) -> String {
             section = top;
             text.push_str(&format!("\n## `{section}`\n\n"));
         }
-        let default = key.default.as_ref().map(|default| format!("; default `{default}`")).unwrap_or_default();
-        text.push_str(&format!("- `{}`: {}{default}. {}\n", key.path, key.kind, key.description));
+        let default = key
+            .default
+            .as_ref()
+            .map(|default| format!("; default `{default}`"))
+            .unwrap_or_default();
+        text.push_str(&format!(
+            "- `{}`: {}{default}. {}\n",
+            key.path, key.kind, key.description
+        ));
         for (name, meaning) in &key.choices {
             text.push_str(&format!("  - `{name}`: {meaning}\n"));
         }
@@ -69,25 +97,57 @@ mod tests {
     use crate::method::registry::vocabulary;
 
     fn asked(key: &str) -> Result<String> {
-        explain(&ExplainArgs { key: Some(key.to_owned()), markdown: false }, &vocabulary(), 80)
+        explain(
+            &ExplainArgs {
+                key: Some(key.to_owned()),
+                markdown: false,
+            },
+            &vocabulary(),
+            80,
+        )
     }
 
     #[test]
     fn a_key_is_explained_with_range_unit_and_default() {
         let text = asked("waiting_limit_s").unwrap();
-        for part in ["training.waiting_limit_s", "a number from 1 to 1e9, in seconds; default: 604800"] {
+        for part in [
+            "training.waiting_limit_s",
+            "a number from 1 to 1e9, in seconds; default: 604800",
+        ] {
             assert!(text.contains(part), "{text}");
         }
-        assert!(asked("training.mode").unwrap().contains("training.mode.fedbuff.buffer"), "what is below a key");
-        assert!(asked("mode.fedbuf").unwrap_err().to_string().contains("no key `mode.fedbuf`"));
+        assert!(
+            asked("training.mode")
+                .unwrap()
+                .contains("training.mode.fedbuff.buffer"),
+            "what is below a key"
+        );
+        assert!(
+            asked("mode.fedbuf")
+                .unwrap_err()
+                .to_string()
+                .contains("no key `mode.fedbuf`")
+        );
     }
 
     /// If this fails, the documentation says other things than the schema: make it again with
     /// `cargo run -- explain --markdown > docs/scenario-reference.md`.
     #[test]
     fn the_reference_in_the_documentation_is_that_of_this_version() {
-        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/scenario-reference.md");
-        let printed = explain(&ExplainArgs { key: None, markdown: true }, &vocabulary(), 80).unwrap();
-        assert!(std::fs::read_to_string(path).unwrap() == printed, "docs/scenario-reference.md is out of date");
+        let path =
+            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/scenario-reference.md");
+        let printed = explain(
+            &ExplainArgs {
+                key: None,
+                markdown: true,
+            },
+            &vocabulary(),
+            80,
+        )
+        .unwrap();
+        assert!(
+            std::fs::read_to_string(path).unwrap() == printed,
+            "docs/scenario-reference.md is out of date"
+        );
     }
 }

@@ -28,11 +28,17 @@ struct Task {
     resumed: Option<ArchiveReader>,
 }
 
-/// Answers what process 0 asks in its `run` with the same arguments. What this process cannot read, process 0 tells.
+/// Answers what process 0 asks in its `run` with the same arguments. What this process cannot read,
+/// process 0 tells.
 ///
 /// # Errors
 /// Those of [`sim::serve`].
-pub fn follow_run(arguments: &RunArgs, methods: &[Entry], interrupted: Arc<AtomicBool>, other: Other) -> Result<()> {
+pub fn follow_run(
+    arguments: &RunArgs,
+    methods: &[Entry],
+    interrupted: Arc<AtomicBool>,
+    other: Other,
+) -> Result<()> {
     let task = || {
         let input = &arguments.input;
         let Loaded { scenario, .. } = scenario::load_with_warnings(
@@ -43,9 +49,21 @@ pub fn follow_run(arguments: &RunArgs, methods: &[Entry], interrupted: Arc<Atomi
         )?;
         let directories = data_directories(input.data_dir.as_deref());
         let (plan, folder) = (plan(&scenario, None)?, run::folder_of(arguments, &scenario));
-        Ok(Task { plan, scenario, directories, folder, resumed: None })
+        Ok(Task {
+            plan,
+            scenario,
+            directories,
+            folder,
+            resumed: None,
+        })
     };
-    follow(task(), threads_of(arguments.input.threads), methods, interrupted, other)
+    follow(
+        task(),
+        threads_of(arguments.input.threads),
+        methods,
+        interrupted,
+        other,
+    )
 }
 
 /// Answers what process 0 asks in its `resume` with the same arguments.
@@ -59,7 +77,9 @@ pub fn follow_resume(
     mut other: Other,
 ) -> Result<()> {
     // Process 0 has found the checkpoint, and has looked at all of it.
-    let Some(rounds) = sim::contribute(other.link.as_mut(), Ok(Vec::new()))? else { return Ok(()) };
+    let Some(rounds) = sim::contribute(other.link.as_mut(), Ok(Vec::new()))? else {
+        return Ok(());
+    };
     let rounds = u32::from_le_bytes(rounds.try_into().unwrap_or_default());
     let task = || {
         let folder = arguments.folder.clone();
@@ -67,9 +87,21 @@ pub fn follow_resume(
         let planned = resume::plan(arguments, &found.header, methods, false)?;
         let plan = plan(&planned.scenario, Some(found.header.rounds))?;
         let (scenario, directories) = (planned.placed, planned.directories);
-        Ok(Task { plan, scenario, directories, folder, resumed: Some(found.world) })
+        Ok(Task {
+            plan,
+            scenario,
+            directories,
+            folder,
+            resumed: Some(found.world),
+        })
     };
-    follow(task(), threads_of(arguments.threads), methods, interrupted, other)
+    follow(
+        task(),
+        threads_of(arguments.threads),
+        methods,
+        interrupted,
+        other,
+    )
 }
 
 fn follow(
@@ -83,19 +115,40 @@ fn follow(
         Ok(task) => task,
         Err(error) => return sim::announce(other.link.as_mut(), Err(error.to_string())).map(drop),
     };
-    let Task { plan, scenario, directories, folder, resumed } = task;
+    let Task {
+        plan,
+        scenario,
+        directories,
+        folder,
+        resumed,
+    } = task;
     if !sim::announce(other.link.as_mut(), Ok(plan))? {
         return Ok(());
     }
-    let inputs = match memory::contained(|| load(&scenario, &directories, methods, Side::Other(&mut other))) {
-        Ok(Some(inputs)) => inputs,
-        Ok(None) => return Ok(()),
-        Err(error) => return sim::announce(other.link.as_mut(), Err(error.to_string())).map(drop),
-    };
+    let inputs =
+        match memory::contained(|| load(&scenario, &directories, methods, Side::Other(&mut other)))
+        {
+            Ok(Some(inputs)) => inputs,
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                return sim::announce(other.link.as_mut(), Err(error.to_string())).map(drop);
+            }
+        };
     if !sim::announce(other.link.as_mut(), Ok(contents(&inputs)))? {
         return Ok(());
     }
     let Other { rank, ranks, link } = other;
     let store = Box::new(PartKeeper::new(folder, (rank, ranks)));
-    sim::serve(inputs.world, Rank { threads, interrupted, rank, ranks, link, store, resumed })
+    sim::serve(
+        inputs.world,
+        Rank {
+            threads,
+            interrupted,
+            rank,
+            ranks,
+            link,
+            store,
+            resumed,
+        },
+    )
 }

@@ -12,15 +12,22 @@ use crate::study::{saved, tables};
 /// Makes the pages, and returns where they are, a line for each.
 ///
 /// # Errors
-/// [`Error::Usage`] for a folder that holds neither a report nor tables of a study, and in a build without the feature
-/// `html`; [`Error::Read`] for a report that cannot be read; [`Error::Write`].
+/// [`Error::Usage`] for a folder that holds neither a report nor tables of a study, and in a build
+/// without the feature `html`; [`Error::Read`] for a report that cannot be read; [`Error::Write`].
 pub fn html(arguments: &HtmlArgs, vocabulary: &[MethodVocabulary]) -> Result<String> {
     html::check()?;
     let mut written = String::new();
     for folder in &arguments.folders {
         let page = page(folder, vocabulary)?;
-        write_files(folder, vec![(html::FILE_NAME.to_owned(), page.into_bytes())], true)?;
-        written.push_str(&format!("written to {}\n", folder.join(html::FILE_NAME).display()));
+        write_files(
+            folder,
+            vec![(html::FILE_NAME.to_owned(), page.into_bytes())],
+            true,
+        )?;
+        written.push_str(&format!(
+            "written to {}\n",
+            folder.join(html::FILE_NAME).display()
+        ));
     }
     Ok(written)
 }

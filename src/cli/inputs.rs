@@ -23,15 +23,27 @@ pub struct Inputs {
 impl Inputs {
     /// Reads the ratings and traces of a scenario, and puts its world together.
     pub fn load(scenario: &Scenario, directories: &[PathBuf], methods: &[Entry]) -> Result<Self> {
-        let dataset = Arc::new(dataset::load(&scenario.dataset, directories, Streams::new(scenario.seed))?);
+        let dataset = Arc::new(dataset::load(
+            &scenario.dataset,
+            directories,
+            Streams::new(scenario.seed),
+        )?);
         Self::of(scenario, dataset, directories, methods)
     }
 
     /// Reads the traces of a scenario, and puts its world together with these ratings.
-    pub fn of(scenario: &Scenario, dataset: Arc<Dataset>, directories: &[PathBuf], methods: &[Entry]) -> Result<Self> {
+    pub fn of(
+        scenario: &Scenario,
+        dataset: Arc<Dataset>,
+        directories: &[PathBuf],
+        methods: &[Entry],
+    ) -> Result<Self> {
         let traces = Traces::load(scenario, directories)?;
         let world = World::with_traces(scenario.clone(), dataset, &traces, methods)?;
-        Ok(Self { world: Arc::new(world), traces })
+        Ok(Self {
+            world: Arc::new(world),
+            traces,
+        })
     }
 
     /// Returns the fingerprint of everything but the scenario. It reads all ratings once more.
@@ -46,10 +58,14 @@ pub fn data_directories(data_dir: Option<&Path>) -> Vec<PathBuf> {
         return vec![directory.to_owned()];
     }
     let named = std::env::var_os("FEDRECSIM_DATA").map(PathBuf::from);
-    named.into_iter().chain(["data", "../shared/data"].map(PathBuf::from)).collect()
+    named
+        .into_iter()
+        .chain(["data", "../shared/data"].map(PathBuf::from))
+        .collect()
 }
 
-/// Returns the file or folder as an absolute path, which is valid for a process that starts in another folder.
+/// Returns the file or folder as an absolute path, which is valid for a process that starts in
+/// another folder.
 pub fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

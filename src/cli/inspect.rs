@@ -27,14 +27,27 @@ pub fn validate(arguments: &ValidateArgs, methods: &[Entry]) -> Validation {
     let vocabulary = vocabulary_of(methods);
     let mut validation = Validation::default();
     for path in &arguments.scenarios {
-        match scenario::load_with_warnings(path, &arguments.set, &vocabulary, strictness(arguments.strict)) {
+        match scenario::load_with_warnings(
+            path,
+            &arguments.set,
+            &vocabulary,
+            strictness(arguments.strict),
+        ) {
             Ok(Loaded { scenario, warnings }) => {
                 validation.warnings.extend(warnings);
-                validation.valid.push_str(&format!("{}: valid, {}\n", path.display(), summary(&scenario)));
+                validation.valid.push_str(&format!(
+                    "{}: valid, {}\n",
+                    path.display(),
+                    summary(&scenario)
+                ));
                 if arguments.estimate {
                     match expected(&scenario, arguments, methods) {
                         Ok(expected) => {
-                            validation.valid.push_str(&wrapped(&expected.line(), "  ", width::of_text()));
+                            validation.valid.push_str(&wrapped(
+                                &expected.line(),
+                                "  ",
+                                width::of_text(),
+                            ));
                             validation.errors.extend(expected.check().err());
                         }
                         Err(error) => validation.errors.push(error),
@@ -49,26 +62,47 @@ pub fn validate(arguments: &ValidateArgs, methods: &[Entry]) -> Validation {
 
 /// Rehearses the first rounds of a scenario.
 fn expected(scenario: &Scenario, arguments: &ValidateArgs, methods: &[Entry]) -> Result<Expected> {
-    let inputs = Inputs::load(scenario, &data_directories(arguments.data_dir.as_deref()), methods)?;
+    let inputs = Inputs::load(
+        scenario,
+        &data_directories(arguments.data_dir.as_deref()),
+        methods,
+    )?;
     Expected::of(&inputs.world, threads_of(arguments.threads), true)
 }
 
 /// Returns what becomes of keys without an effect if `strict` was given or not.
 pub(super) fn strictness(strict: bool) -> Strictness {
-    if strict { Strictness::Strict } else { Strictness::Lenient }
+    if strict {
+        Strictness::Strict
+    } else {
+        Strictness::Lenient
+    }
 }
 
 fn summary(scenario: &Scenario) -> String {
     let data = match &scenario.dataset.source {
         SourceSpec::Generated(generator) => {
-            format!("{} generated users and {} items", generator.users, generator.items)
+            format!(
+                "{} generated users and {} items",
+                generator.users, generator.items
+            )
         }
         source if let Some(set) = known(source) => set.name.to_owned(),
         // A delimited file always has a path: the check of the scenario demands it.
-        _ => scenario.dataset.path.as_deref().unwrap_or("".as_ref()).display().to_string(),
+        _ => scenario
+            .dataset
+            .path
+            .as_deref()
+            .unwrap_or("".as_ref())
+            .display()
+            .to_string(),
     };
     let rounds = scenario.training.rounds;
-    format!("{} on {data}, {rounds} round{}", scenario.method.name, if rounds == 1 { "" } else { "s" })
+    format!(
+        "{} on {data}, {rounds} round{}",
+        scenario.method.name,
+        if rounds == 1 { "" } else { "s" }
+    )
 }
 
 /// Returns the JSON schema of scenario files, with a final end of line.
@@ -76,19 +110,29 @@ pub fn schema(vocabulary: &[MethodVocabulary]) -> String {
     format!("{:#}\n", scenario::schema(vocabulary))
 }
 
-/// Returns the presets with their numbers and sources, in lines of `width` columns as far as the numbers allow it. A class
-/// of devices has a line of its own, which may be longer, since TOML does not let it go over several lines.
+/// Returns the presets with their numbers and sources, in lines of `width` columns as far as the
+/// numbers allow it. A class of devices has a line of its own, which may be longer, since TOML does
+/// not let it go over several lines.
 pub fn presets(width: usize) -> String {
     let mut text = String::new();
     let mut table = "";
     for preset in scenario::listing::presets() {
         if preset.table != table {
             table = preset.table;
-            let header = if table == "faults" { format!("[[{table}]]") } else { format!("[{table}]") };
+            let header = if table == "faults" {
+                format!("[[{table}]]")
+            } else {
+                format!("[{table}]")
+            };
             text.push_str(&format!("{header}\n\n"));
         }
         text.push_str(&format!("preset = \"{}\"\n", preset.name));
-        let longest = preset.keys.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
+        let longest = preset
+            .keys
+            .iter()
+            .map(|(key, _)| key.len())
+            .max()
+            .unwrap_or(0);
         for (key, value) in &preset.keys {
             let value = value.replace('\n', "\n  ");
             text.push_str(&format!("  {key:<longest$} = {value}\n"));
@@ -101,7 +145,10 @@ pub fn presets(width: usize) -> String {
 
 /// Returns `text` in lines of at most `width` characters, each after `indent`.
 pub(super) fn wrapped(text: &str, indent: &str, width: usize) -> String {
-    lines(text, width - indent.len()).iter().map(|line| format!("{indent}{line}\n")).collect()
+    lines(text, width - indent.len())
+        .iter()
+        .map(|line| format!("{indent}{line}\n"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -120,18 +167,33 @@ mod tests {
             path
         };
         let good = "method = \"popularity\"\ndataset.name = \"ml-100k\"\ntraining.rounds = 2\n";
-        let scenarios =
-            vec![write("wrong.toml", "sed = 1"), folder.path().join("absent.toml"), write("good.toml", good)];
+        let scenarios = vec![
+            write("wrong.toml", "sed = 1"),
+            folder.path().join("absent.toml"),
+            write("good.toml", good),
+        ];
         let set = vec!["training.rounds=1".to_owned()];
-        let arguments = ValidateArgs { scenarios, strict: false, set, estimate: false, data_dir: None, threads: None };
+        let arguments = ValidateArgs {
+            scenarios,
+            strict: false,
+            set,
+            estimate: false,
+            data_dir: None,
+            threads: None,
+        };
         let validation = validate(&arguments, METHODS);
         assert!(
-            validation.valid.ends_with("good.toml: valid, popularity on ml-100k, 1 round\n"),
+            validation
+                .valid
+                .ends_with("good.toml: valid, popularity on ml-100k, 1 round\n"),
             "{}",
             validation.valid
         );
         assert_eq!(validation.valid.lines().count(), 1);
-        assert!(matches!(validation.errors[..], [Error::Scenario { .. }, Error::Read { .. }]));
+        assert!(matches!(
+            validation.errors[..],
+            [Error::Scenario { .. }, Error::Read { .. }]
+        ));
     }
 
     #[test]
@@ -144,7 +206,10 @@ mod tests {
     fn presets_are_shown_with_their_numbers_and_sources() {
         let text = presets(80);
         let is_class = |line: &str| line.trim_start().starts_with("{ ");
-        assert!(text.lines().all(|line| line.chars().count() <= 80 || is_class(line)));
+        assert!(
+            text.lines()
+                .all(|line| line.chars().count() <= 80 || is_class(line))
+        );
         insta::assert_snapshot!(text);
     }
 }

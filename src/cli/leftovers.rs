@@ -6,12 +6,13 @@ use crate::checkpoint::{self, Header};
 use crate::error::Result;
 use crate::report::{EarlierReport, ReportFolder};
 
-/// Returns whether a run that was stopped has left a checkpoint in the folder at `path`. If a report or a checkpoint is
-/// there, it removes what a killed run has left: files that were half written, and the checkpoints of a run whose
-/// report is complete.
+/// Returns whether a run that was stopped has left a checkpoint in the folder at `path`. If a
+/// report or a checkpoint is there, it removes what a killed run has left: files that were half
+/// written, and the checkpoints of a run whose report is complete.
 ///
 /// # Errors
-/// An error if another process is at work in a folder with a checkpoint, or something cannot be removed.
+/// An error if another process is at work in a folder with a checkpoint, or something cannot be
+/// removed.
 pub fn stopped_run_is_in(path: &Path) -> Result<bool> {
     if !checkpoint::is_in(path) && !path.join("run.json").is_file() {
         return Ok(false);
@@ -30,24 +31,31 @@ pub fn stopped_run_is_in(path: &Path) -> Result<bool> {
     Ok(!found.is_ok_and(|found| complete_run_in(&folder, &found.checkpoint.header).is_some()))
 }
 
-/// Returns the report in `folder` if it is of a complete run, and the checkpoint with this header is not that of a run
-/// which was to replace it.
+/// Returns the report in `folder` if it is of a complete run, and the checkpoint with this header
+/// is not that of a run which was to replace it.
 pub fn complete_run_in(folder: &ReportFolder, header: &Header) -> Option<EarlierReport> {
     let report = folder.earlier_report()?;
     (report.is_complete && header.replaces.as_ref() != Some(&report.digest)).then_some(report)
 }
 
-/// Removes the checkpoints of a run whose report is complete from `folder`, except for one that is to be kept.
+/// Removes the checkpoints of a run whose report is complete from `folder`, except for one that is
+/// to be kept.
 ///
 /// # Errors
 /// [`Error::Write`](crate::error::Error::Write) for a checkpoint that cannot be removed.
 pub fn remove_from(folder: &ReportFolder) -> Result<()> {
     let path = folder.path();
-    let Ok(found) = checkpoint::find(path) else { return Ok(()) };
+    let Ok(found) = checkpoint::find(path) else {
+        return Ok(());
+    };
     let header = &found.checkpoint.header;
     // Checkpoints of yet another run are not those of the complete one.
     if complete_run_in(folder, header).is_none() || header.check_folder(path).is_err() {
         return Ok(());
     }
-    if header.keep { checkpoint::remove_others(path) } else { checkpoint::remove_all(path) }
+    if header.keep {
+        checkpoint::remove_others(path)
+    } else {
+        checkpoint::remove_all(path)
+    }
 }

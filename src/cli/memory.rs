@@ -13,14 +13,21 @@ pub fn resident_bytes() -> Option<u64> {
     field_bytes(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")
 }
 
-/// Returns how many bytes this process may still take before the machine, its container or a limit of its own refuses
-/// them; `None` where the system does not tell.
+/// Returns how many bytes this process may still take before the machine, its container or a limit
+/// of its own refuses them; `None` where the system does not tell.
 pub fn free_bytes() -> Option<u64> {
-    let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| field_bytes(&text, "MemAvailable:"));
+    let machine = fs::read_to_string("/proc/meminfo")
+        .ok()
+        .and_then(|text| field_bytes(&text, "MemAvailable:"));
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let container = groups_of(&groups).iter().filter_map(|folder| left_in_group(folder)).min();
+    let container = groups_of(&groups)
+        .iter()
+        .filter_map(|folder| left_in_group(folder))
+        .min();
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    let taken = fs::read_to_string("/proc/self/status").ok().and_then(|text| field_bytes(&text, "VmSize:"));
+    let taken = fs::read_to_string("/proc/self/status")
+        .ok()
+        .and_then(|text| field_bytes(&text, "VmSize:"));
     let own = address_space_limit(&limits).map(|limit| limit.saturating_sub(taken.unwrap_or(0)));
     [machine, container, own].into_iter().flatten().min()
 }
@@ -32,37 +39,58 @@ fn field_bytes(text: &str, field: &str) -> Option<u64> {
     kibibytes.checked_mul(1024)
 }
 
-/// Returns the folders of the control groups that limit the memory of a process whose `/proc/self/cgroup` is `text`:
-/// its own and all above it.
+/// Returns the folders of the control groups that limit the memory of a process whose
+/// `/proc/self/cgroup` is `text`: its own and all above it.
 fn groups_of(text: &str) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     for line in text.lines() {
         let mut fields = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else {
+            continue;
+        };
         let root = match controllers {
             "" => Path::new("/sys/fs/cgroup"),
-            controllers if controllers.split(',').any(|name| name == "memory") => Path::new("/sys/fs/cgroup/memory"),
+            controllers if controllers.split(',').any(|name| name == "memory") => {
+                Path::new("/sys/fs/cgroup/memory")
+            }
             _ => continue,
         };
         let group = root.join(path.trim_start_matches('/'));
-        folders.extend(group.ancestors().take_while(|folder| folder.starts_with(root)).map(Path::to_owned));
+        folders.extend(
+            group
+                .ancestors()
+                .take_while(|folder| folder.starts_with(root))
+                .map(Path::to_owned),
+        );
     }
     folders
 }
 
 /// Returns how many bytes a control group may still take; `None` if it has no limit.
 fn left_in_group(folder: &Path) -> Option<u64> {
-    let read = |name: &str| fs::read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
-    // The first names are those of version 2, the others those of version 1. A group without a limit says "max", or a
-    // number near 2^63.
-    let limit = read("memory.max").or_else(|| read("memory.limit_in_bytes")).filter(|limit| *limit < 1 << 62)?;
-    let taken = read("memory.current").or_else(|| read("memory.usage_in_bytes")).unwrap_or(0);
+    let read = |name: &str| {
+        fs::read_to_string(folder.join(name))
+            .ok()?
+            .trim()
+            .parse::<u64>()
+            .ok()
+    };
+    // The first names are those of version 2, the others those of version 1. A group without a
+    // limit says "max", or a number near 2^63.
+    let limit = read("memory.max")
+        .or_else(|| read("memory.limit_in_bytes"))
+        .filter(|limit| *limit < 1 << 62)?;
+    let taken = read("memory.current")
+        .or_else(|| read("memory.usage_in_bytes"))
+        .unwrap_or(0);
     Some(limit.saturating_sub(taken))
 }
 
 /// Returns the soft limit of the address space in bytes, which `ulimit -v` sets.
 fn address_space_limit(limits: &str) -> Option<u64> {
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max address space"))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
@@ -78,28 +106,42 @@ mod tests {
         assert_eq!(field_bytes(text, "VmRSS:"), None);
     }
 
-    /// If this fails, the limit of a container, which often stands above the process's own group, is passed over.
+    /// If this fails, the limit of a container, which often stands above the process's own group,
+    /// is passed over.
     #[test]
     fn every_group_above_a_process_counts() {
         let folders = groups_of("0::/user.slice/job.scope\n");
-        let expected = ["user.slice/job.scope", "user.slice", ""].map(|name| Path::new("/sys/fs/cgroup").join(name));
+        let expected = ["user.slice/job.scope", "user.slice", ""]
+            .map(|name| Path::new("/sys/fs/cgroup").join(name));
         assert_eq!(folders, expected);
-        assert_eq!(groups_of("4:cpu,memory:/a\n3:cpuset:/b\n").len(), 2, "version 1 has a folder for each controller");
+        assert_eq!(
+            groups_of("4:cpu,memory:/a\n3:cpuset:/b\n").len(),
+            2,
+            "version 1 has a folder for each controller"
+        );
     }
 
     #[test]
     fn a_limit_of_the_process_is_read_and_none_is_none() {
         let limits = |value: &str| {
-            format!("Limit   Soft Limit  Hard Limit Units\nMax address space   {value}   unlimited bytes\n")
+            format!(
+                "Limit   Soft Limit  Hard Limit Units\nMax address space   {value}   unlimited bytes\n"
+            )
         };
-        assert_eq!(address_space_limit(&limits("9437184000")), Some(9_437_184_000));
+        assert_eq!(
+            address_space_limit(&limits("9437184000")),
+            Some(9_437_184_000)
+        );
         assert_eq!(address_space_limit(&limits("unlimited")), None);
     }
 
     #[test]
     fn a_group_says_what_it_has_left() {
-        let Ok(folder) = tempfile::tempdir() else { panic!("no temporary folder") };
-        let write = |name: &str, text: &str| assert!(fs::write(folder.path().join(name), text).is_ok());
+        let Ok(folder) = tempfile::tempdir() else {
+            panic!("no temporary folder")
+        };
+        let write =
+            |name: &str, text: &str| assert!(fs::write(folder.path().join(name), text).is_ok());
         write("memory.max", "max\n");
         assert_eq!(left_in_group(folder.path()), None);
         write("memory.max", "1000\n");

@@ -1,8 +1,8 @@
-//! Prints messages on standard error, in lines that fit the terminal, and coloured only where the terminal shows colours
-//! and `NO_COLOR` does not forbid them.
+//! Prints messages on standard error, in lines that fit the terminal, and coloured only where the
+//! terminal shows colours and `NO_COLOR` does not forbid them.
 //!
-//! A message that cannot be printed, because the disk is full, the terminal is gone or nobody reads the pipe any more,
-//! is dropped: it must neither end a run nor change an exit code.
+//! A message that cannot be printed, because the disk is full, the terminal is gone or nobody reads
+//! the pipe any more, is dropped: it must neither end a run nor change an exit code.
 
 use std::io::Write;
 
@@ -13,8 +13,8 @@ use super::wrapped;
 
 /// Prints text as it is.
 pub fn print(text: &str) {
-    // There is no better place to tell that standard error cannot be written to. This stream drops colours where they
-    // do not belong.
+    // There is no better place to tell that standard error cannot be written to. This stream drops
+    // colours where they do not belong.
     let _ = anstream::stderr().write_all(text.as_bytes());
 }
 
@@ -30,7 +30,12 @@ pub fn error(text: &str) {
 
 /// Prints a warning about something that does not stop a run, on a line of its own.
 pub fn warn(text: &str) {
-    print(&headed("warning:", AnsiColor::Yellow, text, width::of_stderr()));
+    print(&headed(
+        "warning:",
+        AnsiColor::Yellow,
+        text,
+        width::of_stderr(),
+    ));
 }
 
 /// Returns `text` after a coloured word.
@@ -40,7 +45,8 @@ fn headed(head: &str, color: AnsiColor, text: &str, columns: Option<usize>) -> S
     format!("{style}{head}{style:#}{}", &plain[head.len()..])
 }
 
-/// Returns `text` in lines of so many columns. A text of several lines stays as it is, since it shows excerpts of files.
+/// Returns `text` in lines of so many columns. A text of several lines stays as it is, since it
+/// shows excerpts of files.
 fn fitted(text: &str, columns: Option<usize>) -> String {
     match columns {
         Some(columns) if !text.contains('\n') => wrapped(text, "", columns),
@@ -61,7 +67,9 @@ mod tests {
             "\u{1b}[1m\u{1b}[31merror:\u{1b}[0m the run has learned nothing, and\nthat is all that there is to say\n"
         );
         let excerpt = "two lines\n  |  and an excerpt that is longer than the terminal is wide";
-        assert!(headed("error:", AnsiColor::Red, excerpt, Some(40)).ends_with(&format!(" {excerpt}\n")));
+        assert!(
+            headed("error:", AnsiColor::Red, excerpt, Some(40)).ends_with(&format!(" {excerpt}\n"))
+        );
         assert!(headed("error:", AnsiColor::Red, text, None).ends_with(&format!(" {text}\n")));
     }
 }

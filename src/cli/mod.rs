@@ -1,7 +1,7 @@
 //! The command line: arguments and commands.
 //!
-//! Commands are functions from arguments to text, so that tests can call them. Only the [`program`] prints, handles
-//! signals and sets exit codes.
+//! Commands are functions from arguments to text, so that tests can call them. Only the [`program`]
+//! prints, handles signals and sets exit codes.
 
 mod args;
 mod carry_out;
@@ -43,9 +43,10 @@ pub use args::TableArgs;
 #[cfg(feature = "parquet")]
 pub use args::TableFormat;
 pub use args::{
-    Cli, CodecBenchArgs, CodecCommand, Command, CompareArgs, CompletionsArgs, DataCommand, DataDescribeArgs,
-    DataFetchArgs, DataListArgs, DiffArgs, EventFormat, EventsArgs, ExplainArgs, HtmlArgs, InputArgs, ManArgs,
-    ProgressArg, ReplayArgs, ResumeArgs, RunArgs, StudyArgs, ValidateArgs,
+    Cli, CodecBenchArgs, CodecCommand, Command, CompareArgs, CompletionsArgs, DataCommand,
+    DataDescribeArgs, DataFetchArgs, DataListArgs, DiffArgs, EventFormat, EventsArgs, ExplainArgs,
+    HtmlArgs, InputArgs, ManArgs, ProgressArg, ReplayArgs, ResumeArgs, RunArgs, StudyArgs,
+    ValidateArgs,
 };
 pub use carry_out::Finished;
 #[cfg(feature = "npz")]

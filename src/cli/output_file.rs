@@ -8,7 +8,8 @@ use crate::error::{Error, Result};
 
 /// A file that is written under a temporary name beside its own.
 ///
-/// If it is dropped without [`Self::publish`], what was written is removed, and a file that was there before stays.
+/// If it is dropped without [`Self::publish`], what was written is removed, and a file that was
+/// there before stays.
 #[derive(Debug)]
 #[must_use]
 pub struct OutputFile {
@@ -19,8 +20,8 @@ pub struct OutputFile {
 }
 
 impl OutputFile {
-    /// Begins the file `path`, and returns it with what is to be written to. If it exists, that is an error unless
-    /// `overwrite` is true.
+    /// Begins the file `path`, and returns it with what is to be written to. If it exists, that is
+    /// an error unless `overwrite` is true.
     ///
     /// # Errors
     /// [`Error::Usage`] if the file exists, and [`Error::Write`] if it cannot be written.
@@ -31,7 +32,14 @@ impl OutputFile {
         }
         if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
             let file = File::options().write(true).open(path).map_err(unwritten)?;
-            return Ok((Self { path: path.to_owned(), partial: None, overwrite }, file));
+            return Ok((
+                Self {
+                    path: path.to_owned(),
+                    partial: None,
+                    overwrite,
+                },
+                file,
+            ));
         }
         // A link stays, and the file that it leads to is replaced.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -43,20 +51,34 @@ impl OutputFile {
         };
         let partial = path.with_file_name(format!(".fedrecsim-{}.partial", name.to_string_lossy()));
         let file = File::create(&partial).map_err(unwritten)?;
-        Ok((Self { path, partial: Some(partial), overwrite }, file))
+        Ok((
+            Self {
+                path,
+                partial: Some(partial),
+                overwrite,
+            },
+            file,
+        ))
     }
 
     /// Gives the file its name. All of it must have been written.
     ///
     /// # Errors
-    /// [`Error::Write`] if it cannot have the name, and [`Error::Usage`] if another file has taken it meanwhile.
+    /// [`Error::Write`] if it cannot have the name, and [`Error::Usage`] if another file has taken
+    /// it meanwhile.
     pub fn publish(mut self) -> Result<()> {
-        let Some(partial) = self.partial.take() else { return Ok(()) };
+        let Some(partial) = self.partial.take() else {
+            return Ok(());
+        };
         if !self.overwrite && fs::symlink_metadata(&self.path).is_ok() {
-            return Err(is_there(&self.path, &format!("what was written is in {}; ", partial.display())));
+            return Err(is_there(
+                &self.path,
+                &format!("what was written is in {}; ", partial.display()),
+            ));
         }
         fs::rename(&partial, &self.path).map_err(|reason| {
-            // The first error is the one to report. What may be left over is a hidden file with a telling name.
+            // The first error is the one to report. What may be left over is a hidden file with a
+            // telling name.
             let _ = fs::remove_file(&partial);
             Error::write(&self.path, reason)
         })
@@ -74,7 +96,9 @@ impl Drop for OutputFile {
 
 fn is_there(path: &Path, more: &str) -> Error {
     let path = path.display();
-    Error::Usage(format!("{path} is there already; {more}name another file with --out, or give --overwrite"))
+    Error::Usage(format!(
+        "{path} is there already; {more}name another file with --out, or give --overwrite"
+    ))
 }
 
 #[cfg(test)]
@@ -86,21 +110,32 @@ mod tests {
 
     fn names(folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).unwrap();
-        let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         names
     }
 
-    /// If this fails, a file that is cut off is taken for a whole one, or a failure costs the file that was there.
+    /// If this fails, a file that is cut off is taken for a whole one, or a failure costs the file
+    /// that was there.
     #[test]
     fn a_file_has_its_name_only_when_it_is_whole() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events.jsonl");
         fs::write(&path, "before").unwrap();
-        assert!(OutputFile::create(&path, false).unwrap_err().to_string().contains("--overwrite"));
+        assert!(
+            OutputFile::create(&path, false)
+                .unwrap_err()
+                .to_string()
+                .contains("--overwrite")
+        );
         let (output, mut file) = OutputFile::create(&path, true).unwrap();
         file.write_all(b"half").unwrap();
-        assert_eq!(names(folder.path()), [".fedrecsim-events.jsonl.partial", "events.jsonl"]);
+        assert_eq!(
+            names(folder.path()),
+            [".fedrecsim-events.jsonl.partial", "events.jsonl"]
+        );
         drop(output);
         assert_eq!(
             (names(folder.path()), fs::read_to_string(&path).unwrap()),
@@ -115,7 +150,8 @@ mod tests {
         );
     }
 
-    /// If this fails, a file of another process that has come into being meanwhile is lost, or what was written is.
+    /// If this fails, a file of another process that has come into being meanwhile is lost, or what
+    /// was written is.
     #[test]
     fn a_file_that_has_come_into_being_meanwhile_stays() {
         let folder = tempfile::tempdir().unwrap();
@@ -126,16 +162,23 @@ mod tests {
         let told = output.publish().unwrap_err().to_string();
         assert!(told.contains(".fedrecsim-events.jsonl.partial"), "{told}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "theirs");
-        assert_eq!(fs::read_to_string(folder.path().join(".fedrecsim-events.jsonl.partial")).unwrap(), "ours");
+        assert_eq!(
+            fs::read_to_string(folder.path().join(".fedrecsim-events.jsonl.partial")).unwrap(),
+            "ours"
+        );
     }
 
-    /// If this fails, `--out /dev/null --overwrite` replaces the device, and a link is replaced in place of its file.
+    /// If this fails, `--out /dev/null --overwrite` replaces the device, and a link is replaced in
+    /// place of its file.
     #[cfg(unix)]
     #[test]
     fn a_device_and_a_link_stay_what_they_are() {
         let folder = tempfile::tempdir().unwrap();
-        let (device, link, file) =
-            (folder.path().join("device"), folder.path().join("link"), folder.path().join("file"));
+        let (device, link, file) = (
+            folder.path().join("device"),
+            folder.path().join("link"),
+            folder.path().join("file"),
+        );
         std::os::unix::fs::symlink("/dev/null", &device).unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
         fs::write(&file, "before").unwrap();

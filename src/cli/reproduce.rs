@@ -5,12 +5,19 @@ use std::path::Path;
 
 use super::InputArgs;
 
-/// Returns the command that runs `input` once more: the name of the program that is running, and the arguments that the
-/// result depends on.
+/// Returns the command that runs `input` once more: the name of the program that is running, and
+/// the arguments that the result depends on.
 pub fn command(input: &InputArgs) -> Vec<String> {
-    let mut words = vec![program(), "run".to_owned(), shown(input.scenario.as_os_str())];
+    let mut words = vec![
+        program(),
+        "run".to_owned(),
+        shown(input.scenario.as_os_str()),
+    ];
     let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
-    input.set.iter().for_each(|text| option("--set", text.clone()));
+    input
+        .set
+        .iter()
+        .for_each(|text| option("--set", text.clone()));
     if let Some(seed) = input.seed {
         option("--seed", seed.to_string());
     }
@@ -20,12 +27,15 @@ pub fn command(input: &InputArgs) -> Vec<String> {
     words
 }
 
-/// Returns the name of the program that is running, without its folder: a program that offers these commands with
-/// methods of its own has another one than `fedrecsim`.
+/// Returns the name of the program that is running, without its folder: a program that offers these
+/// commands with methods of its own has another one than `fedrecsim`.
 pub(super) fn program() -> String {
     let called = std::env::args_os().next().unwrap_or_default();
     let name = shown(Path::new(&called).file_name().unwrap_or_default());
-    match name.strip_suffix(std::env::consts::EXE_SUFFIX).unwrap_or(&name) {
+    match name
+        .strip_suffix(std::env::consts::EXE_SUFFIX)
+        .unwrap_or(&name)
+    {
         "" => "fedrecsim".to_owned(),
         name => name.to_owned(),
     }
@@ -43,17 +53,28 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
 
-    /// If this fails, whoever repeats a run overwrites a report, or leaves out what the result depends on.
+    /// If this fails, whoever repeats a run overwrites a report, or leaves out what the result
+    /// depends on.
     #[test]
     fn the_command_has_what_the_result_depends_on_and_nothing_else() {
         let line = "own run a.toml --seed 7 --threads 2 --out o --data-dir d --set a.b=1 --set c=x=y --json \
                     --overwrite --checkpoint-every 5 --keep-checkpoint --max-wall-time 5m --expect-digest 01234567";
-        let Command::Run(run) = Cli::try_parse_from(line.split_whitespace()).unwrap().command else {
+        let Command::Run(run) = Cli::try_parse_from(line.split_whitespace())
+            .unwrap()
+            .command
+        else {
             panic!("`run` is parsed as another command")
         };
         let words = command(&run.input);
         let ours = std::env::current_exe().unwrap();
-        assert_eq!(Some(words[0].as_str()), ours.file_stem().unwrap().to_str(), "this program is not fedrecsim");
-        assert_eq!(words[1..].join(" "), "run a.toml --set a.b=1 --set c=x=y --seed 7 --data-dir d");
+        assert_eq!(
+            Some(words[0].as_str()),
+            ours.file_stem().unwrap().to_str(),
+            "this program is not fedrecsim"
+        );
+        assert_eq!(
+            words[1..].join(" "),
+            "run a.toml --set a.b=1 --set c=x=y --seed 7 --data-dir d"
+        );
     }
 }

@@ -20,12 +20,12 @@ use crate::report::{EarlierReport, ReportFolder, html};
 use crate::scenario::{self, AvailabilityPattern, Scenario, SpeedSpec};
 use crate::sim::{Checkpoints, Crew};
 
-/// Goes on with the run whose checkpoint is in a folder, and writes its report there. The other arguments are those of
-/// [`run`](super::run).
+/// Goes on with the run whose checkpoint is in a folder, and writes its report there. The other
+/// arguments are those of [`run`](super::run).
 ///
 /// # Errors
-/// [`Error::Checkpoint`] if there is no sound checkpoint, or one of another run, build or data set; the errors that
-/// keep a run from starting, and a report from being written.
+/// [`Error::Checkpoint`] if there is no sound checkpoint, or one of another run, build or data set;
+/// the errors that keep a run from starting, and a report from being written.
 pub fn resume(
     arguments: &ResumeArgs,
     methods: &[Entry],
@@ -47,8 +47,8 @@ pub fn resume_on_ranks(
     visible: bool,
     (started, mut crew): (Instant, Option<Crew>),
 ) -> Result<Finished> {
-    // The folder is locked before a checkpoint is looked for, as a run at work there would replace the checkpoint
-    // meanwhile.
+    // The folder is locked before a checkpoint is looked for, as a run at work there would replace
+    // the checkpoint meanwhile.
     if arguments.html {
         html::check()?;
     }
@@ -56,10 +56,20 @@ pub fn resume_on_ranks(
     if arguments.html {
         folder = folder.with_exporters(html::run::exporters());
     }
-    let Found { checkpoint, passed_over, .. } = checkpoint::find(folder.path())?;
-    let Opened { mut header, world: archive } = checkpoint;
+    let Found {
+        checkpoint,
+        passed_over,
+        ..
+    } = checkpoint::find(folder.path())?;
+    let Opened {
+        mut header,
+        world: archive,
+    } = checkpoint;
     for reason in passed_over {
-        warn(&format!("{reason}; going on from the checkpoint after round {}", header.rounds));
+        warn(&format!(
+            "{reason}; going on from the checkpoint after round {}",
+            header.rounds
+        ));
     }
     header.check_folder(folder.path())?;
     let complete = leftovers::complete_run_in(&folder, &header);
@@ -68,8 +78,13 @@ pub fn resume_on_ranks(
         leftovers::remove_from(&folder)?;
     }
     check_rounds(arguments, &header, complete.as_ref())?;
-    let Planned { saved, scenario, placed, directories, extension } =
-        plan(arguments, &header, methods, complete.is_some())?;
+    let Planned {
+        saved,
+        scenario,
+        placed,
+        directories,
+        extension,
+    } = plan(arguments, &header, methods, complete.is_some())?;
     let inputs = match &mut crew {
         None => Inputs::load(&placed, &directories, methods)?,
         Some(crew) => {
@@ -87,17 +102,31 @@ pub fn resume_on_ranks(
     header.take_over(running);
     header.scenario = scenario.to_toml()?;
     header.ranks = crew.as_ref().map_or(1, Crew::ranks) as u32;
-    header.command.extend(extension.into_iter().flat_map(|text| ["--set".to_owned(), text]));
+    header.command.extend(
+        extension
+            .into_iter()
+            .flat_map(|text| ["--set".to_owned(), text]),
+    );
     header.replaces = complete.map(|report| report.digest).or(header.replaces);
     header.every = arguments.checkpoint_every.map_or(header.every, u32::from);
     #[cfg(feature = "npz")]
-    let model_file = arguments.save_model.as_ref().map(|path| ModelFile::create(path, true)).transpose()?;
+    let model_file = arguments
+        .save_model
+        .as_ref()
+        .map(|path| ModelFile::create(path, true))
+        .transpose()?;
     #[cfg(feature = "npz")]
     let model_file = model_file.map(|file| file.with_users(&arguments.save_users));
     let (command, warnings) = (header.command.clone(), header.warnings.clone());
     let (other_builds, keep) = (header.other_builds.clone(), header.keep);
     let keeper = Keeper::new(folder.path(), header, scenario.training.rounds);
-    let store = Box::new(keeper.until(arguments.max_wall_time.and_then(|limit| started.checked_add(limit))));
+    let store = Box::new(
+        keeper.until(
+            arguments
+                .max_wall_time
+                .and_then(|limit| started.checked_add(limit)),
+        ),
+    );
     let output = Output {
         folder: Some(folder),
         #[cfg(feature = "npz")]
@@ -113,7 +142,17 @@ pub fn resume_on_ranks(
         keep,
         crew,
     };
-    carry_out(scenario, inputs.world, Checkpoints { resumed: Some(archive), store }, output, interrupted, started)
+    carry_out(
+        scenario,
+        inputs.world,
+        Checkpoints {
+            resumed: Some(archive),
+            store,
+        },
+        output,
+        interrupted,
+        started,
+    )
 }
 
 /// What a run that goes on is to do.
@@ -134,50 +173,84 @@ pub struct Planned {
 ///
 /// # Errors
 /// Those of a scenario that cannot be read.
-pub fn plan(arguments: &ResumeArgs, header: &Header, methods: &[Entry], is_complete: bool) -> Result<Planned> {
+pub fn plan(
+    arguments: &ResumeArgs,
+    header: &Header,
+    methods: &[Entry],
+    is_complete: bool,
+) -> Result<Planned> {
     let saved = scenario_of(header, &[], methods)?;
     let planned = saved.training.rounds;
-    let directories = arguments.data_dir.as_ref().map_or(header.data_directories.clone(), |named| vec![named.clone()]);
+    let directories = arguments
+        .data_dir
+        .as_ref()
+        .map_or(header.data_directories.clone(), |named| vec![named.clone()]);
     // A run that was stopped soon after rounds were added to it has no checkpoint that says so.
-    let added =
-        Header::rounds_of_run_in(&arguments.folder)?.filter(|rounds| *rounds > header.rounds && *rounds != planned);
-    let rounds = arguments.rounds.map(u32::from).or(added.filter(|_| !is_complete));
+    let added = Header::rounds_of_run_in(&arguments.folder)?
+        .filter(|rounds| *rounds > header.rounds && *rounds != planned);
+    let rounds = arguments
+        .rounds
+        .map(u32::from)
+        .or(added.filter(|_| !is_complete));
     let extension = rounds.map(|rounds| format!("training.rounds={rounds}"));
     let scenario = scenario_of(header, extension.as_slice(), methods)?;
     // The report shows the scenario as it was given, wherever its files are read from.
     let placed = placed(&scenario, &header.directory, &directories);
-    Ok(Planned { saved, scenario, placed, directories, extension })
+    Ok(Planned {
+        saved,
+        scenario,
+        placed,
+        directories,
+        extension,
+    })
 }
 
 /// Returns the scenario of a checkpoint with these overrides.
 fn scenario_of(header: &Header, overrides: &[String], methods: &[Entry]) -> Result<Scenario> {
     let file = format!("{}.toml", header.name);
-    let mut scenario = scenario::parse(&header.scenario, &file, overrides, &vocabulary_of(methods))?;
+    let mut scenario =
+        scenario::parse(&header.scenario, &file, overrides, &vocabulary_of(methods))?;
     if let Some(parameters) = scenario.method.parameters.as_object_mut() {
-        let in_order = header.parameters.iter().filter_map(|key| parameters.remove_entry(key)).collect();
+        let in_order = header
+            .parameters
+            .iter()
+            .filter_map(|key| parameters.remove_entry(key))
+            .collect();
         let others = std::mem::replace(parameters, in_order);
         parameters.extend(others);
     }
     Ok(scenario)
 }
 
-/// Checks that there are rounds to go on with; `complete` is the report of the run if it is complete. A complete run
-/// removes its checkpoints, so one that is there all the same was to be kept, was put there by hand, or belongs to a
-/// run that was killed while it removed them.
+/// Checks that there are rounds to go on with; `complete` is the report of the run if it is
+/// complete. A complete run removes its checkpoints, so one that is there all the same was to be
+/// kept, was put there by hand, or belongs to a run that was killed while it removed them.
 ///
 /// # Errors
 /// [`Error::Usage`] if there are none.
-fn check_rounds(arguments: &ResumeArgs, header: &Header, complete: Option<&EarlierReport>) -> Result<()> {
+fn check_rounds(
+    arguments: &ResumeArgs,
+    header: &Header,
+    complete: Option<&EarlierReport>,
+) -> Result<()> {
     let folder = arguments.folder.display();
     match (arguments.rounds.map(u32::from), complete) {
         (None, Some(_)) => {
-            let more = if header.keep { "; --rounds N adds rounds to it" } else { "" };
-            Err(Error::Usage(format!("{folder} holds the report of a complete run: there is nothing to resume{more}")))
+            let more = if header.keep {
+                "; --rounds N adds rounds to it"
+            } else {
+                ""
+            };
+            Err(Error::Usage(format!(
+                "{folder} holds the report of a complete run: there is nothing to resume{more}"
+            )))
         }
-        (Some(asked), Some(report)) if u64::from(asked) <= report.rounds => Err(Error::Usage(format!(
-            "--rounds {asked}: the run in {folder} is complete with its {} rounds; name more",
-            report.rounds
-        ))),
+        (Some(asked), Some(report)) if u64::from(asked) <= report.rounds => {
+            Err(Error::Usage(format!(
+                "--rounds {asked}: the run in {folder} is complete with its {} rounds; name more",
+                report.rounds
+            )))
+        }
         (Some(asked), _) if asked <= header.rounds => Err(Error::Usage(format!(
             "--rounds {asked}: the checkpoint in {folder} is after round {} already; name more",
             header.rounds
@@ -186,9 +259,10 @@ fn check_rounds(arguments: &ResumeArgs, header: &Header, complete: Option<&Earli
     }
 }
 
-/// Returns `scenario` with the paths of its files replaced by where the run found them. That run began in `directory`,
-/// and this process may be in another one: a relative path is tried from `directory`, then below each of
-/// `data_directories`. A path that is not found any more stays as it is.
+/// Returns `scenario` with the paths of its files replaced by where the run found them. That run
+/// began in `directory`, and this process may be in another one: a relative path is tried from
+/// `directory`, then below each of `data_directories`. A path that is not found any more stays as
+/// it is.
 fn placed(scenario: &Scenario, directory: &Path, data_directories: &[PathBuf]) -> Scenario {
     let mut placed = scenario.clone();
     let speeds = match &mut placed.devices.speed {
@@ -197,12 +271,21 @@ fn placed(scenario: &Scenario, directory: &Path, data_directories: &[PathBuf]) -
     };
     let stays = match &mut placed.availability.pattern {
         AvailabilityPattern::Trace(spec) => Some(&mut spec.path),
-        AvailabilityPattern::Always | AvailabilityPattern::Daily(_) | AvailabilityPattern::OnOff(_) => None,
+        AvailabilityPattern::Always
+        | AvailabilityPattern::Daily(_)
+        | AvailabilityPattern::OnOff(_) => None,
     };
-    for path in [placed.dataset.path.as_mut(), speeds, stays].into_iter().flatten() {
-        let places = std::iter::once(directory).chain(data_directories.iter().map(PathBuf::as_path));
+    for path in [placed.dataset.path.as_mut(), speeds, stays]
+        .into_iter()
+        .flatten()
+    {
+        let places =
+            std::iter::once(directory).chain(data_directories.iter().map(PathBuf::as_path));
         // An absolute path that is joined to a folder stays as it is.
-        if let Some(found) = places.map(|folder| folder.join(&*path)).find(|place| place.exists()) {
+        if let Some(found) = places
+            .map(|folder| folder.join(&*path))
+            .find(|place| place.exists())
+        {
             *path = found;
         }
     }

@@ -28,12 +28,12 @@ use crate::sim::{Checkpoints, Crew, World};
 
 /// Runs a scenario with the one of `methods` that it names, and writes its report.
 ///
-/// The run stops when `interrupted` is set; `visible` shows a progress bar on standard error; `started` is when the
-/// command began, for the wall-clock figures.
+/// The run stops when `interrupted` is set; `visible` shows a progress bar on standard error;
+/// `started` is when the command began, for the wall-clock figures.
 ///
 /// # Errors
-/// Returns every error that keeps a run from starting, and a report from being written. A run that stops early is no
-/// error here: its finished rounds are reported.
+/// Returns every error that keeps a run from starting, and a report from being written. A run that
+/// stops early is no error here: its finished rounds are reported.
 pub fn run(
     arguments: &RunArgs,
     methods: &[Entry],
@@ -60,20 +60,35 @@ pub fn run_on_ranks(
         html::check()?;
     }
     let strictness = strictness(arguments.strict);
-    let Loaded { scenario, warnings } =
-        scenario::load_with_warnings(&input.scenario, &input.overrides(), &vocabulary_of(methods), strictness)?;
-    // The folder is claimed before anything is read or computed, as a run whose report cannot be written is not worth
-    // its time.
-    let folder = if arguments.no_report { None } else { Some(claim(arguments, &scenario)?) };
+    let Loaded { scenario, warnings } = scenario::load_with_warnings(
+        &input.scenario,
+        &input.overrides(),
+        &vocabulary_of(methods),
+        strictness,
+    )?;
+    // The folder is claimed before anything is read or computed, as a run whose report cannot be
+    // written is not worth its time.
+    let folder = if arguments.no_report {
+        None
+    } else {
+        Some(claim(arguments, &scenario)?)
+    };
     #[cfg(feature = "npz")]
-    let model_file =
-        arguments.save_model.as_ref().map(|path| ModelFile::create(path, arguments.overwrite)).transpose()?;
+    let model_file = arguments
+        .save_model
+        .as_ref()
+        .map(|path| ModelFile::create(path, arguments.overwrite))
+        .transpose()?;
     #[cfg(feature = "npz")]
     let model_file = model_file.map(|file| file.with_users(&arguments.save_users));
     let directories = data_directories(input.data_dir.as_deref());
     let inputs = match &mut crew {
         None => Inputs::load(&scenario, &directories, methods)?,
-        Some(crew) => ranks::assemble(crew, &ranks::plan(&scenario, None)?, (&scenario, &directories, methods))?,
+        Some(crew) => ranks::assemble(
+            crew,
+            &ranks::plan(&scenario, None)?,
+            (&scenario, &directories, methods),
+        )?,
     };
     warnings.iter().for_each(|text| messages::warn(text));
     // What a run takes is estimated for one process.
@@ -84,13 +99,25 @@ pub fn run_on_ranks(
     if let Some(folder) = &folder {
         // The checkpoints of a run that this one replaces would be taken for its own.
         checkpoint::remove_all(folder.path())?;
-        if arguments.checkpoint_every.is_some() || arguments.keep_checkpoint || arguments.max_wall_time.is_some() {
+        if arguments.checkpoint_every.is_some()
+            || arguments.keep_checkpoint
+            || arguments.max_wall_time.is_some()
+        {
             let about = header(arguments, &scenario, &inputs, &directories, folder)?;
             let ranks = crew.as_ref().map_or(1, Crew::ranks) as u32;
-            let header = Header { warnings: warnings.clone(), ranks, ..about };
+            let header = Header {
+                warnings: warnings.clone(),
+                ranks,
+                ..about
+            };
             let keeper = Keeper::new(folder.path(), header, scenario.training.rounds);
-            checkpoints.store =
-                Box::new(keeper.until(arguments.max_wall_time.and_then(|limit| started.checked_add(limit))));
+            checkpoints.store = Box::new(
+                keeper.until(
+                    arguments
+                        .max_wall_time
+                        .and_then(|limit| started.checked_add(limit)),
+                ),
+            );
         }
     }
     let output = Output {
@@ -108,17 +135,31 @@ pub fn run_on_ranks(
         keep: arguments.keep_checkpoint,
         crew,
     };
-    carry_out(scenario, inputs.world, checkpoints, output, interrupted, started)
+    carry_out(
+        scenario,
+        inputs.world,
+        checkpoints,
+        output,
+        interrupted,
+        started,
+    )
 }
 
-/// Says on standard error what a run of `world` will take, and refuses one that would not fit into memory, unless
-/// `force` is set.
+/// Says on standard error what a run of `world` will take, and refuses one that would not fit into
+/// memory, unless `force` is set.
 ///
 /// # Errors
 /// [`Error::Memory`], saying what would fit.
-fn expect(world: &Arc<World>, threads: Option<NonZeroUsize>, force: bool, visible: bool) -> Result<()> {
+fn expect(
+    world: &Arc<World>,
+    threads: Option<NonZeroUsize>,
+    force: bool,
+    visible: bool,
+) -> Result<()> {
     // If the first round fails, the run will say why.
-    let Ok(expected) = Expected::of(world, threads_of(threads), false) else { return Ok(()) };
+    let Ok(expected) = Expected::of(world, threads_of(threads), false) else {
+        return Ok(());
+    };
     if visible {
         messages::note(&expected.line());
     }
@@ -127,7 +168,8 @@ fn expect(world: &Arc<World>, threads: Option<NonZeroUsize>, force: bool, visibl
 
 /// Returns the folder for the report.
 pub fn folder_of(arguments: &RunArgs, scenario: &Scenario) -> PathBuf {
-    let by_default = || PathBuf::from("reports").join(format!("{}-{}", scenario.name, scenario.seed));
+    let by_default =
+        || PathBuf::from("reports").join(format!("{}-{}", scenario.name, scenario.seed));
     arguments.out.clone().unwrap_or_else(by_default)
 }
 
@@ -141,7 +183,11 @@ fn claim(arguments: &RunArgs, scenario: &Scenario) -> Result<ReportFolder> {
         )));
     }
     let folder = ReportFolder::create(path, arguments.overwrite)?;
-    let exporters = if arguments.html { html::run::exporters() } else { EXPORTERS.to_vec() };
+    let exporters = if arguments.html {
+        html::run::exporters()
+    } else {
+        EXPORTERS.to_vec()
+    };
     #[cfg(feature = "parquet")]
     let exporters = match arguments.format {
         TableFormat::Csv => exporters,
@@ -164,7 +210,11 @@ fn header(
         other_builds: Vec::new(),
         name: scenario.name.clone(),
         scenario: scenario.to_toml()?,
-        parameters: parameters.into_iter().flatten().map(|(key, _)| key.clone()).collect(),
+        parameters: parameters
+            .into_iter()
+            .flatten()
+            .map(|(key, _)| key.clone())
+            .collect(),
         fingerprint: inputs.fingerprint(),
         command: reproduce::command(&arguments.input),
         warnings: Vec::new(),

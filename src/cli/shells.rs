@@ -14,7 +14,8 @@ pub fn completions(arguments: &CompletionsArgs) -> String {
     String::from_utf8_lossy(&script).into_owned()
 }
 
-/// Returns the manual page of the program or of one of its commands, in the format that `man` reads.
+/// Returns the manual page of the program or of one of its commands, in the format that `man`
+/// reads.
 ///
 /// # Errors
 /// [`Error::Usage`] if there is no such command.
@@ -23,10 +24,12 @@ pub fn man(arguments: &ManArgs) -> Result<String> {
     root.build();
     let command = match &arguments.command {
         None => root,
-        Some(name) => root
-            .find_subcommand(name)
-            .cloned()
-            .ok_or_else(|| Error::Usage(format!("there is no command `{name}`; `{} --help` lists all", program())))?,
+        Some(name) => root.find_subcommand(name).cloned().ok_or_else(|| {
+            Error::Usage(format!(
+                "there is no command `{name}`; `{} --help` lists all",
+                program()
+            ))
+        })?,
     };
     let mut page = Vec::new();
     let rendered = clap_mangen::Man::new(command).render(&mut page);

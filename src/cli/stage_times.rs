@@ -12,15 +12,16 @@ use tracing::{Event, Metadata, Subscriber};
 use crate::error::{Error, Result};
 use crate::stages::{Stage, TARGET};
 
-/// The time of every stage so far. A stage that is entered within another one stops the other's watch, so every
-/// nanosecond of a thread counts once.
+/// The time of every stage so far. A stage that is entered within another one stops the other's
+/// watch, so every nanosecond of a thread counts once.
 #[derive(Debug, Default)]
 pub(super) struct StageTimes {
     nanoseconds: [AtomicU64; Stage::ALL.len()],
     entered: [AtomicU64; Stage::ALL.len()],
 }
 
-/// The stages that a thread is in, the innermost one last, and the time since which that one has been measured.
+/// The stages that a thread is in, the innermost one last, and the time since which that one has
+/// been measured.
 #[derive(Default)]
 struct Open {
     stages: Vec<usize>,
@@ -38,17 +39,20 @@ impl StageTimes {
     /// [`Error::Usage`] if somebody else has subscribed to the spans of this process.
     pub(super) fn measure() -> Result<Arc<Self>> {
         let times = Arc::new(Self::default());
-        tracing::subscriber::set_global_default(Arc::clone(&times))
-            .map_err(|reason| Error::Usage(format!("the times of stages cannot be measured: {reason}")))?;
+        tracing::subscriber::set_global_default(Arc::clone(&times)).map_err(|reason| {
+            Error::Usage(format!("the times of stages cannot be measured: {reason}"))
+        })?;
         Ok(times)
     }
 
-    /// Adds the time of the innermost stage of this thread to its total, and changes which one that is.
+    /// Adds the time of the innermost stage of this thread to its total, and changes which one that
+    /// is.
     fn switch(&self, change: impl FnOnce(&mut Vec<usize>)) {
         OPEN.with_borrow_mut(|Open { stages, since }| {
             let now = Instant::now();
             if let (Some(&stage), Some(began)) = (stages.last(), *since) {
-                self.nanoseconds[stage].fetch_add((now - began).as_nanos() as u64, Ordering::Relaxed);
+                self.nanoseconds[stage]
+                    .fetch_add((now - began).as_nanos() as u64, Ordering::Relaxed);
             }
             change(stages);
             *since = Some(now);
@@ -57,35 +61,56 @@ impl StageTimes {
 
     /// Returns milliseconds per round by stage, all threads together.
     pub(super) fn table(&self) -> String {
-        let read = |cells: &[AtomicU64], stage: Stage| cells[stage as usize].load(Ordering::Relaxed);
+        let read =
+            |cells: &[AtomicU64], stage: Stage| cells[stage as usize].load(Ordering::Relaxed);
         let rounds = read(&self.entered, Stage::Select).max(1) as f64;
         let busy = Stage::ALL.iter().filter(|stage| **stage != Stage::Wait);
-        let total = busy.map(|stage| read(&self.nanoseconds, *stage)).sum::<u64>().max(1);
-        let mut text = format!("{:<18} {:>12} {:>7} {:>12}\n", "stage", "ms a round", "share", "times");
+        let total = busy
+            .map(|stage| read(&self.nanoseconds, *stage))
+            .sum::<u64>()
+            .max(1);
+        let mut text = format!(
+            "{:<18} {:>12} {:>7} {:>12}\n",
+            "stage", "ms a round", "share", "times"
+        );
         for stage in Stage::ALL {
             let nanoseconds = read(&self.nanoseconds, stage) as f64;
             let share = match stage {
                 Stage::Wait => String::new(),
                 _ => format!("{:.1} %", 100.0 * nanoseconds / total as f64),
             };
-            let (milliseconds, times) = (nanoseconds / rounds / 1e6, read(&self.entered, stage) as f64 / rounds);
+            let (milliseconds, times) = (
+                nanoseconds / rounds / 1e6,
+                read(&self.entered, stage) as f64 / rounds,
+            );
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "{:<18} {milliseconds:>12.3} {share:>7} {times:>12.1}", stage.name());
+            let _ = writeln!(
+                text,
+                "{:<18} {milliseconds:>12.3} {share:>7} {times:>12.1}",
+                stage.name()
+            );
         }
         let total = total as f64 / rounds / 1e6;
-        let _ = writeln!(text, "{:<18} {total:>12.3}   over all threads, waiting left out", "sum");
+        let _ = writeln!(
+            text,
+            "{:<18} {total:>12.3}   over all threads, waiting left out",
+            "sum"
+        );
         text
     }
 }
 
-/// The span of a stage has the number of the stage, counted from 1, since a span must not have the number 0.
+/// The span of a stage has the number of the stage, counted from 1, since a span must not have the
+/// number 0.
 impl Subscriber for StageTimes {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.target() == TARGET
     }
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
-        let stage = Stage::ALL.iter().position(|stage| stage.name() == span.metadata().name());
+        let stage = Stage::ALL
+            .iter()
+            .position(|stage| stage.name() == span.metadata().name());
         Id::from_u64(stage.map_or(Stage::ALL.len(), |stage| stage) as u64 + 1)
     }
 
@@ -117,7 +142,8 @@ mod tests {
     use super::*;
     use crate::stages::enter;
 
-    /// If this fails, the time of a stage within another one counts twice, or for the wrong one, or not at all.
+    /// If this fails, the time of a stage within another one counts twice, or for the wrong one, or
+    /// not at all.
     #[test]
     fn every_stage_counts_for_itself() {
         let times = Arc::new(StageTimes::default());
@@ -131,10 +157,15 @@ mod tests {
         let entered = Stage::ALL.map(|stage| times.entered[stage as usize].load(Ordering::Relaxed));
         assert_eq!(
             entered,
-            Stage::ALL.map(|stage| 1 + u64::from(stage == Stage::Train) + 3 * u64::from(stage == Stage::Encode))
+            Stage::ALL.map(|stage| 1
+                + u64::from(stage == Stage::Train)
+                + 3 * u64::from(stage == Stage::Encode))
         );
         assert!(OPEN.with_borrow(|open| open.stages.is_empty()));
         let table = times.table();
-        assert!(Stage::ALL.iter().all(|stage| table.contains(stage.name())), "{table}");
+        assert!(
+            Stage::ALL.iter().all(|stage| table.contains(stage.name())),
+            "{table}"
+        );
     }
 }

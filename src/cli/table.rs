@@ -13,14 +13,17 @@ use crate::report::table::{Summary, THRESHOLDS};
 
 type Reader = NpzReader<BufReader<File>>;
 
-/// Returns a table of what the arrays of the file are like, and writes the pictures that are asked for.
+/// Returns a table of what the arrays of the file are like, and writes the pictures that are asked
+/// for.
 ///
 /// # Errors
-/// [`Error::Read`] for a file that is no such file, and for an array that it does not have; those of writing a picture.
+/// [`Error::Read`] for a file that is no such file, and for an array that it does not have; those
+/// of writing a picture.
 pub fn table(arguments: &TableArgs) -> Result<String> {
     let path = &arguments.file;
     let file = File::open(path).map_err(|reason| Error::read(path, reason.to_string()))?;
-    let mut reader = NpzReader::new(BufReader::new(file)).map_err(|reason| unreadable(path, &reason))?;
+    let mut reader =
+        NpzReader::new(BufReader::new(file)).map_err(|reason| unreadable(path, &reason))?;
     let mut described = Vec::new();
     if arguments.sum.is_empty() {
         for name in names(&mut reader, path)? {
@@ -30,10 +33,16 @@ pub fn table(arguments: &TableArgs) -> Result<String> {
             }
         }
     } else {
-        described.push((arguments.sum.join(" + "), sum(&mut reader, &arguments.sum, path)?));
+        described.push((
+            arguments.sum.join(" + "),
+            sum(&mut reader, &arguments.sum, path)?,
+        ));
     }
     if described.is_empty() {
-        return Err(Error::read(path, "it has no table of floating-point numbers"));
+        return Err(Error::read(
+            path,
+            "it has no table of floating-point numbers",
+        ));
     }
     #[cfg(feature = "plots")]
     draw(arguments, &mut reader, &described[0].0, &described[0].1)?;
@@ -41,9 +50,23 @@ pub fn table(arguments: &TableArgs) -> Result<String> {
 }
 
 fn text(described: &[(String, Array2<f64>)]) -> String {
-    let width = described.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max("table".len());
-    let label = |threshold: &f64| if *threshold > 0.0 { format!("> {threshold:.0e}") } else { "> 0".to_owned() };
-    let thresholds: String = THRESHOLDS.iter().map(|threshold| format!(" {:>9}", label(threshold))).collect();
+    let width = described
+        .iter()
+        .map(|(name, _)| name.chars().count())
+        .max()
+        .unwrap_or(0)
+        .max("table".len());
+    let label = |threshold: &f64| {
+        if *threshold > 0.0 {
+            format!("> {threshold:.0e}")
+        } else {
+            "> 0".to_owned()
+        }
+    };
+    let thresholds: String = THRESHOLDS
+        .iter()
+        .map(|threshold| format!(" {:>9}", label(threshold)))
+        .collect();
     let mut text = format!(
         "Shares of values whose magnitude is above a threshold, and of rows with a value other than 0.\n\n\
          {:<width$}  {:>13}{thresholds} {:>9} {:>12} {:>10}\n",
@@ -52,7 +75,11 @@ fn text(described: &[(String, Array2<f64>)]) -> String {
     for (name, values) in described {
         let summary = Summary::of(&values.view());
         let percent = |share: f64| format!(" {:>8.2}%", 100.0 * share);
-        let shares: String = summary.shares_above.iter().map(|share| percent(*share)).collect();
+        let shares: String = summary
+            .shares_above
+            .iter()
+            .map(|share| percent(*share))
+            .collect();
         let shape = format!("{} x {}", summary.rows, summary.columns);
         text.push_str(&format!(
             "{name:<width$}  {shape:>13}{shares}{} {:>12.4e} {:>10.3e}\n",
@@ -66,24 +93,55 @@ fn text(described: &[(String, Array2<f64>)]) -> String {
 
 /// Writes the pictures that are asked for.
 #[cfg(feature = "plots")]
-fn draw(arguments: &TableArgs, reader: &mut Reader, name: &str, values: &Array2<f64>) -> Result<()> {
+fn draw(
+    arguments: &TableArgs,
+    reader: &mut Reader,
+    name: &str,
+    values: &Array2<f64>,
+) -> Result<()> {
     use crate::report::plot::table::{heat_map, scatter};
 
-    let write = |path: &Path, svg: String| std::fs::write(path, svg).map_err(|reason| Error::write(path, reason));
+    let write = |path: &Path, svg: String| {
+        std::fs::write(path, svg).map_err(|reason| Error::write(path, reason))
+    };
     let (from, path) = (arguments.file.display(), &arguments.file);
     if let Some(picture) = &arguments.map {
-        let items = arguments.user.map(|user| items_of(reader, user, path)).transpose()?;
+        let items = arguments
+            .user
+            .map(|user| items_of(reader, user, path))
+            .transpose()?;
         if let Some(items) = items.as_ref().filter(|items| items.len() != values.nrows()) {
-            let found = format!("`{name}` has {} rows, and there are {} items", values.nrows(), items.len());
+            let found = format!(
+                "`{name}` has {} rows, and there are {} items",
+                values.nrows(),
+                items.len()
+            );
             return Err(Error::read(path, found));
         }
         let places = crate::report::table::map(&values.view())?;
-        let whose = arguments.user.map_or(String::new(), |user| format!("; the items of user {user}"));
+        let whose = arguments
+            .user
+            .map_or(String::new(), |user| format!("; the items of user {user}"));
         let subtitle = format!("Rows of {name} in {from}, by t-SNE{whose}.");
-        write(picture, scatter(&format!("{name}: which rows are alike"), &subtitle, &places, items.as_deref())?)?;
+        write(
+            picture,
+            scatter(
+                &format!("{name}: which rows are alike"),
+                &subtitle,
+                &places,
+                items.as_deref(),
+            )?,
+        )?;
     }
     if let Some(picture) = &arguments.heat_map {
-        write(picture, heat_map(&format!("{name}: values"), &format!("From {from}."), &values.view())?)?;
+        write(
+            picture,
+            heat_map(
+                &format!("{name}: values"),
+                &format!("From {from}."),
+                &values.view(),
+            )?,
+        )?;
     }
     Ok(())
 }
@@ -101,7 +159,12 @@ fn sum(reader: &mut Reader, wanted: &[String], path: &Path) -> Result<Array2<f64
         total = Some(match total {
             None => values,
             Some(total) if total.dim() == values.dim() => total + values,
-            Some(_) => return Err(Error::read(path, format!("`{name}` has another shape than `{}`", wanted[0]))),
+            Some(_) => {
+                return Err(Error::read(
+                    path,
+                    format!("`{name}` has another shape than `{}`", wanted[0]),
+                ));
+            }
         });
     }
     total.ok_or_else(|| Error::read(path, "no table is named"))
@@ -111,9 +174,10 @@ fn sum(reader: &mut Reader, wanted: &[String], path: &Path) -> Result<Array2<f64
 fn array(reader: &mut Reader, name: &str, path: &Path) -> Result<Array2<f64>> {
     let found: std::result::Result<Array2<f32>, ReadNpzError> = reader.by_name(name);
     let values = found.map_err(|reason| match names(reader, path) {
-        Ok(names) if !names.iter().any(|known| known == name) => {
-            Error::read(path, format!("it has no array `{name}`; it has {}", names.join(", ")))
-        }
+        Ok(names) if !names.iter().any(|known| known == name) => Error::read(
+            path,
+            format!("it has no array `{name}`; it has {}", names.join(", ")),
+        ),
         _ => Error::read(path, format!("`{name}`: {reason}")),
     })?;
     if values.is_empty() {
@@ -126,11 +190,17 @@ fn array(reader: &mut Reader, name: &str, path: &Path) -> Result<Array2<f64>> {
 #[cfg(feature = "plots")]
 fn items_of(reader: &mut Reader, user: u32, path: &Path) -> Result<Vec<u8>> {
     let items: Array1<u8> = reader.by_name(&format!("items-{user}")).map_err(|_| {
-        Error::read(path, format!("it says nothing of user {user}: name the user in `run --save-users {user}`"))
+        Error::read(
+            path,
+            format!("it says nothing of user {user}: name the user in `run --save-users {user}`"),
+        )
     })?;
     Ok(items.to_vec())
 }
 
 fn unreadable(path: &Path, reason: &ReadNpzError) -> Error {
-    Error::read(path, format!("{reason}; what is needed is a file of `run --save-model`"))
+    Error::read(
+        path,
+        format!("{reason}; what is needed is a file of `run --save-model`"),
+    )
 }

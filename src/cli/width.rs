@@ -10,15 +10,21 @@ const WIDTH: usize = 80;
 /// The least width that text is wrapped to; in less, most lines would hold one word.
 const LEAST: usize = 30;
 
-/// Returns the number of columns of standard output: those of the terminal, or what `COLUMNS` says; `None` for a file or
-/// a pipe, whose lines are as long as they are.
+/// Returns the number of columns of standard output: those of the terminal, or what `COLUMNS` says;
+/// `None` for a file or a pipe, whose lines are as long as they are.
 pub fn of_stdout() -> Option<usize> {
-    columns(terminal_size_of(std::io::stdout()).map(|(Width(columns), _)| columns), variable().as_deref())
+    columns(
+        terminal_size_of(std::io::stdout()).map(|(Width(columns), _)| columns),
+        variable().as_deref(),
+    )
 }
 
 /// Returns the same of standard error.
 pub fn of_stderr() -> Option<usize> {
-    columns(terminal_size_of(std::io::stderr()).map(|(Width(columns), _)| columns), variable().as_deref())
+    columns(
+        terminal_size_of(std::io::stderr()).map(|(Width(columns), _)| columns),
+        variable().as_deref(),
+    )
 }
 
 /// Returns the width of text that is wrapped on standard output.
@@ -31,10 +37,17 @@ fn variable() -> Option<std::ffi::OsString> {
 }
 
 fn columns(terminal: Option<u16>, variable: Option<&OsStr>) -> Option<usize> {
-    let stated = variable.and_then(OsStr::to_str).and_then(|text| text.parse().ok());
+    let stated = variable
+        .and_then(OsStr::to_str)
+        .and_then(|text| text.parse().ok());
     // A terminal that does not know its size says that it has none.
-    let known = terminal.map(usize::from).filter(|columns| *columns > 0).or(stated);
-    known.filter(|columns| *columns > 0).map(|columns| columns.max(LEAST))
+    let known = terminal
+        .map(usize::from)
+        .filter(|columns| *columns > 0)
+        .or(stated);
+    known
+        .filter(|columns| *columns > 0)
+        .map(|columns| columns.max(LEAST))
 }
 
 #[cfg(test)]
@@ -49,6 +62,9 @@ mod tests {
         assert_eq!(stated(Some(0), "72"), Some(72));
         assert_eq!(stated(None, "60"), Some(60));
         assert_eq!(stated(None, "3"), Some(LEAST));
-        assert_eq!([stated(None, "0"), stated(None, "wide"), columns(None, None)], [None, None, None]);
+        assert_eq!(
+            [stated(None, "0"), stated(None, "wide"), columns(None, None)],
+            [None, None, None]
+        );
     }
 }

@@ -1,8 +1,8 @@
-//! Codes symbols of one byte with an asymmetric numeral system (Duda 2009), by probabilities that sender and receiver both
-//! know.
+//! Codes symbols of one byte with an asymmetric numeral system (Duda 2009), by probabilities that
+//! sender and receiver both know.
 //!
-//! The code is the state of the coder, in words of 32 bits. It is about as long as the probabilities say, and less than two
-//! words longer.
+//! The code is the state of the coder, in words of 32 bits. It is about as long as the
+//! probabilities say, and less than two words longer.
 
 use std::borrow::Borrow;
 use std::num::NonZero;
@@ -35,10 +35,13 @@ pub(super) struct Probabilities {
 }
 
 impl Probabilities {
-    /// Returns probabilities that are about in proportion to `weights`, at most 256 of at most [`MOST_WEIGHT`], and sum to
+    /// Returns probabilities that are about in proportion to `weights`, at most 256 of at most
+    /// [`MOST_WEIGHT`], and sum to
     /// 1. A symbol of weight 0 has none. Returns `None` if no symbol has a weight.
     pub fn of(weights: &[u64]) -> Option<Self> {
-        debug_assert!(weights.len() <= SYMBOLS && weights.iter().all(|weight| *weight <= MOST_WEIGHT));
+        debug_assert!(
+            weights.len() <= SYMBOLS && weights.iter().all(|weight| *weight <= MOST_WEIGHT)
+        );
         let sum: u64 = weights.iter().sum();
         if sum == 0 {
             return None;
@@ -46,19 +49,31 @@ impl Probabilities {
         Self::of_shares(weights, |weight| (weight * u64::from(TOTAL) / sum) as u32)
     }
 
-    /// Returns the same where `share` says what share of their sum a weight is, in units of 2^-14 and rounded down.
+    /// Returns the same where `share` says what share of their sum a weight is, in units of 2^-14
+    /// and rounded down.
     pub fn of_shares(weights: &[u64], share: impl Fn(u64) -> u32) -> Option<Self> {
-        let most = weights.iter().enumerate().max_by_key(|(place, weight)| (**weight, usize::MAX - place))?.0;
-        // At most 256 symbols take 1 or more each, and rounding down leaves something over, which goes to the first of
-        // the most frequent symbols. Where the least probabilities take more than there is, that symbol gives. It can: t
-        // least ones among n symbols take at most t too much, the greatest of the others has about 2^14 / (n - t) or
-        // more, and t (n - t) is at most 128^2 = 2^14.
+        let most = weights
+            .iter()
+            .enumerate()
+            .max_by_key(|(place, weight)| (**weight, usize::MAX - place))?
+            .0;
+        // At most 256 symbols take 1 or more each, and rounding down leaves something over, which
+        // goes to the first of the most frequent symbols. Where the least probabilities take more
+        // than there is, that symbol gives. It can: t least ones among n symbols take at most t too
+        // much, the greatest of the others has about 2^14 / (n - t) or more, and t (n - t) is at
+        // most 128^2 = 2^14.
         let mut own = [0; SYMBOLS];
-        for (own, weight) in own.iter_mut().zip(weights).filter(|(_, weight)| **weight > 0) {
+        for (own, weight) in own
+            .iter_mut()
+            .zip(weights)
+            .filter(|(_, weight)| **weight > 0)
+        {
             *own = share(*weight).max(1);
         }
         let total: u32 = own.iter().sum();
-        own[most] = (own[most] + TOTAL).checked_sub(total).filter(|left| *left > 0)?;
+        own[most] = (own[most] + TOTAL)
+            .checked_sub(total)
+            .filter(|left| *left > 0)?;
         let mut left = 0;
         let parts = own.map(|own| {
             left += own;
@@ -75,7 +90,10 @@ impl EntropyModel<PRECISION> for Probabilities {
 
 impl EncoderModel<PRECISION> for Probabilities {
     #[inline]
-    fn left_cumulative_and_probability(&self, symbol: impl Borrow<u8>) -> Option<(u16, NonZero<u16>)> {
+    fn left_cumulative_and_probability(
+        &self,
+        symbol: impl Borrow<u8>,
+    ) -> Option<(u16, NonZero<u16>)> {
         let (left, own) = self.parts[usize::from(*symbol.borrow())];
         Some((left, NonZero::new(own)?))
     }
@@ -83,7 +101,8 @@ impl EncoderModel<PRECISION> for Probabilities {
 
 /// Appends the code of `symbols`, each of which has a probability.
 pub(super) fn encode(symbols: &[u8], probabilities: &Probabilities, out: &mut Vec<u8>) {
-    let mut coder: AnsCoder<u32, u64> = AnsCoder::with_write_backend(Vec::with_capacity(symbols.len() / 4 + 2));
+    let mut coder: AnsCoder<u32, u64> =
+        AnsCoder::with_write_backend(Vec::with_capacity(symbols.len() / 4 + 2));
     for symbol in symbols.iter().rev() {
         let encoded = coder.encode_symbol(*symbol, probabilities);
         debug_assert!(encoded.is_ok());
@@ -109,7 +128,10 @@ impl<'a> Quantiles<'a> {
             (own_part, rest) = rest.split_at_mut(usize::from(*own));
             own_part.fill(symbol as u8);
         }
-        Self { probabilities, symbols }
+        Self {
+            probabilities,
+            symbols,
+        }
     }
 }
 
@@ -123,7 +145,11 @@ impl DecoderModel<PRECISION> for Quantiles<'_> {
     fn quantile_function(&self, quantile: u16) -> (u8, u16, NonZero<u16>) {
         let symbol = self.symbols[usize::from(quantile) % TOTAL as usize];
         let (left, own) = self.probabilities.parts[usize::from(symbol)];
-        (symbol, left, NonZero::new(own).unwrap_or(NonZero::<u16>::MIN))
+        (
+            symbol,
+            left,
+            NonZero::new(own).unwrap_or(NonZero::<u16>::MIN),
+        )
     }
 }
 
@@ -140,7 +166,10 @@ impl<'a> Decoder<'a> {
     /// [`Error::Frame`] if no code ends like that.
     pub fn new(words: Vec<u32>, probabilities: &'a Probabilities) -> Result<Self> {
         match AnsCoder::from_compressed(Cursor::new_at_write_end(words)) {
-            Ok(coder) => Ok(Self { coder, quantiles: Quantiles::of(probabilities) }),
+            Ok(coder) => Ok(Self {
+                coder,
+                quantiles: Quantiles::of(probabilities),
+            }),
             Err(_) => Err(Error::Frame("a code of symbols has no sound state".into())),
         }
     }
@@ -160,7 +189,9 @@ impl<'a> Decoder<'a> {
         if self.coder.is_empty() {
             return Ok(());
         }
-        Err(Error::Frame("a code of symbols is followed by others".into()))
+        Err(Error::Frame(
+            "a code of symbols is followed by others".into(),
+        ))
     }
 }
 
@@ -172,8 +203,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// If this fails, a receiver reads other symbols than were sent, some weights leave a symbol without a probability,
-        /// or a code is longer than the probabilities are worth.
+        /// If this fails, a receiver reads other symbols than were sent, some weights leave a
+        /// symbol without a probability, or a code is longer than the probabilities are worth.
         #[test]
         fn symbols_come_back_by_any_weights(
             weights in prop::collection::vec(prop_oneof![Just(0), 1..100u64, 1..=MOST_WEIGHT], 1..=256),

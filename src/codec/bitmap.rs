@@ -1,4 +1,5 @@
-//! Reads and writes bitmaps. Position p is bit p mod 8 (counted from the least significant) of byte p div 8.
+//! Reads and writes bitmaps. Position p is bit p mod 8 (counted from the least significant) of byte
+//! p div 8.
 
 use crate::error::{Error, Result};
 
@@ -34,7 +35,8 @@ pub(super) fn count_ones(bitmap: &[u8]) -> usize {
     words(bitmap).map(|word| word.count_ones() as usize).sum()
 }
 
-/// Checks that a received bitmap of [`byte_length`] bytes has no bits beyond `universe`, and `count` bits set.
+/// Checks that a received bitmap of [`byte_length`] bytes has no bits beyond `universe`, and
+/// `count` bits set.
 ///
 /// # Errors
 /// [`Error::Frame`], saying which of the two does not hold.
@@ -45,14 +47,18 @@ pub(super) fn check(bitmap: &[u8], universe: usize, count: usize) -> Result<()> 
     }
     let ones = count_ones(bitmap);
     if ones != count {
-        return Err(Error::Frame(format!("the bitmap lists {ones} entries, the header {count}")));
+        return Err(Error::Frame(format!(
+            "the bitmap lists {ones} entries, the header {count}"
+        )));
     }
     Ok(())
 }
 
 /// Returns the positions of the set bits, in ascending order.
 pub(super) fn ones(bitmap: &[u8]) -> impl Iterator<Item = usize> {
-    words(bitmap).enumerate().flat_map(|(index, word)| word_ones(word).map(move |bit| 64 * index + bit))
+    words(bitmap)
+        .enumerate()
+        .flat_map(|(index, word)| word_ones(word).map(move |bit| 64 * index + bit))
 }
 
 /// Returns the positions of the set bits of one word, in ascending order.
@@ -71,7 +77,10 @@ pub(super) fn words(bitmap: &[u8]) -> impl Iterator<Item = u64> {
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
     let last = (!rest.is_empty()).then_some(u64::from_le_bytes(last));
-    words.iter().map(|&word| u64::from_le_bytes(word)).chain(last)
+    words
+        .iter()
+        .map(|&word| u64::from_le_bytes(word))
+        .chain(last)
 }
 
 #[cfg(test)]
@@ -82,8 +91,18 @@ mod tests {
 
     #[test]
     fn bits_beyond_the_universe_and_wrong_counts_are_refused() {
-        assert!(check(&[0b1000], 3, 1).unwrap_err().to_string().contains("padding"));
-        assert!(check(&[0b0100], 3, 2).unwrap_err().to_string().contains("lists 1 entries, the header 2"));
+        assert!(
+            check(&[0b1000], 3, 1)
+                .unwrap_err()
+                .to_string()
+                .contains("padding")
+        );
+        assert!(
+            check(&[0b0100], 3, 2)
+                .unwrap_err()
+                .to_string()
+                .contains("lists 1 entries, the header 2")
+        );
         check(&[0b0100], 3, 1).unwrap();
         check(&[0xff], 8, 8).unwrap();
         check(&[], 0, 0).unwrap();

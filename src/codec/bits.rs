@@ -1,5 +1,5 @@
-//! Reads and writes strings of bits. A byte is filled from its least significant bit, and unused bits of the last byte
-//! are 0.
+//! Reads and writes strings of bits. A byte is filled from its least significant bit, and unused
+//! bits of the last byte are 0.
 
 use crate::error::{Error, Result};
 
@@ -16,7 +16,11 @@ pub(super) struct BitWriter<'a> {
 impl<'a> BitWriter<'a> {
     /// Starts behind what `out` holds.
     pub fn new(out: &'a mut Vec<u8>) -> Self {
-        Self { out, pending: 0, count: 0 }
+        Self {
+            out,
+            pending: 0,
+            count: 0,
+        }
     }
 
     /// Writes the lowest `bits` of `value`, of which there are at most 32. All others must be 0.
@@ -77,7 +81,11 @@ impl<'a> BitReader<'a> {
             u64::from_le_bytes(word)
         };
         let low = word(start) >> shift;
-        if shift == 0 { low } else { low | u64::from(self.bytes.get(start + 8).copied().unwrap_or(0)) << (64 - shift) }
+        if shift == 0 {
+            low
+        } else {
+            low | u64::from(self.bytes.get(start + 8).copied().unwrap_or(0)) << (64 - shift)
+        }
     }
 
     fn advance(&mut self, bits: usize) -> Result<()> {
@@ -124,7 +132,9 @@ impl<'a> BitReader<'a> {
     /// [`Error::Frame`] if more is left.
     pub fn finish(self) -> Result<()> {
         if 8 * self.bytes.len() - self.at >= 8 || self.peek() != 0 {
-            return Err(Error::Frame("a string of bits is followed by others".into()));
+            return Err(Error::Frame(
+                "a string of bits is followed by others".into(),
+            ));
         }
         Ok(())
     }
@@ -160,8 +170,20 @@ mod tests {
 
     #[test]
     fn what_is_missing_or_left_over_is_refused() {
-        assert!(BitReader::new(&[0xff]).read_unary().unwrap_err().to_string().contains("too early"));
-        assert!(BitReader::new(&[]).read(1).unwrap_err().to_string().contains("too early"));
+        assert!(
+            BitReader::new(&[0xff])
+                .read_unary()
+                .unwrap_err()
+                .to_string()
+                .contains("too early")
+        );
+        assert!(
+            BitReader::new(&[])
+                .read(1)
+                .unwrap_err()
+                .to_string()
+                .contains("too early")
+        );
         let left = |bytes: &[u8], bits| {
             let mut reader = BitReader::new(bytes);
             reader.read(bits).unwrap();

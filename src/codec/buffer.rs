@@ -1,7 +1,7 @@
 //! Memory for the values of a block, which is used for one block after another.
 //!
-//! A block is encoded and decoded within microseconds. Memory that is asked for and given back as often is given back to
-//! the system, too, and then takes longer than the values.
+//! A block is encoded and decoded within microseconds. Memory that is asked for and given back as
+//! often is given back to the system, too, and then takes longer than the values.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -18,15 +18,18 @@ const KEPT: usize = 3;
 /// The most values of a buffer that is kept, which is 4 MiB.
 const KEPT_VALUES: usize = 1 << 20;
 
-/// The most values of all buffers together that threads have left to others, which is 16 MiB. The server decodes some of
-/// them at the same time and drops them in another thread.
+/// The most values of all buffers together that threads have left to others, which is 16 MiB. The
+/// server decodes some of them at the same time and drops them in another thread.
 const SHARED_VALUES: usize = 1 << 22;
 
 thread_local! {
     static FREE: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
 }
 
-static SHARED: Mutex<Shared> = Mutex::new(Shared { free: Vec::new(), values: 0 });
+static SHARED: Mutex<Shared> = Mutex::new(Shared {
+    free: Vec::new(),
+    values: 0,
+});
 
 /// Memory that any thread may use.
 struct Shared {
@@ -65,7 +68,11 @@ impl Buffer {
     /// Returns a buffer with the values that it had last, or none.
     fn used() -> Self {
         let of_others = || SHARED.lock().unwrap_or_else(PoisonError::into_inner).take();
-        Self(FREE.with_borrow_mut(Vec::pop).or_else(of_others).unwrap_or_default())
+        Self(
+            FREE.with_borrow_mut(Vec::pop)
+                .or_else(of_others)
+                .unwrap_or_default(),
+        )
     }
 }
 
@@ -90,7 +97,10 @@ impl Drop for Buffer {
             if free.len() < KEPT {
                 free.push(values);
             } else if values.capacity() > 0 {
-                SHARED.lock().unwrap_or_else(PoisonError::into_inner).keep(values);
+                SHARED
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .keep(values);
             }
         });
     }
@@ -146,26 +156,36 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// If this fails, a server that decodes many blocks before it drops them asks the system for memory each time, or a
-    /// receiver reads other values than were decoded.
+    /// If this fails, a server that decodes many blocks before it drops them asks the system for
+    /// memory each time, or a receiver reads other values than were decoded.
     #[test]
     fn memory_that_another_thread_drops_is_used_again() {
         let values = || Buffer::from_iter([1.0, -2.5]);
         let bytes: Bytes = values().into();
-        assert_eq!(bytes, [1.0f32.to_le_bytes(), (-2.5f32).to_le_bytes()].concat());
+        assert_eq!(
+            bytes,
+            [1.0f32.to_le_bytes(), (-2.5f32).to_le_bytes()].concat()
+        );
         let many: Vec<Bytes> = (0..3 * KEPT).map(|_| values().into()).collect();
         std::thread::scope(|scope| scope.spawn(move || drop(many)).join().unwrap());
-        let mut shared = Shared { free: Vec::new(), values: 0 };
+        let mut shared = Shared {
+            free: Vec::new(),
+            values: 0,
+        };
         let first = Vec::with_capacity(100);
         let place = first.as_ptr();
         shared.keep(first);
         (0..9).for_each(|_| shared.keep(Vec::with_capacity(SHARED_VALUES / 4)));
-        assert_eq!((shared.free.len(), shared.values), (4, 100 + 3 * (SHARED_VALUES / 4)));
+        assert_eq!(
+            (shared.free.len(), shared.values),
+            (4, 100 + 3 * (SHARED_VALUES / 4))
+        );
         let again: Vec<Vec<f32>> = std::iter::from_fn(|| shared.take()).collect();
         assert_eq!((again[3].as_ptr(), shared.values), (place, 0));
     }
 
-    /// If this fails, a block begins with the values of another one, or every block asks the system for memory.
+    /// If this fails, a block begins with the values of another one, or every block asks the system
+    /// for memory.
     #[test]
     fn memory_comes_back_without_its_values() {
         let mut first = Buffer::default();
@@ -177,12 +197,18 @@ mod tests {
         assert_eq!(again.as_ptr(), place);
         drop(again);
         assert_eq!(Buffer::of_any(7).len(), 7);
-        (0..10).map(|_| Buffer::default()).collect::<Vec<_>>().into_iter().for_each(drop);
+        (0..10)
+            .map(|_| Buffer::default())
+            .collect::<Vec<_>>()
+            .into_iter()
+            .for_each(drop);
         assert!(FREE.with_borrow(Vec::len) <= KEPT);
         assert!(SHARED.lock().unwrap().values <= SHARED_VALUES);
         let mut large = Buffer::default();
         large.reserve(KEPT_VALUES + 1);
         drop(large);
-        assert!(FREE.with_borrow(|free| free.iter().all(|values| values.capacity() <= KEPT_VALUES)));
+        assert!(
+            FREE.with_borrow(|free| free.iter().all(|values| values.capacity() <= KEPT_VALUES))
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Puts the changes between versions of a model into one frame, for a receiver that has an earlier version.
+//! Puts the changes between versions of a model into one frame, for a receiver that has an earlier
+//! version.
 //!
 //! This is **format 3**. Integers are little-endian, or LEB128 where it says so.
 //!
@@ -12,7 +13,8 @@
 //! | 12 | 0 or 8 | u64 | the seed |
 //! | | | | for each frame the number of its version and its length in bytes (LEB128), then the frame |
 //!
-//! A receiver that has a later version than the sender knows of passes over the frames up to its own.
+//! A receiver that has a later version than the sender knows of passes over the frames up to its
+//! own.
 
 use bytes::Bytes;
 
@@ -56,7 +58,10 @@ pub struct Bundle {
 }
 
 /// Puts frames together, each with the number of the version that it leads to.
-pub fn bundle<'f>(beginning: Beginning, versions: impl Iterator<Item = (u32, &'f Frame)> + Clone) -> Frame {
+pub fn bundle<'f>(
+    beginning: Beginning,
+    versions: impl Iterator<Item = (u32, &'f Frame)> + Clone,
+) -> Frame {
     let mut bytes = MAGIC.to_vec();
     bytes.extend([BUNDLE, beginning.code()]);
     bytes.extend((versions.clone().count() as u32).to_le_bytes());
@@ -76,17 +81,27 @@ pub fn bundle<'f>(beginning: Beginning, versions: impl Iterator<Item = (u32, &'f
     let checksum = checksum(&bytes).to_le_bytes();
     bytes[8..HEADER_BYTES].copy_from_slice(&checksum);
     parts.header = bytes.len() as u64 - parts.index - parts.values;
-    Frame { bytes: bytes.into(), parts }
+    Frame {
+        bytes: bytes.into(),
+        parts,
+    }
 }
 
 /// Returns the bytes by purpose of what [`bundle`] makes.
-pub fn bundle_parts<'f>(beginning: Beginning, versions: impl Iterator<Item = (u32, &'f Frame)>) -> FrameParts {
-    let mut parts = FrameParts { header: HEADER_BYTES as u64, ..FrameParts::default() };
+pub fn bundle_parts<'f>(
+    beginning: Beginning,
+    versions: impl Iterator<Item = (u32, &'f Frame)>,
+) -> FrameParts {
+    let mut parts = FrameParts {
+        header: HEADER_BYTES as u64,
+        ..FrameParts::default()
+    };
     if matches!(beginning, Beginning::Seed(_)) {
         parts.values += size_of::<u64>() as u64;
     }
     for (number, frame) in versions {
-        parts.header += (varint::length(u64::from(number)) + varint::length(frame.bytes.len() as u64)) as u64;
+        parts.header +=
+            (varint::length(u64::from(number)) + varint::length(frame.bytes.len() as u64)) as u64;
         parts.header += frame.parts.header;
         parts.index += frame.parts.index;
         parts.values += frame.parts.values;
@@ -100,7 +115,9 @@ pub fn bundle_parts<'f>(beginning: Beginning, versions: impl Iterator<Item = (u3
 /// [`Error::Frame`] for anything else, such as a frame that was damaged.
 pub fn unbundle(frame: &Bytes) -> Result<Bundle> {
     let refuse = |reason: &str| Error::Frame(format!("a frame of changes {reason}"));
-    let Some((header, mut rest)) = frame.split_first_chunk::<HEADER_BYTES>() else { return Err(refuse("is cut off")) };
+    let Some((header, mut rest)) = frame.split_first_chunk::<HEADER_BYTES>() else {
+        return Err(refuse("is cut off"));
+    };
     if header[..2] != MAGIC || header[2] != BUNDLE {
         return Err(refuse("has another format"));
     }
@@ -113,23 +130,35 @@ pub fn unbundle(frame: &Bytes) -> Result<Bundle> {
         1 if count > 0 => Beginning::Whole,
         2 => {
             let seed;
-            (seed, rest) = rest.split_first_chunk::<8>().ok_or_else(|| refuse("is cut off in its seed"))?;
+            (seed, rest) = rest
+                .split_first_chunk::<8>()
+                .ok_or_else(|| refuse("is cut off in its seed"))?;
             Beginning::Seed(u64::from_le_bytes(*seed))
         }
         _ => return Err(refuse("has no beginning")),
     };
     let mut versions: Vec<(u32, Bytes)> = Vec::new();
     for _ in 0..count {
-        let number = u32::try_from(varint::read(&mut rest)?).map_err(|_| refuse("has a version out of range"))?;
+        let number = u32::try_from(varint::read(&mut rest)?)
+            .map_err(|_| refuse("has a version out of range"))?;
         if versions.last().is_some_and(|(last, _)| *last >= number) {
             return Err(refuse("has versions that do not ascend"));
         }
         let length = usize::try_from(varint::read(&mut rest)?).map_err(|_| refuse("is cut off"))?;
         let own;
-        (own, rest) = rest.split_at_checked(length).ok_or_else(|| refuse("is cut off"))?;
+        (own, rest) = rest
+            .split_at_checked(length)
+            .ok_or_else(|| refuse("is cut off"))?;
         versions.push((number, frame.slice_ref(own)));
     }
-    if rest.is_empty() { Ok(Bundle { beginning, versions }) } else { Err(refuse("has bytes left over")) }
+    if rest.is_empty() {
+        Ok(Bundle {
+            beginning,
+            versions,
+        })
+    } else {
+        Err(refuse("has bytes left over"))
+    }
 }
 
 /// Returns the checksum of everything but its own place.
@@ -148,18 +177,29 @@ mod tests {
     use super::*;
 
     fn frame(length: usize, fill: u8) -> Frame {
-        let parts =
-            FrameParts { header: 1, index: length as u64 / 3, values: (length - 1 - length / 3) as u64, modelled: 0 };
-        Frame { bytes: vec![fill; length].into(), parts }
+        let parts = FrameParts {
+            header: 1,
+            index: length as u64 / 3,
+            values: (length - 1 - length / 3) as u64,
+            modelled: 0,
+        };
+        Frame {
+            bytes: vec![fill; length].into(),
+            parts,
+        }
     }
 
     fn beginnings() -> impl Strategy<Value = Beginning> {
-        prop_oneof![Just(Beginning::Held), Just(Beginning::Whole), any::<u64>().prop_map(Beginning::Seed)]
+        prop_oneof![
+            Just(Beginning::Held),
+            Just(Beginning::Whole),
+            any::<u64>().prop_map(Beginning::Seed)
+        ]
     }
 
     proptest! {
-        /// If this fails, a device that is versions behind gets other changes than were made, or their bytes are not
-        /// those that are booked.
+        /// If this fails, a device that is versions behind gets other changes than were made, or
+        /// their bytes are not those that are booked.
         #[test]
         fn frames_come_back_with_their_versions(
             beginning in beginnings(),

@@ -7,8 +7,8 @@ use super::positions::PositionCode;
 use super::values::Quantizer;
 use super::{BlockCodecs, Codec, DenseF32, RowsF32, SparseF32};
 use crate::scenario::{
-    CodecChoice, CodecName, CodecSpec, CompositionSpec, EntropySpec, PositionsSpec, RoundingSpec, ScaleSpec,
-    SelectSpec, ValuesSpec,
+    CodecChoice, CodecName, CodecSpec, CompositionSpec, EntropySpec, PositionsSpec, RoundingSpec,
+    ScaleSpec, SelectSpec, ValuesSpec,
 };
 
 /// Returns the codec of this name.
@@ -28,7 +28,10 @@ impl BlockCodecs {
 
     /// Makes the codecs of downloads.
     pub fn of_downlink(spec: &CodecSpec) -> Self {
-        Self::new(chosen(&spec.downlink), each_chosen(spec.downlinks_of_blocks()))
+        Self::new(
+            chosen(&spec.downlink),
+            each_chosen(spec.downlinks_of_blocks()),
+        )
     }
 }
 
@@ -40,8 +43,12 @@ impl From<CodecName> for BlockCodecs {
 }
 
 /// Makes codecs of single blocks.
-fn each_chosen<'a>(choices: impl Iterator<Item = (&'a str, &'a CodecChoice)>) -> Vec<(String, Arc<dyn Codec>)> {
-    choices.map(|(name, choice)| (name.to_owned(), chosen(choice))).collect()
+fn each_chosen<'a>(
+    choices: impl Iterator<Item = (&'a str, &'a CodecChoice)>,
+) -> Vec<(String, Arc<dyn Codec>)> {
+    choices
+        .map(|(name, choice)| (name.to_owned(), chosen(choice)))
+        .collect()
 }
 
 /// Makes a codec.
@@ -93,7 +100,10 @@ fn values_of(spec: &CompositionSpec) -> Values {
         ScaleSpec::Row => Scales::Row,
         ScaleSpec::Block => Scales::Block,
     };
-    let levels = |most| Quantizer::Levels { most, stochastic: spec.rounding == RoundingSpec::Stochastic };
+    let levels = |most| Quantizer::Levels {
+        most,
+        stochastic: spec.rounding == RoundingSpec::Stochastic,
+    };
     let quantizer = match spec.values {
         ValuesSpec::F32 => return Values::Exact,
         ValuesSpec::F16 => Quantizer::F16,
@@ -102,7 +112,10 @@ fn values_of(spec: &CompositionSpec) -> Values {
         ValuesSpec::Int4 => levels(7),
         ValuesSpec::Int2 => levels(1),
         ValuesSpec::Sign => Quantizer::Sign,
-        ValuesSpec::DeadZone(zone) => Quantizer::DeadZone { step: zone.step as f32, zone: zone.zone as f32 },
+        ValuesSpec::DeadZone(zone) => Quantizer::DeadZone {
+            step: zone.step as f32,
+            zone: zone.zone as f32,
+        },
     };
     Values::Quantized(quantizer, scales)
 }
@@ -117,11 +130,31 @@ mod tests {
     /// If this fails, a block travels in another codec than the scenario names for it.
     #[test]
     fn a_block_has_its_own_codec_and_every_other_that_of_the_direction() {
-        let int8 = CompositionSpec { values: ValuesSpec::Int8, ..CompositionSpec::default() };
-        let own = BlockCodecSpec { uplink: Some(CodecChoice::Composed(int8)), downlink: None };
-        let spec = CodecSpec { blocks: [("C".to_owned(), own)].into(), ..CodecSpec::default() };
-        let block = |name| BlockLayout::item_table(name, TableShape { rows: 3, dimension: 2 });
-        let (up, down) = (BlockCodecs::of_uplink(&spec), BlockCodecs::of_downlink(&spec));
+        let int8 = CompositionSpec {
+            values: ValuesSpec::Int8,
+            ..CompositionSpec::default()
+        };
+        let own = BlockCodecSpec {
+            uplink: Some(CodecChoice::Composed(int8)),
+            downlink: None,
+        };
+        let spec = CodecSpec {
+            blocks: [("C".to_owned(), own)].into(),
+            ..CodecSpec::default()
+        };
+        let block = |name| {
+            BlockLayout::item_table(
+                name,
+                TableShape {
+                    rows: 3,
+                    dimension: 2,
+                },
+            )
+        };
+        let (up, down) = (
+            BlockCodecs::of_uplink(&spec),
+            BlockCodecs::of_downlink(&spec),
+        );
         assert!(!up.of_block(&block("C")).is_lossless() && up.of_block(&block("D")).is_lossless());
         assert!(down.of_block(&block("C")).is_lossless());
         assert!(!up.is_lossless() && down.is_lossless());

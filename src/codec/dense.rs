@@ -7,8 +7,9 @@ use super::{BlockContext, Codec};
 use crate::error::Result;
 use crate::model::table::{Base, RowSet, TableUpdate};
 
-/// Implements `dense-f32`: m x k values, row after row. Rows that the update does not list are sent as `others_scale`
-/// times those of the base. A decoded update lists all rows, and shares the buffer of the frame.
+/// Implements `dense-f32`: m x k values, row after row. Rows that the update does not list are sent
+/// as `others_scale` times those of the base. A decoded update lists all rows, and shares the
+/// buffer of the frame.
 #[derive(Clone, Copy, Debug)]
 pub struct DenseF32;
 
@@ -19,9 +20,18 @@ impl Codec for DenseF32 {
         context: &mut BlockContext<'_>,
         frame: &mut FrameWriter,
     ) -> Result<()> {
-        let TableUpdate { shape, value_type, .. } = *update;
+        let TableUpdate {
+            shape, value_type, ..
+        } = *update;
         let (codec, index, count) = (CodecId::Dense, IndexEncoding::All, shape.values());
-        let header = Header { codec, index, shape, value_type, count, others_scale: 1.0 };
+        let header = Header {
+            codec,
+            index,
+            shape,
+            value_type,
+            count,
+            others_scale: 1.0,
+        };
         update.write_whole(context.base, frame.begin_block(header, 0))
     }
 
@@ -43,6 +53,9 @@ impl Codec for DenseF32 {
 
     fn decode_block(&self, block: &OpenedBlock<'_>, _base: Base<'_>) -> Result<TableUpdate> {
         let own = block.of_codec(CodecId::Dense)?;
-        Ok(TableUpdate { value_type: block.value_type, ..TableUpdate::of_rows(block.shape, RowSet::All, own.values) })
+        Ok(TableUpdate {
+            value_type: block.value_type,
+            ..TableUpdate::of_rows(block.shape, RowSet::All, own.values)
+        })
     }
 }

@@ -1,8 +1,9 @@
-//! Encodes which entries of a table a frame holds. A frame with all entries has no index. Otherwise the index is a
-//! bitmap or a list, whichever is smaller.
+//! Encodes which entries of a table a frame holds. A frame with all entries has no index. Otherwise
+//! the index is a bitmap or a list, whichever is smaller.
 //!
-//! The list holds *gaps*: for each entry, the number of entries skipped since the previous one, as a [`varint`].
-//! Positions are therefore always strictly ascending, and the position after another one costs one byte.
+//! The list holds *gaps*: for each entry, the number of entries skipped since the previous one, as
+//! a [`varint`]. Positions are therefore always strictly ascending, and the position after another
+//! one costs one byte.
 
 use super::{bitmap, varint};
 use crate::error::{Error, Result};
@@ -29,9 +30,13 @@ impl IndexEncoding {
         }
     }
 
-    /// Returns the encoding with the fewest bytes, and the number of bytes, for `count` strictly ascending `positions`
-    /// out of `universe`. The bitmap is chosen if it ties with the list.
-    pub(super) fn smallest(count: usize, universe: usize, positions: impl Iterator<Item = usize>) -> (Self, usize) {
+    /// Returns the encoding with the fewest bytes, and the number of bytes, for `count` strictly
+    /// ascending `positions` out of `universe`. The bitmap is chosen if it ties with the list.
+    pub(super) fn smallest(
+        count: usize,
+        universe: usize,
+        positions: impl Iterator<Item = usize>,
+    ) -> (Self, usize) {
         if count == universe {
             return (Self::All, 0);
         }
@@ -41,7 +46,11 @@ impl IndexEncoding {
             return (Self::Bitmap, bitmap);
         }
         let gaps = gaps(positions).map(varint::length).sum();
-        if gaps < bitmap { (Self::Gaps, gaps) } else { (Self::Bitmap, bitmap) }
+        if gaps < bitmap {
+            (Self::Gaps, gaps)
+        } else {
+            (Self::Bitmap, bitmap)
+        }
     }
 }
 
@@ -53,21 +62,33 @@ pub(super) fn write_gaps(out: &mut Vec<u8>, positions: impl Iterator<Item = usiz
 /// Calls `visit` with each of the `count` positions of a list of gaps that fills `list` exactly.
 ///
 /// # Errors
-/// [`Error::Frame`] if a gap is malformed or leads out of `universe`, or if bytes are missing or left over. The
-/// positions before the fault have been visited then.
-pub(super) fn read_gaps(mut list: &[u8], count: usize, universe: usize, mut visit: impl FnMut(usize)) -> Result<()> {
+/// [`Error::Frame`] if a gap is malformed or leads out of `universe`, or if bytes are missing or
+/// left over. The positions before the fault have been visited then.
+pub(super) fn read_gaps(
+    mut list: &[u8],
+    count: usize,
+    universe: usize,
+    mut visit: impl FnMut(usize),
+) -> Result<()> {
     let mut next = 0;
     for _ in 0..count {
         let gap = varint::read(&mut list)?;
-        let position = usize::try_from(gap).ok().and_then(|gap| gap.checked_add(next));
+        let position = usize::try_from(gap)
+            .ok()
+            .and_then(|gap| gap.checked_add(next));
         let Some(position) = position.filter(|&position| position < universe) else {
-            return Err(Error::Frame(format!("the index list leaves the table of {universe} entries")));
+            return Err(Error::Frame(format!(
+                "the index list leaves the table of {universe} entries"
+            )));
         };
         visit(position);
         next = position + 1;
     }
     if !list.is_empty() {
-        return Err(Error::Frame(format!("the index list is followed by {} bytes too many", list.len())));
+        return Err(Error::Frame(format!(
+            "the index list is followed by {} bytes too many",
+            list.len()
+        )));
     }
     Ok(())
 }
@@ -88,7 +109,9 @@ mod tests {
     use proptest::prelude::*;
 
     fn refusal(list: &[u8], count: usize, universe: usize) -> String {
-        read_gaps(list, count, universe, |_| ()).unwrap_err().to_string()
+        read_gaps(list, count, universe, |_| ())
+            .unwrap_err()
+            .to_string()
     }
 
     #[test]
@@ -103,7 +126,9 @@ mod tests {
         assert!(refusal(&[3], 1, 3).contains("leaves the table of 3"));
         assert!(refusal(&[2, 0], 2, 3).contains("leaves the table of 3"));
         let huge = [[0xff; 9].as_slice(), &[1]].concat();
-        assert!(refusal(&[&[0], huge.as_slice()].concat(), 2, usize::MAX).contains("leaves the table"));
+        assert!(
+            refusal(&[&[0], huge.as_slice()].concat(), 2, usize::MAX).contains("leaves the table")
+        );
         assert!(refusal(&[1], 2, 9).contains("too early"));
         assert!(refusal(&[1, 1], 1, 9).contains("1 bytes too many"));
     }
@@ -112,9 +137,15 @@ mod tests {
     fn the_bitmap_wins_a_tie() {
         // 18 positions of 152: a bitmap of 19 bytes, or 17 gaps of one byte and one of two.
         let positions = (0..17).chain([145]);
-        assert_eq!(IndexEncoding::smallest(18, 152, positions.clone()), (IndexEncoding::Bitmap, 19));
+        assert_eq!(
+            IndexEncoding::smallest(18, 152, positions.clone()),
+            (IndexEncoding::Bitmap, 19)
+        );
         // One byte more of bitmap, and the list is smaller.
-        assert_eq!(IndexEncoding::smallest(18, 153, positions), (IndexEncoding::Gaps, 19));
+        assert_eq!(
+            IndexEncoding::smallest(18, 153, positions),
+            (IndexEncoding::Gaps, 19)
+        );
     }
 
     proptest! {

@@ -4,16 +4,18 @@ use crate::error::Result;
 use crate::model::row_table::RowTable;
 use crate::model::state::StateVisitor;
 
-/// Holds the memory of the uplink's codec on one device. Like the private state of the method, it never travels.
+/// Holds the memory of the uplink's codec on one device. Like the private state of the method, it
+/// never travels.
 #[derive(Clone, Debug, Default)]
 pub struct CodecMemory {
-    /// For each block, what earlier uploads left out, for error feedback. A table has only rows of which something was
-    /// left out.
+    /// For each block, what earlier uploads left out, for error feedback. A table has only rows of
+    /// which something was left out.
     residuals: Vec<Option<RowTable>>,
 }
 
 impl CodecMemory {
-    /// Returns what earlier uploads left out of the block at `position`, which has `columns` columns.
+    /// Returns what earlier uploads left out of the block at `position`, which has `columns`
+    /// columns.
     pub fn residual(&mut self, position: usize, columns: usize) -> &mut RowTable {
         if self.residuals.len() <= position {
             self.residuals.resize_with(position + 1, || None);
@@ -34,8 +36,11 @@ impl CodecMemory {
         if self.is_empty() && matches!(state, StateVisitor::Digest(_)) {
             return Ok(());
         }
-        let mut columns: Vec<Option<u32>> =
-            self.residuals.iter().map(|table| table.as_ref().map(|table| table.dimension() as u32)).collect();
+        let mut columns: Vec<Option<u32>> = self
+            .residuals
+            .iter()
+            .map(|table| table.as_ref().map(|table| table.dimension() as u32))
+            .collect();
         state.plain(&mut columns)?;
         self.residuals.resize_with(columns.len(), || None);
         for (table, columns) in self.residuals.iter_mut().zip(columns) {

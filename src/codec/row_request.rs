@@ -27,11 +27,18 @@ const START_BYTES: usize = 8;
 /// The place of the checksum.
 const CHECKSUM: Range<usize> = 4..START_BYTES;
 
-/// Encodes that a client asks for `rows`, which ascend strictly, of a table that has `of_all`. `positions` is the code of
-/// the rows; `None` is the shortest.
+/// Encodes that a client asks for `rows`, which ascend strictly, of a table that has `of_all`.
+/// `positions` is the code of the rows; `None` is the shortest.
 pub fn encode_row_request(rows: &[u32], of_all: usize, positions: Option<PositionCode>) -> Frame {
     let mut index = Vec::new();
-    let code = positions::write(&Places { held: rows, universe: of_all }, positions, &mut index);
+    let code = positions::write(
+        &Places {
+            held: rows,
+            universe: of_all,
+        },
+        positions,
+        &mut index,
+    );
     let mut bytes = MAGIC.to_vec();
     bytes.extend([FORMAT, code as u8]);
     bytes.extend([0; CHECKSUM.end - CHECKSUM.start]);
@@ -40,8 +47,15 @@ pub fn encode_row_request(rows: &[u32], of_all: usize, positions: Option<Positio
     bytes.extend(&index);
     let checksum = checksum(&bytes, &CHECKSUM).to_le_bytes();
     bytes[CHECKSUM].copy_from_slice(&checksum);
-    let parts = FrameParts { header, index: index.len() as u64, ..FrameParts::default() };
-    Frame { bytes: bytes.into(), parts }
+    let parts = FrameParts {
+        header,
+        index: index.len() as u64,
+        ..FrameParts::default()
+    };
+    Frame {
+        bytes: bytes.into(),
+        parts,
+    }
 }
 
 /// Decodes the rows that a client asks for, of a table that has `of_all`.
@@ -54,14 +68,17 @@ pub fn decode_row_request(frame: &Bytes, of_all: usize) -> Result<Vec<u32>> {
         return Err(refuse("is cut off"));
     };
     if start[..2] != MAGIC || start[2] != FORMAT {
-        return Err(refuse("has another magic number or format version than expected"));
+        return Err(refuse(
+            "has another magic number or format version than expected",
+        ));
     }
     if checksum(frame, &CHECKSUM).to_le_bytes() != start[CHECKSUM] {
         return Err(refuse("has a wrong checksum: it is damaged"));
     }
     let code = PositionCode::of_number(start[3]).filter(|code| *code != PositionCode::Seed);
     let code = code.ok_or_else(|| refuse("has an unknown code of positions"))?;
-    let count = usize::try_from(varint::read(&mut rest)?).map_err(|_| refuse("asks for more rows than there are"))?;
+    let count = usize::try_from(varint::read(&mut rest)?)
+        .map_err(|_| refuse("asks for more rows than there are"))?;
     positions::read(code, rest, count, of_all)
 }
 
@@ -75,8 +92,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// If this fails, the server sends other rows than a client has asked for, or a bit that a fault turns makes it
-        /// send others unnoticed.
+        /// If this fails, the server sends other rows than a client has asked for, or a bit that a
+        /// fault turns makes it send others unnoticed.
         #[test]
         fn what_is_asked_for_is_what_is_read(
             rows in proptest::collection::btree_set(0u32..900, 0..300),

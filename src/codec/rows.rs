@@ -7,11 +7,12 @@ use super::{BlockContext, Codec, bitmap};
 use crate::error::Result;
 use crate::model::table::{Base, RowSet, TableUpdate};
 
-/// Implements `rows-f32`: the smallest index of the listed rows, then their values (k for each). The header's
-/// `others_scale` describes all other rows, since weight decay scales them by the same factor.
+/// Implements `rows-f32`: the smallest index of the listed rows, then their values (k for each).
+/// The header's `others_scale` describes all other rows, since weight decay scales them by the same
+/// factor.
 ///
-/// An update that lists every row one by one is decoded as [`RowSet::All`], which is the same table. The values of a
-/// decoded update share the buffer of the frame.
+/// An update that lists every row one by one is decoded as [`RowSet::All`], which is the same
+/// table. The values of a decoded update share the buffer of the frame.
 #[derive(Clone, Copy, Debug)]
 pub struct RowsF32;
 
@@ -23,7 +24,12 @@ impl Codec for RowsF32 {
         frame: &mut FrameWriter,
     ) -> Result<()> {
         update.check_base(context.base)?;
-        let TableUpdate { shape, value_type, others_scale, .. } = *update;
+        let TableUpdate {
+            shape,
+            value_type,
+            others_scale,
+            ..
+        } = *update;
         let listed: &[u32] = match &update.rows {
             RowSet::All => &[],
             RowSet::Listed(rows) => rows,
@@ -31,7 +37,14 @@ impl Codec for RowsF32 {
         let rows = || listed.iter().map(|&row| row as usize);
         let count = update.rows.len(shape);
         let (index, index_bytes) = IndexEncoding::smallest(count, shape.rows, rows());
-        let header = Header { codec: CodecId::Rows, index, shape, value_type, count, others_scale };
+        let header = Header {
+            codec: CodecId::Rows,
+            index,
+            shape,
+            value_type,
+            count,
+            others_scale,
+        };
         let body = frame.begin_block(header, index_bytes);
         match index {
             IndexEncoding::All => {}
@@ -56,8 +69,8 @@ impl Codec for RowsF32 {
 
     fn decode_block(&self, block: &OpenedBlock<'_>, _base: Base<'_>) -> Result<TableUpdate> {
         let (own, shape) = (block.of_codec(CodecId::Rows)?, block.shape);
-        // With k >= 1 the frame holds at least a value for each row, so that the list takes at most four times the
-        // memory of the frame.
+        // With k >= 1 the frame holds at least a value for each row, so that the list takes at most
+        // four times the memory of the frame.
         let rows = match own.index {
             IndexEncoding::All => RowSet::All,
             IndexEncoding::Bitmap => {
@@ -69,11 +82,19 @@ impl Codec for RowsF32 {
             }
             IndexEncoding::Gaps => {
                 let mut rows = Vec::with_capacity(own.count);
-                index::read_gaps(own.index_bytes, own.count, shape.rows, |row| rows.push(row as u32))?;
+                index::read_gaps(own.index_bytes, own.count, shape.rows, |row| {
+                    rows.push(row as u32)
+                })?;
                 RowSet::Listed(rows)
             }
         };
         let (value_type, values, others_scale) = (block.value_type, own.values, own.others_scale);
-        Ok(TableUpdate { shape, value_type, rows, values, others_scale })
+        Ok(TableUpdate {
+            shape,
+            value_type,
+            rows,
+            values,
+            others_scale,
+        })
     }
 }

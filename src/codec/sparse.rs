@@ -10,11 +10,12 @@ use crate::error::{Error, Result};
 use crate::model::layout::ValueType;
 use crate::model::table::{Base, RowSet, TableUpdate};
 
-/// Implements `sparse-f32`: the smallest index of the places (row x k + column) of the values other than +0.0 of the
-/// whole table, then these values.
+/// Implements `sparse-f32`: the smallest index of the places (row x k + column) of the values other
+/// than +0.0 of the whole table, then these values.
 ///
-/// Only the bit pattern of +0.0, or of the integer 0, counts as zero. A -0.0 travels as a value, so that the decoded
-/// table has the same bits. A decoded update lists all rows, in a new buffer of the size of the whole table.
+/// Only the bit pattern of +0.0, or of the integer 0, counts as zero. A -0.0 travels as a value, so
+/// that the decoded table has the same bits. A decoded update lists all rows, in a new buffer of
+/// the size of the whole table.
 #[derive(Clone, Copy, Debug)]
 pub struct SparseF32;
 
@@ -49,18 +50,36 @@ impl Codec for SparseF32 {
         };
         Ok(TableUpdate {
             value_type: block.value_type,
-            ..TableUpdate::of_rows(block.shape, RowSet::All, values.map_or(own.values, Into::into))
+            ..TableUpdate::of_rows(
+                block.shape,
+                RowSet::All,
+                values.map_or(own.values, Into::into),
+            )
         })
     }
 }
 
 /// Writes a block of those of `values`, of `WIDTH` bytes each, that are not zero.
-fn encode<const WIDTH: usize>(update: &TableUpdate, values: &[[u8; WIDTH]], frame: &mut FrameWriter) {
-    let TableUpdate { shape, value_type, .. } = *update;
+fn encode<const WIDTH: usize>(
+    update: &TableUpdate,
+    values: &[[u8; WIDTH]],
+    frame: &mut FrameWriter,
+) {
+    let TableUpdate {
+        shape, value_type, ..
+    } = *update;
     let places = non_zero_places(values);
     let count = bitmap::count_ones(&places);
-    let (index, index_bytes) = IndexEncoding::smallest(count, shape.values(), bitmap::ones(&places));
-    let header = Header { codec: CodecId::Sparse, index, shape, value_type, count, others_scale: 1.0 };
+    let (index, index_bytes) =
+        IndexEncoding::smallest(count, shape.values(), bitmap::ones(&places));
+    let header = Header {
+        codec: CodecId::Sparse,
+        index,
+        shape,
+        value_type,
+        count,
+        others_scale: 1.0,
+    };
     let body = frame.begin_block(header, index_bytes);
     match index {
         IndexEncoding::All => {}
@@ -76,14 +95,19 @@ fn encode<const WIDTH: usize>(update: &TableUpdate, values: &[[u8; WIDTH]], fram
     }
 }
 
-/// Returns the bytes of a table of `universe` values with those of the block in their places, or `None` if the block
-/// holds all of them.
+/// Returns the bytes of a table of `universe` values with those of the block in their places, or
+/// `None` if the block holds all of them.
 fn decode<const WIDTH: usize>(own: &CheckedBlock<'_>, universe: usize) -> Result<Option<Vec<u8>>> {
     let zero = [0; WIDTH];
     let (values, _) = own.values.as_chunks::<WIDTH>();
     // The loop has no early exit, so that it vectorises.
-    if values.iter().fold(false, |found, value| found | (*value == zero)) {
-        return Err(Error::Frame("it lists a zero among the values that are not zero".into()));
+    if values
+        .iter()
+        .fold(false, |found, value| found | (*value == zero))
+    {
+        return Err(Error::Frame(
+            "it lists a zero among the values that are not zero".into(),
+        ));
     }
     if own.index == IndexEncoding::All {
         return Ok(None);
@@ -96,12 +120,15 @@ fn decode<const WIDTH: usize>(own: &CheckedBlock<'_>, universe: usize) -> Result
     if own.index == IndexEncoding::Bitmap {
         let mut rest = values;
         for (word, places) in bitmap::words(own.index_bytes).zip(places.chunks_mut(64)) {
-            // `check` has made sure that there are as many values as bits, and no bits beyond the table.
+            // `check` has made sure that there are as many values as bits, and no bits beyond the
+            // table.
             let (taken, left) = rest.split_at(word.count_ones() as usize);
             if word == u64::MAX {
                 places.copy_from_slice(taken);
             } else {
-                bitmap::word_ones(word).zip(taken).for_each(|(place, value)| places[place] = *value);
+                bitmap::word_ones(word)
+                    .zip(taken)
+                    .for_each(|(place, value)| places[place] = *value);
             }
             rest = left;
         }
@@ -129,7 +156,9 @@ fn whole_values<'a>(update: &'a TableUpdate, base: Base<'_>) -> Result<Cow<'a, [
 fn non_zero_places<const WIDTH: usize>(values: &[[u8; WIDTH]]) -> Vec<u8> {
     let zero = [0; WIDTH];
     let byte = |values: &[[u8; WIDTH]]| {
-        values.iter().enumerate().fold(0, |byte, (bit, value)| byte | u8::from(*value != zero) << bit)
+        values.iter().enumerate().fold(0, |byte, (bit, value)| {
+            byte | u8::from(*value != zero) << bit
+        })
     };
     // Groups of eight have a fixed length, so that the compiler unrolls their loop.
     let (eights, rest) = values.as_chunks::<8>();

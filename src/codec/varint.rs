@@ -1,5 +1,5 @@
-//! Reads and writes LEB128 integers of variable length. A byte holds seven bits, the least significant first, and the
-//! top bit is set on every byte but the last.
+//! Reads and writes LEB128 integers of variable length. A byte holds seven bits, the least
+//! significant first, and the top bit is set on every byte but the last.
 
 use crate::error::{Error, Result};
 
@@ -22,7 +22,8 @@ pub(super) fn write(out: &mut Vec<u8>, mut value: u64) {
 /// Takes one integer from the front of `bytes`. Only the shortest form of an integer is accepted.
 ///
 /// # Errors
-/// [`Error::Frame`] if the bytes end within the integer, if it exceeds 64 bits, or if it is not in its shortest form.
+/// [`Error::Frame`] if the bytes end within the integer, if it exceeds 64 bits, or if it is not in
+/// its shortest form.
 #[inline]
 pub(super) fn read(bytes: &mut &[u8]) -> Result<u64> {
     let mut value = 0;
@@ -37,12 +38,16 @@ pub(super) fn read(bytes: &mut &[u8]) -> Result<u64> {
         value |= u64::from(byte & 0x7f) << shift;
         if byte < 0x80 {
             if byte == 0 && shift > 0 {
-                return Err(Error::Frame("the index list holds an over-long integer".into()));
+                return Err(Error::Frame(
+                    "the index list holds an over-long integer".into(),
+                ));
             }
             return Ok(value);
         }
     }
-    Err(Error::Frame("the index list holds an integer of more than 64 bits".into()))
+    Err(Error::Frame(
+        "the index list holds an integer of more than 64 bits".into(),
+    ))
 }
 
 #[cfg(test)]
@@ -57,7 +62,10 @@ mod tests {
 
     #[test]
     fn lengths_step_at_the_powers_of_128() {
-        assert_eq!([0, 127, 128, 16_383, 16_384, u64::MAX >> 1, u64::MAX].map(length), [1, 1, 2, 2, 3, 9, 10]);
+        assert_eq!(
+            [0, 127, 128, 16_383, 16_384, u64::MAX >> 1, u64::MAX].map(length),
+            [1, 1, 2, 2, 3, 9, 10]
+        );
     }
 
     #[test]

@@ -2,10 +2,12 @@
 
 use rand::Rng;
 
-/// Walker's alias table, built by Vose's method (1991, IEEE Transactions on Software Engineering 17, 972-975).
+/// Walker's alias table, built by Vose's method (1991, IEEE Transactions on Software Engineering
+/// 17, 972-975).
 #[derive(Clone, Debug)]
 pub struct AliasTable {
-    /// For each column, the column is drawn below this threshold (of 2^64), and its alias otherwise.
+    /// For each column, the column is drawn below this threshold (of 2^64), and its alias
+    /// otherwise.
     columns: Vec<(u64, u32)>,
 }
 
@@ -15,7 +17,9 @@ impl AliasTable {
         const TWO_TO_64: f64 = 18_446_744_073_709_551_616.0;
         let scale = weights.len() as f64 / weights.iter().sum::<f64>();
         let mut heights: Vec<f64> = weights.iter().map(|weight| weight * scale).collect();
-        let mut columns: Vec<(u64, u32)> = (0..weights.len() as u32).map(|column| (u64::MAX, column)).collect();
+        let mut columns: Vec<(u64, u32)> = (0..weights.len() as u32)
+            .map(|column| (u64::MAX, column))
+            .collect();
         let (mut low, mut high): (Vec<usize>, Vec<usize>) =
             (0..weights.len()).partition(|&column| heights[column] < 1.0);
         while let (Some(&lower), Some(&higher)) = (low.last(), high.last()) {
@@ -58,7 +62,10 @@ mod tests {
         for (count, weight) in counts.iter().zip(weights) {
             let expected: f64 = weight * 10_000.0;
             // The tolerance is five standard deviations of a count.
-            assert!((count - expected).abs() < 5.0 * expected.sqrt(), "{counts:?}");
+            assert!(
+                (count - expected).abs() < 5.0 * expected.sqrt(),
+                "{counts:?}"
+            );
         }
     }
 
@@ -84,11 +91,11 @@ mod tests {
 
     #[test]
     fn a_column_is_kept_below_its_threshold_and_not_at_it() {
-        // The heights are 0.5 and 1.5, so the first half of the first column is item 0 and everything else item 1. A
-        // word w is column 2w / 2^64 at the height 2w mod 2^64.
+        // The heights are 0.5 and 1.5, so the first half of the first column is item 0 and
+        // everything else item 1. A word w is column 2w / 2^64 at the height 2w mod 2^64.
         let table = AliasTable::new(&[1.0, 3.0]);
-        let drawn =
-            [0, (1 << 62) - 1, 1 << 62, (1 << 63) - 1, 1 << 63, u64::MAX].map(|word| table.draw(&mut Constant(word)));
+        let drawn = [0, (1 << 62) - 1, 1 << 62, (1 << 63) - 1, 1 << 63, u64::MAX]
+            .map(|word| table.draw(&mut Constant(word)));
         assert_eq!(drawn, [0, 0, 1, 1, 1, 1]);
     }
 

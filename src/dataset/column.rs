@@ -1,7 +1,9 @@
-//! Stores numbers of many rows in little memory, which decides what a population of a million users costs.
+//! Stores numbers of many rows in little memory, which decides what a population of a million users
+//! costs.
 //!
-//! Ratings have few different values (five stars, or none at all), so a row takes a byte or nothing. A rank by time is
-//! below the number of a user's ratings, so a row takes the width of the longest history.
+//! Ratings have few different values (five stars, or none at all), so a row takes a byte or
+//! nothing. A rank by time is below the number of a user's ratings, so a row takes the width of the
+//! longest history.
 
 /// A real number for every row. Rows are appended.
 #[derive(Clone, Debug, PartialEq)]
@@ -9,7 +11,10 @@ pub(super) enum Column {
     /// The form of rows that all have the same value; there may be no row yet.
     Constant { value: f32, rows: usize },
     /// The form in which row i has the value `dictionary[codes[i]]`.
-    Coded { dictionary: Vec<f32>, codes: Vec<u8> },
+    Coded {
+        dictionary: Vec<f32>,
+        codes: Vec<u8>,
+    },
     /// The form for more than 256 different values.
     Plain(Vec<f32>),
 }
@@ -17,30 +22,44 @@ pub(super) enum Column {
 impl Column {
     /// Makes a column without rows.
     pub(super) const fn new() -> Self {
-        Self::Constant { value: 1.0, rows: 0 }
+        Self::Constant {
+            value: 1.0,
+            rows: 0,
+        }
     }
 
     /// Appends a row.
     pub(super) fn push(&mut self, value: f32) {
         match self {
-            Self::Constant { value: only, rows } if *rows == 0 || only.to_bits() == value.to_bits() => {
+            Self::Constant { value: only, rows }
+                if *rows == 0 || only.to_bits() == value.to_bits() =>
+            {
                 *only = value;
                 *rows += 1;
             }
             Self::Constant { value: only, rows } => {
                 let mut codes = vec![0; *rows];
                 codes.push(1);
-                *self = Self::Coded { dictionary: vec![*only, value], codes };
+                *self = Self::Coded {
+                    dictionary: vec![*only, value],
+                    codes,
+                };
             }
             Self::Coded { dictionary, codes } => {
-                match dictionary.iter().position(|known| known.to_bits() == value.to_bits()) {
+                match dictionary
+                    .iter()
+                    .position(|known| known.to_bits() == value.to_bits())
+                {
                     Some(code) => codes.push(code as u8),
                     None if dictionary.len() <= usize::from(u8::MAX) => {
                         codes.push(dictionary.len() as u8);
                         dictionary.push(value);
                     }
                     None => {
-                        let mut values: Vec<f32> = codes.iter().map(|&code| dictionary[usize::from(code)]).collect();
+                        let mut values: Vec<f32> = codes
+                            .iter()
+                            .map(|&code| dictionary[usize::from(code)])
+                            .collect();
                         values.push(value);
                         *self = Self::Plain(values);
                     }
@@ -53,8 +72,14 @@ impl Column {
     /// Returns the rows of `range`.
     pub(super) fn rows(&self, range: std::ops::Range<usize>) -> Values<'_> {
         Values(match self {
-            Self::Constant { value, .. } => Repr::Constant { value: *value, rows: range.len() },
-            Self::Coded { dictionary, codes } => Repr::Coded { dictionary, codes: &codes[range] },
+            Self::Constant { value, .. } => Repr::Constant {
+                value: *value,
+                rows: range.len(),
+            },
+            Self::Coded { dictionary, codes } => Repr::Coded {
+                dictionary,
+                codes: &codes[range],
+            },
             Self::Plain(values) => Repr::Plain(&values[range]),
         })
     }
@@ -76,8 +101,14 @@ pub struct Values<'a>(Repr<'a>);
 
 #[derive(Clone, Copy, Debug)]
 enum Repr<'a> {
-    Constant { value: f32, rows: usize },
-    Coded { dictionary: &'a [f32], codes: &'a [u8] },
+    Constant {
+        value: f32,
+        rows: usize,
+    },
+    Coded {
+        dictionary: &'a [f32],
+        codes: &'a [u8],
+    },
     Plain(&'a [f32]),
 }
 
@@ -262,7 +293,8 @@ mod tests {
         }
     }
 
-    /// If this fails, a million users with ratings of five stars take four times the memory that they need.
+    /// If this fails, a million users with ratings of five stars take four times the memory that
+    /// they need.
     #[test]
     fn a_column_takes_the_form_that_its_values_allow() {
         let form = |values: &[f32]| {
@@ -275,7 +307,10 @@ mod tests {
             }
         };
         let many: Vec<f32> = (0..257u16).map(f32::from).collect();
-        assert_eq!([form(&[]), form(&[3.0; 9]), form(&[0.0, -0.0])], ["constant", "constant", "coded"]);
+        assert_eq!(
+            [form(&[]), form(&[3.0; 9]), form(&[0.0, -0.0])],
+            ["constant", "constant", "coded"]
+        );
         assert_eq!([form(&many[..256]), form(&many)], ["coded", "plain"]);
     }
 }

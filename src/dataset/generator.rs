@@ -1,13 +1,15 @@
-//! Generates a population with long-tailed popularity, latent tastes, lognormal activity and timestamps.
+//! Generates a population with long-tailed popularity, latent tastes, lognormal activity and
+//! timestamps.
 //!
-//! Item j has weight 1/rank(j)^s (Zipf) and a taste vector v_j, user u a taste vector t_u, all uniform on
-//! the unit sphere of dimension d. A user proposes items by weight and rates a proposed one with
-//! probability sigmoid(strength (a - 1)), where the affinity a = sqrt(d) t_u . v_j has unit variance: so
-//! a sixth of the catalogue is to a user's taste, whatever the strength, and all items are to the taste of
-//! equally many users, which leaves popularity to the weights. The cost is a few proposals per rating,
-//! whatever the size of the catalogue.
+//! Item j has weight 1/rank(j)^s (Zipf) and a taste vector v_j, user u a taste vector t_u, all
+//! uniform on the unit sphere of dimension d. A user proposes items by weight and rates a proposed
+//! one with probability sigmoid(strength (a - 1)), where the affinity a = sqrt(d) t_u . v_j has
+//! unit variance: so a sixth of the catalogue is to a user's taste, whatever the strength, and all
+//! items are to the taste of equally many users, which leaves popularity to the weights. The cost
+//! is a few proposals per rating, whatever the size of the catalogue.
 //!
-//! Items come from one stream and every user from a stream of its own, so one more user changes nobody's ratings.
+//! Items come from one stream and every user from a stream of its own, so one more user changes
+//! nobody's ratings.
 
 use crate::dataset::alias::AliasTable;
 use crate::dataset::ratings::Interaction;
@@ -16,12 +18,12 @@ use crate::math;
 use crate::rng::{PortableDraws, Purpose, Stream, Streams};
 use crate::scenario::GeneratorSpec;
 
-/// Proposals per rating before the rest of a user's ratings go to the most popular items left. Only users who rate a
-/// large share of the catalogue, or of its popular part, reach this limit.
+/// Proposals per rating before the rest of a user's ratings go to the most popular items left. Only
+/// users who rate a large share of the catalogue, or of its popular part, reach this limit.
 const PROPOSALS_PER_RATING: usize = 200;
 
-/// Affinity at which a proposal is rated with probability 1/2. It is at most 1, so that even in one dimension (where
-/// affinities are -1 and 1) proposals are accepted at any strength.
+/// Affinity at which a proposal is rated with probability 1/2. It is at most 1, so that even in one
+/// dimension (where affinities are -1 and 1) proposals are accepted at any strength.
 const INDIFFERENT_AFFINITY: f64 = 1.0;
 
 /// Seconds in a year. Every user's first rating falls into the first year of the data set.
@@ -32,10 +34,15 @@ const MEAN_SECONDS_BETWEEN_RATINGS: f64 = 60.0;
 
 /// Calls `each_user` with the ratings of every user in turn, in the order of time.
 ///
-/// A user's number of ratings is lognormal with mean `ratings_per_user`, but at least 3 and at most half the
-/// catalogue (so that candidates are left); no item is rated twice. Which of a user's ratings is the last is
-/// uniformly random. Ratings are 1 to 5 and rise with affinity; times are whole seconds, so that a few tie.
-pub fn generate(spec: &GeneratorSpec, streams: Streams, each_user: impl FnMut(UserId, &[Interaction])) {
+/// A user's number of ratings is lognormal with mean `ratings_per_user`, but at least 3 and at most
+/// half the catalogue (so that candidates are left); no item is rated twice. Which of a user's
+/// ratings is the last is uniformly random. Ratings are 1 to 5 and rise with affinity; times are
+/// whole seconds, so that a few tie.
+pub fn generate(
+    spec: &GeneratorSpec,
+    streams: Streams,
+    each_user: impl FnMut(UserId, &[Interaction]),
+) {
     generate_some(spec, 0..spec.users, streams, each_user);
 }
 
@@ -55,11 +62,14 @@ pub fn generate_some(
         let count = number_of_ratings(spec, &mut stream);
         interactions.clear();
         catalogue.choose_items(&taste, count, &mut stream, &mut rated, &mut interactions);
-        // Popular items are chosen first, and the fall-back comes last. That order must not decide what is held out.
+        // Popular items are chosen first, and the fall-back comes last. That order must not decide
+        // what is held out.
         stream.shuffle_portably(&mut interactions);
         stamp(&mut interactions, &mut stream);
         each_user(user, &interactions);
-        interactions.iter().for_each(|interaction| rated[interaction.item as usize] = false);
+        interactions
+            .iter()
+            .for_each(|interaction| rated[interaction.item as usize] = false);
     }
 }
 
@@ -84,7 +94,9 @@ impl Catalogue {
         for (rank, &item) in by_popularity.iter().enumerate() {
             weights[item as usize] = math::pow((rank + 1) as f64, -spec.popularity_exponent);
         }
-        let tastes = (0..spec.items).flat_map(|_| unit_vector(&mut stream, spec.taste_dimension)).collect();
+        let tastes = (0..spec.items)
+            .flat_map(|_| unit_vector(&mut stream, spec.taste_dimension))
+            .collect();
         Self {
             popularity: AliasTable::new(&weights),
             by_popularity,
@@ -97,7 +109,11 @@ impl Catalogue {
     /// Returns sqrt(d) times the scalar product, which has unit variance over items.
     fn affinity(&self, taste: &[f32], item: u32) -> f64 {
         let start = item as usize * self.dimension;
-        let product: f32 = taste.iter().zip(&self.tastes[start..start + self.dimension]).map(|(t, v)| t * v).sum();
+        let product: f32 = taste
+            .iter()
+            .zip(&self.tastes[start..start + self.dimension])
+            .map(|(t, v)| t * v)
+            .sum();
         f64::from(product) * math::sqrt(self.dimension as f64)
     }
 
@@ -183,7 +199,9 @@ mod tests {
 
     fn generated(spec: &GeneratorSpec) -> Vec<Vec<Interaction>> {
         let mut users = Vec::new();
-        generate(spec, STREAMS, |_, interactions| users.push(interactions.to_vec()));
+        generate(spec, STREAMS, |_, interactions| {
+            users.push(interactions.to_vec())
+        });
         users
     }
 
@@ -193,13 +211,16 @@ mod tests {
             path: None,
             minimum_interactions: 0,
             subset: None,
-            split: SplitSpec::LeaveOneOut { validation_item: true },
+            split: SplitSpec::LeaveOneOut {
+                validation_item: true,
+            },
             negatives: NegativesSpec::default(),
         };
         load(&dataset, &[], STREAMS).unwrap()
     }
 
-    /// Returns HR@10 against 99 candidates of the scores that `score` gives to (user, item), with ties lost.
+    /// Returns HR@10 against 99 candidates of the scores that `score` gives to (user, item), with
+    /// ties lost.
     fn hit_ratio(dataset: &Dataset, mut score: impl FnMut(UserId, u32) -> f64) -> f64 {
         let candidates = Candidates::draw(dataset, &EvaluationSpec::default(), STREAMS).unwrap();
         let mut scratch = CandidateScratch::new(dataset.items());
@@ -207,52 +228,91 @@ mod tests {
         for (position, &user) in candidates.evaluated_users().iter().enumerate() {
             let held_out = score(user, dataset.test_item(user).unwrap().0);
             let against = candidates.test(dataset, position, &mut scratch);
-            hits += usize::from(against.iter().filter(|&&item| score(user, item) >= held_out).count() < 10);
+            hits += usize::from(
+                against
+                    .iter()
+                    .filter(|&&item| score(user, item) >= held_out)
+                    .count()
+                    < 10,
+            );
         }
         hits as f64 / dataset.users() as f64
     }
 
     #[test]
     fn tastes_can_be_learned_from_the_default_population() {
-        // Without this, no personalised method could beat popularity, and the quickstart would show nothing.
+        // Without this, no personalised method could beat popularity, and the quickstart would show
+        // nothing.
         let spec = GeneratorSpec::default();
         let dataset = split(&spec);
         let popularity = dataset.popularity();
         let by_popularity = hit_ratio(&dataset, |_, item| f64::from(popularity[item as usize]));
         let catalogue = Catalogue::draw(&spec, STREAMS);
         let tastes: Vec<Vec<f32>> = (0..u64::from(spec.users))
-            .map(|user| unit_vector(&mut STREAMS.stream(Purpose::GeneratedRatings, user, 0), spec.taste_dimension))
+            .map(|user| {
+                unit_vector(
+                    &mut STREAMS.stream(Purpose::GeneratedRatings, user, 0),
+                    spec.taste_dimension,
+                )
+            })
             .collect();
         let by_truth = hit_ratio(&dataset, |user, item| {
             let affinity = catalogue.affinity(&tastes[user.index()], item);
             catalogue.acceptance(affinity) * f64::from(popularity[item as usize])
         });
-        // Item-to-item cosine scores by the users who share an item with the scored one, as a method could find them.
+        // Item-to-item cosine scores by the users who share an item with the scored one, as a
+        // method could find them.
         let mut listeners = vec![Vec::new(); dataset.items()];
         for user in (0..dataset.users()).map(UserId::from) {
-            dataset.train_items(user).iter().for_each(|&item| listeners[item as usize].push(user));
+            dataset
+                .train_items(user)
+                .iter()
+                .for_each(|&item| listeners[item as usize].push(user));
         }
         let by_neighbours = hit_ratio(&dataset, |user, item| {
             let mut together = vec![0u32; dataset.items()];
             for &other in &listeners[item as usize] {
-                dataset.train_items(other).iter().for_each(|&item| together[item as usize] += 1);
+                dataset
+                    .train_items(other)
+                    .iter()
+                    .for_each(|&item| together[item as usize] += 1);
             }
-            let cosine =
-                |&own: &u32| f64::from(together[own as usize]) / f64::from(popularity[own as usize].max(1)).sqrt();
+            let cosine = |&own: &u32| {
+                f64::from(together[own as usize])
+                    / f64::from(popularity[own as usize].max(1)).sqrt()
+            };
             dataset.train_items(user).iter().map(cosine).sum::<f64>()
                 / f64::from(popularity[item as usize].max(1)).sqrt()
         });
-        println!("HR@10: popularity {by_popularity:.3}, truth {by_truth:.3}, item-to-item {by_neighbours:.3}");
-        assert!(by_truth > 1.5 * by_popularity, "truth {by_truth}, popularity {by_popularity}");
-        assert!(by_neighbours > 1.1 * by_popularity, "item-to-item {by_neighbours}, popularity {by_popularity}");
+        println!(
+            "HR@10: popularity {by_popularity:.3}, truth {by_truth:.3}, item-to-item {by_neighbours:.3}"
+        );
+        assert!(
+            by_truth > 1.5 * by_popularity,
+            "truth {by_truth}, popularity {by_popularity}"
+        );
+        assert!(
+            by_neighbours > 1.1 * by_popularity,
+            "item-to-item {by_neighbours}, popularity {by_popularity}"
+        );
     }
 
     #[test]
     fn one_more_user_changes_nobodys_ratings() {
-        let spec = GeneratorSpec { users: 20, ..GeneratorSpec::default() };
-        let (few, more) = (generated(&spec), generated(&GeneratorSpec { users: 21, ..spec.clone() }));
+        let spec = GeneratorSpec {
+            users: 20,
+            ..GeneratorSpec::default()
+        };
+        let (few, more) = (
+            generated(&spec),
+            generated(&GeneratorSpec {
+                users: 21,
+                ..spec.clone()
+            }),
+        );
         assert_eq!(few[..], more[..20]);
-        // The split does not mix them up either, as the catalogue does not depend on who rated what.
+        // The split does not mix them up either, as the catalogue does not depend on who rated
+        // what.
         let (few, more) = (split(&spec), split(&GeneratorSpec { users: 21, ..spec }));
         assert_eq!(few.items(), more.items());
         for user in (0..20).map(UserId) {
@@ -263,23 +323,35 @@ mod tests {
 
     #[test]
     fn popularity_and_activity_follow_their_laws() {
-        let spec = GeneratorSpec { users: 4000, taste_strength: 0.0, ..GeneratorSpec::default() };
+        let spec = GeneratorSpec {
+            users: 4000,
+            taste_strength: 0.0,
+            ..GeneratorSpec::default()
+        };
         let users = generated(&spec);
         let mean = users.iter().map(Vec::len).sum::<usize>() as f64 / 4000.0;
         assert!((mean - spec.ratings_per_user).abs() < 1.5, "mean {mean}");
         let mut counts = vec![0.0; spec.items as usize];
-        users.iter().flatten().for_each(|interaction| counts[interaction.item as usize] += 1.0);
+        users
+            .iter()
+            .flatten()
+            .for_each(|interaction| counts[interaction.item as usize] += 1.0);
         counts.sort_by(|a, b| f64::total_cmp(b, a));
-        // By Zipf's law, rank 400 against rank 40 is 10^-s. (The very top is flatter, since nobody rates an item
-        // twice.)
-        let share = counts[350..450].iter().sum::<f64>() / 10.0 / counts[35..45].iter().sum::<f64>();
+        // By Zipf's law, rank 400 against rank 40 is 10^-s. (The very top is flatter, since nobody
+        // rates an item twice.)
+        let share =
+            counts[350..450].iter().sum::<f64>() / 10.0 / counts[35..45].iter().sum::<f64>();
         let expected = math::pow(10.0, -spec.popularity_exponent);
-        assert!((share / expected - 1.0).abs() < 0.2, "share {share}, expected {expected}");
+        assert!(
+            (share / expected - 1.0).abs() < 0.2,
+            "share {share}, expected {expected}"
+        );
     }
 
     #[test]
     fn the_highest_taste_strength_does_not_stall_or_flatten_popularity() {
-        // If hardly anything were accepted, all ratings would come from the fall-back and go to the same few items.
+        // If hardly anything were accepted, all ratings would come from the fall-back and go to the
+        // same few items.
         for dimension in [1, 2, 64] {
             let spec = GeneratorSpec {
                 users: 50,
@@ -289,8 +361,13 @@ mod tests {
                 ..GeneratorSpec::default()
             };
             let users = generated(&spec);
-            let rated: std::collections::BTreeSet<u32> = users.iter().flatten().map(|i| i.item).collect();
-            assert!(rated.len() > 150, "dimension {dimension}: {} different items", rated.len());
+            let rated: std::collections::BTreeSet<u32> =
+                users.iter().flatten().map(|i| i.item).collect();
+            assert!(
+                rated.len() > 150,
+                "dimension {dimension}: {} different items",
+                rated.len()
+            );
         }
     }
 
@@ -301,7 +378,9 @@ mod tests {
             path: None,
             minimum_interactions: 30,
             subset: None,
-            split: SplitSpec::LeaveOneOut { validation_item: false },
+            split: SplitSpec::LeaveOneOut {
+                validation_item: false,
+            },
             negatives: NegativesSpec::default(),
         };
         let loaded = load(&dataset, &[], STREAMS).unwrap();
@@ -309,7 +388,10 @@ mod tests {
         assert!((0..loaded.users()).all(|user| loaded.train_items(UserId::from(user)).len() >= 29));
         dataset.minimum_interactions = 5000;
         let message = load(&dataset, &[], STREAMS).unwrap_err().to_string();
-        assert!(message.starts_with("no user is left: dataset.minimum_interactions is 5000"), "{message}");
+        assert!(
+            message.starts_with("no user is left: dataset.minimum_interactions is 5000"),
+            "{message}"
+        );
     }
 
     proptest! {

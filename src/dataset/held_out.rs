@@ -61,15 +61,23 @@ impl HeldOut {
     pub fn test_ratings(&self, user: UserId) -> Option<TestRatings<'_>> {
         match self {
             Self::Items { .. } => None,
-            Self::Ratings(rows) => Some(TestRatings { items: rows.items(user), ratings: rows.ratings(user) }),
+            Self::Ratings(rows) => Some(TestRatings {
+                items: rows.items(user),
+                ratings: rows.ratings(user),
+            }),
         }
     }
 
-    /// Returns every held-out item of `user`: the test item, then the validation item, or those of the test ratings.
+    /// Returns every held-out item of `user`: the test item, then the validation item, or those of
+    /// the test ratings.
     pub fn items(&self, user: UserId) -> impl Iterator<Item = u32> {
         let single = [self.test_item(user), self.validation_item(user)];
         let of_ratings = self.test_ratings(user).map_or(&[][..], |test| test.items);
-        single.into_iter().flatten().map(|item| item.0).chain(of_ratings.iter().copied())
+        single
+            .into_iter()
+            .flatten()
+            .map(|item| item.0)
+            .chain(of_ratings.iter().copied())
     }
 
     /// Returns what is held out of the ratings of these users alone.

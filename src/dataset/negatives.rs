@@ -9,8 +9,8 @@ use crate::ids::{InvitationId, UserId};
 use crate::rng::{Purpose, Stream, Streams};
 use crate::scenario::{NegativePool, NegativesSpec};
 
-/// The training samples of one user in one round, in the order of the authors' code: each positive is
-/// followed by its negatives. Buffers are reused.
+/// The training samples of one user in one round, in the order of the authors' code: each positive
+/// is followed by its negatives. Buffers are reused.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Samples {
     /// The items in the order of the samples.
@@ -33,8 +33,8 @@ impl Samples {
     }
 }
 
-/// Checks that the pool of every user who is here holds as many items as one positive needs, so that no run stops because of
-/// it.
+/// Checks that the pool of every user who is here holds as many items as one positive needs, so
+/// that no run stops because of it.
 ///
 /// # Errors
 /// [`Error::Dataset`], naming the first user with too few.
@@ -61,7 +61,8 @@ fn too_few(dataset: &Dataset, user: UserId, wanted: u32, available: usize) -> Er
     ))
 }
 
-/// Draws negatives. Its scratch memory takes one bit per item and is reusable for any user of the data set.
+/// Draws negatives. Its scratch memory takes one bit per item and is reusable for any user of the
+/// data set.
 #[derive(Clone, Debug)]
 pub struct NegativeSampler {
     spec: NegativesSpec,
@@ -71,7 +72,10 @@ pub struct NegativeSampler {
 impl NegativeSampler {
     /// Makes a sampler for a catalogue of `items` items.
     pub fn new(items: usize, spec: &NegativesSpec) -> Self {
-        Self { spec: spec.clone(), pool: Pool::new(items) }
+        Self {
+            spec: spec.clone(),
+            pool: Pool::new(items),
+        }
     }
 
     /// Returns whether this is the sampler for such a catalogue and specification.
@@ -79,9 +83,9 @@ impl NegativeSampler {
         self.pool.items() == items && self.spec == *spec
     }
 
-    /// Replaces `samples` by those of `user` in `round`: for each training item, ascending, the item itself
-    /// and `per_positive` items drawn uniformly from the user's pool, without replacement within one
-    /// positive. A training item that repeats is as many positives.
+    /// Replaces `samples` by those of `user` in `round`: for each training item, ascending, the
+    /// item itself and `per_positive` items drawn uniformly from the user's pool, without
+    /// replacement within one positive. A training item that repeats is as many positives.
     ///
     /// # Errors
     /// [`Error::Dataset`] if the pool has fewer than `per_positive` items.
@@ -94,16 +98,25 @@ impl NegativeSampler {
         samples: &mut Samples,
     ) -> Result<()> {
         let own = dataset.own_data(user);
-        let mut stream = streams.stream(Purpose::Negatives, u64::from(user.0), u64::from(invitation_id.0));
+        let mut stream = streams.stream(
+            Purpose::Negatives,
+            u64::from(user.0),
+            u64::from(invitation_id.0),
+        );
         samples.clear();
         samples.reserve(own.len() * (self.spec.per_positive as usize + 1));
         let held_out = dataset.held_out_items(user);
-        self.append((own.items(), own.positives()), held_out, &mut stream, samples)
-            .map_err(|available| too_few(dataset, user, self.spec.per_positive, available))
+        self.append(
+            (own.items(), own.positives()),
+            held_out,
+            &mut stream,
+            samples,
+        )
+        .map_err(|available| too_few(dataset, user, self.spec.per_positive, available))
     }
 
-    /// Appends to `samples` each of `positives`, followed by its negatives. Items of `rated` are no negatives, nor are
-    /// those of `held_out` if the pool leaves them out.
+    /// Appends to `samples` each of `positives`, followed by its negatives. Items of `rated` are no
+    /// negatives, nor are those of `held_out` if the pool leaves them out.
     ///
     /// # Errors
     /// The size of the pool, if it has fewer than `per_positive` items.
@@ -126,10 +139,14 @@ impl NegativeSampler {
         let (group, first) = (per_positive as usize + 1, samples.items.len());
         for item in positives {
             samples.items.push(item);
-            self.pool.append_sample(stream, per_positive, &mut samples.items);
+            self.pool
+                .append_sample(stream, per_positive, &mut samples.items);
         }
         samples.labels.resize(samples.items.len(), 0.0);
-        samples.labels[first..].iter_mut().step_by(group).for_each(|label| *label = 1.0);
+        samples.labels[first..]
+            .iter_mut()
+            .step_by(group)
+            .for_each(|label| *label = 1.0);
         Ok(())
     }
 }
@@ -148,20 +165,50 @@ mod tests {
 
     /// Returns a data set of users with these items, in the order of time.
     fn dataset(items: u32, users: &[&[u32]], validation_item: bool) -> Dataset {
-        let rows =
-            users.iter().enumerate().flat_map(|(user, items)| items.iter().map(move |&item| (user as u32, item)));
+        let rows = users
+            .iter()
+            .enumerate()
+            .flat_map(|(user, items)| items.iter().map(move |&item| (user as u32, item)));
         let (users_of_rows, items_of_rows): (Vec<u32>, Vec<u32>) = rows.unzip();
-        let interactions =
-            items_of_rows.iter().enumerate().map(|(row, &item)| Interaction::new(item, 1.0, row as i64)).collect();
-        let user_names = (0..users.len()).map(|user| format!("name-{user}").into()).collect();
-        let ratings = Ratings { users: users_of_rows, interactions, user_names, items };
-        split::split(ratings, &SplitSpec::LeaveOneOut { validation_item }, Streams::new(1)).unwrap()
+        let interactions = items_of_rows
+            .iter()
+            .enumerate()
+            .map(|(row, &item)| Interaction::new(item, 1.0, row as i64))
+            .collect();
+        let user_names = (0..users.len())
+            .map(|user| format!("name-{user}").into())
+            .collect();
+        let ratings = Ratings {
+            users: users_of_rows,
+            interactions,
+            user_names,
+            items,
+        };
+        split::split(
+            ratings,
+            &SplitSpec::LeaveOneOut { validation_item },
+            Streams::new(1),
+        )
+        .unwrap()
     }
 
-    fn draw(dataset: &Dataset, pool: NegativePool, per_positive: u32, user: u32, round: u32) -> Result<Samples> {
-        let mut sampler = NegativeSampler::new(dataset.items(), &NegativesSpec { pool, per_positive });
+    fn draw(
+        dataset: &Dataset,
+        pool: NegativePool,
+        per_positive: u32,
+        user: u32,
+        round: u32,
+    ) -> Result<Samples> {
+        let mut sampler =
+            NegativeSampler::new(dataset.items(), &NegativesSpec { pool, per_positive });
         let mut samples = Samples::default();
-        sampler.draw(dataset, Streams::new(5), UserId(user), InvitationId(round), &mut samples)?;
+        sampler.draw(
+            dataset,
+            Streams::new(5),
+            UserId(user),
+            InvitationId(round),
+            &mut samples,
+        )?;
         Ok(samples)
     }
 
@@ -169,18 +216,28 @@ mod tests {
     fn the_pools_differ_exactly_by_the_held_out_items() {
         let dataset = dataset(12, &[&[1, 4, 7, 9, 2]], true);
         // The sample is as large as the pool, so the negatives are the pool.
-        let all = |pool, size| draw(&dataset, pool, size, 0, 0).unwrap().items[1..=size as usize].to_vec();
+        let all = |pool, size| {
+            draw(&dataset, pool, size, 0, 0).unwrap().items[1..=size as usize].to_vec()
+        };
         let unrated: BTreeSet<u32> = all(NegativePool::Unrated, 7).into_iter().collect();
         let not_in_train: BTreeSet<u32> = all(NegativePool::NotInTrain, 9).into_iter().collect();
         assert_eq!(unrated, BTreeSet::from([0, 3, 5, 6, 8, 10, 11]));
-        assert_eq!(not_in_train.difference(&unrated).copied().collect::<Vec<_>>(), [2, 9]);
+        assert_eq!(
+            not_in_train
+                .difference(&unrated)
+                .copied()
+                .collect::<Vec<_>>(),
+            [2, 9]
+        );
         assert!(not_in_train.is_superset(&unrated));
     }
 
     #[test]
     fn a_pool_that_is_too_small_is_an_error_with_both_numbers() {
         let dataset = dataset(6, &[&[0, 1, 2], &[0, 1, 2, 3, 4]], true);
-        let message = draw(&dataset, NegativePool::Unrated, 4, 1, 0).unwrap_err().to_string();
+        let message = draw(&dataset, NegativePool::Unrated, 4, 1, 0)
+            .unwrap_err()
+            .to_string();
         assert_eq!(
             message,
             "user 1 (\"name-1\" in the ratings file): 4 negatives per positive are wanted, but only 1 items are left to \
@@ -192,8 +249,9 @@ mod tests {
 
     #[test]
     fn the_check_before_a_run_asks_for_as_many_items_as_a_draw_does() {
-        // If the check were stricter, a good scenario would be refused; if it were laxer, the run would end in its
-        // first round. The user's training items are 1 and 3, each twice; 2 and, with validation, 4 are held out.
+        // If the check were stricter, a good scenario would be refused; if it were laxer, the run
+        // would end in its first round. The user's training items are 1 and 3, each twice; 2 and,
+        // with validation, 4 are held out.
         for validation_item in [false, true] {
             let dataset = dataset(12, &[&[3, 3, 1, 4, 2]], validation_item);
             for pool in [NegativePool::NotInTrain, NegativePool::Unrated] {
@@ -206,19 +264,39 @@ mod tests {
                 assert!(checked(enough).is_ok(), "{pool:?}, {validation_item}");
                 assert!(draw(&dataset, pool, enough, 0, 0).is_ok());
                 let found = checked(enough + 1).unwrap_err().to_string();
-                assert_eq!(found, draw(&dataset, pool, enough + 1, 0, 0).unwrap_err().to_string());
+                assert_eq!(
+                    found,
+                    draw(&dataset, pool, enough + 1, 0, 0)
+                        .unwrap_err()
+                        .to_string()
+                );
             }
         }
     }
 
     #[test]
     fn a_sampler_fits_its_own_catalogue_and_specification_alone() {
-        let spec = NegativesSpec { pool: NegativePool::Unrated, per_positive: 4 };
+        let spec = NegativesSpec {
+            pool: NegativePool::Unrated,
+            per_positive: 4,
+        };
         let sampler = NegativeSampler::new(70, &spec);
         assert!(sampler.fits(70, &spec));
         assert!(!sampler.fits(71, &spec));
-        assert!(!sampler.fits(70, &NegativesSpec { per_positive: 5, ..spec.clone() }));
-        assert!(!sampler.fits(71, &NegativesSpec { pool: NegativePool::NotInTrain, ..spec }));
+        assert!(!sampler.fits(
+            70,
+            &NegativesSpec {
+                per_positive: 5,
+                ..spec.clone()
+            }
+        ));
+        assert!(!sampler.fits(
+            71,
+            &NegativesSpec {
+                pool: NegativePool::NotInTrain,
+                ..spec
+            }
+        ));
     }
 
     #[test]
@@ -231,19 +309,39 @@ mod tests {
 
     #[test]
     fn draws_are_a_function_of_seed_user_and_round_alone() {
-        // The samples must not depend on who else is in the data, on what the sampler did before, or on the order of
-        // users.
+        // The samples must not depend on who else is in the data, on what the sampler did before,
+        // or on the order of users.
         let own: &[u32] = &[1, 2, 3, 4];
         let (few, more) = (dataset(50, &[own; 2], true), dataset(50, &[own; 3], true));
         let alone = draw(&few, NegativePool::NotInTrain, 4, 1, 7).unwrap();
-        let mut sampler = NegativeSampler::new(50, &NegativesSpec { pool: NegativePool::NotInTrain, per_positive: 4 });
+        let mut sampler = NegativeSampler::new(
+            50,
+            &NegativesSpec {
+                pool: NegativePool::NotInTrain,
+                per_positive: 4,
+            },
+        );
         let mut samples = Samples::default();
         for user in [2, 0, 1] {
-            sampler.draw(&more, Streams::new(5), UserId(user), InvitationId(7), &mut samples).unwrap();
+            sampler
+                .draw(
+                    &more,
+                    Streams::new(5),
+                    UserId(user),
+                    InvitationId(7),
+                    &mut samples,
+                )
+                .unwrap();
         }
         assert_eq!(samples, alone);
-        assert_ne!(draw(&few, NegativePool::NotInTrain, 4, 1, 8).unwrap(), alone);
-        assert_ne!(draw(&few, NegativePool::NotInTrain, 4, 0, 7).unwrap(), alone);
+        assert_ne!(
+            draw(&few, NegativePool::NotInTrain, 4, 1, 8).unwrap(),
+            alone
+        );
+        assert_ne!(
+            draw(&few, NegativePool::NotInTrain, 4, 0, 7).unwrap(),
+            alone
+        );
     }
 
     proptest! {

@@ -4,7 +4,8 @@ use rand::Rng;
 
 use crate::rng::PortableDraws;
 
-/// The items of a catalogue without the excluded ones. It is reusable: one pool serves all users of a worker.
+/// The items of a catalogue without the excluded ones. It is reusable: one pool serves all users of
+/// a worker.
 #[derive(Clone, Debug)]
 pub(super) struct Pool {
     items: u32,
@@ -18,7 +19,12 @@ pub(super) struct Pool {
 impl Pool {
     /// Makes a pool of all of `items` items.
     pub fn new(items: usize) -> Self {
-        Self { items: items as u32, taken: vec![0; items.div_ceil(64)], excluded: Vec::new(), list: Vec::new() }
+        Self {
+            items: items as u32,
+            taken: vec![0; items.div_ceil(64)],
+            excluded: Vec::new(),
+            list: Vec::new(),
+        }
     }
 
     /// Returns the size of the catalogue.
@@ -26,7 +32,8 @@ impl Pool {
         self.items as usize
     }
 
-    /// Makes all items available but `excluded` (which may repeat items), for samples of `sample` items each.
+    /// Makes all items available but `excluded` (which may repeat items), for samples of `sample`
+    /// items each.
     pub fn restrict(&mut self, excluded: impl Iterator<Item = u32>, sample: u32) {
         for item in self.excluded.drain(..) {
             self.taken[item as usize / 64] &= !(1 << (item % 64));
@@ -43,10 +50,13 @@ impl Pool {
         if sample == 0 {
             return;
         }
-        // Rejection accepts at least a quarter of its tries as long as a quarter of the catalogue stays free.
+        // Rejection accepts at least a quarter of its tries as long as a quarter of the catalogue
+        // stays free.
         if self.available().saturating_sub(sample) < self.items / 4 {
             let taken = &self.taken;
-            self.list.extend((0..self.items).filter(|&item| taken[item as usize / 64] & (1 << (item % 64)) == 0));
+            self.list.extend(
+                (0..self.items).filter(|&item| taken[item as usize / 64] & (1 << (item % 64)) == 0),
+            );
         }
     }
 
@@ -55,8 +65,8 @@ impl Pool {
         self.items - self.excluded.len() as u32
     }
 
-    /// Appends the available items to `out`, ascending. It may be called at any time after [`Self::restrict`], also
-    /// after samples were drawn.
+    /// Appends the available items to `out`, ascending. It may be called at any time after
+    /// [`Self::restrict`], also after samples were drawn.
     pub fn append_all(&self, out: &mut Vec<u32>) {
         out.reserve(self.available() as usize);
         for (index, &word) in self.taken.iter().enumerate() {
@@ -72,9 +82,11 @@ impl Pool {
         }
     }
 
-    /// Appends a uniformly random sample of `sample` different available items to `out`, in random order.
+    /// Appends a uniformly random sample of `sample` different available items to `out`, in random
+    /// order.
     ///
-    /// `sample` must be at most what was promised to [`Self::restrict`], and at most [`Self::available`].
+    /// `sample` must be at most what was promised to [`Self::restrict`], and at most
+    /// [`Self::available`].
     #[inline]
     pub fn append_sample(&mut self, stream: &mut impl Rng, sample: u32, out: &mut Vec<u32>) {
         if self.list.is_empty() {
@@ -103,8 +115,8 @@ impl Pool {
         }
     }
 
-    /// Appends the result of the first steps of a Fisher-Yates shuffle, which is a uniform sample whatever order the
-    /// list is in. So the order need not be restored.
+    /// Appends the result of the first steps of a Fisher-Yates shuffle, which is a uniform sample
+    /// whatever order the list is in. So the order need not be restored.
     fn append_from_list(&mut self, stream: &mut impl Rng, sample: u32, out: &mut Vec<u32>) {
         for place in 0..sample {
             let chosen = place + stream.below(self.list.len() as u32 - place);
@@ -123,8 +135,8 @@ mod tests {
     use super::*;
     use crate::rng::{Purpose, Streams};
 
-    /// Returns Pearson's statistic of `draws` samples of `sample` from `items` items with `excluded` left out, and its
-    /// degrees of freedom.
+    /// Returns Pearson's statistic of `draws` samples of `sample` from `items` items with
+    /// `excluded` left out, and its degrees of freedom.
     fn chi_square(items: usize, excluded: &[u32], sample: u32, draws: u32) -> (f64, f64) {
         let mut pool = Pool::new(items);
         pool.restrict(excluded.iter().copied(), sample);
@@ -138,8 +150,13 @@ mod tests {
         assert!(excluded.iter().all(|&item| counts[item as usize] == 0));
         let cells = pool.available() as f64;
         let expected = f64::from(sample * draws) / cells;
-        let available = counts.iter().enumerate().filter(|(item, _)| !excluded.contains(&(*item as u32)));
-        let statistic = available.map(|(_, &count)| (f64::from(count) - expected).powi(2) / expected).sum();
+        let available = counts
+            .iter()
+            .enumerate()
+            .filter(|(item, _)| !excluded.contains(&(*item as u32)));
+        let statistic = available
+            .map(|(_, &count)| (f64::from(count) - expected).powi(2) / expected)
+            .sum();
         (statistic, cells - 1.0)
     }
 
@@ -148,22 +165,30 @@ mod tests {
         let most: Vec<u32> = (0..85).collect();
         for (excluded, sample) in [(&[3, 50, 99][..], 4), (&most[..], 4), (&[][..], 60)] {
             let (statistic, freedom) = chi_square(100, excluded, sample, 20_000);
-            // Without replacement the statistic is below the chi-square of independent draws. The tolerance is four
-            // standard deviations of the latter.
-            assert!(statistic < freedom + 4.0 * (2.0 * freedom).sqrt(), "{statistic} at {freedom} degrees of freedom");
+            // Without replacement the statistic is below the chi-square of independent draws. The
+            // tolerance is four standard deviations of the latter.
+            assert!(
+                statistic < freedom + 4.0 * (2.0 * freedom).sqrt(),
+                "{statistic} at {freedom} degrees of freedom"
+            );
             assert!(statistic > 0.0);
         }
     }
 
     #[test]
     fn a_list_is_kept_where_less_than_a_quarter_stays_free() {
-        // The samples are uniform either way, but they are different ones, and every digest depends on which.
+        // The samples are uniform either way, but they are different ones, and every digest depends
+        // on which.
         let list = |excluded: u32, sample| {
             let mut pool = Pool::new(100);
             pool.restrict(0..excluded, sample);
             pool.list
         };
-        assert_eq!(list(70, 5), [0; 0], "25 of 100 stay free: every fourth try hits");
+        assert_eq!(
+            list(70, 5),
+            [0; 0],
+            "25 of 100 stay free: every fourth try hits"
+        );
         assert_eq!(list(70, 6), (70..100).collect::<Vec<_>>());
         assert_eq!(list(99, 1), [99]);
         assert_eq!(list(99, 0), [0; 0], "nothing will be drawn");

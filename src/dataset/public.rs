@@ -1,5 +1,6 @@
-//! Lists the public data sets that a scenario can name: whose they are, where they can be had, what their files are
-//! called and how they are laid out. None of them may be redistributed, so none is part of this project.
+//! Lists the public data sets that a scenario can name: whose they are, where they can be had, what
+//! their files are called and how they are laid out. None of them may be redistributed, so none is
+//! part of this project.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -42,8 +43,8 @@ pub struct Archive {
     pub length: &'static str,
     /// Its SHA-256, in hexadecimal, where it is known.
     pub sha256: Option<&'static str>,
-    /// The address of the checksum that the provider offers beside the file, an MD5 or a SHA-256; `None` where none is
-    /// offered, or none is needed since the SHA-256 is known.
+    /// The address of the checksum that the provider offers beside the file, an MD5 or a SHA-256;
+    /// `None` where none is offered, or none is needed since the SHA-256 is known.
     pub checksum_url: Option<&'static str>,
     /// What it is.
     pub content: Content,
@@ -93,10 +94,12 @@ pub struct ByHand {
     pub steps: &'static str,
 }
 
-const MOVIELENS_LICENCE: &str = "free for research, not for redistribution or commercial use (see its README)";
+const MOVIELENS_LICENCE: &str =
+    "free for research, not for redistribution or commercial use (see its README)";
 const MOVIELENS_CITATION: &str = "F. Maxwell Harper and Joseph A. Konstan. 2015. The MovieLens Datasets: History and \
                                   Context. ACM TiiS 5, 4, Article 19. https://doi.org/10.1145/2827872";
-const LASTFM_LICENCE: &str = "free for non-commercial research, not for redistribution (see its readme)";
+const LASTFM_LICENCE: &str =
+    "free for non-commercial research, not for redistribution (see its readme)";
 const LASTFM_CITATION: &str = "Ivan Cantador, Peter Brusilovsky and Tsvi Kuflik. 2011. Second Workshop on Information \
                                Heterogeneity and Fusion in Recommender Systems (HetRec 2011). RecSys '11. \
                                https://doi.org/10.1145/2043932.2044016";
@@ -107,7 +110,8 @@ const LASTFM_ARCHIVE: Archive = Archive {
     checksum_url: None,
     content: Content::Zip,
 };
-const AMAZON_LICENCE: &str = "none is stated; its provider offers it for research and asks to be cited";
+const AMAZON_LICENCE: &str =
+    "none is stated; its provider offers it for research and asks to be cited";
 const AMAZON_CITATION: &str = "Ruining He and Julian McAuley. 2016. Ups and Downs: Modeling the Visual Evolution of \
                                Fashion Trends with One-Class Collaborative Filtering. WWW '16. \
                                https://doi.org/10.1145/2872427.2883037";
@@ -129,7 +133,12 @@ const fn movielens_csv(
         licence: MOVIELENS_LICENCE,
         citation: MOVIELENS_CITATION,
         ordered_by_item: false,
-        layout: |_| Ok(DelimitedSpec { rating_range: Some(HALF_STARS), ..by_name("userId", "movieId", "timestamp") }),
+        layout: |_| {
+            Ok(DelimitedSpec {
+                rating_range: Some(HALF_STARS),
+                ..by_name("userId", "movieId", "timestamp")
+            })
+        },
     }
 }
 
@@ -141,8 +150,9 @@ const HALF_STARS: [f64; 2] = [0.5, 5.0];
 
 /// The public data sets, in the order of their lists.
 ///
-/// The checksums of MovieLens 100K, MovieLens 1M and LastFM-2K were taken from archives that this project was tested
-/// with; those of the larger ones of MovieLens are the same in several independent records of them.
+/// The checksums of MovieLens 100K, MovieLens 1M and LastFM-2K were taken from archives that this
+/// project was tested with; those of the larger ones of MovieLens are the same in several
+/// independent records of them.
 pub static DATASETS: [KnownDataset; 9] = [
     KnownDataset {
         id: PublicDataset::Ml100k,
@@ -167,7 +177,12 @@ pub static DATASETS: [KnownDataset; 9] = [
         name: "ml-1m",
         title: "MovieLens 1M",
         holds: "1,000,209 ratings by 6,040 users of 3,706 movies",
-        usual_files: &["ml-1m/ratings.dat", "ml-1m/ratings.csv", "ratings.dat", "ratings.csv"],
+        usual_files: &[
+            "ml-1m/ratings.dat",
+            "ml-1m/ratings.csv",
+            "ratings.dat",
+            "ratings.csv",
+        ],
         archive: Archive {
             url: "https://files.grouplens.org/datasets/movielens/ml-1m.zip",
             length: "5.9 MB",
@@ -182,7 +197,11 @@ pub static DATASETS: [KnownDataset; 9] = [
     },
     movielens_csv(
         PublicDataset::Ml20m,
-        ["ml-20m", "MovieLens 20M", "20,000,263 ratings by 138,493 users of 26,744 movies"],
+        [
+            "ml-20m",
+            "MovieLens 20M",
+            "20,000,263 ratings by 138,493 users of 26,744 movies",
+        ],
         &["ml-20m/ratings.csv"],
         Archive {
             url: "https://files.grouplens.org/datasets/movielens/ml-20m.zip",
@@ -194,7 +213,11 @@ pub static DATASETS: [KnownDataset; 9] = [
     ),
     movielens_csv(
         PublicDataset::Ml25m,
-        ["ml-25m", "MovieLens 25M", "25,000,095 ratings by 162,541 users of 59,047 movies"],
+        [
+            "ml-25m",
+            "MovieLens 25M",
+            "25,000,095 ratings by 162,541 users of 59,047 movies",
+        ],
         &["ml-25m/ratings.csv"],
         Archive {
             url: "https://files.grouplens.org/datasets/movielens/ml-25m.zip",
@@ -206,7 +229,11 @@ pub static DATASETS: [KnownDataset; 9] = [
     ),
     movielens_csv(
         PublicDataset::Ml32m,
-        ["ml-32m", "MovieLens 32M", "32,000,204 ratings by 200,948 users of 84,432 movies"],
+        [
+            "ml-32m",
+            "MovieLens 32M",
+            "32,000,204 ratings by 200,948 users of 84,432 movies",
+        ],
         &["ml-32m/ratings.csv"],
         Archive {
             url: "https://files.grouplens.org/datasets/movielens/ml-32m.zip",
@@ -221,7 +248,11 @@ pub static DATASETS: [KnownDataset; 9] = [
         name: "lastfm-2k",
         title: "LastFM-2K (HetRec 2011)",
         holds: "how often 1,892 users played 17,632 artists, in 92,834 pairs",
-        usual_files: &["lastfm-2k/user_artists.dat", "hetrec2011-lastfm-2k/user_artists.dat", "user_artists.dat"],
+        usual_files: &[
+            "lastfm-2k/user_artists.dat",
+            "hetrec2011-lastfm-2k/user_artists.dat",
+            "user_artists.dat",
+        ],
         archive: LASTFM_ARCHIVE,
         licence: LASTFM_LICENCE,
         citation: LASTFM_CITATION,
@@ -229,7 +260,12 @@ pub static DATASETS: [KnownDataset; 9] = [
         // The third column counts plays, which are a weight and not a rating.
         layout: |_| {
             let plays = Some(ColumnRef::Position(3));
-            Ok(DelimitedSpec { rating: None, rating_range: None, weight: plays, ..by_position("\t", true, None) })
+            Ok(DelimitedSpec {
+                rating: None,
+                rating_range: None,
+                weight: plays,
+                ..by_position("\t", true, None)
+            })
         },
     },
     KnownDataset {
@@ -248,14 +284,23 @@ pub static DATASETS: [KnownDataset; 9] = [
         citation: LASTFM_CITATION,
         ordered_by_item: false,
         // The third column is the tag. A user may give an artist several.
-        layout: |_| Ok(DelimitedSpec { rating: None, rating_range: None, ..by_position("\t", true, Some(4)) }),
+        layout: |_| {
+            Ok(DelimitedSpec {
+                rating: None,
+                rating_range: None,
+                ..by_position("\t", true, Some(4))
+            })
+        },
     },
     KnownDataset {
         id: PublicDataset::AmazonInstantVideo,
         name: "amazon-instant-video",
         title: "Amazon Instant Video (2014)",
         holds: "583,933 ratings, most of them by users who gave a single one",
-        usual_files: &["amazon-instant-video/ratings_Amazon_Instant_Video.csv", "ratings_Amazon_Instant_Video.csv"],
+        usual_files: &[
+            "amazon-instant-video/ratings_Amazon_Instant_Video.csv",
+            "ratings_Amazon_Instant_Video.csv",
+        ],
         archive: Archive {
             url: "https://snap.stanford.edu/data/amazon/productGraph/categoryFiles/ratings_Amazon_Instant_Video.csv",
             length: "about 24 MB",
@@ -327,7 +372,8 @@ pub(super) fn by_position(separator: &str, header: bool, timestamp: Option<u32>)
     }
 }
 
-/// Returns the layout of a csv with a header, in which ratings are called `rating` and are of one to five stars.
+/// Returns the layout of a csv with a header, in which ratings are called `rating` and are of one
+/// to five stars.
 fn by_name(user: &str, item: &str, timestamp: &str) -> DelimitedSpec {
     let name = |column: &str| ColumnRef::Name(column.into());
     DelimitedSpec {
@@ -343,10 +389,11 @@ fn by_name(user: &str, item: &str, timestamp: &str) -> DelimitedSpec {
     }
 }
 
-/// Returns the layout of `ratings.dat` as published, or of a `ratings.csv` of the same rows, told apart by the first
-/// line.
+/// Returns the layout of `ratings.dat` as published, or of a `ratings.csv` of the same rows, told
+/// apart by the first line.
 ///
-/// The csv's `timestamp` column is filled in for some users only; its `order` column is chronological for all.
+/// The csv's `timestamp` column is filled in for some users only; its `order` column is
+/// chronological for all.
 fn ml_1m_layout(path: &Path) -> Result<DelimitedSpec> {
     let mut first_line = Vec::new();
     let read = compressed::open(path)?.read_until(b'\n', &mut first_line);
@@ -362,17 +409,27 @@ fn ml_1m_layout(path: &Path) -> Result<DelimitedSpec> {
 mod tests {
     use super::*;
 
-    /// If this fails, a file that was unpacked without a folder of its own is silently read as any of several data sets.
+    /// If this fails, a file that was unpacked without a folder of its own is silently read as any
+    /// of several data sets.
     #[test]
     fn no_file_is_found_for_two_data_sets() {
-        let mut all: Vec<&str> = DATASETS.iter().flat_map(|set| set.usual_files).copied().collect();
+        let mut all: Vec<&str> = DATASETS
+            .iter()
+            .flat_map(|set| set.usual_files)
+            .copied()
+            .collect();
         let count = all.len();
         all.sort_unstable();
         all.dedup();
-        assert_eq!(all.len(), count, "one of {all:?} is a usual file of two data sets");
+        assert_eq!(
+            all.len(),
+            count,
+            "one of {all:?} is a usual file of two data sets"
+        );
     }
 
-    /// If this fails, a data set that scenarios can name is in no list, or what is fetched is not found afterwards.
+    /// If this fails, a data set that scenarios can name is in no list, or what is fetched is not
+    /// found afterwards.
     #[test]
     fn every_public_data_set_has_one_entry_with_a_folder_of_its_own() {
         assert_eq!(DATASETS.each_ref().map(|set| set.id), PublicDataset::ALL);
@@ -380,7 +437,11 @@ mod tests {
             assert_eq!(set.fetched_file().split('/').next(), Some(set.name));
             assert_eq!(set.fetched_file().split('/').count(), 2);
             assert!(set.archive.url.starts_with("https://"), "{}", set.name);
-            assert!(set.archive.sha256.is_none_or(|digits| digits.len() == 64), "{}", set.name);
+            assert!(
+                set.archive.sha256.is_none_or(|digits| digits.len() == 64),
+                "{}",
+                set.name
+            );
         }
     }
 }

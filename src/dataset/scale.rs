@@ -23,10 +23,15 @@ impl RatingScale {
     }
 }
 
-/// Returns the scale of these ratings; `None` if all of them are equal, as they are if a file has none.
+/// Returns the scale of these ratings; `None` if all of them are equal, as they are if a file has
+/// none.
 pub(super) fn of(dataset: &Dataset, train: &UserRows, held_out: &HeldOut) -> Option<RatingScale> {
     let (minimum, maximum) = range_of(train, held_out).filter(|(low, high)| low < high)?;
-    Some(RatingScale { minimum, maximum, training_mean: dataset.mean_training_rating() })
+    Some(RatingScale {
+        minimum,
+        maximum,
+        training_mean: dataset.mean_training_rating(),
+    })
 }
 
 /// Returns the lowest and the highest of these ratings, if there are any.
@@ -37,8 +42,13 @@ pub(super) fn range_of(train: &UserRows, held_out: &HeldOut) -> Option<(f32, f32
     };
     let training = train.all_ratings();
     let mut range: Option<(f32, f32)> = None;
-    for rating in training.iter().chain(test.iter().flat_map(|ratings| ratings.iter())) {
-        range = range.map(|(low, high)| (low.min(rating), high.max(rating))).or(Some((rating, rating)));
+    for rating in training
+        .iter()
+        .chain(test.iter().flat_map(|ratings| ratings.iter()))
+    {
+        range = range
+            .map(|(low, high)| (low.min(rating), high.max(rating)))
+            .or(Some((rating, rating)));
     }
     range
 }

@@ -1,16 +1,18 @@
 //! Splits ratings into a part to train on and a part to measure accuracy on, in one of two ways.
 //!
-//! **Leave-one-out**: a user's latest positive is the test item, the one before it (if asked for) the validation item,
-//! the rest is for training. Ties in time go to the row that stands first in the file, as
-//! `rank(method="first", ascending=False)` in the authors' code has it: among equal latest timestamps the first row is
-//! the test item, the second the validation item. (In ML-100K 415 of 943 users have such a tie.)
+//! **Leave-one-out**: a user's latest positive is the test item, the one before it (if asked for)
+//! the validation item, the rest is for training. Ties in time go to the row that stands first in
+//! the file, as `rank(method="first", ascending=False)` in the authors' code has it: among equal
+//! latest timestamps the first row is the test item, the second the validation item. (In ML-100K
+//! 415 of 943 users have such a tie.)
 //!
-//! Where a (user, item) pair repeats, as in a listening history, two rules keep a held-out item out of training, where
-//! the authors' code would let it in: the validation item is the latest rating of an item *other than* the test item,
-//! and further rows with a held-out item are dropped from training.
+//! Where a (user, item) pair repeats, as in a listening history, two rules keep a held-out item out
+//! of training, where the authors' code would let it in: the validation item is the latest rating
+//! of an item *other than* the test item, and further rows with a held-out item are dropped from
+//! training.
 //!
-//! **K-fold**: all rows of the file are divided at random into equal parts, whoever they belong to; one part is the
-//! test part, the others are for training. See [`folds`](super::folds).
+//! **K-fold**: all rows of the file are divided at random into equal parts, whoever they belong to;
+//! one part is the test part, the others are for training. See [`folds`](super::folds).
 
 use super::Dataset;
 use super::folds::FoldDraw;
@@ -27,13 +29,21 @@ use crate::scenario::SplitSpec;
 /// # Errors
 /// The same as those of [`Splitter::new`] and [`Splitter::finish`].
 pub fn split(ratings: Ratings, spec: &SplitSpec, streams: Streams) -> Result<Dataset> {
-    let mut splitter = Splitter::new(ratings.items, spec, ratings.interactions.len() as u64, streams)?;
+    let mut splitter = Splitter::new(
+        ratings.items,
+        spec,
+        ratings.interactions.len() as u64,
+        streams,
+    )?;
     let (starts, grouped) = ratings.by_user(ratings.user_names.len());
     drop((ratings.users, ratings.interactions));
     for (bounds, name) in starts.windows(2).zip(&ratings.user_names) {
         splitter.push_user(|| format!("user {name:?}"), &grouped[bounds[0]..bounds[1]]);
     }
-    splitter.finish().map(|dataset| Dataset { user_names: ratings.user_names, ..dataset })
+    splitter.finish().map(|dataset| Dataset {
+        user_names: ratings.user_names,
+        ..dataset
+    })
 }
 
 /// Builds a split data set user by user, so that a generated population is never held unsplit.
@@ -69,27 +79,51 @@ struct TooFew {
 }
 
 impl Splitter {
-    /// Begins the split of users with `rows` rows in all, which only k-fold uses, in a catalogue of `items` items.
+    /// Begins the split of users with `rows` rows in all, which only k-fold uses, in a catalogue of
+    /// `items` items.
     ///
     /// # Errors
     /// [`Error::Dataset`] for more folds than rows.
     pub fn new(items: u32, spec: &SplitSpec, rows: u64, streams: Streams) -> Result<Self> {
         let rule = match *spec {
-            SplitSpec::LeaveOneOut { validation_item } => return Ok(Self::leave_one_out(items, validation_item)),
-            SplitSpec::KFold { folds, division, .. } => {
+            SplitSpec::LeaveOneOut { validation_item } => {
+                return Ok(Self::leave_one_out(items, validation_item));
+            }
+            SplitSpec::KFold {
+                folds, division, ..
+            } => {
                 let part = spec.part(streams.seed()).unwrap_or_default();
                 let streams = division.map_or(streams, |number| Streams::new(number.into()));
                 let draw = Box::new(FoldDraw::new(folds, part, rows, streams)?);
-                Rule::KFold { draw, test: Box::new(UserRows::new()), own: Vec::new() }
+                Rule::KFold {
+                    draw,
+                    test: Box::new(UserRows::new()),
+                    own: Vec::new(),
+                }
             }
         };
-        Ok(Self { items, train: UserRows::new(), rule, own: Vec::new(), too_few: None })
+        Ok(Self {
+            items,
+            train: UserRows::new(),
+            rule,
+            own: Vec::new(),
+            too_few: None,
+        })
     }
 
     /// Begins leave-one-out for a catalogue of `items` items.
     pub fn leave_one_out(items: u32, validation_item: bool) -> Self {
-        let rule = Rule::LeaveOneOut { test: Vec::new(), validation: validation_item.then(Vec::new) };
-        Self { items, train: UserRows::new(), rule, own: Vec::new(), too_few: None }
+        let rule = Rule::LeaveOneOut {
+            test: Vec::new(),
+            validation: validation_item.then(Vec::new),
+        };
+        Self {
+            items,
+            train: UserRows::new(),
+            rule,
+            own: Vec::new(),
+            too_few: None,
+        }
     }
 
     /// Returns whether no user was pushed yet.
@@ -106,15 +140,22 @@ impl Splitter {
         }
     }
 
-    /// Splits the next user's ratings, given in the order of the file; `label` names the user in an error.
+    /// Splits the next user's ratings, given in the order of the file; `label` names the user in an
+    /// error.
     pub fn push_user(&mut self, label: impl FnOnce() -> String, rows: &[Interaction]) {
         self.own.clear();
         let is_split = match &mut self.rule {
-            Rule::LeaveOneOut { test, validation } => leave_one_out(rows, test, validation.as_mut(), &mut self.own),
+            Rule::LeaveOneOut { test, validation } => {
+                leave_one_out(rows, test, validation.as_mut(), &mut self.own)
+            }
             Rule::KFold { draw, test, own } => {
                 own.clear();
                 for row in rows {
-                    let part = if draw.next_is_test() { &mut *own } else { &mut self.own };
+                    let part = if draw.next_is_test() {
+                        &mut *own
+                    } else {
+                        &mut self.own
+                    };
                     part.push(*row);
                 }
                 test.push_user(own);
@@ -130,10 +171,19 @@ impl Splitter {
 
     fn note_too_few(&mut self, label: impl FnOnce() -> String, rows: &[Interaction]) {
         let too_few = self.too_few.get_or_insert_with(|| {
-            let mut items: Vec<u32> = rows.iter().filter(|row| row.is_positive).map(|row| row.item).collect();
+            let mut items: Vec<u32> = rows
+                .iter()
+                .filter(|row| row.is_positive)
+                .map(|row| row.item)
+                .collect();
             items.sort_unstable();
             items.dedup();
-            TooFew { first: label(), first_different_items: items.len(), users: 0, most_rows: 0 }
+            TooFew {
+                first: label(),
+                first_different_items: items.len(),
+                users: 0,
+                most_rows: 0,
+            }
         });
         too_few.users += 1;
         too_few.most_rows = too_few.most_rows.max(rows.len());
@@ -157,13 +207,25 @@ impl Splitter {
             }
         };
         let (items, train) = (self.items, self.train);
-        Ok(Dataset { items, train, held_out, user_names: Vec::new(), first: 0, totals: None })
+        Ok(Dataset {
+            items,
+            train,
+            held_out,
+            user_names: Vec::new(),
+            first: 0,
+            totals: None,
+        })
     }
 }
 
 impl TooFew {
     fn message(&self, rule: &Rule) -> String {
-        let Self { first, first_different_items, users, most_rows } = self;
+        let Self {
+            first,
+            first_different_items,
+            users,
+            most_rows,
+        } = self;
         let why = match rule {
             Rule::KFold { draw, .. } => format!(
                 "{first} has no rating to train on: all of them are in the test part ({}); users without one",
@@ -180,12 +242,15 @@ impl TooFew {
                 )
             }
         };
-        format!("{why}: {users}. Set dataset.minimum_interactions to {} to leave them out", most_rows + 1)
+        format!(
+            "{why}: {users}. Set dataset.minimum_interactions to {} to leave them out",
+            most_rows + 1
+        )
     }
 }
 
-/// Holds the latest positives of a user out, and leaves the rows to train on in `train`. Returns whether the user has
-/// enough rows.
+/// Holds the latest positives of a user out, and leaves the rows to train on in `train`. Returns
+/// whether the user has enough rows.
 fn leave_one_out(
     rows: &[Interaction],
     test_items: &mut Vec<ItemId>,
@@ -193,9 +258,16 @@ fn leave_one_out(
     train: &mut Vec<Interaction>,
 ) -> bool {
     let test = latest_except(rows, None);
-    let validation = test.filter(|_| validation_items.is_some()).and_then(|test| latest_except(rows, Some(test)));
-    train.extend(rows.iter().filter(|row| Some(row.item) != test && Some(row.item) != validation));
-    let (Some(test), true) = (test, train.iter().any(|row| row.is_positive)) else { return false };
+    let validation = test
+        .filter(|_| validation_items.is_some())
+        .and_then(|test| latest_except(rows, Some(test)));
+    train.extend(
+        rows.iter()
+            .filter(|row| Some(row.item) != test && Some(row.item) != validation),
+    );
+    let (Some(test), true) = (test, train.iter().any(|row| row.is_positive)) else {
+        return false;
+    };
     test_items.push(ItemId(test));
     if let (Some(items), Some(validation)) = (validation_items, validation) {
         items.push(ItemId(validation));
@@ -203,11 +275,14 @@ fn leave_one_out(
     true
 }
 
-/// Returns the item of the latest positive, the first in the file among equals, of all rows with another item than
-/// `item`.
+/// Returns the item of the latest positive, the first in the file among equals, of all rows with
+/// another item than `item`.
 fn latest_except(rows: &[Interaction], item: Option<u32>) -> Option<u32> {
     let mut latest: Option<&Interaction> = None;
-    for row in rows.iter().filter(|row| row.is_positive && Some(row.item) != item) {
+    for row in rows
+        .iter()
+        .filter(|row| row.is_positive && Some(row.item) != item)
+    {
         if latest.is_none_or(|best| row.time > best.time) {
             latest = Some(row);
         }
@@ -230,8 +305,17 @@ mod tests {
             .enumerate()
             .map(|(position, &(item, time))| Interaction::new(item, position as f32, time))
             .collect();
-        let ratings = Ratings { users: vec![0; rows.len()], interactions, user_names: vec!["ann".into()], items: 100 };
-        split(ratings, &SplitSpec::LeaveOneOut { validation_item }, Streams::new(1))
+        let ratings = Ratings {
+            users: vec![0; rows.len()],
+            interactions,
+            user_names: vec!["ann".into()],
+            items: 100,
+        };
+        split(
+            ratings,
+            &SplitSpec::LeaveOneOut { validation_item },
+            Streams::new(1),
+        )
     }
 
     const USER: UserId = UserId(0);
@@ -239,27 +323,55 @@ mod tests {
     #[test]
     fn the_latest_is_tested_and_the_one_before_validates() {
         let dataset = one_user(&[(7, 30), (3, 10), (5, 40), (1, 20)], true).unwrap();
-        assert_eq!((dataset.test_item(USER), dataset.validation_item(USER)), (Some(ItemId(5)), Some(ItemId(7))));
+        assert_eq!(
+            (dataset.test_item(USER), dataset.validation_item(USER)),
+            (Some(ItemId(5)), Some(ItemId(7)))
+        );
         assert_eq!(dataset.train_items(USER), [1, 3]);
-        assert_eq!(dataset.train_ratings(USER).iter().collect::<Vec<_>>(), [3.0, 1.0]);
+        assert_eq!(
+            dataset.train_ratings(USER).iter().collect::<Vec<_>>(),
+            [3.0, 1.0]
+        );
         let dataset = one_user(&[(7, 30), (3, 10), (5, 40), (1, 20)], false).unwrap();
-        assert_eq!((dataset.validation_item(USER), dataset.train_items(USER)), (None, &[1, 3, 7][..]));
+        assert_eq!(
+            (dataset.validation_item(USER), dataset.train_items(USER)),
+            (None, &[1, 3, 7][..])
+        );
     }
 
     #[test]
     fn ties_go_to_the_first_row_in_the_file() {
-        // This is the authors' rank(method="first", ascending=False). The other way round would change half of
-        // ML-100K's users.
+        // This is the authors' rank(method="first", ascending=False). The other way round would
+        // change half of ML-100K's users.
         let dataset = one_user(&[(9, 5), (4, 8), (2, 8), (6, 8)], true).unwrap();
-        assert_eq!((dataset.test_item(USER), dataset.validation_item(USER)), (Some(ItemId(4)), Some(ItemId(2))));
+        assert_eq!(
+            (dataset.test_item(USER), dataset.validation_item(USER)),
+            (Some(ItemId(4)), Some(ItemId(2)))
+        );
         assert_eq!(dataset.train_items(USER), [6, 9]);
     }
 
     #[test]
     fn a_repeated_held_out_item_is_no_training_positive() {
-        let dataset = one_user(&[(4, 1), (2, 2), (6, 3), (2, 4), (4, 5), (4, 6), (8, 0), (8, 0)], true).unwrap();
+        let dataset = one_user(
+            &[
+                (4, 1),
+                (2, 2),
+                (6, 3),
+                (2, 4),
+                (4, 5),
+                (4, 6),
+                (8, 0),
+                (8, 0),
+            ],
+            true,
+        )
+        .unwrap();
         // 4 is the latest; the next row is 4 again, so 2 validates; their earlier rows are dropped.
-        assert_eq!((dataset.test_item(USER), dataset.validation_item(USER)), (Some(ItemId(4)), Some(ItemId(2))));
+        assert_eq!(
+            (dataset.test_item(USER), dataset.validation_item(USER)),
+            (Some(ItemId(4)), Some(ItemId(2)))
+        );
         assert_eq!(dataset.train_items(USER), [6, 8, 8]);
     }
 
@@ -272,8 +384,13 @@ mod tests {
              item and one to train on); users with too few: 1. Set dataset.minimum_interactions to 3 to leave them out"
         );
         assert!(one_user(&[(4, 1), (2, 2)], false).is_ok());
-        let message = one_user(&[(4, 1), (4, 2), (4, 3)], false).unwrap_err().to_string();
-        assert!(message.contains("1 different items") && message.contains("minimum_interactions to 4"), "{message}");
+        let message = one_user(&[(4, 1), (4, 2), (4, 3)], false)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message.contains("1 different items") && message.contains("minimum_interactions to 4"),
+            "{message}"
+        );
     }
 
     /// Returns the rows of four users, who take turns; there are `rows_each` of each.
@@ -281,11 +398,20 @@ mod tests {
         let users: Vec<u32> = (0..4 * rows_each).map(|row| row % 4).collect();
         let row = |row: u32| Interaction::new(row / 4, (row % 5 + 1) as f32, i64::from(row));
         let interactions = (0..4 * rows_each).map(row).collect();
-        Ratings { users, interactions, user_names: (0..4).map(|user| format!("u{user}").into()).collect(), items: 100 }
+        Ratings {
+            users,
+            interactions,
+            user_names: (0..4).map(|user| format!("u{user}").into()).collect(),
+            items: 100,
+        }
     }
 
     fn k_fold(folds: u32, fold: u32) -> SplitSpec {
-        SplitSpec::KFold { folds, fold, division: None }
+        SplitSpec::KFold {
+            folds,
+            fold,
+            division: None,
+        }
     }
 
     /// If this fails, a fold trains on what it tests, or loses a rating.
@@ -298,14 +424,29 @@ mod tests {
             let mut tested = 0;
             for user in (0..4).map(UserId) {
                 let test = dataset.test_ratings(user).unwrap();
-                let mut rows: Vec<(u32, u32)> =
-                    test.items.iter().copied().zip(test.ratings.iter().map(f32::to_bits)).collect();
+                let mut rows: Vec<(u32, u32)> = test
+                    .items
+                    .iter()
+                    .copied()
+                    .zip(test.ratings.iter().map(f32::to_bits))
+                    .collect();
                 tested += rows.len();
                 let own = dataset.own_data(user);
-                rows.extend(own.items().iter().copied().zip(own.ratings().iter().map(f32::to_bits)));
+                rows.extend(
+                    own.items()
+                        .iter()
+                        .copied()
+                        .zip(own.ratings().iter().map(f32::to_bits)),
+                );
                 rows.sort_unstable();
-                let all = ratings.users.iter().zip(&ratings.interactions).filter(|(of, _)| **of == user.0);
-                let expected: Vec<(u32, u32)> = all.map(|(_, row)| (row.item, row.rating.to_bits())).collect();
+                let all = ratings
+                    .users
+                    .iter()
+                    .zip(&ratings.interactions)
+                    .filter(|(of, _)| **of == user.0);
+                let expected: Vec<(u32, u32)> = all
+                    .map(|(_, row)| (row.item, row.rating.to_bits()))
+                    .collect();
                 assert_eq!(rows, expected, "{user}");
                 assert!(own.items().is_sorted() && test.items.is_sorted());
             }
@@ -318,11 +459,20 @@ mod tests {
     /// If this fails, a study over seeds tests some ratings of a division twice and others never.
     #[test]
     fn consecutive_seeds_hold_out_one_part_of_a_division_after_the_other() {
-        let of_division = SplitSpec::KFold { folds: 5, fold: 2, division: Some(3) };
-        let data = |spec: &SplitSpec, seed| split(four_users(30), spec, Streams::new(seed)).unwrap();
+        let of_division = SplitSpec::KFold {
+            folds: 5,
+            fold: 2,
+            division: Some(3),
+        };
+        let data =
+            |spec: &SplitSpec, seed| split(four_users(30), spec, Streams::new(seed)).unwrap();
         let items = |spec: &SplitSpec, seed| data(spec, seed).train_items(USER).to_vec();
         for seed in 11..16 {
-            assert_eq!(items(&of_division, seed), items(&k_fold(5, (2 + seed as u32) % 5), 3), "seed {seed}");
+            assert_eq!(
+                items(&of_division, seed),
+                items(&k_fold(5, (2 + seed as u32) % 5), 3),
+                "seed {seed}"
+            );
         }
     }
 
@@ -331,7 +481,9 @@ mod tests {
         // With one rating each and two folds, half of the users have no rating to train on.
         let message = split(four_users(1), &k_fold(2, 1), Streams::new(2)).unwrap_err();
         assert!(
-            message.to_string().contains("has no rating to train on: all of them are in the test part (fold 1 of 2)"),
+            message.to_string().contains(
+                "has no rating to train on: all of them are in the test part (fold 1 of 2)"
+            ),
             "{message}"
         );
     }
@@ -339,12 +491,29 @@ mod tests {
     /// If this fails, an item that a user did not want is tested as if it had been wanted.
     #[test]
     fn only_positives_are_held_out() {
-        let row = |item, time, is_positive| Interaction { is_positive, ..Interaction::new(item, 1.0, time) };
+        let row = |item, time, is_positive| Interaction {
+            is_positive,
+            ..Interaction::new(item, 1.0, time)
+        };
         let mut splitter = Splitter::leave_one_out(10, true);
-        splitter.push_user(String::new, &[row(1, 1, true), row(2, 2, true), row(3, 3, true), row(4, 4, false)]);
+        splitter.push_user(
+            String::new,
+            &[
+                row(1, 1, true),
+                row(2, 2, true),
+                row(3, 3, true),
+                row(4, 4, false),
+            ],
+        );
         let dataset = splitter.finish().unwrap();
-        assert_eq!((dataset.test_item(USER), dataset.validation_item(USER)), (Some(ItemId(3)), Some(ItemId(2))));
-        assert_eq!((dataset.train_items(USER), dataset.popularity()[4]), (&[1, 4][..], 0));
+        assert_eq!(
+            (dataset.test_item(USER), dataset.validation_item(USER)),
+            (Some(ItemId(3)), Some(ItemId(2)))
+        );
+        assert_eq!(
+            (dataset.train_items(USER), dataset.popularity()[4]),
+            (&[1, 4][..], 0)
+        );
     }
 
     proptest! {

@@ -1,4 +1,5 @@
-//! Stores the rows of all users, user by user, with items ascending and beside each what the file says of it.
+//! Stores the rows of all users, user by user, with items ascending and beside each what the file
+//! says of it.
 
 use super::column::{Column, RankColumn, Values};
 use super::own_data::OwnData;
@@ -34,16 +35,22 @@ impl UserRows {
         }
     }
 
-    /// Appends a user with these rows, which are sorted by item for this; equal items keep their order.
+    /// Appends a user with these rows, which are sorted by item for this; equal items keep their
+    /// order.
     pub fn push_user(&mut self, rows: &mut [Interaction]) {
         rows.sort_by_key(|row| row.item);
         self.times.clear();
-        self.times.extend(rows.iter().filter(|row| row.is_positive).map(|row| row.time));
+        self.times.extend(
+            rows.iter()
+                .filter(|row| row.is_positive)
+                .map(|row| row.time),
+        );
         self.times.sort_unstable();
         for row in rows {
             let later = self.times.len() - self.times.partition_point(|time| *time <= row.time);
             if !row.is_positive {
-                self.labels.get_or_insert_with(|| vec![true; self.items.len()]);
+                self.labels
+                    .get_or_insert_with(|| vec![true; self.items.len()]);
             }
             if let Some(labels) = &mut self.labels {
                 labels.push(row.is_positive);
@@ -101,16 +108,29 @@ impl UserRows {
             .with_labels(self.labels.as_ref().map(|labels| &labels[range]))
     }
 
-    /// Feeds all that is known of the rows of `user` to `sink`, as little-endian bytes in a fixed order.
+    /// Feeds all that is known of the rows of `user` to `sink`, as little-endian bytes in a fixed
+    /// order.
     pub fn visit_user(&self, user: UserId, sink: &mut dyn FnMut(&[u8])) {
         let range = self.range(user);
-        let (ratings, weights) = (self.ratings.rows(range.clone()), self.weights.rows(range.clone()));
+        let (ratings, weights) = (
+            self.ratings.rows(range.clone()),
+            self.weights.rows(range.clone()),
+        );
         let ranks = self.recency_ranks.rows(range.clone());
         let mut bytes = Vec::with_capacity(16 * range.len());
-        self.items[range.clone()].iter().for_each(|item| bytes.extend(item.to_le_bytes()));
-        ratings.iter().chain(weights.iter()).for_each(|value| bytes.extend(value.to_le_bytes()));
-        ranks.iter().for_each(|rank| bytes.extend(rank.to_le_bytes()));
-        self.labels.iter().for_each(|labels| bytes.extend(labels[range.clone()].iter().map(|label| u8::from(*label))));
+        self.items[range.clone()]
+            .iter()
+            .for_each(|item| bytes.extend(item.to_le_bytes()));
+        ratings
+            .iter()
+            .chain(weights.iter())
+            .for_each(|value| bytes.extend(value.to_le_bytes()));
+        ranks
+            .iter()
+            .for_each(|rank| bytes.extend(rank.to_le_bytes()));
+        self.labels.iter().for_each(|labels| {
+            bytes.extend(labels[range.clone()].iter().map(|label| u8::from(*label)))
+        });
         sink(&bytes);
     }
 
@@ -120,11 +140,22 @@ impl UserRows {
         for user in users.map(UserId::from) {
             let range = self.range(user);
             own.items.extend_from_slice(&self.items[range.clone()]);
-            self.ratings.rows(range.clone()).iter().for_each(|value| own.ratings.push(value));
-            self.weights.rows(range.clone()).iter().for_each(|value| own.weights.push(value));
-            self.recency_ranks.rows(range.clone()).iter().for_each(|rank| own.recency_ranks.push(rank));
+            self.ratings
+                .rows(range.clone())
+                .iter()
+                .for_each(|value| own.ratings.push(value));
+            self.weights
+                .rows(range.clone())
+                .iter()
+                .for_each(|value| own.weights.push(value));
+            self.recency_ranks
+                .rows(range.clone())
+                .iter()
+                .for_each(|rank| own.recency_ranks.push(rank));
             if let Some(labels) = &self.labels {
-                own.labels.get_or_insert_default().extend_from_slice(&labels[range]);
+                own.labels
+                    .get_or_insert_default()
+                    .extend_from_slice(&labels[range]);
             }
             own.offsets.push(own.items.len() as u64);
         }
@@ -148,21 +179,31 @@ mod tests {
         rows.push_user(&mut [Interaction::new(9, 1.0, 100), Interaction::new(3, 2.0, 50)]);
         let mut own: Vec<Interaction> = of_user
             .iter()
-            .map(|&(item, time, is_positive)| Interaction { is_positive, ..Interaction::new(item, 4.0, time) })
+            .map(|&(item, time, is_positive)| Interaction {
+                is_positive,
+                ..Interaction::new(item, 4.0, time)
+            })
             .collect();
         rows.push_user(&mut own);
         rows
     }
 
-    /// If this fails, FedGram and FedSpec weigh the wrong items as recent: rho is the number of strictly later
-    /// positives, as the prototype has it (`len - searchsorted(sorted, time, "right")`).
+    /// If this fails, FedGram and FedSpec weigh the wrong items as recent: rho is the number of
+    /// strictly later positives, as the prototype has it
+    /// (`len - searchsorted(sorted, time, "right")`).
     #[test]
     fn a_recency_rank_counts_the_strictly_later_positives() {
         let rows = rows(&[(7, 30, true), (3, 10, true), (5, 40, true), (1, 30, true)]);
         let own = rows.own_data(USER);
         assert_eq!(own.items(), [1, 3, 5, 7]);
         assert_eq!(own.recency_ranks().iter().collect::<Vec<_>>(), [1, 3, 0, 1]);
-        assert_eq!(rows.own_data(UserId(0)).recency_ranks().iter().collect::<Vec<_>>(), [1, 0]);
+        assert_eq!(
+            rows.own_data(UserId(0))
+                .recency_ranks()
+                .iter()
+                .collect::<Vec<_>>(),
+            [1, 0]
+        );
     }
 
     /// If this fails, what a user was shown and did not want makes the liked items look older.

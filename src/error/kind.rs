@@ -16,7 +16,8 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// Returns in which way an error ends a run or a command. Exit codes and runs go by this one list.
+    /// Returns in which way an error ends a run or a command. Exit codes and runs go by this one
+    /// list.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Scenario { .. }
@@ -53,13 +54,14 @@ impl Error {
         }
     }
 
-    /// Returns whether a run that ends with this error still has a result, which is its finished rounds.
+    /// Returns whether a run that ends with this error still has a result, which is its finished
+    /// rounds.
     pub fn leaves_a_result(&self) -> bool {
         matches!(self.kind(), ErrorKind::UnfitData | ErrorKind::EndOfRun)
     }
 
-    /// Returns the process exit code: 2 if the input is wrong (the scenario, the command line, the ratings that they
-    /// name), 1 if the run itself failed.
+    /// Returns the process exit code: 2 if the input is wrong (the scenario, the command line, the
+    /// ratings that they name), 1 if the run itself failed.
     pub fn exit_code(&self) -> u8 {
         match self.kind() {
             ErrorKind::RefusedInput | ErrorKind::UnfitData => 2,

@@ -1,7 +1,7 @@
 //! Defines the one error type, which says what went wrong and where.
 //!
-//! A variant is a kind of place to look at (a line, a file, a round and user), not a module that failed. The exit code
-//! of a command follows from it.
+//! A variant is a kind of place to look at (a line, a file, a round and user), not a module that
+//! failed. The exit code of a command follows from it.
 
 mod kind;
 
@@ -28,8 +28,8 @@ pub enum Error {
         /// Number of faults in the list.
         faults: usize,
     },
-    /// A request that cannot be carried out as given: a command-line value, an output folder, a cohort that
-    /// does not fit the data.
+    /// A request that cannot be carried out as given: a command-line value, an output folder, a
+    /// cohort that does not fit the data.
     #[error("{0}")]
     Usage(String),
     /// Memory that is not there; the text says what it was for, or what would fit.
@@ -61,15 +61,16 @@ pub enum Error {
     },
     /// A checkpoint that was due could not be written.
     ///
-    /// This ends the run: one that went on would have more to lose to a crash than was asked for, and its report goes
-    /// to the same disk.
+    /// This ends the run: one that went on would have more to lose to a crash than was asked for,
+    /// and its report goes to the same disk.
     #[error("cannot write the checkpoint after round {rounds} to {}: {source}; {}", path.display(), way_on(path, *left))]
     CheckpointUnwritten {
         /// The name that the checkpoint would have had.
         path: PathBuf,
         /// Number of rounds that are over.
         rounds: u32,
-        /// Number of rounds after which the newest checkpoint that is left was made, if there is one.
+        /// Number of rounds after which the newest checkpoint that is left was made, if there is
+        /// one.
         left: Option<u32>,
         /// The system's reason.
         source: std::io::Error,
@@ -105,7 +106,8 @@ pub enum Error {
         /// The largest magnitude that the scenario allows.
         limit: f32,
     },
-    /// A user for whom no ranking or prediction can be made, because what the server has sent is no longer finite.
+    /// A user for whom no ranking or prediction can be made, because what the server has sent is no
+    /// longer finite.
     #[error(
         "training diverged: {place} cannot be computed from what {user} has received; lower the learning rates or the regulariser's weight, or send values with finer steps"
     )]
@@ -115,8 +117,8 @@ pub enum Error {
         /// What cannot be computed.
         place: Cow<'static, str>,
     },
-    /// A system of equations that a method cannot solve, because a regulariser weighs too little for what it is added to, or
-    /// because training has diverged.
+    /// A system of equations that a method cannot solve, because a regulariser weighs too little
+    /// for what it is added to, or because training has diverged.
     #[error(
         "the system of equations of {system} has no solution {}: {cause}; give the regulariser more weight, or lower the learning rates",
         place_of(*round, *user)
@@ -131,7 +133,8 @@ pub enum Error {
         /// Why that cannot be done.
         cause: String,
     },
-    /// The code of a method that cannot go on, such as an exception of one that is written in another language.
+    /// The code of a method that cannot go on, such as an exception of one that is written in
+    /// another language.
     #[error("the method `{method}` failed {}: {reason}", place_of(*round, *user))]
     MethodFailed {
         /// The method's name.
@@ -174,7 +177,8 @@ pub enum Error {
         /// The number of steps that were empty.
         steps: u32,
     },
-    /// A run that came to its end without one update that was used, so that its method learned nothing.
+    /// A run that came to its end without one update that was used, so that its method learned
+    /// nothing.
     #[error(
         "the run has learned nothing: {participations} participation{} in {rounds} round{}, and {}",
         if *participations == 1 { "" } else { "s" }, if *rounds == 1 { "" } else { "s" },
@@ -221,14 +225,15 @@ pub enum Error {
     /// A frame cannot be decoded.
     #[error("cannot decode a frame: {0}")]
     Frame(String),
-    /// A table update that contradicts itself or meets a table of another shape: a defect of the simulator.
+    /// A table update that contradicts itself or meets a table of another shape: a defect of the
+    /// simulator.
     #[error("cannot use a table update: {0}")]
     Update(String),
     /// Bytes do not balance, which is a defect of the simulator, so the run is refused.
     #[error("the byte ledger does not balance: {0}")]
     Unbalanced(String),
-    /// A figure of the report that is not a finite number. JSON would write it as `null`, and a reader would
-    /// take it for "not measured", so the report is refused.
+    /// A figure of the report that is not a finite number. JSON would write it as `null`, and a
+    /// reader would take it for "not measured", so the report is refused.
     #[error("the report is refused: {place} is {value}, not a finite number")]
     NonFinite {
         /// Path of the figure in the run record, such as `accuracy.test.hr@10`.
@@ -244,7 +249,8 @@ pub enum Error {
         /// The reason, as far as it is known.
         reason: String,
     },
-    /// A process that owns a part of the users is not there any more, so that the run ends with its finished rounds.
+    /// A process that owns a part of the users is not there any more, so that the run ends with its
+    /// finished rounds.
     #[error("rank {rank} of the run was lost: {reason}; {}", way_on.as_deref().unwrap_or("there is no checkpoint to go on from"))]
     RankLost {
         /// The number of the process.
@@ -254,7 +260,8 @@ pub enum Error {
         /// What to do, if there is a checkpoint.
         way_on: Option<String>,
     },
-    /// A run cannot go on from a checkpoint: it is damaged, of another version, scenario or data set, or missing.
+    /// A run cannot go on from a checkpoint: it is damaged, of another version, scenario or data
+    /// set, or missing.
     #[error("cannot resume: {0}")]
     Checkpoint(String),
     /// The wall-clock time that the run was given is over.
@@ -273,8 +280,11 @@ pub enum Error {
         /// The digest of the run (hexadecimal).
         found: String,
     },
-    /// Runs of a study have failed. The others have their results, and the tables mark those that failed.
-    #[error("{failed} of {runs} runs of the study failed; the tables mark them, and the same command tries them again")]
+    /// Runs of a study have failed. The others have their results, and the tables mark those that
+    /// failed.
+    #[error(
+        "{failed} of {runs} runs of the study failed; the tables mark them, and the same command tries them again"
+    )]
     RunsFailed {
         /// Number of runs that failed.
         failed: usize,
@@ -295,50 +305,93 @@ pub enum Error {
 impl Error {
     /// Returns the error of a failure to write `path`.
     pub fn write(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
-        Self::Write { path: path.into(), source }
+        Self::Write {
+            path: path.into(),
+            source,
+        }
     }
 
     /// Returns the error of a failure to read `path`.
     pub fn read(path: impl Into<PathBuf>, reason: impl ToString) -> Self {
-        Self::Read { path: path.into(), reason: reason.to_string() }
+        Self::Read {
+            path: path.into(),
+            reason: reason.to_string(),
+        }
     }
 
     /// Returns the error of a failure to fetch `address`.
     pub fn fetch(address: impl Into<String>, reason: impl ToString) -> Self {
-        Self::Fetch { address: address.into(), reason: reason.to_string() }
+        Self::Fetch {
+            address: address.into(),
+            reason: reason.to_string(),
+        }
     }
 
     /// Returns the error of a process of the run that is not there any more.
     pub fn rank_lost(rank: u32, reason: impl ToString) -> Self {
-        Self::RankLost { rank, reason: reason.to_string(), way_on: None }
+        Self::RankLost {
+            rank,
+            reason: reason.to_string(),
+            way_on: None,
+        }
     }
 
-    /// Returns the error with `way_on` as what to do, if it is that of a process which is not there any more.
+    /// Returns the error with `way_on` as what to do, if it is that of a process which is not there
+    /// any more.
     pub(crate) fn with_way_on(self, way_on: Option<String>) -> Self {
         match self {
-            Self::RankLost { rank, reason, way_on: None } => Self::RankLost { rank, reason, way_on },
+            Self::RankLost {
+                rank,
+                reason,
+                way_on: None,
+            } => Self::RankLost {
+                rank,
+                reason,
+                way_on,
+            },
             other => other,
         }
     }
 
-    /// Returns the error with `whole` added to its place, if it is about a value that a codec cannot represent: a block
-    /// becomes the block of an upload.
+    /// Returns the error with `whole` added to its place, if it is about a value that a codec
+    /// cannot represent: a block becomes the block of an upload.
     pub(crate) fn within(self, whole: impl std::fmt::Display) -> Self {
         match self {
-            Self::Unrepresentable { place, value, reason } => {
-                let place = if place.is_empty() { whole.to_string() } else { format!("{place} of {whole}") };
-                Self::Unrepresentable { place, value, reason }
+            Self::Unrepresentable {
+                place,
+                value,
+                reason,
+            } => {
+                let place = if place.is_empty() {
+                    whole.to_string()
+                } else {
+                    format!("{place} of {whole}")
+                };
+                Self::Unrepresentable {
+                    place,
+                    value,
+                    reason,
+                }
             }
             other => other,
         }
     }
 
-    /// Returns the error with its round, if it is the failure of a method that does not know which one it is.
+    /// Returns the error with its round, if it is the failure of a method that does not know which
+    /// one it is.
     pub(crate) fn in_round(self, of_round: Round) -> Self {
         match self {
-            Self::MethodFailed { method, round, user, reason } => {
-                Self::MethodFailed { method, round: round.or(Some(of_round)), user, reason }
-            }
+            Self::MethodFailed {
+                method,
+                round,
+                user,
+                reason,
+            } => Self::MethodFailed {
+                method,
+                round: round.or(Some(of_round)),
+                user,
+                reason,
+            },
             other => other,
         }
     }
@@ -351,17 +404,23 @@ fn way_on(path: &Path, left: Option<u32>) -> String {
         Some(rounds) => format!(
             "that after round {rounds} is left: see to the cause, and go on from there with `fedrecsim resume {folder}`"
         ),
-        None => "there is none before it: see to the cause, and begin anew with --overwrite".to_owned(),
+        None => {
+            "there is none before it: see to the cause, and begin anew with --overwrite".to_owned()
+        }
     }
 }
 
 /// Returns in words where a method was at work.
 fn place_of(round: Option<Round>, user: Option<UserId>) -> String {
     let who = user.map_or_else(|| "at the server".to_owned(), |user| user.to_string());
-    round.map_or_else(|| format!("({who})"), |round| format!("in round {} ({who})", round.0 + 1))
+    round.map_or_else(
+        || format!("({who})"),
+        |round| format!("in round {} ({who})", round.0 + 1),
+    )
 }
 
-/// Returns in words how many users `never-twice-in-a-row` keeps from taking part; empty if it keeps nobody.
+/// Returns in words how many users `never-twice-in-a-row` keeps from taking part; empty if it keeps
+/// nobody.
 fn who_rests(resting: u32) -> String {
     match resting {
         0 => String::new(),

@@ -1,11 +1,12 @@
 //! Compares gradients with central differences.
 //!
-//! Whoever derives a gradient by hand states the loss once more, in double precision and as plainly as possible, and
-//! has the two compared.
+//! Whoever derives a gradient by hand states the loss once more, in double precision and as plainly
+//! as possible, and has the two compared.
 
 use std::fmt;
 
-/// Returns the gradient of `loss` at `parameters` by central differences, for a loss that is smooth there.
+/// Returns the gradient of `loss` at `parameters` by central differences, for a loss that is smooth
+/// there.
 ///
 /// A parameter x is moved by a millionth of max(1, |x|) to either side.
 pub fn numeric_gradient(parameters: &[f64], mut loss: impl FnMut(&[f64]) -> f64) -> Vec<f64> {
@@ -25,11 +26,11 @@ pub fn numeric_gradient(parameters: &[f64], mut loss: impl FnMut(&[f64]) -> f64)
     gradient
 }
 
-/// Compares `gradient`, which an author has derived, with the gradient of `loss` at `parameters` by central
-/// differences. Returns the coordinate in which the two differ most.
+/// Compares `gradient`, which an author has derived, with the gradient of `loss` at `parameters` by
+/// central differences. Returns the coordinate in which the two differ most.
 ///
-/// The tolerance is 1e-3, which a correct gradient of single precision keeps; [`gradient_check_within`] takes another
-/// one, and says of what it is a share.
+/// The tolerance is 1e-3, which a correct gradient of single precision keeps;
+/// [`gradient_check_within`] takes another one, and says of what it is a share.
 ///
 /// # Errors
 /// As [`gradient_check_within`].
@@ -41,12 +42,14 @@ pub fn gradient_check(
     gradient_check_within(1e-3, parameters, gradient, loss)
 }
 
-/// Compares as [`gradient_check`] does, with this tolerance. The two gradients may differ in a coordinate by this share
-/// of the larger one of them, and where both are small by this share of a hundredth of the largest derivative.
+/// Compares as [`gradient_check`] does, with this tolerance. The two gradients may differ in a
+/// coordinate by this share of the larger one of them, and where both are small by this share of a
+/// hundredth of the largest derivative.
 ///
 /// # Errors
-/// [`WrongGradient::OtherLength`] if `gradient` has another length than `parameters`, and [`WrongGradient::Differs`],
-/// with the worst coordinate, if the gradient is wrong or has a value that is not finite.
+/// [`WrongGradient::OtherLength`] if `gradient` has another length than `parameters`, and
+/// [`WrongGradient::Differs`], with the worst coordinate, if the gradient is wrong or has a value
+/// that is not finite.
 pub fn gradient_check_within(
     tolerance: f64,
     parameters: &[f64],
@@ -54,26 +57,40 @@ pub fn gradient_check_within(
     loss: impl FnMut(&[f64]) -> f64,
 ) -> Result<Coordinate, WrongGradient> {
     if gradient.len() != parameters.len() {
-        return Err(WrongGradient::OtherLength { parameters: parameters.len(), gradient: gradient.len() });
+        return Err(WrongGradient::OtherLength {
+            parameters: parameters.len(),
+            gradient: gradient.len(),
+        });
     }
     let numeric = numeric_gradient(parameters, loss);
-    let largest = numeric.iter().fold(0.0, |largest: f64, value| largest.max(value.abs()));
+    let largest = numeric
+        .iter()
+        .fold(0.0, |largest: f64, value| largest.max(value.abs()));
     let mut worst = Coordinate::default();
     for (number, (&analytic, &numeric)) in gradient.iter().zip(&numeric).enumerate() {
         let size = analytic.abs().max(numeric.abs()).max(largest / 100.0);
         let difference = (analytic - numeric).abs();
-        // Where both are zero the quotient would not be a number. Where one of them is not finite, they differ by more
-        // than any tolerance.
+        // Where both are zero the quotient would not be a number. Where one of them is not finite,
+        // they differ by more than any tolerance.
         let error = match difference {
             0.0 => 0.0,
             difference if difference.is_finite() => difference / size,
             _ => f64::INFINITY,
         };
         if error > worst.relative_error || number == 0 {
-            worst = Coordinate { number, analytic, numeric, relative_error: error };
+            worst = Coordinate {
+                number,
+                analytic,
+                numeric,
+                relative_error: error,
+            };
         }
     }
-    if worst.relative_error <= tolerance { Ok(worst) } else { Err(WrongGradient::Differs { worst, tolerance }) }
+    if worst.relative_error <= tolerance {
+        Ok(worst)
+    } else {
+        Err(WrongGradient::Differs { worst, tolerance })
+    }
 }
 
 /// One coordinate of two gradients that were compared.
@@ -91,8 +108,16 @@ pub struct Coordinate {
 
 impl fmt::Display for Coordinate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { number, analytic, numeric, relative_error } = self;
-        write!(f, "coordinate {number} is {analytic:e}, and central differences give {numeric:e} ")?;
+        let Self {
+            number,
+            analytic,
+            numeric,
+            relative_error,
+        } = self;
+        write!(
+            f,
+            "coordinate {number} is {analytic:e}, and central differences give {numeric:e} "
+        )?;
         write!(f, "(relative error {relative_error:.1e})")
     }
 }
@@ -110,7 +135,9 @@ pub enum WrongGradient {
         gradient: usize,
     },
     /// The gradient is not that of the loss.
-    #[error("the gradient is wrong: {worst}, where {tolerance:.0e} is allowed; this is the worst coordinate")]
+    #[error(
+        "the gradient is wrong: {worst}, where {tolerance:.0e} is allowed; this is the worst coordinate"
+    )]
     Differs {
         /// The worst coordinate.
         worst: Coordinate,
@@ -142,7 +169,10 @@ mod tests {
         let single: Vec<f64> = exact.iter().map(|value| f64::from(*value as f32)).collect();
         assert!(gradient_check(&AT, &single, loss).unwrap().relative_error < 1e-6);
         assert!(gradient_check(&[], &[], loss_of_nothing).is_ok());
-        assert!(gradient_check(&[3.0], &[0.0], |_| 7.0).is_ok(), "a loss that is constant has the gradient zero");
+        assert!(
+            gradient_check(&[3.0], &[0.0], |_| 7.0).is_ok(),
+            "a loss that is constant has the gradient zero"
+        );
     }
 
     fn loss_of_nothing(_at: &[f64]) -> f64 {
@@ -156,11 +186,16 @@ mod tests {
         wrong[1] *= 1.01;
         wrong[0] = -wrong[0];
         let error = gradient_check(&AT, &wrong, loss).unwrap_err();
-        let WrongGradient::Differs { worst, .. } = error else { panic!("{error}") };
+        let WrongGradient::Differs { worst, .. } = error else {
+            panic!("{error}")
+        };
         assert_eq!((worst.number, worst.analytic), (0, 0.75));
         assert!((worst.numeric + 0.75).abs() < 1e-8 && (worst.relative_error - 2.0).abs() < 1e-6);
         let message = error.to_string();
-        assert!(message.contains("coordinate 0 is 7.5e-1, and central differences give -7."), "{message}");
+        assert!(
+            message.contains("coordinate 0 is 7.5e-1, and central differences give -7."),
+            "{message}"
+        );
     }
 
     #[test]
@@ -168,7 +203,10 @@ mod tests {
         for value in [f64::NAN, f64::INFINITY] {
             let wrong = [gradient(&AT)[0], value, gradient(&AT)[2]];
             let found = gradient_check(&AT, &wrong, loss);
-            assert!(matches!(found, Err(WrongGradient::Differs { worst, .. }) if worst.number == 1), "{found:?}");
+            assert!(
+                matches!(found, Err(WrongGradient::Differs { worst, .. }) if worst.number == 1),
+                "{found:?}"
+            );
         }
         let message = gradient_check(&AT, &[0.0], loss).unwrap_err().to_string();
         assert_eq!(message, "the gradient has 1 coordinates for 3 parameters");

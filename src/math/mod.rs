@@ -1,8 +1,9 @@
 //! Computes functions portably, with the same bits on every machine.
 //!
-//! The platform's `exp`, `ln` and `tanh` differ between systems, so nothing on a result path calls them.
-//! Scalars in `f64` come from the `libm` crate; the kernels' single-precision functions are polynomials
-//! over sixteen lanes, written without fused multiply-add so that every instruction set rounds alike.
+//! The platform's `exp`, `ln` and `tanh` differ between systems, so nothing on a result path calls
+//! them. Scalars in `f64` come from the `libm` crate; the kernels' single-precision functions are
+//! polynomials over sixteen lanes, written without fused multiply-add so that every instruction set
+//! rounds alike.
 
 pub mod gradient;
 
@@ -14,11 +15,12 @@ pub const LANES: usize = 16;
 /// One value per lane.
 pub type Lanes = [f32; LANES];
 
-/// Returns `exp(-|x|)` for every lane, with a relative error below 2e-7. It underflows to about 1e-38, never to a
-/// denormal.
+/// Returns `exp(-|x|)` for every lane, with a relative error below 2e-7. It underflows to about
+/// 1e-38, never to a denormal.
 #[inline(always)]
 pub fn exp_neg_abs(x: &Lanes) -> Lanes {
-    // This is 1.5 * 2^23. Adding and subtracting it rounds to the nearest integer in single precision.
+    // This is 1.5 * 2^23. Adding and subtracting it rounds to the nearest integer in single
+    // precision.
     const ROUND: f32 = 12_582_912.0;
     // ln 2 is split so that n * LN2_HIGH is exact for |n| <= 127 (Cody and Waite 1980).
     const LN2_HIGH: f32 = 0.693_359_4;
@@ -35,8 +37,15 @@ pub fn exp_neg_abs(x: &Lanes) -> Lanes {
         let low = (1.0 + r) + r2 * (0.5 + r * (1.0 / 6.0));
         let high = (1.0 / 24.0 + r * (1.0 / 120.0)) + r2 * (1.0 / 720.0 + r * (1.0 / 5040.0));
         let polynomial = low + (r2 * r2) * high;
-        // The low bits of `rounded` are n itself, in -126..=0, so the exponent field stays in the normal range.
-        let scale = f32::from_bits(rounded.to_bits().wrapping_sub(ROUND.to_bits()).wrapping_add(127) << 23);
+        // The low bits of `rounded` are n itself, in -126..=0, so the exponent field stays in the
+        // normal range.
+        let scale = f32::from_bits(
+            rounded
+                .to_bits()
+                .wrapping_sub(ROUND.to_bits())
+                .wrapping_add(127)
+                << 23,
+        );
         polynomial * scale
     })
 }
@@ -56,8 +65,8 @@ pub fn sigmoid_from(x: &Lanes, e: &Lanes) -> Lanes {
     })
 }
 
-/// Returns `ln(1 + exp(x))` of every lane, given `e = exp(-|x|)`, with an absolute error below 2e-7 where the result is
-/// below 1, and a relative error below 2e-7 above.
+/// Returns `ln(1 + exp(x))` of every lane, given `e = exp(-|x|)`, with an absolute error below 2e-7
+/// where the result is below 1, and a relative error below 2e-7 above.
 #[inline(always)]
 pub fn softplus_from(x: &Lanes, e: &Lanes) -> Lanes {
     std::array::from_fn(|lane| {
@@ -77,7 +86,8 @@ pub fn quad(x: &Lanes) -> [f32; 4] {
     std::array::from_fn(|i| (x[i] + x[i + 4]) + (x[i + 8] + x[i + 12]))
 }
 
-/// Returns the sum of sixteen partial sums, always in the same tree: [`quad`], then (0 + 2) + (1 + 3).
+/// Returns the sum of sixteen partial sums, always in the same tree: [`quad`], then (0 + 2) + (1 +
+/// 3).
 #[inline(always)]
 pub fn quad_sum(x: &Lanes) -> f32 {
     let [a, b, c, d] = quad(x);
@@ -96,8 +106,8 @@ pub fn quads_to_sums(quads: &[f32; 4 * LANES]) -> Lanes {
 
 /// Returns the inverse of the standard normal distribution function on (0, 1).
 ///
-/// The method is algorithm AS 241, PPND16 (Wichura 1988, Applied Statistics 37, 477-484), with a relative error of
-/// about 1e-16. Outside (0, 1) the result is not finite.
+/// The method is algorithm AS 241, PPND16 (Wichura 1988, Applied Statistics 37, 477-484), with a
+/// relative error of about 1e-16. Outside (0, 1) the result is not finite.
 pub fn inverse_normal_cdf(p: f64) -> f64 {
     #[rustfmt::skip]
     const CENTRE: ([f64; 8], [f64; 8]) = (
@@ -121,7 +131,8 @@ pub fn inverse_normal_cdf(p: f64) -> f64 {
          7.868_691_311_456_133e-4, 1.846_318_317_510_054_7e-5, 1.421_511_758_316_446e-7, 2.044_263_103_389_939_8e-15],
     );
     let rational = |(numerator, denominator): &([f64; 8], [f64; 8]), x: f64| {
-        let horner = |coefficients: &[f64; 8]| coefficients.iter().rev().fold(0.0, |sum, c| sum * x + c);
+        let horner =
+            |coefficients: &[f64; 8]| coefficients.iter().rev().fold(0.0, |sum, c| sum * x + c);
         horner(numerator) / horner(denominator)
     };
     let q = p - 0.5;
@@ -129,7 +140,11 @@ pub fn inverse_normal_cdf(p: f64) -> f64 {
         return q * rational(&CENTRE, 0.180_625 - q * q);
     }
     let r = sqrt(-ln(if q < 0.0 { p } else { 1.0 - p }));
-    let magnitude = if r <= 5.0 { rational(&TAIL, r - 1.6) } else { rational(&FAR_TAIL, r - 5.0) };
+    let magnitude = if r <= 5.0 {
+        rational(&TAIL, r - 1.6)
+    } else {
+        rational(&FAR_TAIL, r - 5.0)
+    };
     if q < 0.0 { -magnitude } else { magnitude }
 }
 
@@ -150,25 +165,38 @@ mod tests {
             for lane in 0..LANES {
                 let z = f64::from(x[lane]);
                 let reference = 1.0 / (1.0 + exp(-z));
-                assert!((f64::from(p[lane]) - reference).abs() < 1e-7, "sigmoid({z})");
+                assert!(
+                    (f64::from(p[lane]) - reference).abs() < 1e-7,
+                    "sigmoid({z})"
+                );
                 let reference = z.max(0.0) + libm::log1p(exp(-z.abs()));
-                assert!((f64::from(l[lane]) - reference).abs() < 2e-7 * reference.max(1.0), "softplus({z})");
+                assert!(
+                    (f64::from(l[lane]) - reference).abs() < 2e-7 * reference.max(1.0),
+                    "softplus({z})"
+                );
             }
         }
     }
 
     #[test]
     fn the_exponential_keeps_its_relative_error_down_to_where_it_stops() {
-        // With sixteen and more values per binade of the reduced argument, a lost term of the polynomial shows.
+        // With sixteen and more values per binade of the reduced argument, a lost term of the
+        // polynomial shows.
         for block in 0..8_700 {
             let x = lanes_from(block as f32 * 0.01, 0.000_625);
             for (x, e) in x.into_iter().zip(exp_neg_abs(&x)) {
                 let reference = exp(-f64::from(x).min(87.0));
-                assert!((f64::from(e) - reference).abs() < 2e-7 * reference, "exp(-{x}) is {e}, not {reference}");
+                assert!(
+                    (f64::from(e) - reference).abs() < 2e-7 * reference,
+                    "exp(-{x}) is {e}, not {reference}"
+                );
             }
         }
         assert_eq!(exp_neg_abs(&[-3.5; LANES]), exp_neg_abs(&[3.5; LANES]));
-        assert_eq!(exp_neg_abs(&[f32::INFINITY; LANES]), exp_neg_abs(&[87.0; LANES]));
+        assert_eq!(
+            exp_neg_abs(&[f32::INFINITY; LANES]),
+            exp_neg_abs(&[87.0; LANES])
+        );
         assert!(exp_neg_abs(&[87.0; LANES])[0].is_normal());
     }
 
@@ -190,7 +218,10 @@ mod tests {
             (0.975, 1.959_963_984_540_054),
         ] {
             let value = inverse_normal_cdf(p);
-            assert!((value - expected).abs() < 1e-13 * expected.abs(), "{p}: {value} against {expected}");
+            assert!(
+                (value - expected).abs() < 1e-13 * expected.abs(),
+                "{p}: {value} against {expected}"
+            );
         }
     }
 

@@ -1,10 +1,13 @@
-//! Implements the server side of methods whose server combines what clients send by a rule for each block.
+//! Implements the server side of methods whose server combines what clients send by a rule for each
+//! block.
 
 use std::sync::Arc;
 
 use super::row_counts::{RowCounts, can_be_counts};
 use super::rule::{Combine, Moments, RowMoments, Rule};
-use super::server::{Accumulator, Contribution, Server, StepContext, StepReport, UploadUse, WeightTotals, downcast};
+use super::server::{
+    Accumulator, Contribution, Server, StepContext, StepReport, UploadUse, WeightTotals, downcast,
+};
 use crate::error::{Error, Result};
 use crate::model::aggregate::{self, Averaging};
 use crate::model::blocks::{BlockValues, Model};
@@ -20,32 +23,50 @@ pub struct Averager {
     upload: Layout,
     rules: Vec<Rule>,
     moments: Vec<Moments>,
-    /// The position of the block of uploads in which devices say which rows they have sent, if there is one.
+    /// The position of the block of uploads in which devices say which rows they have sent, if
+    /// there is one.
     counts: Option<usize>,
 }
 
 impl Averager {
-    /// Makes a server with this model that takes the mean of every block. Uploads have the layout of the model.
+    /// Makes a server with this model that takes the mean of every block. Uploads have the layout
+    /// of the model.
     pub fn new(model: Model) -> Self {
         let upload = model.layout().clone();
         Self::with_rules(model, upload, &[])
     }
 
-    /// Makes a server with this model, uploads of this layout, and a rule for each block of the model in their order.
-    /// Blocks beyond the list have [`Rule::MEAN`]. A block of the model is changed by the upload's block of the same
-    /// name.
+    /// Makes a server with this model, uploads of this layout, and a rule for each block of the
+    /// model in their order. Blocks beyond the list have [`Rule::MEAN`]. A block of the model is
+    /// changed by the upload's block of the same name.
     pub fn with_rules(model: Model, upload: Layout, rules: &[Rule]) -> Self {
         let blocks = model.layout().blocks();
-        let rules: Vec<Rule> = (0..blocks.len()).map(|at| rules.get(at).copied().unwrap_or(Rule::MEAN)).collect();
-        let moments = rules.iter().zip(blocks).map(|(rule, block)| Moments::of(rule, block.shape)).collect();
-        Self { model, upload, rules, moments, counts: None }
+        let rules: Vec<Rule> = (0..blocks.len())
+            .map(|at| rules.get(at).copied().unwrap_or(Rule::MEAN))
+            .collect();
+        let moments = rules
+            .iter()
+            .zip(blocks)
+            .map(|(rule, block)| Moments::of(rule, block.shape))
+            .collect();
+        Self {
+            model,
+            upload,
+            rules,
+            moments,
+            counts: None,
+        }
     }
 
-    /// Returns the same server that takes the number of senders of each row from the block of uploads of this name, in which
-    /// devices say which rows they have sent ([`can_be_counts`]). If uploads have no such block, and for blocks of another
-    /// number of rows, it counts senders. What is said in an update of a smaller weight counts less.
+    /// Returns the same server that takes the number of senders of each row from the block of
+    /// uploads of this name, in which devices say which rows they have sent ([`can_be_counts`]). If
+    /// uploads have no such block, and for blocks of another number of rows, it counts senders.
+    /// What is said in an update of a smaller weight counts less.
     pub fn counted_by(mut self, block: &str) -> Self {
-        self.counts = self.upload.position(block).filter(|at| can_be_counts(&self.upload.blocks()[*at]));
+        self.counts = self
+            .upload
+            .position(block)
+            .filter(|at| can_be_counts(&self.upload.blocks()[*at]));
         self
     }
 
@@ -66,8 +87,8 @@ impl Averager {
         self.rules[position] = rule;
     }
 
-    /// Steps the block at `position` by the sums of what was sent for it. Returns the magnitudes of what was sent, and how
-    /// many values are not 0 in some whole table that was averaged.
+    /// Steps the block at `position` by the sums of what was sent for it. Returns the magnitudes of
+    /// what was sent, and how many values are not 0 in some whole table that was averaged.
     fn finish_block(
         &mut self,
         position: usize,
@@ -78,7 +99,8 @@ impl Averager {
         let weights = (step.normalise)(totals);
         match sums {
             BlockSums::Whole(averaging) => {
-                let mut aggregate = averaging.finish(self.model.table(position), weights.kept, weights.divisor);
+                let mut aggregate =
+                    averaging.finish(self.model.table(position), weights.kept, weights.divisor);
                 self.rules[position].soften(aggregate.table.as_mut_slice());
                 self.model.set_table(position, Arc::new(aggregate.table))?;
                 Ok((aggregate.uploads, aggregate.union))
@@ -93,8 +115,8 @@ impl Averager {
         }
     }
 
-    /// Moves the rows that were sent by the block's rule. They are changed in place, so that a step of few rows is
-    /// cheap.
+    /// Moves the rows that were sent by the block's rule. They are changed in place, so that a step
+    /// of few rows is cheap.
     fn step_sent_rows(
         &mut self,
         position: usize,
@@ -104,8 +126,10 @@ impl Averager {
     ) {
         let (rule, moments) = (self.rules[position], &mut self.moments[position]);
         let name = &self.model.layout().blocks()[position].name;
-        let is_statistic =
-            self.upload.position(name).is_some_and(|at| self.upload.blocks()[at].reference == Reference::Zero);
+        let is_statistic = self
+            .upload
+            .position(name)
+            .is_some_and(|at| self.upload.blocks()[at].reference == Reference::Zero);
         let sign = if is_statistic { -1.0 } else { 1.0 };
         let rate = rule.rate_at(step.step);
         let table = self.model.table_mut(position);
@@ -126,12 +150,20 @@ impl Averager {
             }
             let at = row.row as usize;
             let of_row = |values: &'_ mut Vec<f32>| -> std::ops::Range<usize> {
-                if values.is_empty() { 0..0 } else { at * width..(at + 1) * width }
+                if values.is_empty() {
+                    0..0
+                } else {
+                    at * width..(at + 1) * width
+                }
             };
             let (first, second) = (of_row(&mut moments.first), of_row(&mut moments.second));
             let mut no_steps = 0;
             let steps = moments.steps.get_mut(at).unwrap_or(&mut no_steps);
-            let memory = RowMoments { first: &mut moments.first[first], second: &mut moments.second[second], steps };
+            let memory = RowMoments {
+                first: &mut moments.first[first],
+                second: &mut moments.second[second],
+                steps,
+            };
             rule.apply(rate, &direction, memory, table.row_mut(at));
         }
     }
@@ -149,10 +181,19 @@ impl Server for Averager {
     fn upload_use(&self) -> UploadUse {
         let rows = self.counts.map(|at| self.upload.blocks()[at].shape.rows);
         let of_rules = self.rules.iter().zip(self.model.layout().blocks());
-        let mut counts_senders =
-            of_rules.map(|(rule, block)| rule.combine == Combine::MeanPerSender && rows != Some(block.shape.rows));
-        let has_floats = self.upload.blocks().iter().all(|sent| sent.value_type == ValueType::F32);
-        match (counts_senders.any(|counts| counts), has_floats, self.upload.is_weighted()) {
+        let mut counts_senders = of_rules.map(|(rule, block)| {
+            rule.combine == Combine::MeanPerSender && rows != Some(block.shape.rows)
+        });
+        let has_floats = self
+            .upload
+            .blocks()
+            .iter()
+            .all(|sent| sent.value_type == ValueType::F32);
+        match (
+            counts_senders.any(|counts| counts),
+            has_floats,
+            self.upload.is_weighted(),
+        ) {
             (true, ..) => UploadUse::Each,
             (false, true, false) => UploadUse::Sum,
             (false, ..) => UploadUse::WeightedSum,
@@ -161,10 +202,16 @@ impl Server for Averager {
 
     fn accumulator(&self) -> Box<dyn Accumulator> {
         let sums = |(block, rule): (&BlockLayout, &Rule)| {
-            let sent = self.upload.position(&block.name).map(|at| (at, &self.upload.blocks()[at]));
+            let sent = self
+                .upload
+                .position(&block.name)
+                .map(|at| (at, &self.upload.blocks()[at]));
             match sent {
-                Some((at, sent)) if sent.value_type == ValueType::F32 && block.shape == sent.shape => {
-                    let takes_whole_tables = rule.is_mean() && sent.reference == Reference::Download;
+                Some((at, sent))
+                    if sent.value_type == ValueType::F32 && block.shape == sent.shape =>
+                {
+                    let takes_whole_tables =
+                        rule.is_mean() && sent.reference == Reference::Download;
                     let sums = match takes_whole_tables {
                         true => BlockSums::Whole(Averaging::new(block.shape)),
                         false => BlockSums::Sent(SentRows::new(block.shape)),
@@ -174,17 +221,37 @@ impl Server for Averager {
                 _ => (None, BlockSums::Nothing),
             }
         };
-        let blocks = self.model.layout().blocks().iter().zip(&self.rules).map(sums).collect();
-        let counts = self.counts.map(|at| (at, SentRows::new(self.upload.blocks()[at].shape)));
-        Box::new(Sums { upload: self.upload.clone(), blocks, counts, totals: WeightTotals::default() })
+        let blocks = self
+            .model
+            .layout()
+            .blocks()
+            .iter()
+            .zip(&self.rules)
+            .map(sums)
+            .collect();
+        let counts = self
+            .counts
+            .map(|at| (at, SentRows::new(self.upload.blocks()[at].shape)));
+        Box::new(Sums {
+            upload: self.upload.clone(),
+            blocks,
+            counts,
+            totals: WeightTotals::default(),
+        })
     }
 
     fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
-        let Sums { blocks, counts, totals, .. } = *downcast::<Sums>(sums)?;
+        let Sums {
+            blocks,
+            counts,
+            totals,
+            ..
+        } = *downcast::<Sums>(sums)?;
         let counts = counts.map(|(_, sent)| RowCounts::of(&sent));
         let mut report = StepReport::default();
         for (position, (_, sums)) in blocks.into_iter().enumerate() {
-            let (magnitudes, union) = self.finish_block(position, sums, (&totals, counts.as_ref()), step)?;
+            let (magnitudes, union) =
+                self.finish_block(position, sums, (&totals, counts.as_ref()), step)?;
             report.uploads.add_times(&magnitudes, 1);
             report.union += union;
         }
@@ -192,16 +259,20 @@ impl Server for Averager {
     }
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
-        self.moments.iter_mut().try_for_each(|moments| moments.visit_state(state))
+        self.moments
+            .iter_mut()
+            .try_for_each(|moments| moments.visit_state(state))
     }
 }
 
 /// Holds the sums of a step.
 struct Sums {
     upload: Layout,
-    /// For each block of the model, the position of the upload's block of the same name, and the sums.
+    /// For each block of the model, the position of the upload's block of the same name, and the
+    /// sums.
     blocks: Vec<(Option<usize>, BlockSums)>,
-    /// The position of the upload's block in which devices say which rows they have sent, and its sums.
+    /// The position of the upload's block in which devices say which rows they have sent, and its
+    /// sums.
     counts: Option<(usize, SentRows)>,
     totals: WeightTotals,
 }
@@ -219,12 +290,19 @@ enum BlockSums {
 impl Accumulator for Sums {
     fn absorb(&mut self, contributions: &[Contribution<'_>]) -> Result<()> {
         for contribution in contributions {
-            self.totals.add(contribution.weight_by_method(), contribution.weight, contribution.is_fresh);
+            self.totals.add(
+                contribution.weight_by_method(),
+                contribution.weight,
+                contribution.is_fresh,
+            );
         }
         for (at, sums) in &mut self.blocks {
             let Some(at) = *at else { continue };
             let block = &self.upload.blocks()[at];
-            let of_block: Vec<_> = contributions.iter().map(|contribution| of_block(contribution, block, at)).collect();
+            let of_block: Vec<_> = contributions
+                .iter()
+                .map(|contribution| of_block(contribution, block, at))
+                .collect();
             match sums {
                 BlockSums::Whole(averaging) => averaging.add(&of_block),
                 BlockSums::Sent(sent) => sent.add(&of_block),
@@ -233,8 +311,10 @@ impl Accumulator for Sums {
         }
         if let Some((at, sums)) = &mut self.counts {
             let block = &self.upload.blocks()[*at];
-            let of_block: Vec<_> =
-                contributions.iter().map(|contribution| of_block(contribution, block, *at)).collect();
+            let of_block: Vec<_> = contributions
+                .iter()
+                .map(|contribution| of_block(contribution, block, *at))
+                .collect();
             sums.add(&of_block);
         }
         Ok(())
@@ -262,7 +342,11 @@ impl Accumulator for Sums {
 }
 
 /// Returns the part of a contribution that belongs to one block.
-fn of_block<'a>(contribution: &'a Contribution<'a>, block: &BlockLayout, at: usize) -> aggregate::Contribution<'a> {
+fn of_block<'a>(
+    contribution: &'a Contribution<'a>,
+    block: &BlockLayout,
+    at: usize,
+) -> aggregate::Contribution<'a> {
     let by_method = contribution.weight_by_method();
     let table = |model: &'a Model| match (block.reference, model.layout().position(&block.name)) {
         (Reference::Download, Some(at)) => match &model.blocks()[at] {
@@ -294,14 +378,22 @@ mod tests {
     use crate::rng::Streams;
     use crate::scenario::StepWeights;
 
-    /// Returns the value of a table of one value, 10, after a step of half of what a client has sent for it, which is 3.
+    /// Returns the value of a table of one value, 10, after a step of half of what a client has
+    /// sent for it, which is 3.
     fn after_a_step(upload: BlockLayout) -> f32 {
-        let shape = TableShape { rows: 1, dimension: 1 };
+        let shape = TableShape {
+            rows: 1,
+            dimension: 1,
+        };
         let model = Model::of_table("V", Table::from_fn(shape, || 10.0));
         let upload = Layout::new(vec![upload]);
-        let rule = Rule { rate: 0.5, ..Rule::MEAN };
+        let rule = Rule {
+            rate: 0.5,
+            ..Rule::MEAN
+        };
         let mut server = Averager::with_rules(model.clone(), upload, &[rule]);
-        let update = ModelUpdate::of_table(TableUpdate::listed(shape, vec![0], &[3.0], 1.0).unwrap());
+        let update =
+            ModelUpdate::of_table(TableUpdate::listed(shape, vec![0], &[3.0], 1.0).unwrap());
         let contribution = Contribution {
             user: UserId(0),
             invitation_id: InvitationId(0),
@@ -316,50 +408,105 @@ mod tests {
         };
         let mut sums = server.accumulator();
         sums.absorb(&[contribution]).unwrap();
-        let normalise = |totals: &WeightTotals| StepWeights { kept: 0.0, divisor: totals.weights };
-        server.step(sums, &StepContext::new(0, 1, &normalise, Streams::new(0))).unwrap();
+        let normalise = |totals: &WeightTotals| StepWeights {
+            kept: 0.0,
+            divisor: totals.weights,
+        };
+        server
+            .step(sums, &StepContext::new(0, 1, &normalise, Streams::new(0)))
+            .unwrap();
         server.model().table(0).as_slice()[0]
     }
 
-    /// If this fails, a server goes up the slope of a gradient, or away from what clients have made of the table.
+    /// If this fails, a server goes up the slope of a gradient, or away from what clients have made
+    /// of the table.
     #[test]
     fn a_gradient_is_gone_down_and_a_table_is_approached() {
-        let table = BlockLayout::item_table("V", TableShape { rows: 1, dimension: 1 });
+        let table = BlockLayout::item_table(
+            "V",
+            TableShape {
+                rows: 1,
+                dimension: 1,
+            },
+        );
         assert_eq!(after_a_step(table.clone().statistic()), 10.0 - 0.5 * 3.0);
         assert_eq!(after_a_step(table), 10.0 + 0.5 * (3.0 - 10.0));
     }
 
-    /// If this fails, a server divides by another number of senders than devices say, or by less than noise on it, loses counts
-    /// that another accumulator has, or takes another block for counts.
+    /// If this fails, a server divides by another number of senders than devices say, or by less
+    /// than noise on it, loses counts that another accumulator has, or takes another block for
+    /// counts.
     #[test]
     fn counts_that_devices_say_are_divided_by_unless_noise_is_larger() {
-        let rows = TableShape { rows: 3, dimension: 1 };
+        let rows = TableShape {
+            rows: 3,
+            dimension: 1,
+        };
         let model = Model::of_table("V", Table::zeros(rows));
-        let blocks = [BlockLayout::item_table("V", rows), BlockLayout::item_table("counts", rows)];
+        let blocks = [
+            BlockLayout::item_table("V", rows),
+            BlockLayout::item_table("counts", rows),
+        ];
         let upload = Layout::new(blocks.map(BlockLayout::statistic).to_vec());
-        let rules = [Rule { combine: Combine::MeanPerSender, ..Rule::MEAN }];
+        let rules = [Rule {
+            combine: Combine::MeanPerSender,
+            ..Rule::MEAN
+        }];
         let after = |said: [f32; 3]| {
-            let mut server = Averager::with_rules(model.clone(), upload.clone(), &rules).counted_by("counts");
+            let mut server =
+                Averager::with_rules(model.clone(), upload.clone(), &rules).counted_by("counts");
             assert_eq!(server.upload_use(), UploadUse::Sum);
-            let listed = |values: [f32; 3]| TableUpdate::listed(rows, vec![0, 1, 2], &values, 1.0).unwrap();
+            let listed =
+                |values: [f32; 3]| TableUpdate::listed(rows, vec![0, 1, 2], &values, 1.0).unwrap();
             let mut sums = server.accumulator();
             for half in [said.map(|count| count - 1.0), [1.0; 3]] {
                 let update = ModelUpdate::of_blocks(vec![listed([-3.0; 3]), listed(half)]);
                 let mut other = server.accumulator();
-                other.absorb(&[Contribution::fresh(UserId(0), InvitationId(0), &update, &model)]).unwrap();
+                other
+                    .absorb(&[Contribution::fresh(
+                        UserId(0),
+                        InvitationId(0),
+                        &update,
+                        &model,
+                    )])
+                    .unwrap();
                 sums.merge(other).unwrap();
             }
             with_step(0, |step| server.step(sums, step)).unwrap();
             server.model().table(0).as_slice().to_vec()
         };
-        assert_eq!(after([3.0, 1.0, 0.0]), [2.0, 6.0, 0.0], "nobody says that the last row was sent");
-        assert_eq!(after([3.0, 1.0, -2.0]), [2.0, 3.0, 3.0], "noise is at least 2");
+        assert_eq!(
+            after([3.0, 1.0, 0.0]),
+            [2.0, 6.0, 0.0],
+            "nobody says that the last row was sent"
+        );
+        assert_eq!(
+            after([3.0, 1.0, -2.0]),
+            [2.0, 3.0, 3.0],
+            "noise is at least 2"
+        );
         let counted_by = |block: &str, layout: &Layout| {
-            Averager::with_rules(model.clone(), layout.clone(), &rules).counted_by(block).upload_use()
+            Averager::with_rules(model.clone(), layout.clone(), &rules)
+                .counted_by(block)
+                .upload_use()
         };
         assert_eq!(counted_by("other", &upload), UploadUse::Each);
-        let wide = BlockLayout::item_table("counts", TableShape { rows: 3, dimension: 2 }).statistic();
-        let long = BlockLayout::item_table("counts", TableShape { rows: 4, dimension: 1 }).statistic();
+        let wide = BlockLayout::item_table(
+            "counts",
+            TableShape {
+                rows: 3,
+                dimension: 2,
+            },
+        )
+        .statistic();
+        let long = BlockLayout::item_table(
+            "counts",
+            TableShape {
+                rows: 4,
+                dimension: 1,
+            },
+        )
+        .statistic();
         let state = BlockLayout::item_table("counts", rows);
         for block in [wide, long, state] {
             let layout = Layout::new(vec![BlockLayout::item_table("V", rows).statistic(), block]);

@@ -1,9 +1,12 @@
-//! Implements methods that run at the server: users send their ratings once, and the server works on them from then on.
+//! Implements methods that run at the server: users send their ratings once, and the server works
+//! on them from then on.
 //!
-//! The ratings travel as frames, so that their bytes and the time that they take are booked like those of every upload.
-//! A step is one pass of the server over all ratings, which takes virtual time at the server's speed.
+//! The ratings travel as frames, so that their bytes and the time that they take are booked like
+//! those of every upload. A step is one pass of the server over all ratings, which takes virtual
+//! time at the server's speed.
 //!
-//! A method says how its server trains and how its devices score ([`CentralMethod`]), and is a [`Method`] by that.
+//! A method says how its server trains and how its devices score ([`CentralMethod`]), and is a
+//! [`Method`] by that.
 
 use std::fmt::Debug;
 
@@ -14,15 +17,17 @@ use crate::model::layout::{BlockLayout, Layout};
 use crate::model::state::StateVisitor;
 use crate::model::table::{RowSet, TableShape, TableUpdate, extend_bytes, floats};
 
-use super::server::{Accumulator, Contribution, Download, Server, StepContext, StepReport, downcast};
+use super::server::{
+    Accumulator, Contribution, Download, Server, StepContext, StepReport, downcast,
+};
 use super::user_vector::collect_last_ratings;
 use super::{Client, LocalTask, LocalUpdate, Method, Phase, Scorer, ScoringContext, Scratch};
 
 /// Names the block in which users send their ratings.
 const RATINGS: &str = "ratings";
 
-/// Describes a method at the server by its trainer and by how its devices score. Users upload their ratings, and
-/// download nothing.
+/// Describes a method at the server by its trainer and by how its devices score. Users upload their
+/// ratings, and download nothing.
 pub trait CentralMethod: Send + Sync + Debug {
     /// How a device scores.
     type Scoring: CentralScoring;
@@ -59,23 +64,33 @@ impl<M: CentralMethod> Method for M {
     }
 }
 
-/// Makes the scorer of a device of a central method. A function that writes the scores of items, given what a client
-/// may use to score, does so without any preparation.
+/// Makes the scorer of a device of a central method. A function that writes the scores of items,
+/// given what a client may use to score, does so without any preparation.
 pub trait CentralScoring: Clone + Send + 'static {
     /// Makes the scorer of the user that `context` describes.
     ///
     /// # Errors
     /// Those of [`Client::scorer`].
-    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>>;
+    fn scorer<'a>(
+        &'a self,
+        context: &ScoringContext<'a>,
+        scratch: &mut Scratch,
+    ) -> Result<Box<dyn Scorer + 'a>>;
 }
 
 impl<S> CentralScoring for S
 where
     S: Fn(&ScoringContext<'_>, &[u32], &mut [f32]) + Clone + Send + 'static,
 {
-    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(
+        &'a self,
+        context: &ScoringContext<'a>,
+        _scratch: &mut Scratch,
+    ) -> Result<Box<dyn Scorer + 'a>> {
         let context = *context;
-        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| self(&context, items, scores)))
+        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
+            self(&context, items, scores)
+        }))
     }
 }
 
@@ -84,7 +99,8 @@ pub type ScoreFunction = fn(&ScoringContext<'_>, &[u32], &mut [f32]);
 
 /// Trains a central method on the ratings of all users.
 pub trait CentralTrainer: Send {
-    /// Returns the present model. It must hold everything that scoring needs, users' parameters included.
+    /// Returns the present model. It must hold everything that scoring needs, users' parameters
+    /// included.
     fn model(&self) -> &Model;
 
     /// Replaces the model, which has the layout of [`Self::model`].
@@ -115,13 +131,24 @@ pub struct UserRatings {
     pub user: UserId,
     /// The items that the user has rated, ascending, each once.
     pub items: Vec<u32>,
-    /// The rating of each item, which is the last one if the user has rated the item more than once.
+    /// The rating of each item, which is the last one if the user has rated the item more than
+    /// once.
     pub ratings: Vec<f32>,
 }
 
-/// Returns the layout of what users of a central method upload: a rating for each item that they have rated.
+/// Returns the layout of what users of a central method upload: a rating for each item that they
+/// have rated.
 pub fn ratings_layout(items: usize) -> Layout {
-    Layout::new(vec![BlockLayout::item_table(RATINGS, TableShape { rows: items, dimension: 1 }).statistic()])
+    Layout::new(vec![
+        BlockLayout::item_table(
+            RATINGS,
+            TableShape {
+                rows: items,
+                dimension: 1,
+            },
+        )
+        .statistic(),
+    ])
 }
 
 /// Implements the server side of a central method.
@@ -133,7 +160,10 @@ pub struct CentralServer {
 impl CentralServer {
     /// Makes a server that has no ratings yet.
     pub fn new(trainer: Box<dyn CentralTrainer>) -> Self {
-        Self { trainer, ratings: Vec::new() }
+        Self {
+            trainer,
+            ratings: Vec::new(),
+        }
     }
 }
 
@@ -165,10 +195,18 @@ impl Server for CentralServer {
     }
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
-        let plain = |ratings: &UserRatings| (ratings.user, ratings.items.clone(), ratings.ratings.clone());
-        let mut ratings: Vec<(UserId, Vec<u32>, Vec<f32>)> = self.ratings.iter().map(plain).collect();
+        let plain =
+            |ratings: &UserRatings| (ratings.user, ratings.items.clone(), ratings.ratings.clone());
+        let mut ratings: Vec<(UserId, Vec<u32>, Vec<f32>)> =
+            self.ratings.iter().map(plain).collect();
         state.plain(&mut ratings)?;
-        let restored = ratings.into_iter().map(|(user, items, ratings)| UserRatings { user, items, ratings });
+        let restored = ratings
+            .into_iter()
+            .map(|(user, items, ratings)| UserRatings {
+                user,
+                items,
+                ratings,
+            });
         self.ratings = restored.collect();
         self.trainer.visit_state(state)
     }
@@ -183,9 +221,15 @@ impl Accumulator for Gathered {
         for contribution in contributions {
             let sent = &contribution.update.blocks[0];
             // A dense codec sends zeros for the items that were not rated.
-            let rated = sent.iter().map(|(row, bytes)| (row as u32, floats(bytes).next().unwrap_or(0.0)));
+            let rated = sent
+                .iter()
+                .map(|(row, bytes)| (row as u32, floats(bytes).next().unwrap_or(0.0)));
             let (items, ratings) = rated.filter(|(_, rating)| *rating != 0.0).unzip();
-            self.0.push(UserRatings { user: contribution.user, items, ratings });
+            self.0.push(UserRatings {
+                user: contribution.user,
+                items,
+                ratings,
+            });
         }
         Ok(())
     }
@@ -197,7 +241,8 @@ impl Accumulator for Gathered {
     }
 }
 
-/// Implements the device of a user of a central method. It sends its ratings when it is invited, and keeps no state.
+/// Implements the device of a user of a central method. It sends its ratings when it is invited,
+/// and keeps no state.
 #[derive(Clone, Debug)]
 pub struct CentralClient<S> {
     scoring: S,
@@ -212,7 +257,10 @@ impl<S: CentralScoring> CentralClient<S> {
 
 impl<S: CentralScoring> Client for CentralClient<S> {
     fn train(&mut self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
-        let shape = TableShape { rows: task.items(), dimension: 1 };
+        let shape = TableShape {
+            rows: task.items(),
+            dimension: 1,
+        };
         let (mut items, mut ratings): (Vec<u32>, Vec<f32>) = (Vec::new(), Vec::new());
         collect_last_ratings(&task.own, &mut items, &mut ratings);
         let mut values = Vec::with_capacity(4 * ratings.len());
@@ -221,7 +269,11 @@ impl<S: CentralScoring> Client for CentralClient<S> {
         Ok(LocalUpdate::new(ModelUpdate::of_table(update), 0.0, 0))
     }
 
-    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(
+        &'a self,
+        context: &ScoringContext<'a>,
+        scratch: &mut Scratch,
+    ) -> Result<Box<dyn Scorer + 'a>> {
         self.scoring.scorer(context, scratch)
     }
 

@@ -1,8 +1,9 @@
 //! Describes methods in the form in which lists of methods hold them.
 //!
-//! The functions of an [`Entry`] are references to closures, so that a method may be made while a program runs, as those
-//! that are written in another language are. In a constant `&|value, problem| ...` is such a reference; a closure that
-//! holds something is made one by [`Box::leak`].
+//! The functions of an [`Entry`] are references to closures, so that a method may be made while a
+//! program runs, as those that are written in another language are. In a constant
+//! `&|value, problem| ...` is such a reference; a closure that holds something is made one by
+//! [`Box::leak`].
 
 use std::fmt;
 
@@ -32,17 +33,18 @@ pub struct Entry {
     pub source: &'static str,
     /// Returns the JSON schema of the method's parameters.
     pub schema: &'static SchemaOf,
-    /// Fills in defaults that depend on other parameters, and checks what a schema cannot express. Most methods need
-    /// neither.
+    /// Fills in defaults that depend on other parameters, and checks what a schema cannot express.
+    /// Most methods need neither.
     pub resolve: &'static Resolve,
     /// The place where the method runs.
     pub placement: Placement,
-    /// Whether training draws negatives as `dataset.negatives` says. Where it does not, that table has no effect, and a
-    /// scenario that has it is warned of.
+    /// Whether training draws negatives as `dataset.negatives` says. Where it does not, that table
+    /// has no effect, and a scenario that has it is warned of.
     pub draws_negatives: bool,
-    /// Returns the sizes of the largest blocks that a run makes with these parameters: those of its model, its
-    /// downloads and whatever all clients start with. They are checked before any block is made.
-    /// [`sizes_of_item_table`], [`sizes_by`] and [`no_blocks`] implement it for most methods.
+    /// Returns the sizes of the largest blocks that a run makes with these parameters: those of its
+    /// model, its downloads and whatever all clients start with. They are checked before any block
+    /// is made. [`sizes_of_item_table`], [`sizes_by`] and [`no_blocks`] implement it for most
+    /// methods.
     pub sizes: &'static SizesOf,
     /// Builds the method from checked parameters.
     pub build: &'static Build,
@@ -51,9 +53,17 @@ pub struct Entry {
 /// Shows what is no function.
 impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, placement, draws_negatives, .. } = self;
+        let Self {
+            name,
+            placement,
+            draws_negatives,
+            ..
+        } = self;
         let mut entry = f.debug_struct("Entry");
-        entry.field("name", name).field("placement", placement).field("draws_negatives", draws_negatives);
+        entry
+            .field("name", name)
+            .field("placement", placement)
+            .field("draws_negatives", draws_negatives);
         entry.finish_non_exhaustive()
     }
 }
@@ -61,16 +71,16 @@ impl fmt::Debug for Entry {
 /// Says where a method runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// The method runs nowhere in the simulated world. It is ready at once, knows the ratings of all users, and takes
-    /// part in no round.
+    /// The method runs nowhere in the simulated world. It is ready at once, knows the ratings of
+    /// all users, and takes part in no round.
     Untrained,
-    /// The method runs at the server. Users send their ratings once, and the server works on them at a speed of its
-    /// own.
+    /// The method runs at the server. Users send their ratings once, and the server works on them
+    /// at a speed of its own.
     Central,
     /// The method runs on the devices. Users keep their ratings and send updates.
     Federated,
-    /// The method runs on the devices, and a third party computes for them at the speed of the server, as
-    /// [`Method::exchange`] describes it.
+    /// The method runs on the devices, and a third party computes for them at the speed of the
+    /// server, as [`Method::exchange`] describes it.
     Assisted,
 }
 
@@ -91,23 +101,35 @@ impl Placement {
 /// # Errors
 /// [`Error::Usage`] if they do not fit, which cannot happen for a scenario that was loaded.
 pub fn parameters<T: serde::de::DeserializeOwned>(name: &str, value: &Value) -> Result<T> {
-    serde_json::from_value(value.clone()).map_err(|fault| Error::Usage(format!("method {name}: {fault}")))
+    serde_json::from_value(value.clone())
+        .map_err(|fault| Error::Usage(format!("method {name}: {fault}")))
 }
 
-/// Returns the sizes of the blocks of the layout that `layout` makes from a method's own parameters, for use in
-/// [`Entry::sizes`]. The list is empty for parameters that do not fit, which [`Entry::build`] refuses.
-pub fn sizes_by<T: serde::de::DeserializeOwned>(value: &Value, layout: impl FnOnce(T) -> Layout) -> Vec<BlockSize> {
-    serde_json::from_value(value.clone()).map(|parameters| sizes_of(&layout(parameters))).unwrap_or_default()
+/// Returns the sizes of the blocks of the layout that `layout` makes from a method's own
+/// parameters, for use in [`Entry::sizes`]. The list is empty for parameters that do not fit, which
+/// [`Entry::build`] refuses.
+pub fn sizes_by<T: serde::de::DeserializeOwned>(
+    value: &Value,
+    layout: impl FnOnce(T) -> Layout,
+) -> Vec<BlockSize> {
+    serde_json::from_value(value.clone())
+        .map(|parameters| sizes_of(&layout(parameters)))
+        .unwrap_or_default()
 }
 
-/// Returns the size of an item table called `name` whose width `dimension` reads from a method's own parameters, for
-/// use in [`Entry::sizes`] of a method with that one block.
+/// Returns the size of an item table called `name` whose width `dimension` reads from a method's
+/// own parameters, for use in [`Entry::sizes`] of a method with that one block.
 pub fn sizes_of_item_table<T: serde::de::DeserializeOwned>(
     name: &'static str,
     (value, size): (&Value, ProblemSize),
     dimension: impl FnOnce(T) -> u32,
 ) -> Vec<BlockSize> {
-    sizes_by(value, |parameters| Layout::of_table(name, TableShape::of_items(size.items, dimension(parameters))))
+    sizes_by(value, |parameters| {
+        Layout::of_table(
+            name,
+            TableShape::of_items(size.items, dimension(parameters)),
+        )
+    })
 }
 
 /// Returns the sizes of the blocks of `layout`.

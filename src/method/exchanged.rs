@@ -10,11 +10,12 @@ use crate::model::noisy_sum::NoisySum;
 use crate::rng::Streams;
 use crate::scenario::{Exchanged, ExchangedBlock, ExchangedOf};
 
-/// The numbers of users and items of the problem for which a method is built in order to see what it exchanges.
+/// The numbers of users and items of the problem for which a method is built in order to see what
+/// it exchanges.
 const SMALL_PROBLEM: (usize, usize) = (8, 64);
 
-/// Tells what the method of `entry` exchanges, without its data. A method that is made of all ratings exchanges nothing,
-/// and of one that cannot be built for a small problem it is not known.
+/// Tells what the method of `entry` exchanges, without its data. A method that is made of all
+/// ratings exchanges nothing, and of one that cannot be built for a small problem it is not known.
 pub(super) fn of(entry: Entry) -> ExchangedOf {
     ExchangedOf::new(move |parameters: &Value| {
         if !entry.placement.trains() {
@@ -22,8 +23,16 @@ pub(super) fn of(entry: Entry) -> ExchangedOf {
         }
         let (users, items) = SMALL_PROBLEM;
         let (streams, protocol) = (Streams::new(0), Protocol::default());
-        let problem = Problem { users, items, streams, all_ratings: None, protocol };
-        (entry.build)(parameters, &problem).ok().map(|method| by_method(&*method))
+        let problem = Problem {
+            users,
+            items,
+            streams,
+            all_ratings: None,
+            protocol,
+        };
+        (entry.build)(parameters, &problem)
+            .ok()
+            .map(|method| by_method(&*method))
     })
 }
 
@@ -31,12 +40,14 @@ pub(super) fn of(entry: Entry) -> ExchangedOf {
 pub fn by_method(method: &dyn Method) -> Exchanged {
     let mut exchanged = Exchanged::default();
     let mut add = |layout: &Layout, is_uploaded| {
-        exchanged.blocks.extend(layout.blocks().iter().map(|block| ExchangedBlock {
-            name: block.name.to_string(),
-            is_uploaded,
-            has_floats: block.value_type == ValueType::F32,
-            has_item_rows: block.kind == BlockKind::ItemTable,
-        }));
+        exchanged
+            .blocks
+            .extend(layout.blocks().iter().map(|block| ExchangedBlock {
+                name: block.name.to_string(),
+                is_uploaded,
+                has_floats: block.value_type == ValueType::F32,
+                has_item_rows: block.kind == BlockKind::ItemTable,
+            }));
     };
     for phase in (0..method.phases()).map(Phase) {
         add(&method.upload_layout(phase), true);

@@ -1,15 +1,18 @@
-//! Implements FCF, federated collaborative filtering by implicit least squares with the gradients of all items.
+//! Implements FCF, federated collaborative filtering by implicit least squares with the gradients
+//! of all items.
 //!
-//! The user vector x_u is private. It has a closed form and is not kept after a participation. The item table Y is
-//! shared. With c_ui = 1 + alpha y_ui (y_ui is 1 for the user's positives and 0 for all other items) a device solves
-//! x_u = (Y^T C_u Y + lambda I)^(-1) Y^T C_u p_u and uploads c_ui (x_u . y_i - p_ui) x_u for **all** items, so that the
-//! table of gradients does not list the positives. The server adds up the gradients of a step's participants and moves
-//! Y by Adam. The gradient is 2 sum + 2 lambda y_i in the paper and half of that here, which Adam's normalisation
-//! cancels. For scoring, a device solves for x_u in the newest table, optionally with more weight on recent positives: alpha
-//! is multiplied by their weights. Times never leave the device.
+//! The user vector x_u is private. It has a closed form and is not kept after a participation. The
+//! item table Y is shared. With c_ui = 1 + alpha y_ui (y_ui is 1 for the user's positives and 0 for
+//! all other items) a device solves x_u = (Y^T C_u Y + lambda I)^(-1) Y^T C_u p_u and uploads c_ui
+//! (x_u . y_i - p_ui) x_u for **all** items, so that the table of gradients does not list the
+//! positives. The server adds up the gradients of a step's participants and moves Y by Adam. The
+//! gradient is 2 sum + 2 lambda y_i in the paper and half of that here, which Adam's normalisation
+//! cancels. For scoring, a device solves for x_u in the newest table, optionally with more weight
+//! on recent positives: alpha is multiplied by their weights. Times never leave the device.
 //!
-//! Source: Ammad-ud-din et al., Federated Collaborative Filtering for Privacy-Preserving Personalized Recommendation
-//! System, arXiv 1901.09888, sections 3.1 and 3.2; FedRec's slides, equation 3.
+//! Source: Ammad-ud-din et al., Federated Collaborative Filtering for Privacy-Preserving
+//! Personalized Recommendation System, arXiv 1901.09888, sections 3.1 and 3.2; FedRec's slides,
+//! equation 3.
 
 use std::sync::Arc;
 
@@ -22,8 +25,8 @@ use super::recency::{Recency, weighted_positives};
 use super::rule::{Combine, Optimizer, Rule};
 use super::user_vector::{checked_vector, score_items, single_precision, singular, unscorable};
 use super::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer, ScoringContext, Scratch, Server,
-    largest_magnitude, parameters, sizes_of_item_table,
+    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer,
+    ScoringContext, Scratch, Server, largest_magnitude, parameters, sizes_of_item_table,
 };
 use crate::error::Result;
 use crate::ids::UserId;
@@ -45,7 +48,9 @@ pub const ENTRY: Entry = Entry {
     resolve: &|_| Vec::new(),
     placement: Placement::Federated,
     draws_negatives: false,
-    sizes: &|value, size| sizes_of_item_table("Y", (value, size), |p: FcfParameters| p.latent_dimension),
+    sizes: &|value, size| {
+        sizes_of_item_table("Y", (value, size), |p: FcfParameters| p.latent_dimension)
+    },
     build: &|value, problem| Ok(Box::new(Fcf::new(parameters("fcf", value)?, problem))),
 };
 
@@ -111,10 +116,14 @@ struct Shared {
 }
 
 impl Fcf {
-    /// Makes the method for a problem of this size. The rows of Y are drawn from N(0, length^2 / k).
+    /// Makes the method for a problem of this size. The rows of Y are drawn from N(0, length^2 /
+    /// k).
     pub fn new(parameters: FcfParameters, problem: &Problem) -> Self {
         let shape = TableShape::of_items(problem.items, parameters.latent_dimension);
-        Self { shared: Arc::new(Shared { parameters, shape }), streams: problem.streams }
+        Self {
+            shared: Arc::new(Shared { parameters, shape }),
+            streams: problem.streams,
+        }
     }
 }
 
@@ -127,15 +136,27 @@ impl Shared {
         solver: &mut LeastSquares,
     ) -> algebra::Result<Vec<f64>> {
         let gram = gram_of_table(&table.view())?;
-        let FcfParameters { confidence, regularization, .. } = self.parameters;
+        let FcfParameters {
+            confidence,
+            regularization,
+            ..
+        } = self.parameters;
         let weights: Vec<f64> = factors.iter().map(|factor| confidence * factor).collect();
-        user_vector(solver, &gram, &table.view(), (positives, &weights), regularization)
+        user_vector(
+            solver,
+            &gram,
+            &table.view(),
+            (positives, &weights),
+            regularization,
+        )
     }
 
     /// Returns the number of multiply-adds of a participation with this many positives.
     fn multiply_adds(&self, positives: usize) -> u64 {
         let (m, k) = (self.shape.rows as u64, self.shape.dimension as u64);
-        m * k * (k + 1) / 2 + LeastSquares::multiply_adds(positives, self.shape.dimension) + 2 * m * k
+        m * k * (k + 1) / 2
+            + LeastSquares::multiply_adds(positives, self.shape.dimension)
+            + 2 * m * k
     }
 }
 
@@ -143,28 +164,51 @@ impl Method for Fcf {
     fn initial(&self) -> Model {
         let mut stream = self.streams.stream(Purpose::GlobalInit, 0, 0);
         let shape = self.shared.shape;
-        let deviation = self.shared.parameters.initial_length / crate::math::sqrt(shape.dimension as f64);
-        Model::of_table("Y", Table::from_fn(shape, || (deviation * stream.standard_normal()) as f32))
+        let deviation =
+            self.shared.parameters.initial_length / crate::math::sqrt(shape.dimension as f64);
+        Model::of_table(
+            "Y",
+            Table::from_fn(shape, || (deviation * stream.standard_normal()) as f32),
+        )
     }
 
     fn upload_layout(&self, _phase: Phase) -> Layout {
-        Layout::new(vec![BlockLayout::item_table("Y", self.shared.shape).statistic()])
+        Layout::new(vec![
+            BlockLayout::item_table("Y", self.shared.shape).statistic(),
+        ])
     }
 
     fn client(&self, _user: UserId) -> Box<dyn Client> {
-        Box::new(FcfClient { shared: Arc::clone(&self.shared) })
+        Box::new(FcfClient {
+            shared: Arc::clone(&self.shared),
+        })
     }
 
     fn server(&self) -> Box<dyn Server> {
-        let FcfParameters { regularization, server_rate, beta1, beta2, epsilon, .. } = self.shared.parameters;
+        let FcfParameters {
+            regularization,
+            server_rate,
+            beta1,
+            beta2,
+            epsilon,
+            ..
+        } = self.shared.parameters;
         let rule = Rule {
             combine: Combine::Sum,
-            optimizer: Optimizer::Adam { beta1, beta2, epsilon },
+            optimizer: Optimizer::Adam {
+                beta1,
+                beta2,
+                epsilon,
+            },
             rate: server_rate,
             weight_decay: regularization,
             ..Rule::MEAN
         };
-        Box::new(Averager::with_rules(self.initial(), self.upload_layout(Phase::default()), &[rule]))
+        Box::new(Averager::with_rules(
+            self.initial(),
+            self.upload_layout(Phase::default()),
+            &[rule],
+        ))
     }
 }
 
@@ -176,29 +220,46 @@ struct FcfClient {
 
 impl Client for FcfClient {
     fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
-        let Shared { parameters, shape, .. } = &*self.shared;
+        let Shared {
+            parameters, shape, ..
+        } = &*self.shared;
         let table = task.model.table(0);
         let (positives, equal) = weighted_positives(&task.own, None);
-        let vector = self.shared.solve(table, (&positives, &equal), &mut scratch.least_squares);
+        let vector = self
+            .shared
+            .solve(table, (&positives, &equal), &mut scratch.least_squares);
         let vector = vector.map_err(|cause| singular(task, cause))?;
         checked_vector(task, "x", &vector)?;
-        let squared = |&item: &u32| (1.0 - score(&vector, &table.view().row(item as usize))).powi(2);
+        let squared =
+            |&item: &u32| (1.0 - score(&vector, &table.view().row(item as usize))).powi(2);
         let loss = positives.iter().map(squared).sum::<f64>() / positives.len().max(1) as f64;
         let gradients = item_gradients(&vector, &table.view(), &positives, parameters.confidence);
         task.check_magnitude("gradient", largest_magnitude(&gradients))?;
         let update = ModelUpdate::of_table(TableUpdate::whole(&Table::new(*shape, gradients)));
         // Every row is read for Y^T Y and again for its gradient.
-        let (row_visits, work) = (2 * shape.rows as u64, self.shared.multiply_adds(positives.len()));
+        let (row_visits, work) = (
+            2 * shape.rows as u64,
+            self.shared.multiply_adds(positives.len()),
+        );
         Ok(LocalUpdate::new(update, loss, row_visits).with_multiply_adds(work))
     }
 
-    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(
+        &'a self,
+        context: &ScoringContext<'a>,
+        scratch: &mut Scratch,
+    ) -> Result<Box<dyn Scorer + 'a>> {
         let table = context.model.table(0);
-        let (positives, factors) = weighted_positives(&context.own, self.shared.parameters.recency.as_ref());
-        let vector = self.shared.solve(table, (&positives, &factors), &mut scratch.least_squares);
+        let (positives, factors) =
+            weighted_positives(&context.own, self.shared.parameters.recency.as_ref());
+        let vector = self
+            .shared
+            .solve(table, (&positives, &factors), &mut scratch.least_squares);
         let vector = vector.map_err(|cause| unscorable(context, cause))?;
         let vector = single_precision(&vector);
-        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| score_items(&vector, table, items, scores)))
+        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
+            score_items(&vector, table, items, scores)
+        }))
     }
 
     fn visit_state(&mut self, _state: &mut StateVisitor<'_>) -> Result<()> {
@@ -206,8 +267,8 @@ impl Client for FcfClient {
     }
 }
 
-/// Returns x_u (k values) for a user's positives with these weights beyond 1, which are alpha where all count alike.
-/// `gram` is Y^T Y, of which the upper triangle is read.
+/// Returns x_u (k values) for a user's positives with these weights beyond 1, which are alpha where
+/// all count alike. `gram` is Y^T Y, of which the upper triangle is read.
 ///
 /// # Errors
 /// Those of [`LeastSquares::user_vector`].
@@ -219,18 +280,31 @@ pub fn user_vector(
     regularization: f64,
 ) -> algebra::Result<Vec<f64>> {
     // C_u is 1 plus its weight for each positive, and so is C_u p_u there.
-    let positives = Positives { items: positives, weights: Weights::Each(weights), target_offset: 1.0 };
+    let positives = Positives {
+        items: positives,
+        weights: Weights::Each(weights),
+        target_offset: 1.0,
+    };
     solver.user_vector(gram, table, positives, regularization)
 }
 
 /// Returns c_ui (x_u . y_i - p_ui) x_u for every item (m k values). `positives` must ascend.
-pub fn item_gradients(vector: &[f64], table: &ArrayView2<'_, f32>, positives: &[u32], confidence: f64) -> Vec<f32> {
+pub fn item_gradients(
+    vector: &[f64],
+    table: &ArrayView2<'_, f32>,
+    positives: &[u32],
+    confidence: f64,
+) -> Vec<f32> {
     let mut gradients = Vec::with_capacity(table.len());
     let mut positives = positives.iter().copied().peekable();
     for (item, row) in table.rows().into_iter().enumerate() {
         let is_positive = positives.next_if_eq(&(item as u32)).is_some();
         while positives.next_if_eq(&(item as u32)).is_some() {}
-        let (weight, target) = if is_positive { (1.0 + confidence, 1.0) } else { (1.0, 0.0) };
+        let (weight, target) = if is_positive {
+            (1.0 + confidence, 1.0)
+        } else {
+            (1.0, 0.0)
+        };
         let error = weight * (score(vector, &row) - target);
         gradients.extend(vector.iter().map(|value| (error * value) as f32));
     }
@@ -248,7 +322,9 @@ mod tests {
     const LAMBDA: f64 = 0.5;
 
     fn table() -> Array2<f32> {
-        Array2::from_shape_fn((6, 3), |(item, column)| ((item * 7 + column * 5) % 11) as f32 / 5.0 - 1.0)
+        Array2::from_shape_fn((6, 3), |(item, column)| {
+            ((item * 7 + column * 5) % 11) as f32 / 5.0 - 1.0
+        })
     }
 
     /// Returns the loss of one user by equation 1 of the paper.
@@ -266,7 +342,14 @@ mod tests {
         let (table, positives) = (table(), [1u32, 4]);
         let gram = gram_of_table(&table.view()).unwrap();
         let mut solver = LeastSquares::default();
-        let x = user_vector(&mut solver, &gram, &table.view(), (&positives, &[ALPHA; 2]), LAMBDA).unwrap();
+        let x = user_vector(
+            &mut solver,
+            &gram,
+            &table.view(),
+            (&positives, &[ALPHA; 2]),
+            LAMBDA,
+        )
+        .unwrap();
         for axis in 0..3 {
             let moved = |step: f64| {
                 let mut other = x.clone();
@@ -289,43 +372,95 @@ mod tests {
         }
     }
 
-    /// If this fails, a device that scores with recency does not weigh its positives, or weighs them the other way round.
+    /// If this fails, a device that scores with recency does not weigh its positives, or weighs
+    /// them the other way round.
     #[test]
     fn a_recent_positive_pulls_the_user_vector_more_than_an_old_one() {
-        let table = Table::new(TableShape { rows: 2, dimension: 2 }, vec![1.0, 0.0, 0.0, 1.0]);
+        let table = Table::new(
+            TableShape {
+                rows: 2,
+                dimension: 2,
+            },
+            vec![1.0, 0.0, 0.0, 1.0],
+        );
         let vector = |recency| {
-            let parameters = FcfParameters { regularization: LAMBDA, recency, ..FcfParameters::default() };
-            let shared = Shared { parameters, shape: table.shape() };
+            let parameters = FcfParameters {
+                regularization: LAMBDA,
+                recency,
+                ..FcfParameters::default()
+            };
+            let shared = Shared {
+                parameters,
+                shape: table.shape(),
+            };
             // Item 1 is later than item 0.
             let own = OwnData::new(&[0, 1]).with_recency_ranks(&[1u32, 0][..]);
             let (positives, factors) = weighted_positives(&own, shared.parameters.recency.as_ref());
-            shared.solve(&table, (&positives, &factors), &mut LeastSquares::default()).unwrap()
+            shared
+                .solve(&table, (&positives, &factors), &mut LeastSquares::default())
+                .unwrap()
         };
-        let (alike, recent) = (vector(None), vector(Some(Recency { tau: 1.0, floor: 0.0 })));
+        let (alike, recent) = (
+            vector(None),
+            vector(Some(Recency {
+                tau: 1.0,
+                floor: 0.0,
+            })),
+        );
         assert_eq!(alike[0], alike[1]);
-        assert!(recent[1] > alike[1] && recent[0] < alike[0], "{recent:?} without recency {alike:?}");
-        // The factors e^(-1) and 1 are scaled to a sum of 2, and an item of its own dimension has (1 + w) / (1 + w + lambda).
+        assert!(
+            recent[1] > alike[1] && recent[0] < alike[0],
+            "{recent:?} without recency {alike:?}"
+        );
+        // The factors e^(-1) and 1 are scaled to a sum of 2, and an item of its own dimension has
+        // (1 + w) / (1 + w + lambda).
         let weight = ALPHA * 2.0 / (1.0 + (-1f64).exp());
         assert!((recent[1] - (1.0 + weight) / (1.0 + weight + LAMBDA)).abs() < 1e-12);
     }
 
-    /// If this fails, the virtual time of a participation no longer follows from the arithmetic that it takes.
+    /// If this fails, the virtual time of a participation no longer follows from the arithmetic
+    /// that it takes.
     #[test]
     fn the_work_is_that_of_the_gram_matrix_the_solution_and_the_gradients() {
-        let shape = TableShape { rows: 150, dimension: 4 };
-        let shared = Shared { parameters: FcfParameters::default(), shape };
-        // Y^T Y has 10 different values, each the sum of a product per item. A gradient takes an inner product and a scaling.
-        assert_eq!(shared.multiply_adds(7), 150 * 10 + LeastSquares::multiply_adds(7, 4) + 150 * (4 + 4));
+        let shape = TableShape {
+            rows: 150,
+            dimension: 4,
+        };
+        let shared = Shared {
+            parameters: FcfParameters::default(),
+            shape,
+        };
+        // Y^T Y has 10 different values, each the sum of a product per item. A gradient takes an
+        // inner product and a scaling.
+        assert_eq!(
+            shared.multiply_adds(7),
+            150 * 10 + LeastSquares::multiply_adds(7, 4) + 150 * (4 + 4)
+        );
     }
 
-    /// If this fails, training starts from rows of another length than the one that the scenario states.
+    /// If this fails, training starts from rows of another length than the one that the scenario
+    /// states.
     #[test]
     fn rows_start_with_the_stated_length() {
-        let parameters = FcfParameters { initial_length: 0.3, ..FcfParameters::default() };
-        let shape = TableShape { rows: 2000, dimension: 4 };
-        let method = Fcf { shared: Arc::new(Shared { parameters, shape }), streams: Streams::new(1) };
+        let parameters = FcfParameters {
+            initial_length: 0.3,
+            ..FcfParameters::default()
+        };
+        let shape = TableShape {
+            rows: 2000,
+            dimension: 4,
+        };
+        let method = Fcf {
+            shared: Arc::new(Shared { parameters, shape }),
+            streams: Streams::new(1),
+        };
         let start = method.initial();
-        let squares: f64 = start.table(0).as_slice().iter().map(|value| f64::from(*value).powi(2)).sum();
+        let squares: f64 = start
+            .table(0)
+            .as_slice()
+            .iter()
+            .map(|value| f64::from(*value).powi(2))
+            .sum();
         let length = (squares / 2000.0).sqrt();
         assert!((length / 0.3 - 1.0).abs() < 0.05, "{length}");
     }

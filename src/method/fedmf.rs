@@ -1,9 +1,10 @@
 //! Implements FedMF, federated matrix factorisation, for implicit feedback.
 //!
-//! The user vector u_i is private and the item table V is shared. The logit of item j is u_i . V_j and the loss is the
-//! mean binary cross-entropy. A client trains both parameters at once by mini-batch SGD, and the server takes the plain
-//! mean of V. Items are scored with the averaged V. With dual personalisation a client steps u_i before the rows of V,
-//! and scores with its own V, which makes it PFedRec but for the bias, the start and the rates.
+//! The user vector u_i is private and the item table V is shared. The logit of item j is u_i . V_j
+//! and the loss is the mean binary cross-entropy. A client trains both parameters at once by
+//! mini-batch SGD, and the server takes the plain mean of V. Items are scored with the averaged V.
+//! With dual personalisation a client steps u_i before the rows of V, and scores with its own V,
+//! which makes it PFedRec but for the bias, the start and the rates.
 
 use std::sync::Arc;
 
@@ -30,7 +31,9 @@ pub const ENTRY: Entry = Entry {
     resolve: &|_| Vec::new(),
     placement: Placement::Federated,
     draws_negatives: true,
-    sizes: &|value, size| sizes_of_item_table("V", (value, size), |p: FedMfParameters| p.latent_dimension),
+    sizes: &|value, size| {
+        sizes_of_item_table("V", (value, size), |p: FedMfParameters| p.latent_dimension)
+    },
     build: &|value, problem| Ok(Box::new(FedMf::new(parameters("fedmf", value)?, problem))),
 };
 
@@ -53,10 +56,11 @@ pub struct FedMfParameters {
     /// Learning rate of the item rows. The mean over a batch and then over clients makes it large.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub learning_rate_items: f64,
-    /// Whether each user has a private bias as well, which is added to every logit and has the rate of the user vector.
+    /// Whether each user has a private bias as well, which is added to every logit and has the rate
+    /// of the user vector.
     pub bias: bool,
-    /// Whether a client steps its user vector first and the item rows after it, and keeps these rows to score with
-    /// (DualPer of PFedRec's authors). They are averaged as before.
+    /// Whether a client steps its user vector first and the item rows after it, and keeps these
+    /// rows to score with (DualPer of PFedRec's authors). They are averaged as before.
     pub dual_personalization: bool,
 }
 
@@ -84,13 +88,19 @@ pub struct FedMf {
 }
 
 impl FedMf {
-    /// Makes the method for a problem of this size. V is drawn from N(0, 1), and every user's u_i from U(-1/sqrt k,
-    /// 1/sqrt k), as is the bias if there is one.
+    /// Makes the method for a problem of this size. V is drawn from N(0, 1), and every user's u_i
+    /// from U(-1/sqrt k, 1/sqrt k), as is the bias if there is one.
     pub fn new(parameters: FedMfParameters, problem: &Problem) -> Self {
         let shape = TableShape::of_items(problem.items, parameters.latent_dimension);
         let mut stream = problem.streams.stream(Purpose::GlobalInit, 0, 0);
         let initial = Arc::new(Table::from_fn(shape, || stream.standard_normal() as f32));
-        let FedMfParameters { local_epochs, batch_size, bias, dual_personalization: dual, .. } = parameters;
+        let FedMfParameters {
+            local_epochs,
+            batch_size,
+            bias,
+            dual_personalization: dual,
+            ..
+        } = parameters;
         let vector_rate = parameters.learning_rate_user as f32;
         let step = LogisticStep {
             target: Target::Both,
@@ -102,11 +112,20 @@ impl FedMf {
         let training = VectorTraining {
             epochs: local_epochs,
             batch_size: batch_size as usize,
-            steps: if dual { VectorTraining::dual_steps(step) } else { vec![step] },
+            steps: if dual {
+                VectorTraining::dual_steps(step)
+            } else {
+                vec![step]
+            },
             has_bias: bias,
             names: ["u", "bias", "V"],
         };
-        Self { training: Arc::new(training), initial, streams: problem.streams, dual }
+        Self {
+            training: Arc::new(training),
+            initial,
+            streams: problem.streams,
+            dual,
+        }
     }
 }
 
@@ -120,12 +139,18 @@ impl Method for FedMf {
     }
 
     fn client(&self, user: UserId) -> Box<dyn Client> {
-        let mut stream = self.streams.stream(Purpose::PrivateInit, u64::from(user.0), 0);
+        let mut stream = self
+            .streams
+            .stream(Purpose::PrivateInit, u64::from(user.0), 0);
         let dimension = self.initial.shape().dimension;
         let reach = 1.0 / (dimension as f64).sqrt();
         let mut uniform = || stream.uniform_within(reach) as f32;
         let vector = (0..dimension).map(|_| uniform()).collect();
-        let bias = if self.training.has_bias { uniform() } else { 0.0 };
+        let bias = if self.training.has_bias {
+            uniform()
+        } else {
+            0.0
+        };
         let table = self.dual.then(|| TunedTable::new(&self.initial));
         Box::new(VectorClient::new(&self.training, vector, bias, table))
     }

@@ -1,5 +1,5 @@
-//! Implements alternating least squares for positives at the server, in which every user and every item is solved for
-//! exactly.
+//! Implements alternating least squares for positives at the server, in which every user and every
+//! item is solved for exactly.
 //!
 //! The loss is that of FedGram, with an exponent nu of the regulariser's weights:
 //!
@@ -8,12 +8,14 @@
 //!                       + lambda (n_u + a0 m)^nu |x_u|^2 ) + lambda sum over items i of (n_i + a0 n)^nu |y_i|^2
 //! ```
 //!
-//! with n users, m items, n_u positives of user u and n_i users of item i. A pass solves for all x_u and then for all
-//! y_i, and the loss never rises. Only Y is kept, since it determines the x_u. A device solves for its own x when it
-//! scores, optionally with more weight on recent positives. Times never leave the device.
+//! with n users, m items, n_u positives of user u and n_i users of item i. A pass solves for all
+//! x_u and then for all y_i, and the loss never rises. Only Y is kept, since it determines the x_u.
+//! A device solves for its own x when it scores, optionally with more weight on recent positives.
+//! Times never leave the device.
 //!
-//! Sources: Hu, Koren and Volinsky, Collaborative Filtering for Implicit Feedback Datasets, ICDM 2008; Rendle et al.,
-//! Revisiting the Performance of iALS on Item Recommendation Benchmarks, RecSys 2022, for the regulariser.
+//! Sources: Hu, Koren and Volinsky, Collaborative Filtering for Implicit Feedback Datasets, ICDM
+//! 2008; Rendle et al., Revisiting the Performance of iALS on Item Recommendation Benchmarks,
+//! RecSys 2022, for the regulariser.
 
 use std::sync::Arc;
 
@@ -23,13 +25,15 @@ use serde::{Deserialize, Serialize};
 
 use super::central::{CentralMethod, CentralScoring, CentralTrainer, UserRatings};
 use super::fedgram::numerics::Constants;
-use super::fedgram::{Background, ByDensity, Counts, FedGram, FedGramClient, FedGramParameters, Shared, TABLE};
+use super::fedgram::{
+    Background, ByDensity, Counts, FedGram, FedGramClient, FedGramParameters, Shared, TABLE,
+};
 use super::recency::Recency;
 use super::server::{StepContext, StepReport};
 use super::user_vector::times;
 use super::{
-    Client, Entry, Method, Placement, Problem, Scorer, ScoringContext, Scratch, fedgram, largest_magnitude, parameters,
-    sizes_by,
+    Client, Entry, Method, Placement, Problem, Scorer, ScoringContext, Scratch, fedgram,
+    largest_magnitude, parameters, sizes_by,
 };
 use crate::error::{Error, Result};
 use crate::model::algebra::AlgebraError;
@@ -65,8 +69,8 @@ pub struct IalsParameters {
     /// Weight lambda of the regulariser.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub regularization: f64,
-    /// Exponent nu of the sum of the weights of a user's or an item's pairs, by which lambda is multiplied: 0 for the
-    /// same regulariser everywhere, 1 for one that grows with the data.
+    /// Exponent nu of the sum of the weights of a user's or an item's pairs, by which lambda is
+    /// multiplied: 0 for the same regulariser everywhere, 1 for one that grows with the data.
     #[schemars(range(min = 0, max = 1))]
     pub regularization_exponent: f64,
     /// The rows of Y start as normal draws of this length, about.
@@ -74,14 +78,20 @@ pub struct IalsParameters {
     pub initial_length: f64,
     /// Lets recent positives count more when a device scores. Left out: all count alike.
     pub recency: Option<Recency>,
-    /// Lets `unobserved_weight` and `regularization` follow from the density of the data. Left out: they are as they are.
+    /// Lets `unobserved_weight` and `regularization` follow from the density of the data. Left out:
+    /// they are as they are.
     pub by_density: Option<ByDensity>,
 }
 
 impl Default for IalsParameters {
     fn default() -> Self {
-        let FedGramParameters { latent_dimension, unobserved_weight, regularization, initial_length, .. } =
-            FedGramParameters::default();
+        let FedGramParameters {
+            latent_dimension,
+            unobserved_weight,
+            regularization,
+            initial_length,
+            ..
+        } = FedGramParameters::default();
         Self {
             latent_dimension,
             unobserved_weight,
@@ -97,9 +107,19 @@ impl Default for IalsParameters {
 impl IalsParameters {
     /// Returns the parameters of the FedGram with the same loss and the same devices.
     fn of_fedgram(&self) -> FedGramParameters {
-        let Self { latent_dimension, unobserved_weight, regularization, initial_length, .. } = *self;
+        let Self {
+            latent_dimension,
+            unobserved_weight,
+            regularization,
+            initial_length,
+            ..
+        } = *self;
         let background = Background::PositivesAtOne;
-        let recency = |Recency { tau, floor }| fedgram::Recency { tau, floor, background };
+        let recency = |Recency { tau, floor }| fedgram::Recency {
+            tau,
+            floor,
+            background,
+        };
         FedGramParameters {
             latent_dimension,
             unobserved_weight,
@@ -122,7 +142,9 @@ impl Ials {
     /// Makes the method for a problem of this size, with FedGram's initial values.
     pub fn new(parameters: &IalsParameters, problem: &Problem) -> Self {
         let exponent = parameters.regularization_exponent;
-        Self { federated: FedGram::with_exponent(parameters.of_fedgram(), exponent, problem) }
+        Self {
+            federated: FedGram::with_exponent(parameters.of_fedgram(), exponent, problem),
+        }
     }
 }
 
@@ -134,7 +156,10 @@ impl CentralMethod for Ials {
     }
 
     fn trainer(&self) -> Box<dyn CentralTrainer> {
-        Box::new(Trainer { shared: Arc::clone(&self.federated.shared), model: self.federated.initial() })
+        Box::new(Trainer {
+            shared: Arc::clone(&self.federated.shared),
+            model: self.federated.initial(),
+        })
     }
 
     fn scoring(&self) -> FedGramClient {
@@ -143,7 +168,11 @@ impl CentralMethod for Ials {
 }
 
 impl CentralScoring for FedGramClient {
-    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(
+        &'a self,
+        context: &ScoringContext<'a>,
+        scratch: &mut Scratch,
+    ) -> Result<Box<dyn Scorer + 'a>> {
         Client::scorer(self, context, scratch)
     }
 }
@@ -155,8 +184,9 @@ struct Trainer {
 }
 
 impl Trainer {
-    /// Returns the rows that minimise the loss for these rows of the other side, given the positives of each row as
-    /// numbers of rows of the other side. Threads solve for rows of their own, so that they change no bit.
+    /// Returns the rows that minimise the loss for these rows of the other side, given the
+    /// positives of each row as numbers of rows of the other side. Threads solve for rows of their
+    /// own, so that they change no bit.
     fn solve<P: AsRef<[u32]> + Sync>(
         &self,
         constants: &Constants,
@@ -169,21 +199,37 @@ impl Trainer {
             AlgebraError::NotPositiveDefinite { .. } => step.singular("a row of X or Y", &cause),
             other => Error::Update(other.to_string()),
         };
-        let weighted_gram = times(&gram_of_table(&other.view()).map_err(failed)?, constants.unobserved_weight);
+        let weighted_gram = times(
+            &gram_of_table(&other.view()).map_err(failed)?,
+            constants.unobserved_weight,
+        );
         let solve = |solver: &mut LeastSquares, items: &P| {
-            let positives = Positives { items: items.as_ref(), weights: Weights::Equal(1.0), target_offset: 0.0 };
+            let positives = Positives {
+                items: items.as_ref(),
+                weights: Weights::Equal(1.0),
+                target_offset: 0.0,
+            };
             let ridge = constants.ridge(positives.items.len() as f64, other.shape().rows as f64);
             solver.user_vector(&weighted_gram, &other.view(), positives, ridge)
         };
         let rows = positives.par_iter().map_init(LeastSquares::default, solve);
-        let rows = rows.collect::<Result<Vec<Vec<f64>>, AlgebraError>>().map_err(failed)?;
+        let rows = rows
+            .collect::<Result<Vec<Vec<f64>>, AlgebraError>>()
+            .map_err(failed)?;
         let values = rows.iter().flatten().map(|value| *value as f32).collect();
-        let rows = Table::new(TableShape { rows: positives.len(), ..shape }, values);
+        let rows = Table::new(
+            TableShape {
+                rows: positives.len(),
+                ..shape
+            },
+            values,
+        );
         step.check_magnitude("X or Y", largest_magnitude(rows.as_slice()))?;
         Ok(rows)
     }
 
-    /// Returns the number of multiply-adds of a pass, for the numbers of positives of users and of items.
+    /// Returns the number of multiply-adds of a pass, for the numbers of positives of users and of
+    /// items.
     fn multiply_adds(&self, of_users: &[&[u32]], of_items: &[Vec<u32>]) -> u64 {
         let k = self.shared.shape.dimension;
         let solved = |count: usize| LeastSquares::multiply_adds(count, k);
@@ -202,7 +248,9 @@ impl CentralTrainer for Trainer {
     fn set_model(&mut self, model: Model) -> Result<()> {
         self.model.check_same_layout(&model)?;
         // Y^T Y is computed from Y again, so that it fits even if the caller has only changed Y.
-        self.model = self.shared.model(Table::clone(model.table(TABLE)), Counts::of(&model))?;
+        self.model = self
+            .shared
+            .model(Table::clone(model.table(TABLE)), Counts::of(&model))?;
         Ok(())
     }
 
@@ -210,16 +258,24 @@ impl CentralTrainer for Trainer {
         let of_users: Vec<&[u32]> = ratings.iter().map(|user| &user.items[..]).collect();
         let mut of_items = vec![Vec::new(); self.shared.shape.rows];
         for (user, items) in (0..).zip(&of_users) {
-            items.iter().for_each(|item| of_items[*item as usize].push(user));
+            items
+                .iter()
+                .for_each(|item| of_items[*item as usize].push(user));
         }
         let positives: usize = of_users.iter().map(|items| items.len()).sum();
         let mean_positives = (positives as f32 / of_users.len().max(1) as f32).max(1.0);
-        let counts = Counts { mean_positives, ..Counts::default() };
+        let counts = Counts {
+            mean_positives,
+            ..Counts::default()
+        };
         let constants = self.shared.constants(f64::from(mean_positives));
         let users = self.solve(&constants, self.model.table(TABLE), &of_users, step)?;
         let items = self.solve(&constants, &users, &of_items, step)?;
         self.model = self.shared.model(items, counts)?;
-        Ok(StepReport { multiply_adds: self.multiply_adds(&of_users, &of_items), ..StepReport::default() })
+        Ok(StepReport {
+            multiply_adds: self.multiply_adds(&of_users, &of_items),
+            ..StepReport::default()
+        })
     }
 }
 

@@ -1,5 +1,5 @@
-//! Holds what methods with an item table and a perceptron share: both as blocks of a model, samples, updates and
-//! scores.
+//! Holds what methods with an item table and a perceptron share: both as blocks of a model,
+//! samples, updates and scores.
 
 use super::minibatch::draw_samples;
 use super::{LocalTask, Scratch};
@@ -9,19 +9,41 @@ use crate::model::layout::{BlockLayout, Layout};
 use crate::model::neural::{Layer, Perceptron, PerceptronBuffers};
 use crate::model::table::{Table, TableShape, TableUpdate};
 
-/// Returns the shapes of a network's blocks, which are W1, b1, W2, b2 and so on, in the order of its parameters.
+/// Returns the shapes of a network's blocks, which are W1, b1, W2, b2 and so on, in the order of
+/// its parameters.
 fn shapes(network: &Perceptron) -> impl Iterator<Item = (String, TableShape)> {
-    network.layers().iter().enumerate().flat_map(|(number, Layer { inputs, outputs, .. })| {
-        let weights = TableShape { rows: *outputs, dimension: *inputs };
-        let bias = TableShape { rows: 1, dimension: *outputs };
-        [(format!("W{}", number + 1), weights), (format!("b{}", number + 1), bias)]
-    })
+    network.layers().iter().enumerate().flat_map(
+        |(
+            number,
+            Layer {
+                inputs, outputs, ..
+            },
+        )| {
+            let weights = TableShape {
+                rows: *outputs,
+                dimension: *inputs,
+            };
+            let bias = TableShape {
+                rows: 1,
+                dimension: *outputs,
+            };
+            [
+                (format!("W{}", number + 1), weights),
+                (format!("b{}", number + 1), bias),
+            ]
+        },
+    )
 }
 
 /// Returns the layout of an item table of this name and shape, followed by the blocks of a network.
 pub(super) fn layout(items: &'static str, shape: TableShape, network: &Perceptron) -> Layout {
     let weights = shapes(network).map(|(name, shape)| BlockLayout::weights(name, shape));
-    Layout::new([BlockLayout::item_table(items, shape)].into_iter().chain(weights).collect())
+    Layout::new(
+        [BlockLayout::item_table(items, shape)]
+            .into_iter()
+            .chain(weights)
+            .collect(),
+    )
 }
 
 /// Splits flat parameters into the tables of the network's blocks.
@@ -54,29 +76,40 @@ pub(super) fn model(layout: Layout, values: &[f32]) -> Model {
 /// # Panics
 /// If a table has another shape than its block, which is a defect of the method.
 pub(super) fn model_of(layout: Layout, tables: Vec<Table>) -> Model {
-    Model::of_tables(layout, tables).unwrap_or_else(|fault| panic!("a model does not fit its own layout: {fault}"))
+    Model::of_tables(layout, tables)
+        .unwrap_or_else(|fault| panic!("a model does not fit its own layout: {fault}"))
 }
 
 /// Returns the flat parameters of the network whose blocks begin at `first`.
 pub(super) fn parameters(model: &Model, first: usize) -> Vec<f32> {
     let blocks = first..model.blocks().len();
-    blocks.flat_map(|block| model.table(block).as_slice().iter().copied()).collect()
+    blocks
+        .flat_map(|block| model.table(block).as_slice().iter().copied())
+        .collect()
 }
 
-/// Draws the training samples of a participation, collects their distinct items in `scratch.round_rows`, and returns
-/// the items' rows of the downloaded table, one after the other.
+/// Draws the training samples of a participation, collects their distinct items in
+/// `scratch.round_rows`, and returns the items' rows of the downloaded table, one after the other.
 pub(super) fn draw_rows(task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<Vec<f32>> {
-    let Scratch { samples, round_rows, .. } = scratch;
+    let Scratch {
+        samples,
+        round_rows,
+        ..
+    } = scratch;
     draw_samples(task, samples)?;
     let table = task.model.table(0);
-    round_rows.collect(&samples.samples.items, &samples.samples.labels, table.shape().rows);
+    round_rows.collect(
+        &samples.samples.items,
+        &samples.samples.labels,
+        table.shape().rows,
+    );
     let mut rows = Vec::new();
     table.append_rows(round_rows.rows(), &mut rows);
     Ok(rows)
 }
 
-/// Makes the update of an item table of this shape, of which `items` are listed with the values of their rows, and of
-/// the whole network.
+/// Makes the update of an item table of this shape, of which `items` are listed with the values of
+/// their rows, and of the whole network.
 pub(super) fn update(
     network: &Perceptron,
     (shape, items, rows): (TableShape, &[u32], &[f32]),
@@ -87,8 +120,8 @@ pub(super) fn update(
     Ok(ModelUpdate::of_blocks(blocks))
 }
 
-/// Writes to `scores` the network's output for the row of each of `items`. `common` are the features that all items
-/// share.
+/// Writes to `scores` the network's output for the row of each of `items`. `common` are the
+/// features that all items share.
 pub(super) fn score(
     network: &Perceptron,
     parameters: &[f32],
@@ -98,9 +131,13 @@ pub(super) fn score(
     scores: &mut [f32],
 ) {
     let mut buffers = PerceptronBuffers::default();
-    buffers.inputs_mut().reset(items.len(), table.shape().dimension);
+    buffers
+        .inputs_mut()
+        .reset(items.len(), table.shape().dimension);
     for (sample, item) in items.iter().enumerate() {
-        buffers.inputs_mut().set_sample(sample, table.row(*item as usize));
+        buffers
+            .inputs_mut()
+            .set_sample(sample, table.row(*item as usize));
     }
     network.forward(parameters, common, &mut buffers);
     let (outputs, _) = buffers.outputs_and_gradient();
@@ -117,11 +154,22 @@ mod tests {
     #[test]
     fn parameters_survive_the_way_through_blocks() {
         let network = Perceptron::new(2, &[3, 4, 1]);
-        let flat: Vec<f32> = (0..network.parameters()).map(|value| value as f32).collect();
-        let items = Table::zeros(TableShape { rows: 5, dimension: 3 });
+        let flat: Vec<f32> = (0..network.parameters())
+            .map(|value| value as f32)
+            .collect();
+        let items = Table::zeros(TableShape {
+            rows: 5,
+            dimension: 3,
+        });
         let layout = layout("V", items.shape(), &network);
-        let model = model_of(layout.clone(), [vec![items], tables(&network, &flat)].concat());
+        let model = model_of(
+            layout.clone(),
+            [vec![items], tables(&network, &flat)].concat(),
+        );
         assert_eq!(parameters(&model, 1), flat);
-        assert_eq!(layout.to_string(), "V (5 x 3), W1 (4 x 5), b1 (1 x 4), W2 (1 x 4), b2 (1 x 1)");
+        assert_eq!(
+            layout.to_string(),
+            "V (5 x 3), W1 (4 x 5), b1 (1 x 4), W2 (1 x 4), b2 (1 x 1)"
+        );
     }
 }

@@ -20,8 +20,8 @@ pub(super) struct Triple {
     pub negative: u32,
 }
 
-/// Draws the triples of a pass in random order: every positive stands with each of its negatives once. `name` is that
-/// of the method, which names the streams.
+/// Draws the triples of a pass in random order: every positive stands with each of its negatives
+/// once. `name` is that of the method, which names the streams.
 ///
 /// # Errors
 /// Those of [`Protocol::draw_negatives`].
@@ -31,22 +31,41 @@ pub(super) fn draw(
     step: &StepContext<'_>,
     name: &str,
 ) -> Result<Vec<Triple>> {
-    draw_shuffled(protocol, data, (step, name), |triples, user, positive, negatives| {
-        triples.extend(negatives.iter().map(|&negative| Triple { user, positive, negative }));
-    })
+    draw_shuffled(
+        protocol,
+        data,
+        (step, name),
+        |triples, user, positive, negatives| {
+            triples.extend(negatives.iter().map(|&negative| Triple {
+                user,
+                positive,
+                negative,
+            }));
+        },
+    )
 }
 
-/// Returns the report of a pass over `triples`, whose losses add up to `loss`. Three rows are visited for each of them.
+/// Returns the report of a pass over `triples`, whose losses add up to `loss`. Three rows are
+/// visited for each of them.
 pub(super) fn report(triples: &[Triple], loss: f64) -> StepReport {
     let loss = (!triples.is_empty()).then(|| loss / triples.len() as f64);
-    StepReport { row_visits: 3 * triples.len() as u64, loss, ..StepReport::default() }
+    StepReport {
+        row_visits: 3 * triples.len() as u64,
+        loss,
+        ..StepReport::default()
+    }
 }
 
-/// Returns the loss -ln sigmoid(d) of the difference d between the scores of a positive and a negative, and its slope.
+/// Returns the loss -ln sigmoid(d) of the difference d between the scores of a positive and a
+/// negative, and its slope.
 pub(super) fn loss_and_slope(difference: f32) -> (f64, f32) {
     let d = f64::from(difference);
     let e = exp(-d.abs());
-    let slope = if d >= 0.0 { -e / (1.0 + e) } else { -1.0 / (1.0 + e) };
+    let slope = if d >= 0.0 {
+        -e / (1.0 + e)
+    } else {
+        -1.0 / (1.0 + e)
+    };
     // A difference that is not a number stays one in both.
     let loss = ln(1.0 + e) + if d < 0.0 { -d } else { 0.0 };
     (loss, slope as f32)
@@ -57,7 +76,8 @@ mod tests {
     use super::*;
     use crate::math::gradient::gradient_check_within;
 
-    /// If this fails, pairs are weighted by another slope than that of their loss, or a divergence goes unnoticed.
+    /// If this fails, pairs are weighted by another slope than that of their loss, or a divergence
+    /// goes unnoticed.
     #[test]
     fn the_slope_is_that_of_the_loss() {
         for d in [-40.0, -3.0, -0.25, 0.0, 0.5, 2.0, 30.0f32] {

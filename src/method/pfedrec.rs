@@ -1,9 +1,11 @@
-//! Implements PFedRec, dual personalisation (Zhang et al., IJCAI 2023; code Zhangcx19/IJCAI-23-PFedRec abc2380).
+//! Implements PFedRec, dual personalisation (Zhang et al., IJCAI 2023; code
+//! Zhangcx19/IJCAI-23-PFedRec abc2380).
 //!
-//! The score function (w, b) and the last fine-tuned item table E_i are private, and the item table E is shared. In
-//! every round a client starts from the downloaded E. On each batch it steps (w, b) and then, with the new (w, b), the
-//! rows of E. Items are scored with the client's own E_i from before averaging. The authors' code also uploads b but
-//! never uses its average, so that this simulator does not send it.
+//! The score function (w, b) and the last fine-tuned item table E_i are private, and the item table
+//! E is shared. In every round a client starts from the downloaded E. On each batch it steps (w, b)
+//! and then, with the new (w, b), the rows of E. Items are scored with the client's own E_i from
+//! before averaging. The authors' code also uploads b but never uses its average, so that this
+//! simulator does not send it.
 
 use std::sync::Arc;
 
@@ -30,8 +32,17 @@ pub const ENTRY: Entry = Entry {
     resolve: &|_| Vec::new(),
     placement: Placement::Federated,
     draws_negatives: true,
-    sizes: &|value, size| sizes_of_item_table("E", (value, size), |p: PFedRecParameters| p.latent_dimension),
-    build: &|value, problem| Ok(Box::new(PFedRec::new(parameters("pfedrec", value)?, problem))),
+    sizes: &|value, size| {
+        sizes_of_item_table("E", (value, size), |p: PFedRecParameters| {
+            p.latent_dimension
+        })
+    },
+    build: &|value, problem| {
+        Ok(Box::new(PFedRec::new(
+            parameters("pfedrec", value)?,
+            problem,
+        )))
+    },
 };
 
 /// Parameters of PFedRec; the defaults are the published ones.
@@ -81,8 +92,8 @@ pub struct PFedRec {
 }
 
 impl PFedRec {
-    /// Makes the method with random initial values, which are the same for all users: E is drawn from N(0, 1), and w
-    /// and b from U(-1/sqrt k, 1/sqrt k).
+    /// Makes the method with random initial values, which are the same for all users: E is drawn
+    /// from N(0, 1), and w and b from U(-1/sqrt k, 1/sqrt k).
     pub fn new(parameters: PFedRecParameters, problem: &Problem) -> Self {
         let shape = TableShape::of_items(problem.items, parameters.latent_dimension);
         let mut global = problem.streams.stream(Purpose::GlobalInit, 0, 0);
@@ -95,8 +106,14 @@ impl PFedRec {
         Self::from_start(parameters, initial, initial_w, initial_b)
     }
 
-    /// Makes the method with these initial values: the table that is downloaded first, and every user's score function.
-    pub fn from_start(parameters: PFedRecParameters, initial: Table, initial_w: Vec<f32>, initial_b: f32) -> Self {
+    /// Makes the method with these initial values: the table that is downloaded first, and every
+    /// user's score function.
+    pub fn from_start(
+        parameters: PFedRecParameters,
+        initial: Table,
+        initial_w: Vec<f32>,
+        initial_b: f32,
+    ) -> Self {
         let rate = parameters.learning_rate as f32;
         let multiplier = parameters.item_learning_rate_multiplier;
         let step = LogisticStep {
@@ -113,7 +130,12 @@ impl PFedRec {
             has_bias: true,
             names: ["w", "b", "E"],
         };
-        Self { training: Arc::new(training), initial: Arc::new(initial), initial_w, initial_b }
+        Self {
+            training: Arc::new(training),
+            initial: Arc::new(initial),
+            initial_w,
+            initial_b,
+        }
     }
 }
 
@@ -124,6 +146,11 @@ impl Method for PFedRec {
 
     fn client(&self, _user: UserId) -> Box<dyn Client> {
         let table = TunedTable::new(&self.initial);
-        Box::new(VectorClient::new(&self.training, self.initial_w.clone(), self.initial_b, Some(table)))
+        Box::new(VectorClient::new(
+            &self.training,
+            self.initial_w.clone(),
+            self.initial_b,
+            Some(table),
+        ))
     }
 }

@@ -1,15 +1,16 @@
 //! Lists the methods that a scenario can name.
 //!
-//! A list of methods is a slice of [`Entry`], and [`METHODS`] is the list of this crate. Scenario files, commands and
-//! the simulated world are given a list, so that a new method need not be registered anywhere else.
+//! A list of methods is a slice of [`Entry`], and [`METHODS`] is the list of this crate. Scenario
+//! files, commands and the simulated world are given a list, so that a new method need not be
+//! registered anywhere else.
 
 use super::{Entry, Method, Placement, Problem, exchanged};
 use crate::error::{Error, Result};
 use crate::scenario::sizes::{self, ProblemSize};
 use crate::scenario::{MethodSpec, MethodVocabulary};
 
-/// Lists every method of this crate, in the order in which commands show them. A program that has methods of its own
-/// adds them to these (see [`crate::method`]).
+/// Lists every method of this crate, in the order in which commands show them. A program that has
+/// methods of its own adds them to these (see [`crate::method`]).
 pub const METHODS: &[Entry] = &[
     super::fedrap::ENTRY,
     super::pfedrec::ENTRY,
@@ -48,7 +49,14 @@ pub fn vocabulary() -> Vec<MethodVocabulary> {
 /// Returns what scenario files may say about `methods`.
 pub fn vocabulary_of(methods: &[Entry]) -> Vec<MethodVocabulary> {
     let words = |entry: &Entry| {
-        let Entry { name, resolve, placement, draws_negatives, sizes, .. } = *entry;
+        let Entry {
+            name,
+            resolve,
+            placement,
+            draws_negatives,
+            sizes,
+            ..
+        } = *entry;
         MethodVocabulary {
             name,
             schema: (entry.schema)(),
@@ -67,7 +75,8 @@ pub fn vocabulary_of(methods: &[Entry]) -> Vec<MethodVocabulary> {
 /// Returns the one of `methods` that `spec` names.
 ///
 /// # Errors
-/// [`Error::Usage`] if there is none, which cannot happen for a scenario that was read with their vocabulary.
+/// [`Error::Usage`] if there is none, which cannot happen for a scenario that was read with their
+/// vocabulary.
 pub fn find<'m>(methods: &'m [Entry], spec: &MethodSpec) -> Result<&'m Entry> {
     let entry = methods.iter().find(|entry| entry.name == spec.name);
     entry.ok_or_else(|| Error::Usage(format!("there is no method named `{}`", spec.name)))
@@ -76,12 +85,19 @@ pub fn find<'m>(methods: &'m [Entry], spec: &MethodSpec) -> Result<&'m Entry> {
 /// Builds the one of `methods` that `spec` names.
 ///
 /// # Errors
-/// [`Error::Usage`] for a block beyond [`sizes::MAX_ENTRIES`], and for an unknown name or parameters that do not fit,
-/// which a scenario that was read with the vocabulary of `methods` does not have.
+/// [`Error::Usage`] for a block beyond [`sizes::MAX_ENTRIES`], and for an unknown name or
+/// parameters that do not fit, which a scenario that was read with the vocabulary of `methods` does
+/// not have.
 pub fn build(methods: &[Entry], spec: &MethodSpec, problem: &Problem) -> Result<Box<dyn Method>> {
     let entry = find(methods, spec)?;
-    let size = ProblemSize { users: problem.users, items: problem.items };
-    if let Some(reason) = (entry.sizes)(&spec.parameters, size).iter().find_map(sizes::block_too_large) {
+    let size = ProblemSize {
+        users: problem.users,
+        items: problem.items,
+    };
+    if let Some(reason) = (entry.sizes)(&spec.parameters, size)
+        .iter()
+        .find_map(sizes::block_too_large)
+    {
         return Err(Error::Usage(reason));
     }
     (entry.build)(&spec.parameters, problem)
@@ -98,8 +114,8 @@ mod tests {
     use crate::method::Placement;
     use crate::rng::Streams;
 
-    /// If this fails, a data set with very many items makes the program run out of memory instead of reporting an
-    /// error.
+    /// If this fails, a data set with very many items makes the program run out of memory instead
+    /// of reporting an error.
     #[test]
     fn a_table_too_large_for_any_run_is_refused_before_it_is_made() {
         let mut splitter = Splitter::leave_one_out(200_000_000, false);
@@ -108,9 +124,15 @@ mod tests {
         let dataset = Arc::new(splitter.finish().unwrap());
         let problem = Problem::new(&dataset, Streams::new(1), Placement::Federated);
         for entry in METHODS.iter().filter(|entry| entry.placement.trains()) {
-            let spec = MethodSpec { name: entry.name.to_owned(), parameters: serde_json::json!({}) };
+            let spec = MethodSpec {
+                name: entry.name.to_owned(),
+                parameters: serde_json::json!({}),
+            };
             let refused = build(METHODS, &spec, &problem).unwrap_err().to_string();
-            assert!(refused.contains("values takes") && refused.contains("the most is 8 GiB"), "{refused}");
+            assert!(
+                refused.contains("values takes") && refused.contains("the most is 8 GiB"),
+                "{refused}"
+            );
         }
     }
 }

@@ -17,8 +17,8 @@ pub struct Sample {
     pub is_positive: bool,
 }
 
-/// Draws the samples of a pass in random order: every positive, and the negatives that the protocol gives it. `name` is
-/// that of the method, which names the streams.
+/// Draws the samples of a pass in random order: every positive, and the negatives that the protocol
+/// gives it. `name` is that of the method, which names the streams.
 ///
 /// # Errors
 /// Those of [`Protocol::draw_negatives`].
@@ -28,14 +28,28 @@ pub(super) fn draw(
     step: &StepContext<'_>,
     name: &str,
 ) -> Result<Vec<Sample>> {
-    draw_shuffled(protocol, data, (step, name), |samples, user, item, negatives| {
-        samples.push(Sample { user, item, is_positive: true });
-        samples.extend(negatives.iter().map(|&item| Sample { user, item, is_positive: false }));
-    })
+    draw_shuffled(
+        protocol,
+        data,
+        (step, name),
+        |samples, user, item, negatives| {
+            samples.push(Sample {
+                user,
+                item,
+                is_positive: true,
+            });
+            samples.extend(negatives.iter().map(|&item| Sample {
+                user,
+                item,
+                is_positive: false,
+            }));
+        },
+    )
 }
 
-/// Draws what a pass trains on, in random order: `add` appends what is made of a positive of a user and its negatives.
-/// `data` are the ratings and the number of items; the method's name names the streams.
+/// Draws what a pass trains on, in random order: `add` appends what is made of a positive of a user
+/// and its negatives. `data` are the ratings and the number of items; the method's name names the
+/// streams.
 ///
 /// # Errors
 /// Those of [`Protocol::draw_negatives`].
@@ -47,8 +61,11 @@ pub(super) fn draw_shuffled<T>(
 ) -> Result<Vec<T>> {
     let mut drawn = Vec::new();
     let mut stream = step.named_stream(&format!("{name}/negatives"));
-    protocol.draw_negatives(data, &mut stream, |user, item, negatives| add(&mut drawn, user, item, negatives))?;
-    step.named_stream(&format!("{name}/order")).shuffle_portably(&mut drawn);
+    protocol.draw_negatives(data, &mut stream, |user, item, negatives| {
+        add(&mut drawn, user, item, negatives)
+    })?;
+    step.named_stream(&format!("{name}/order"))
+        .shuffle_portably(&mut drawn);
     Ok(drawn)
 }
 
@@ -59,21 +76,30 @@ mod tests {
     use crate::method::tests::{problem_of, sent, with_step};
     use crate::scenario::NegativesSpec;
 
-    /// If this fails, the server trains on other items than those that users have sent, or on negatives that they have
-    /// sent.
+    /// If this fails, the server trains on other items than those that users have sent, or on
+    /// negatives that they have sent.
     #[test]
     fn each_positive_stands_there_once_with_its_negatives() {
-        let spec = NegativesSpec { per_positive: 3, ..NegativesSpec::default() };
+        let spec = NegativesSpec {
+            per_positive: 3,
+            ..NegativesSpec::default()
+        };
         let protocol = problem_of(2, 6).with_negatives(&spec).protocol;
         let ratings = sent(&[&[1, 4, 5], &[0]]);
         let mut samples = with_step(0, |step| draw(&protocol, (&ratings, 6), step, "any")).unwrap();
         samples.sort_unstable_by_key(|sample| (sample.user, !sample.is_positive, sample.item));
         let of = |user: u32, is_positive: bool| -> Vec<u32> {
-            let own = samples.iter().filter(|sample| sample.user == user && sample.is_positive == is_positive);
+            let own = samples
+                .iter()
+                .filter(|sample| sample.user == user && sample.is_positive == is_positive);
             own.map(|sample| sample.item).collect()
         };
         assert_eq!((of(0, true), of(1, true)), (vec![1, 4, 5], vec![0]));
-        assert_eq!(of(0, false), [0, 0, 0, 2, 2, 2, 3, 3, 3], "three other items, each for each of three positives");
+        assert_eq!(
+            of(0, false),
+            [0, 0, 0, 2, 2, 2, 3, 3, 3],
+            "three other items, each for each of three positives"
+        );
         assert_eq!(of(1, false).len(), 3);
         assert!(!of(1, false).contains(&0));
     }

@@ -1,9 +1,11 @@
-//! Defines the server side of a method: what each user downloads, how uploads are added up, and how the server steps.
+//! Defines the server side of a method: what each user downloads, how uploads are added up, and how
+//! the server steps.
 //!
-//! A step has three parts. Once it is known which updates the step consists of, an [`Accumulator`] *absorbs* them,
-//! decoded, in the order of (user, invitation). Accumulators of one step can be *merged*, so that any peer may hold
-//! one. The server then *finishes* the step. Most methods need no server of their own, since an
-//! [`Averager`](super::averager::Averager) with a rule for each block serves them.
+//! A step has three parts. Once it is known which updates the step consists of, an [`Accumulator`]
+//! *absorbs* them, decoded, in the order of (user, invitation). Accumulators of one step can be
+//! *merged*, so that any peer may hold one. The server then *finishes* the step. Most methods need
+//! no server of their own, since an [`Averager`](super::averager::Averager) with a rule for each
+//! block serves them.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -41,14 +43,15 @@ pub trait Server: Send {
         Download::Shared(self.model().clone())
     }
 
-    /// Returns whether the next step needs uploads. Otherwise nobody is invited, and the server steps with an empty
-    /// accumulator.
+    /// Returns whether the next step needs uploads. Otherwise nobody is invited, and the server
+    /// steps with an empty accumulator.
     fn needs_participants(&self) -> bool {
         true
     }
 
-    /// Returns what a step uses of the updates. Only where that is their plain sum can noise for privacy be added to it, and
-    /// only where it is a sum can secure aggregation hide them. The default is that it uses each.
+    /// Returns what a step uses of the updates. Only where that is their plain sum can noise for
+    /// privacy be added to it, and only where it is a sum can secure aggregation hide them. The
+    /// default is that it uses each.
     fn upload_use(&self) -> UploadUse {
         UploadUse::Each
     }
@@ -56,9 +59,10 @@ pub trait Server: Send {
     /// Returns an empty accumulator.
     fn accumulator(&self) -> Box<dyn Accumulator>;
 
-    /// Returns an empty accumulator for a step with noise for privacy, if the server makes a sum by itself of what it works out
-    /// from each update, such as a gradient that it back-propagates: each part of that sum goes through `noise`, and the sum
-    /// gets the noise. Other servers have none, and the noise is in the sum of their uploads if that is what they use.
+    /// Returns an empty accumulator for a step with noise for privacy, if the server makes a sum by
+    /// itself of what it works out from each update, such as a gradient that it back-propagates:
+    /// each part of that sum goes through `noise`, and the sum gets the noise. Other servers have
+    /// none, and the noise is in the sum of their uploads if that is what they use.
     fn noisy_accumulator(&self, _noise: NoisySum) -> Option<Box<dyn Accumulator>> {
         None
     }
@@ -66,12 +70,12 @@ pub trait Server: Send {
     /// Makes a step from what `sums` has absorbed.
     ///
     /// # Errors
-    /// [`Error::Update`] if `sums` is not of the kind that [`Self::accumulator`] makes, and whatever the method finds
-    /// wrong, such as a singular system.
+    /// [`Error::Update`] if `sums` is not of the kind that [`Self::accumulator`] makes, and
+    /// whatever the method finds wrong, such as a singular system.
     fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport>;
 
-    /// Visits the state besides the model, such as the moments of an optimiser, counts, and embeddings that never
-    /// travel.
+    /// Visits the state besides the model, such as the moments of an optimiser, counts, and
+    /// embeddings that never travel.
     ///
     /// # Errors
     /// As [`StateVisitor::values`].
@@ -99,8 +103,9 @@ pub trait PersonalDownloads: Send + Sync + Debug {
     /// Whatever the method finds wrong.
     fn download(&self, user: UserId) -> Result<Model>;
 
-    /// Makes the downloads of `users`, one for each and in their order, with the bits of [`Self::download`]. A method for
-    /// which several users at a time are less work than one after another overrides this.
+    /// Makes the downloads of `users`, one for each and in their order, with the bits of
+    /// [`Self::download`]. A method for which several users at a time are less work than one after
+    /// another overrides this.
     ///
     /// # Errors
     /// As [`Self::download`].
@@ -116,44 +121,67 @@ pub struct Contribution<'a> {
     pub user: UserId,
     /// The invitation that the update answers.
     pub invitation_id: InvitationId,
-    /// The phase that the sender took part in, which may be an earlier one than the server's where rounds do not wait
-    /// for everybody.
+    /// The phase that the sender took part in, which may be an earlier one than the server's where
+    /// rounds do not wait for everybody.
     pub phase: Phase,
     /// The update, as decoded from the frame.
     pub update: &'a ModelUpdate,
-    /// The model b that the sender received and started from. Rows that the update leaves out refer to it.
+    /// The model b that the sender received and started from. Rows that the update leaves out refer
+    /// to it.
     pub received: &'a Model,
     /// The model before the downlink's codec encoded it, or `None` if `received` has the same bits.
     pub intended: Option<&'a Model>,
-    /// A number that is the same for senders who received the same frame, and differs between frames.
+    /// A number that is the same for senders who received the same frame, and differs between
+    /// frames.
     pub download_number: u64,
     /// The weight of the update by the run's policy.
     pub weight: f64,
-    /// The weight by which b is subtracted: 0 where the update itself counts, and `weight` where its difference to b
-    /// does.
+    /// The weight by which b is subtracted: 0 where the update itself counts, and `weight` where
+    /// its difference to b does.
     pub base_weight: f64,
     /// Says whether b is the server's present model, so that the two need not be told apart.
     pub is_fresh: bool,
 }
 
 impl<'a> Contribution<'a> {
-    /// Describes an update that counts itself, with a weight of 1, and whose sender received the server's present model
-    /// without loss and started from it.
-    pub fn fresh(user: UserId, invitation_id: InvitationId, update: &'a ModelUpdate, received: &'a Model) -> Self {
+    /// Describes an update that counts itself, with a weight of 1, and whose sender received the
+    /// server's present model without loss and started from it.
+    pub fn fresh(
+        user: UserId,
+        invitation_id: InvitationId,
+        update: &'a ModelUpdate,
+        received: &'a Model,
+    ) -> Self {
         let (phase, intended, download_number) = (Phase::default(), None, 0);
         let (weight, base_weight, is_fresh) = (1.0, 0.0, true);
-        Self { user, invitation_id, phase, update, received, intended, download_number, weight, base_weight, is_fresh }
+        Self {
+            user,
+            invitation_id,
+            phase,
+            update,
+            received,
+            intended,
+            download_number,
+            weight,
+            base_weight,
+            is_fresh,
+        }
     }
 
-    /// Returns the weight that the method gives the update: 1 if it says none, and 0 instead of a negative one.
+    /// Returns the weight that the method gives the update: 1 if it says none, and 0 instead of a
+    /// negative one.
     pub fn weight_by_method(&self) -> f64 {
-        self.update.scalars.weight.map_or(1.0, |weight| f64::from(weight.max(0.0)))
+        self.update
+            .scalars
+            .weight
+            .map_or(1.0, |weight| f64::from(weight.max(0.0)))
     }
 }
 
 /// Adds up the contributions of a step.
 pub trait Accumulator: Any + Send {
-    /// Adds these contributions. They come in the order of (user, invitation), possibly over several calls.
+    /// Adds these contributions. They come in the order of (user, invitation), possibly over
+    /// several calls.
     ///
     /// # Errors
     /// Whatever the method finds wrong with one of them.
@@ -172,7 +200,9 @@ pub trait Accumulator: Any + Send {
 /// [`Error::Update`] if it is of another type.
 pub fn downcast<A: Accumulator>(sums: Box<dyn Accumulator>) -> Result<Box<A>> {
     let any: Box<dyn Any> = sums;
-    any.downcast().map_err(|_| Error::Update("the sums of a step come from another kind of accumulator".to_owned()))
+    any.downcast().map_err(|_| {
+        Error::Update("the sums of a step come from another kind of accumulator".to_owned())
+    })
 }
 
 /// Describes the circumstances of a step.
@@ -183,7 +213,8 @@ pub struct StepContext<'a> {
     pub step: u32,
     /// The number of users of the run.
     pub users: u32,
-    /// Returns what the run's policy keeps and divides by in a step whose weights add up to these totals.
+    /// Returns what the run's policy keeps and divides by in a step whose weights add up to these
+    /// totals.
     pub normalise: &'a dyn Fn(&WeightTotals) -> StepWeights,
     streams: Streams,
     round: Round,
@@ -193,29 +224,51 @@ pub struct StepContext<'a> {
 
 impl<'a> StepContext<'a> {
     /// Describes a step, in the round of the same number and without a limit of magnitudes.
-    pub fn new(step: u32, users: u32, normalise: &'a dyn Fn(&WeightTotals) -> StepWeights, streams: Streams) -> Self {
+    pub fn new(
+        step: u32,
+        users: u32,
+        normalise: &'a dyn Fn(&WeightTotals) -> StepWeights,
+        streams: Streams,
+    ) -> Self {
         let (round, divergence_limit) = (Round(step), f32::MAX);
-        Self { step, users, normalise, streams, round, divergence_limit, expected_contributions: None }
+        Self {
+            step,
+            users,
+            normalise,
+            streams,
+            round,
+            divergence_limit,
+            expected_contributions: None,
+        }
     }
 
-    /// Returns the same step as part of `round`, with the largest magnitude that the scenario allows a parameter.
+    /// Returns the same step as part of `round`, with the largest magnitude that the scenario
+    /// allows a parameter.
     pub fn within(self, round: Round, divergence_limit: f32) -> Self {
-        Self { round, divergence_limit, ..self }
+        Self {
+            round,
+            divergence_limit,
+            ..self
+        }
     }
 
-    /// Returns the same step with the number of contributions that was expected of it, where the real one must not tell
-    /// who took part.
+    /// Returns the same step with the number of contributions that was expected of it, where the
+    /// real one must not tell who took part.
     pub fn expecting(self, contributions: Option<f64>) -> Self {
-        Self { expected_contributions: contributions, ..self }
+        Self {
+            expected_contributions: contributions,
+            ..self
+        }
     }
 
-    /// Returns the number of contributions that the sums of the step are taken to be over: `counted`, or the expected number
-    /// where noise on the sums hides whether a user took part.
+    /// Returns the number of contributions that the sums of the step are taken to be over:
+    /// `counted`, or the expected number where noise on the sums hides whether a user took part.
     pub fn contributions(&self, counted: f64) -> f64 {
         self.expected_contributions.unwrap_or(counted)
     }
 
-    /// Returns the round of which the step is a part. Where rounds do not wait for everybody, a round may have several steps.
+    /// Returns the round of which the step is a part. Where rounds do not wait for everybody, a
+    /// round may have several steps.
     pub fn round(&self) -> Round {
         self.round
     }
@@ -244,7 +297,12 @@ impl<'a> StepContext<'a> {
 
     /// Returns the error for a system of equations that the server cannot solve.
     pub fn singular(&self, system: &'static str, cause: &AlgebraError) -> Error {
-        Error::Singular { round: Some(self.round), user: None, system: system.into(), cause: cause.to_string() }
+        Error::Singular {
+            round: Some(self.round),
+            user: None,
+            system: system.into(),
+            cause: cause.to_string(),
+        }
     }
 
     /// Returns this step's randomness of a name that the server chooses, such as that of its noise.

@@ -1,4 +1,5 @@
-//! Describes what a client is given, which is a participation to train or items to score, and what it returns.
+//! Describes what a client is given, which is a participation to train or items to score, and what
+//! it returns.
 
 use super::Scratch;
 use crate::dataset::negatives::{NegativeSampler, Samples};
@@ -10,8 +11,8 @@ use crate::rng::{Purpose, Stream, Streams};
 use crate::scenario::NegativesSpec;
 use crate::work::Work;
 
-/// Numbers the phases of a method, from 0. What travels, and what a client does with it, may differ from phase to
-/// phase. Most methods have one phase.
+/// Numbers the phases of a method, from 0. What travels, and what a client does with it, may differ
+/// from phase to phase. Most methods have one phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Phase(pub u8);
 
@@ -23,8 +24,8 @@ pub struct LocalTask<'a> {
     pub user: UserId,
     /// The round, for what changes from round to round.
     pub round: Round,
-    /// The number of steps that the server has made before, for what changes from step to step. A round has
-    /// `training.steps_per_round` steps.
+    /// The number of steps that the server has made before, for what changes from step to step. A
+    /// round has `training.steps_per_round` steps.
     pub step: Step,
     /// The number of the invitation, which names the random streams of this participation.
     pub invitation_id: InvitationId,
@@ -47,14 +48,17 @@ pub struct LocalTask<'a> {
 #[derive(Clone, Copy, Debug)]
 enum SampleSource<'a> {
     /// They are drawn when the client asks for them.
-    Drawn { dataset: &'a Dataset, spec: &'a NegativesSpec },
+    Drawn {
+        dataset: &'a Dataset,
+        spec: &'a NegativesSpec,
+    },
     /// They are given, as in a recording of the authors' code.
     Given(&'a Samples),
 }
 
 impl<'a> LocalTask<'a> {
-    /// Describes the participation of `user` that invitation `invitation_id` asks for, in the first phase. Negatives
-    /// are drawn from `dataset` as `negatives` says.
+    /// Describes the participation of `user` that invitation `invitation_id` asks for, in the first
+    /// phase. Negatives are drawn from `dataset` as `negatives` says.
     pub fn new(
         (user, round, invitation_id): (UserId, Round, InvitationId),
         model: &'a Model,
@@ -62,14 +66,29 @@ impl<'a> LocalTask<'a> {
         streams: Streams,
         divergence_limit: f32,
     ) -> Self {
-        let samples = SampleSource::Drawn { dataset, spec: negatives };
+        let samples = SampleSource::Drawn {
+            dataset,
+            spec: negatives,
+        };
         let (phase, own) = (Phase::default(), dataset.own_data(user));
         let step = Step(round.0);
-        Self { user, round, step, invitation_id, phase, model, reply: None, own, streams, divergence_limit, samples }
+        Self {
+            user,
+            round,
+            step,
+            invitation_id,
+            phase,
+            model,
+            reply: None,
+            own,
+            streams,
+            divergence_limit,
+            samples,
+        }
     }
 
-    /// Describes a participation whose samples are given, as in a recording of the authors' code. The user has no
-    /// ratings of its own.
+    /// Describes a participation whose samples are given, as in a recording of the authors' code.
+    /// The user has no ratings of its own.
     pub fn with_samples(
         (user, round, invitation_id): (UserId, Round, InvitationId),
         model: &'a Model,
@@ -77,9 +96,25 @@ impl<'a> LocalTask<'a> {
         streams: Streams,
         divergence_limit: f32,
     ) -> Self {
-        let (phase, own, samples) = (Phase::default(), OwnData::new(&[]), SampleSource::Given(samples));
+        let (phase, own, samples) = (
+            Phase::default(),
+            OwnData::new(&[]),
+            SampleSource::Given(samples),
+        );
         let step = Step(round.0);
-        Self { user, round, step, invitation_id, phase, model, reply: None, own, streams, divergence_limit, samples }
+        Self {
+            user,
+            round,
+            step,
+            invitation_id,
+            phase,
+            model,
+            reply: None,
+            own,
+            streams,
+            divergence_limit,
+            samples,
+        }
     }
 
     /// Returns the number of items of the catalogue, or 0 where samples are given.
@@ -105,11 +140,14 @@ impl<'a> LocalTask<'a> {
     /// Adds what the third party has replied.
     #[must_use]
     pub fn with_reply(self, reply: &'a ModelUpdate) -> Self {
-        Self { reply: Some(reply), ..self }
+        Self {
+            reply: Some(reply),
+            ..self
+        }
     }
 
-    /// Draws the training samples of this participation into `scratch`: every positive of the user, each followed by
-    /// its negatives.
+    /// Draws the training samples of this participation into `scratch`: every positive of the user,
+    /// each followed by its negatives.
     ///
     /// # Errors
     /// [`Error::Dataset`] if there are too few items to draw negatives from.
@@ -137,12 +175,21 @@ impl<'a> LocalTask<'a> {
 
     /// Returns this participation's randomness for `purpose`.
     pub fn stream(&self, purpose: Purpose) -> Stream {
-        self.streams.stream(purpose, u64::from(self.user.0), u64::from(self.invitation_id.0))
+        self.streams.stream(
+            purpose,
+            u64::from(self.user.0),
+            u64::from(self.invitation_id.0),
+        )
     }
 
-    /// Returns this participation's randomness of a name that the method chooses, such as `fedrecon/user-vector`.
+    /// Returns this participation's randomness of a name that the method chooses, such as
+    /// `fedrecon/user-vector`.
     pub fn named_stream(&self, name: &str) -> Stream {
-        self.streams.named(name, u64::from(self.user.0), u64::from(self.invitation_id.0))
+        self.streams.named(
+            name,
+            u64::from(self.user.0),
+            u64::from(self.invitation_id.0),
+        )
     }
 
     /// Refuses a parameter whose largest magnitude is above the limit or NaN.
@@ -154,11 +201,18 @@ impl<'a> LocalTask<'a> {
             return Ok(());
         }
         let (round, user, limit) = (self.round, self.user, self.divergence_limit);
-        Err(Error::Diverged { round, user: Some(user), parameter: parameter.into(), value: largest, limit })
+        Err(Error::Diverged {
+            round,
+            user: Some(user),
+            parameter: parameter.into(),
+            value: largest,
+            limit,
+        })
     }
 }
 
-/// Holds training samples and the memory for drawing them. Nothing passes from one client to the next.
+/// Holds training samples and the memory for drawing them. Nothing passes from one client to the
+/// next.
 #[derive(Debug, Default)]
 pub struct SampleScratch {
     /// The samples that were drawn last.
@@ -176,7 +230,8 @@ impl SampleScratch {
         user: UserId,
         invitation_id: InvitationId,
     ) -> Result<()> {
-        // A thread serves one run after another, and a sampler can only be reused for data of the same size.
+        // A thread serves one run after another, and a sampler can only be reused for data of the
+        // same size.
         let sampler = match &mut self.sampler {
             Some(sampler) if sampler.fits(dataset.items(), spec) => sampler,
             other => other.insert(NegativeSampler::new(dataset.items(), spec)),
@@ -200,12 +255,22 @@ pub struct LocalUpdate {
 impl LocalUpdate {
     /// Describes an update whose training took this many row visits.
     pub fn new(update: ModelUpdate, loss: f64, row_visits: u64) -> Self {
-        Self { update, loss, work: Work::of_row_visits(row_visits) }
+        Self {
+            update,
+            loss,
+            work: Work::of_row_visits(row_visits),
+        }
     }
 
     /// Returns the update with this many multiply-adds of work beside its row visits.
     pub fn with_multiply_adds(self, multiply_adds: u64) -> Self {
-        Self { work: Work { multiply_adds, ..self.work }, ..self }
+        Self {
+            work: Work {
+                multiply_adds,
+                ..self.work
+            },
+            ..self
+        }
     }
 }
 
@@ -227,40 +292,56 @@ pub struct ScoringContext<'a> {
 impl<'a> ScoringContext<'a> {
     /// Describes what `user` may use, without negatives.
     pub fn new(user: UserId, model: &'a Model, own: OwnData<'a>, streams: Streams) -> Self {
-        Self { user, model, own, streams, negatives: None }
+        Self {
+            user,
+            model,
+            own,
+            streams,
+            negatives: None,
+        }
     }
 
-    /// Returns the same context with negatives, which are drawn as `spec` says by methods that rebuild private state.
+    /// Returns the same context with negatives, which are drawn as `spec` says by methods that
+    /// rebuild private state.
     pub fn with_negatives(self, dataset: &'a Dataset, spec: &'a NegativesSpec) -> Self {
-        Self { negatives: Some((dataset, spec)), ..self }
+        Self {
+            negatives: Some((dataset, spec)),
+            ..self
+        }
     }
 
-    /// Draws training samples into `scratch`, from which a method may rebuild private state before it scores: every
-    /// positive of the user, each followed by its negatives. The samples are the same at every scoring, and differ from
-    /// those of all participations.
+    /// Draws training samples into `scratch`, from which a method may rebuild private state before
+    /// it scores: every positive of the user, each followed by its negatives. The samples are the
+    /// same at every scoring, and differ from those of all participations.
     ///
     /// # Errors
-    /// [`Error::Dataset`] if there are too few items to draw negatives from, and [`Error::Usage`] without a
-    /// specification of negatives.
+    /// [`Error::Dataset`] if there are too few items to draw negatives from, and [`Error::Usage`]
+    /// without a specification of negatives.
     pub fn draw_samples(&self, scratch: &mut SampleScratch) -> Result<()> {
-        let (dataset, spec) = self
-            .negatives
-            .ok_or_else(|| Error::Usage("scoring draws negatives, and none have been specified".to_owned()))?;
-        scratch.draw(dataset, spec, self.streams, self.user, InvitationId(u32::MAX))
+        let (dataset, spec) = self.negatives.ok_or_else(|| {
+            Error::Usage("scoring draws negatives, and none have been specified".to_owned())
+        })?;
+        scratch.draw(
+            dataset,
+            spec,
+            self.streams,
+            self.user,
+            InvitationId(u32::MAX),
+        )
     }
 
-    /// Returns the randomness of a name that the method chooses. It is the same at every scoring, so that an item's
-    /// score does not depend on how often it was asked for.
+    /// Returns the randomness of a name that the method chooses. It is the same at every scoring,
+    /// so that an item's score does not depend on how often it was asked for.
     pub fn named_stream(&self, name: &str) -> Stream {
         self.streams.named(name, u64::from(self.user.0), u64::MAX)
     }
 }
 
-/// Scores items for one user. [`Client::scorer`](super::Client::scorer) makes it, and may have rebuilt private state
-/// for it.
+/// Scores items for one user. [`Client::scorer`](super::Client::scorer) makes it, and may have
+/// rebuilt private state for it.
 pub trait Scorer {
-    /// Writes the score of each of `items` (ascending, distinct) to `scores`. A higher score is better, and the score
-    /// of an item does not depend on the other items.
+    /// Writes the score of each of `items` (ascending, distinct) to `scores`. A higher score is
+    /// better, and the score of an item does not depend on the other items.
     ///
     /// # Errors
     /// Whatever the method finds wrong. Most methods find it when they make the scorer.

@@ -1,9 +1,10 @@
 //! Defines the third party of a method, a peer that answers requests that the server must not see.
 //!
-//! Before a client trains, it sends the third party a request, and receives a reply that it trains with. The third
-//! party answers from what it knew when the user was invited, so that the inputs of a participation are fixed by then.
-//! Requests that arrive during a step of the server are absorbed when the step is over. FedPerGNN, for example, finds
-//! the users who share an item with a client in this way (Wu et al., Nature Communications 2022, section "Methods").
+//! Before a client trains, it sends the third party a request, and receives a reply that it trains
+//! with. The third party answers from what it knew when the user was invited, so that the inputs of
+//! a participation are fixed by then. Requests that arrive during a step of the server are absorbed
+//! when the step is over. FedPerGNN, for example, finds the users who share an item with a client
+//! in this way (Wu et al., Nature Communications 2022, section "Methods").
 
 use super::task::Phase;
 use crate::error::Result;
@@ -13,8 +14,8 @@ use crate::model::layout::Layout;
 use crate::model::state::StateVisitor;
 use crate::work::Work;
 
-/// Describes what travels between clients and a third party in a phase of a method. Requests and replies are encoded as
-/// lists of rows, whatever codecs the scenario names.
+/// Describes what travels between clients and a third party in a phase of a method. Requests and
+/// replies are encoded as lists of rows, whatever codecs the scenario names.
 #[derive(Clone, Debug)]
 pub struct Exchange {
     /// The layout of requests. Rows that a request leaves out are not sent.
@@ -23,7 +24,8 @@ pub struct Exchange {
     pub reply: Layout,
 }
 
-/// Holds a client's request to the third party, which [`Client::request`](super::Client::request) makes.
+/// Holds a client's request to the third party, which [`Client::request`](super::Client::request)
+/// makes.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LocalRequest {
@@ -65,7 +67,8 @@ pub struct ArrivedRequest<'a> {
     pub user: UserId,
     /// The invitation that it belongs to.
     pub invitation_id: InvitationId,
-    /// The phase that the sender takes part in, which decides the layout of the request and of its reply.
+    /// The phase that the sender takes part in, which decides the layout of the request and of its
+    /// reply.
     pub phase: Phase,
     /// The request, as decoded from the frame.
     pub update: &'a ModelUpdate,
@@ -73,8 +76,18 @@ pub struct ArrivedRequest<'a> {
 
 impl<'a> ArrivedRequest<'a> {
     /// Describes the request that `user` made for an invitation to `phase`.
-    pub fn new(user: UserId, invitation_id: InvitationId, phase: Phase, update: &'a ModelUpdate) -> Self {
-        Self { user, invitation_id, phase, update }
+    pub fn new(
+        user: UserId,
+        invitation_id: InvitationId,
+        phase: Phase,
+        update: &'a ModelUpdate,
+    ) -> Self {
+        Self {
+            user,
+            invitation_id,
+            phase,
+            update,
+        }
     }
 }
 
@@ -86,7 +99,8 @@ pub trait ThirdParty: CloneThirdParty + Send + Sync {
     /// Whatever the method finds wrong with the request.
     fn reply(&self, request: &ArrivedRequest<'_>) -> Result<Reply>;
 
-    /// Absorbs the requests that have arrived since the last step of the server, in the order of (user, invitation).
+    /// Absorbs the requests that have arrived since the last step of the server, in the order of
+    /// (user, invitation).
     ///
     /// # Errors
     /// Whatever the method finds wrong with one of them.
@@ -99,8 +113,8 @@ pub trait ThirdParty: CloneThirdParty + Send + Sync {
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()>;
 }
 
-/// Copies a third party, for participations that were invited before a step and are answered after it. Every third
-/// party that is `Clone` implements it.
+/// Copies a third party, for participations that were invited before a step and are answered after
+/// it. Every third party that is `Clone` implements it.
 pub trait CloneThirdParty {
     /// Returns a copy of the third party.
     fn snapshot(&self) -> Box<dyn ThirdParty>;

@@ -1,5 +1,5 @@
-//! Holds what methods with a user vector and an item table share: a user's positives and ratings without repetitions,
-//! scores, and the errors of a user vector that cannot be solved for.
+//! Holds what methods with a user vector and an item table share: a user's positives and ratings
+//! without repetitions, scores, and the errors of a user vector that cannot be solved for.
 
 use ndarray::Array2;
 
@@ -17,7 +17,8 @@ use crate::rng::{PortableDraws, Stream};
 pub(super) struct DistinctPositives {
     /// The items, ascending.
     pub items: Vec<u32>,
-    /// For each item, the number of the user's positives that are strictly later than the item's latest occurrence.
+    /// For each item, the number of the user's positives that are strictly later than the item's
+    /// latest occurrence.
     pub later: Vec<u32>,
 }
 
@@ -25,7 +26,12 @@ impl DistinctPositives {
     /// Collects the positives of `own`.
     pub fn of(own: &OwnData<'_>) -> Self {
         let mut positives = Self::default();
-        for ((position, &item), rank) in own.items().iter().enumerate().zip(own.recency_ranks().iter()) {
+        for ((position, &item), rank) in own
+            .items()
+            .iter()
+            .enumerate()
+            .zip(own.recency_ranks().iter())
+        {
             if !own.is_positive(position) {
                 continue;
             }
@@ -41,9 +47,13 @@ impl DistinctPositives {
     }
 }
 
-/// Replaces `items` by the items that the user has rated, ascending and each once, and `ratings` by the last rating of
-/// each.
-pub(super) fn collect_last_ratings(own: &OwnData<'_>, items: &mut Vec<u32>, ratings: &mut Vec<f32>) {
+/// Replaces `items` by the items that the user has rated, ascending and each once, and `ratings` by
+/// the last rating of each.
+pub(super) fn collect_last_ratings(
+    own: &OwnData<'_>,
+    items: &mut Vec<u32>,
+    ratings: &mut Vec<f32>,
+) {
     items.clear();
     ratings.clear();
     for (&item, rating) in own.items().iter().zip(own.ratings().iter()) {
@@ -57,8 +67,8 @@ pub(super) fn collect_last_ratings(own: &OwnData<'_>, items: &mut Vec<u32>, rati
     }
 }
 
-/// Replaces `unrated` by `count` items of the catalogue that are not `rated` (ascending), drawn without replacement; by
-/// all of them if there are fewer.
+/// Replaces `unrated` by `count` items of the catalogue that are not `rated` (ascending), drawn
+/// without replacement; by all of them if there are fewer.
 pub(super) fn draw_unrated(
     rated: &[u32],
     (catalogue, count): (usize, usize),
@@ -83,7 +93,12 @@ pub(super) fn unscorable(context: &ScoringContext<'_>, cause: AlgebraError) -> E
 }
 
 fn without_user_vector(round: Option<Round>, user: UserId, cause: AlgebraError) -> Error {
-    Error::Singular { round, user: Some(user), system: "the user vector".into(), cause: cause.to_string() }
+    Error::Singular {
+        round,
+        user: Some(user),
+        system: "the user vector".into(),
+        cause: cause.to_string(),
+    }
 }
 
 /// Returns the product of `matrix` and `factor`.
@@ -96,11 +111,16 @@ pub(super) fn single_precision(vector: &[f64]) -> Vec<f32> {
     vector.iter().map(|value| *value as f32).collect()
 }
 
-/// Returns a vector in single precision, and refuses one whose largest magnitude is beyond the task's limit.
+/// Returns a vector in single precision, and refuses one whose largest magnitude is beyond the
+/// task's limit.
 ///
 /// # Errors
 /// [`Error::Diverged`], naming the parameter.
-pub(super) fn checked_vector(task: &LocalTask<'_>, parameter: &'static str, vector: &[f64]) -> Result<Vec<f32>> {
+pub(super) fn checked_vector(
+    task: &LocalTask<'_>,
+    parameter: &'static str,
+    vector: &[f64],
+) -> Result<Vec<f32>> {
     let vector = single_precision(vector);
     task.check_magnitude(parameter, super::largest_magnitude(&vector))?;
     Ok(vector)
@@ -112,8 +132,18 @@ pub(super) fn score_items(vector: &[f32], table: &Table, items: &[u32], scores: 
 }
 
 /// Writes to `scores` the scalar product of `vector` with the row of each of `items`, plus `bias`.
-pub(super) fn score_items_with_bias(vector: &[f32], bias: f32, table: &Table, items: &[u32], scores: &mut [f32]) {
-    let row = |&item: &u32| ScaledSum { scaled: &[], scale: 0.0, plain: table.row(item as usize) };
+pub(super) fn score_items_with_bias(
+    vector: &[f32],
+    bias: f32,
+    table: &Table,
+    items: &[u32],
+    scores: &mut [f32],
+) {
+    let row = |&item: &u32| ScaledSum {
+        scaled: &[],
+        scale: 0.0,
+        plain: table.row(item as usize),
+    };
     let rows: Vec<ScaledSum<'_>> = items.iter().map(row).collect();
     score_sums(vector, bias, &rows, scores);
 }
@@ -127,6 +157,12 @@ mod tests {
     fn a_repeated_positive_stands_once_with_its_latest_time() {
         let own = OwnData::new(&[2, 5, 5, 9]).with_recency_ranks(&[3u32, 2, 0, 1][..]);
         let positives = DistinctPositives::of(&own.with_labels(Some(&[true, true, true, false])));
-        assert_eq!(positives, DistinctPositives { items: vec![2, 5], later: vec![3, 0] });
+        assert_eq!(
+            positives,
+            DistinctPositives {
+                items: vec![2, 5],
+                later: vec![3, 0]
+            }
+        );
     }
 }

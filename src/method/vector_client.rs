@@ -1,8 +1,10 @@
-//! Implements the clients of methods whose logit of item j is w . E_j + b, which are FedMF and PFedRec.
+//! Implements the clients of methods whose logit of item j is w . E_j + b, which are FedMF and
+//! PFedRec.
 //!
-//! The vector w and the bias b are private, and the item table E is shared. A client trains them by mini-batches of the
-//! mean binary cross-entropy, in the steps that its method names. With dual personalisation it keeps the rows that it
-//! has tuned and scores with them, and otherwise it scores with the averaged table.
+//! The vector w and the bias b are private, and the item table E is shared. A client trains them by
+//! mini-batches of the mean binary cross-entropy, in the steps that its method names. With dual
+//! personalisation it keeps the rows that it has tuned and scores with them, and otherwise it
+//! scores with the averaged table.
 
 use std::sync::Arc;
 
@@ -33,10 +35,12 @@ pub(super) struct VectorTraining {
 }
 
 impl VectorTraining {
-    /// Returns the steps of dual personalisation, with the rates of `step`: the score function first and, with the new
-    /// one, the rows.
+    /// Returns the steps of dual personalisation, with the rates of `step`: the score function
+    /// first and, with the new one, the rows.
     pub fn dual_steps(step: LogisticStep) -> Vec<LogisticStep> {
-        [Target::Vector, Target::Rows].map(|target| LogisticStep { target, ..step }).into()
+        [Target::Vector, Target::Rows]
+            .map(|target| LogisticStep { target, ..step })
+            .into()
     }
 }
 
@@ -52,31 +56,58 @@ pub(super) struct VectorClient {
 struct Own {
     vector: Box<[f32]>,
     bias: f32,
-    /// The item table that the user scores with, under dual personalisation. It is boxed, since a population without it
-    /// may have a million users.
+    /// The item table that the user scores with, under dual personalisation. It is boxed, since a
+    /// population without it may have a million users.
     table: Option<Box<TunedTable>>,
 }
 
 impl VectorClient {
-    /// Makes the private side of a user who starts with this vector and bias and, under dual personalisation, with this
-    /// table.
-    pub fn new(training: &Arc<VectorTraining>, vector: Vec<f32>, bias: f32, table: Option<TunedTable>) -> Self {
-        let own = Own { vector: vector.into(), bias, table: table.map(Box::new) };
-        Self { training: Arc::clone(training), own: Private::new(own) }
+    /// Makes the private side of a user who starts with this vector and bias and, under dual
+    /// personalisation, with this table.
+    pub fn new(
+        training: &Arc<VectorTraining>,
+        vector: Vec<f32>,
+        bias: f32,
+        table: Option<TunedTable>,
+    ) -> Self {
+        let own = Own {
+            vector: vector.into(),
+            bias,
+            table: table.map(Box::new),
+        };
+        Self {
+            training: Arc::clone(training),
+            own: Private::new(own),
+        }
     }
 }
 
 impl Client for VectorClient {
     fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
-        let VectorTraining { epochs, batch_size, steps, names: [vector, bias, table], .. } = &*self.training;
-        let schedule = Schedule { epochs: *epochs, batch_size: *batch_size, steps, names: [vector, bias] };
+        let VectorTraining {
+            epochs,
+            batch_size,
+            steps,
+            names: [vector, bias, table],
+            ..
+        } = &*self.training;
+        let schedule = Schedule {
+            epochs: *epochs,
+            batch_size: *batch_size,
+            steps,
+            names: [vector, bias],
+        };
         let own = self.own.get_mut();
         let trained = minibatch::train(task, &schedule, &mut own.vector, &mut own.bias, scratch)?;
         let update = minibatch::update(task, scratch, trained.others_scale, table)?;
         if let Some(table) = &mut own.table {
             table.keep(task.model.table(0), &update);
         }
-        Ok(LocalUpdate::new(ModelUpdate::of_table(update), trained.loss, trained.row_visits))
+        Ok(LocalUpdate::new(
+            ModelUpdate::of_table(update),
+            trained.loss,
+            trained.row_visits,
+        ))
     }
 
     fn was_sent(&mut self, update: &ModelUpdate) {
@@ -85,18 +116,30 @@ impl Client for VectorClient {
         }
     }
 
-    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
-        let Own { vector, bias, table } = self.own.get();
+    fn scorer<'a>(
+        &'a self,
+        context: &ScoringContext<'a>,
+        _scratch: &mut Scratch,
+    ) -> Result<Box<dyn Scorer + 'a>> {
+        let Own {
+            vector,
+            bias,
+            table,
+        } = self.own.get();
         let shared = context.model.table(0);
-        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| match table {
-            Some(table) => table.score(vector, *bias, items, scores),
-            None => score_items_with_bias(vector, *bias, shared, items, scores),
-        }))
+        Ok(Box::new(
+            move |items: &[u32], scores: &mut [f32]| match table {
+                Some(table) => table.score(vector, *bias, items, scores),
+                None => score_items_with_bias(vector, *bias, shared, items, scores),
+            },
+        ))
     }
 
     fn personal_table(&self) -> Result<Option<PersonalTable>> {
         let table = self.own.get().table.as_ref();
-        table.map(|table| table.shown_as(self.training.names[2])).transpose()
+        table
+            .map(|table| table.shown_as(self.training.names[2]))
+            .transpose()
     }
 
     fn replace_personal_table(&mut self, values: Table) -> Result<()> {
@@ -105,11 +148,17 @@ impl Client for VectorClient {
     }
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
-        let Own { vector, bias, table } = self.own.get_mut();
+        let Own {
+            vector,
+            bias,
+            table,
+        } = self.own.get_mut();
         state.values(vector)?;
         if self.training.has_bias {
             state.value(bias)?;
         }
-        table.as_mut().map_or(Ok(()), |table| table.visit_state(state))
+        table
+            .as_mut()
+            .map_or(Ok(()), |table| table.visit_state(state))
     }
 }

@@ -1,14 +1,15 @@
 //! Computes exact expectations over all draws of the sampled candidates.
 //!
-//! Of `items` items that a user has not rated, `rank` score at least as high as the held-out one. Where `drawn` of them
-//! are drawn as candidates, uniformly without replacement, the rank among the candidates is hypergeometric:
-//! P(q) = C(rank, q) C(items - rank, drawn - q) / C(items, drawn). A mean over these probabilities is what the mean
-//! over infinitely many draws would be, so it has no noise of sampling.
+//! Of `items` items that a user has not rated, `rank` score at least as high as the held-out one.
+//! Where `drawn` of them are drawn as candidates, uniformly without replacement, the rank among the
+//! candidates is hypergeometric: P(q) = C(rank, q) C(items - rank, drawn - q) / C(items, drawn). A
+//! mean over these probabilities is what the mean over infinitely many draws would be, so it has no
+//! noise of sampling.
 
 use super::{CataloguePlace, Gain};
 
-/// The share of the largest probability below which others are left out, as double precision does not see them in the
-/// sum.
+/// The share of the largest probability below which others are left out, as double precision does
+/// not see them in the sum.
 const NEGLIGIBLE: f64 = 1e-25;
 
 /// The probabilities of every rank among the candidates, for one item after another.
@@ -23,17 +24,20 @@ pub struct DrawProbabilities {
 impl DrawProbabilities {
     /// Computes the probabilities for `place`.
     ///
-    /// They follow from the likeliest rank outwards by the ratio of neighbouring terms, and are then divided by their
-    /// sum. So no factorial is needed, and nothing underflows that would matter.
+    /// They follow from the likeliest rank outwards by the ratio of neighbouring terms, and are
+    /// then divided by their sum. So no factorial is needed, and nothing underflows that would
+    /// matter.
     pub fn set(&mut self, place: CataloguePlace) {
         let CataloguePlace { rank, items, drawn } = place;
         let (items, drawn) = (f64::from(items), f64::from(drawn.min(items)));
         let above = f64::from(rank).min(items);
         let least = (drawn - (items - above)).max(0.0);
         let most = drawn.min(above);
-        let mode = (((drawn + 1.0) * (above + 1.0) / (items + 2.0)) as u32 as f64).clamp(least, most);
+        let mode =
+            (((drawn + 1.0) * (above + 1.0) / (items + 2.0)) as u32 as f64).clamp(least, most);
         // This is P(q + 1) / P(q).
-        let ratio = |q: f64| (above - q) * (drawn - q) / ((q + 1.0) * (items - above - drawn + q + 1.0));
+        let ratio =
+            |q: f64| (above - q) * (drawn - q) / ((q + 1.0) * (items - above - drawn + q + 1.0));
         self.probabilities.clear();
         let (mut q, mut weight) = (mode, 1.0);
         while weight > NEGLIGIBLE {
@@ -56,14 +60,18 @@ impl DrawProbabilities {
             self.probabilities.push(weight);
         }
         let sum: f64 = self.probabilities.iter().sum();
-        self.probabilities.iter_mut().for_each(|probability| *probability /= sum);
+        self.probabilities
+            .iter_mut()
+            .for_each(|probability| *probability /= sum);
     }
 
     /// Returns the expectation of `gain` at `cutoff`.
     pub fn mean(&self, gain: Gain, cutoff: u32) -> f64 {
         // The sum ends at the cutoff, beyond which every gain is zero.
         let terms = self.probabilities.iter().zip(self.first..cutoff);
-        terms.map(|(probability, rank)| probability * gain(rank, cutoff)).sum()
+        terms
+            .map(|(probability, rank)| probability * gain(rank, cutoff))
+            .sum()
     }
 }
 
@@ -88,31 +96,50 @@ mod tests {
 
     #[test]
     fn probabilities_are_the_hypergeometric_ones() {
-        for (rank, items, drawn) in
-            [(0, 100, 10), (7, 100, 10), (95, 100, 10), (100, 100, 10), (30, 1_600, 99), (3_000, 1_000_000, 5_000)]
-        {
+        for (rank, items, drawn) in [
+            (0, 100, 10),
+            (7, 100, 10),
+            (95, 100, 10),
+            (100, 100, 10),
+            (30, 1_600, 99),
+            (3_000, 1_000_000, 5_000),
+        ] {
             let mut probabilities = DrawProbabilities::default();
             probabilities.set(CataloguePlace { rank, items, drawn });
             let sum: f64 = probabilities.probabilities.iter().sum();
             assert!((sum - 1.0).abs() < 1e-12, "{sum}");
             for (q, probability) in (probabilities.first..).zip(&probabilities.probabilities) {
-                let ln = ln_choose(rank, q) + ln_choose(items - rank, drawn - q) - ln_choose(items, drawn);
+                let ln = ln_choose(rank, q) + ln_choose(items - rank, drawn - q)
+                    - ln_choose(items, drawn);
                 let reference = libm::exp(ln);
-                assert!((probability - reference).abs() < 1e-8, "{rank} of {items}, {q}: {probability} {reference}");
+                assert!(
+                    (probability - reference).abs() < 1e-8,
+                    "{rank} of {items}, {q}: {probability} {reference}"
+                );
             }
         }
     }
 
-    /// If this fails, the expectation differs from the mean over all draws, for which this test makes all C(7, 3) of
-    /// them.
+    /// If this fails, the expectation differs from the mean over all draws, for which this test
+    /// makes all C(7, 3) of them.
     #[test]
     fn the_expectation_is_the_mean_over_all_draws() {
         let (items, drawn) = (7u32, 3u32);
         for rank in 0..=items {
-            let draws: Vec<u32> = (0u32..1 << items).filter(|draw| draw.count_ones() == drawn).collect();
+            let draws: Vec<u32> = (0u32..1 << items)
+                .filter(|draw| draw.count_ones() == drawn)
+                .collect();
             // The items that score at least as high are the first ones.
-            let ranks = || draws.iter().map(|draw| (draw & ((1 << rank) - 1)).count_ones());
-            for (gain, cutoff) in [(hit as Gain, 2), (discounted_gain, 2), (reciprocal, u32::MAX)] {
+            let ranks = || {
+                draws
+                    .iter()
+                    .map(|draw| (draw & ((1 << rank) - 1)).count_ones())
+            };
+            for (gain, cutoff) in [
+                (hit as Gain, 2),
+                (discounted_gain, 2),
+                (reciprocal, u32::MAX),
+            ] {
                 let mean = ranks().map(|rank| gain(rank, cutoff)).sum::<f64>() / draws.len() as f64;
                 let found = expected(rank, items, drawn, gain, cutoff);
                 assert!((found - mean).abs() < 1e-14, "rank {rank}: {found}, {mean}");
@@ -120,7 +147,8 @@ mod tests {
         }
     }
 
-    /// If this fails, a full catalogue, which leaves nothing to chance, has another figure than its rank says.
+    /// If this fails, a full catalogue, which leaves nothing to chance, has another figure than its
+    /// rank says.
     #[test]
     fn without_chance_the_expectation_is_the_gain() {
         assert_eq!(expected(4, 50, 50, hit, 5), 1.0);

@@ -1,9 +1,10 @@
-//! Defines figures of accuracy: what each is called, which direction is better, what it needs, and how it is computed.
+//! Defines figures of accuracy: what each is called, which direction is better, what it needs, and
+//! how it is computed.
 //!
-//! A figure is a mean over users (or over their test ratings) of what one held-out item (or rating) is worth. A new one
-//! is a function of a rank or of an error, and one line in [`FAMILIES`]; scenario files, the choice of the round and
-//! every report then know it. Sums are taken in the order in which they are added, in double precision, so figures are
-//! the same on every machine.
+//! A figure is a mean over users (or over their test ratings) of what one held-out item (or rating)
+//! is worth. A new one is a function of a rank or of an error, and one line in [`FAMILIES`];
+//! scenario files, the choice of the round and every report then know it. Sums are taken in the
+//! order in which they are added, in double precision, so figures are the same on every machine.
 
 use std::cmp::Ordering;
 
@@ -19,10 +20,30 @@ pub use sums::Sums;
 
 /// Every figure that a scenario can ask for, in the order in which reports list them.
 pub const FAMILIES: &[Family] = &[
-    Family { name: "hr", label: "HR", of: Quantity::Rank(ranking::hit), has_cutoff: true },
-    Family { name: "ndcg", label: "NDCG", of: Quantity::Rank(ranking::discounted_gain), has_cutoff: true },
-    Family { name: "mrr", label: "MRR", of: Quantity::Rank(ranking::reciprocal), has_cutoff: false },
-    Family { name: "expected-hr", label: "expected HR", of: Quantity::ExpectedRank(ranking::hit), has_cutoff: true },
+    Family {
+        name: "hr",
+        label: "HR",
+        of: Quantity::Rank(ranking::hit),
+        has_cutoff: true,
+    },
+    Family {
+        name: "ndcg",
+        label: "NDCG",
+        of: Quantity::Rank(ranking::discounted_gain),
+        has_cutoff: true,
+    },
+    Family {
+        name: "mrr",
+        label: "MRR",
+        of: Quantity::Rank(ranking::reciprocal),
+        has_cutoff: false,
+    },
+    Family {
+        name: "expected-hr",
+        label: "expected HR",
+        of: Quantity::ExpectedRank(ranking::hit),
+        has_cutoff: true,
+    },
     Family {
         name: "expected-ndcg",
         label: "expected NDCG",
@@ -35,11 +56,22 @@ pub const FAMILIES: &[Family] = &[
         of: Quantity::ExpectedRank(ranking::reciprocal),
         has_cutoff: false,
     },
-    Family { name: "rmse", label: "RMSE", of: Quantity::Error(rating::ROOT_MEAN_SQUARE), has_cutoff: false },
-    Family { name: "mae", label: "MAE", of: Quantity::Error(rating::MEAN_ABSOLUTE), has_cutoff: false },
+    Family {
+        name: "rmse",
+        label: "RMSE",
+        of: Quantity::Error(rating::ROOT_MEAN_SQUARE),
+        has_cutoff: false,
+    },
+    Family {
+        name: "mae",
+        label: "MAE",
+        of: Quantity::Error(rating::MEAN_ABSOLUTE),
+        has_cutoff: false,
+    },
 ];
 
-/// A function that returns what a held-out item is worth at `rank` (from 0). Ranks from `cutoff` on count for nothing.
+/// A function that returns what a held-out item is worth at `rank` (from 0). Ranks from `cutoff` on
+/// count for nothing.
 pub type Gain = fn(rank: u32, cutoff: u32) -> f64;
 
 /// Figures that differ only by their cutoff.
@@ -95,8 +127,8 @@ impl Direction {
         }
     }
 
-    /// Returns whether `value` is at least as good as `share` (at most 1) of `best`: at least that share of a figure
-    /// that is to be high, and at most `2 - share` times one that is to be low.
+    /// Returns whether `value` is at least as good as `share` (at most 1) of `best`: at least that
+    /// share of a figure that is to be high, and at most `2 - share` times one that is to be low.
     pub fn reaches(self, value: f64, share: f64, best: f64) -> bool {
         match self {
             Self::HigherIsBetter => value >= share * best,
@@ -127,30 +159,40 @@ impl Metric {
         (family.has_cutoff == cutoff.is_some()).then_some(Self { family, cutoff })
     }
 
-    /// Returns the figures that `name` stands for in a scenario: a family that has cutoffs and is named without one
-    /// stands for its figures at each of `cutoffs`. There is none for an unknown name, and for a cutoff where there can
-    /// be none.
+    /// Returns the figures that `name` stands for in a scenario: a family that has cutoffs and is
+    /// named without one stands for its figures at each of `cutoffs`. There is none for an unknown
+    /// name, and for a cutoff where there can be none.
     pub fn all_named(name: &str, cutoffs: &[u32]) -> Vec<Self> {
         match Self::family_and_cutoff(name) {
-            Some((family, None)) if family.has_cutoff => {
-                cutoffs.iter().map(|&cutoff| Self { family, cutoff: Some(cutoff) }).collect()
-            }
+            Some((family, None)) if family.has_cutoff => cutoffs
+                .iter()
+                .map(|&cutoff| Self {
+                    family,
+                    cutoff: Some(cutoff),
+                })
+                .collect(),
             _ => Self::named(name).into_iter().collect(),
         }
     }
 
-    /// Returns the family that `name` begins with and the cutoff behind it, if any; `None` for an unknown family and
-    /// for what is no cutoff.
+    /// Returns the family that `name` begins with and the cutoff behind it, if any; `None` for an
+    /// unknown family and for what is no cutoff.
     pub fn family_and_cutoff(name: &str) -> Option<(&'static Family, Option<u32>)> {
         let (family, cutoff) = match name.split_once('@') {
             // A sign, a leading zero and the cutoff 0 are refused, as no name is printed so.
             Some((family, digits)) => {
-                let cutoff = digits.parse().ok().filter(|cutoff: &u32| *cutoff > 0 && cutoff.to_string() == digits)?;
+                let cutoff = digits
+                    .parse()
+                    .ok()
+                    .filter(|cutoff: &u32| *cutoff > 0 && cutoff.to_string() == digits)?;
                 (family, Some(cutoff))
             }
             None => (name, None),
         };
-        FAMILIES.iter().find(|known| known.name == family).map(|family| (family, cutoff))
+        FAMILIES
+            .iter()
+            .find(|known| known.name == family)
+            .map(|family| (family, cutoff))
     }
 
     /// Returns the figure's name in scenario files and in the record of a run, such as `hr@10`.
@@ -164,7 +206,8 @@ impl Metric {
     }
 
     fn with_cutoff(&self, name: &str) -> String {
-        self.cutoff.map_or_else(|| name.to_owned(), |cutoff| format!("{name}@{cutoff}"))
+        self.cutoff
+            .map_or_else(|| name.to_owned(), |cutoff| format!("{name}@{cutoff}"))
     }
 
     /// Returns the figure's cutoff, if it has one.
@@ -189,16 +232,21 @@ impl Metric {
         }
     }
 
-    /// Returns a key that sorts figures in a list: families as in [`FAMILIES`], then cutoffs as numbers.
+    /// Returns a key that sorts figures in a list: families as in [`FAMILIES`], then cutoffs as
+    /// numbers.
     pub fn order(&self) -> (usize, u32) {
-        let place = FAMILIES.iter().position(|family| family.name == self.family.name);
+        let place = FAMILIES
+            .iter()
+            .position(|family| family.name == self.family.name);
         (place.unwrap_or(FAMILIES.len()), self.cutoff.unwrap_or(0))
     }
 
-    /// Returns the figure of `metrics` that is best shown beside this one: the first other one of the same kind and the
-    /// same cutoff, as NDCG@10 is for HR@10.
+    /// Returns the figure of `metrics` that is best shown beside this one: the first other one of
+    /// the same kind and the same cutoff, as NDCG@10 is for HR@10.
     pub fn companion(&self, metrics: &[Self]) -> Option<Self> {
-        let is_like = |other: &&Self| *other != self && other.needs() == self.needs() && other.cutoff == self.cutoff;
+        let is_like = |other: &&Self| {
+            *other != self && other.needs() == self.needs() && other.cutoff == self.cutoff
+        };
         metrics.iter().find(is_like).copied()
     }
 
@@ -206,7 +254,8 @@ impl Metric {
         self.family.of
     }
 
-    /// Returns the cutoff, or the largest number for a figure without one, for which every rank counts.
+    /// Returns the cutoff, or the largest number for a figure without one, for which every rank
+    /// counts.
     fn cutoff_or_all(&self) -> u32 {
         self.cutoff.unwrap_or(u32::MAX)
     }
@@ -218,19 +267,36 @@ mod tests {
     use super::*;
 
     fn named(names: &[&str]) -> Vec<Metric> {
-        names.iter().map(|name| Metric::named(name).unwrap()).collect()
+        names
+            .iter()
+            .map(|name| Metric::named(name).unwrap())
+            .collect()
     }
 
-    /// If this fails, a scenario that is printed cannot be read again, or two spellings mean one figure.
+    /// If this fails, a scenario that is printed cannot be read again, or two spellings mean one
+    /// figure.
     #[test]
     fn a_figure_has_one_name_and_a_name_one_figure() {
-        for name in ["hr@10", "ndcg@5", "mrr", "expected-hr@1", "expected-mrr", "rmse", "mae"] {
+        for name in [
+            "hr@10",
+            "ndcg@5",
+            "mrr",
+            "expected-hr@1",
+            "expected-mrr",
+            "rmse",
+            "mae",
+        ] {
             assert_eq!(Metric::named(name).unwrap().name(), name);
         }
-        for name in ["hr", "mrr@5", "hr@0", "hr@+5", "hr@05", "hr@", "HR@10", "auc", "rmse@1", ""] {
+        for name in [
+            "hr", "mrr@5", "hr@0", "hr@+5", "hr@05", "hr@", "HR@10", "auc", "rmse@1", "",
+        ] {
             assert_eq!(Metric::named(name), None, "{name:?}");
         }
-        assert_eq!(Metric::named("expected-ndcg@10").unwrap().label(), "expected NDCG@10");
+        assert_eq!(
+            Metric::named("expected-ndcg@10").unwrap().label(),
+            "expected NDCG@10"
+        );
     }
 
     #[test]
@@ -245,15 +311,32 @@ mod tests {
     #[test]
     fn the_better_value_is_the_greater_whatever_the_direction() {
         let [hr, rmse] = ["hr@10", "rmse"].map(|name| Metric::named(name).unwrap().direction());
-        assert_eq!((hr.compare(0.6, 0.5), rmse.compare(0.9, 1.0)), (Ordering::Greater, Ordering::Greater));
+        assert_eq!(
+            (hr.compare(0.6, 0.5), rmse.compare(0.9, 1.0)),
+            (Ordering::Greater, Ordering::Greater)
+        );
         assert!(hr.reaches(0.45, 0.9, 0.5) && !hr.reaches(0.44, 0.9, 0.5));
         assert!(rmse.reaches(1.09, 0.9, 1.0) && !rmse.reaches(1.11, 0.9, 1.0));
     }
 
     #[test]
     fn a_companion_is_of_the_same_kind_and_cutoff() {
-        let metrics = named(&["hr@5", "hr@10", "ndcg@5", "ndcg@10", "mrr", "expected-hr@10", "rmse", "mae"]);
-        let of = |name: &str| Metric::named(name).unwrap().companion(&metrics).map(|metric| metric.name());
+        let metrics = named(&[
+            "hr@5",
+            "hr@10",
+            "ndcg@5",
+            "ndcg@10",
+            "mrr",
+            "expected-hr@10",
+            "rmse",
+            "mae",
+        ]);
+        let of = |name: &str| {
+            Metric::named(name)
+                .unwrap()
+                .companion(&metrics)
+                .map(|metric| metric.name())
+        };
         assert_eq!(of("hr@10").as_deref(), Some("ndcg@10"));
         assert_eq!(of("ndcg@5").as_deref(), Some("hr@5"));
         assert_eq!(of("rmse").as_deref(), Some("mae"));

@@ -25,30 +25,44 @@ pub struct CataloguePlace {
 impl Place {
     /// Returns the place of an item whose rank among the candidates is all that is known.
     pub const fn among_candidates(rank: u32) -> Self {
-        Self { among_candidates: Some(rank), in_catalogue: None }
+        Self {
+            among_candidates: Some(rank),
+            in_catalogue: None,
+        }
     }
 }
 
-/// Returns 1 below the cutoff, and 0 from there on. HR@K is the share of users whose held-out item is among the first
-/// K.
+/// Returns 1 below the cutoff, and 0 from there on. HR@K is the share of users whose held-out item
+/// is among the first K.
 pub(super) fn hit(rank: u32, cutoff: u32) -> f64 {
     if rank < cutoff { 1.0 } else { 0.0 }
 }
 
-/// Returns 1 / log2(rank + 2) below the cutoff, and 0 from there on, which is NDCG@K with a single relevant item.
+/// Returns 1 / log2(rank + 2) below the cutoff, and 0 from there on, which is NDCG@K with a single
+/// relevant item.
 pub(super) fn discounted_gain(rank: u32, cutoff: u32) -> f64 {
-    if rank < cutoff { 1.0 / crate::math::log2(f64::from(rank) + 2.0) } else { 0.0 }
+    if rank < cutoff {
+        1.0 / crate::math::log2(f64::from(rank) + 2.0)
+    } else {
+        0.0
+    }
 }
 
 /// Returns 1 / (rank + 1) below the cutoff, and 0 from there on.
 pub(super) fn reciprocal(rank: u32, cutoff: u32) -> f64 {
-    if rank < cutoff { 1.0 / (f64::from(rank) + 1.0) } else { 0.0 }
+    if rank < cutoff {
+        1.0 / (f64::from(rank) + 1.0)
+    } else {
+        0.0
+    }
 }
 
-/// Returns the rank (from 0) of a held-out item with score `held_out` among `candidates`. Ties count against it, as in
-/// both papers' code: a model that scores everything alike must not look good.
+/// Returns the rank (from 0) of a held-out item with score `held_out` among `candidates`. Ties
+/// count against it, as in both papers' code: a model that scores everything alike must not look
+/// good.
 ///
-/// Returns `None` if any score is NaN. NaN compares as no worse than anything, so a diverged model would get rank 0.
+/// Returns `None` if any score is NaN. NaN compares as no worse than anything, so a diverged model
+/// would get rank 0.
 pub fn rank(held_out: f32, candidates: impl IntoIterator<Item = f32>) -> Option<u32> {
     if held_out.is_nan() {
         return None;

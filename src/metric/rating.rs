@@ -14,11 +14,16 @@ pub struct ErrorMeasure {
 }
 
 /// The root of the mean square error.
-pub(super) const ROOT_MEAN_SQUARE: ErrorMeasure =
-    ErrorMeasure { of_difference: |difference| difference * difference, of_mean: crate::math::sqrt };
+pub(super) const ROOT_MEAN_SQUARE: ErrorMeasure = ErrorMeasure {
+    of_difference: |difference| difference * difference,
+    of_mean: crate::math::sqrt,
+};
 
 /// The mean of the errors' magnitudes.
-pub(super) const MEAN_ABSOLUTE: ErrorMeasure = ErrorMeasure { of_difference: f64::abs, of_mean: |mean| mean };
+pub(super) const MEAN_ABSOLUTE: ErrorMeasure = ErrorMeasure {
+    of_difference: f64::abs,
+    of_mean: |mean| mean,
+};
 
 /// Errors of some predictions, summed for each of a list of figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -30,9 +35,13 @@ pub struct RatingErrors {
 }
 
 impl RatingErrors {
-    /// Returns the errors of `predictions`, pairs of a predicted and a true rating, for each of `metrics`.
+    /// Returns the errors of `predictions`, pairs of a predicted and a true rating, for each of
+    /// `metrics`.
     pub fn of(metrics: &[Metric], predictions: impl IntoIterator<Item = (f32, f32)>) -> Self {
-        let mut errors = Self { ratings: 0, sums: vec![0.0; metrics.len()] };
+        let mut errors = Self {
+            ratings: 0,
+            sums: vec![0.0; metrics.len()],
+        };
         for (predicted, rating) in predictions {
             errors.ratings += 1;
             let difference = f64::from(predicted) - f64::from(rating);

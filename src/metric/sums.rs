@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{DrawProbabilities, Metric, Place, Quantity, RatingErrors};
 
-/// Sums of some figures over users. The numbers that the means are taken over are kept with them, so that sums can be
-/// merged.
+/// Sums of some figures over users. The numbers that the means are taken over are kept with them,
+/// so that sums can be merged.
 #[derive(Clone, Debug, Default)]
 pub struct Sums {
     metrics: Vec<Metric>,
@@ -24,11 +24,15 @@ impl Sums {
     /// Returns sums of `metrics` over nobody yet.
     pub fn new(metrics: &[Metric]) -> Self {
         let sums = vec![Sum::default(); metrics.len()];
-        Self { metrics: metrics.to_vec(), sums, probabilities: DrawProbabilities::default() }
+        Self {
+            metrics: metrics.to_vec(),
+            sums,
+            probabilities: DrawProbabilities::default(),
+        }
     }
 
-    /// Adds one user whose held-out item stands at `place`. A figure that needs a rank which `place` does not have is
-    /// not changed.
+    /// Adds one user whose held-out item stands at `place`. A figure that needs a rank which
+    /// `place` does not have is not changed.
     pub fn add_place(&mut self, place: &Place) {
         if let Some(in_catalogue) = place.in_catalogue {
             self.probabilities.set(in_catalogue);
@@ -36,13 +40,26 @@ impl Sums {
         for (metric, sum) in self.metrics.iter().zip(&mut self.sums) {
             let cutoff = metric.cutoff_or_all();
             let value = match (metric.quantity(), place) {
-                (Quantity::Rank(gain), Place { among_candidates: Some(rank), .. }) => gain(*rank, cutoff),
-                (Quantity::ExpectedRank(gain), Place { in_catalogue: Some(_), .. }) => {
-                    self.probabilities.mean(gain, cutoff)
-                }
+                (
+                    Quantity::Rank(gain),
+                    Place {
+                        among_candidates: Some(rank),
+                        ..
+                    },
+                ) => gain(*rank, cutoff),
+                (
+                    Quantity::ExpectedRank(gain),
+                    Place {
+                        in_catalogue: Some(_),
+                        ..
+                    },
+                ) => self.probabilities.mean(gain, cutoff),
                 _ => continue,
             };
-            *sum = Sum { value: sum.value + value, count: sum.count + 1 };
+            *sum = Sum {
+                value: sum.value + value,
+                count: sum.count + 1,
+            };
         }
     }
 
@@ -50,7 +67,10 @@ impl Sums {
     pub fn add_errors(&mut self, errors: &RatingErrors) {
         for ((metric, sum), value) in self.metrics.iter().zip(&mut self.sums).zip(&errors.sums) {
             if let Quantity::Error(_) = metric.quantity() {
-                *sum = Sum { value: sum.value + value, count: sum.count + errors.ratings };
+                *sum = Sum {
+                    value: sum.value + value,
+                    count: sum.count + errors.ratings,
+                };
             }
         }
     }
@@ -58,13 +78,20 @@ impl Sums {
     /// Adds everything that `other` has summed, which must be the same figures.
     pub fn merge(&mut self, other: &Self) {
         for (sum, other) in self.sums.iter_mut().zip(&other.sums) {
-            *sum = Sum { value: sum.value + other.value, count: sum.count + other.count };
+            *sum = Sum {
+                value: sum.value + other.value,
+                count: sum.count + other.count,
+            };
         }
     }
 
     /// Returns the means by name. A figure that was never added to has none.
     pub fn figures(&self) -> BTreeMap<String, f64> {
-        let known = self.metrics.iter().zip(&self.sums).filter(|(_, sum)| sum.count > 0);
+        let known = self
+            .metrics
+            .iter()
+            .zip(&self.sums)
+            .filter(|(_, sum)| sum.count > 0);
         let mean = |(metric, sum): (&Metric, &Sum)| {
             let mean = sum.value / sum.count as f64;
             let figure = match metric.quantity() {
@@ -85,13 +112,18 @@ mod tests {
     use crate::math;
 
     fn metrics(names: &[&str]) -> Vec<Metric> {
-        names.iter().map(|name| Metric::named(name).unwrap()).collect()
+        names
+            .iter()
+            .map(|name| Metric::named(name).unwrap())
+            .collect()
     }
 
     #[test]
     fn figures_match_a_hand_count() {
         let mut sums = Sums::new(&metrics(&["hr@1", "hr@10", "ndcg@10", "mrr"]));
-        [0, 9, 10].into_iter().for_each(|rank| sums.add_place(&Place::among_candidates(rank)));
+        [0, 9, 10]
+            .into_iter()
+            .for_each(|rank| sums.add_place(&Place::among_candidates(rank)));
         let figures = sums.figures();
         assert_eq!(figures["hr@1"], 1.0 / 3.0);
         assert_eq!(figures["hr@10"], 2.0 / 3.0);
@@ -104,10 +136,21 @@ mod tests {
         let all = metrics(&["hr@5", "expected-ndcg@5", "mrr"]);
         let (mut whole, mut left, mut right) = (Sums::new(&all), Sums::new(&all), Sums::new(&all));
         for rank in 0..10 {
-            let in_catalogue = Some(CataloguePlace { rank: 3 * rank, items: 40, drawn: 12 });
-            let place = Place { among_candidates: Some(rank), in_catalogue };
+            let in_catalogue = Some(CataloguePlace {
+                rank: 3 * rank,
+                items: 40,
+                drawn: 12,
+            });
+            let place = Place {
+                among_candidates: Some(rank),
+                in_catalogue,
+            };
             whole.add_place(&place);
-            if rank < 4 { left.add_place(&place) } else { right.add_place(&place) }
+            if rank < 4 {
+                left.add_place(&place)
+            } else {
+                right.add_place(&place)
+            }
         }
         left.merge(&right);
         for (name, value) in whole.figures() {
@@ -119,11 +162,17 @@ mod tests {
     fn errors_are_averaged_over_ratings_and_not_over_users() {
         let both = metrics(&["rmse", "mae"]);
         let mut sums = Sums::new(&both);
-        sums.add_errors(&RatingErrors::of(&both, [(4.0, 5.0), (3.0, 3.0), (2.0, 4.0)]));
+        sums.add_errors(&RatingErrors::of(
+            &both,
+            [(4.0, 5.0), (3.0, 3.0), (2.0, 4.0)],
+        ));
         sums.add_errors(&RatingErrors::of(&both, []));
         sums.add_errors(&RatingErrors::of(&both, [(5.0, 5.0)]));
         let figures = sums.figures();
-        assert_eq!((figures["rmse"], figures["mae"]), (math::sqrt(5.0 / 4.0), 0.75));
+        assert_eq!(
+            (figures["rmse"], figures["mae"]),
+            (math::sqrt(5.0 / 4.0), 0.75)
+        );
     }
 
     /// If this fails, a run without test ratings reports an error of 0, or NaN.

@@ -1,11 +1,13 @@
-//! Writes and reads archives, which hold the state of a run as values and tables, one after another.
+//! Writes and reads archives, which hold the state of a run as values and tables, one after
+//! another.
 //!
-//! An archive belongs to the simulator and is outside the simulated world: no actor reads it, nothing of it travels
-//! over a link, and private parameters in it return to the client that they came from (contract 4).
+//! An archive belongs to the simulator and is outside the simulated world: no actor reads it,
+//! nothing of it travels over a link, and private parameters in it return to the client that they
+//! came from (contract 4).
 //!
-//! The format is postcard, with the length in front of each value, so that an archive can be read piece by piece. A
-//! table that many clients share is written once, and is shared again when it is read, since a million clients may hold
-//! a handful of tables.
+//! The format is postcard, with the length in front of each value, so that an archive can be read
+//! piece by piece. A table that many clients share is written once, and is shared again when it is
+//! read, since a million clients may hold a handful of tables.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read};
@@ -16,7 +18,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::kernel::little_endian_bytes;
-use super::table::{RowSet, SharedTable, Table, TableShape, TableUpdate, VALUE_BYTES, extend_bytes, floats};
+use super::table::{
+    RowSet, SharedTable, Table, TableShape, TableUpdate, VALUE_BYTES, extend_bytes, floats,
+};
 use super::value_type::ValueType;
 use crate::error::{Error, Result};
 use crate::memory;
@@ -25,16 +29,20 @@ mod source;
 
 use source::Source;
 
-/// The most bytes of a single value of an archive. A greater length means that the archive is damaged.
+/// The most bytes of a single value of an archive. A greater length means that the archive is
+/// damaged.
 const LONGEST: u64 = 1 << 36;
 
-/// The number of bytes that are read at once, so that a damaged length allocates no memory for bytes that are missing.
+/// The number of bytes that are read at once, so that a damaged length allocates no memory for
+/// bytes that are missing.
 const READ_AT_ONCE: u64 = 1 << 20;
 
-/// Stands in place of the length of bytes that are attached to an archive. It is greater than any length.
+/// Stands in place of the length of bytes that are attached to an archive. It is greater than any
+/// length.
 const ATTACHED: u64 = u64::MAX;
 
-/// The number of bytes from which on long bytes are attached. Fewer are copied sooner than they are sent by themselves.
+/// The number of bytes from which on long bytes are attached. Fewer are copied sooner than they are
+/// sent by themselves.
 const ATTACHED_FROM: usize = 32 << 10;
 
 /// What memory is for in reading.
@@ -44,14 +52,17 @@ const PURPOSE: &str = "the state that a checkpoint holds";
 #[derive(Debug, Default)]
 pub struct Archive {
     bytes: Vec<u8>,
-    /// The numbers of the tables written, by their place in memory. The tables are kept, so that no other gets it.
+    /// The numbers of the tables written, by their place in memory. The tables are kept, so that no
+    /// other gets it.
     tables: BTreeMap<usize, (u32, SharedTable)>,
-    /// The numbers of the tables written, by their content, since equal tables may have been made in two places.
+    /// The numbers of the tables written, by their content, since equal tables may have been made
+    /// in two places.
     contents: BTreeMap<[u8; blake3::OUT_LEN], u32>,
-    /// The numbers of the shared bytes written, by their place in memory. The bytes are kept as well.
+    /// The numbers of the shared bytes written, by their place in memory. The bytes are kept as
+    /// well.
     shared_bytes: BTreeMap<(usize, usize), (u32, Bytes)>,
-    /// The numbers of the shared bytes written, by their content: what an archive holds is not to depend on who made
-    /// equal bytes, and how often.
+    /// The numbers of the shared bytes written, by their content: what an archive holds is not to
+    /// depend on who made equal bytes, and how often.
     contents_of_bytes: BTreeMap<[u8; blake3::OUT_LEN], u32>,
     /// The long bytes that are not written but attached, if they may be.
     attached: Option<Vec<Bytes>>,
@@ -60,9 +71,13 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Makes an archive for another process, to which long bytes are attached as they are in memory instead of being copied.
+    /// Makes an archive for another process, to which long bytes are attached as they are in memory
+    /// instead of being copied.
     pub fn with_attachments() -> Self {
-        Self { attached: Some(Vec::new()), ..Self::default() }
+        Self {
+            attached: Some(Vec::new()),
+            ..Self::default()
+        }
     }
 
     /// Appends a value.
@@ -73,7 +88,9 @@ impl Archive {
             Ok(bytes) => self.bytes = bytes,
             // Postcard only refuses types that do not state their length.
             Err(reason) => {
-                self.failed.get_or_insert(Error::Checkpoint(format!("a value cannot be written: {reason}")));
+                self.failed.get_or_insert(Error::Checkpoint(format!(
+                    "a value cannot be written: {reason}"
+                )));
                 return;
             }
         }
@@ -103,7 +120,8 @@ impl Archive {
     /// Appends values, bit for bit.
     pub fn put_values(&mut self, values: &[f32]) {
         if self.has_room_for(values.len() * VALUE_BYTES) {
-            self.bytes.extend(((values.len() * VALUE_BYTES) as u64).to_le_bytes());
+            self.bytes
+                .extend(((values.len() * VALUE_BYTES) as u64).to_le_bytes());
             extend_bytes(&mut self.bytes, values);
         }
     }
@@ -116,9 +134,14 @@ impl Archive {
         }
         let shape = table.shape();
         let mut content = blake3::Hasher::new();
-        content.update(&(shape.dimension as u64).to_le_bytes()).update(&little_endian_bytes(table.as_slice()));
+        content
+            .update(&(shape.dimension as u64).to_le_bytes())
+            .update(&little_endian_bytes(table.as_slice()));
         let next = self.contents.len() as u32;
-        let number = *self.contents.entry(content.finalize().into()).or_insert(next);
+        let number = *self
+            .contents
+            .entry(content.finalize().into())
+            .or_insert(next);
         self.tables.insert(place, (number, Arc::clone(table)));
         self.put(&(number, number == next));
         if number == next {
@@ -134,7 +157,10 @@ impl Archive {
             return self.put(&(*number, false));
         }
         let next = self.contents_of_bytes.len() as u32;
-        let number = *self.contents_of_bytes.entry(blake3::hash(bytes).into()).or_insert(next);
+        let number = *self
+            .contents_of_bytes
+            .entry(blake3::hash(bytes).into())
+            .or_insert(next);
         self.shared_bytes.insert(place, (number, bytes.clone()));
         self.put(&(number, number == next));
         if number == next {
@@ -155,19 +181,24 @@ impl Archive {
     /// Returns what was appended since the last call.
     ///
     /// # Errors
-    /// [`Error::Memory`] if there was none for what was appended, and [`Error::Checkpoint`] if a value of a type was
-    /// appended that cannot be written, which is a defect of the caller.
+    /// [`Error::Memory`] if there was none for what was appended, and [`Error::Checkpoint`] if a
+    /// value of a type was appended that cannot be written, which is a defect of the caller.
     pub fn take(&mut self) -> Result<Vec<u8>> {
-        self.failed.take().map_or_else(|| Ok(std::mem::take(&mut self.bytes)), Err)
+        self.failed
+            .take()
+            .map_or_else(|| Ok(std::mem::take(&mut self.bytes)), Err)
     }
 
     /// Returns what was attached since the last call.
     pub fn take_attached(&mut self) -> Vec<Bytes> {
-        self.attached.as_mut().map(std::mem::take).unwrap_or_default()
+        self.attached
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default()
     }
 
-    /// Makes room for a value of `length` bytes with its length in front. Returns whether there is any, now and for
-    /// what was appended before.
+    /// Makes room for a value of `length` bytes with its length in front. Returns whether there is
+    /// any, now and for what was appended before.
     fn has_room_for(&mut self, length: usize) -> bool {
         let (held, more) = (self.bytes.len(), length + size_of::<u64>());
         if self.failed.is_none() && self.bytes.capacity() - held < more {
@@ -180,7 +211,13 @@ impl Archive {
 
     /// Returns the number of bytes that wait to be taken.
     pub fn pending(&self) -> usize {
-        self.bytes.len() + self.attached.iter().flatten().map(Bytes::len).sum::<usize>()
+        self.bytes.len()
+            + self
+                .attached
+                .iter()
+                .flatten()
+                .map(Bytes::len)
+                .sum::<usize>()
     }
 }
 
@@ -194,8 +231,8 @@ pub struct ArchiveReader {
     open_part: Option<OpenPart>,
 }
 
-/// Opens a part of an archive that several processes have written, by the number of its writer and of all writers. The
-/// digest of what is in it comes with it.
+/// Opens a part of an archive that several processes have written, by the number of its writer and
+/// of all writers. The digest of what is in it comes with it.
 pub type OpenPart = Box<dyn Fn(u32, u32) -> Result<(blake3::Hash, ArchiveReader)> + Send>;
 
 impl ArchiveReader {
@@ -211,28 +248,47 @@ impl ArchiveReader {
 
     fn of(source: Source) -> Self {
         let (buffer, tables, shared_bytes, attached) = Default::default();
-        Self { source, buffer, tables, shared_bytes, attached, open_part: None }
+        Self {
+            source,
+            buffer,
+            tables,
+            shared_bytes,
+            attached,
+            open_part: None,
+        }
     }
 
     /// Returns the reader with what was attached to the archive.
     pub fn with_attached(self, attached: Vec<Bytes>) -> Self {
-        Self { attached: attached.into(), ..self }
+        Self {
+            attached: attached.into(),
+            ..self
+        }
     }
 
     /// Returns the reader with a way to the other parts of the archive.
     pub fn with_parts(self, open_part: OpenPart) -> Self {
-        Self { open_part: Some(open_part), ..self }
+        Self {
+            open_part: Some(open_part),
+            ..self
+        }
     }
 
-    /// Opens the part that number `writer` of `writers` has written, in which there must be what has this digest.
+    /// Opens the part that number `writer` of `writers` has written, in which there must be what
+    /// has this digest.
     ///
     /// # Errors
     /// [`Error::Checkpoint`] if there is no such part.
     pub fn part(&self, writer: u32, writers: u32, digest: &[u8; blake3::OUT_LEN]) -> Result<Self> {
-        let open = self.open_part.as_ref().ok_or_else(|| damaged("it has parts, and this is only one of them"))?;
+        let open = self
+            .open_part
+            .as_ref()
+            .ok_or_else(|| damaged("it has parts, and this is only one of them"))?;
         let (found, part) = open(writer, writers)?;
         if found.as_bytes() != digest {
-            return Err(damaged(format!("part {writer} is not the one that was written with it")));
+            return Err(damaged(format!(
+                "part {writer} is not the one that was written with it"
+            )));
         }
         Ok(part)
     }
@@ -259,21 +315,29 @@ impl ArchiveReader {
         Ok(std::mem::take(&mut self.buffer))
     }
 
-    /// Returns the next bytes, which share the memory of an archive that is in memory, or were attached to it.
+    /// Returns the next bytes, which share the memory of an archive that is in memory, or were
+    /// attached to it.
     ///
     /// # Errors
     /// As [`Self::take_bytes`].
     pub fn take_long_bytes(&mut self) -> Result<Bytes> {
-        let Source::Memory(bytes) = &mut self.source else { return Ok(self.take_bytes()?.into()) };
+        let Source::Memory(bytes) = &mut self.source else {
+            return Ok(self.take_bytes()?.into());
+        };
         let ends = || damaged("it ends in the middle of a value");
-        let (head, rest) = bytes.split_first_chunk::<{ size_of::<u64>() }>().ok_or_else(ends)?;
+        let (head, rest) = bytes
+            .split_first_chunk::<{ size_of::<u64>() }>()
+            .ok_or_else(ends)?;
         let length = u64::from_le_bytes(*head);
         if length != ATTACHED && length > rest.len() as u64 {
             return Err(ends());
         }
         let _ = bytes.split_to(size_of::<u64>());
         match length {
-            ATTACHED => self.attached.pop_front().ok_or_else(|| damaged("it lacks what was attached to it")),
+            ATTACHED => self
+                .attached
+                .pop_front()
+                .ok_or_else(|| damaged("it lacks what was attached to it")),
             length => Ok(bytes.split_to(length as usize)),
         }
     }
@@ -285,7 +349,10 @@ impl ArchiveReader {
     pub fn take_values(&mut self, count: usize) -> Result<Vec<f32>> {
         self.fill()?;
         if self.buffer.len() != count * VALUE_BYTES {
-            return Err(damaged(format!("{} bytes stand where {count} values should", self.buffer.len())));
+            return Err(damaged(format!(
+                "{} bytes stand where {count} values should",
+                self.buffer.len()
+            )));
         }
         let mut values = Vec::new();
         memory::reserve(&mut values, count, || PURPOSE.to_owned())?;
@@ -301,14 +368,20 @@ impl ArchiveReader {
         let (number, follows): (u32, bool) = self.take()?;
         if follows {
             let (rows, dimension): (u64, u64) = self.take()?;
-            let shape = TableShape { rows: rows as usize, dimension: dimension as usize };
+            let shape = TableShape {
+                rows: rows as usize,
+                dimension: dimension as usize,
+            };
             let values = self.take_values(shape.rows.saturating_mul(shape.dimension))?;
-            let table = Table::from_values(shape, values).ok_or_else(|| damaged("a table of another shape"))?;
+            let table = Table::from_values(shape, values)
+                .ok_or_else(|| damaged("a table of another shape"))?;
             self.tables.push(Arc::new(table));
         }
         match self.tables.get(number as usize) {
             Some(table) if table.shape() == shape => Ok(Arc::clone(table)),
-            _ => Err(damaged(format!("table {number} is not there, or not of {shape} values"))),
+            _ => Err(damaged(format!(
+                "table {number} is not there, or not of {shape} values"
+            ))),
         }
     }
 
@@ -322,7 +395,10 @@ impl ArchiveReader {
             let bytes = self.take_bytes()?.into();
             self.shared_bytes.push(bytes);
         }
-        self.shared_bytes.get(number as usize).cloned().ok_or_else(|| damaged(format!("frame {number} is not there")))
+        self.shared_bytes
+            .get(number as usize)
+            .cloned()
+            .ok_or_else(|| damaged(format!("frame {number} is not there")))
     }
 
     /// Returns the next update, of a table of `shape`.
@@ -337,11 +413,19 @@ impl ArchiveReader {
     ///
     /// # Errors
     /// As [`Self::take_update`].
-    pub fn take_update_of(&mut self, shape: TableShape, value_type: ValueType) -> Result<TableUpdate> {
+    pub fn take_update_of(
+        &mut self,
+        shape: TableShape,
+        value_type: ValueType,
+    ) -> Result<TableUpdate> {
         let (rows, others_scale): (Option<Vec<u32>>, f32) = self.take()?;
         let rows = rows.map_or(RowSet::All, RowSet::Listed);
         let values = self.take_long_bytes()?;
-        let update = TableUpdate { others_scale, value_type, ..TableUpdate::of_rows(shape, rows, values) };
+        let update = TableUpdate {
+            others_scale,
+            value_type,
+            ..TableUpdate::of_rows(shape, rows, values)
+        };
         update.check().map_err(damaged)?;
         Ok(update)
     }
@@ -357,7 +441,10 @@ impl ArchiveReader {
         self.buffer.clear();
         while rest > 0 {
             let wanted = rest.min(READ_AT_ONCE);
-            let read = (&mut self.source).take(wanted).read_to_end(&mut self.buffer).map_err(unreadable)?;
+            let read = (&mut self.source)
+                .take(wanted)
+                .read_to_end(&mut self.buffer)
+                .map_err(unreadable)?;
             if (read as u64) < wanted {
                 return Err(damaged("it ends in the middle of a value"));
             }
@@ -369,7 +456,9 @@ impl ArchiveReader {
 
 impl std::fmt::Debug for ArchiveReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ArchiveReader").field("tables", &self.tables.len()).finish_non_exhaustive()
+        f.debug_struct("ArchiveReader")
+            .field("tables", &self.tables.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -383,7 +472,10 @@ fn unreadable(reason: io::Error) -> Error {
 
 /// Returns the error of an archive whose content cannot be used.
 pub(crate) fn damaged(reason: impl ToString) -> Error {
-    Error::Checkpoint(format!("its content cannot be used: {}", reason.to_string()))
+    Error::Checkpoint(format!(
+        "its content cannot be used: {}",
+        reason.to_string()
+    ))
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use crate::rng::{PortableDraws, Stream};
 
 use super::kernel::RowWeights;
 
-/// Holds the distinct items of a participation's samples, and the position of each sample's item among them. The memory
-/// is reused.
+/// Holds the distinct items of a participation's samples, and the position of each sample's item
+/// among them. The memory is reused.
 #[derive(Clone, Debug, Default)]
 pub struct RoundRows {
     rows: Vec<u32>,
@@ -15,7 +15,8 @@ pub struct RoundRows {
 }
 
 impl RoundRows {
-    /// Collects the samples `items[i]`, `labels[i]` (1 positive, 0 negative) over a catalogue of `catalogue` items.
+    /// Collects the samples `items[i]`, `labels[i]` (1 positive, 0 negative) over a catalogue of
+    /// `catalogue` items.
     pub fn collect(&mut self, items: &[u32], labels: &[f32], catalogue: usize) {
         self.seen.clear();
         self.seen.resize(catalogue.div_ceil(64), 0);
@@ -49,7 +50,12 @@ impl RoundRows {
     fn index_samples(&mut self, items: &[u32], labels: &[f32]) {
         let position = &self.position_of_item;
         self.samples.clear();
-        self.samples.extend(items.iter().zip(labels).map(|(item, label)| (position[*item as usize], *label > 0.5)));
+        self.samples.extend(
+            items
+                .iter()
+                .zip(labels)
+                .map(|(item, label)| (position[*item as usize], *label > 0.5)),
+        );
     }
 
     /// Returns the distinct items, ascending.
@@ -70,7 +76,8 @@ impl RoundRows {
 
 impl RowWeights {
     /// Replaces the weights by those of `batch` over `rows` rows. The penalty weight of a row is
-    /// `penalty_per_occurrence` times its count or, if it is given, `penalty_per_row` for every row.
+    /// `penalty_per_occurrence` times its count or, if it is given, `penalty_per_row` for every
+    /// row.
     pub fn count_batch(
         &mut self,
         batch: &[(u32, bool)],
@@ -106,7 +113,10 @@ mod tests {
         for catalogue in [71, 500] {
             rows.collect(&[70, 3, 64, 3], &[1.0, 0.0, 0.0, 0.0], catalogue);
             assert_eq!(rows.rows(), [3, 64, 70]);
-            assert_eq!(rows.samples(), [(2, true), (0, false), (1, false), (0, false)]);
+            assert_eq!(
+                rows.samples(),
+                [(2, true), (0, false), (1, false), (0, false)]
+            );
         }
         rows.collect_whole_catalogue(&[2, 0], &[0.0, 1.0], 4);
         assert_eq!(rows.rows(), [0, 1, 2, 3]);
@@ -121,6 +131,10 @@ mod tests {
         assert_eq!(weights.positive[..3], [0.0, 1.0, 0.0]);
         assert_eq!(weights.penalty[..3], [1.0, 0.5, 0.0]);
         weights.count_batch(&[(0, false)], 3, 0.5, Some(2.0));
-        assert_eq!(weights.penalty[..4], [2.0, 2.0, 2.0, 0.0], "padding rows have no penalty");
+        assert_eq!(
+            weights.penalty[..4],
+            [2.0, 2.0, 2.0, 0.0],
+            "padding rows have no penalty"
+        );
     }
 }

@@ -17,8 +17,8 @@ pub enum BlockValues {
     Raw(Bytes),
 }
 
-/// Holds the values of every block of a layout, which is that of a model or of what a server sends of it. Clones are
-/// cheap, since they share the values.
+/// Holds the values of every block of a layout, which is that of a model or of what a server sends
+/// of it. Clones are cheap, since they share the values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     layout: Layout,
@@ -29,18 +29,30 @@ impl Model {
     /// Makes a model of these values.
     ///
     /// # Errors
-    /// [`Error::Update`] if there are more or fewer blocks than the layout has, or if one has another shape or type.
+    /// [`Error::Update`] if there are more or fewer blocks than the layout has, or if one has
+    /// another shape or type.
     pub fn new(layout: Layout, blocks: Vec<BlockValues>) -> Result<Self> {
         if blocks.len() != layout.blocks().len() {
-            return Err(Error::Update(format!("{} blocks meet a layout of {}", blocks.len(), layout.blocks().len())));
+            return Err(Error::Update(format!(
+                "{} blocks meet a layout of {}",
+                blocks.len(),
+                layout.blocks().len()
+            )));
         }
         for (block, values) in layout.blocks().iter().zip(&blocks) {
             let fits = match values {
-                BlockValues::Table(table) => block.value_type == ValueType::F32 && table.shape() == block.shape,
-                BlockValues::Raw(bytes) => block.value_type != ValueType::F32 && bytes.len() == block.bytes(),
+                BlockValues::Table(table) => {
+                    block.value_type == ValueType::F32 && table.shape() == block.shape
+                }
+                BlockValues::Raw(bytes) => {
+                    block.value_type != ValueType::F32 && bytes.len() == block.bytes()
+                }
             };
             if !fits {
-                return Err(Error::Update(format!("block {} is not a {} one of its type", block.name, block.shape)));
+                return Err(Error::Update(format!(
+                    "block {} is not a {} one of its type",
+                    block.name, block.shape
+                )));
             }
         }
         Ok(Self { layout, blocks })
@@ -51,18 +63,30 @@ impl Model {
     /// # Errors
     /// As [`Self::new`].
     pub fn of_tables(layout: Layout, tables: Vec<Table>) -> Result<Self> {
-        Self::new(layout, tables.into_iter().map(|table| BlockValues::Table(Arc::new(table))).collect())
+        Self::new(
+            layout,
+            tables
+                .into_iter()
+                .map(|table| BlockValues::Table(Arc::new(table)))
+                .collect(),
+        )
     }
 
     /// Makes a model of one item table.
     pub fn of_table(name: &'static str, table: impl Into<SharedTable>) -> Self {
         let table = table.into();
-        Self { layout: Layout::of_table(name, table.shape()), blocks: vec![BlockValues::Table(table)] }
+        Self {
+            layout: Layout::of_table(name, table.shape()),
+            blocks: vec![BlockValues::Table(table)],
+        }
     }
 
     /// Makes the model of a method that shares nothing.
     pub fn none() -> Self {
-        Self { layout: Layout::none(), blocks: Vec::new() }
+        Self {
+            layout: Layout::none(),
+            blocks: Vec::new(),
+        }
     }
 
     /// Returns the layout.
@@ -78,13 +102,17 @@ impl Model {
         if other.layout == self.layout {
             return Ok(());
         }
-        Err(Error::Update(format!("a model of {} meets one of {}", other.layout, self.layout)))
+        Err(Error::Update(format!(
+            "a model of {} meets one of {}",
+            other.layout, self.layout
+        )))
     }
 
     /// Takes the values of `other`.
     ///
     /// # Errors
-    /// [`Error::Update`], naming both layouts, if `other` has another layout; this model is as it was then.
+    /// [`Error::Update`], naming both layouts, if `other` has another layout; this model is as it
+    /// was then.
     pub fn replace(&mut self, other: Self) -> Result<()> {
         self.check_same_layout(&other)?;
         *self = other;
@@ -99,19 +127,23 @@ impl Model {
     /// Returns the table of the block at `position`.
     ///
     /// # Panics
-    /// If there is no such block, or if its values are not of single precision. Both are defects of the method, which
-    /// knows its own layout.
+    /// If there is no such block, or if its values are not of single precision. Both are defects of
+    /// the method, which knows its own layout.
     #[inline]
     pub fn table(&self, position: usize) -> &SharedTable {
         match &self.blocks[position] {
             BlockValues::Table(table) => table,
             BlockValues::Raw(_) => {
-                panic!("block {} holds no single-precision values", self.layout.blocks()[position].name)
+                panic!(
+                    "block {} holds no single-precision values",
+                    self.layout.blocks()[position].name
+                )
             }
         }
     }
 
-    /// Returns the table of the block at `position` to write to. It is copied first if others hold it too.
+    /// Returns the table of the block at `position` to write to. It is copied first if others hold
+    /// it too.
     ///
     /// # Panics
     /// As [`Self::table`].
@@ -119,7 +151,10 @@ impl Model {
         match &mut self.blocks[position] {
             BlockValues::Table(table) => Arc::make_mut(table),
             BlockValues::Raw(_) => {
-                panic!("block {} holds no single-precision values", self.layout.blocks()[position].name)
+                panic!(
+                    "block {} holds no single-precision values",
+                    self.layout.blocks()[position].name
+                )
             }
         }
     }
@@ -144,7 +179,8 @@ impl Model {
         }
     }
 
-    /// Returns the raw values of the block at `position`, or no values if they are of single precision.
+    /// Returns the raw values of the block at `position`, or no values if they are of single
+    /// precision.
     ///
     /// # Panics
     /// If there is no such block.
@@ -157,17 +193,24 @@ impl Model {
 
     /// Returns the blocks of single precision with their names, in the order of the layout.
     pub fn tables(&self) -> impl Iterator<Item = (&str, &SharedTable)> {
-        self.layout.blocks().iter().zip(&self.blocks).filter_map(|(block, values)| match values {
-            BlockValues::Table(table) => Some((&*block.name, table)),
-            BlockValues::Raw(_) => None,
-        })
+        self.layout
+            .blocks()
+            .iter()
+            .zip(&self.blocks)
+            .filter_map(|(block, values)| match values {
+                BlockValues::Table(table) => Some((&*block.name, table)),
+                BlockValues::Raw(_) => None,
+            })
     }
 
-    /// Returns what the rows of `block` refer to that an update leaves out, if this is the downloaded model. It is the
-    /// block of the same name, or zero if the block is a statistic or was not downloaded.
+    /// Returns what the rows of `block` refer to that an update leaves out, if this is the
+    /// downloaded model. It is the block of the same name, or zero if the block is a statistic or
+    /// was not downloaded.
     pub fn base_of(&self, block: &BlockLayout) -> Base<'_> {
         match block.reference {
-            Reference::Download => self.named(&block.name).map_or(Base::Zeros, |table| Base::Table(table)),
+            Reference::Download => self
+                .named(&block.name)
+                .map_or(Base::Zeros, |table| Base::Table(table)),
             Reference::Zero => Base::Zeros,
         }
     }
@@ -182,7 +225,10 @@ impl Model {
                 self.blocks[position] = BlockValues::Table(table);
                 Ok(())
             }
-            _ => Err(Error::Update(format!("there is no block {position} for a {} table", table.shape()))),
+            _ => Err(Error::Update(format!(
+                "there is no block {position} for a {} table",
+                table.shape()
+            ))),
         }
     }
 
@@ -191,7 +237,9 @@ impl Model {
         for block in &self.blocks {
             match block {
                 BlockValues::Raw(raw) => sink(raw),
-                BlockValues::Table(table) => sink(&super::kernel::little_endian_bytes(table.as_slice())),
+                BlockValues::Table(table) => {
+                    sink(&super::kernel::little_endian_bytes(table.as_slice()))
+                }
             }
         }
     }
@@ -227,12 +275,18 @@ pub struct ModelUpdate {
 impl ModelUpdate {
     /// Makes an update of one table, without scalars.
     pub fn of_table(table: TableUpdate) -> Self {
-        Self { blocks: vec![table], scalars: Scalars::default() }
+        Self {
+            blocks: vec![table],
+            scalars: Scalars::default(),
+        }
     }
 
     /// Makes an update of several blocks, without scalars.
     pub fn of_blocks(blocks: Vec<TableUpdate>) -> Self {
-        Self { blocks, scalars: Scalars::default() }
+        Self {
+            blocks,
+            scalars: Scalars::default(),
+        }
     }
 
     /// Returns the update with this weight by the method.
@@ -245,22 +299,37 @@ impl ModelUpdate {
     pub fn whole(model: &Model) -> Self {
         let whole = |(block, values): (&BlockLayout, &BlockValues)| match values {
             BlockValues::Table(table) => TableUpdate::whole(table),
-            BlockValues::Raw(bytes) => TableUpdate::raw(block.shape, block.value_type, bytes.clone()),
+            BlockValues::Raw(bytes) => {
+                TableUpdate::raw(block.shape, block.value_type, bytes.clone())
+            }
         };
-        Self::of_blocks(model.layout.blocks().iter().zip(&model.blocks).map(whole).collect())
+        Self::of_blocks(
+            model
+                .layout
+                .blocks()
+                .iter()
+                .zip(&model.blocks)
+                .map(whole)
+                .collect(),
+        )
     }
 
-    /// Checks that the update has the blocks and scalars of `layout` and does not contradict itself.
+    /// Checks that the update has the blocks and scalars of `layout` and does not contradict
+    /// itself.
     ///
     /// # Errors
     /// [`Error::Update`], naming the fault.
     pub fn check(&self, layout: &Layout) -> Result<()> {
         if self.blocks.len() != layout.blocks().len() {
             let (found, expected) = (self.blocks.len(), layout.blocks().len());
-            return Err(Error::Update(format!("it has {found} blocks where the layout has {expected}")));
+            return Err(Error::Update(format!(
+                "it has {found} blocks where the layout has {expected}"
+            )));
         }
         if self.scalars.weight.is_some() != layout.is_weighted() {
-            return Err(Error::Update("it has a weight and its layout has none, or the other way round".to_owned()));
+            return Err(Error::Update(
+                "it has a weight and its layout has none, or the other way round".to_owned(),
+            ));
         }
         for (update, block) in self.blocks.iter().zip(layout.blocks()) {
             if update.shape != block.shape || update.value_type != block.value_type {
@@ -274,17 +343,20 @@ impl ModelUpdate {
         Ok(())
     }
 
-    /// Applies the update to what its receiver has. Rows left out are those of `base` times their factor, or zero in a
-    /// block that is a statistic.
+    /// Applies the update to what its receiver has. Rows left out are those of `base` times their
+    /// factor, or zero in a block that is a statistic.
     ///
     /// # Errors
-    /// [`Error::Update`] if the update is not one of `layout`, or does not fit the blocks of `base`.
+    /// [`Error::Update`] if the update is not one of `layout`, or does not fit the blocks of
+    /// `base`.
     pub fn apply(&self, layout: &Layout, base: &Model) -> Result<Model> {
         self.check(layout)?;
         let mut blocks = Vec::with_capacity(self.blocks.len());
         for (update, block) in self.blocks.iter().zip(layout.blocks()) {
             blocks.push(match block.value_type {
-                ValueType::F32 => BlockValues::Table(Arc::new(update.apply_to(base.base_of(block))?)),
+                ValueType::F32 => {
+                    BlockValues::Table(Arc::new(update.apply_to(base.base_of(block))?))
+                }
                 _ => BlockValues::Raw(update.to_whole_bytes(Base::Zeros)?.into()),
             });
         }

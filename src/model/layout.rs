@@ -1,7 +1,8 @@
 //! Describes what travels between server and clients, as named blocks with their shapes and types.
 //!
-//! A method states for each of its phases the layout of downloads and of uploads. Frames are checked against these
-//! layouts. The sizes of tables, the memory that a device needs and what a checkpoint restores follow from them.
+//! A method states for each of its phases the layout of downloads and of uploads. Frames are
+//! checked against these layouts. The sizes of tables, the memory that a device needs and what a
+//! checkpoint restores follow from them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -22,7 +23,8 @@ pub enum BlockKind {
 /// Says what the values of the rows are that an update leaves out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reference {
-    /// The block is a state of the model. Rows left out are those of the download, times one factor.
+    /// The block is a state of the model. Rows left out are those of the download, times one
+    /// factor.
     #[default]
     Download,
     /// The block is a statistic, such as a gradient or a count. Rows left out are zero.
@@ -48,17 +50,29 @@ impl BlockLayout {
     /// Describes an item table of single-precision values.
     pub fn item_table(name: impl Into<Cow<'static, str>>, shape: TableShape) -> Self {
         let (value_type, reference) = (ValueType::F32, Reference::Download);
-        Self { name: name.into(), kind: BlockKind::ItemTable, shape, value_type, reference }
+        Self {
+            name: name.into(),
+            kind: BlockKind::ItemTable,
+            shape,
+            value_type,
+            reference,
+        }
     }
 
     /// Describes dense single-precision weights.
     pub fn weights(name: impl Into<Cow<'static, str>>, shape: TableShape) -> Self {
-        Self { kind: BlockKind::Weights, ..Self::item_table(name, shape) }
+        Self {
+            kind: BlockKind::Weights,
+            ..Self::item_table(name, shape)
+        }
     }
 
     /// Returns the same block as a statistic, in which rows that an update leaves out are zero.
     pub fn statistic(self) -> Self {
-        Self { reference: Reference::Zero, ..self }
+        Self {
+            reference: Reference::Zero,
+            ..self
+        }
     }
 
     /// Returns the same block with values of another type.
@@ -84,18 +98,27 @@ impl Layout {
     /// Describes these blocks, in this order.
     ///
     /// # Panics
-    /// If there are more than 255 blocks, which is as many as a frame can count, or if two blocks have the same name.
-    /// Both are defects of the method.
+    /// If there are more than 255 blocks, which is as many as a frame can count, or if two blocks
+    /// have the same name. Both are defects of the method.
     pub fn new(blocks: Vec<BlockLayout>) -> Self {
-        assert!(blocks.len() <= usize::from(u8::MAX), "a layout has at most 255 blocks");
+        assert!(
+            blocks.len() <= usize::from(u8::MAX),
+            "a layout has at most 255 blocks"
+        );
         for (position, block) in blocks.iter().enumerate() {
             assert!(
-                blocks[..position].iter().all(|other| other.name != block.name),
+                blocks[..position]
+                    .iter()
+                    .all(|other| other.name != block.name),
                 "two blocks are called {}",
                 block.name
             );
         }
-        Self { blocks: blocks.into(), weighted: false, reports_utility: false }
+        Self {
+            blocks: blocks.into(),
+            weighted: false,
+            reports_utility: false,
+        }
     }
 
     /// Describes a phase in which no frame travels.
@@ -108,30 +131,55 @@ impl Layout {
         Self::new(vec![BlockLayout::item_table(name, shape)])
     }
 
-    /// Returns the same layout with statistics in place of states in every block, such as gradients of a model.
+    /// Returns the same layout with statistics in place of states in every block, such as gradients
+    /// of a model.
     pub fn statistics(self) -> Self {
-        Self { blocks: self.blocks.iter().cloned().map(BlockLayout::statistic).collect(), ..self }
+        Self {
+            blocks: self
+                .blocks
+                .iter()
+                .cloned()
+                .map(BlockLayout::statistic)
+                .collect(),
+            ..self
+        }
     }
 
-    /// Returns the same layout with a weight in every frame, which is a number of single precision by which the server
-    /// weights the update.
+    /// Returns the same layout with a weight in every frame, which is a number of single precision
+    /// by which the server weights the update.
     pub fn weighted(self) -> Self {
-        Self { weighted: true, ..self }
+        Self {
+            weighted: true,
+            ..self
+        }
     }
 
-    /// Returns the same layout with a report of the client's loss and number of ratings in every frame.
+    /// Returns the same layout with a report of the client's loss and number of ratings in every
+    /// frame.
     pub fn reporting_utility(self) -> Self {
-        Self { reports_utility: true, ..self }
+        Self {
+            reports_utility: true,
+            ..self
+        }
     }
 
     /// Returns the same layout with so many rows in the blocks that `which` names.
     #[must_use]
     pub fn with_rows(&self, rows: usize, which: impl Fn(&BlockLayout) -> bool) -> Self {
         let block = |block: &BlockLayout| match which(block) {
-            true => BlockLayout { shape: TableShape { rows, ..block.shape }, ..block.clone() },
+            true => BlockLayout {
+                shape: TableShape {
+                    rows,
+                    ..block.shape
+                },
+                ..block.clone()
+            },
             false => block.clone(),
         };
-        Self { blocks: self.blocks.iter().map(block).collect(), ..*self }
+        Self {
+            blocks: self.blocks.iter().map(block).collect(),
+            ..*self
+        }
     }
 
     /// Returns the blocks in their order.
@@ -169,7 +217,8 @@ impl Layout {
         self.blocks.iter().map(BlockLayout::bytes).sum()
     }
 
-    /// Returns the number of bytes of the scalars in a frame: a weight of four, and a report of the client's loss of eight.
+    /// Returns the number of bytes of the scalars in a frame: a weight of four, and a report of the
+    /// client's loss of eight.
     pub fn scalar_bytes(&self) -> usize {
         4 * usize::from(self.weighted) + 8 * usize::from(self.reports_utility)
     }
@@ -177,7 +226,13 @@ impl Layout {
     /// Returns the only block if frames hold nothing but one table of single-precision values.
     pub(crate) fn single_table(&self) -> Option<&BlockLayout> {
         match &*self.blocks {
-            [block] if block.value_type == ValueType::F32 && !self.weighted && !self.reports_utility => Some(block),
+            [block]
+                if block.value_type == ValueType::F32
+                    && !self.weighted
+                    && !self.reports_utility =>
+            {
+                Some(block)
+            }
             _ => None,
         }
     }
@@ -197,15 +252,28 @@ impl fmt::Display for Layout {
 mod tests {
     use super::*;
 
-    const SHAPE: TableShape = TableShape { rows: 3, dimension: 2 };
+    const SHAPE: TableShape = TableShape {
+        rows: 3,
+        dimension: 2,
+    };
 
     #[test]
     fn a_layout_knows_its_sizes_and_names() {
-        let counts =
-            BlockLayout::item_table("counts", TableShape { rows: 3, dimension: 1 }).of(ValueType::U64).statistic();
+        let counts = BlockLayout::item_table(
+            "counts",
+            TableShape {
+                rows: 3,
+                dimension: 1,
+            },
+        )
+        .of(ValueType::U64)
+        .statistic();
         let layout = Layout::new(vec![BlockLayout::item_table("V", SHAPE), counts]);
         assert_eq!((layout.values(), layout.bytes()), (9, 48));
-        assert_eq!((layout.position("counts"), layout.position("C")), (Some(1), None));
+        assert_eq!(
+            (layout.position("counts"), layout.position("C")),
+            (Some(1), None)
+        );
         assert_eq!(layout.to_string(), "V (3 x 2), counts (3 x 1)");
         assert!(Layout::none().is_empty());
     }
@@ -216,7 +284,11 @@ mod tests {
         assert!(table.single_table().is_some());
         assert!(table.clone().weighted().single_table().is_none());
         assert!(table.reporting_utility().single_table().is_none());
-        assert!(Layout::new(vec![BlockLayout::item_table("n", SHAPE).of(ValueType::U32)]).single_table().is_none());
+        assert!(
+            Layout::new(vec![BlockLayout::item_table("n", SHAPE).of(ValueType::U32)])
+                .single_table()
+                .is_none()
+        );
     }
 
     #[test]

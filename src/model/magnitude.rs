@@ -1,4 +1,5 @@
-//! Counts how many values of a table are large, as a measure of its sparsity, and finds the largest one.
+//! Counts how many values of a table are large, as a measure of its sparsity, and finds the largest
+//! one.
 
 use std::ops::AddAssign;
 
@@ -21,7 +22,10 @@ pub struct MagnitudeCounts {
 impl MagnitudeCounts {
     /// Counts `values`, each times `scale`.
     pub fn of(values: &[f32], scale: f32) -> Self {
-        let mut counts = Self { values: values.len() as u64, above: [0; 7] };
+        let mut counts = Self {
+            values: values.len() as u64,
+            above: [0; 7],
+        };
         count_scaled(values, scale, &mut counts.above);
         counts
     }
@@ -36,26 +40,38 @@ impl MagnitudeCounts {
 
     /// Returns the share of values above each threshold, or zeros if no values were counted.
     pub fn shares(&self) -> [f64; 7] {
-        self.above.map(|count| if self.values == 0 { 0.0 } else { count as f64 / self.values as f64 })
+        self.above.map(|count| {
+            if self.values == 0 {
+                0.0
+            } else {
+                count as f64 / self.values as f64
+            }
+        })
     }
 }
 
 per_instruction_set! {
-    /// Returns the largest magnitude of `values`: 0 if there are none, infinity if one of them is infinite, and NaN if one is
-    /// NaN.
+    /// Returns the largest magnitude of `values`: 0 if there are none, infinity if one of them is
+    /// infinite, and NaN if one is NaN.
     pub fn largest_magnitude(values: &[f32]) -> f32 {
         largest_magnitude_inlined(values)
     }
 }
 
-/// Returns what [`largest_magnitude`] does, for callers that are compiled for an instruction set themselves.
+/// Returns what [`largest_magnitude`] does, for callers that are compiled for an instruction set
+/// themselves.
 #[inline(always)]
 pub(crate) fn largest_magnitude_inlined(values: &[f32]) -> f32 {
     // Magnitudes order like their bit patterns, and every NaN comes after infinity.
-    f32::from_bits(values.iter().fold(0, |largest, value| largest.max(value.abs().to_bits())))
+    f32::from_bits(
+        values
+            .iter()
+            .fold(0, |largest, value| largest.max(value.abs().to_bits())),
+    )
 }
 
-/// Counts the values that are not 0 in at least one of several tables, which is the support of their average.
+/// Counts the values that are not 0 in at least one of several tables, which is the support of
+/// their average.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SupportCount {
     /// The number of values of a table.
@@ -79,9 +95,11 @@ impl SupportCount {
 }
 
 per_instruction_set! {
-    /// Adds to `above` how many of `values`, each times `scale`, have a magnitude above each threshold.
+    /// Adds to `above` how many of `values`, each times `scale`, have a magnitude above each
+    /// threshold.
     fn count_scaled(values: &[f32], scale: f32, above: &mut [u64; MAGNITUDE_THRESHOLDS.len()]) {
-        // Slices of this size are few enough for counts of 32 bits, and so small that the second pass finds them in the cache.
+        // Slices of this size are few enough for counts of 32 bits, and so small that the second
+        // pass finds them in the cache.
         for slice in values.chunks(4096) {
             let of_slice = count_magnitudes(slice, #[inline(always)] |value: f32| (value * scale).abs());
             above.iter_mut().zip(of_slice).for_each(|(sum, count)| *sum += u64::from(count));
@@ -100,11 +118,14 @@ pub(super) fn count_above(values: &[[u8; 4]]) -> [u32; MAGNITUDE_THRESHOLDS.len(
 }
 
 #[inline(always)]
-fn count_magnitudes<V: Copy>(values: &[V], magnitude_of: impl Fn(V) -> f32) -> [u32; MAGNITUDE_THRESHOLDS.len()] {
+fn count_magnitudes<V: Copy>(
+    values: &[V],
+    magnitude_of: impl Fn(V) -> f32,
+) -> [u32; MAGNITUDE_THRESHOLDS.len()] {
     const ABOVE: [f32; 7] = MAGNITUDE_THRESHOLDS;
-    // In a table that is not sparse, all values of most slices are above the fourth threshold and so above those before
-    // it. The counts are variables, since with an array the compiler vectorises over four thresholds, not over sixteen
-    // values.
+    // In a table that is not sparse, all values of most slices are above the fourth threshold and
+    // so above those before it. The counts are variables, since with an array the compiler
+    // vectorises over four thresholds, not over sixteen values.
     let [mut d, mut e, mut f, mut g] = [0u32; 4];
     for value in values {
         let magnitude = magnitude_of(*value);
@@ -138,24 +159,43 @@ mod tests {
         assert_eq!(count_above(&bytes), [5, 4, 3, 3, 3, 3, 2]);
         let counts = MagnitudeCounts::of(&values, 1.0);
         assert_eq!((counts.values, counts.above), (7, [5, 4, 3, 3, 3, 3, 2]));
-        assert_eq!(MagnitudeCounts::of(&values, 0.5).above, [5, 3, 3, 3, 3, 3, 1], "1e-6, 2e-6 and 0.2 are halved");
+        assert_eq!(
+            MagnitudeCounts::of(&values, 0.5).above,
+            [5, 3, 3, 3, 3, 3, 1],
+            "1e-6, 2e-6 and 0.2 are halved"
+        );
     }
 
     #[test]
     fn a_value_on_any_threshold_is_above_the_smaller_ones_alone() {
         for (at, threshold) in MAGNITUDE_THRESHOLDS.into_iter().enumerate() {
             let expected: [u32; 7] = std::array::from_fn(|smaller| u32::from(smaller < at));
-            assert_eq!(count_above(&[threshold.to_le_bytes()]), expected, "{threshold}");
-            assert_eq!(MagnitudeCounts::of(&[-threshold], 1.0).above, expected.map(u64::from), "{threshold}");
+            assert_eq!(
+                count_above(&[threshold.to_le_bytes()]),
+                expected,
+                "{threshold}"
+            );
+            assert_eq!(
+                MagnitudeCounts::of(&[-threshold], 1.0).above,
+                expected.map(u64::from),
+                "{threshold}"
+            );
         }
     }
 
     #[test]
     fn pieces_without_tiny_values_are_counted_like_any_other() {
         let values = [2e-4, -2e-3, 2e-2, 0.2f32];
-        assert_eq!(count_above(&values.map(f32::to_le_bytes)), [4, 4, 4, 4, 3, 2, 1]);
+        assert_eq!(
+            count_above(&values.map(f32::to_le_bytes)),
+            [4, 4, 4, 4, 3, 2, 1]
+        );
         let with_nan = [f32::NAN, 2e-4, 0.2, f32::INFINITY];
-        assert_eq!(count_above(&with_nan.map(f32::to_le_bytes)), [3, 3, 3, 3, 2, 2, 2], "NaN is above nothing");
+        assert_eq!(
+            count_above(&with_nan.map(f32::to_le_bytes)),
+            [3, 3, 3, 3, 2, 2, 2],
+            "NaN is above nothing"
+        );
     }
 
     #[test]

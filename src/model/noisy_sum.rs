@@ -5,7 +5,8 @@ use crate::error::{Error, Result};
 use crate::math;
 use crate::rng::Stream;
 
-/// Shortens the parts of a sum to a length where they are longer, and adds Gaussian noise to the sum.
+/// Shortens the parts of a sum to a length where they are longer, and adds Gaussian noise to the
+/// sum.
 #[derive(Debug)]
 pub struct NoisySum {
     limit: f64,
@@ -13,25 +14,36 @@ pub struct NoisySum {
 }
 
 impl NoisySum {
-    /// Makes what shortens parts to a length (L2) of at most `limit` and adds noise of this standard deviation, with the draws
-    /// of `stream` alone.
+    /// Makes what shortens parts to a length (L2) of at most `limit` and adds noise of this
+    /// standard deviation, with the draws of `stream` alone.
     pub fn new(limit: f64, deviation: f64, stream: Stream) -> Self {
-        Self { limit, noise: Noise::new(Law::Gaussian { deviation }, stream) }
+        Self {
+            limit,
+            noise: Noise::new(Law::Gaussian { deviation }, stream),
+        }
     }
 
-    /// Adds the part of one user to `sum`, in the direction that it has and no longer than the limit. Squares are added in
-    /// their order, in double precision.
+    /// Adds the part of one user to `sum`, in the direction that it has and no longer than the
+    /// limit. Squares are added in their order, in double precision.
     ///
     /// # Errors
     /// [`Error::Update`] if the part has no finite length.
     pub fn add(&self, part: &[f32], sum: &mut [f32]) -> Result<()> {
-        let length = math::sqrt(part.iter().map(|value| f64::from(*value) * f64::from(*value)).sum());
+        let length = math::sqrt(
+            part.iter()
+                .map(|value| f64::from(*value) * f64::from(*value))
+                .sum(),
+        );
         if !length.is_finite() {
             return Err(Error::Update(
                 "what a user adds to a sum has no finite length, which could be clipped".to_owned(),
             ));
         }
-        let factor = if length > self.limit { self.limit / length } else { 1.0 };
+        let factor = if length > self.limit {
+            self.limit / length
+        } else {
+            1.0
+        };
         for (sum, value) in sum.iter_mut().zip(part) {
             *sum += (factor * f64::from(*value)) as f32;
         }
@@ -54,7 +66,8 @@ mod tests {
         NoisySum::new(limit, deviation, Streams::new(5).named("noisy sum", 0, 0))
     }
 
-    /// If this fails, one user adds more than the noise is made for, or what is short enough is changed.
+    /// If this fails, one user adds more than the noise is made for, or what is short enough is
+    /// changed.
     #[test]
     fn parts_are_no_longer_than_the_limit() {
         let mut values = [1.0, 0.0];
@@ -62,7 +75,11 @@ mod tests {
         assert_eq!(values, [4.0, 4.0]);
         sum(0.5, 0.0).add(&[-3.0, -4.0], &mut values).unwrap();
         assert_eq!(values, [3.7, 3.6]);
-        assert!(sum(1.0, 0.0).add(&[f32::INFINITY, 0.0], &mut values).is_err());
+        assert!(
+            sum(1.0, 0.0)
+                .add(&[f32::INFINITY, 0.0], &mut values)
+                .is_err()
+        );
     }
 
     /// If this fails, the noise on a sum is not the one that was asked for.
@@ -70,7 +87,11 @@ mod tests {
     fn the_noise_has_its_deviation() {
         let mut values = vec![0.0; 100_000];
         sum(1.0, 3.0).add_noise(&mut values);
-        let square = values.iter().map(|value| f64::from(*value) * f64::from(*value)).sum::<f64>() / 1e5;
+        let square = values
+            .iter()
+            .map(|value| f64::from(*value) * f64::from(*value))
+            .sum::<f64>()
+            / 1e5;
         assert!((square / 9.0 - 1.0).abs() < 0.02, "{square}");
     }
 }

@@ -9,8 +9,8 @@ pub(super) const ABSENT: u32 = u32::MAX;
 
 /// Holds a set of rows, each with the slot that it was given when it was inserted (0, 1, 2, ...).
 ///
-/// It takes one bit for each row of the catalogue and one slot for each row held. Looking up a row takes a load, a mask
-/// and a count of bits.
+/// It takes one bit for each row of the catalogue and one slot for each row held. Looking up a row
+/// takes a load, a mask and a count of bits.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RowIndex {
     words: Vec<u64>,
@@ -34,7 +34,8 @@ impl RowIndex {
     /// Reads what [`Self::save`] appended.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) if the archive does not hold an index.
+    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) if the archive does not hold an
+    /// index.
     pub fn restore(archive: &mut ArchiveReader) -> Result<Self> {
         let (words, slots): (Vec<u64>, Vec<u32>) = archive.take()?;
         let mut held = 0;
@@ -51,7 +52,11 @@ impl RowIndex {
         if held as usize != slots.len() || !each_once {
             return Err(damaged("an index of rows contradicts itself"));
         }
-        Ok(Self { words, before, slots })
+        Ok(Self {
+            words,
+            before,
+            slots,
+        })
     }
 
     /// Replaces `found` by the slot of each of `rows`, [`ABSENT`] where it is not held.
@@ -63,21 +68,31 @@ impl RowIndex {
     /// Returns the rows held with their slots, ascending by row.
     pub fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
         let rows = self.words.iter().enumerate().flat_map(|(number, &word)| {
-            std::iter::successors((word != 0).then_some(word), |rest| Some(rest & (rest - 1)).filter(|rest| *rest != 0))
-                .map(move |rest| number as u32 * 64 + rest.trailing_zeros())
+            std::iter::successors((word != 0).then_some(word), |rest| {
+                Some(rest & (rest - 1)).filter(|rest| *rest != 0)
+            })
+            .map(move |rest| number as u32 * 64 + rest.trailing_zeros())
         });
         rows.zip(self.slots.iter().copied())
     }
 
-    /// Gives the next slots to those of `rows` (ascending, distinct) that are not held, in their order.
+    /// Gives the next slots to those of `rows` (ascending, distinct) that are not held, in their
+    /// order.
     pub fn insert_missing(&mut self, rows: &[u32]) {
         let mut next_slot = self.slots.len() as u32;
-        let words = rows.last().map_or(0, |&last| last as usize / 64 + 1).max(self.words.len());
+        let words = rows
+            .last()
+            .map_or(0, |&last| last as usize / 64 + 1)
+            .max(self.words.len());
         let mut old_words = std::mem::take(&mut self.words);
         old_words.resize(words, 0);
         let mut new_words = old_words.clone();
-        rows.iter().for_each(|&row| new_words[row as usize / 64] |= 1 << (row % 64));
-        let held = new_words.iter().map(|word| word.count_ones() as usize).sum();
+        rows.iter()
+            .for_each(|&row| new_words[row as usize / 64] |= 1 << (row % 64));
+        let held = new_words
+            .iter()
+            .map(|word| word.count_ones() as usize)
+            .sum();
         let mut slots = Vec::with_capacity(held);
         let mut old_slots = &self.slots[..];
         self.before.clear();
@@ -95,7 +110,11 @@ impl RowIndex {
             while rest != 0 {
                 let bit = rest & rest.wrapping_neg();
                 // An old bit has an old slot: there are as many of one as of the other.
-                let slot = if old & bit == 0 { None } else { old_slots.split_off_first().copied() };
+                let slot = if old & bit == 0 {
+                    None
+                } else {
+                    old_slots.split_off_first().copied()
+                };
                 slots.push(slot.unwrap_or_else(|| {
                     next_slot += 1;
                     next_slot - 1
@@ -110,8 +129,9 @@ impl RowIndex {
 
 per_instruction_set! {
     targets("x86_64+popcnt"):
-    /// Looks up many rows at once. The oldest processors of the architecture have no instruction that counts bits, and
-    /// a count without it takes longer than everything else, so that the look-up is compiled for both.
+    /// Looks up many rows at once. The oldest processors of the architecture have no instruction
+    /// that counts bits, and a count without it takes longer than everything else, so that the
+    /// look-up is compiled for both.
     fn find_slots(words: &[u64], before: &[u32], slots: &[u32], rows: &[u32], found: &mut [u32]) {
         for (found, &row) in found.iter_mut().zip(rows) {
             let (place, bit) = (row as usize / 64, 1u64 << (row % 64));
@@ -135,7 +155,10 @@ mod tests {
     fn an_index_takes_a_word_for_every_64_items_and_a_slot_a_row() {
         let mut index = RowIndex::default();
         index.insert_missing(&[0, 130]);
-        assert_eq!((index.words.len(), index.before.len(), index.slots.len()), (3, 3, 2));
+        assert_eq!(
+            (index.words.len(), index.before.len(), index.slots.len()),
+            (3, 3, 2)
+        );
     }
 
     proptest! {

@@ -1,8 +1,9 @@
 //! Holds a private item table of which only the rows exist that its owner has touched.
 //!
-//! A client trains a few hundred of the catalogue's rows in a round. All other rows only decay, by the same factor.
-//! Each row therefore has a scale, which decays instead of the values and is applied when the row is next read. Rows
-//! never touched are the shared initial draw times the product of all decays.
+//! A client trains a few hundred of the catalogue's rows in a round. All other rows only decay, by
+//! the same factor. Each row therefore has a scale, which decays instead of the values and is
+//! applied when the row is next read. Rows never touched are the shared initial draw times the
+//! product of all decays.
 
 use super::archive::{Archive, ArchiveReader, damaged};
 use super::kernel::{RowSink, RowSource, prefetch};
@@ -11,14 +12,15 @@ use super::table::Table;
 use crate::error::Result;
 use crate::memory;
 
-/// The number of rows per allocation, which is large enough to amortise it and small enough that the last one wastes
-/// little.
+/// The number of rows per allocation, which is large enough to amortise it and small enough that
+/// the last one wastes little.
 const ROWS_PER_CHUNK: usize = 32;
 
 /// What a row's memory is for, where there is none.
 const PURPOSE: &str = "more rows of a device's private table";
 
-/// The number of rows by which prefetching is ahead of reading, which is about as many as memory delivers at once.
+/// The number of rows by which prefetching is ahead of reading, which is about as many as memory
+/// delivers at once.
 const ROWS_AHEAD: usize = 16;
 
 /// Holds the touched rows of an m x k table, in the order in which they were first touched.
@@ -37,7 +39,13 @@ pub struct RowTable {
 impl RowTable {
     /// Makes a table of `dimension` columns without touched rows.
     pub fn new(dimension: usize) -> Self {
-        Self { dimension, index: RowIndex::default(), chunks: Vec::new(), scales: Vec::new(), untouched_scale: 1.0 }
+        Self {
+            dimension,
+            index: RowIndex::default(),
+            chunks: Vec::new(),
+            scales: Vec::new(),
+            untouched_scale: 1.0,
+        }
     }
 
     /// Returns the number of columns.
@@ -45,8 +53,9 @@ impl RowTable {
         self.dimension
     }
 
-    /// Reads `rows`. Calls `take` for each with its position in `rows`, its values as stored, and the factor that
-    /// brings them up to date. A row never touched comes from `initial`. `slots` is scratch memory.
+    /// Reads `rows`. Calls `take` for each with its position in `rows`, its values as stored, and
+    /// the factor that brings them up to date. A row never touched comes from `initial`. `slots` is
+    /// scratch memory.
     pub fn read_rows<'a>(
         &'a self,
         rows: &[u32],
@@ -62,7 +71,11 @@ impl RowTable {
             if slot == ABSENT {
                 take(position, initial.row(row as usize), self.untouched_scale);
             } else {
-                take(position, self.slot_values(slot as usize), self.scales[slot as usize]);
+                take(
+                    position,
+                    self.slot_values(slot as usize),
+                    self.scales[slot as usize],
+                );
             }
         }
     }
@@ -72,8 +85,9 @@ impl RowTable {
         self.index.find(rows, slots);
     }
 
-    /// Returns the values as stored of the row whose slot is at `position` of `slots`, and the factor that brings them up
-    /// to date; `None` if it was never written. It prefetches rows that come later.
+    /// Returns the values as stored of the row whose slot is at `position` of `slots`, and the
+    /// factor that brings them up to date; `None` if it was never written. It prefetches rows that
+    /// come later.
     #[inline(always)]
     pub fn held(&self, slots: &[u32], position: usize) -> Option<(&[f32], f32)> {
         if let Some(&later) = slots.get(position + ROWS_AHEAD) {
@@ -83,8 +97,9 @@ impl RowTable {
         (slot != ABSENT).then(|| (self.slot_values(slot as usize), self.scales[slot as usize]))
     }
 
-    /// Ends a participation. All rows decay by `others_scale`, except `rows` (ascending, distinct), which get the
-    /// values that `write` puts into the slice that it is given with the row's position. `slots` is scratch memory.
+    /// Ends a participation. All rows decay by `others_scale`, except `rows` (ascending, distinct),
+    /// which get the values that `write` puts into the slice that it is given with the row's
+    /// position. `slots` is scratch memory.
     pub fn write_rows(
         &mut self,
         rows: &[u32],
@@ -108,20 +123,45 @@ impl RowTable {
         (0..rows.len()).for_each(|position| write(position, places.row_mut(position)));
     }
 
-    /// Looks `rows` (ascending, distinct) up, to be gathered as [`Self::read_rows`] reads them and perhaps written
-    /// later. `slots` is scratch memory.
-    pub fn found<'a>(&'a mut self, rows: &'a [u32], initial: &'a Table, slots: &'a mut Vec<u32>) -> FoundRows<'a> {
+    /// Looks `rows` (ascending, distinct) up, to be gathered as [`Self::read_rows`] reads them and
+    /// perhaps written later. `slots` is scratch memory.
+    pub fn found<'a>(
+        &'a mut self,
+        rows: &'a [u32],
+        initial: &'a Table,
+        slots: &'a mut Vec<u32>,
+    ) -> FoundRows<'a> {
         self.index.find(rows, slots);
-        FoundRows { table: self, rows, slots, initial }
+        FoundRows {
+            table: self,
+            rows,
+            slots,
+            initial,
+        }
     }
 
-    /// Decays every row by `others_scale`, and returns the places where `rows` are to be written. `slots` are the slots
-    /// that have been found for `rows`.
-    fn places_of<'a>(&'a mut self, rows: &[u32], others_scale: f32, slots: &'a mut Vec<u32>) -> RowPlaces<'a> {
+    /// Decays every row by `others_scale`, and returns the places where `rows` are to be written.
+    /// `slots` are the slots that have been found for `rows`.
+    fn places_of<'a>(
+        &'a mut self,
+        rows: &[u32],
+        others_scale: f32,
+        slots: &'a mut Vec<u32>,
+    ) -> RowPlaces<'a> {
         self.decay(others_scale);
         self.insert_missing(rows, slots);
-        let Self { dimension, chunks, scales, .. } = self;
-        RowPlaces { dimension: *dimension, chunks, scales, slots }
+        let Self {
+            dimension,
+            chunks,
+            scales,
+            ..
+        } = self;
+        RowPlaces {
+            dimension: *dimension,
+            chunks,
+            scales,
+            slots,
+        }
     }
 
     /// Multiplies every row by `factor`.
@@ -132,7 +172,8 @@ impl RowTable {
         }
     }
 
-    /// Gives a slot to those of `rows` that are not held. `slots` are the slots that have been found for `rows`.
+    /// Gives a slot to those of `rows` that are not held. `slots` are the slots that have been
+    /// found for `rows`.
     fn insert_missing(&mut self, rows: &[u32], slots: &mut Vec<u32>) {
         if slots.contains(&ABSENT) {
             self.index.insert_missing(rows);
@@ -141,13 +182,16 @@ impl RowTable {
         }
     }
 
-    /// Appends the table to `archive` as it is stored, so that the restored table has the same bits.
+    /// Appends the table to `archive` as it is stored, so that the restored table has the same
+    /// bits.
     pub fn save(&self, archive: &mut Archive) {
         self.index.save(archive);
         archive.put(&(self.untouched_scale, &self.scales));
         let mut values = Vec::new();
         let held = self.scales.len() * self.dimension;
-        memory::reserve_or_unwind(&mut values, held, || "a copy of a device's private table".to_owned());
+        memory::reserve_or_unwind(&mut values, held, || {
+            "a copy of a device's private table".to_owned()
+        });
         values.extend(self.chunks.iter().flatten().take(held));
         archive.put_values(&values);
     }
@@ -155,7 +199,8 @@ impl RowTable {
     /// Reads what [`Self::save`] appended for a table of `dimension` columns.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) if the archive does not hold such a table.
+    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) if the archive does not hold such a
+    /// table.
     pub fn restore(archive: &mut ArchiveReader, dimension: usize) -> Result<Self> {
         let index = RowIndex::restore(archive)?;
         let (untouched_scale, scales): (f32, Vec<f32>) = archive.take()?;
@@ -163,9 +208,19 @@ impl RowTable {
             return Err(damaged("a table has other scales than rows"));
         }
         let values = archive.take_values(scales.len() * dimension)?;
-        let mut table = Self { dimension, index, chunks: Vec::new(), scales, untouched_scale };
+        let mut table = Self {
+            dimension,
+            index,
+            chunks: Vec::new(),
+            scales,
+            untouched_scale,
+        };
         table.make_room();
-        for (chunk, values) in table.chunks.iter_mut().zip(values.chunks(ROWS_PER_CHUNK * dimension)) {
+        for (chunk, values) in table
+            .chunks
+            .iter_mut()
+            .zip(values.chunks(ROWS_PER_CHUNK * dimension))
+        {
             chunk[..values.len()].copy_from_slice(values);
         }
         Ok(table)
@@ -176,36 +231,51 @@ impl RowTable {
         let held = self.index.len();
         while self.chunks.len() * ROWS_PER_CHUNK < held {
             let values = ROWS_PER_CHUNK * self.dimension;
-            self.chunks.push(memory::zeros_or_unwind(values, || PURPOSE.to_owned()).into_boxed_slice());
+            self.chunks
+                .push(memory::zeros_or_unwind(values, || PURPOSE.to_owned()).into_boxed_slice());
         }
         if self.scales.capacity() < held {
-            // Scales grow by an eighth instead of doubling, since a population's tables are most of a run's memory.
+            // Scales grow by an eighth instead of doubling, since a population's tables are most of
+            // a run's memory.
             let more = (held - self.scales.len()).max(held / 8);
             memory::reserve_or_unwind(&mut self.scales, more, || PURPOSE.to_owned());
         }
         self.scales.resize(held, 1.0);
     }
 
-    /// Feeds the touched rows to `sink` with their decay applied, each as item and values, in ascending order of items.
+    /// Feeds the touched rows to `sink` with their decay applied, each as item and values, in
+    /// ascending order of items.
     pub fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
         let mut bytes = Vec::new();
         for (item, slot) in self.index.iter() {
             let scale = self.scales[slot as usize];
             bytes.clear();
             bytes.extend(item.to_le_bytes());
-            bytes.extend(self.slot_values(slot as usize).iter().flat_map(|value| (value * scale).to_le_bytes()));
+            bytes.extend(
+                self.slot_values(slot as usize)
+                    .iter()
+                    .flat_map(|value| (value * scale).to_le_bytes()),
+            );
             sink(&bytes);
         }
         sink(&self.untouched_scale.to_le_bytes());
     }
 
-    /// Replaces every value of the touched rows, with its decay applied, by what `change` makes of it.
+    /// Replaces every value of the touched rows, with its decay applied, by what `change` makes of
+    /// it.
     pub fn change(&mut self, change: &mut dyn FnMut(f32) -> f32) {
-        let Self { dimension, chunks, scales, .. } = self;
+        let Self {
+            dimension,
+            chunks,
+            scales,
+            ..
+        } = self;
         for (slot, scale) in scales.iter_mut().enumerate() {
             let start = slot % ROWS_PER_CHUNK * *dimension;
             let values = &mut chunks[slot / ROWS_PER_CHUNK][start..start + *dimension];
-            values.iter_mut().for_each(|value| *value = change(*value * *scale));
+            values
+                .iter_mut()
+                .for_each(|value| *value = change(*value * *scale));
             *scale = 1.0;
         }
     }
@@ -235,8 +305,8 @@ pub struct FoundRows<'a> {
 }
 
 impl<'a> FoundRows<'a> {
-    /// Ends a participation as [`RowTable::write_rows`] does, with the values that the caller writes to the places that
-    /// are returned.
+    /// Ends a participation as [`RowTable::write_rows`] does, with the values that the caller
+    /// writes to the places that are returned.
     pub fn into_places(self, others_scale: f32) -> RowPlaces<'a> {
         self.table.places_of(self.rows, others_scale, self.slots)
     }
@@ -251,8 +321,14 @@ impl RowSource for FoundRows<'_> {
     #[inline(always)]
     fn row(&self, position: usize) -> (&[f32], f32) {
         match self.slots[position] {
-            ABSENT => (self.initial.row(self.rows[position] as usize), self.table.untouched_scale),
-            slot => (self.table.slot_values(slot as usize), self.table.scales[slot as usize]),
+            ABSENT => (
+                self.initial.row(self.rows[position] as usize),
+                self.table.untouched_scale,
+            ),
+            slot => (
+                self.table.slot_values(slot as usize),
+                self.table.scales[slot as usize],
+            ),
         }
     }
 
@@ -294,7 +370,13 @@ mod tests {
     const DIMENSION: usize = 3;
 
     fn initial() -> Table {
-        counting_table(TableShape { rows: ITEMS, dimension: DIMENSION }, 1.0)
+        counting_table(
+            TableShape {
+                rows: ITEMS,
+                dimension: DIMENSION,
+            },
+            1.0,
+        )
     }
 
     fn read(table: &RowTable, rows: &[u32], initial: &Table) -> Vec<Vec<f32>> {
@@ -366,13 +448,19 @@ mod tests {
     fn values_grow_by_chunks_and_scales_by_an_eighth() {
         let mut table = RowTable::new(DIMENSION);
         let mut grow = |rows: std::ops::Range<u32>| {
-            table.write_rows(&Vec::from_iter(rows), 1.0, &mut Vec::new(), |_, values| values.fill(1.0));
+            table.write_rows(&Vec::from_iter(rows), 1.0, &mut Vec::new(), |_, values| {
+                values.fill(1.0)
+            });
             (table.chunks.len(), table.scales.capacity())
         };
         assert_eq!(grow(0..32), (1, 32), "one full chunk");
         assert_eq!(grow(32..33), (2, 36), "an eighth of 33 rows is four");
         assert_eq!(grow(33..36), (2, 36), "the reserve is used up and no more");
-        assert_eq!(grow(36..64), (2, 64), "as many as there are new rows, where that is more than an eighth");
+        assert_eq!(
+            grow(36..64),
+            (2, 64),
+            "as many as there are new rows, where that is more than an eighth"
+        );
     }
 
     #[test]
@@ -382,7 +470,10 @@ mod tests {
         let mut table = RowTable::new(DIMENSION);
         table.write_rows(&[1], 0.0, &mut Vec::new(), |_, values| values.fill(5.0));
         table.write_rows(&[2], 0.5, &mut Vec::new(), |_, values| values.fill(6.0));
-        let firsts: Vec<f32> = read(&table, &[0, 1, 2], &initial).iter().map(|row| row[0]).collect();
+        let firsts: Vec<f32> = read(&table, &[0, 1, 2], &initial)
+            .iter()
+            .map(|row| row[0])
+            .collect();
         assert_eq!(firsts, [0.0, 2.5, 6.0]);
     }
 }

@@ -1,6 +1,7 @@
 //! Adds up the rows that clients sent, for rules that touch only those rows.
 //!
-//! Time and memory are proportional to the rows that were sent, apart from four bytes for every row of the block.
+//! Time and memory are proportional to the rows that were sent, apart from four bytes for every row
+//! of the block.
 
 use super::aggregate::Contribution;
 use super::magnitude::{MagnitudeCounts, count_above};
@@ -17,14 +18,16 @@ pub struct SentRows {
     places: Vec<u32>,
     /// The rows sent, in the order in which they first came.
     rows: Vec<u32>,
-    /// The sums of weight times (x - b), or of weight times x in a block that is a statistic, one row after the other.
+    /// The sums of weight times (x - b), or of weight times x in a block that is a statistic, one
+    /// row after the other.
     sums: Vec<f64>,
     /// For each row sent, the number of its senders.
     senders: Vec<u32>,
     counts: MagnitudeCounts,
 }
 
-/// Adds `weight` times the difference of a row to its base, or times the row itself if there is no base.
+/// Adds `weight` times the difference of a row to its base, or times the row itself if there is no
+/// base.
 fn add_row(sums: &mut [f64], bytes: &[u8], base: Option<&[f32]>, weight: f64) {
     match base {
         Some(base) => {
@@ -56,7 +59,14 @@ impl SentRows {
     pub fn new(shape: TableShape) -> Self {
         let places = vec![NOT_SENT; shape.rows];
         let (rows, sums, senders) = (Vec::new(), Vec::new(), Vec::new());
-        Self { shape, places, rows, sums, senders, counts: MagnitudeCounts::default() }
+        Self {
+            shape,
+            places,
+            rows,
+            sums,
+            senders,
+            counts: MagnitudeCounts::default(),
+        }
     }
 
     /// Returns the number of rows of the block.
@@ -64,7 +74,8 @@ impl SentRows {
         self.shape.rows
     }
 
-    /// Adds contributions, in their order. Their base weights are not used, since unlisted rows are not added.
+    /// Adds contributions, in their order. Their base weights are not used, since unlisted rows are
+    /// not added.
     pub fn add(&mut self, contributions: &[Contribution<'_>]) {
         for contribution in contributions {
             for (row, bytes) in contribution.update.iter() {
@@ -74,13 +85,20 @@ impl SentRows {
                 }
                 let place = self.place_of(row as u32);
                 self.senders[place] += 1;
-                let sums = &mut self.sums[place * self.shape.dimension..(place + 1) * self.shape.dimension];
+                let sums = &mut self.sums
+                    [place * self.shape.dimension..(place + 1) * self.shape.dimension];
                 let base = contribution.base.map(|base| base.row(row));
                 add_row(sums, bytes, base, contribution.weight);
             }
             let values = contribution.update.values.as_chunks().0;
             let above = count_above(values).map(u64::from);
-            self.counts.add_times(&MagnitudeCounts { values: values.len() as u64, above }, 1);
+            self.counts.add_times(
+                &MagnitudeCounts {
+                    values: values.len() as u64,
+                    above,
+                },
+                1,
+            );
         }
     }
 
@@ -91,7 +109,10 @@ impl SentRows {
             self.senders[place] += other.senders[position];
             let width = self.shape.dimension;
             let added = &other.sums[position * width..(position + 1) * width];
-            self.sums[place * width..(place + 1) * width].iter_mut().zip(added).for_each(|(sum, more)| *sum += more);
+            self.sums[place * width..(place + 1) * width]
+                .iter_mut()
+                .zip(added)
+                .for_each(|(sum, more)| *sum += more);
         }
         self.counts.add_times(&other.counts, 1);
     }
@@ -119,7 +140,8 @@ impl SentRows {
             *place = self.rows.len() as u32;
             self.rows.push(row);
             self.senders.push(0);
-            self.sums.resize(self.sums.len() + self.shape.dimension, 0.0);
+            self.sums
+                .resize(self.sums.len() + self.shape.dimension, 0.0);
         }
         *place as usize
     }
@@ -133,31 +155,62 @@ mod tests {
     use super::*;
     use crate::model::table::{Table, TableUpdate};
 
-    const SHAPE: TableShape = TableShape { rows: 6, dimension: 2 };
+    const SHAPE: TableShape = TableShape {
+        rows: 6,
+        dimension: 2,
+    };
 
     fn sent(rows: &[u32], value: f32) -> TableUpdate {
         TableUpdate::listed(SHAPE, rows.to_vec(), &vec![value; 2 * rows.len()], 1.0).unwrap()
     }
 
-    fn contribution<'a>(update: &'a TableUpdate, base: Option<&'a Arc<Table>>, weight: f64) -> Contribution<'a> {
-        Contribution { update, base, intended: None, base_number: 0, weight, base_weight: 0.0 }
+    fn contribution<'a>(
+        update: &'a TableUpdate,
+        base: Option<&'a Arc<Table>>,
+        weight: f64,
+    ) -> Contribution<'a> {
+        Contribution {
+            update,
+            base,
+            intended: None,
+            base_number: 0,
+            weight,
+            base_weight: 0.0,
+        }
     }
 
-    /// If this fails, a rule moves rows that nobody sent, or divides by the wrong number of senders.
+    /// If this fails, a rule moves rows that nobody sent, or divides by the wrong number of
+    /// senders.
     #[test]
     fn rows_are_summed_over_those_who_sent_them() {
         let base = Arc::new(Table::from_fn(SHAPE, || 1.0));
         let (one, other) = (sent(&[4, 5], 3.0), sent(&[1, 4], 2.0));
         let mut sums = SentRows::new(SHAPE);
-        sums.add(&[contribution(&one, Some(&base), 1.0), contribution(&other, Some(&base), 0.5)]);
-        let rows: Vec<_> = sums.iter().map(|sent| (sent.row, sent.sum.to_vec(), sent.senders)).collect();
-        assert_eq!(rows, [(1, vec![0.5; 2], 1), (4, vec![2.5; 2], 2), (5, vec![2.0; 2], 1)]);
+        sums.add(&[
+            contribution(&one, Some(&base), 1.0),
+            contribution(&other, Some(&base), 0.5),
+        ]);
+        let rows: Vec<_> = sums
+            .iter()
+            .map(|sent| (sent.row, sent.sum.to_vec(), sent.senders))
+            .collect();
+        assert_eq!(
+            rows,
+            [
+                (1, vec![0.5; 2], 1),
+                (4, vec![2.5; 2], 2),
+                (5, vec![2.0; 2], 1)
+            ]
+        );
         let mut apart = SentRows::new(SHAPE);
         apart.add(&[contribution(&one, Some(&base), 1.0)]);
         let mut second = SentRows::new(SHAPE);
         second.add(&[contribution(&other, Some(&base), 0.5)]);
         apart.merge(&second);
-        let merged: Vec<_> = apart.iter().map(|sent| (sent.row, sent.sum.to_vec(), sent.senders)).collect();
+        let merged: Vec<_> = apart
+            .iter()
+            .map(|sent| (sent.row, sent.sum.to_vec(), sent.senders))
+            .collect();
         assert_eq!(merged, rows, "an aggregator in between changes nothing");
         assert_eq!(apart.counts(), sums.counts());
     }
@@ -167,10 +220,17 @@ mod tests {
         let update = sent(&[2], 3.0);
         let mut sums = SentRows::new(SHAPE);
         sums.add(&[contribution(&update, None, 2.0)]);
-        assert_eq!(sums.iter().next().map(|sent| sent.sum.to_vec()), Some(vec![6.0; 2]));
+        assert_eq!(
+            sums.iter().next().map(|sent| sent.sum.to_vec()),
+            Some(vec![6.0; 2])
+        );
         let zeros = sent(&[1, 2], 0.0);
         sums.add(&[contribution(&zeros, None, 2.0)]);
         let senders: Vec<_> = sums.iter().map(|sent| (sent.row, sent.senders)).collect();
-        assert_eq!(senders, [(2, 1)], "rows of zeros are what a dense frame has where nothing was sent");
+        assert_eq!(
+            senders,
+            [(2, 1)],
+            "rows of zeros are what a dense frame has where nothing was sent"
+        );
     }
 }

@@ -1,9 +1,9 @@
-//! Visits state that is kept after a participation, with one definition for the digest, checkpoints and their
-//! restoration.
+//! Visits state that is kept after a participation, with one definition for the digest, checkpoints
+//! and their restoration.
 //!
-//! Whatever has state passes every part of it, in a fixed order, to a [`StateVisitor`]. The visitor feeds the parts to
-//! a digest, appends them to an archive, or replaces them by what an archive holds. Tests may have private values
-//! changed, to see whether any of them leaves the device.
+//! Whatever has state passes every part of it, in a fixed order, to a [`StateVisitor`]. The visitor
+//! feeds the parts to a digest, appends them to an archive, or replaces them by what an archive
+//! holds. Tests may have private values changed, to see whether any of them leaves the device.
 
 use std::sync::Arc;
 
@@ -26,8 +26,9 @@ pub enum StateVisitor<'a> {
     Save(&'a mut Archive),
     /// Every value is replaced by the next one of the archive.
     Restore(&'a mut ArchiveReader),
-    /// Every number that is private and not an integer is replaced by what this function makes of it. Tables, updates
-    /// and models that others hold as well stay as they are. For tests, which mark private values in this way.
+    /// Every number that is private and not an integer is replaced by what this function makes of
+    /// it. Tables, updates and models that others hold as well stay as they are. For tests, which
+    /// mark private values in this way.
     Change(&'a mut dyn FnMut(f32) -> f32),
 }
 
@@ -35,8 +36,8 @@ impl StateVisitor<'_> {
     /// Visits values whose number does not change.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint), here and below, when what is restored is not what was
-    /// saved.
+    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint), here and below, when what is
+    /// restored is not what was saved.
     pub fn values(&mut self, values: &mut [f32]) -> Result<()> {
         match self {
             Self::Digest(sink) => {
@@ -111,8 +112,8 @@ impl StateVisitor<'_> {
         Ok(())
     }
 
-    /// Visits a table that others hold as well. It is not part of a digest, which covers it where it comes from, and it
-    /// is saved only once for all holders.
+    /// Visits a table that others hold as well. It is not part of a digest, which covers it where
+    /// it comes from, and it is saved only once for all holders.
     ///
     /// # Errors
     /// As [`Self::values`].
@@ -125,7 +126,8 @@ impl StateVisitor<'_> {
         Ok(())
     }
 
-    /// Visits the values of a model, whose layout does not change. Tables that others hold are saved once.
+    /// Visits the values of a model, whose layout does not change. Tables that others hold are
+    /// saved once.
     ///
     /// # Errors
     /// As [`Self::values`].
@@ -140,21 +142,28 @@ impl StateVisitor<'_> {
     }
 }
 
-/// Replaces the numbers in `value` that are no integers. A value that cannot be written as JSON and read again stays as it
-/// is.
-fn change_plain<T: Serialize + DeserializeOwned>(value: &mut T, change: &mut dyn FnMut(f32) -> f32) {
+/// Replaces the numbers in `value` that are no integers. A value that cannot be written as JSON and
+/// read again stays as it is.
+fn change_plain<T: Serialize + DeserializeOwned>(
+    value: &mut T,
+    change: &mut dyn FnMut(f32) -> f32,
+) {
     fn walk(json: &mut Json, change: &mut dyn FnMut(f32) -> f32) {
         match json {
             Json::Number(number) if number.is_f64() => {
                 let changed = number.as_f64().map(|value| f64::from(change(value as f32)));
-                *number = changed.and_then(serde_json::Number::from_f64).unwrap_or_else(|| number.clone());
+                *number = changed
+                    .and_then(serde_json::Number::from_f64)
+                    .unwrap_or_else(|| number.clone());
             }
             Json::Array(values) => values.iter_mut().for_each(|value| walk(value, change)),
             Json::Object(members) => members.values_mut().for_each(|value| walk(value, change)),
             _ => {}
         }
     }
-    let Ok(mut json) = serde_json::to_value(&*value) else { return };
+    let Ok(mut json) = serde_json::to_value(&*value) else {
+        return;
+    };
     walk(&mut json, change);
     if let Ok(changed) = serde_json::from_value(json) {
         *value = changed;
@@ -179,7 +188,9 @@ pub fn restore_model(archive: &mut ArchiveReader, layout: &Layout) -> Result<Mod
     let mut blocks = Vec::with_capacity(layout.blocks().len());
     for block in layout.blocks() {
         blocks.push(match block.value_type {
-            super::layout::ValueType::F32 => BlockValues::Table(Arc::clone(&archive.take_table(block.shape)?)),
+            super::layout::ValueType::F32 => {
+                BlockValues::Table(Arc::clone(&archive.take_table(block.shape)?))
+            }
             _ => BlockValues::Raw(archive.take_bytes()?.into()),
         });
     }
@@ -193,10 +204,14 @@ mod tests {
     use crate::model::table::TableShape;
     use crate::model::tests::counting_table;
 
-    /// If this fails, a test that marks private values overlooks some, or damages what is not private.
+    /// If this fails, a test that marks private values overlooks some, or damages what is not
+    /// private.
     #[test]
     fn private_numbers_are_changed_wherever_they_stand_and_nothing_else_is() {
-        let shape = TableShape { rows: 3, dimension: 2 };
+        let shape = TableShape {
+            rows: 3,
+            dimension: 2,
+        };
         let mut table = RowTable::new(2);
         table.write_rows(&[0, 2], 1.0, &mut Vec::new(), |_, values| values.fill(2.0));
         table.write_rows(&[0], 0.5, &mut Vec::new(), |_, values| values.fill(4.0));
@@ -218,7 +233,9 @@ mod tests {
         assert_eq!((shared, update), before);
         let mut rows = Vec::new();
         let initial = counting_table(shape, 0.0);
-        table.read_rows(&[0, 2], &initial, &mut Vec::new(), |_, values, scale| rows.push(values[0] * scale));
+        table.read_rows(&[0, 2], &initial, &mut Vec::new(), |_, values, scale| {
+            rows.push(values[0] * scale)
+        });
         // The second row had decayed to 1, and 1 is what the function was given.
         assert_eq!(rows, [8.0, 2.0]);
     }

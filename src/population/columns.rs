@@ -17,18 +17,26 @@ impl Fault {
     }
 
     pub(super) fn at(self, path: &Path, line: u64) -> Error {
-        Error::MalformedLine { path: path.to_owned(), line, message: self.0 }
+        Error::MalformedLine {
+            path: path.to_owned(),
+            line,
+            message: self.0,
+        }
     }
 }
 
 /// Returns the fault of a user number that leaves out `missing`.
 pub(super) fn gap(user: u32, missing: u32) -> Fault {
-    Fault(format!("user {user} stands here, but no line has user {missing}: users are numbered from 0 without gaps"))
+    Fault(format!(
+        "user {user} stands here, but no line has user {missing}: users are numbered from 0 without gaps"
+    ))
 }
 
 /// Returns the fault of a user who stands in an earlier line too.
 pub(super) fn twice(user: u32, line: u64) -> Fault {
-    Fault(format!("user {user} stands here for the second time; the first is line {line}"))
+    Fault(format!(
+        "user {user} stands here for the second time; the first is line {line}"
+    ))
 }
 
 /// A line with its fields in the order of the columns that were asked for.
@@ -48,18 +56,29 @@ impl Row<'_> {
 
     /// Returns column 0 as the number of a user.
     pub(super) fn user(&self) -> Result<u32, Fault> {
-        self.fields[0].parse().map_err(|_| self.wrong(0, "a user's number from 0"))
+        self.fields[0]
+            .parse()
+            .map_err(|_| self.wrong(0, "a user's number from 0"))
     }
 
     /// Returns a column as a number in (0, most].
     pub(super) fn positive(&self, column: usize, most: f64) -> Result<f64, Fault> {
-        let number = self.number(column).filter(|number| *number > 0.0 && *number <= most);
-        number.ok_or_else(|| self.wrong(column, &format!("a number greater than 0 and at most {most:e}")))
+        let number = self
+            .number(column)
+            .filter(|number| *number > 0.0 && *number <= most);
+        number.ok_or_else(|| {
+            self.wrong(
+                column,
+                &format!("a number greater than 0 and at most {most:e}"),
+            )
+        })
     }
 
     /// Returns a column as a number in [0, most].
     pub(super) fn not_negative(&self, column: usize, most: f64) -> Result<f64, Fault> {
-        let number = self.number(column).filter(|number| *number >= 0.0 && *number <= most);
+        let number = self
+            .number(column)
+            .filter(|number| *number >= 0.0 && *number <= most);
         number.ok_or_else(|| self.wrong(column, &format!("a number from 0 to {most:e}")))
     }
 
@@ -72,15 +91,19 @@ impl Row<'_> {
             "" => "nothing".to_owned(),
             text => format!("{:?}", text.chars().take(60).collect::<String>()),
         };
-        Fault(format!("expected {expected} in column `{}`, found {found}", self.names[column]))
+        Fault(format!(
+            "expected {expected} in column `{}`, found {found}",
+            self.names[column]
+        ))
     }
 }
 
-/// Passes every line of `text` to `each`. The header must have the first `required` of `names`, may have the others,
-/// and nothing else. Blank lines are skipped.
+/// Passes every line of `text` to `each`. The header must have the first `required` of `names`, may
+/// have the others, and nothing else. Blank lines are skipped.
 ///
 /// # Errors
-/// [`Error::Read`] for a text without a line of numbers, [`Error::MalformedLine`] with the first fault.
+/// [`Error::Read`] for a text without a line of numbers, [`Error::MalformedLine`] with the first
+/// fault.
 pub(super) fn read<const COUNT: usize>(
     text: &str,
     path: &Path,
@@ -102,15 +125,27 @@ pub(super) fn read<const COUNT: usize>(
         let parsed = fields_of(&record).and_then(|cells| {
             if cells.len() != header.len() {
                 let (expected, found) = (header.len(), cells.len());
-                return Err(Fault(format!("expected {expected} columns as in the header, found {found}")));
+                return Err(Fault(format!(
+                    "expected {expected} columns as in the header, found {found}"
+                )));
             }
-            let fields = places.iter().map(|place| place.map_or("", |place| cells[place])).collect();
-            each(Row { line, names: &names, fields })
+            let fields = places
+                .iter()
+                .map(|place| place.map_or("", |place| cells[place]))
+                .collect();
+            each(Row {
+                line,
+                names: &names,
+                fields,
+            })
         });
         parsed.map_err(|fault| fault.at(path, line))?;
     }
     match rows {
-        0 => Err(Error::read(path, "the file holds a header line and nothing else")),
+        0 => Err(Error::read(
+            path,
+            "the file holds a header line and nothing else",
+        )),
         _ => Ok(()),
     }
 }
@@ -128,12 +163,22 @@ fn read_one(records: &mut Records<'_, &[u8]>, record: &mut ByteRecord) -> Result
 /// Returns the fields of a line, without the spaces around them.
 fn fields_of(record: &ByteRecord) -> Result<Vec<&str>, Fault> {
     let text = |field| std::str::from_utf8(field).map(str::trim);
-    record.iter().map(text).collect::<Result<_, _>>().map_err(|_| Fault::new("the line is not UTF-8"))
+    record
+        .iter()
+        .map(text)
+        .collect::<Result<_, _>>()
+        .map_err(|_| Fault::new("the line is not UTF-8"))
 }
 
 /// Returns the places of `names` in the header, in their order.
 fn places(header: &[&str], names: &[&str], required: usize) -> Result<Vec<Option<usize>>, Fault> {
-    let quoted = |names: &[&str]| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let quoted = |names: &[&str]| {
+        names
+            .iter()
+            .map(|name| format!("`{name}`"))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
     for (place, column) in header.iter().enumerate() {
         if !names.contains(column) {
             let column: String = column.chars().take(60).collect();
@@ -146,11 +191,16 @@ fn places(header: &[&str], names: &[&str], required: usize) -> Result<Vec<Option
             return Err(Fault(format!("the header names column `{column}` twice")));
         }
     }
-    let places: Vec<Option<usize>> = names.iter().map(|name| header.iter().position(|column| column == name)).collect();
+    let places: Vec<Option<usize>> = names
+        .iter()
+        .map(|name| header.iter().position(|column| column == name))
+        .collect();
     match places[..required].iter().position(Option::is_none) {
-        Some(missing) => {
-            Err(Fault(format!("the header has no column `{}`; needed: {}", names[missing], quoted(&names[..required]))))
-        }
+        Some(missing) => Err(Fault(format!(
+            "the header has no column `{}`; needed: {}",
+            names[missing],
+            quoted(&names[..required])
+        ))),
         None => Ok(places),
     }
 }

@@ -52,16 +52,32 @@ impl Devices {
     ///
     /// # Errors
     /// [`Error::Usage`](crate::error::Error::Usage) if it names a file and that was not read.
-    pub(super) fn new(spec: &DevicesSpec, trace: Option<Arc<DeviceTrace>>, streams: Streams) -> Result<Self> {
+    pub(super) fn new(
+        spec: &DevicesSpec,
+        trace: Option<Arc<DeviceTrace>>,
+        streams: Streams,
+    ) -> Result<Self> {
         let speeds = match &spec.speed {
-            SpeedSpec::Lognormal { median_ns_per_row_visit, log_sigma } => {
-                Speeds::Lognormal { median_ns: *median_ns_per_row_visit, log_sigma: *log_sigma }
-            }
+            SpeedSpec::Lognormal {
+                median_ns_per_row_visit,
+                log_sigma,
+            } => Speeds::Lognormal {
+                median_ns: *median_ns_per_row_visit,
+                log_sigma: *log_sigma,
+            },
             SpeedSpec::Classes(classes) => Speeds::Classes(classes.clone()),
             SpeedSpec::Trace(path) => Speeds::Trace(super::was_read(trace, path)?),
         };
-        let costs = Costs { ns_per_multiply_add: spec.ns_per_multiply_add, fixed_ms: spec.fixed_ms_per_participation };
-        Ok(Self { speeds, costs, memory: spec.memory, streams })
+        let costs = Costs {
+            ns_per_multiply_add: spec.ns_per_multiply_add,
+            fixed_ms: spec.fixed_ms_per_participation,
+        };
+        Ok(Self {
+            speeds,
+            costs,
+            memory: spec.memory,
+            streams,
+        })
     }
 
     /// Returns whether any device may have a limit of memory.
@@ -81,30 +97,58 @@ impl Devices {
         Device { speed, memory }
     }
 
-    /// Returns the speed, and the memory in MB that the class or the trace states. A device that visits rows slower
-    /// than the median is slower at other operations by the same factor.
+    /// Returns the speed, and the memory in MB that the class or the trace states. A device that
+    /// visits rows slower than the median is slower at other operations by the same factor.
     pub(super) fn speed(&self, user: UserId) -> (Speed, Option<f64>) {
         let lognormal = |median: f64, log_sigma: f64| {
-            self.streams.stream(Purpose::Device, u64::from(user.0), 0).lognormal(median, log_sigma)
+            self.streams
+                .stream(Purpose::Device, u64::from(user.0), 0)
+                .lognormal(median, log_sigma)
         };
-        let Costs { ns_per_multiply_add, fixed_ms } = self.costs;
+        let Costs {
+            ns_per_multiply_add,
+            fixed_ms,
+        } = self.costs;
         let (ns_per_row_visit, ns_per_multiply_add, fixed_ms, memory_mb) = match &self.speeds {
-            Speeds::Lognormal { median_ns, log_sigma } => {
+            Speeds::Lognormal {
+                median_ns,
+                log_sigma,
+            } => {
                 let ns_per_row_visit = lognormal(*median_ns, *log_sigma);
-                (ns_per_row_visit, ns_per_multiply_add * (ns_per_row_visit / median_ns), fixed_ms, None)
+                (
+                    ns_per_row_visit,
+                    ns_per_multiply_add * (ns_per_row_visit / median_ns),
+                    fixed_ms,
+                    None,
+                )
             }
             Speeds::Classes(classes) => {
                 let class = self.class_of(user, classes);
                 let ns_per_row_visit = lognormal(class.ns_per_row_visit, class.log_sigma);
                 let factor = ns_per_row_visit / class.ns_per_row_visit;
-                let ns_per_multiply_add = class.ns_per_multiply_add.unwrap_or(ns_per_multiply_add) * factor;
+                let ns_per_multiply_add =
+                    class.ns_per_multiply_add.unwrap_or(ns_per_multiply_add) * factor;
                 let fixed_ms = class.fixed_ms_per_participation.unwrap_or(fixed_ms);
-                (ns_per_row_visit, ns_per_multiply_add, fixed_ms, class.memory_mb)
+                (
+                    ns_per_row_visit,
+                    ns_per_multiply_add,
+                    fixed_ms,
+                    class.memory_mb,
+                )
             }
             Speeds::Trace(trace) => {
-                let TracedDevice { ns_per_row_visit, memory_mb, ns_per_multiply_add: own, fixed_ms: own_fixed } =
-                    trace.of(user);
-                (ns_per_row_visit, own.unwrap_or(ns_per_multiply_add), own_fixed.unwrap_or(fixed_ms), memory_mb)
+                let TracedDevice {
+                    ns_per_row_visit,
+                    memory_mb,
+                    ns_per_multiply_add: own,
+                    fixed_ms: own_fixed,
+                } = trace.of(user);
+                (
+                    ns_per_row_visit,
+                    own.unwrap_or(ns_per_multiply_add),
+                    own_fixed.unwrap_or(fixed_ms),
+                    memory_mb,
+                )
             }
         };
         let speed = Speed {
@@ -123,9 +167,13 @@ impl Devices {
         }
     }
 
-    /// Returns the class whose part of (0, 1) holds the user's draw. The last one takes what rounding leaves over.
+    /// Returns the class whose part of (0, 1) holds the user's draw. The last one takes what
+    /// rounding leaves over.
     fn class_of<'c>(&self, user: UserId, classes: &'c [DeviceClassSpec]) -> &'c DeviceClassSpec {
-        let mut left = self.streams.stream(Purpose::DeviceClass, u64::from(user.0), 0).open_unit();
+        let mut left = self
+            .streams
+            .stream(Purpose::DeviceClass, u64::from(user.0), 0)
+            .open_unit();
         let last = classes.len() - 1;
         let chosen = classes[..last].iter().position(|class| {
             left -= class.share;
@@ -137,7 +185,9 @@ impl Devices {
     /// Draws the memory in MB from the distribution over all devices.
     fn memory_mb_of(&self, user: UserId) -> Option<f64> {
         let memory = self.memory?;
-        let mut stream = self.streams.stream(Purpose::DeviceMemory, u64::from(user.0), 0);
+        let mut stream = self
+            .streams
+            .stream(Purpose::DeviceMemory, u64::from(user.0), 0);
         Some(stream.lognormal(memory.median_mb, memory.log_sigma))
     }
 }

@@ -54,12 +54,17 @@ struct Rule {
 }
 
 impl FaultRules {
-    /// Makes the rules for a population of `users` users, of whom they concern whom `choice` says. Outages, which are no
-    /// rules about transfers, are left out.
+    /// Makes the rules for a population of `users` users, of whom they concern whom `choice` says.
+    /// Outages, which are no rules about transfers, are left out.
     ///
     /// # Errors
     /// [`Error::Usage`] for a rule that names a user who does not exist.
-    pub(super) fn new(specs: &[FaultSpec], users: u32, choice: Arc<dyn Choice>, streams: Streams) -> Result<Self> {
+    pub(super) fn new(
+        specs: &[FaultSpec],
+        users: u32,
+        choice: Arc<dyn Choice>,
+        streams: Streams,
+    ) -> Result<Self> {
         let instant = |seconds| SimTime::ZERO + SimDuration::from_secs_f64(seconds);
         let mut rules = Vec::new();
         for (number, spec) in (0..).zip(specs) {
@@ -72,10 +77,19 @@ impl FaultRules {
             }
             if !spec.effect.is_outage() {
                 let (from, until) = (instant(spec.from_s), spec.until_s.map(instant));
-                rules.push(Rule { number, spec: spec.clone(), from, until });
+                rules.push(Rule {
+                    number,
+                    spec: spec.clone(),
+                    from,
+                    until,
+                });
             }
         }
-        Ok(Self { rules, choice, streams })
+        Ok(Self {
+            rules,
+            choice,
+            streams,
+        })
     }
 
     /// Returns whether there is no rule about transfers.
@@ -83,18 +97,29 @@ impl FaultRules {
         self.rules.is_empty()
     }
 
-    /// Returns what becomes of the transfer to or from `user` that starts at `at`, by the first rule that hits it;
-    /// `None` if none does. `invitation_id` counts the user's participations in the run, each of which has at most one
-    /// transfer on each route.
-    pub fn verdict(&self, user: UserId, invitation_id: InvitationId, route: Route, at: SimTime) -> Option<Hit> {
+    /// Returns what becomes of the transfer to or from `user` that starts at `at`, by the first
+    /// rule that hits it; `None` if none does. `invitation_id` counts the user's participations in
+    /// the run, each of which has at most one transfer on each route.
+    pub fn verdict(
+        &self,
+        user: UserId,
+        invitation_id: InvitationId,
+        route: Route,
+        at: SimTime,
+    ) -> Option<Hit> {
         self.rules.iter().find_map(|rule| {
             let (number, spec) = (rule.number, &rule.spec);
             let concerned = spec.direction.is_none_or(|only| only == route.direction)
                 && at >= rule.from
                 && rule.until.is_none_or(|until| at < until)
                 && self.choice.concerned_by(number, spec, user);
-            let verdict = concerned.then(|| self.draw(number, spec, user, invitation_id, route)).flatten()?;
-            Some(Hit { rule: number, verdict })
+            let verdict = concerned
+                .then(|| self.draw(number, spec, user, invitation_id, route))
+                .flatten()?;
+            Some(Hit {
+                rule: number,
+                verdict,
+            })
         })
     }
 
@@ -106,14 +131,16 @@ impl FaultRules {
         invitation_id: InvitationId,
         route: Route,
     ) -> Option<Verdict> {
-        // The number joins peer, whether rows are asked for, rule, direction and invitation: 1 bit, 1 bit, at most 100
-        // rules, 1 bit, 32 bits.
+        // The number joins peer, whether rows are asked for, rule, direction and invitation: 1 bit,
+        // 1 bit, at most 100 rules, 1 bit, 32 bits.
         let transfer = u64::from(route.peer == Peer::ThirdParty) << 63
             | u64::from(route.is_of_asked_rows) << 62
             | u64::from(number) << 33
             | u64::from(route.direction == Direction::Down) << 32
             | u64::from(invitation_id.0);
-        let mut stream = self.streams.stream(Purpose::Fault, u64::from(user.0), transfer);
+        let mut stream = self
+            .streams
+            .stream(Purpose::Fault, u64::from(user.0), transfer);
         if stream.open_unit() >= spec.probability {
             return None;
         }
@@ -121,7 +148,9 @@ impl FaultRules {
             FaultEffect::Delay(seconds) => Verdict::Delay(SimDuration::from_secs_f64(seconds)),
             FaultEffect::Drop => Verdict::Drop,
             FaultEffect::CutAtByte(bytes) => Verdict::CutAt(Bytes::new(bytes)),
-            FaultEffect::Corrupt => Verdict::Corrupt { draw: stream.next_u64() },
+            FaultEffect::Corrupt => Verdict::Corrupt {
+                draw: stream.next_u64(),
+            },
             FaultEffect::Outage | FaultEffect::RecurringOutage(_) => return None,
         })
     }

@@ -1,8 +1,8 @@
-//! Describes the users as machines: device, link and dropout, when they are available, and what goes wrong with their
-//! transfers.
+//! Describes the users as machines: device, link and dropout, when they are available, and what
+//! goes wrong with their transfers.
 //!
-//! What is not read from a trace is drawn from the user's own streams when it is asked for, so a population of any size
-//! costs no memory, and one more user changes nobody else (contract 1).
+//! What is not read from a trace is drawn from the user's own streams when it is asked for, so a
+//! population of any size costs no memory, and one more user changes nobody else (contract 1).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -65,12 +65,18 @@ pub struct Conditions {
 }
 
 impl Population {
-    /// Makes a population of `users` users in the world of `scenario`, with the traces that it names.
+    /// Makes a population of `users` users in the world of `scenario`, with the traces that it
+    /// names.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a trace that the scenario names and `traces` does not have, and for a rule of faults about
-    /// a user who does not exist.
-    pub fn new(scenario: &Scenario, users: usize, traces: &Traces, streams: Streams) -> Result<Self> {
+    /// [`Error::Usage`] for a trace that the scenario names and `traces` does not have, and for a
+    /// rule of faults about a user who does not exist.
+    pub fn new(
+        scenario: &Scenario,
+        users: usize,
+        traces: &Traces,
+        streams: Streams,
+    ) -> Result<Self> {
         // Data sets with 2^32 users or more are refused on reading.
         let users = users as u32;
         let (spec, trace) = (&scenario.availability, traces.availability.clone());
@@ -80,7 +86,14 @@ impl Population {
             _ => None,
         };
         let groups: Arc<dyn Choice> = Arc::new(Groups::new(devices.clone(), zones, streams));
-        let availability = Availability::new(spec, &scenario.faults, users, trace, Arc::clone(&groups), streams)?;
+        let availability = Availability::new(
+            spec,
+            &scenario.faults,
+            users,
+            trace,
+            Arc::clone(&groups),
+            streams,
+        )?;
         Ok(Self {
             links: Links::new(&scenario.network, traces.links.clone(), streams)?,
             devices,
@@ -89,12 +102,14 @@ impl Population {
         })
     }
 
-    /// Returns the conditions of a participation of `user`, which `invitation_id` tells apart from the user's other
-    /// participations.
+    /// Returns the conditions of a participation of `user`, which `invitation_id` tells apart from
+    /// the user's other participations.
     ///
-    /// Device speed and link belong to the user; the variation of a transfer and a dropout to the participation.
+    /// Device speed and link belong to the user; the variation of a transfer and a dropout to the
+    /// participation.
     pub fn conditions(&self, user: UserId, invitation_id: InvitationId) -> Conditions {
-        self.links.conditions(user, invitation_id, self.devices.speed(user).0)
+        self.links
+            .conditions(user, invitation_id, self.devices.speed(user).0)
     }
 
     /// Returns the device of `user`.
@@ -107,7 +122,11 @@ impl Population {
         if !self.devices.limit_memory() {
             return Vec::new();
         }
-        let too_small = |user: &UserId| self.device(*user).memory.is_some_and(|memory| memory < needed);
+        let too_small = |user: &UserId| {
+            self.device(*user)
+                .memory
+                .is_some_and(|memory| memory < needed)
+        };
         (0..users).map(UserId::from).filter(too_small).collect()
     }
 
@@ -124,5 +143,10 @@ impl Population {
 
 /// Returns the trace that a scenario names, if it was read.
 fn was_read<T>(trace: Option<T>, path: &Path) -> Result<T> {
-    trace.ok_or_else(|| Error::Usage(format!("the scenario names the trace {}, which was not read", path.display())))
+    trace.ok_or_else(|| {
+        Error::Usage(format!(
+            "the scenario names the trace {}, which was not read",
+            path.display()
+        ))
+    })
 }

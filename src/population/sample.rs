@@ -20,18 +20,29 @@ pub(super) fn scenario_with(tables: &str) -> Scenario {
         sizes: &|_, _| Vec::new(),
         exchanged: ExchangedOf::new(|_| None),
     }];
-    let text = format!("method = \"popularity\"\ndataset.name = \"ml-100k\"\ntraining.rounds = 1\n{tables}");
+    let text = format!(
+        "method = \"popularity\"\ndataset.name = \"ml-100k\"\ntraining.rounds = 1\n{tables}"
+    );
     scenario::parse(&text, "test.toml", &[], &vocabulary).unwrap()
 }
 
 /// Returns the users of that scenario, which names no trace.
 pub(super) fn users_of(tables: &str, seed: u64) -> Population {
-    Population::new(&scenario_with(tables), USERS as usize, &Traces::default(), Streams::new(seed)).unwrap()
+    Population::new(
+        &scenario_with(tables),
+        USERS as usize,
+        &Traces::default(),
+        Streams::new(seed),
+    )
+    .unwrap()
 }
 
 /// Returns the groups of users whose devices are all alike and who have no time zones.
 pub(super) fn groups() -> Arc<Groups> {
-    let speed = SpeedSpec::Lognormal { median_ns_per_row_visit: 1.0, log_sigma: 0.0 };
+    let speed = SpeedSpec::Lognormal {
+        median_ns_per_row_visit: 1.0,
+        log_sigma: 0.0,
+    };
     let devices = Devices::new(&DevicesSpec::with_speed(speed), None, Streams::new(1)).unwrap();
     Arc::new(Groups::new(devices, None, Streams::new(1)))
 }

@@ -17,7 +17,10 @@ pub(super) struct TimeZones {
 
 impl TimeZones {
     pub(super) fn new(spec: &DailySpec, streams: Streams) -> Self {
-        Self { utc_offsets: spec.utc_offsets.clone(), streams }
+        Self {
+            utc_offsets: spec.utc_offsets.clone(),
+            streams,
+        }
     }
 
     /// Returns the user's time zone, as hours ahead of offset 0.
@@ -25,9 +28,12 @@ impl TimeZones {
         self.draw(user).0
     }
 
-    /// Returns the user's time zone, which is the first draw of the stream of its availability, and that stream.
+    /// Returns the user's time zone, which is the first draw of the stream of its availability, and
+    /// that stream.
     pub(super) fn draw(&self, user: UserId) -> (f64, Stream) {
-        let mut stream = self.streams.stream(Purpose::Availability, u64::from(user.0), 0);
+        let mut stream = self
+            .streams
+            .stream(Purpose::Availability, u64::from(user.0), 0);
         let offset = match self.utc_offsets.len() {
             0 => f64::from(stream.below(DEFAULT_ZONES)) - 11.0,
             count => self.utc_offsets[stream.below(count as u32) as usize],

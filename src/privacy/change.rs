@@ -1,17 +1,19 @@
 //! Measures and shortens what an update contributes.
 //!
-//! In a block that is a state of the model, an update contributes its difference to what the device has downloaded; in one
-//! that is a statistic, its values. Blocks whose values are no floating-point numbers are left out and left as they are.
+//! In a block that is a state of the model, an update contributes its difference to what the device
+//! has downloaded; in one that is a statistic, its values. Blocks whose values are no
+//! floating-point numbers are left out and left as they are.
 
 use crate::error::{Error, Result};
 use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::layout::{Layout, ValueType};
 use crate::model::table::{Base, RowSet, TableUpdate, extend_bytes, floats};
 
-/// Returns the length (L2) of what `update` contributes, over all blocks together. Squares are added in the order of blocks
-/// and rows, in double precision.
+/// Returns the length (L2) of what `update` contributes, over all blocks together. Squares are
+/// added in the order of blocks and rows, in double precision.
 pub fn length(update: &ModelUpdate, layout: &Layout, base: &Model) -> f64 {
-    let squares = floating(update, layout).map(|(block, reference)| square_of(block, base_of(base, reference)));
+    let squares = floating(update, layout)
+        .map(|(block, reference)| square_of(block, base_of(base, reference)));
     crate::math::sqrt(squares.sum())
 }
 
@@ -22,7 +24,9 @@ pub fn length(update: &ModelUpdate, layout: &Layout, base: &Model) -> f64 {
 pub fn clip(update: &mut ModelUpdate, layout: &Layout, base: &Model, limit: f64) -> Result<()> {
     let length = length(update, layout, base);
     if !length.is_finite() {
-        return Err(Error::Update("what it contributes has no finite length, which could be clipped".to_owned()));
+        return Err(Error::Update(
+            "what it contributes has no finite length, which could be clipped".to_owned(),
+        ));
     }
     if length <= limit {
         return Ok(());
@@ -50,8 +54,15 @@ pub fn list_every_row(block: &mut TableUpdate, base: Base<'_>) -> Result<()> {
 
 type Described<'a> = &'a crate::model::layout::BlockLayout;
 
-fn floating<'a>(update: &'a ModelUpdate, layout: &'a Layout) -> impl Iterator<Item = (&'a TableUpdate, Described<'a>)> {
-    update.blocks.iter().zip(layout.blocks()).filter(|(block, _)| block.value_type == ValueType::F32)
+fn floating<'a>(
+    update: &'a ModelUpdate,
+    layout: &'a Layout,
+) -> impl Iterator<Item = (&'a TableUpdate, Described<'a>)> {
+    update
+        .blocks
+        .iter()
+        .zip(layout.blocks())
+        .filter(|(block, _)| block.value_type == ValueType::F32)
 }
 
 fn base_of<'a>(base: &'a Model, block: Described<'_>) -> Base<'a> {
@@ -61,7 +72,9 @@ fn base_of<'a>(base: &'a Model, block: Described<'_>) -> Base<'a> {
 /// Returns the square of the length of what an update of a block contributes.
 fn square_of(block: &TableUpdate, base: Base<'_>) -> f64 {
     let Base::Table(table) = base else {
-        return floats(&block.values).map(|value| f64::from(value) * f64::from(value)).sum();
+        return floats(&block.values)
+            .map(|value| f64::from(value) * f64::from(value))
+            .sum();
     };
     let mut sum = 0.0;
     for (row, bytes) in block.iter() {
@@ -93,11 +106,15 @@ fn shorten(block: &mut TableUpdate, base: Base<'_>, factor: f64) {
     let mut values: Vec<f32> = Vec::with_capacity(block.values.len() / size_of::<f32>());
     for (row, bytes) in block.iter() {
         match base {
-            Base::Table(table) => values.extend(floats(bytes).zip(table.row(row)).map(|(value, base)| {
-                let base = f64::from(*base);
-                (base + factor * (f64::from(value) - base)) as f32
-            })),
-            Base::Zeros => values.extend(floats(bytes).map(|value| (factor * f64::from(value)) as f32)),
+            Base::Table(table) => {
+                values.extend(floats(bytes).zip(table.row(row)).map(|(value, base)| {
+                    let base = f64::from(*base);
+                    (base + factor * (f64::from(value) - base)) as f32
+                }))
+            }
+            Base::Zeros => {
+                values.extend(floats(bytes).map(|value| (factor * f64::from(value)) as f32))
+            }
         }
     }
     let mut bytes = Vec::with_capacity(block.values.len());
@@ -115,7 +132,10 @@ mod tests {
     use crate::model::layout::BlockLayout;
     use crate::model::table::{Table, TableShape};
 
-    const SHAPE: TableShape = TableShape { rows: 4, dimension: 2 };
+    const SHAPE: TableShape = TableShape {
+        rows: 4,
+        dimension: 2,
+    };
 
     /// Returns a model of one table, and the layout of uploads of it and of a statistic.
     fn setting() -> (Model, Layout) {
@@ -125,7 +145,10 @@ mod tests {
             next
         });
         let gradient = BlockLayout::item_table("gradient", SHAPE).statistic();
-        (Model::of_table("V", table), Layout::new(vec![BlockLayout::item_table("V", SHAPE), gradient]))
+        (
+            Model::of_table("V", table),
+            Layout::new(vec![BlockLayout::item_table("V", SHAPE), gradient]),
+        )
     }
 
     fn update(values: &[f32], scale: f32, gradient: &[f32]) -> ModelUpdate {
@@ -149,7 +172,8 @@ mod tests {
     }
 
     proptest! {
-        /// If this fails, a user contributes more than the noise is made for, or what is short enough is changed.
+        /// If this fails, a user contributes more than the noise is made for, or what is short
+        /// enough is changed.
         #[test]
         fn nothing_is_longer_than_the_limit_and_directions_stay(
             values in prop::array::uniform4(-1e3f32..1e3),

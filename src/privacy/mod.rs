@@ -1,8 +1,8 @@
-//! Protects the users who send updates: mechanisms that change an update between training and encoding, noise that the
-//! server adds to a sum, and the accountant that says what they are worth.
+//! Protects the users who send updates: mechanisms that change an update between training and
+//! encoding, noise that the server adds to a sum, and the accountant that says what they are worth.
 //!
-//! The scenario's table `[privacy]` names what is done ([`of_devices`], [`SumNoise`]), and [`Claim`] says what follows from
-//! it, or why nothing does. docs/privacy.md has the definitions.
+//! The scenario's table `[privacy]` names what is done ([`of_devices`], [`SumNoise`]), and
+//! [`Claim`] says what follows from it, or why nothing does. docs/privacy.md has the definitions.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -37,8 +37,8 @@ pub struct Protection<'a> {
     pub randomness: Randomness,
 }
 
-/// Changes an update before it is encoded, for example by clipping it, by adding noise, or by adding rows that hide
-/// others. The device's own parameters stay as training left them.
+/// Changes an update before it is encoded, for example by clipping it, by adding noise, or by
+/// adding rows that hide others. The device's own parameters stay as training left them.
 pub trait Mechanism: Send + Sync + Debug {
     /// Changes `update`.
     ///
@@ -53,12 +53,14 @@ struct Chain(Vec<Box<dyn Mechanism>>);
 
 impl Mechanism for Chain {
     fn protect(&self, update: &mut ModelUpdate, protection: &Protection<'_>) -> Result<()> {
-        self.0.iter().try_for_each(|mechanism| mechanism.protect(update, protection))
+        self.0
+            .iter()
+            .try_for_each(|mechanism| mechanism.protect(update, protection))
     }
 }
 
-/// Returns what devices do to their updates, if anything: they add virtual items first, so that noise does not leave these
-/// out.
+/// Returns what devices do to their updates, if anything: they add virtual items first, so that
+/// noise does not leave these out.
 pub fn of_devices(spec: &PrivacySpec, codec: &CodecSpec) -> Option<Arc<dyn Mechanism>> {
     let mut chain: Vec<Box<dyn Mechanism>> = Vec::new();
     if let Some(virtual_items) = spec.virtual_items {
@@ -67,7 +69,10 @@ pub fn of_devices(spec: &PrivacySpec, codec: &CodecSpec) -> Option<Arc<dyn Mecha
     if let Some(laplace) = spec.laplace {
         chain.push(Box::new(DeviceNoise::laplace(laplace, codec)));
     }
-    if let Some(gaussian) = spec.gaussian.filter(|gaussian| gaussian.trust == Trust::Local) {
+    if let Some(gaussian) = spec
+        .gaussian
+        .filter(|gaussian| gaussian.trust == Trust::Local)
+    {
         chain.push(Box::new(DeviceNoise::gaussian(gaussian, codec)));
     }
     (!chain.is_empty()).then(|| Arc::new(Chain(chain)) as Arc<dyn Mechanism>)

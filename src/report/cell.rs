@@ -1,4 +1,5 @@
-//! Defines a cell of a table, which is a number or nothing. CSV and Arrow are written from the same cells.
+//! Defines a cell of a table, which is a number or nothing. CSV and Arrow are written from the same
+//! cells.
 
 use std::fmt;
 

@@ -11,12 +11,15 @@ pub const FILE_NAMES: [&str; 5] = [
     "sparsity-by-round.svg",
 ];
 
-/// Returns the file names of the charts that the report of `record` holds: none in a build without the feature `plots`,
-/// and the one of sparsity only where a round has such figures.
+/// Returns the file names of the charts that the report of `record` holds: none in a build without
+/// the feature `plots`, and the one of sparsity only where a round has such figures.
 pub fn file_names(record: &RunRecord) -> Vec<&'static str> {
     if !cfg!(feature = "plots") {
         return Vec::new();
     }
-    let sparsity = record.per_round.iter().any(|round| round.sparsity.is_some());
+    let sparsity = record
+        .per_round
+        .iter()
+        .any(|round| round.sparsity.is_some());
     FILE_NAMES[..if sparsity { 5 } else { 4 }].to_vec()
 }

@@ -59,16 +59,23 @@ pub struct FrontPoint {
     pub at: Band,
 }
 
-/// Returns the places of the points that no other one beats, by ascending cost. One beats another if it costs at most as
-/// much and is at least as accurate, and better in one of the two.
+/// Returns the places of the points that no other one beats, by ascending cost. One beats another
+/// if it costs at most as much and is at least as accurate, and better in one of the two.
 pub fn unbeaten(points: &[FrontPoint], direction: Direction) -> Vec<usize> {
-    let sign = if direction == Direction::HigherIsBetter { -1.0 } else { 1.0 };
-    let costs: Vec<[f64; 2]> = points.iter().map(|point| [point.at.x, sign * point.at.y]).collect();
+    let sign = if direction == Direction::HigherIsBetter {
+        -1.0
+    } else {
+        1.0
+    };
+    let costs: Vec<[f64; 2]> = points
+        .iter()
+        .map(|point| [point.at.x, sign * point.at.y])
+        .collect();
     unbeaten_in_all(&costs)
 }
 
-/// Returns the places of what no other one beats, by ascending first cost. One beats another if it costs at most as much
-/// in every respect, and less in one.
+/// Returns the places of what no other one beats, by ascending first cost. One beats another if it
+/// costs at most as much in every respect, and less in one.
 pub fn unbeaten_in_all<const N: usize>(costs: &[[f64; N]]) -> Vec<usize> {
     let beats = |one: &[f64; N], other: &[f64; N]| {
         let pairs = || one.iter().zip(other);
@@ -85,17 +92,44 @@ mod tests {
     use super::*;
 
     fn point(x: f64, y: f64) -> FrontPoint {
-        FrontPoint { label: format!("{x}"), at: Band { x, y, low: y - 0.01, high: y + 0.01 } }
+        FrontPoint {
+            label: format!("{x}"),
+            at: Band {
+                x,
+                y,
+                low: y - 0.01,
+                high: y + 0.01,
+            },
+        }
     }
 
     /// If this fails, an arm is recommended that costs more than another one and is less accurate.
     #[test]
     fn only_arms_that_no_other_beats_are_on_the_front() {
-        let points = [point(3.0, 0.9), point(1.0, 0.5), point(2.0, 0.4), point(2.5, 0.9), point(1.0, 0.5)];
-        assert_eq!(unbeaten(&points, Direction::HigherIsBetter), [1, 4, 3], "equal arms do not beat each other");
+        let points = [
+            point(3.0, 0.9),
+            point(1.0, 0.5),
+            point(2.0, 0.4),
+            point(2.5, 0.9),
+            point(1.0, 0.5),
+        ];
+        assert_eq!(
+            unbeaten(&points, Direction::HigherIsBetter),
+            [1, 4, 3],
+            "equal arms do not beat each other"
+        );
         assert_eq!(unbeaten(&points, Direction::LowerIsBetter), [1, 4, 2]);
         assert_eq!(unbeaten(&[], Direction::LowerIsBetter), [0; 0]);
-        let costs = [[3.0, 1.0, 1.0], [1.0, 2.0, 2.0], [3.0, 1.0, 2.0], [2.0, 2.0, 1.0]];
-        assert_eq!(unbeaten_in_all(&costs), [1, 3, 0], "the third one is beaten by the first one alone");
+        let costs = [
+            [3.0, 1.0, 1.0],
+            [1.0, 2.0, 2.0],
+            [3.0, 1.0, 2.0],
+            [2.0, 2.0, 1.0],
+        ];
+        assert_eq!(
+            unbeaten_in_all(&costs),
+            [1, 3, 0],
+            "the third one is beaten by the first one alone"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Writes `rounds.csv`, which has one flat row per finished round and the units in the column names.
+//! Writes `rounds.csv`, which has one flat row per finished round and the units in the column
+//! names.
 
 use super::cell::Cell;
 use super::record::{Flow, RoundRecord, RunRecord, SPARSITY_THRESHOLDS};
@@ -7,10 +8,11 @@ use crate::error::{Error, Result};
 
 /// Returns the rounds as CSV text with a header line.
 ///
-/// A cell is empty where the round has no such figure (it was not evaluated, nothing was averaged), never `NaN`.
-/// `up_*` is what clients send, `down_*` what they receive; `cumulative_*` runs from the first round. Columns
-/// for a figure that no round has are left out. `lost_dropout`, `lost_departure` and `lost_fault_N` for each fault rule
-/// add up to `dropped`; `stale` is a part of `late`.
+/// A cell is empty where the round has no such figure (it was not evaluated, nothing was averaged),
+/// never `NaN`. `up_*` is what clients send, `down_*` what they receive; `cumulative_*` runs from
+/// the first round. Columns for a figure that no round has are left out. `lost_dropout`,
+/// `lost_departure` and `lost_fault_N` for each fault rule add up to `dropped`; `stale` is a part
+/// of `late`.
 ///
 /// # Errors
 /// The same as those of [`check::check`].
@@ -21,7 +23,9 @@ pub fn render(record: &RunRecord) -> Result<String> {
     let (names, rows) = table(record);
     writer.write_record(names).map_err(failed)?;
     for cells in rows {
-        writer.write_record(cells.iter().map(Cell::to_string)).map_err(failed)?;
+        writer
+            .write_record(cells.iter().map(Cell::to_string))
+            .map_err(failed)?;
     }
     finished("rounds.csv", writer)
 }
@@ -29,29 +33,46 @@ pub fn render(record: &RunRecord) -> Result<String> {
 /// Returns the names of the columns, and the cells of every round.
 pub(super) fn table(record: &RunRecord) -> (Vec<String>, Vec<Vec<Cell>>) {
     let accuracy = figures::of_all_rounds(record);
-    let sparsity = record.per_round.iter().any(|round| round.sparsity.is_some());
-    let energy =
-        |round: &RoundRecord| Some(cost::energy(&record.scenario.devices, &round.bytes, round.work)?.total_j());
+    let sparsity = record
+        .per_round
+        .iter()
+        .any(|round| round.sparsity.is_some());
+    let energy = |round: &RoundRecord| {
+        Some(cost::energy(&record.scenario.devices, &round.bytes, round.work)?.total_j())
+    };
     let third_party = record.third_party_bytes.is_some();
     let rules = record.scenario.faults.len();
     let epsilon = |round: &RoundRecord| round.privacy.and_then(|privacy| privacy.epsilon);
-    let claims_epsilon = record.per_round.iter().any(|round| epsilon(round).is_some());
-    let mut names = header(rules, &accuracy, energy(&RoundRecord::default()).is_some(), sparsity);
+    let claims_epsilon = record
+        .per_round
+        .iter()
+        .any(|round| epsilon(round).is_some());
+    let mut names = header(
+        rules,
+        &accuracy,
+        energy(&RoundRecord::default()).is_some(),
+        sparsity,
+    );
     if third_party {
-        names.extend(["third_party_up_sent_bytes", "third_party_down_sent_bytes"].map(String::from));
+        names
+            .extend(["third_party_up_sent_bytes", "third_party_down_sent_bytes"].map(String::from));
     }
     names.extend(claims_epsilon.then(|| "epsilon".to_owned()));
-    let rows = record.per_round.iter().zip(cost::by_round(record)).map(|(round, cost)| {
-        let mut cells = row(round, &cost, rules, &accuracy, energy(round), sparsity);
-        if third_party {
-            let bytes = round.third_party_bytes.unwrap_or_default();
-            cells.extend([bytes.up.sent, bytes.down.sent].map(Cell::count));
-        }
-        if claims_epsilon {
-            cells.push(Cell::Number(epsilon(round)));
-        }
-        cells
-    });
+    let rows = record
+        .per_round
+        .iter()
+        .zip(cost::by_round(record))
+        .map(|(round, cost)| {
+            let mut cells = row(round, &cost, rules, &accuracy, energy(round), sparsity);
+            if third_party {
+                let bytes = round.third_party_bytes.unwrap_or_default();
+                cells.extend([bytes.up.sent, bytes.down.sent].map(Cell::count));
+            }
+            if claims_epsilon {
+                cells.push(Cell::Number(epsilon(round)));
+            }
+            cells
+        });
     let rows = rows.collect();
     (names, rows)
 }
@@ -61,25 +82,62 @@ pub(super) fn table(record: &RunRecord) -> (Vec<String>, Vec<Vec<Cell>>) {
 /// # Errors
 /// [`Error::Write`] with the name.
 pub(super) fn finished(name: &str, writer: csv::Writer<Vec<u8>>) -> Result<String> {
-    let bytes = writer.into_inner().map_err(|error| Error::write(name, std::io::Error::other(error)))?;
+    let bytes = writer
+        .into_inner()
+        .map_err(|error| Error::write(name, std::io::Error::other(error)))?;
     String::from_utf8(bytes).map_err(|error| Error::write(name, std::io::Error::other(error)))
 }
 
 fn header(rules: usize, accuracy: &[(&str, &str)], energy: bool, sparsity: bool) -> Vec<String> {
-    let mut names: Vec<String> =
-        ["round", "virtual_time_s", "duration_s", "invited", "aggregated", "dropped", "cancelled", "late", "stale"]
-            .map(String::from)
-            .into();
+    let mut names: Vec<String> = [
+        "round",
+        "virtual_time_s",
+        "duration_s",
+        "invited",
+        "aggregated",
+        "dropped",
+        "cancelled",
+        "late",
+        "stale",
+    ]
+    .map(String::from)
+    .into();
     names.extend(["lost_dropout", "lost_departure"].map(String::from));
     names.extend((0..rules).map(|rule| format!("lost_fault_{rule}")));
     names.push("loss".to_owned());
-    names.extend(accuracy.iter().map(|(split, name)| format!("{split}_{name}")));
+    names.extend(
+        accuracy
+            .iter()
+            .map(|(split, name)| format!("{split}_{name}")),
+    );
     for direction in ["up", "down"] {
         names.extend(flow_columns(&Flow::default()).map(|(name, _)| format!("{direction}_{name}")));
     }
-    names.extend(["cumulative_up_sent_bytes", "cumulative_down_sent_bytes", "inference_bytes"].map(String::from));
-    names.extend(["row_visits", "lost_row_visits", "unused_row_visits", "unused_download_bytes"].map(String::from));
-    names.extend(["multiply_adds", "lost_multiply_adds", "unused_multiply_adds"].map(String::from));
+    names.extend(
+        [
+            "cumulative_up_sent_bytes",
+            "cumulative_down_sent_bytes",
+            "inference_bytes",
+        ]
+        .map(String::from),
+    );
+    names.extend(
+        [
+            "row_visits",
+            "lost_row_visits",
+            "unused_row_visits",
+            "unused_download_bytes",
+        ]
+        .map(String::from),
+    );
+    names.extend(
+        [
+            "multiply_adds",
+            "lost_multiply_adds",
+            "unused_multiply_adds",
+        ]
+        .map(String::from),
+    );
     if energy {
         names.push("energy_j".to_owned());
     }
@@ -92,14 +150,19 @@ fn header(rules: usize, accuracy: &[(&str, &str)], energy: bool, sparsity: bool)
     names
 }
 
-/// Returns the column with the share of the shared table's values above a threshold, in the `uploads` or as `averaged`.
+/// Returns the column with the share of the shared table's values above a threshold, in the
+/// `uploads` or as `averaged`.
 pub fn share_column(threshold: f32, place: &str) -> String {
     format!("c_above_{}_{place}", threshold_name(threshold))
 }
 
 /// Returns a threshold as column names give it: `1e-4` for 0.0001, and `0` for zero.
 pub fn threshold_name(threshold: f32) -> String {
-    if threshold == 0.0 { "0".to_owned() } else { format!("{threshold:e}") }
+    if threshold == 0.0 {
+        "0".to_owned()
+    } else {
+        format!("{threshold:e}")
+    }
 }
 
 pub(super) fn flow_columns(flow: &Flow) -> [(&'static str, u64); 14] {
@@ -129,15 +192,28 @@ fn row(
     energy_j: Option<f64>,
     sparsity: bool,
 ) -> Vec<Cell> {
-    let mut cells = vec![Cell::count(round.round), Cell::number(round.virtual_time_s), Cell::number(round.duration_s)];
-    let fates = [round.invited, round.aggregated, round.dropped, round.cancelled, round.late, round.stale];
+    let mut cells = vec![
+        Cell::count(round.round),
+        Cell::number(round.virtual_time_s),
+        Cell::number(round.duration_s),
+    ];
+    let fates = [
+        round.invited,
+        round.aggregated,
+        round.dropped,
+        round.cancelled,
+        round.late,
+        round.stale,
+    ];
     cells.extend(fates.map(Cell::count));
     cells.extend([round.losses.dropouts, round.losses.departures].map(Cell::count));
     cells.extend((0..rules).map(|rule| Cell::count(round.losses.by_fault(rule))));
     cells.push(Cell::Number(round.loss));
     for &(split, name) in accuracy {
         let figure = round.accuracy.as_ref().and_then(|measured| {
-            figures::splits(measured).find(|&(of, _)| of == split).and_then(|(_, figures)| figures.get(name).copied())
+            figures::splits(measured)
+                .find(|&(of, _)| of == split)
+                .and_then(|(_, figures)| figures.get(name).copied())
         });
         cells.push(Cell::Number(figure));
     }
@@ -147,14 +223,27 @@ fn row(
     cells.extend([cost.up_bytes, cost.down_bytes].map(Cell::count));
     cells.push(Cell::Count(round.inference_bytes));
     let work = round.work;
-    let amounts = [work.finished, work.lost, work.unused, work.unused_download_bytes];
-    let multiply_adds = [work.finished_multiply_adds, work.lost_multiply_adds, work.unused_multiply_adds];
+    let amounts = [
+        work.finished,
+        work.lost,
+        work.unused,
+        work.unused_download_bytes,
+    ];
+    let multiply_adds = [
+        work.finished_multiply_adds,
+        work.lost_multiply_adds,
+        work.unused_multiply_adds,
+    ];
     cells.extend(amounts.into_iter().chain(multiply_adds).map(Cell::count));
     cells.extend(energy_j.map(Cell::number));
     if sparsity {
         let shares = round.sparsity.map(|s| [s.uploads, s.averaged].concat());
-        cells.extend((0..2 * SPARSITY_THRESHOLDS.len()).map(|i| Cell::Number(shares.as_ref().map(|s| s[i]))));
-        cells.push(Cell::Number(round.sparsity.and_then(|sparsity| sparsity.union)));
+        cells.extend(
+            (0..2 * SPARSITY_THRESHOLDS.len()).map(|i| Cell::Number(shares.as_ref().map(|s| s[i]))),
+        );
+        cells.push(Cell::Number(
+            round.sparsity.and_then(|sparsity| sparsity.union),
+        ));
     }
     cells
 }
@@ -171,7 +260,10 @@ mod tests {
         // The reader itself refuses rows of unequal length.
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         let names = reader.headers().unwrap().iter().map(String::from).collect();
-        let rows = reader.records().map(|row| row.unwrap().iter().map(String::from).collect()).collect();
+        let rows = reader
+            .records()
+            .map(|row| row.unwrap().iter().map(String::from).collect())
+            .collect();
         (names, rows)
     }
 
@@ -186,8 +278,17 @@ mod tests {
         record.per_round[2].loss = None;
         record.per_round[2].sparsity = None;
         let (names, rows) = parsed(&render(&record).unwrap());
-        let column = |name: &str| names.iter().position(|n| n == name).unwrap_or_else(|| panic!("no column {name}"));
-        let cells = |name: &str| -> Vec<bool> { rows.iter().map(|row| !row[column(name)].is_empty()).collect() };
+        let column = |name: &str| {
+            names
+                .iter()
+                .position(|n| n == name)
+                .unwrap_or_else(|| panic!("no column {name}"))
+        };
+        let cells = |name: &str| -> Vec<bool> {
+            rows.iter()
+                .map(|row| !row[column(name)].is_empty())
+                .collect()
+        };
         assert_eq!(cells("test_hr@10"), [false, true, false, true]);
         assert_eq!(cells("loss"), [true, true, false, true]);
         assert_eq!(cells("c_above_1e-4_averaged"), [true, true, false, true]);
@@ -198,23 +299,46 @@ mod tests {
     fn energy_has_a_column_where_the_scenario_states_it() {
         let (names, rows) = parsed(&render(&sample::over_selected(2)).unwrap());
         let column = names.iter().position(|name| name == "energy_j").unwrap();
-        let sum: f64 = rows.iter().map(|row| row[column].parse::<f64>().unwrap()).sum();
+        let sum: f64 = rows
+            .iter()
+            .map(|row| row[column].parse::<f64>().unwrap())
+            .sum();
         let total = sample::over_selected(2).energy.unwrap().total_j();
         assert!((sum - total).abs() < 1e-9 * total, "{sum} {total}");
-        assert!(!parsed(&render(&sample::run(2)).unwrap()).0.contains(&"energy_j".to_owned()));
+        assert!(
+            !parsed(&render(&sample::run(2)).unwrap())
+                .0
+                .contains(&"energy_j".to_owned())
+        );
     }
 
-    /// If this fails, a loss is in the column of another rule, or a rule without a loss has no column.
+    /// If this fails, a loss is in the column of another rule, or a rule without a loss has no
+    /// column.
     #[test]
     fn every_fault_rule_has_a_column_and_the_causes_add_up() {
         let mut record = sample::run(2);
         record.scenario.faults = vec![FaultSpec::always(FaultEffect::Drop); 3];
         for round in &mut record.per_round {
-            round.losses = Losses { dropouts: 40, departures: 2, faults: vec![0, 5] };
+            round.losses = Losses {
+                dropouts: 40,
+                departures: 2,
+                faults: vec![0, 5],
+            };
         }
         let (names, rows) = parsed(&render(&record).unwrap());
-        let cell = |name: &str| rows[1][names.iter().position(|n| n == name).unwrap()].parse::<u64>().unwrap();
-        let causes = ["lost_dropout", "lost_departure", "lost_fault_0", "lost_fault_1", "lost_fault_2"].map(cell);
+        let cell = |name: &str| {
+            rows[1][names.iter().position(|n| n == name).unwrap()]
+                .parse::<u64>()
+                .unwrap()
+        };
+        let causes = [
+            "lost_dropout",
+            "lost_departure",
+            "lost_fault_0",
+            "lost_fault_1",
+            "lost_fault_2",
+        ]
+        .map(cell);
         assert_eq!((causes, cell("dropped")), ([40, 2, 0, 5, 0], 47));
     }
 
@@ -222,7 +346,10 @@ mod tests {
     fn cumulative_bytes_end_at_the_totals() {
         let record = sample::run(3);
         let (names, rows) = parsed(&render(&record).unwrap());
-        let column = names.iter().position(|name| name == "cumulative_down_sent_bytes").unwrap();
+        let column = names
+            .iter()
+            .position(|name| name == "cumulative_down_sent_bytes")
+            .unwrap();
         assert_eq!(rows[2][column], record.bytes.down.sent.to_string());
     }
 

@@ -11,8 +11,17 @@ use crate::error::{Error, Result};
 use crate::scenario::{self, Difference};
 
 /// Keys of `run.json` that do not belong to the result, or are compared for themselves.
-const NOT_COMPARED: [&str; 9] =
-    ["name", "command", "versions", "executable", "other_builds", "wall", "scenario", "digest", "stopped_by"];
+const NOT_COMPARED: [&str; 9] = [
+    "name",
+    "command",
+    "versions",
+    "executable",
+    "other_builds",
+    "wall",
+    "scenario",
+    "digest",
+    "stopped_by",
+];
 
 /// What is compared of a report.
 #[derive(Clone, Debug)]
@@ -31,24 +40,43 @@ struct Rounds {
 }
 
 impl Report {
-    /// Reads a report: `path` is its folder or its `run.json`. Its `rounds.csv` is read if it is in the folder.
+    /// Reads a report: `path` is its folder or its `run.json`. Its `rounds.csv` is read if it is in
+    /// the folder.
     ///
     /// # Errors
     /// [`Error::Read`] for a file that is not there or is not that of a report.
     pub fn read(path: &Path) -> Result<Self> {
-        let file = if path.is_dir() { path.join(RUN_JSON) } else { path.to_owned() };
+        let file = if path.is_dir() {
+            path.join(RUN_JSON)
+        } else {
+            path.to_owned()
+        };
         let text = fs::read(&file).map_err(|reason| Error::read(&file, reason))?;
-        let refuse = |reason: String| Error::read(&file, format!("it is not the run.json of a report: {reason}"));
-        let run: Value = serde_json::from_slice(&text).map_err(|reason| refuse(reason.to_string()))?;
+        let refuse = |reason: String| {
+            Error::read(
+                &file,
+                format!("it is not the run.json of a report: {reason}"),
+            )
+        };
+        let run: Value =
+            serde_json::from_slice(&text).map_err(|reason| refuse(reason.to_string()))?;
         for key in ["digest", "rounds", "scenario"] {
             if run.get(key).is_none() {
                 return Err(refuse(format!("it has no `{key}`")));
             }
         }
         // Beside a file of another name there may be the rounds of another run.
-        let beside = (file.file_name() == Some(RUN_JSON.as_ref())).then(|| file.with_file_name("rounds.csv"));
-        let rounds = beside.filter(|path| path.exists()).map(|path| Rounds::read(&path)).transpose()?;
-        Ok(Self { shown: path.display().to_string(), run, rounds })
+        let beside = (file.file_name() == Some(RUN_JSON.as_ref()))
+            .then(|| file.with_file_name("rounds.csv"));
+        let rounds = beside
+            .filter(|path| path.exists())
+            .map(|path| Rounds::read(&path))
+            .transpose()?;
+        Ok(Self {
+            shown: path.display().to_string(),
+            run,
+            rounds,
+        })
     }
 
     fn digest(&self) -> &Value {
@@ -60,10 +88,16 @@ impl Rounds {
     fn read(path: &Path) -> Result<Self> {
         let refuse = |reason: csv::Error| Error::read(path, reason);
         let mut reader = csv::Reader::from_path(path).map_err(refuse)?;
-        let cells = |record: &csv::StringRecord| record.iter().map(str::to_owned).collect::<Vec<String>>();
+        let cells =
+            |record: &csv::StringRecord| record.iter().map(str::to_owned).collect::<Vec<String>>();
         let columns = cells(reader.headers().map_err(refuse)?);
-        let rows = reader.records().map(|record| record.map(|record| cells(&record)));
-        Ok(Self { columns, rows: rows.collect::<csv::Result<_>>().map_err(refuse)? })
+        let rows = reader
+            .records()
+            .map(|record| record.map(|record| cells(&record)));
+        Ok(Self {
+            columns,
+            rows: rows.collect::<csv::Result<_>>().map_err(refuse)?,
+        })
     }
 }
 
@@ -98,10 +132,17 @@ impl Comparison {
             results.extend(first_total(one, other));
         }
         if one.digest() != other.digest() {
-            let [ours, theirs] = [one, other].map(|report| report.digest().as_str().unwrap_or_default());
-            let rest =
-                if results.is_empty() { "Every figure is equal, but the parameters are not: the" } else { "The" };
-            results.push(format!("{rest} digest is {ours} in {} and {theirs} in {}.", one.shown, other.shown));
+            let [ours, theirs] =
+                [one, other].map(|report| report.digest().as_str().unwrap_or_default());
+            let rest = if results.is_empty() {
+                "Every figure is equal, but the parameters are not: the"
+            } else {
+                "The"
+            };
+            results.push(format!(
+                "{rest} digest is {ours} in {} and {theirs} in {}.",
+                one.shown, other.shown
+            ));
         }
         Self {
             shown: [one.shown.clone(), other.shown.clone()],
@@ -127,12 +168,17 @@ impl fmt::Display for Comparison {
         }
         if !self.scenario.is_empty() {
             writeln!(out, "The scenarios of {one} and {other} differ in:")?;
-            self.scenario.iter().try_for_each(|difference| writeln!(out, "  {difference}"))?;
+            self.scenario
+                .iter()
+                .try_for_each(|difference| writeln!(out, "  {difference}"))?;
             if self.results.is_empty() {
                 writeln!(out, "The results are equal all the same.")?;
             }
         }
-        self.results.iter().chain(&self.remarks).try_for_each(|line| writeln!(out, "{line}"))
+        self.results
+            .iter()
+            .chain(&self.remarks)
+            .try_for_each(|line| writeln!(out, "{line}"))
     }
 }
 
@@ -140,16 +186,32 @@ impl fmt::Display for Comparison {
 fn first_round(ours: &Rounds, theirs: &Rounds, [one, other]: [&str; 2]) -> Vec<String> {
     let mut told = Vec::new();
     let position = |column: &String| theirs.columns.iter().position(|theirs| theirs == column);
-    let shared: Vec<(usize, usize)> =
-        ours.columns.iter().enumerate().filter_map(|(place, column)| Some((place, position(column)?))).collect();
-    let differing = ours.rows.iter().zip(&theirs.rows).find_map(|(our_row, their_row)| {
-        let mut places = shared.iter().filter(|(our, their)| our_row.get(*our) != their_row.get(*their));
-        let (our, their) = *places.next()?;
-        Some((our_row, our, &their_row[their], places.count()))
-    });
+    let shared: Vec<(usize, usize)> = ours
+        .columns
+        .iter()
+        .enumerate()
+        .filter_map(|(place, column)| Some((place, position(column)?)))
+        .collect();
+    let differing = ours
+        .rows
+        .iter()
+        .zip(&theirs.rows)
+        .find_map(|(our_row, their_row)| {
+            let mut places = shared
+                .iter()
+                .filter(|(our, their)| our_row.get(*our) != their_row.get(*their));
+            let (our, their) = *places.next()?;
+            Some((our_row, our, &their_row[their], places.count()))
+        });
     if let Some((row, place, theirs, others)) = differing {
         let column = &ours.columns[place];
-        let value = |text: &str| if text.is_empty() { "absent".to_owned() } else { text.to_owned() };
+        let value = |text: &str| {
+            if text.is_empty() {
+                "absent".to_owned()
+            } else {
+                text.to_owned()
+            }
+        };
         let others = match others {
             0 => String::new(),
             1 => "; one other figure of the round differs as well".to_owned(),
@@ -157,26 +219,45 @@ fn first_round(ours: &Rounds, theirs: &Rounds, [one, other]: [&str; 2]) -> Vec<S
         };
         let (ours, theirs) = (value(&row[place]), value(theirs));
         // The first column is the number of the round.
-        told.push(format!("Round {}: {column} is {ours} in {one} and {theirs} in {other}{others}.", row[0]));
+        told.push(format!(
+            "Round {}: {column} is {ours} in {one} and {theirs} in {other}{others}.",
+            row[0]
+        ));
     }
     if ours.rows.len() != theirs.rows.len() {
-        told.push(format!("{one} has {} rounds, and {other} has {}.", ours.rows.len(), theirs.rows.len()));
+        told.push(format!(
+            "{one} has {} rounds, and {other} has {}.",
+            ours.rows.len(),
+            theirs.rows.len()
+        ));
     }
     let only = |from: &Rounds, not_in: &Rounds, whose: &str| -> Option<String> {
-        let columns: Vec<&str> =
-            from.columns.iter().filter(|column| !not_in.columns.contains(column)).map(String::as_str).collect();
-        (!columns.is_empty()).then(|| format!("Only {whose} has the figures {}.", columns.join(", ")))
+        let columns: Vec<&str> = from
+            .columns
+            .iter()
+            .filter(|column| !not_in.columns.contains(column))
+            .map(String::as_str)
+            .collect();
+        (!columns.is_empty())
+            .then(|| format!("Only {whose} has the figures {}.", columns.join(", ")))
     };
-    told.extend([only(ours, theirs, one), only(theirs, ours, other)].into_iter().flatten());
+    told.extend(
+        [only(ours, theirs, one), only(theirs, ours, other)]
+            .into_iter()
+            .flatten(),
+    );
     told
 }
 
-/// Returns the first figure of `run.json` in which two reports differ, and how many others there are, as a sentence.
+/// Returns the first figure of `run.json` in which two reports differ, and how many others there
+/// are, as a sentence.
 fn first_total(one: &Report, other: &Report) -> Option<String> {
     let [ours, theirs] = [one, other].map(|report| {
         let mut run = report.run.clone();
         if let Some(run) = run.as_object_mut() {
-            NOT_COMPARED.iter().for_each(|key| drop(run.shift_remove(*key)));
+            NOT_COMPARED
+                .iter()
+                .for_each(|key| drop(run.shift_remove(*key)));
         }
         run
     });

@@ -4,14 +4,16 @@ use super::check;
 use super::record::RunRecord;
 use crate::error::{Error, Result};
 
-/// Returns the record as one JSON object, indented, with a line break at the end. The rounds are not in it; they are
-/// the rows of `rounds.csv`.
+/// Returns the record as one JSON object, indented, with a line break at the end. The rounds are
+/// not in it; they are the rows of `rounds.csv`.
 ///
 /// # Errors
-/// The same as those of [`check::check`]: a number that is not finite is refused, never written as `null`.
+/// The same as those of [`check::check`]: a number that is not finite is refused, never written as
+/// `null`.
 pub fn render(record: &RunRecord) -> Result<String> {
     check::check(record)?;
-    let mut text = serde_json::to_string_pretty(record).map_err(|error| Error::write("run.json", error.into()))?;
+    let mut text = serde_json::to_string_pretty(record)
+        .map_err(|error| Error::write("run.json", error.into()))?;
     text.push('\n');
     Ok(text)
 }
@@ -37,12 +39,19 @@ mod tests {
         assert_eq!(part::<String>(&json, "/digest"), record.digest);
         assert_eq!(part::<u32>(&json, "/rounds"), 4);
         assert!(part::<bool>(&json, "/complete"));
-        assert_eq!(part::<Option<u32>>(&json, "/selected_round"), record.selected_round);
+        assert_eq!(
+            part::<Option<u32>>(&json, "/selected_round"),
+            record.selected_round
+        );
         assert_eq!(part::<SplitFigures>(&json, "/accuracy"), record.accuracy);
         assert_eq!(part::<ByDirection<Flow>>(&json, "/bytes"), record.bytes);
         assert_eq!(part::<f64>(&json, "/virtual_time_s"), record.virtual_time_s);
         assert_eq!(part::<Wall>(&json, "/wall"), record.wall);
-        for key in ["accuracy/test/hr@10", "accuracy/test/ndcg@10", "accuracy/validation/hr@10"] {
+        for key in [
+            "accuracy/test/hr@10",
+            "accuracy/test/ndcg@10",
+            "accuracy/validation/hr@10",
+        ] {
             assert!(part::<f64>(&json, &format!("/{key}")) > 0.0, "{key}");
         }
         for direction in ["up", "down"] {
@@ -53,12 +62,16 @@ mod tests {
         for key in ["total_s", "per_round_ms", "peak_rss_bytes"] {
             assert!(part::<f64>(&json, &format!("/wall/{key}")) > 0.0, "{key}");
         }
-        assert_eq!(part::<String>(&json, "/scenario/dataset/negatives/pool"), "unrated");
+        assert_eq!(
+            part::<String>(&json, "/scenario/dataset/negatives/pool"),
+            "unrated"
+        );
     }
 
     #[test]
     fn a_run_that_finished_no_round_has_the_keys_too() {
-        let json: Value = serde_json::from_str(&render(&sample::nothing_finished()).unwrap()).unwrap();
+        let json: Value =
+            serde_json::from_str(&render(&sample::nothing_finished()).unwrap()).unwrap();
         assert_eq!(json["selected_round"], Value::Null);
         assert_eq!(json["rounds"], 0);
         assert_eq!(json["complete"], false);
@@ -69,6 +82,8 @@ mod tests {
     fn nan_is_refused_rather_than_written_as_null() {
         let mut record = sample::run(2);
         record.wall.per_round_ms = f64::NAN;
-        assert!(matches!(render(&record), Err(Error::NonFinite { place, .. }) if place == "wall.per_round_ms"));
+        assert!(
+            matches!(render(&record), Err(Error::NonFinite { place, .. }) if place == "wall.per_round_ms")
+        );
     }
 }

@@ -17,7 +17,8 @@ pub fn fates() -> [LedgerLine; 6] {
     ]
 }
 
-/// Returns the sent bytes by what they were for. Modelled overheads are left out where there are none.
+/// Returns the sent bytes by what they were for. Modelled overheads are left out where there are
+/// none.
 pub fn contents(bytes: &ByDirection<Flow>) -> Vec<LedgerLine> {
     let mut lines: Vec<LedgerLine> = vec![
         ("of the sent bytes: headers", |flow| flow.header),
@@ -25,7 +26,10 @@ pub fn contents(bytes: &ByDirection<Flow>) -> Vec<LedgerLine> {
         ("of the sent bytes: values", |flow| flow.values),
     ];
     if bytes.up.modelled + bytes.down.modelled > 0 {
-        lines.push(("of the sent bytes: modelled overheads, which are in no frame", |flow| flow.modelled));
+        lines.push((
+            "of the sent bytes: modelled overheads, which are in no frame",
+            |flow| flow.modelled,
+        ));
     }
     lines
 }
@@ -53,7 +57,10 @@ mod tests {
             ..Flow::default()
         };
         let sum = |lines: &[LedgerLine]| lines.iter().map(|(_, of)| of(&flow)).sum::<u64>();
-        let bytes = ByDirection { up: flow, down: Flow::default() };
+        let bytes = ByDirection {
+            up: flow,
+            down: Flow::default(),
+        };
         assert_eq!([sum(&fates()), sum(&contents(&bytes))], [100, 100]);
         assert_eq!(contents(&ByDirection::default()).len(), 3);
     }

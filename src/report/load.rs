@@ -7,8 +7,8 @@ use crate::scenario::NetworkSpec;
 use crate::sim::outcome::network::{Level, NetworkRecord, Waits};
 use crate::units::{BitsPerSecond, Direction};
 
-/// The server's link, the line for connections and the users who were waited for, over a stretch of virtual time. Means
-/// are weighted by time.
+/// The server's link, the line for connections and the users who were waited for, over a stretch of
+/// virtual time. Means are weighted by time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NetworkSummary {
     /// The load of the link in the direction from the users.
@@ -50,7 +50,8 @@ pub struct Count {
 }
 
 impl NetworkSummary {
-    /// Returns the figures of a stretch of time with these links; `None` if no time has passed in it.
+    /// Returns the figures of a stretch of time with these links; `None` if no time has passed in
+    /// it.
     pub fn of(record: &NetworkRecord, network: &NetworkSpec) -> Option<Self> {
         let nanoseconds = record.nanoseconds();
         let mean = |level: &Level| level.mean_over(nanoseconds);
@@ -65,7 +66,12 @@ impl NetworkSummary {
                 max_share: share(max),
             })
         };
-        let count = |level: &Level| Some(Count { mean: mean(level)?, max: level.max });
+        let count = |level: &Level| {
+            Some(Count {
+                mean: mean(level)?,
+                max: level.max,
+            })
+        };
         let levels = &record.levels;
         Some(Self {
             up: load(&levels.up_bits_per_s, Direction::Up)?,
@@ -91,12 +97,26 @@ mod tests {
         let mut network = record.scenario.network.clone();
         network.server.uplink = Some(BitsPerSecond::new(480_000_000));
         let summary = NetworkSummary::of(&record.per_round[0].network, &network).unwrap();
-        assert_eq!((summary.up.mean_bytes_per_s, summary.up.max_bytes_per_s), (15e6, 30e6));
         assert_eq!(
-            (summary.up.mean_share, summary.up.max_share, summary.down.mean_share),
+            (summary.up.mean_bytes_per_s, summary.up.max_bytes_per_s),
+            (15e6, 30e6)
+        );
+        assert_eq!(
+            (
+                summary.up.mean_share,
+                summary.up.max_share,
+                summary.down.mean_share
+            ),
             (Some(0.25), Some(0.5), None)
         );
-        assert_eq!((summary.waiting_users.mean, summary.waiting_users.max), (471.5, 943));
-        assert_eq!(NetworkSummary::of(&NetworkRecord::default(), &network), None, "no time has passed");
+        assert_eq!(
+            (summary.waiting_users.mean, summary.waiting_users.max),
+            (471.5, 943)
+        );
+        assert_eq!(
+            NetworkSummary::of(&NetworkRecord::default(), &network),
+            None,
+            "no time has passed"
+        );
     }
 }

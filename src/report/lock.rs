@@ -1,8 +1,9 @@
 //! Locks a report folder, so that only one run at a time is at work in it.
 //!
-//! The system holds the lock for the process and releases it when the process ends, in whatever way, so that a killed
-//! run keeps nobody out. The locked file is empty and hidden, and is removed with the run. If a killed run has left
-//! one, it counts neither as a lock nor as content of the folder.
+//! The system holds the lock for the process and releases it when the process ends, in whatever
+//! way, so that a killed run keeps nobody out. The locked file is empty and hidden, and is removed
+//! with the run. If a killed run has left one, it counts neither as a lock nor as content of the
+//! folder.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -27,13 +28,14 @@ impl FolderLock {
     /// Takes the lock of `folder`.
     ///
     /// # Errors
-    /// [`Error::Usage`] if another process holds it, [`Error::Write`] if the folder is not there or cannot be written
-    /// to.
+    /// [`Error::Usage`] if another process holds it, [`Error::Write`] if the folder is not there or
+    /// cannot be written to.
     pub fn take(folder: &Path) -> Result<Self> {
         Self::take_for("the run in", folder)
     }
 
-    /// Takes the lock of `folder`; `what` are the words for that which another process may be at work on there.
+    /// Takes the lock of `folder`; `what` are the words for that which another process may be at
+    /// work on there.
     ///
     /// # Errors
     /// Those of [`Self::take`].
@@ -41,15 +43,19 @@ impl FolderLock {
         let path = folder.join(FILE_NAME);
         let unwritten = |reason: io::Error| Error::write(&path, reason);
         loop {
-            let file = File::options().create(true).append(true).open(&path).map_err(unwritten)?;
+            let file = File::options()
+                .create(true)
+                .append(true)
+                .open(&path)
+                .map_err(unwritten)?;
             if let Err(TryLockError::WouldBlock) = file.try_lock() {
                 return Err(Error::Usage(format!(
                     "another process is at work on {what} {}; wait for its end, or name another folder",
                     folder.display()
                 )));
             }
-            // The former holder may have ended in between and removed the file, in which case the next one would lock
-            // another.
+            // The former holder may have ended in between and removed the file, in which case the
+            // next one would lock another.
             if is_still_at(&file, &path).map_err(unwritten)? {
                 return Ok(Self { _file: file, path });
             }
@@ -80,7 +86,8 @@ fn is_still_at(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Returns whether `path` is still the name of `file`, which is always so as nobody removes it here.
+/// Returns whether `path` is still the name of `file`, which is always so as nobody removes it
+/// here.
 #[cfg(not(unix))]
 fn is_still_at(_file: &File, _path: &Path) -> io::Result<bool> {
     Ok(true)
@@ -97,10 +104,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let first = FolderLock::take(folder.path()).unwrap();
         let refused = FolderLock::take(folder.path()).unwrap_err();
-        assert!(matches!(&refused, Error::Usage(text) if text.contains("another process is at work")), "{refused}");
+        assert!(
+            matches!(&refused, Error::Usage(text) if text.contains("another process is at work")),
+            "{refused}"
+        );
         drop(first);
         drop(FolderLock::take(folder.path()).unwrap());
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "it leaves nothing");
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            0,
+            "it leaves nothing"
+        );
     }
 
     #[test]
@@ -109,11 +123,14 @@ mod tests {
         fs::write(folder.path().join(FILE_NAME), "").unwrap();
         FolderLock::take(folder.path()).unwrap();
         let nowhere = folder.path().join("nowhere");
-        assert!(matches!(FolderLock::take(&nowhere), Err(Error::Write { .. })));
+        assert!(matches!(
+            FolderLock::take(&nowhere),
+            Err(Error::Write { .. })
+        ));
     }
 
-    /// If this fails, one process holds a file that has lost its name, and another process the file that took its
-    /// place.
+    /// If this fails, one process holds a file that has lost its name, and another process the file
+    /// that took its place.
     #[cfg(unix)]
     #[test]
     fn a_file_that_was_taken_away_is_not_the_lock() {

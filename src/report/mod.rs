@@ -1,10 +1,13 @@
 //! Turns a run record into files: JSON, CSV, Markdown and SVG.
 //!
-//! Reading order: [`record`] is what a run leaves; [`check`] is what it must satisfy; [`json`], [`mod@csv`],
-//! [`network`], [`users`], [`markdown`], `plot` and [`html`] turn it into text; [`EXPORTERS`] lists them; [`ReportFolder`] puts the text into files, and
-//! `model_file` the parameters of the model into another one; `progress` and [`terminal`] are what a user sees during
-//! the run and after it. `arrow` makes tables of rounds, users and events for programs in other languages. [`difference`] compares two reports, and [`read`] reads one back. [`events`] writes what happens on links and devices
-//! during the run. The other exporters are pure: they take a record and return text.
+//! Reading order: [`record`] is what a run leaves; [`check`] is what it must satisfy; [`json`],
+//! [`mod@csv`], [`network`], [`users`], [`markdown`], `plot` and [`html`] turn it into text;
+//! [`EXPORTERS`] lists them; [`ReportFolder`] puts the text into files, and `model_file` the
+//! parameters of the model into another one; `progress` and [`terminal`] are what a user sees
+//! during the run and after it. `arrow` makes tables of rounds, users and events for programs in
+//! other languages. [`difference`] compares two reports, and [`read`] reads one back. [`events`]
+//! writes what happens on links and devices during the run. The other exporters are pure: they take
+//! a record and return text.
 
 #[cfg(feature = "arrow")]
 pub mod arrow;

@@ -6,8 +6,9 @@ use super::{check, csv as table};
 use crate::error::{Error, Result};
 use crate::sim::outcome::network::{NetworkRecord, Waits};
 
-/// Returns the rounds as CSV text with a header line, with the units in the column names. A cell is empty where there is
-/// no such figure: the share of a link without a limit, and the means of a round that took no time.
+/// Returns the rounds as CSV text with a header line, with the units in the column names. A cell is
+/// empty where there is no such figure: the share of a link without a limit, and the means of a
+/// round that took no time.
 ///
 /// # Errors
 /// The same as those of [`check::check`].
@@ -19,7 +20,9 @@ pub fn render(record: &RunRecord) -> Result<String> {
     for round in &record.per_round {
         let figures = NetworkSummary::of(&round.network, &record.scenario.network);
         let mut cells = vec![round.round.to_string()];
-        cells.extend([round.network.began, round.network.ended].map(|time| time.as_secs_f64().to_string()));
+        cells.extend(
+            [round.network.began, round.network.ended].map(|time| time.as_secs_f64().to_string()),
+        );
         cells.extend(row(figures, &round.network));
         writer.write_record(cells).map_err(failed)?;
     }
@@ -27,13 +30,24 @@ pub fn render(record: &RunRecord) -> Result<String> {
 }
 
 fn header() -> Vec<String> {
-    let mut names = ["round", "virtual_begin_s", "virtual_end_s"].map(String::from).to_vec();
+    let mut names = ["round", "virtual_begin_s", "virtual_end_s"]
+        .map(String::from)
+        .to_vec();
     for direction in ["up", "down"] {
-        let figures = ["mean_bytes_per_s", "max_bytes_per_s", "mean_share", "max_share"];
+        let figures = [
+            "mean_bytes_per_s",
+            "max_bytes_per_s",
+            "mean_share",
+            "max_share",
+        ];
         names.extend(figures.map(|figure| format!("{direction}_{figure}")));
     }
     let counts = ["transfers", "line", "waiting_users"];
-    names.extend(counts.iter().flat_map(|count| [format!("{count}_mean"), format!("{count}_max")]));
+    names.extend(
+        counts
+            .iter()
+            .flat_map(|count| [format!("{count}_mean"), format!("{count}_max")]),
+    );
     let waits = ["count", "total_s", "p50_s", "p95_s", "max_s"];
     names.extend(waits.map(|figure| format!("line_wait_{figure}")));
     names
@@ -55,15 +69,29 @@ fn row(figures: Option<NetworkSummary>, record: &NetworkRecord) -> Vec<String> {
     for (count, level) in [
         (figures.map(|figures| figures.transfers), levels.transfers),
         (figures.map(|figures| figures.line), levels.line),
-        (figures.map(|figures| figures.waiting_users), levels.waiting_users),
+        (
+            figures.map(|figures| figures.waiting_users),
+            levels.waiting_users,
+        ),
     ] {
         cells.extend([text(count.map(|count| count.mean)), level.max.to_string()]);
     }
-    let Waits { count, total_s, p50_s, p95_s, max_s } = record.waits;
+    let Waits {
+        count,
+        total_s,
+        p50_s,
+        p95_s,
+        max_s,
+    } = record.waits;
     cells.push(count.to_string());
     // Of no waits at all, the sum is 0, and there is neither a quantile nor a maximum.
     let quantile = |figure| text(Some(figure).filter(|_| count > 0));
-    cells.extend([total_s.to_string(), quantile(p50_s), quantile(p95_s), quantile(max_s)]);
+    cells.extend([
+        total_s.to_string(),
+        quantile(p50_s),
+        quantile(p95_s),
+        quantile(max_s),
+    ]);
     cells
 }
 

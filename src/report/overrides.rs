@@ -6,11 +6,14 @@ const LENGTH_MAX: usize = 100;
 /// Returns the values of `--set` in a command that repeats a run.
 pub fn of_command(command: &[String]) -> Vec<String> {
     let pairs = command.iter().zip(command.iter().skip(1));
-    pairs.filter(|(option, _)| *option == "--set").map(|(_, value)| value.clone()).collect()
+    pairs
+        .filter(|(option, _)| *option == "--set")
+        .map(|(_, value)| value.clone())
+        .collect()
 }
 
-/// Returns `overrides` as a sentence; `None` if there are none. `rounds` is the number of rounds of the scenario as it is
-/// now, since a run that was extended has another one than its command says.
+/// Returns `overrides` as a sentence; `None` if there are none. `rounds` is the number of rounds of
+/// the scenario as it is now, since a run that was extended has another one than its command says.
 pub fn sentence(overrides: &[String], rounds: u32) -> Option<String> {
     let mut shown: Vec<String> = Vec::new();
     for text in overrides.iter().map(|text| cut(text, rounds)) {
@@ -23,7 +26,11 @@ pub fn sentence(overrides: &[String], rounds: u32) -> Option<String> {
 }
 
 fn cut(text: &str, rounds: u32) -> String {
-    if text.split('=').next().is_some_and(|key| key.trim() == "training.rounds") {
+    if text
+        .split('=')
+        .next()
+        .is_some_and(|key| key.trim() == "training.rounds")
+    {
         return format!("training.rounds={rounds}");
     }
     if text.chars().count() <= LENGTH_MAX {
@@ -42,14 +49,22 @@ mod tests {
 
     #[test]
     fn overrides_are_listed_as_they_were_written() {
-        let command = words("fedrecsim run a.toml --set codec.uplink=rows-f32 --set method.fedrap.mu=0.1 --seed 3");
+        let command = words(
+            "fedrecsim run a.toml --set codec.uplink=rows-f32 --set method.fedrap.mu=0.1 --seed 3",
+        );
         let sentence = sentence(&of_command(&command), 40);
-        assert_eq!(sentence.as_deref(), Some("Changed by --set: codec.uplink=rows-f32; method.fedrap.mu=0.1"));
+        assert_eq!(
+            sentence.as_deref(),
+            Some("Changed by --set: codec.uplink=rows-f32; method.fedrap.mu=0.1")
+        );
     }
 
     #[test]
     fn without_overrides_nothing_is_said() {
-        assert_eq!(sentence(&of_command(&words("fedrecsim run a.toml --seed 3")), 40), None);
+        assert_eq!(
+            sentence(&of_command(&words("fedrecsim run a.toml --seed 3")), 40),
+            None
+        );
         assert_eq!(sentence(&of_command(&[]), 40), None);
     }
 
@@ -57,9 +72,19 @@ mod tests {
     #[test]
     fn the_rounds_are_those_of_now_and_a_long_value_is_cut() {
         let long = format!("dataset.path={}", "x".repeat(200));
-        let given = ["training.rounds = 3".to_owned(), long, "training.rounds=9".to_owned()];
+        let given = [
+            "training.rounds = 3".to_owned(),
+            long,
+            "training.rounds=9".to_owned(),
+        ];
         let sentence = sentence(&given, 9).unwrap_or_default();
-        assert!(sentence.starts_with("Changed by --set: training.rounds=9; dataset.path=xx"), "{sentence}");
-        assert!(sentence.ends_with("xx...") && sentence.len() < 150, "{sentence}");
+        assert!(
+            sentence.starts_with("Changed by --set: training.rounds=9; dataset.path=xx"),
+            "{sentence}"
+        );
+        assert!(
+            sentence.ends_with("xx...") && sentence.len() < 150,
+            "{sentence}"
+        );
     }
 }

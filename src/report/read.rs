@@ -10,7 +10,8 @@ use serde_json::Value;
 use super::csv::share_column;
 use super::exporter::RUN_JSON;
 use super::record::{
-    AuditRecord, ByDirection, FORMAT, Flow, PrivacyRecord, SPARSITY_THRESHOLDS, SplitFigures, Wall, Work,
+    AuditRecord, ByDirection, FORMAT, Flow, PrivacyRecord, SPARSITY_THRESHOLDS, SplitFigures, Wall,
+    Work,
 };
 use crate::error::{Error, Result};
 use crate::scenario::CodecSpec;
@@ -48,7 +49,8 @@ pub struct SavedRun {
     /// Why the run stopped early, in words.
     #[serde(default)]
     pub stopped_by: Option<String>,
-    /// Whether the run is complete and no update was ever used, although its method learns from updates.
+    /// Whether the run is complete and no update was ever used, although its method learns from
+    /// updates.
     #[serde(default)]
     pub learned_nothing: bool,
     /// The round (from 1) that the run is judged by.
@@ -92,11 +94,17 @@ pub struct SavedRun {
 }
 
 impl SavedRun {
-    /// Returns the bytes that the server sent. Where clients downloaded the rows alone that they trained on, what the
-    /// evaluated users would download in order to score is among them, since nobody scores with these rows.
+    /// Returns the bytes that the server sent. Where clients downloaded the rows alone that they
+    /// trained on, what the evaluated users would download in order to score is among them, since
+    /// nobody scores with these rows.
     pub fn down_bytes(&self) -> u64 {
-        let codec = self.scenario.get("codec").and_then(|codec| CodecSpec::deserialize(codec).ok());
-        let to_score = codec.filter(CodecSpec::downloads_needed_rows).and(self.inference_bytes);
+        let codec = self
+            .scenario
+            .get("codec")
+            .and_then(|codec| CodecSpec::deserialize(codec).ok());
+        let to_score = codec
+            .filter(CodecSpec::downloads_needed_rows)
+            .and(self.inference_bytes);
         self.bytes.down.sent + to_score.unwrap_or_default()
     }
 }
@@ -114,8 +122,8 @@ pub struct SavedRound {
     pub down_bytes: u64,
     /// The figures on the test part by their names; empty if the round was not evaluated.
     pub test: BTreeMap<String, f64>,
-    /// The shares of the averaged shared table's values whose magnitude is above each of [`SPARSITY_THRESHOLDS`]; `None` if
-    /// no table was averaged.
+    /// The shares of the averaged shared table's values whose magnitude is above each of
+    /// [`SPARSITY_THRESHOLDS`]; `None` if no table was averaged.
     pub averaged_above: Option<[f64; SPARSITY_THRESHOLDS.len()]>,
 }
 
@@ -123,17 +131,25 @@ impl SavedReport {
     /// Reads the report in `folder`.
     ///
     /// # Errors
-    /// [`Error::Read`] for a file that is not there, is not that of a report, or is of a version of the layout that
-    /// this program does not read, and for rounds that are not as many as the run says.
+    /// [`Error::Read`] for a file that is not there, is not that of a report, or is of a version of
+    /// the layout that this program does not read, and for rounds that are not as many as the run
+    /// says.
     pub fn read(folder: &Path) -> Result<Self> {
         let run = SavedRun::read(folder)?;
         let path = folder.join(ROUNDS_CSV);
         let rounds = rounds(&path)?;
         if rounds.len() != run.rounds as usize {
             let found = rounds.len();
-            return Err(Error::read(path, format!("it has {found} rounds, and run.json says {}", run.rounds)));
+            return Err(Error::read(
+                path,
+                format!("it has {found} rounds, and run.json says {}", run.rounds),
+            ));
         }
-        Ok(Self { folder: folder.to_owned(), run, rounds })
+        Ok(Self {
+            folder: folder.to_owned(),
+            run,
+            rounds,
+        })
     }
 }
 
@@ -145,12 +161,20 @@ impl SavedRun {
     pub fn read(folder: &Path) -> Result<Self> {
         let path = folder.join(RUN_JSON);
         let text = fs::read(&path).map_err(|reason| Error::read(&path, reason))?;
-        let refuse = |reason: String| Error::read(&path, format!("it is not the run.json of a report: {reason}"));
-        let run: Value = serde_json::from_slice(&text).map_err(|reason| refuse(reason.to_string()))?;
+        let refuse = |reason: String| {
+            Error::read(
+                &path,
+                format!("it is not the run.json of a report: {reason}"),
+            )
+        };
+        let run: Value =
+            serde_json::from_slice(&text).map_err(|reason| refuse(reason.to_string()))?;
         match run.get("format").and_then(Value::as_u64) {
             None => return Err(refuse("it has no `format`".to_owned())),
             Some(format) if format != u64::from(FORMAT) => {
-                let reason = format!("its layout has version {format}, and this program reads version {FORMAT}");
+                let reason = format!(
+                    "its layout has version {format}, and this program reads version {FORMAT}"
+                );
                 return Err(Error::read(&path, reason));
             }
             Some(_) => {}
@@ -158,12 +182,16 @@ impl SavedRun {
         serde_json::from_value(run).map_err(|reason| refuse(reason.to_string()))
     }
 
-    /// Returns why the run has no result to compare: it stopped early, or it learned nothing; `None` if it has one.
+    /// Returns why the run has no result to compare: it stopped early, or it learned nothing;
+    /// `None` if it has one.
     pub fn failure(&self) -> Option<String> {
         if self.learned_nothing {
             return Some("it has learned nothing: no update was ever used".to_owned());
         }
-        let why = self.stopped_by.as_deref().unwrap_or("the reason was not recorded");
+        let why = self
+            .stopped_by
+            .as_deref()
+            .unwrap_or("the reason was not recorded");
         (!self.complete).then(|| format!("stopped after round {}: {why}", self.rounds))
     }
 }
@@ -178,16 +206,31 @@ fn rounds(path: &Path) -> Result<Vec<SavedRound>> {
         found.ok_or_else(|| Error::read(path, format!("it has no column `{name}`")))
     };
     let (round, time) = (place("round")?, place("virtual_time_s")?);
-    let (up, down) = (place("cumulative_up_sent_bytes")?, place("cumulative_down_sent_bytes")?);
-    let figures: Vec<(usize, &str)> =
-        header.iter().enumerate().filter_map(|(place, name)| Some((place, name.strip_prefix(TEST)?))).collect();
-    let column = |threshold: f32| header.iter().position(|column| column == share_column(threshold, "averaged"));
+    let (up, down) = (
+        place("cumulative_up_sent_bytes")?,
+        place("cumulative_down_sent_bytes")?,
+    );
+    let figures: Vec<(usize, &str)> = header
+        .iter()
+        .enumerate()
+        .filter_map(|(place, name)| Some((place, name.strip_prefix(TEST)?)))
+        .collect();
+    let column = |threshold: f32| {
+        header
+            .iter()
+            .position(|column| column == share_column(threshold, "averaged"))
+    };
     let shares: Option<Vec<usize>> = SPARSITY_THRESHOLDS.into_iter().map(column).collect();
     let mut rows = Vec::new();
     for record in reader.records() {
         let record = record.map_err(refuse)?;
         let line = record.position().map_or(0, csv::Position::line);
-        let row = Row { path, line, header: &header, record: &record };
+        let row = Row {
+            path,
+            line,
+            header: &header,
+            record: &record,
+        };
         let mut test = BTreeMap::new();
         for &(place, name) in &figures {
             if record.get(place).is_some_and(|cell| !cell.is_empty()) {
@@ -220,15 +263,24 @@ impl Row<'_> {
         cell.parse().map_err(|_| Error::MalformedLine {
             path: self.path.to_owned(),
             line: self.line,
-            message: format!("{cell:?} is no value of the column `{}`", self.header.get(place).unwrap_or_default()),
+            message: format!(
+                "{cell:?} is no value of the column `{}`",
+                self.header.get(place).unwrap_or_default()
+            ),
         })
     }
 
-    /// Returns the numbers at these places; `None` if there are no such places, or nothing stands there.
+    /// Returns the numbers at these places; `None` if there are no such places, or nothing stands
+    /// there.
     fn shares(&self, places: Option<&[usize]>) -> Result<Option<[f64; SPARSITY_THRESHOLDS.len()]>> {
         let is_there = |place: &usize| self.record.get(*place).is_some_and(|cell| !cell.is_empty());
-        let Some(places) = places.filter(|places| places.iter().all(is_there)) else { return Ok(None) };
-        let shares = places.iter().map(|place| self.number(*place)).collect::<Result<Vec<f64>>>()?;
+        let Some(places) = places.filter(|places| places.iter().all(is_there)) else {
+            return Ok(None);
+        };
+        let shares = places
+            .iter()
+            .map(|place| self.number(*place))
+            .collect::<Result<Vec<f64>>>()?;
         Ok(shares.try_into().ok())
     }
 
@@ -238,8 +290,15 @@ impl Row<'_> {
         if number.is_finite() {
             return Ok(number);
         }
-        let message = format!("`{}` is not a finite number", self.header.get(place).unwrap_or_default());
-        Err(Error::MalformedLine { path: self.path.to_owned(), line: self.line, message })
+        let message = format!(
+            "`{}` is not a finite number",
+            self.header.get(place).unwrap_or_default()
+        );
+        Err(Error::MalformedLine {
+            path: self.path.to_owned(),
+            line: self.line,
+            message,
+        })
     }
 }
 
@@ -252,7 +311,10 @@ mod tests {
 
     fn written(record: &RunRecord) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
-        ReportFolder::create(folder.path(), true).unwrap().write(record).unwrap();
+        ReportFolder::create(folder.path(), true)
+            .unwrap()
+            .write(record)
+            .unwrap();
         folder
     }
 
@@ -262,30 +324,81 @@ mod tests {
         let record = sample::evaluated_every(2, 5);
         let folder = written(&record);
         let report = SavedReport::read(folder.path()).unwrap();
-        assert_eq!((report.run.seed, &report.run.digest), (record.seed, &record.digest));
+        assert_eq!(
+            (report.run.seed, &report.run.digest),
+            (record.seed, &record.digest)
+        );
         assert_eq!(report.run.accuracy, record.accuracy);
-        assert_eq!((&report.run.bytes, report.run.wall), (&record.bytes, record.wall));
-        assert_eq!(report.run.scenario, serde_json::to_value(&record.scenario).unwrap());
-        assert_eq!((report.run.failure(), &report.run.protocol), (None, &record.protocol));
-        for ((read, round), cost) in report.rounds.iter().zip(&record.per_round).zip(cost::by_round(&record)) {
-            assert_eq!((read.round, read.virtual_time_s), (round.round, round.virtual_time_s));
-            assert_eq!((read.up_bytes, read.down_bytes), (cost.up_bytes, cost.down_bytes));
-            let test = round.accuracy.as_ref().map(|accuracy| accuracy.test.clone()).unwrap_or_default();
-            assert_eq!(read.averaged_above, round.sparsity.map(|sparsity| sparsity.averaged));
-            assert_eq!(read.test.clone().into_iter().collect::<Vec<_>>(), test.into_iter().collect::<Vec<_>>());
+        assert_eq!(
+            (&report.run.bytes, report.run.wall),
+            (&record.bytes, record.wall)
+        );
+        assert_eq!(
+            report.run.scenario,
+            serde_json::to_value(&record.scenario).unwrap()
+        );
+        assert_eq!(
+            (report.run.failure(), &report.run.protocol),
+            (None, &record.protocol)
+        );
+        for ((read, round), cost) in report
+            .rounds
+            .iter()
+            .zip(&record.per_round)
+            .zip(cost::by_round(&record))
+        {
+            assert_eq!(
+                (read.round, read.virtual_time_s),
+                (round.round, round.virtual_time_s)
+            );
+            assert_eq!(
+                (read.up_bytes, read.down_bytes),
+                (cost.up_bytes, cost.down_bytes)
+            );
+            let test = round
+                .accuracy
+                .as_ref()
+                .map(|accuracy| accuracy.test.clone())
+                .unwrap_or_default();
+            assert_eq!(
+                read.averaged_above,
+                round.sparsity.map(|sparsity| sparsity.averaged)
+            );
+            assert_eq!(
+                read.test.clone().into_iter().collect::<Vec<_>>(),
+                test.into_iter().collect::<Vec<_>>()
+            );
         }
-        assert!(report.rounds.iter().any(|round| round.test.is_empty()), "the sample skips no evaluation");
-        assert!(report.rounds.iter().any(|round| round.averaged_above.is_some()), "the sample shares no table");
+        assert!(
+            report.rounds.iter().any(|round| round.test.is_empty()),
+            "the sample skips no evaluation"
+        );
+        assert!(
+            report
+                .rounds
+                .iter()
+                .any(|round| round.averaged_above.is_some()),
+            "the sample shares no table"
+        );
         let without = SavedReport::read(written(&sample::popularity()).path()).unwrap();
-        assert!(without.rounds.iter().all(|round| round.averaged_above.is_none()));
+        assert!(
+            without
+                .rounds
+                .iter()
+                .all(|round| round.averaged_above.is_none())
+        );
     }
 
-    /// If this fails, the figures of a run that was stopped enter a mean as if it had come to its end.
+    /// If this fails, the figures of a run that was stopped enter a mean as if it had come to its
+    /// end.
     #[test]
     fn a_run_without_a_result_says_why() {
         let folder = written(&sample::interrupted(12, 60));
         let run = SavedRun::read(folder.path()).unwrap();
-        assert_eq!(run.failure().as_deref(), Some("stopped after round 12: interrupted"));
+        assert_eq!(
+            run.failure().as_deref(),
+            Some("stopped after round 12: interrupted")
+        );
     }
 
     /// If this fails, a report of another version or one that is cut off is misread.
@@ -300,16 +413,42 @@ mod tests {
             fs::write(&path, text).unwrap();
             error.to_string()
         };
-        let told = refused("run.json", &|text| text.replacen("\"format\": 1", "\"format\": 2", 1));
-        assert!(told.contains("version 2, and this program reads version 1"), "{told}");
-        assert!(refused("run.json", &|text| text.replacen("\"format\": 1,", "", 1)).contains("no `format`"));
+        let told = refused("run.json", &|text| {
+            text.replacen("\"format\": 1", "\"format\": 2", 1)
+        });
+        assert!(
+            told.contains("version 2, and this program reads version 1"),
+            "{told}"
+        );
+        assert!(
+            refused("run.json", &|text| text.replacen("\"format\": 1,", "", 1))
+                .contains("no `format`")
+        );
         assert!(refused("run.json", &|text| text[..50].to_owned()).contains("not the run.json"));
-        let without_last = |text: String| text.lines().take(3).map(|line| format!("{line}\n")).collect::<String>();
+        let without_last = |text: String| {
+            text.lines()
+                .take(3)
+                .map(|line| format!("{line}\n"))
+                .collect::<String>()
+        };
         let told = refused("rounds.csv", &without_last);
-        assert!(told.contains("it has 2 rounds, and run.json says 3"), "{told}");
+        assert!(
+            told.contains("it has 2 rounds, and run.json says 3"),
+            "{told}"
+        );
         let told = refused("rounds.csv", &|text| text.replace("\n2,", "\ntwo,"));
-        assert!(told.contains("rounds.csv:3: \"two\" is no value of the column `round`"), "{told}");
-        assert!(refused("rounds.csv", &|text| text.replacen("virtual_time_s", "x", 1)).contains("no column"));
+        assert!(
+            told.contains("rounds.csv:3: \"two\" is no value of the column `round`"),
+            "{told}"
+        );
+        assert!(
+            refused("rounds.csv", &|text| text.replacen(
+                "virtual_time_s",
+                "x",
+                1
+            ))
+            .contains("no column")
+        );
         assert!(SavedReport::read(&folder.path().join("absent")).is_err());
     }
 }

@@ -11,8 +11,9 @@ use crate::scenario::{FaultSpec, Policy, Scenario};
 use crate::sim::outcome::losses::Losses;
 pub use crate::sim::outcome::users::{DeviceBytes, UserRecord};
 pub use crate::sim::outcome::{
-    AuditFigures, AuditRecord, ByDirection, Distribution, Figures, Flow, NoEpsilon, PrivacyRecord, ProblemSize,
-    RoundRecord, SPARSITY_THRESHOLDS, Sampling, Sparsity, SplitFigures, VersionsCost, Work,
+    AuditFigures, AuditRecord, ByDirection, Distribution, Figures, Flow, NoEpsilon, PrivacyRecord,
+    ProblemSize, RoundRecord, SPARSITY_THRESHOLDS, Sampling, Sparsity, SplitFigures, VersionsCost,
+    Work,
 };
 
 /// The version of the layout of `run.json` and `rounds.csv`.
@@ -36,8 +37,8 @@ pub struct RunRecord {
     /// Why the run stopped early, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped_by: Option<String>,
-    /// Whether the run is complete and learned nothing although its method learns from updates, as none was ever used or
-    /// none carried a value; absent if not.
+    /// Whether the run is complete and learned nothing although its method learns from updates, as
+    /// none was ever used or none carried a value; absent if not.
     #[serde(skip_serializing_if = "is_false")]
     pub learned_nothing: bool,
     /// Whether updates were used, none of which carried a value; absent if not.
@@ -49,7 +50,8 @@ pub struct RunRecord {
     pub accuracy: SplitFigures,
     /// Protocol in words, to stand beside every accuracy: pool, ranking, selection.
     pub protocol: String,
-    /// Whether the method draws negatives. If not, the pool that the scenario names has no part in the accuracy.
+    /// Whether the method draws negatives. If not, the pool that the scenario names has no part in
+    /// the accuracy.
     pub draws_negatives: bool,
     /// The trivial baselines on the same split and candidates, by name.
     pub baselines: BTreeMap<String, SplitFigures>,
@@ -58,24 +60,27 @@ pub struct RunRecord {
     /// Of these, the bytes that were exchanged with the third party; absent if the method has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub third_party_bytes: Option<ByDirection<Flow>>,
-    /// Bytes that the evaluated users would download in order to score after the selected round; no part of `bytes`.
-    /// Absent if no round was evaluated.
+    /// Bytes that the evaluated users would download in order to score after the selected round; no
+    /// part of `bytes`. Absent if no round was evaluated.
     pub inference_bytes: Option<u64>,
-    /// The memory that the server needed to send differences between versions of the model; absent unless it did.
+    /// The memory that the server needed to send differences between versions of the model; absent
+    /// unless it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub versions_cost: Option<VersionsCost>,
-    /// What a probe could read out of the uploads, over all audited rounds; absent without an audit.
+    /// What a probe could read out of the uploads, over all audited rounds; absent without an
+    /// audit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audit: Option<AuditRecord>,
-    /// What is claimed of users' privacy after the last finished round; absent where nothing is done to protect it.
+    /// What is claimed of users' privacy after the last finished round; absent where nothing is
+    /// done to protect it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub privacy: Option<PrivacyRecord>,
     /// Participations of the finished rounds, by what became of them.
     pub participations: ParticipationTotals,
     /// Those of them that were cut off, by cause; their sum is `participations.dropped`.
     pub losses: LossTotals,
-    /// The server's link, the line for connections and the users who were waited for, over the finished rounds; absent
-    /// if no virtual time has passed.
+    /// The server's link, the line for connections and the users who were waited for, over the
+    /// finished rounds; absent if no virtual time has passed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkSummary>,
     /// Bytes of single devices.
@@ -97,7 +102,8 @@ pub struct RunRecord {
     /// Every finished round.
     #[serde(skip)]
     pub per_round: Vec<RoundRecord>,
-    /// The totals of every user, in the order of users; `None` if the scenario does not have them kept for so many.
+    /// The totals of every user, in the order of users; `None` if the scenario does not have them
+    /// kept for so many.
     #[serde(skip)]
     pub per_user: Option<Vec<UserRecord>>,
     /// The scenario as resolved: every preset and default filled in.
@@ -105,30 +111,32 @@ pub struct RunRecord {
     /// What the scenario file says in vain, a line for each key; absent if there is nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// The command that repeats the run: the program's name and its arguments, without those that do not change the
-    /// result; empty where no command line was involved.
+    /// The command that repeats the run: the program's name and its arguments, without those that
+    /// do not change the result; empty where no command line was involved.
     pub command: Vec<String>,
-    /// What the program that made the record was built from: versions of the program (`fedrecsim`) and the compiler
-    /// (`rustc`), the `commit`, and the settings of the `build`.
+    /// What the program that made the record was built from: versions of the program (`fedrecsim`)
+    /// and the compiler (`rustc`), the `commit`, and the settings of the `build`.
     pub versions: BTreeMap<String, String>,
-    /// BLAKE3 (hexadecimal) of the executable, or of the library that holds this crate, by which two builds of the same
-    /// versions are told apart; empty if it cannot be read.
+    /// BLAKE3 (hexadecimal) of the executable, or of the library that holds this crate, by which
+    /// two builds of the same versions are told apart; empty if it cannot be read.
     pub executable: String,
-    /// Other builds of the program that earlier rounds were made by, described; empty unless the run was resumed with
-    /// another build.
+    /// Other builds of the program that earlier rounds were made by, described; empty unless the
+    /// run was resumed with another build.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub other_builds: Vec<String>,
     /// Figures of the host, outside the digest.
     pub wall: Wall,
 }
 
-/// Returns whether a field is false and hence left out. It is taken by reference because serde passes one.
+/// Returns whether a field is false and hence left out. It is taken by reference because serde
+/// passes one.
 #[allow(clippy::trivially_copy_pass_by_ref)]
 fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// Participations by what became of them: `invited = aggregated + dropped + cancelled + late + under_way`.
+/// Participations by what became of them:
+/// `invited = aggregated + dropped + cancelled + late + under_way`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParticipationTotals {
     /// Invitations sent.
@@ -160,7 +168,14 @@ impl ParticipationTotals {
             totals.late += u64::from(round.late);
             totals.stale += u64::from(round.stale);
         }
-        let Self { invited, aggregated, dropped, cancelled, late, .. } = totals;
+        let Self {
+            invited,
+            aggregated,
+            dropped,
+            cancelled,
+            late,
+            ..
+        } = totals;
         totals.under_way = invited.saturating_sub(aggregated + dropped + cancelled + late);
         totals
     }
@@ -203,7 +218,11 @@ impl LossTotals {
             lost: sum.by_fault(rule as usize),
         };
         let faults = (0..).zip(rules).map(rule).collect();
-        Self { dropouts: sum.dropouts, departures: sum.departures, faults }
+        Self {
+            dropouts: sum.dropouts,
+            departures: sum.departures,
+            faults,
+        }
     }
 }
 
@@ -214,8 +233,8 @@ pub struct Energy {
     pub transfer_j: f64,
     /// Energy spent on training.
     pub training_j: f64,
-    /// The part of both that was of no use: transfers that did not arrive or were not used, and trainings that were cut
-    /// off.
+    /// The part of both that was of no use: transfers that did not arrive or were not used, and
+    /// trainings that were cut off.
     pub wasted_j: f64,
 }
 

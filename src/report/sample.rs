@@ -1,4 +1,5 @@
-//! Makes up records for the tests of this layer. Every figure is a formula of the round, so snapshots are stable.
+//! Makes up records for the tests of this layer. Every figure is a formula of the round, so
+//! snapshots are stable.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,15 +7,17 @@ use std::collections::BTreeMap;
 
 use super::cost;
 use super::record::{
-    ByDirection, DeviceBytes, Distribution, Figures, Flow, LossTotals, NetworkSummary, ParticipationTotals,
-    ProblemSize, RoundRecord, RunRecord, Sparsity, SplitFigures, UserRecord, Wall, Work,
+    ByDirection, DeviceBytes, Distribution, Figures, Flow, LossTotals, NetworkSummary,
+    ParticipationTotals, ProblemSize, RoundRecord, RunRecord, Sparsity, SplitFigures, UserRecord,
+    Wall, Work,
 };
 use crate::ids::UserId;
 use crate::math;
 use crate::scenario::{
-    AvailabilitySpec, CodecSpec, DatasetSpec, DevicesSpec, EvaluationSpec, MethodSpec, Mode, NegativePool,
-    NegativesSpec, NetworkSpec, OverSelectionSpec, Participation, Policy, PublicDataset, ReportSpec, Scenario,
-    Selection, ServerLinkSpec, ServerSpec, Sharing, SourceSpec, SpeedSpec, SplitSpec, TrainingSpec,
+    AvailabilitySpec, CodecSpec, DatasetSpec, DevicesSpec, EvaluationSpec, MethodSpec, Mode,
+    NegativePool, NegativesSpec, NetworkSpec, OverSelectionSpec, Participation, Policy,
+    PublicDataset, ReportSpec, Scenario, Selection, ServerLinkSpec, ServerSpec, Sharing,
+    SourceSpec, SpeedSpec, SplitSpec, TrainingSpec,
 };
 use crate::sim::outcome::losses::Losses;
 use crate::sim::outcome::network::{Gauges, Level, NetworkRecord, Waits};
@@ -38,8 +41,10 @@ pub fn run(rounds: u32) -> RunRecord {
     }
     record.participations = ParticipationTotals::of(&record.per_round);
     record.losses = LossTotals::of(&record.per_round, &record.scenario.faults);
-    let network =
-        NetworkRecord::over(record.per_round.iter().map(|round| round.network), waits(12 * u64::from(rounds)));
+    let network = NetworkRecord::over(
+        record.per_round.iter().map(|round| round.network),
+        waits(12 * u64::from(rounds)),
+    );
     record.network = NetworkSummary::of(&network, &record.scenario.network);
     let of_a_device = record.bytes.up.sent / u64::from(USERS);
     record.device_bytes = DeviceBytes {
@@ -54,33 +59,50 @@ pub fn run(rounds: u32) -> RunRecord {
     record.complete = true;
     record.stopped_by = None;
     record.selected_round = Some(rounds);
-    record.inference_bytes = record.per_round.last().and_then(|round| round.inference_bytes);
+    record.inference_bytes = record
+        .per_round
+        .last()
+        .and_then(|round| round.inference_bytes);
     if let Some(last) = record.per_round.last() {
         record.accuracy = last.accuracy.clone().unwrap_or_default();
     }
     record
 }
 
-/// Returns a run of which `finished` of `planned` rounds were done when it was interrupted, judged by its best test
-/// round.
+/// Returns a run of which `finished` of `planned` rounds were done when it was interrupted, judged
+/// by its best test round.
 pub fn interrupted(finished: u32, planned: u32) -> RunRecord {
     let mut record = run(finished);
     record.scenario.training.rounds = planned;
     record.scenario.evaluation.selection = Selection::BestTest;
     record.selected_round = Some(finished - 1);
-    record.accuracy = record.per_round[finished as usize - 2].accuracy.clone().unwrap();
+    record.accuracy = record.per_round[finished as usize - 2]
+        .accuracy
+        .clone()
+        .unwrap();
     record.complete = false;
     record.stopped_by = Some("interrupted".into());
     // These are the bytes of a transfer that was in progress; it belongs to no finished round.
-    record.bytes.up += Flow { sent: 300, in_flight: 300, header: 20, index: 40, values: 240, frames: 1, ..flow(0, 0) };
+    record.bytes.up += Flow {
+        sent: 300,
+        in_flight: 300,
+        header: 20,
+        index: 40,
+        values: 240,
+        frames: 1,
+        ..flow(0, 0)
+    };
     record
 }
 
-/// Returns a finished run of a real system: over-selection with a deadline, some users too small, energy stated.
+/// Returns a finished run of a real system: over-selection with a deadline, some users too small,
+/// energy stated.
 pub fn over_selected(rounds: u32) -> RunRecord {
     let mut record = run(rounds);
-    record.scenario.training.mode =
-        Mode::OverSelection(OverSelectionSpec { deadline_s: Some(30.0), ..OverSelectionSpec::default() });
+    record.scenario.training.mode = Mode::OverSelection(OverSelectionSpec {
+        deadline_s: Some(30.0),
+        ..OverSelectionSpec::default()
+    });
     record.policy = Policy::of(&record.scenario.training.mode);
     record.scenario.devices.energy_nj_per_byte = Some(5.0);
     record.scenario.devices.energy_nj_per_row_visit = Some(200.0);
@@ -105,12 +127,23 @@ pub fn with_users(rounds: u32) -> RunRecord {
         late: 1,
         taking_part_ns: 1_500_000_000,
         inference_bytes: 215_316,
-        work: Work { finished: 2_000_000_000, lost: 5, ..Work::default() },
+        work: Work {
+            finished: 2_000_000_000,
+            lost: 5,
+            ..Work::default()
+        },
         ..UserAccount::default()
     };
-    let user = |user, bytes, account| UserRecord { user: UserId(user), bytes, account };
+    let user = |user, bytes, account| UserRecord {
+        user: UserId(user),
+        bytes,
+        account,
+    };
     let nothing = (ByDirection::default(), UserAccount::default());
-    record.per_user = Some(vec![user(0, record.bytes, account), user(1, nothing.0, nothing.1)]);
+    record.per_user = Some(vec![
+        user(0, record.bytes, account),
+        user(1, nothing.0, nothing.1),
+    ]);
     record
 }
 
@@ -118,7 +151,8 @@ pub fn with_users(rounds: u32) -> RunRecord {
 pub fn nothing_finished() -> RunRecord {
     let mut record = empty(60);
     record.complete = false;
-    record.stopped_by = Some("training diverged in round 1 (user 17): C reached NaN (limit 1e6)".into());
+    record.stopped_by =
+        Some("training diverged in round 1 (user 17): C reached NaN (limit 1e6)".into());
     record
 }
 
@@ -126,10 +160,17 @@ pub fn nothing_finished() -> RunRecord {
 pub fn popularity() -> RunRecord {
     let mut record = run(2);
     record.name = "ml100k-popularity".into();
-    record.scenario.method = MethodSpec { name: "popularity".into(), parameters: serde_json::json!({}) };
+    record.scenario.method = MethodSpec {
+        name: "popularity".into(),
+        parameters: serde_json::json!({}),
+    };
     let popularity = record.baselines["popularity"].clone();
     for round in &mut record.per_round {
-        *round = RoundRecord { round: round.round, accuracy: Some(popularity.clone()), ..RoundRecord::default() };
+        *round = RoundRecord {
+            round: round.round,
+            accuracy: Some(popularity.clone()),
+            ..RoundRecord::default()
+        };
     }
     record.accuracy = popularity;
     record.bytes = ByDirection::default();
@@ -147,21 +188,38 @@ pub fn popularity() -> RunRecord {
 pub fn predicting<const N: usize>(errors: [f64; N]) -> RunRecord {
     let mut record = run(N as u32);
     let split = |rmse: f64| {
-        let test = BTreeMap::from([("rmse".to_owned(), rmse), ("mae".to_owned(), (0.8 * rmse * 1e4).round() / 1e4)]);
-        SplitFigures { validation: None, test }
+        let test = BTreeMap::from([
+            ("rmse".to_owned(), rmse),
+            ("mae".to_owned(), (0.8 * rmse * 1e4).round() / 1e4),
+        ]);
+        SplitFigures {
+            validation: None,
+            test,
+        }
     };
-    record.scenario.dataset.split = SplitSpec::KFold { folds: 5, fold: 0, division: None };
+    record.scenario.dataset.split = SplitSpec::KFold {
+        folds: 5,
+        fold: 0,
+        division: None,
+    };
     record.scenario.evaluation.metrics = ["rmse", "mae"].map(String::from).into();
     record.scenario.evaluation.headline = "rmse".to_owned();
     record.protocol = "5-fold, test part 0, last round".into();
-    record.baselines =
-        BTreeMap::from([("global-mean".to_owned(), split(1.1538)), ("user-mean".to_owned(), split(1.0623))]);
-    record.per_round.iter_mut().zip(errors).for_each(|(round, rmse)| round.accuracy = Some(split(rmse)));
+    record.baselines = BTreeMap::from([
+        ("global-mean".to_owned(), split(1.1538)),
+        ("user-mean".to_owned(), split(1.0623)),
+    ]);
+    record
+        .per_round
+        .iter_mut()
+        .zip(errors)
+        .for_each(|(round, rmse)| round.accuracy = Some(split(rmse)));
     record.accuracy = errors.last().map(|&rmse| split(rmse)).unwrap_or_default();
     record
 }
 
-/// Returns the same run, evaluated only after every `every` rounds and the last, and without a validation item.
+/// Returns the same run, evaluated only after every `every` rounds and the last, and without a
+/// validation item.
 pub fn evaluated_every(every: u32, rounds: u32) -> RunRecord {
     let mut record = run(rounds);
     for round in &mut record.per_round {
@@ -177,7 +235,10 @@ pub fn evaluated_every(every: u32, rounds: u32) -> RunRecord {
 }
 
 fn empty(rounds: u32) -> RunRecord {
-    let split = |test: &Figures| SplitFigures { validation: Some(test.clone()), test: test.clone() };
+    let split = |test: &Figures| SplitFigures {
+        validation: Some(test.clone()),
+        test: test.clone(),
+    };
     RunRecord {
         format: 1,
         name: "ml100k-fedrap".into(),
@@ -246,8 +307,13 @@ fn scenario(rounds: u32) -> Scenario {
             path: None,
             minimum_interactions: 0,
             subset: None,
-            split: SplitSpec::LeaveOneOut { validation_item: true },
-            negatives: NegativesSpec { pool: NegativePool::Unrated, per_positive: 4 },
+            split: SplitSpec::LeaveOneOut {
+                validation_item: true,
+            },
+            negatives: NegativesSpec {
+                pool: NegativePool::Unrated,
+                per_positive: 4,
+            },
         },
         method: MethodSpec {
             name: "fedrap".into(),
@@ -274,11 +340,16 @@ fn scenario(rounds: u32) -> Scenario {
             sharing: Sharing::Equal,
             server: ServerLinkSpec::default(),
         },
-        devices: DevicesSpec::with_speed(SpeedSpec::Lognormal { median_ns_per_row_visit: 40.0, log_sigma: 0.6 }),
+        devices: DevicesSpec::with_speed(SpeedSpec::Lognormal {
+            median_ns_per_row_visit: 40.0,
+            log_sigma: 0.6,
+        }),
         server: ServerSpec::default(),
         availability: AvailabilitySpec::default(),
         faults: Vec::new(),
-        report: ReportSpec { users_csv_limit: 500 },
+        report: ReportSpec {
+            users_csv_limit: 500,
+        },
     }
 }
 
@@ -306,7 +377,8 @@ fn distribution(median_s: f64) -> Distribution {
     }
 }
 
-/// Returns the flow of `frames` frames of `size` bytes, of which every twentieth is cut off half-way.
+/// Returns the flow of `frames` frames of `size` bytes, of which every twentieth is cut off
+/// half-way.
 fn flow(frames: u32, size: u64) -> Flow {
     let (cut, whole) = (u64::from(frames / 20), u64::from(frames - frames / 20));
     let (lost, useful) = (cut * size / 2, whole * size);
@@ -329,14 +401,30 @@ fn flow(frames: u32, size: u64) -> Flow {
 fn network(began: SimTime, ended: SimTime) -> NetworkRecord {
     let half = ended.since(began).as_nanos() / 2;
     let mut levels = Gauges::<Level>::default();
-    for (level, value) in levels.as_mut_array().into_iter().zip([240_000_000, 520_000_000, 64, 20, 943]) {
+    for (level, value) in
+        levels
+            .as_mut_array()
+            .into_iter()
+            .zip([240_000_000, 520_000_000, 64, 20, 943])
+    {
         level.pass(value, half);
     }
-    NetworkRecord { began, ended, levels, waits: waits(12) }
+    NetworkRecord {
+        began,
+        ended,
+        levels,
+        waits: waits(12),
+    }
 }
 
 fn waits(count: u64) -> Waits {
-    Waits { count, total_s: 0.25 * count as f64, p50_s: 0.2, p95_s: 0.45, max_s: 0.5 }
+    Waits {
+        count,
+        total_s: 0.25 * count as f64,
+        p50_s: 0.2,
+        p95_s: 0.45,
+        max_s: 0.5,
+    }
 }
 
 fn round(round: u32) -> RoundRecord {
@@ -344,8 +432,10 @@ fn round(round: u32) -> RoundRecord {
     let wobble = 0.012 * math::sin(t * 1.7) + 0.008 * math::sin(t * 0.31);
     let hr = 0.10 + 0.87 * (1.0 - math::exp(-t / 12.0)) + wobble;
     let ndcg = 0.05 + 0.82 * (1.0 - math::exp(-t / 18.0)) + 0.8 * wobble;
-    // The share above each threshold shrinks faster for the larger ones, and the average is denser than the uploads.
-    let above = |scale: f64| std::array::from_fn(|i| math::exp(-(i as f64) * t / scale - 0.05 * i as f64));
+    // The share above each threshold shrinks faster for the larger ones, and the average is denser
+    // than the uploads.
+    let above =
+        |scale: f64| std::array::from_fn(|i| math::exp(-(i as f64) * t / scale - 0.05 * i as f64));
     RoundRecord {
         round,
         virtual_time_s: 0.0,
@@ -356,13 +446,19 @@ fn round(round: u32) -> RoundRecord {
         cancelled: 0,
         late: 0,
         stale: 0,
-        losses: Losses { dropouts: u64::from(USERS / 20), ..Losses::default() },
+        losses: Losses {
+            dropouts: u64::from(USERS / 20),
+            ..Losses::default()
+        },
         loss: Some(((0.2 + 0.5 * math::exp(-t / 10.0)) * 1e4).round() / 1e4),
         accuracy: Some(SplitFigures {
             validation: Some(figures(hr * 0.98 + 0.01 * math::sin(t), ndcg * 0.97)),
             test: figures(hr, ndcg),
         }),
-        bytes: ByDirection { up: flow(USERS, 84_200), down: flow(USERS, 215_316) },
+        bytes: ByDirection {
+            up: flow(USERS, 84_200),
+            down: flow(USERS, 215_316),
+        },
         third_party_bytes: None,
         inference_bytes: Some(u64::from(USERS) * 215_316),
         work: Work {
@@ -373,7 +469,11 @@ fn round(round: u32) -> RoundRecord {
             ..Work::default()
         },
         network: NetworkRecord::default(),
-        sparsity: Some(Sparsity { uploads: above(90.0), averaged: above(160.0), union: Some(above(320.0)[0]) }),
+        sparsity: Some(Sparsity {
+            uploads: above(90.0),
+            averaged: above(160.0),
+            union: Some(above(320.0)[0]),
+        }),
         versions: None,
         audit: None,
         privacy: None,

@@ -4,8 +4,8 @@ use super::record::{NoEpsilon, ParticipationTotals, PrivacyRecord, RunRecord, Sa
 use super::words::{self, counted, name_of, percent, thousands};
 use crate::dataset::public::known;
 use crate::scenario::{
-    Adjacency, EvaluationSpec, ItemTable, NegativePool, Policy, Ranking, Scenario, Selection, SourceSpec, SplitSpec,
-    TrainingSpec, Trust, presets,
+    Adjacency, EvaluationSpec, ItemTable, NegativePool, Policy, Ranking, Scenario, Selection,
+    SourceSpec, SplitSpec, TrainingSpec, Trust, presets,
 };
 
 /// Returns what was run as (name, words). Everything else that a scenario says is in its own text.
@@ -14,23 +14,47 @@ pub fn describe(record: &RunRecord) -> Vec<(&'static str, String)> {
     let mut rows = vec![
         ("Method", format!("`{}`", record.scenario.method.name)),
         ("Data", data(record)),
-        ("Rounds", format!("{} planned, {}", thousands(training.rounds.into()), rounds(&record.policy, training))),
+        (
+            "Rounds",
+            format!(
+                "{} planned, {}",
+                thousands(training.rounds.into()),
+                rounds(&record.policy, training)
+            ),
+        ),
         ("Protocol", record.protocol.trim_end_matches('.').to_owned()),
     ];
-    rows.extend(record.privacy.as_ref().map(|privacy| ("Privacy", claim(privacy))));
+    rows.extend(
+        record
+            .privacy
+            .as_ref()
+            .map(|privacy| ("Privacy", claim(privacy))),
+    );
     rows
 }
 
 /// Returns in words what is claimed of users' privacy, with everything that it depends on.
 pub fn claim(privacy: &PrivacyRecord) -> String {
-    let PrivacyRecord { epsilon, delta, adjacency, trust, .. } = *privacy;
-    let (Some(epsilon), Some(delta), Some(adjacency), Some(trust)) = (epsilon, delta, adjacency, trust) else {
-        let because = privacy.no_epsilon.map_or("none was worked out", NoEpsilon::words);
+    let PrivacyRecord {
+        epsilon,
+        delta,
+        adjacency,
+        trust,
+        ..
+    } = *privacy;
+    let (Some(epsilon), Some(delta), Some(adjacency), Some(trust)) =
+        (epsilon, delta, adjacency, trust)
+    else {
+        let because = privacy
+            .no_epsilon
+            .map_or("none was worked out", NoEpsilon::words);
         return format!("no epsilon: {because}");
     };
     let whom = match trust {
         Trust::Local => "no trust in the server: every device adds noise",
-        Trust::Central => "trust in the server, or in a secure sum if it uses no more than that: noise is added once",
+        Trust::Central => {
+            "trust in the server, or in a secure sum if it uses no more than that: noise is added once"
+        }
     };
     let adjacency = match adjacency {
         Adjacency::AddOrRemove => "a user with all ratings is added or removed",
@@ -38,12 +62,18 @@ pub fn claim(privacy: &PrivacyRecord) -> String {
     };
     let times = thousands(privacy.times.into());
     let sampling = match privacy.sampling {
-        Some(Sampling::Poisson(share)) => format!("Poisson sampling with probability {share}, {times} steps"),
+        Some(Sampling::Poisson(share)) => {
+            format!("Poisson sampling with probability {share}, {times} steps")
+        }
         Some(Sampling::FixedCohort(share)) => {
-            format!("cohorts of a fixed size without replacement, a share of {share:.4}, {times} steps")
+            format!(
+                "cohorts of a fixed size without replacement, a share of {share:.4}, {times} steps"
+            )
         }
         Some(Sampling::Known) | None => {
-            format!("no amplification by sampling, {times} participations of the user with the most")
+            format!(
+                "no amplification by sampling, {times} participations of the user with the most"
+            )
         }
     };
     let epsilon = words::epsilon(epsilon, 4);
@@ -54,16 +84,23 @@ pub fn claim(privacy: &PrivacyRecord) -> String {
 pub fn rounds(policy: &Policy, training: &TrainingSpec) -> String {
     match training.steps_per_round {
         1 => policy.name.to_string(),
-        steps => format!("{}, {} steps of the server in each", policy.name, thousands(steps.into())),
+        steps => format!(
+            "{}, {} steps of the server in each",
+            policy.name,
+            thousands(steps.into())
+        ),
     }
 }
 
-/// Returns the protocol in a few words, to stand beside every accuracy. The pool of negatives is part of it if the method
-/// draws any.
+/// Returns the protocol in a few words, to stand beside every accuracy. The pool of negatives is
+/// part of it if the method draws any.
 pub fn protocol(scenario: &Scenario, draws_negatives: bool) -> String {
     let evaluation = &scenario.evaluation;
     let ranking = match evaluation.ranking {
-        Ranking::Sampled => format!("{} sampled candidates", thousands(u64::from(evaluation.candidates))),
+        Ranking::Sampled => format!(
+            "{} sampled candidates",
+            thousands(u64::from(evaluation.candidates))
+        ),
         Ranking::FullCatalogue => "full catalogue".to_owned(),
     };
     let negatives = match draws_negatives {
@@ -81,9 +118,19 @@ pub fn protocol(scenario: &Scenario, draws_negatives: bool) -> String {
         Selection::BestTest => "best test round",
     };
     match scenario.dataset.split {
-        SplitSpec::LeaveOneOut { .. } => format!("leave-one-out, {ranking}, {negatives}, {tables}{judged}"),
-        SplitSpec::KFold { folds, fold, division: None } => format!("{folds}-fold, test part {fold}, {judged}"),
-        SplitSpec::KFold { folds, division: Some(division), .. } => {
+        SplitSpec::LeaveOneOut { .. } => {
+            format!("leave-one-out, {ranking}, {negatives}, {tables}{judged}")
+        }
+        SplitSpec::KFold {
+            folds,
+            fold,
+            division: None,
+        } => format!("{folds}-fold, test part {fold}, {judged}"),
+        SplitSpec::KFold {
+            folds,
+            division: Some(division),
+            ..
+        } => {
             format!("{folds}-fold, division {division}, the seed says the test part, {judged}")
         }
     }
@@ -91,7 +138,9 @@ pub fn protocol(scenario: &Scenario, draws_negatives: bool) -> String {
 
 /// Returns how a run's round was chosen, in words that follow "the round is".
 pub fn selection(evaluation: &EvaluationSpec) -> String {
-    let figure = evaluation.headline().map_or_else(String::new, |headline| headline.label());
+    let figure = evaluation
+        .headline()
+        .map_or_else(String::new, |headline| headline.label());
     match evaluation.selection {
         Selection::Last => "the last one".to_owned(),
         Selection::BestValidation => format!("the one with the best validation {figure}"),
@@ -110,9 +159,15 @@ pub struct Caveat {
 
 /// Returns a caveat that the run is incomplete, and why, if it is.
 pub fn incomplete(record: &RunRecord) -> Option<Caveat> {
-    let why = record.stopped_by.as_deref().unwrap_or("the reason was not recorded");
+    let why = record
+        .stopped_by
+        .as_deref()
+        .unwrap_or("the reason was not recorded");
     (!record.complete).then(|| Caveat {
-        headline: format!("Incomplete: {} of {} rounds.", record.rounds, record.scenario.training.rounds),
+        headline: format!(
+            "Incomplete: {} of {} rounds.",
+            record.rounds, record.scenario.training.rounds
+        ),
         text: format!("The run was stopped: {why}. The figures are those of the finished rounds."),
     })
 }
@@ -129,12 +184,23 @@ pub fn caveats_of_the_run(record: &RunRecord) -> Vec<Caveat> {
             others.join("; ")
         ),
     });
-    incomplete(record).into_iter().chain(learned_nothing(record)).chain(mixed).collect()
+    incomplete(record)
+        .into_iter()
+        .chain(learned_nothing(record))
+        .chain(mixed)
+        .collect()
 }
 
 /// Returns a caveat that the run has learned nothing, if that is so.
 pub fn learned_nothing(record: &RunRecord) -> Option<Caveat> {
-    let ParticipationTotals { invited, dropped, cancelled, late, under_way, .. } = record.participations;
+    let ParticipationTotals {
+        invited,
+        dropped,
+        cancelled,
+        late,
+        under_way,
+        ..
+    } = record.participations;
     if record.learned_nothing && record.uploads_were_empty {
         return Some(Caveat {
             headline: "The run has learned nothing: no upload carried a value.".to_owned(),
@@ -161,17 +227,28 @@ pub fn learned_nothing(record: &RunRecord) -> Option<Caveat> {
 
 /// Returns a caveat for each warning about the scenario.
 pub fn warnings(record: &RunRecord) -> impl Iterator<Item = Caveat> {
-    let caveat = |text: &String| Caveat { headline: "A warning about the scenario.".to_owned(), text: text.clone() };
+    let caveat = |text: &String| Caveat {
+        headline: "A warning about the scenario.".to_owned(),
+        text: text.clone(),
+    };
     record.warnings.iter().map(caveat)
 }
 
-/// Returns a remark that users are left out because their devices have too little memory, if any are.
+/// Returns a remark that users are left out because their devices have too little memory, if any
+/// are.
 pub fn excluded(record: &RunRecord) -> Option<String> {
     let (excluded, users) = (record.size.excluded_users, record.size.users);
     (excluded > 0).then(|| {
-        let them = if excluded == 1 { "takes no part: its device has" } else { "take no part: their devices have" };
+        let them = if excluded == 1 {
+            "takes no part: its device has"
+        } else {
+            "take no part: their devices have"
+        };
         let of = format!("{} of {}", thousands(excluded), counted(users, "user"));
-        format!("{of} ({}) {them} no room for the table.", percent(excluded, users))
+        format!(
+            "{of} ({}) {them} no room for the table.",
+            percent(excluded, users)
+        )
     })
 }
 
@@ -213,8 +290,12 @@ pub fn assumptions(scenario: &Scenario) -> Option<Caveat> {
 fn data(record: &RunRecord) -> String {
     let (dataset, size) = (&record.scenario.dataset, &record.size);
     let held_out = match dataset.split {
-        SplitSpec::LeaveOneOut { validation_item: true } => "a test and a validation item held out per user".to_owned(),
-        SplitSpec::LeaveOneOut { validation_item: false } => "a test item held out per user".to_owned(),
+        SplitSpec::LeaveOneOut {
+            validation_item: true,
+        } => "a test and a validation item held out per user".to_owned(),
+        SplitSpec::LeaveOneOut {
+            validation_item: false,
+        } => "a test item held out per user".to_owned(),
         SplitSpec::KFold { folds, .. } => {
             let part = dataset.split.part(record.scenario.seed).unwrap_or_default();
             format!("part {part} of {folds} (from 0) held out")
@@ -236,7 +317,9 @@ fn data(record: &RunRecord) -> String {
 fn title(source: &SourceSpec) -> &'static str {
     match source {
         SourceSpec::Generated(_) => "generated population",
-        SourceSpec::Public(_) | SourceSpec::Delimited(_) => known(source).map_or("delimited file", |set| set.title),
+        SourceSpec::Public(_) | SourceSpec::Delimited(_) => {
+            known(source).map_or("delimited file", |set| set.title)
+        }
     }
 }
 
@@ -248,12 +331,25 @@ mod tests {
     #[test]
     fn only_an_honest_protocol_goes_without_a_caveat() {
         let mut scenario = sample::run(1).scenario;
-        assert!(protocol_caveats(&scenario, true)[0].text.contains("elimination"), "the pool leaks the held-out item");
-        assert_eq!(protocol_caveats(&scenario, false), [], "nobody draws from the pool");
+        assert!(
+            protocol_caveats(&scenario, true)[0]
+                .text
+                .contains("elimination"),
+            "the pool leaks the held-out item"
+        );
+        assert_eq!(
+            protocol_caveats(&scenario, false),
+            [],
+            "nobody draws from the pool"
+        );
         scenario.dataset.negatives.pool = NegativePool::NotInTrain;
         assert_eq!(protocol_caveats(&scenario, true), []);
         scenario.evaluation.selection = Selection::BestTest;
-        assert!(protocol_caveats(&scenario, true)[0].headline.contains("test accuracy"));
+        assert!(
+            protocol_caveats(&scenario, true)[0]
+                .headline
+                .contains("test accuracy")
+        );
         scenario.evaluation.selection = Selection::BestValidation;
         assert_eq!(protocol_caveats(&scenario, true), []);
     }
@@ -264,14 +360,22 @@ mod tests {
         let mut record = sample::run(3);
         assert_eq!(caveats_of_the_run(&record), []);
         record.other_builds.push("fedrecsim 0.0.9".to_owned());
-        let [caveat] = &caveats_of_the_run(&record)[..] else { panic!("the run is not marked") };
-        assert!(caveat.headline.contains("More than one build") && caveat.text.contains("fedrecsim 0.0.9"));
+        let [caveat] = &caveats_of_the_run(&record)[..] else {
+            panic!("the run is not marked")
+        };
+        assert!(
+            caveat.headline.contains("More than one build")
+                && caveat.text.contains("fedrecsim 0.0.9")
+        );
     }
 
     #[test]
     fn a_finished_run_is_not_called_incomplete() {
         assert_eq!(incomplete(&sample::run(3)), None);
         let caveat = incomplete(&sample::interrupted(12, 60));
-        assert!(caveat.is_some_and(|c| c.headline.contains("12 of 60") && c.text.contains("interrupted")));
+        assert!(
+            caveat
+                .is_some_and(|c| c.headline.contains("12 of 60") && c.text.contains("interrupted"))
+        );
     }
 }

@@ -8,11 +8,17 @@ use crate::scenario::Scenario;
 use crate::sim::outcome::{AuditRecord, Outcome};
 
 impl RunRecord {
-    /// Returns the record of a run of `scenario`, and why the run failed, if it did: what stopped it before its last
-    /// round, or that it learned nothing.
+    /// Returns the record of a run of `scenario`, and why the run failed, if it did: what stopped
+    /// it before its last round, or that it learned nothing.
     ///
-    /// `command` is the command line of whoever would repeat the run, the program's name included; it may be empty.
-    pub fn of(scenario: Scenario, outcome: Outcome, wall: Wall, command: Vec<String>) -> (Self, Option<Error>) {
+    /// `command` is the command line of whoever would repeat the run, the program's name included;
+    /// it may be empty.
+    pub fn of(
+        scenario: Scenario,
+        outcome: Outcome,
+        wall: Wall,
+        command: Vec<String>,
+    ) -> (Self, Option<Error>) {
         let selected = outcome.selected.map(|position| &outcome.rounds[position]);
         let record = Self {
             format: FORMAT,
@@ -25,7 +31,9 @@ impl RunRecord {
             learned_nothing: outcome.learned_nothing,
             uploads_were_empty: outcome.uploads_were_empty,
             selected_round: selected.map(|round| round.round),
-            accuracy: selected.and_then(|round| round.accuracy.clone()).unwrap_or_default(),
+            accuracy: selected
+                .and_then(|round| round.accuracy.clone())
+                .unwrap_or_default(),
             protocol: setup::protocol(&scenario, outcome.draws_negatives),
             draws_negatives: outcome.draws_negatives,
             baselines: outcome.baselines,
@@ -42,7 +50,10 @@ impl RunRecord {
             privacy: outcome.rounds.last().and_then(|round| round.privacy),
             audit: AuditRecord::over(outcome.rounds.iter().filter_map(|round| round.audit)),
             versions_cost: outcome.rounds.last().and_then(|round| round.versions),
-            virtual_time_s: outcome.rounds.last().map_or(0.0, |round| round.virtual_time_s),
+            virtual_time_s: outcome
+                .rounds
+                .last()
+                .map_or(0.0, |round| round.virtual_time_s),
             durations: outcome.durations,
             size: outcome.size,
             policy: outcome.policy,

@@ -17,10 +17,15 @@ pub fn thousands(count: u64) -> String {
 
 /// Returns a count with its noun: `1 round`, `2 rounds`.
 pub fn counted(count: u64, noun: &str) -> String {
-    format!("{} {noun}{}", thousands(count), if count == 1 { "" } else { "s" })
+    format!(
+        "{} {noun}{}",
+        thousands(count),
+        if count == 1 { "" } else { "s" }
+    )
 }
 
-/// Returns `text` broken between words into lines of at most `width` characters; a longer word has a line of its own.
+/// Returns `text` broken between words into lines of at most `width` characters; a longer word has
+/// a line of its own.
 pub fn lines(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -35,7 +40,8 @@ pub fn lines(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Returns a duration in the unit that leaves the fewest digits: `350 ms`, `12.3 s`, `4.20 min`, `3.10 h`, `2.40 d`.
+/// Returns a duration in the unit that leaves the fewest digits: `350 ms`, `12.3 s`, `4.20 min`,
+/// `3.10 h`, `2.40 d`.
 pub fn duration(seconds: f64) -> String {
     let (value, unit) = match seconds {
         0.0 => return "0 s".to_owned(),
@@ -72,8 +78,8 @@ pub fn three_digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Returns `part` in percent of `whole` with one decimal, or a dash if the whole is zero. A part that is not zero is
-/// never shown as zero.
+/// Returns `part` in percent of `whole` with one decimal, or a dash if the whole is zero. A part
+/// that is not zero is never shown as zero.
 pub fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
         return "-".to_owned();
@@ -81,7 +87,8 @@ pub fn percent(part: u64, whole: u64) -> String {
     share(part as f64 / whole as f64)
 }
 
-/// Returns a share between 0 and 1 in percent with one decimal, never rounded down to 0 or up to 100.
+/// Returns a share between 0 and 1 in percent with one decimal, never rounded down to 0 or up to
+/// 100.
 pub fn share(share: f64) -> String {
     match share {
         s if s > 0.0 && s < 0.0005 => "< 0.1 %".to_owned(),
@@ -90,8 +97,8 @@ pub fn share(share: f64) -> String {
     }
 }
 
-/// Returns an epsilon with so many decimals. One that tells no more than that there is next to no protection is shown by its
-/// magnitude.
+/// Returns an epsilon with so many decimals. One that tells no more than that there is next to no
+/// protection is shown by its magnitude.
 pub fn epsilon(epsilon: f64, decimals: usize) -> String {
     match epsilon {
         huge if huge >= 1e6 => format!("{huge:.1e}"),
@@ -124,7 +131,8 @@ mod tests {
         assert_eq!(printed, ["0", "7", "999", "1,000", "98,114", "1,000,209"]);
     }
 
-    /// If this fails, an epsilon in the billions is shown with decimals, as if it were a protection.
+    /// If this fails, an epsilon in the billions is shown with decimals, as if it were a
+    /// protection.
     #[test]
     fn an_epsilon_has_decimals_where_it_protects() {
         assert_eq!(
@@ -135,19 +143,42 @@ mod tests {
 
     #[test]
     fn one_is_not_a_plural() {
-        assert_eq!([0, 1, 1_000].map(|n| counted(n, "round")), ["0 rounds", "1 round", "1,000 rounds"]);
+        assert_eq!(
+            [0, 1, 1_000].map(|n| counted(n, "round")),
+            ["0 rounds", "1 round", "1,000 rounds"]
+        );
     }
 
     #[test]
     fn durations_take_the_unit_that_a_reader_would_take() {
-        let printed = [0.0, 2e-5, 0.35, 1.0, 12.34, 119.0, 252.0, 11_160.0, 1_000_000.0].map(duration);
-        assert_eq!(printed, ["0 s", "20.0 us", "350 ms", "1.00 s", "12.3 s", "119 s", "4.20 min", "3.10 h", "11.6 d"]);
+        let printed = [
+            0.0,
+            2e-5,
+            0.35,
+            1.0,
+            12.34,
+            119.0,
+            252.0,
+            11_160.0,
+            1_000_000.0,
+        ]
+        .map(duration);
+        assert_eq!(
+            printed,
+            [
+                "0 s", "20.0 us", "350 ms", "1.00 s", "12.3 s", "119 s", "4.20 min", "3.10 h",
+                "11.6 d"
+            ]
+        );
     }
 
     #[test]
     fn energies_take_the_unit_that_a_reader_would_take() {
         let printed = [0.0, 2e-5, 0.35, 12.34, 999.6, 2.5e6].map(energy);
-        assert_eq!(printed, ["0 J", "20.0 uJ", "350 mJ", "12.3 J", "1.00 kJ", "2.50 MJ"]);
+        assert_eq!(
+            printed,
+            ["0 J", "20.0 uJ", "350 mJ", "12.3 J", "1.00 kJ", "2.50 MJ"]
+        );
     }
 
     #[test]

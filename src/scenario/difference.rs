@@ -24,19 +24,25 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Returns the keys in which two resolved scenarios differ, in the order of their names. Lists are compared as wholes.
-/// Any two tables can be compared in this way.
+/// Returns the keys in which two resolved scenarios differ, in the order of their names. Lists are
+/// compared as wholes. Any two tables can be compared in this way.
 pub fn differences(one: &Value, other: &Value) -> Vec<Difference> {
     let [one, other] = [one, other].map(|table| {
         let mut keys = BTreeMap::new();
         flatten(table, String::new(), &mut keys);
         keys
     });
-    let mut keys: Vec<&String> = one.keys().chain(other.keys().filter(|key| !one.contains_key(*key))).collect();
+    let mut keys: Vec<&String> = one
+        .keys()
+        .chain(other.keys().filter(|key| !one.contains_key(*key)))
+        .collect();
     keys.sort_unstable();
     keys.into_iter()
         .filter(|key| one.get(*key) != other.get(*key))
-        .map(|key| Difference { key: key.clone(), values: [one.get(key).cloned(), other.get(key).cloned()] })
+        .map(|key| Difference {
+            key: key.clone(),
+            values: [one.get(key).cloned(), other.get(key).cloned()],
+        })
         .collect()
 }
 
@@ -44,7 +50,11 @@ fn flatten(value: &Value, key: String, keys: &mut BTreeMap<String, Value>) {
     match value {
         Value::Object(table) if !table.is_empty() => {
             for (name, value) in table {
-                let key = if key.is_empty() { name.clone() } else { format!("{key}.{name}") };
+                let key = if key.is_empty() {
+                    name.clone()
+                } else {
+                    format!("{key}.{name}")
+                };
                 flatten(value, key, keys);
             }
         }
@@ -64,8 +74,15 @@ mod tests {
     fn every_key_that_differs_is_named_once_with_both_values() {
         let one = json!({ "seed": 1, "method": { "fedmf": { "k": 8 } }, "faults": [1, 2], "same": { "x": 1.5 } });
         let other = json!({ "seed": 2, "method": { "fedrap": {} }, "faults": [1, 3], "same": { "x": 1.5 } });
-        let told: Vec<String> = differences(&one, &other).iter().map(ToString::to_string).collect();
-        let expected = ["faults: [1,2] and [1,3]", "method.fedmf.k: 8 and absent", "method.fedrap: absent and {}"];
+        let told: Vec<String> = differences(&one, &other)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        let expected = [
+            "faults: [1,2] and [1,3]",
+            "method.fedmf.k: 8 and absent",
+            "method.fedrap: absent and {}",
+        ];
         assert_eq!(told, [&expected[..], &["seed: 1 and 2"]].concat());
         assert_eq!(differences(&one, &one), []);
     }

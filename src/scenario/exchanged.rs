@@ -1,4 +1,5 @@
-//! What a method exchanges, as far as scenario files have to know it, and what that says about their codecs.
+//! What a method exchanges, as far as scenario files have to know it, and what that says about
+//! their codecs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,26 +28,29 @@ pub struct Exchanged {
     pub blocks: Vec<ExchangedBlock>,
     /// Whether each user has a download of its own.
     pub has_personal_downloads: bool,
-    /// Whether training reads no other rows of downloaded item tables than those of the participation's samples.
+    /// Whether training reads no other rows of downloaded item tables than those of the
+    /// participation's samples.
     pub trains_on_sampled_rows: bool,
     /// Whether each user keeps an item table of its own to score with.
     pub keeps_personal_tables: bool,
     /// What the server uses of the uploads.
     pub upload_use: UploadUse,
-    /// Whether the server makes sums of what it works out from each upload, such as gradients that it back-propagates, and adds
-    /// noise to these sums by itself.
+    /// Whether the server makes sums of what it works out from each upload, such as gradients that
+    /// it back-propagates, and adds noise to these sums by itself.
     pub makes_noisy_sums: bool,
 }
 
 /// What a server uses of the uploads of a step, which says what may be hidden from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UploadUse {
-    /// The sum of their values, in which all of them count alike, so that noise on one of them is noise on the sum.
+    /// The sum of their values, in which all of them count alike, so that noise on one of them is
+    /// noise on the sum.
     Sum,
-    /// Their sum, to which noise cannot be added: each is multiplied by a weight that it says of itself, or has values that
-    /// are no floating-point numbers.
+    /// Their sum, to which noise cannot be added: each is multiplied by a weight that it says of
+    /// itself, or has values that are no floating-point numbers.
     WeightedSum,
-    /// More than that, such as how many users have sent each row, the median of values, or something of each user.
+    /// More than that, such as how many users have sent each row, the median of values, or
+    /// something of each user.
     #[default]
     Each,
 }
@@ -54,7 +58,8 @@ pub enum UploadUse {
 /// Tells what a method with these parameters exchanges, if that can be told.
 type Tell = dyn Fn(&Json) -> Option<Exchanged> + Send + Sync;
 
-/// Tells what a method with checked parameters exchanges; `None` if that cannot be told before the data are read.
+/// Tells what a method with checked parameters exchanges; `None` if that cannot be told before the
+/// data are read.
 #[derive(Clone)]
 pub struct ExchangedOf(Arc<Tell>);
 
@@ -93,31 +98,61 @@ impl Exchanged {
             let path = path.iter().map(|key| (*key).to_owned()).collect();
             found.push(CodecContradiction { path, message });
         };
-        for name in spec.blocks.keys().filter(|name| self.blocks.iter().all(|block| block.name != **name)) {
-            let message = format!("the method has no block `{name}` that travels; it has {}", self.names());
+        for name in spec
+            .blocks
+            .keys()
+            .filter(|name| self.blocks.iter().all(|block| block.name != **name))
+        {
+            let message = format!(
+                "the method has no block `{name}` that travels; it has {}",
+                self.names()
+            );
             fault(&["codec", "blocks", name], message);
         }
-        let up = spec.uplinks_of_blocks().map(|of_block| (of_block, true, "uplink"));
-        let down = spec.downlinks_of_blocks().map(|of_block| (of_block, false, "downlink"));
+        let up = spec
+            .uplinks_of_blocks()
+            .map(|of_block| (of_block, true, "uplink"));
+        let down = spec
+            .downlinks_of_blocks()
+            .map(|of_block| (of_block, false, "downlink"));
         for ((name, choice), is_uploaded, key) in up.chain(down) {
             let mut own = self.blocks.iter().filter(|block| block.name == name);
-            let mut travelling = own.clone().filter(|block| block.is_uploaded == is_uploaded).peekable();
+            let mut travelling = own
+                .clone()
+                .filter(|block| block.is_uploaded == is_uploaded)
+                .peekable();
             let path = ["codec", "blocks", name, key];
             if own.next().is_some() && travelling.peek().is_none() {
-                let way = if is_uploaded { "to the server" } else { "from the server" };
+                let way = if is_uploaded {
+                    "to the server"
+                } else {
+                    "from the server"
+                };
                 fault(&path, format!("the block `{name}` does not travel {way}"));
-            } else if matches!(choice, CodecChoice::Composed(_)) && travelling.any(|block| !block.has_floats) {
+            } else if matches!(choice, CodecChoice::Composed(_))
+                && travelling.any(|block| !block.has_floats)
+            {
                 let message = "has values that are no floating-point numbers, which only a codec with a name sends";
                 fault(&path, format!("the block `{name}` {message}"));
             }
         }
-        let sends_differences = |choice: &CodecChoice| matches!(choice, CodecChoice::Composed(spec) if spec.delta);
-        let of_blocks = spec.downlinks_of_blocks().map(|(name, choice)| (vec!["codec", "blocks", name], choice));
-        let downlinks = [(vec!["codec"], &spec.downlink)].into_iter().chain(of_blocks);
-        for (path, _) in downlinks.filter(|(_, choice)| self.has_personal_downloads && sends_differences(choice)) {
+        let sends_differences =
+            |choice: &CodecChoice| matches!(choice, CodecChoice::Composed(spec) if spec.delta);
+        let of_blocks = spec
+            .downlinks_of_blocks()
+            .map(|(name, choice)| (vec!["codec", "blocks", name], choice));
+        let downlinks = [(vec!["codec"], &spec.downlink)]
+            .into_iter()
+            .chain(of_blocks);
+        for (path, _) in
+            downlinks.filter(|(_, choice)| self.has_personal_downloads && sends_differences(choice))
+        {
             let message = "each user of this method has a download of its own, so that `delta = true` would have the \
                            server keep versions for each user";
-            fault(&[&path[..], &["downlink", "delta"]].concat(), message.to_owned());
+            fault(
+                &[&path[..], &["downlink", "delta"]].concat(),
+                message.to_owned(),
+            );
         }
         found.extend(self.contradictions_of_needed_rows(spec));
         found
@@ -125,8 +160,12 @@ impl Exchanged {
 
     /// Returns what `spec` says of downloads of needed rows that cannot be done for this method.
     fn contradictions_of_needed_rows(&self, spec: &CodecSpec) -> Vec<CodecContradiction> {
-        let of_blocks = spec.downlinks_of_blocks().map(|(name, choice)| (vec!["codec", "blocks", name], choice));
-        let downlinks = [(vec!["codec"], &spec.downlink)].into_iter().chain(of_blocks);
+        let of_blocks = spec
+            .downlinks_of_blocks()
+            .map(|(name, choice)| (vec!["codec", "blocks", name], choice));
+        let downlinks = [(vec!["codec"], &spec.downlink)]
+            .into_iter()
+            .chain(of_blocks);
         let mut found = Vec::new();
         for (path, _) in downlinks.filter(|(_, choice)| choice.selects_needed_rows()) {
             let name = path.get(2).copied();
@@ -136,21 +175,33 @@ impl Exchanged {
             }
             let is_meant = |block: &ExchangedBlock| match name {
                 Some(name) => block.name == name,
-                None => spec.blocks.get(&block.name).is_none_or(|own| own.downlink.is_none()),
+                None => spec
+                    .blocks
+                    .get(&block.name)
+                    .is_none_or(|own| own.downlink.is_none()),
             };
-            let has_rows = |block: &ExchangedBlock| !block.is_uploaded && block.has_floats && block.has_item_rows;
-            let sent = self.blocks.iter().filter(|block| is_meant(block) && has_rows(block));
+            let has_rows = |block: &ExchangedBlock| {
+                !block.is_uploaded && block.has_floats && block.has_item_rows
+            };
+            let sent = self
+                .blocks
+                .iter()
+                .filter(|block| is_meant(block) && has_rows(block));
             let sent: Vec<&str> = sent.map(|block| block.name.as_str()).collect();
             let message = if sent.is_empty() {
                 "`needed-rows` is for downloads of tables with a row for each item, of which there is none here"
                     .to_owned()
             } else if self.has_personal_downloads {
-                "each user of this method has a download of its own, of which nobody asks for rows".to_owned()
+                "each user of this method has a download of its own, of which nobody asks for rows"
+                    .to_owned()
             } else if !self.trains_on_sampled_rows {
                 "`needed-rows` sends the rows of a client's training items and of the negatives drawn for it, but clients \
                  of this method read or keep others too"
                     .to_owned()
-            } else if let Some(block) = sent.iter().find(|block| spec.uplink_of(block).takes_the_whole_table()) {
+            } else if let Some(block) = sent
+                .iter()
+                .find(|block| spec.uplink_of(block).takes_the_whole_table())
+            {
                 format!(
                     "a client that downloads the rows that it needs cannot send the whole table `{block}`: take \
                      `rows-f32` or a `select` other than `all` for the uplink"
@@ -158,13 +209,18 @@ impl Exchanged {
             } else {
                 continue;
             };
-            let path = [&path[..], &["downlink", "select"]].concat().into_iter().map(str::to_owned).collect();
+            let path = [&path[..], &["downlink", "select"]]
+                .concat()
+                .into_iter()
+                .map(str::to_owned)
+                .collect();
             found.push(CodecContradiction { path, message });
         }
         found
     }
 
-    /// Returns why the server of this method cannot be the one that adds noise to sums of uploads, if it cannot.
+    /// Returns why the server of this method cannot be the one that adds noise to sums of uploads,
+    /// if it cannot.
     pub fn without_noisy_sums(&self) -> Option<&'static str> {
         let has_noisy_sums = self.upload_use == UploadUse::Sum || self.makes_noisy_sums;
         (!has_noisy_sums && !self.blocks.is_empty()).then_some(
@@ -174,7 +230,8 @@ impl Exchanged {
         )
     }
 
-    /// Returns why the server of this method cannot do with uploads that secure aggregation hides from it, if it cannot.
+    /// Returns why the server of this method cannot do with uploads that secure aggregation hides
+    /// from it, if it cannot.
     pub fn without_hidden_uploads(&self) -> Option<&'static str> {
         (self.upload_use == UploadUse::Each && !self.blocks.is_empty()).then_some(
             "the server of this method uses more of the uploads than their sum (who has sent which row, or something of each \
@@ -191,7 +248,11 @@ impl Exchanged {
                 names.push(name);
             }
         }
-        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+        if names.is_empty() {
+            "none".to_owned()
+        } else {
+            names.join(", ")
+        }
     }
 }
 
@@ -210,26 +271,48 @@ mod tests {
             has_item_rows: true,
         };
         let method = Exchanged {
-            blocks: vec![block("C", true, true), block("C", false, true), block("counts", true, false)],
+            blocks: vec![
+                block("C", true, true),
+                block("C", false, true),
+                block("counts", true, false),
+            ],
             has_personal_downloads: true,
             trains_on_sampled_rows: false,
             keeps_personal_tables: false,
             upload_use: UploadUse::Sum,
             makes_noisy_sums: false,
         };
-        let composed = |delta| CodecChoice::Composed(CompositionSpec { delta, ..CompositionSpec::default() });
+        let composed = |delta| {
+            CodecChoice::Composed(CompositionSpec {
+                delta,
+                ..CompositionSpec::default()
+            })
+        };
         let of = |name: &str, own: BlockCodecSpec| CodecSpec {
             blocks: [(name.to_owned(), own)].into(),
             ..CodecSpec::default()
         };
-        let up = |choice| BlockCodecSpec { uplink: Some(choice), downlink: None };
-        let down = |choice| BlockCodecSpec { uplink: None, downlink: Some(choice) };
+        let up = |choice| BlockCodecSpec {
+            uplink: Some(choice),
+            downlink: None,
+        };
+        let down = |choice| BlockCodecSpec {
+            uplink: None,
+            downlink: Some(choice),
+        };
         let named = CodecChoice::Named(CodecName::DenseF32);
         let messages = |spec: CodecSpec| {
             let found = method.contradictions(&spec);
-            found.into_iter().map(|fault| format!("{}: {}", fault.path.join("."), fault.message)).collect::<Vec<_>>()
+            found
+                .into_iter()
+                .map(|fault| format!("{}: {}", fault.path.join("."), fault.message))
+                .collect::<Vec<_>>()
         };
-        for sound in [of("C", up(composed(true))), of("counts", up(named.clone())), CodecSpec::default()] {
+        for sound in [
+            of("C", up(composed(true))),
+            of("counts", up(named.clone())),
+            CodecSpec::default(),
+        ] {
             assert_eq!(messages(sound), [""; 0]);
         }
         for (spec, expected) in [
@@ -241,12 +324,27 @@ mod tests {
                 of("counts", down(named)),
                 "codec.blocks.counts.downlink: the block `counts` does not travel from the server",
             ),
-            (of("counts", up(composed(false))), "codec.blocks.counts.uplink: the block `counts` has values"),
-            (CodecSpec { downlink: composed(true), ..CodecSpec::default() }, "codec.downlink.delta: each user"),
-            (of("C", down(composed(true))), "codec.blocks.C.downlink.delta: each user"),
+            (
+                of("counts", up(composed(false))),
+                "codec.blocks.counts.uplink: the block `counts` has values",
+            ),
+            (
+                CodecSpec {
+                    downlink: composed(true),
+                    ..CodecSpec::default()
+                },
+                "codec.downlink.delta: each user",
+            ),
+            (
+                of("C", down(composed(true))),
+                "codec.blocks.C.downlink.delta: each user",
+            ),
         ] {
             let found = messages(spec);
-            assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?}");
+            assert!(
+                found.len() == 1 && found[0].starts_with(expected),
+                "{found:?}"
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! How rounds are run and whom the server picks: the keys `training.mode` and `training.client_selection`.
+//! How rounds are run and whom the server picks: the keys `training.mode` and
+//! `training.client_selection`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,12 +15,12 @@ pub enum Mode {
     OverSelection(OverSelectionSpec),
     /// A round ends at its deadline; late updates join a later round with a smaller weight.
     SemiSynchronous(SemiSynchronousSpec),
-    /// A fixed number of clients train at any time; the server steps whenever its buffer is full (Nguyen et al.,
-    /// Federated Learning with Buffered Asynchronous Aggregation, AISTATS 2022).
+    /// A fixed number of clients train at any time; the server steps whenever its buffer is full
+    /// (Nguyen et al., Federated Learning with Buffered Asynchronous Aggregation, AISTATS 2022).
     #[serde(rename = "fedbuff")]
     FedBuff(FedBuffSpec),
-    /// A fixed number of clients train at any time; every update is mixed in as it arrives (Xie et al., Asynchronous
-    /// Federated Optimization, 2019).
+    /// A fixed number of clients train at any time; every update is mixed in as it arrives (Xie et
+    /// al., Asynchronous Federated Optimization, 2019).
     #[serde(rename = "fedasync")]
     FedAsync(FedAsyncSpec),
 }
@@ -44,8 +45,8 @@ pub struct OverSelectionSpec {
     /// Users invited per user needed; rounded up, at most everybody.
     #[schemars(range(min = 1, max = 100))]
     pub factor: f64,
-    /// The round ends this long after it began, with what has arrived; without it, when enough have arrived. Required
-    /// where everybody is needed, and nobody is left to be invited beyond them.
+    /// The round ends this long after it began, with what has arrived; without it, when enough have
+    /// arrived. Required where everybody is needed, and nobody is left to be invited beyond them.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1e-9, max = 1e9))]
     pub deadline_s: Option<f64>,
@@ -55,7 +56,11 @@ pub struct OverSelectionSpec {
 
 impl Default for OverSelectionSpec {
     fn default() -> Self {
-        Self { factor: 1.3, deadline_s: None, stragglers: Stragglers::Cancelled }
+        Self {
+            factor: 1.3,
+            deadline_s: None,
+            stragglers: Stragglers::Cancelled,
+        }
     }
 }
 
@@ -63,7 +68,8 @@ impl Default for OverSelectionSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stragglers {
-    /// The server gives it up: its transfer stops, unfinished training leaves no trace on the device.
+    /// The server gives it up: its transfer stops, unfinished training leaves no trace on the
+    /// device.
     Cancelled,
     /// It goes on; what arrives is late and not used.
     Late,
@@ -99,7 +105,8 @@ pub struct FedBuffSpec {
     #[serde(default = "default_server_rate")]
     #[schemars(range(max = 10), extend("exclusiveMinimum" = 0.0))]
     pub server_rate: f64,
-    /// Weight of an update by its staleness: the server's steps since the model that it started from.
+    /// Weight of an update by its staleness: the server's steps since the model that it started
+    /// from.
     #[serde(default)]
     pub staleness_weight: StalenessWeight,
     /// An update staler than this is not used.
@@ -175,17 +182,19 @@ pub enum ClientSelection {
     Uniform,
     /// One after another by number, and from the start again.
     RoundRobin,
-    /// Those first who stay available longest from now on: an oracle, the most that a forecast of availability
-    /// could be worth.
+    /// Those first who stay available longest from now on: an oracle, the most that a forecast of
+    /// availability could be worth.
     LongestAvailable,
-    /// Uniformly, but nobody twice in a row: no update of a user is used in two steps in a row, as a server could tell
-    /// more about a user from them (FedRAP, section 3.3). In modes with cohorts nobody is invited to two in a row
-    /// either, so there must be twice as many users as are invited to a round; in the asynchronous modes, twice as many
-    /// as make a step. A step in which everybody who is there has to rest ends with what has arrived.
+    /// Uniformly, but nobody twice in a row: no update of a user is used in two steps in a row, as
+    /// a server could tell more about a user from them (FedRAP, section 3.3). In modes with cohorts
+    /// nobody is invited to two in a row either, so there must be twice as many users as are
+    /// invited to a round; in the asynchronous modes, twice as many as make a step. A step in which
+    /// everybody who is there has to rest ends with what has arrived.
     NeverTwiceInARow,
     /// At random, in proportion to the number of training ratings.
     ByDataSize,
-    /// By utility: high loss, much data, a fast device, not seen for long (Lai et al., Oort, OSDI 2021).
+    /// By utility: high loss, much data, a fast device, not seen for long (Lai et al., Oort, OSDI
+    /// 2021).
     Oort(OortSpec),
 }
 

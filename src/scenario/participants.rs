@@ -1,7 +1,7 @@
 //! Checks whether there are as many users as take part in a round.
 //!
-//! The users of a generated population are known from the scenario alone, those of a file when it has been read. Both
-//! are checked by the rules of this file.
+//! The users of a generated population are known from the scenario alone, those of a file when it
+//! has been read. Both are checked by the rules of this file.
 
 use super::modes::ClientSelection;
 use super::policy::{Invitations, Policy};
@@ -32,8 +32,9 @@ pub struct TooFewUsers {
 }
 
 impl TrainingSpec {
-    /// Returns how many of `users` users a round needs, in modes with cohorts. A share is rounded to the nearest
-    /// number, and so is the number that is expected where each user is drawn by itself.
+    /// Returns how many of `users` users a round needs, in modes with cohorts. A share is rounded
+    /// to the nearest number, and so is the number that is expected where each user is drawn by
+    /// itself.
     pub fn needed(&self, users: u32) -> u32 {
         match self.participation {
             Participation::All => users,
@@ -44,7 +45,8 @@ impl TrainingSpec {
         }
     }
 
-    /// Returns the probability with which each user takes part by itself, if that is how participants are found.
+    /// Returns the probability with which each user takes part by itself, if that is how
+    /// participants are found.
     pub fn drawn_apart(&self) -> Option<f64> {
         match self.participation {
             Participation::Poisson(probability) => Some(probability),
@@ -54,7 +56,10 @@ impl TrainingSpec {
 
     /// Returns whether a round needs everybody, whatever their number, in modes with cohorts.
     fn needs_everybody(&self) -> bool {
-        matches!(self.participation, Participation::All | Participation::Share(1.0))
+        matches!(
+            self.participation,
+            Participation::All | Participation::Share(1.0)
+        )
     }
 }
 
@@ -67,33 +72,44 @@ struct Asynchronous {
 }
 
 impl Asynchronous {
-    /// Returns the numbers of `policy`, if it has a fixed number of clients at work. `participants` is how many a step
-    /// asks for, or 0 if that is not known.
+    /// Returns the numbers of `policy`, if it has a fixed number of clients at work. `participants`
+    /// is how many a step asks for, or 0 if that is not known.
     fn of(policy: &Policy, participants: u32) -> Option<Self> {
-        let Invitations::WheneverFree { concurrency } = policy.invitations else { return None };
+        let Invitations::WheneverFree { concurrency } = policy.invitations else {
+            return None;
+        };
         let buffer = policy.updates(participants).unwrap_or(1);
-        Some(Self { concurrency, buffer })
+        Some(Self {
+            concurrency,
+            buffer,
+        })
     }
 
-    /// Returns the fewest users with whom `steps` steps come to an end, if no update of anybody is used in two of them
-    /// in a row.
+    /// Returns the fewest users with whom `steps` steps come to an end, if no update of anybody is
+    /// used in two of them in a row.
     ///
-    /// Two steps in a row use the updates of 2 B different users. That many are enough: at any time, those whose update
-    /// was used in the step before or in the open one, and who therefore rest, are at most 2 B - 1, since the open step
-    /// ends with its B-th update. So there is always somebody who takes part or can be invited, whatever is lost or
-    /// comes too late.
+    /// Two steps in a row use the updates of 2 B different users. That many are enough: at any
+    /// time, those whose update was used in the step before or in the open one, and who therefore
+    /// rest, are at most 2 B - 1, since the open step ends with its B-th update. So there is always
+    /// somebody who takes part or can be invited, whatever is lost or comes too late.
     fn least_users_without_repeats(self, steps: u32) -> u64 {
         u64::from(self.buffer) * if steps == 1 { 1 } else { 2 }
     }
 }
 
-/// Returns the keys of `training`, run under `policy`, that ask for more users than there are. Without `users`, returns
-/// those that would do so whatever the number of users.
-pub fn too_few_users(training: &TrainingSpec, policy: &Policy, users: Option<Users<'_>>) -> Vec<TooFewUsers> {
+/// Returns the keys of `training`, run under `policy`, that ask for more users than there are.
+/// Without `users`, returns those that would do so whatever the number of users.
+pub fn too_few_users(
+    training: &TrainingSpec,
+    policy: &Policy,
+    users: Option<Users<'_>>,
+) -> Vec<TooFewUsers> {
     let never_twice = training.client_selection == ClientSelection::NeverTwiceInARow;
     let found = [
         drawn_apart_in_vain(training, policy),
-        users.filter(|_| policy.has_cohorts()).and_then(|users| cohort(training, users)),
+        users
+            .filter(|_| policy.has_cohorts())
+            .and_then(|users| cohort(training, users)),
         nobody_to_over_select(training, policy, users),
         users.and_then(|users| concurrency(training, policy, users)),
         repeats(training, policy, users).filter(|_| never_twice),
@@ -101,18 +117,25 @@ pub fn too_few_users(training: &TrainingSpec, policy: &Policy, users: Option<Use
     found.into_iter().flatten().collect()
 }
 
-/// Refuses draws of each user by itself where the number of those who are invited has to be a certain one, or where they
-/// are picked in another way.
+/// Refuses draws of each user by itself where the number of those who are invited has to be a
+/// certain one, or where they are picked in another way.
 fn drawn_apart_in_vain(training: &TrainingSpec, policy: &Policy) -> Option<TooFewUsers> {
     training.drawn_apart()?;
     let path = vec!["training", "participation", "poisson"];
-    let is_plain = policy.invitations == (Invitations::AtOnce { over_selection: 1.0 });
+    let is_plain = policy.invitations
+        == (Invitations::AtOnce {
+            over_selection: 1.0,
+        });
     if !is_plain || policy.updates(1).is_some() {
         let message = format!(
             "`poisson` draws each user by itself, and a round of `{}` needs a number of users: take `share` or `cohort`",
             training.mode.key()
         );
-        return Some(TooFewUsers { path, other: &["training", "mode"], message });
+        return Some(TooFewUsers {
+            path,
+            other: &["training", "mode"],
+            message,
+        });
     }
     (training.client_selection != ClientSelection::Uniform).then(|| TooFewUsers {
         path,
@@ -123,19 +146,32 @@ fn drawn_apart_in_vain(training: &TrainingSpec, policy: &Policy) -> Option<TooFe
 }
 
 fn cohort(training: &TrainingSpec, users: Users<'_>) -> Option<TooFewUsers> {
-    let Participation::Cohort(cohort) = training.participation else { return None };
+    let Participation::Cohort(cohort) = training.participation else {
+        return None;
+    };
     (cohort > users.all).then(|| TooFewUsers {
         path: vec!["training", "participation", "cohort"],
         other: GENERATED,
-        message: format!("a cohort of {cohort} is larger than the population: {}", users.words),
+        message: format!(
+            "a cohort of {cohort} is larger than the population: {}",
+            users.words
+        ),
     })
 }
 
-/// Refuses over-selection where everybody is needed: it is then the synchronous mode by another name, unless a deadline
-/// ends its rounds.
-fn nobody_to_over_select(training: &TrainingSpec, policy: &Policy, users: Option<Users<'_>>) -> Option<TooFewUsers> {
-    let Invitations::AtOnce { over_selection } = policy.invitations else { return None };
-    let needs_all = users.map_or(training.needs_everybody(), |users| training.needed(users.all) == users.all);
+/// Refuses over-selection where everybody is needed: it is then the synchronous mode by another
+/// name, unless a deadline ends its rounds.
+fn nobody_to_over_select(
+    training: &TrainingSpec,
+    policy: &Policy,
+    users: Option<Users<'_>>,
+) -> Option<TooFewUsers> {
+    let Invitations::AtOnce { over_selection } = policy.invitations else {
+        return None;
+    };
+    let needs_all = users.map_or(training.needs_everybody(), |users| {
+        training.needed(users.all) == users.all
+    });
     (needs_all && over_selection > 1.0 && policy.deadline.is_none()).then(|| TooFewUsers {
         path: vec!["training", "participation"],
         other: &["training", "mode"],
@@ -154,12 +190,20 @@ fn concurrency(training: &TrainingSpec, policy: &Policy, users: Users<'_>) -> Op
     (mode.concurrency > users.all).then(|| TooFewUsers {
         path: vec!["training", "mode", training.mode.key(), "concurrency"],
         other: GENERATED,
-        message: format!("{} clients cannot take part at a time: {}", mode.concurrency, users.words),
+        message: format!(
+            "{} clients cannot take part at a time: {}",
+            mode.concurrency, users.words
+        ),
     })
 }
 
-/// Refuses `never-twice-in-a-row` where some round has nobody left, because everybody was in the one before.
-fn repeats(training: &TrainingSpec, policy: &Policy, users: Option<Users<'_>>) -> Option<TooFewUsers> {
+/// Refuses `never-twice-in-a-row` where some round has nobody left, because everybody was in the
+/// one before.
+fn repeats(
+    training: &TrainingSpec,
+    policy: &Policy,
+    users: Option<Users<'_>>,
+) -> Option<TooFewUsers> {
     let steps = training.steps();
     let whom = match users {
         Some(users) if users.able < users.all => "users with the memory to take part",

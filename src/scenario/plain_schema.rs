@@ -11,11 +11,13 @@ pub(super) fn types(plain_schema: &Json) -> impl Iterator<Item = &str> {
     let (one, many) = match plain_schema.get("type") {
         Some(Json::String(one)) => (Some(one.as_str()), None),
         Some(Json::Array(many)) => (None, Some(many)),
-        // A list of literals without a type is one of strings: scenario schemas have no other literals.
+        // A list of literals without a type is one of strings: scenario schemas have no other
+        // literals.
         _ if literals_of(plain_schema).is_some() => (Some("string"), None),
         _ => (None, None),
     };
-    one.into_iter().chain(many.into_iter().flatten().filter_map(Json::as_str))
+    one.into_iter()
+        .chain(many.into_iter().flatten().filter_map(Json::as_str))
 }
 
 /// Returns whether the schema allows values of the type of `value`.
@@ -62,7 +64,9 @@ pub(super) fn kind_in_words(value: &Value) -> &'static str {
 pub(super) fn literals_of(plain_schema: &Json) -> Option<Vec<&str>> {
     match (plain_schema.get("const"), plain_schema.get("enum")) {
         (Some(literal), _) => Some(literal.as_str().into_iter().collect()),
-        (None, Some(Json::Array(literals))) => Some(literals.iter().filter_map(Json::as_str).collect()),
+        (None, Some(Json::Array(literals))) => {
+            Some(literals.iter().filter_map(Json::as_str).collect())
+        }
         _ => None,
     }
 }
@@ -71,18 +75,23 @@ pub(super) fn literals(plain_schema: &Json) -> Vec<&str> {
     literals_of(plain_schema).unwrap_or_default()
 }
 
-/// Returns the key that marks an alternative of an externally tagged enum: its only property, which is required.
+/// Returns the key that marks an alternative of an externally tagged enum: its only property, which
+/// is required.
 pub(super) fn tag(plain_schema: &Json) -> Option<&str> {
     let properties = plain_schema.get("properties")?.as_object()?;
     let mut keys = properties.keys();
     let only = keys.next().filter(|_| keys.next().is_none())?;
-    required(plain_schema).any(|key| key == only).then_some(only)
+    required(plain_schema)
+        .any(|key| key == only)
+        .then_some(only)
 }
 
 /// Returns the names that the alternatives offer, as a word or as the key of a table.
 pub(super) fn choices<'s>(alternatives: &[&'s Json]) -> Vec<&'s str> {
     let mut names = Vec::new();
-    for name in alternatives.iter().flat_map(|plain_schema| literals(plain_schema).into_iter().chain(tag(plain_schema)))
+    for name in alternatives
+        .iter()
+        .flat_map(|plain_schema| literals(plain_schema).into_iter().chain(tag(plain_schema)))
     {
         if !names.contains(&name) {
             names.push(name);
@@ -97,12 +106,21 @@ pub(super) fn is_tagged(plain_schema: &Json, alternatives: &[&Json]) -> bool {
 }
 
 pub(super) fn required(plain_schema: &Json) -> impl Iterator<Item = &str> {
-    plain_schema.get("required").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str)
+    plain_schema
+        .get("required")
+        .and_then(Json::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Json::as_str)
 }
 
 /// Returns a number as people write it, with a power of ten in place of a row of zeros.
 pub(super) fn decimal(number: f64) -> String {
-    if number == 0.0 || (1e-6..1e15).contains(&number.abs()) { number.to_string() } else { format!("{number:e}") }
+    if number == 0.0 || (1e-6..1e15).contains(&number.abs()) {
+        number.to_string()
+    } else {
+        format!("{number:e}")
+    }
 }
 
 /// Checks a number, which the user wrote as `written`, against its bounds.
@@ -114,15 +132,17 @@ pub(super) fn bounds(
     name: &str,
     faults: &mut Vec<Fault>,
 ) {
-    // Bounds are compared as f64, which cannot tell some integers beyond 2^53 apart; no bound that a value could break
-    // is as large.
+    // Bounds are compared as f64, which cannot tell some integers beyond 2^53 apart; no bound that
+    // a value could break is as large.
     for (keyword, words) in [
         ("minimum", "at least"),
         ("exclusiveMinimum", "greater than"),
         ("maximum", "at most"),
         ("exclusiveMaximum", "less than"),
     ] {
-        let Some(bound) = plain_schema.get(keyword).and_then(Json::as_f64) else { continue };
+        let Some(bound) = plain_schema.get(keyword).and_then(Json::as_f64) else {
+            continue;
+        };
         let holds = match keyword {
             "minimum" => number >= bound,
             "exclusiveMinimum" => number > bound,
@@ -131,7 +151,10 @@ pub(super) fn bounds(
         };
         if !holds {
             let bound = decimal(bound);
-            let fault = Fault::new(&node.place, format!("`{name}` must be {words} {bound}, found {written}"));
+            let fault = Fault::new(
+                &node.place,
+                format!("`{name}` must be {words} {bound}, found {written}"),
+            );
             faults.push(fault.or(Repair::numbers(within(plain_schema))));
             return;
         }
@@ -145,15 +168,18 @@ pub(super) fn bounds(
     }
 }
 
-/// The smallest number above 0 that a scenario may have: that of the 32-bit numbers with which methods train.
+/// The smallest number above 0 that a scenario may have: that of the 32-bit numbers with which
+/// methods train.
 const SMALLEST: f64 = f32::MIN_POSITIVE as f64;
 
 /// Returns two numbers within the bounds of a schema.
 pub(super) fn within(plain_schema: &Json) -> [f64; 2] {
     let bound = |keyword: &str| plain_schema.get(keyword).and_then(Json::as_f64);
     let is_whole = types(plain_schema).any(|t| t == "integer");
-    let least = bound("minimum").or(bound("exclusiveMinimum").map(|bound| bound + f64::from(u8::from(is_whole))));
-    let most = bound("maximum").or(bound("exclusiveMaximum").map(|bound| bound - f64::from(u8::from(is_whole))));
+    let least = bound("minimum")
+        .or(bound("exclusiveMinimum").map(|bound| bound + f64::from(u8::from(is_whole))));
+    let most = bound("maximum")
+        .or(bound("exclusiveMaximum").map(|bound| bound - f64::from(u8::from(is_whole))));
     match (least, most) {
         (Some(least), Some(most)) if is_whole => [least, (least + 1.0).min(most)],
         (Some(least), Some(most)) => [0.25, 0.5].map(|share| least + share * (most - least)),
@@ -163,8 +189,8 @@ pub(super) fn within(plain_schema: &Json) -> [f64; 2] {
     }
 }
 
-/// Checks that the `length` of a string or an array is within the limits under the two `keywords`; `unit` is the word
-/// for what is counted.
+/// Checks that the `length` of a string or an array is within the limits under the two `keywords`;
+/// `unit` is the word for what is counted.
 pub(super) fn length(
     plain_schema: &Json,
     keywords: [&str; 2],
@@ -179,7 +205,10 @@ pub(super) fn length(
         [_, Some(most)] if length as u64 > most => ("at most", most),
         _ => return None,
     };
-    let message = format!("`{name}` must have {words} {limit} {unit}{}, found {length}", plural(limit));
+    let message = format!(
+        "`{name}` must have {words} {limit} {unit}{}, found {length}",
+        plural(limit)
+    );
     Some(Fault::new(&node.place, message))
 }
 
@@ -193,9 +222,18 @@ mod tests {
     #[test]
     fn two_numbers_within_the_bounds_are_offered() {
         let of = |schema: Json| within(&schema);
-        assert_eq!(of(json!({ "type": "integer", "exclusiveMinimum": 3, "maximum": 9 })), [4.0, 5.0]);
-        assert_eq!(of(json!({ "type": "integer", "minimum": 3, "exclusiveMaximum": 5 })), [3.0, 4.0]);
-        assert_eq!(of(json!({ "type": "number", "exclusiveMinimum": 0, "maximum": 1 })), [0.25, 0.5]);
+        assert_eq!(
+            of(json!({ "type": "integer", "exclusiveMinimum": 3, "maximum": 9 })),
+            [4.0, 5.0]
+        );
+        assert_eq!(
+            of(json!({ "type": "integer", "minimum": 3, "exclusiveMaximum": 5 })),
+            [3.0, 4.0]
+        );
+        assert_eq!(
+            of(json!({ "type": "number", "exclusiveMinimum": 0, "maximum": 1 })),
+            [0.25, 0.5]
+        );
         assert_eq!(of(json!({ "type": "number", "minimum": 7 })), [8.0, 9.0]);
         assert_eq!(of(json!({ "type": "number", "maximum": 7 })), [6.0, 5.0]);
         assert_eq!(of(json!({ "type": "number" })), [1.0, 2.0]);

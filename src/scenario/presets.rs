@@ -1,8 +1,9 @@
-//! Named sets of numbers for links, devices, availability and faults, each with where the numbers come from.
+//! Named sets of numbers for links, devices, availability and faults, each with where the numbers
+//! come from.
 
 use super::spec::{
-    AvailabilityPattern, AvailabilitySpec, DailySpec, DeviceClassSpec, DevicesSpec, FaultEffect, FaultSpec, FaultUsers,
-    NetworkSpec, OnOffSpec, ServerLinkSpec, Sharing, SpeedSpec,
+    AvailabilityPattern, AvailabilitySpec, DailySpec, DeviceClassSpec, DevicesSpec, FaultEffect,
+    FaultSpec, FaultUsers, NetworkSpec, OnOffSpec, ServerLinkSpec, Sharing, SpeedSpec,
 };
 use crate::units::BitsPerSecond;
 
@@ -20,13 +21,16 @@ pub struct Preset<T> {
 /// Median time of a row visit in every device preset. It is not measured: see the sources.
 const REFERENCE_NS_PER_ROW_VISIT: f64 = 50.0;
 
-/// The time of a multiply-add in the device presets that state one. It is an assumption: see `phone-all-times`.
+/// The time of a multiply-add in the device presets that state one. It is an assumption: see
+/// `phone-all-times`.
 const REFERENCE_NS_PER_MULTIPLY_ADD: f64 = 0.5;
 
-/// The fixed time of a participation in the device presets that state one. It is an assumption: see `phone-all-times`.
+/// The fixed time of a participation in the device presets that state one. It is an assumption: see
+/// `phone-all-times`.
 const REFERENCE_MS_PER_PARTICIPATION: f64 = 800.0;
 
-/// The power that a phone which trains is assumed to take beyond an idle one. 1 W is 1 nJ for each nanosecond.
+/// The power that a phone which trains is assumed to take beyond an idle one. 1 W is 1 nJ for each
+/// nanosecond.
 const TRAINING_WATTS: f64 = 1.0;
 
 /// Returns the network presets. The first one is what a scenario without a preset starts from.
@@ -97,8 +101,17 @@ pub fn networks() -> [Preset<NetworkSpec>; 3] {
 pub fn server_links() -> [Preset<ServerLinkSpec>; 3] {
     let port = |name: &'static str, gbit: u64, source| {
         let rate = Some(BitsPerSecond::new(gbit * 1_000_000_000));
-        let values = ServerLinkSpec { preset: Some(name.to_owned()), downlink: rate, uplink: rate, connections: None };
-        Preset { name, source, values }
+        let values = ServerLinkSpec {
+            preset: Some(name.to_owned()),
+            downlink: rate,
+            uplink: rate,
+            connections: None,
+        };
+        Preset {
+            name,
+            source,
+            values,
+        }
     };
     [
         port(
@@ -132,15 +145,30 @@ pub fn server_links() -> [Preset<ServerLinkSpec>; 3] {
 pub fn devices() -> [Preset<DevicesSpec>; 8] {
     let [uniform, lognormal, wide, classes, wifi, lte] = devices_of_speeds();
     let [all_times, classes_with_all_times] = devices_with_all_times();
-    [uniform, lognormal, wide, classes, wifi, lte, all_times, classes_with_all_times]
+    [
+        uniform,
+        lognormal,
+        wide,
+        classes,
+        wifi,
+        lte,
+        all_times,
+        classes_with_all_times,
+    ]
 }
 
 fn devices_of(name: &str, speed: SpeedSpec) -> DevicesSpec {
-    DevicesSpec { preset: Some(name.to_owned()), ..DevicesSpec::with_speed(speed) }
+    DevicesSpec {
+        preset: Some(name.to_owned()),
+        ..DevicesSpec::with_speed(speed)
+    }
 }
 
 fn lognormal(log_sigma: f64) -> SpeedSpec {
-    SpeedSpec::Lognormal { median_ns_per_row_visit: REFERENCE_NS_PER_ROW_VISIT, log_sigma }
+    SpeedSpec::Lognormal {
+        median_ns_per_row_visit: REFERENCE_NS_PER_ROW_VISIT,
+        log_sigma,
+    }
 }
 
 /// Returns the classes of phones, without a time for anything but row visits.
@@ -154,7 +182,11 @@ fn phone_classes() -> Vec<DeviceClassSpec> {
         fixed_ms_per_participation: None,
         memory_mb: Some(memory_mb),
     };
-    vec![class("fast", 0.2, 25.0, 2048.0), class("middle", 0.5, 50.0, 1024.0), class("slow", 0.3, 125.0, 512.0)]
+    vec![
+        class("fast", 0.2, 25.0, 2048.0),
+        class("middle", 0.5, 50.0, 1024.0),
+        class("slow", 0.3, 125.0, 512.0),
+    ]
 }
 
 /// Returns the presets that state the time of a row visit only.
@@ -252,26 +284,41 @@ fn devices_with_all_times() -> [Preset<DevicesSpec>; 2] {
     ]
 }
 
-/// Returns whether the times per multiply-add and per participation are those that the preset of `devices` assumes.
+/// Returns whether the times per multiply-add and per participation are those that the preset of
+/// `devices` assumes.
 pub fn assumes_times(devices: &DevicesSpec) -> bool {
-    let preset = self::devices().into_iter().find(|preset| devices.preset.as_deref() == Some(preset.name));
+    let preset = self::devices()
+        .into_iter()
+        .find(|preset| devices.preset.as_deref() == Some(preset.name));
     preset
         .map(|preset| times_of(&preset.values))
-        .is_some_and(|assumed| assumed.iter().flatten().any(|time| *time > 0.0) && assumed == times_of(devices))
+        .is_some_and(|assumed| {
+            assumed.iter().flatten().any(|time| *time > 0.0) && assumed == times_of(devices)
+        })
 }
 
 /// Returns the times per multiply-add and per participation, of all devices and then of each class.
 fn times_of(devices: &DevicesSpec) -> Vec<Option<f64>> {
-    let mut times = vec![Some(devices.ns_per_multiply_add), Some(devices.fixed_ms_per_participation)];
+    let mut times = vec![
+        Some(devices.ns_per_multiply_add),
+        Some(devices.fixed_ms_per_participation),
+    ];
     if let SpeedSpec::Classes(classes) = &devices.speed {
-        times.extend(classes.iter().flat_map(|class| [class.ns_per_multiply_add, class.fixed_ms_per_participation]));
+        times.extend(
+            classes
+                .iter()
+                .flat_map(|class| [class.ns_per_multiply_add, class.fixed_ms_per_participation]),
+        );
     }
     times
 }
 
 /// Returns the presets of availability. Without one, users are always available.
 pub fn availabilities() -> [Preset<AvailabilitySpec>; 3] {
-    let spec = |name: &str, pattern| AvailabilitySpec { preset: Some(name.to_owned()), pattern };
+    let spec = |name: &str, pattern| AvailabilitySpec {
+        preset: Some(name.to_owned()),
+        pattern,
+    };
     [
         Preset {
             name: "always",
@@ -284,21 +331,33 @@ pub fn availabilities() -> [Preset<AvailabilitySpec>; 3] {
                      MLSys 2019): phones take part while they are idle, charging and on an unmetered network, which \
                      is mostly at night. The window itself (8 hours from 22:00 local time, up to 2 hours earlier or \
                      later by user) and users spread evenly over all time zones are assumptions, not measurements.",
-            values: spec("night-charging", AvailabilityPattern::Daily(night_charging())),
+            values: spec(
+                "night-charging",
+                AvailabilityPattern::Daily(night_charging()),
+            ),
         },
         Preset {
             name: "short-stays",
             source: "An assumption, made up as a whole: stays of 10 minutes on average, and 50 minutes between them, \
                      so that a sixth of the users is there at any time. For trying out what users who leave in the \
                      middle of a round cost.",
-            values: spec("short-stays", AvailabilityPattern::OnOff(OnOffSpec { mean_on_s: 600.0, mean_off_s: 3000.0 })),
+            values: spec(
+                "short-stays",
+                AvailabilityPattern::OnOff(OnOffSpec {
+                    mean_on_s: 600.0,
+                    mean_off_s: 3000.0,
+                }),
+            ),
         },
     ]
 }
 
 /// Returns the presets of fault rules. Without any rule, nothing goes wrong.
 pub fn faults() -> [Preset<FaultSpec>; 3] {
-    let rule = |name: &str, effect| FaultSpec { preset: Some(name.to_owned()), ..FaultSpec::always(effect) };
+    let rule = |name: &str, effect| FaultSpec {
+        preset: Some(name.to_owned()),
+        ..FaultSpec::always(effect)
+    };
     [
         Preset {
             name: "lost-transfers",
@@ -307,7 +366,10 @@ pub fn faults() -> [Preset<FaultSpec>; 3] {
                      because they may not take part any more. That all of it are lost transfers, in both directions \
                      alike, is an assumption: 1 - (1 - 0.04)^2 = 7.8 % of the participations. `network.dropout` is \
                      another way to say the same; take one of them.",
-            values: FaultSpec { probability: 0.04, ..rule("lost-transfers", FaultEffect::Drop) },
+            values: FaultSpec {
+                probability: 0.04,
+                ..rule("lost-transfers", FaultEffect::Drop)
+            },
         },
         Preset {
             name: "undetected-bit-errors",
@@ -315,7 +377,10 @@ pub fn faults() -> [Preset<FaultSpec>; 3] {
                      fails to detect an error in about 1 of 16 million to 10 billion packets. The worse end, for \
                      transfers of 1 MB (an assumption) in packets of 1460 bytes: 685 / 16e6 = 4.3e-5. What is \
                      encrypted has a stronger check than this.",
-            values: FaultSpec { probability: 4.3e-5, ..rule("undetected-bit-errors", FaultEffect::Corrupt) },
+            values: FaultSpec {
+                probability: 4.3e-5,
+                ..rule("undetected-bit-errors", FaultEffect::Corrupt)
+            },
         },
         Preset {
             name: "regional-outage",
@@ -334,7 +399,12 @@ pub fn faults() -> [Preset<FaultSpec>; 3] {
 
 /// Returns the window that daily availability starts from.
 pub fn night_charging() -> DailySpec {
-    DailySpec { hours_on: 8.0, starts_at_hour: 22.0, jitter_hours: 2.0, utc_offsets: Vec::new() }
+    DailySpec {
+        hours_on: 8.0,
+        starts_at_hour: 22.0,
+        jitter_hours: 2.0,
+        utc_offsets: Vec::new(),
+    }
 }
 
 #[cfg(test)]
@@ -360,33 +430,67 @@ mod tests {
         }
     }
 
-    /// If this fails, a preset whose point is the time of an app's start or of dense layers has none, or one that is not
-    /// what its source works out.
+    /// If this fails, a preset whose point is the time of an app's start or of dense layers has
+    /// none, or one that is not what its source works out.
     #[test]
     fn presets_of_all_times_state_them_and_the_older_ones_do_not() {
-        let with_times: Vec<_> =
-            devices().into_iter().filter(|preset| assumes_times(&preset.values)).map(|preset| preset.name).collect();
+        let with_times: Vec<_> = devices()
+            .into_iter()
+            .filter(|preset| assumes_times(&preset.values))
+            .map(|preset| preset.name)
+            .collect();
         assert_eq!(with_times, ["phone-all-times", "phone-classes-all-times"]);
         let tenth_of_peak_ns = 10.0 / (8.0 * 2.4);
         assert!((REFERENCE_NS_PER_MULTIPLY_ADD - tenth_of_peak_ns).abs() < 0.05);
         let [.., phone, classes] = devices().map(|preset| preset.values);
-        let SpeedSpec::Classes(classes) = classes.speed else { panic!("it has classes") };
-        let times = classes.iter().map(|class| (class.ns_per_multiply_add, class.fixed_ms_per_participation));
-        assert!(times.eq([(0.25, 400.0), (0.5, 800.0), (1.25, 2000.0)].map(|(one, other)| (Some(one), Some(other)))));
-        assert!(!assumes_times(&DevicesSpec { fixed_ms_per_participation: 5.0, ..phone }), "a time of one's own");
+        let SpeedSpec::Classes(classes) = classes.speed else {
+            panic!("it has classes")
+        };
+        let times = classes
+            .iter()
+            .map(|class| (class.ns_per_multiply_add, class.fixed_ms_per_participation));
+        assert!(
+            times.eq([(0.25, 400.0), (0.5, 800.0), (1.25, 2000.0)]
+                .map(|(one, other)| (Some(one), Some(other))))
+        );
+        assert!(
+            !assumes_times(&DevicesSpec {
+                fixed_ms_per_participation: 5.0,
+                ..phone
+            }),
+            "a time of one's own"
+        );
     }
 
     #[test]
     fn energy_per_byte_is_what_its_source_works_out() {
         // A mW per Mbit/s is a nJ per bit.
-        let per_byte = |[down, up, on_top]: [f64; 3], [down_mbit_per_s, up_mbit_per_s]: [f64; 2]| {
+        let per_byte = |[down, up, on_top]: [f64; 3],
+                        [down_mbit_per_s, up_mbit_per_s]: [f64; 2]| {
             8.0 * (down + on_top / down_mbit_per_s + up + on_top / up_mbit_per_s) / 2.0
         };
         let [_, wifi, _] = networks().map(|preset| preset.values);
-        let rates = [wifi.downlink_median_mbit_per_s, wifi.uplink_median_mbit_per_s];
-        let of = |name| devices().into_iter().find_map(|preset| (preset.name == name).then_some(preset.values));
-        let stated = |name| of(name).and_then(|values| values.energy_nj_per_byte).map(f64::round);
-        assert_eq!(stated("phone-wifi"), Some(per_byte([137.01, 283.17, 132.86], rates).round()));
-        assert_eq!(stated("phone-lte"), Some(per_byte([51.97, 438.39, 1288.04], [13.0, 6.0]).round()));
+        let rates = [
+            wifi.downlink_median_mbit_per_s,
+            wifi.uplink_median_mbit_per_s,
+        ];
+        let of = |name| {
+            devices()
+                .into_iter()
+                .find_map(|preset| (preset.name == name).then_some(preset.values))
+        };
+        let stated = |name| {
+            of(name)
+                .and_then(|values| values.energy_nj_per_byte)
+                .map(f64::round)
+        };
+        assert_eq!(
+            stated("phone-wifi"),
+            Some(per_byte([137.01, 283.17, 132.86], rates).round())
+        );
+        assert_eq!(
+            stated("phone-lte"),
+            Some(per_byte([51.97, 438.39, 1288.04], [13.0, 6.0]).round())
+        );
     }
 }

@@ -1,12 +1,14 @@
-//! What could stand in the place of a faulty key or value, so that the rest of a file can be checked.
+//! What could stand in the place of a faulty key or value, so that the rest of a file can be
+//! checked.
 
 use serde_json::Value as Json;
 
-/// What can stand in the place of a fault. Nobody knows what the user meant, so there are two choices wherever the
-/// rest of the file could depend on it.
+/// What can stand in the place of a fault. Nobody knows what the user meant, so there are two
+/// choices wherever the rest of the file could depend on it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Repair {
-    /// One of these numbers, words or truth values stands instead of the value at the place of the fault.
+    /// One of these numbers, words or truth values stands instead of the value at the place of the
+    /// fault.
     Values([Json; 2]),
     /// The key at the place of the fault is left out.
     LeaveOut,
@@ -19,7 +21,11 @@ impl Repair {
     pub(super) fn numbers(numbers: [f64; 2]) -> Self {
         Self::Values(numbers.map(|number| {
             let is_whole = number.fract() == 0.0 && number.abs() < 1e15;
-            if is_whole { (number as i64).into() } else { number.into() }
+            if is_whole {
+                (number as i64).into()
+            } else {
+                number.into()
+            }
         }))
     }
 

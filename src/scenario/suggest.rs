@@ -1,6 +1,7 @@
 //! Finds names that the user may have meant.
 
-/// Returns the end of a message about an unknown name: the nearest known one, or all of them if none is near.
+/// Returns the end of a message about an unknown name: the nearest known one, or all of them if
+/// none is near.
 pub(super) fn instead_of(unknown: &str, known: &[&str]) -> String {
     match nearest(unknown, known) {
         Some(name) => format!("; did you mean `{name}`?"),
@@ -9,8 +10,8 @@ pub(super) fn instead_of(unknown: &str, known: &[&str]) -> String {
     }
 }
 
-/// Returns the known name of which `unknown` is probably a misspelling: at most a third of its letters differ, or its
-/// end was left off.
+/// Returns the known name of which `unknown` is probably a misspelling: at most a third of its
+/// letters differ, or its end was left off.
 pub(super) fn nearest<'k>(unknown: &str, known: &[&'k str]) -> Option<&'k str> {
     let written = normalised(unknown);
     let length = written.chars().count();
@@ -22,19 +23,32 @@ pub(super) fn nearest<'k>(unknown: &str, known: &[&'k str]) -> Option<&'k str> {
         }
         // Names differ by at least as many letters as one has more than the other.
         let apart = length.abs_diff(name.chars().count());
-        if apart > limit { apart } else { strsim::damerau_levenshtein(&written, &name) }
+        if apart > limit {
+            apart
+        } else {
+            strsim::damerau_levenshtein(&written, &name)
+        }
     };
-    known.iter().copied().min_by_key(|name| distance(name)).filter(|name| distance(name) <= limit)
+    known
+        .iter()
+        .copied()
+        .min_by_key(|name| distance(name))
+        .filter(|name| distance(name) <= limit)
 }
 
-/// Returns a name without what people write in different ways: case, and the separator between words.
+/// Returns a name without what people write in different ways: case, and the separator between
+/// words.
 fn normalised(name: &str) -> String {
     name.to_lowercase().replace('_', "-")
 }
 
 /// Returns a list of the form `a`, `b`, `c`, each name in backquotes.
 pub(super) fn list(names: &[&str]) -> String {
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    names
+        .iter()
+        .map(|name| format!("`{name}`"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// Returns a list of the form "a, b or c", without quotation marks.
@@ -56,11 +70,17 @@ mod tests {
         assert_eq!(nearest("fedarp", &known), Some("fedrap"));
         assert_eq!(nearest("FedRAP", &known), Some("fedrap"));
         assert_eq!(nearest("pfed", &known), Some("pfedrec"));
-        assert_eq!(instead_of("svd", &known), "; known: `fedrap`, `fedmf`, `pfedrec`");
+        assert_eq!(
+            instead_of("svd", &known),
+            "; known: `fedrap`, `fedmf`, `pfedrec`"
+        );
     }
 
     #[test]
     fn hyphen_and_underscore_are_one_mark() {
-        assert_eq!(nearest("not_in_train", &["unrated", "not-in-train"]), Some("not-in-train"));
+        assert_eq!(
+            nearest("not_in_train", &["unrated", "not-in-train"]),
+            Some("not-in-train")
+        );
     }
 }

@@ -50,9 +50,12 @@ impl Node {
             Value::Float(value) => (*value).into(),
             Value::String(value) => value.as_str().into(),
             Value::Array(nodes) => nodes.iter().map(Self::to_json).collect(),
-            Value::Table(table) => {
-                Json::Object(table.iter().map(|(key, entry)| (key.clone(), entry.node.to_json())).collect())
-            }
+            Value::Table(table) => Json::Object(
+                table
+                    .iter()
+                    .map(|(key, entry)| (key.clone(), entry.node.to_json()))
+                    .collect(),
+            ),
             Value::Datetime | Value::Unusable => Json::Null,
         }
     }
@@ -66,7 +69,10 @@ impl Node {
                 return;
             }
             (Repair::LeaveOut | Repair::Rename(_), Value::Table(table)) => {
-                let key = table.iter().find(|(_, entry)| entry.key == *place).map(|(key, _)| key.clone());
+                let key = table
+                    .iter()
+                    .find(|(_, entry)| entry.key == *place)
+                    .map(|(key, _)| key.clone());
                 if let Some(entry) = key.and_then(|key| table.remove(&key)) {
                     if let Repair::Rename(name) = repair {
                         table.entry(name.clone()).or_insert(entry);
@@ -77,16 +83,22 @@ impl Node {
             _ => {}
         }
         match &mut self.value {
-            Value::Array(items) => items.iter_mut().for_each(|item| item.repair(place, repair, choice)),
-            Value::Table(table) => table.values_mut().for_each(|entry| entry.node.repair(place, repair, choice)),
+            Value::Array(items) => items
+                .iter_mut()
+                .for_each(|item| item.repair(place, repair, choice)),
+            Value::Table(table) => table
+                .values_mut()
+                .for_each(|entry| entry.node.repair(place, repair, choice)),
             _ => {}
         }
     }
 
-    /// Returns whether the value at `path`, from this node on, was written. The values of an array are named by their
-    /// number, from 0.
+    /// Returns whether the value at `path`, from this node on, was written. The values of an array
+    /// are named by their number, from 0.
     pub(super) fn has<S: AsRef<str>>(&self, path: &[S]) -> bool {
-        path.iter().try_fold(self, |node, key| node.below(key.as_ref())).is_some()
+        path.iter()
+            .try_fold(self, |node, key| node.below(key.as_ref()))
+            .is_some()
     }
 
     fn below(&self, key: &str) -> Option<&Self> {
@@ -97,23 +109,33 @@ impl Node {
         }
     }
 
-    /// Returns the place of the deepest value on `path`, from this node on, that was written. The values of an array
-    /// are named by their number, from 0.
+    /// Returns the place of the deepest value on `path`, from this node on, that was written. The
+    /// values of an array are named by their number, from 0.
     pub(super) fn place_of<S: AsRef<str>>(&self, path: &[S]) -> &Place {
         let mut node = self;
         let mut place = &self.place;
         for key in path {
             if let Value::Array(items) = &node.value
-                && let Some(item) = key.as_ref().parse().ok().and_then(|index: usize| items.get(index))
+                && let Some(item) = key
+                    .as_ref()
+                    .parse()
+                    .ok()
+                    .and_then(|index: usize| items.get(index))
             {
                 (node, place) = (item, &item.place);
                 continue;
             }
-            let Value::Table(table) = &node.value else { break };
-            let Some(entry) = table.get(key.as_ref()) else { break };
+            let Value::Table(table) = &node.value else {
+                break;
+            };
+            let Some(entry) = table.get(key.as_ref()) else {
+                break;
+            };
             node = &entry.node;
-            // A fault of a whole table is best shown at its name, unless an override has replaced the table.
-            let is_named = matches!(node.value, Value::Table(_)) && node.place.source == entry.key.source;
+            // A fault of a whole table is best shown at its name, unless an override has replaced
+            // the table.
+            let is_named =
+                matches!(node.value, Value::Table(_)) && node.place.source == entry.key.source;
             place = if is_named { &entry.key } else { &node.place };
         }
         place
@@ -140,33 +162,55 @@ const NO_VALUE: &str = "there is no value after `=`";
 /// Parses the scenario file. A fault is added to `faults` for every number that no key can take.
 ///
 /// # Errors
-/// Returns the syntax errors, if there are any, because nothing can be said about the rest of a broken file.
+/// Returns the syntax errors, if there are any, because nothing can be said about the rest of a
+/// broken file.
 pub(super) fn parse_file(text: &str, faults: &mut Vec<Fault>) -> Result<Node, Vec<Fault>> {
     let (document, errors) = DeTable::parse_recoverable(text);
     if errors.is_empty() {
-        let root = Reader { source: Sources::FILE, offset: 0, faults }.table(document.get_ref());
-        return Ok(Node { place: Place::FILE, value: Value::Table(root) });
+        let root = Reader {
+            source: Sources::FILE,
+            offset: 0,
+            faults,
+        }
+        .table(document.get_ref());
+        return Ok(Node {
+            place: Place::FILE,
+            value: Value::Table(root),
+        });
     }
     let fault = |error: &toml::de::Error| {
-        let place = Place { source: Sources::FILE, span: error.span().unwrap_or(0..0) };
-        let is_after_equals = text.get(..place.span.start).is_some_and(|before| before.trim_end().ends_with('='));
+        let place = Place {
+            source: Sources::FILE,
+            span: error.span().unwrap_or(0..0),
+        };
+        let is_after_equals = text
+            .get(..place.span.start)
+            .is_some_and(|before| before.trim_end().ends_with('='));
         match error.message() {
             // In `{ preset = }`, the parser takes the brace for a text that lacks its quotes.
-            "invalid literal string, expected `'`" if is_after_equals => Fault::new(&place, NO_VALUE),
-            message => Fault::new(&place, in_our_words(message, text.get(place.span.clone()).unwrap_or(""))),
+            "invalid literal string, expected `'`" if is_after_equals => {
+                Fault::new(&place, NO_VALUE)
+            }
+            message => Fault::new(
+                &place,
+                in_our_words(message, text.get(place.span.clone()).unwrap_or("")),
+            ),
         }
     };
     Err(errors.iter().map(fault).collect())
 }
 
-/// Rewords the parser's `message` about `written` where it says what the grammar expects and not what the user has to
-/// do.
+/// Rewords the parser's `message` about `written` where it says what the grammar expects and not
+/// what the user has to do.
 fn in_our_words(message: &str, written: &str) -> String {
     match message {
         "invalid mantissa, expected digits" => {
             "a number has digits before its point and after it, as in 0.5".to_owned()
         }
-        "duplicate key" => format!("`{}` stands here for the second time", written.trim_matches(['[', ']'])),
+        "duplicate key" => format!(
+            "`{}` stands here for the second time",
+            written.trim_matches(['[', ']'])
+        ),
         "string values must be quoted, expected literal string"
         | "invalid boolean, expected `true`"
         | "invalid boolean, expected `false`"
@@ -181,25 +225,49 @@ fn in_our_words(message: &str, written: &str) -> String {
             };
             format!("`{written}` is neither a number nor a text in quotes{correction}")
         }
-        _ => message.replace(", expected newline, `#`", ": the line should end here").replace(", expected nothing", ""),
+        _ => message
+            .replace(", expected newline, `#`", ": the line should end here")
+            .replace(", expected nothing", ""),
     }
 }
 
-/// Parses the value of an override as TOML, or else takes the text itself as a string. `offset` is where `text` starts
-/// in its source. Returns nothing, after a fault, for a text that begins as a table, an array or a quoted text and is none.
-pub(super) fn parse_value(text: &str, source: usize, offset: usize, faults: &mut Vec<Fault>) -> Option<Node> {
+/// Parses the value of an override as TOML, or else takes the text itself as a string. `offset` is
+/// where `text` starts in its source. Returns nothing, after a fault, for a text that begins as a
+/// table, an array or a quoted text and is none.
+pub(super) fn parse_value(
+    text: &str,
+    source: usize,
+    offset: usize,
+    faults: &mut Vec<Fault>,
+) -> Option<Node> {
     match DeValue::parse(text) {
-        Ok(value) => Some(Reader { source, offset, faults }.node(&value)),
+        Ok(value) => Some(
+            Reader {
+                source,
+                offset,
+                faults,
+            }
+            .node(&value),
+        ),
         Err(error) if text.starts_with(['{', '[', '"', '\'']) => {
             let span = error.span().unwrap_or(0..text.len());
             let message = in_our_words(error.message(), text.get(span.clone()).unwrap_or(""));
-            let place = Place { source, span: span.start + offset..span.end + offset };
+            let place = Place {
+                source,
+                span: span.start + offset..span.end + offset,
+            };
             faults.push(Fault::new(&place, message));
             None
         }
         Err(_) => {
-            let place = Place { source, span: offset..offset + text.len() };
-            Some(Node { place, value: Value::String(text.to_owned()) })
+            let place = Place {
+                source,
+                span: offset..offset + text.len(),
+            };
+            Some(Node {
+                place,
+                value: Value::String(text.to_owned()),
+            })
         }
     }
 }
@@ -214,7 +282,10 @@ struct Reader<'f> {
 impl Reader<'_> {
     fn place<T>(&self, spanned: &Spanned<T>) -> Place {
         let span = spanned.span();
-        Place { source: self.source, span: span.start + self.offset..span.end + self.offset }
+        Place {
+            source: self.source,
+            span: span.start + self.offset..span.end + self.offset,
+        }
     }
 
     fn table(&mut self, table: &DeTable<'_>) -> Table {
@@ -237,12 +308,18 @@ impl Reader<'_> {
             DeValue::Boolean(value) => Value::Boolean(*value),
             DeValue::String(value) => Value::String(value.to_string()),
             DeValue::Datetime(_) => Value::Datetime,
-            DeValue::Array(array) => Value::Array(array.iter().map(|item| self.node(item)).collect()),
+            DeValue::Array(array) => {
+                Value::Array(array.iter().map(|item| self.node(item)).collect())
+            }
             DeValue::Table(table) => Value::Table(self.table(table)),
-            DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
-                Ok(value) => Value::Integer(value),
-                Err(_) => self.unusable(&place, "an integer must lie between -2^63 and 2^63 - 1"),
-            },
+            DeValue::Integer(number) => {
+                match i64::from_str_radix(number.as_str(), number.radix()) {
+                    Ok(value) => Value::Integer(value),
+                    Err(_) => {
+                        self.unusable(&place, "an integer must lie between -2^63 and 2^63 - 1")
+                    }
+                }
+            }
             DeValue::Float(number) => match number.as_str().parse::<f64>() {
                 Ok(value) if value.is_finite() => Value::Float(value),
                 _ => self.unusable(&place, "a number must be finite"),

@@ -1,7 +1,7 @@
 //! Holds what methods add to the scenario's language, and the schema of the whole language.
 //!
-//! This layer knows no method. Each registered one brings its name, the schema of its parameters and a
-//! check for what a schema cannot say.
+//! This layer knows no method. Each registered one brings its name, the schema of its parameters
+//! and a check for what a schema cannot say.
 
 use std::fmt;
 
@@ -13,7 +13,8 @@ use super::raw::RawScenario;
 use super::rules::{KEYWORDS, Rules};
 use super::sizes::{BlockSize, ProblemSize};
 
-/// Fills in what a method's parameters leave out, and returns the faults that a schema cannot state.
+/// Fills in what a method's parameters leave out, and returns the faults that a schema cannot
+/// state.
 pub type Resolve = dyn Fn(&mut Json) -> Vec<ParameterFault> + Send + Sync;
 
 /// Returns the sizes of the largest blocks that a method makes with these parameters.
@@ -24,31 +25,38 @@ pub type SizesOf = dyn Fn(&Json, ProblemSize) -> Vec<BlockSize> + Send + Sync;
 pub struct MethodVocabulary {
     /// Registered name of the method.
     pub name: &'static str,
-    /// JSON schema of its table of parameters: an object without additional properties, as `schemars`
-    /// derives it. Its defaults fill in what a file leaves out, so numbers with a fraction are better `f64`
-    /// there: the default 0.1 of an `f32` would be written into every report as 0.10000000149011612.
+    /// JSON schema of its table of parameters: an object without additional properties, as
+    /// `schemars` derives it. Its defaults fill in what a file leaves out, so numbers with a
+    /// fraction are better `f64` there: the default 0.1 of an `f32` would be written into every
+    /// report as 0.10000000149011612.
     pub schema: schemars::Schema,
-    /// Fills in defaults that depend on other parameters, so that a report shows what was really used, and returns the
-    /// faults that the schema cannot state. The parameters obey the schema and have its defaults.
+    /// Fills in defaults that depend on other parameters, so that a report shows what was really
+    /// used, and returns the faults that the schema cannot state. The parameters obey the schema
+    /// and have its defaults.
     pub resolve: &'static Resolve,
-    /// Whether there is anything to train. Without training, keys that say how rounds are run have no meaning.
+    /// Whether there is anything to train. Without training, keys that say how rounds are run have
+    /// no meaning.
     pub trains: bool,
     /// Whether the method trains at the server, to which every user sends its ratings.
     pub runs_at_server: bool,
-    /// Whether the server, or a third party as fast as the server, computes something that takes virtual time.
+    /// Whether the server, or a third party as fast as the server, computes something that takes
+    /// virtual time.
     pub server_computes: bool,
     /// Whether training draws negatives as `dataset.negatives` says.
     pub draws_negatives: bool,
     /// Returns the sizes of the largest blocks that the method makes with these parameters.
     pub sizes: &'static SizesOf,
-    /// Tells what the method exchanges with the server, by which the codecs of a scenario are checked.
+    /// Tells what the method exchanges with the server, by which the codecs of a scenario are
+    /// checked.
     pub exchanged: ExchangedOf,
 }
 
 /// Shows the name.
 impl fmt::Debug for MethodVocabulary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MethodVocabulary").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("MethodVocabulary")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -66,14 +74,23 @@ pub struct ParameterFault {
 impl ParameterFault {
     /// Returns the fault that `key` cannot be used as it is, because of what `message` says.
     pub fn wrong(key: &str, message: impl Into<String>) -> Self {
-        Self { kind: ParameterFaultKind::Wrong, path: vec![key.to_owned()], message: message.into() }
+        Self {
+            kind: ParameterFaultKind::Wrong,
+            path: vec![key.to_owned()],
+            message: message.into(),
+        }
     }
 
-    /// Returns the warning that `key` has no effect, because of what `because` says. The user is told only if the file
-    /// has the key. It is for keys whose value is not the default, as a printed scenario has every key.
+    /// Returns the warning that `key` has no effect, because of what `because` says. The user is
+    /// told only if the file has the key. It is for keys whose value is not the default, as a
+    /// printed scenario has every key.
     pub fn without_effect(key: &str, because: &str) -> Self {
         let message = format!("`{key}` has no effect: {because}");
-        Self { kind: ParameterFaultKind::WithoutEffect, path: vec![key.to_owned()], message }
+        Self {
+            kind: ParameterFaultKind::WithoutEffect,
+            path: vec![key.to_owned()],
+            message,
+        }
     }
 }
 
@@ -88,7 +105,11 @@ pub enum ParameterFaultKind {
 
 /// Returns the JSON schema of scenario files, with the parameters of every method in `vocabulary`.
 pub fn schema(vocabulary: &[MethodVocabulary]) -> Json {
-    let mut root = Json::from(SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<RawScenario>());
+    let mut root = Json::from(
+        SchemaSettings::draft2020_12()
+            .into_generator()
+            .into_root_schema_for::<RawScenario>(),
+    );
     let mut definitions = Map::new();
     let mut choices = Vec::new();
     for method in vocabulary {
@@ -96,15 +117,24 @@ pub fn schema(vocabulary: &[MethodVocabulary]) -> Json {
         if let Json::Object(object) = &mut parameters {
             object.shift_remove("$schema");
             object.shift_remove("title");
-            // Two methods may have types of one name, so the method's name is put before those of its definitions.
+            // Two methods may have types of one name, so the method's name is put before those of
+            // its definitions.
             for (name, definition) in take_object(object, "$defs") {
-                definitions.insert(format!("{}.{name}", method.name), qualified(definition, method.name));
+                definitions.insert(
+                    format!("{}.{name}", method.name),
+                    qualified(definition, method.name),
+                );
             }
         }
         let parameters = qualified(parameters, method.name);
-        let description = parameters.get("description").cloned().unwrap_or_else(|| method.name.into());
+        let description = parameters
+            .get("description")
+            .cloned()
+            .unwrap_or_else(|| method.name.into());
         if parameters.get("required").is_none() {
-            choices.push(json!({ "type": "string", "const": method.name, "description": description }));
+            choices.push(
+                json!({ "type": "string", "const": method.name, "description": description }),
+            );
         }
         choices.push(json!({
             "type": "object",
@@ -132,8 +162,8 @@ pub fn schema(vocabulary: &[MethodVocabulary]) -> Json {
     root
 }
 
-/// Returns the places in the schema of `vocabulary` that state rules which scenario files are not checked against;
-/// empty for a sound vocabulary.
+/// Returns the places in the schema of `vocabulary` that state rules which scenario files are not
+/// checked against; empty for a sound vocabulary.
 pub fn unchecked_rules(vocabulary: &[MethodVocabulary]) -> Vec<String> {
     let root = schema(vocabulary);
     let mut found = Vec::new();
@@ -142,16 +172,46 @@ pub fn unchecked_rules(vocabulary: &[MethodVocabulary]) -> Vec<String> {
 }
 
 fn find_unchecked<'s>(rules: &Rules<'s>, schema: &'s Json, place: &str, found: &mut Vec<String>) {
-    let Some(object) = schema.as_object() else { return };
-    found.extend(object.keys().filter(|key| !KEYWORDS.contains(&key.as_str())).map(|key| format!("{place}/{key}")));
-    if ["$ref", "oneOf", "anyOf"].iter().any(|key| object.contains_key(*key)) {
-        // These keywords hand the value on to other schemas, and a rule beside them would not be checked.
-        const PASSED_OVER: [&str; 7] = ["type", "minimum", "maximum", "properties", "required", "items", "enum"];
-        found.extend(PASSED_OVER.iter().filter(|key| object.contains_key(**key)).map(|key| format!("{place}/{key}")));
+    let Some(object) = schema.as_object() else {
+        return;
+    };
+    found.extend(
+        object
+            .keys()
+            .filter(|key| !KEYWORDS.contains(&key.as_str()))
+            .map(|key| format!("{place}/{key}")),
+    );
+    if ["$ref", "oneOf", "anyOf"]
+        .iter()
+        .any(|key| object.contains_key(*key))
+    {
+        // These keywords hand the value on to other schemas, and a rule beside them would not be
+        // checked.
+        const PASSED_OVER: [&str; 7] = [
+            "type",
+            "minimum",
+            "maximum",
+            "properties",
+            "required",
+            "items",
+            "enum",
+        ];
+        found.extend(
+            PASSED_OVER
+                .iter()
+                .filter(|key| object.contains_key(**key))
+                .map(|key| format!("{place}/{key}")),
+        );
         let mut alternatives = Vec::new();
         rules.flatten(schema, &mut alternatives);
-        let tables = alternatives.iter().filter(|plain_schema| plain_schema.get("type").is_some_and(|t| t == "object"));
-        if tables.clone().count() > 1 && tables.clone().any(|plain_schema| plain_schema.get("required").is_none()) {
+        let tables = alternatives
+            .iter()
+            .filter(|plain_schema| plain_schema.get("type").is_some_and(|t| t == "object"));
+        if tables.clone().count() > 1
+            && tables
+                .clone()
+                .any(|plain_schema| plain_schema.get("required").is_none())
+        {
             found.push(format!("{place}: several tables without a tag"));
         }
     }
@@ -159,15 +219,19 @@ fn find_unchecked<'s>(rules: &Rules<'s>, schema: &'s Json, place: &str, found: &
         let place = format!("{place}/{key}");
         match (key.as_str(), inner) {
             ("properties" | "$defs", Json::Object(members)) => {
-                members
-                    .iter()
-                    .for_each(|(name, member)| find_unchecked(rules, member, &format!("{place}/{name}"), found));
+                members.iter().for_each(|(name, member)| {
+                    find_unchecked(rules, member, &format!("{place}/{name}"), found)
+                });
             }
             ("oneOf" | "anyOf", Json::Array(members)) => {
-                members.iter().for_each(|member| find_unchecked(rules, member, &place, found));
+                members
+                    .iter()
+                    .for_each(|member| find_unchecked(rules, member, &place, found));
             }
             ("items" | "additionalProperties", _) => find_unchecked(rules, inner, &place, found),
-            ("enum", Json::Array(literals)) if !literals.iter().all(Json::is_string) => found.push(place),
+            ("enum", Json::Array(literals)) if !literals.iter().all(Json::is_string) => {
+                found.push(place)
+            }
             ("const", literal) if !literal.is_string() => found.push(place),
             _ => {}
         }
@@ -193,8 +257,8 @@ fn qualified(mut schema: Json, method: &str) -> Json {
     schema
 }
 
-/// Adds the bounds of an integer's or a float's format as rules: schemars names only the width, and JSON schema knows
-/// no rule but bounds.
+/// Adds the bounds of an integer's or a float's format as rules: schemars names only the width, and
+/// JSON schema knows no rule but bounds.
 fn state_bounds_of_format(object: &mut Map<String, Json>) {
     let bounds: (Json, Json) = match object.get("format").and_then(Json::as_str) {
         Some("uint32") => (0.into(), u32::MAX.into()),
@@ -203,16 +267,18 @@ fn state_bounds_of_format(object: &mut Map<String, Json>) {
         Some("float") => (f64::from(f32::MIN).into(), f64::from(f32::MAX).into()),
         _ => return,
     };
-    for (bound, exclusive, value) in
-        [("minimum", "exclusiveMinimum", bounds.0), ("maximum", "exclusiveMaximum", bounds.1)]
-    {
+    for (bound, exclusive, value) in [
+        ("minimum", "exclusiveMinimum", bounds.0),
+        ("maximum", "exclusiveMaximum", bounds.1),
+    ] {
         if !object.contains_key(exclusive) {
             object.entry(bound).or_insert(value);
         }
     }
 }
 
-/// Removes null from the types and defaults of optional keys: TOML has no null, and such a key may simply be absent.
+/// Removes null from the types and defaults of optional keys: TOML has no null, and such a key may
+/// simply be absent.
 fn drop_null(object: &mut Map<String, Json>) {
     if let Some(Json::Array(types)) = object.get_mut("type") {
         types.retain(|name| name != "null");
@@ -229,11 +295,14 @@ fn drop_null(object: &mut Map<String, Json>) {
     }
 }
 
-/// Joins the lines of descriptions, which are doc comments and broken where the source code is; only breaks between
-/// paragraphs have a meaning.
+/// Joins the lines of descriptions, which are doc comments and broken where the source code is;
+/// only breaks between paragraphs have a meaning.
 fn unwrap_lines(object: &mut Map<String, Json>) {
     if let Some(Json::String(text)) = object.get_mut("description") {
-        let paragraphs: Vec<String> = text.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect();
+        let paragraphs: Vec<String> = text
+            .split("\n\n")
+            .map(|paragraph| paragraph.replace('\n', " "))
+            .collect();
         *text = paragraphs.join("\n\n");
     }
 }
@@ -242,9 +311,13 @@ fn each_object(json: &mut Json, change: &mut impl FnMut(&mut Map<String, Json>))
     match json {
         Json::Object(object) => {
             change(object);
-            object.values_mut().for_each(|inner| each_object(inner, change));
+            object
+                .values_mut()
+                .for_each(|inner| each_object(inner, change));
         }
-        Json::Array(items) => items.iter_mut().for_each(|inner| each_object(inner, change)),
+        Json::Array(items) => items
+            .iter_mut()
+            .for_each(|inner| each_object(inner, change)),
         _ => {}
     }
 }
@@ -253,8 +326,12 @@ fn each_object(json: &mut Json, change: &mut impl FnMut(&mut Map<String, Json>))
 pub(super) fn fill_defaults(root: &Json, schema: &Json, value: &mut Json) {
     let mut alternatives = Vec::new();
     Rules::new(root).flatten(schema, &mut alternatives);
-    let (Some(object), [plain_schema]) = (value.as_object_mut(), alternatives.as_slice()) else { return };
-    let Some(properties) = plain_schema.get("properties").and_then(Json::as_object) else { return };
+    let (Some(object), [plain_schema]) = (value.as_object_mut(), alternatives.as_slice()) else {
+        return;
+    };
+    let Some(properties) = plain_schema.get("properties").and_then(Json::as_object) else {
+        return;
+    };
     for (key, property) in properties {
         match (object.get_mut(key), property.get("default")) {
             (Some(inner), _) => fill_defaults(root, property, inner),
@@ -271,7 +348,11 @@ fn without_nulls(json: &Json) -> Json {
     match json {
         Json::Object(object) => {
             let present = object.iter().filter(|(_, value)| !value.is_null());
-            Json::Object(present.map(|(key, value)| (key.clone(), without_nulls(value))).collect())
+            Json::Object(
+                present
+                    .map(|(key, value)| (key.clone(), without_nulls(value)))
+                    .collect(),
+            )
         }
         other => other.clone(),
     }

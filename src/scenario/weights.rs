@@ -23,8 +23,8 @@ pub struct WeightTotals {
 }
 
 impl WeightTotals {
-    /// Adds an update to which the method gives the weight `by_method` and the policy the weight `by_policy`.
-    /// `is_fresh` says whether the update started from the model of now.
+    /// Adds an update to which the method gives the weight `by_method` and the policy the weight
+    /// `by_policy`. `is_fresh` says whether the update started from the model of now.
     pub fn add(&mut self, by_method: f64, by_policy: f64, is_fresh: bool) {
         let weight = by_policy * by_method;
         self.updates += by_method;
@@ -48,19 +48,27 @@ impl WeightTotals {
 mod tests {
     use super::*;
 
-    /// If this fails, a step whose updates were added up at several places divides by another number.
+    /// If this fails, a step whose updates were added up at several places divides by another
+    /// number.
     #[test]
     fn merged_weights_are_those_of_all_updates() {
         let totals = |updates: &[(f64, f64, bool)]| {
             let mut totals = WeightTotals::default();
-            updates.iter().for_each(|(method, policy, is_fresh)| totals.add(*method, *policy, *is_fresh));
+            updates
+                .iter()
+                .for_each(|(method, policy, is_fresh)| totals.add(*method, *policy, *is_fresh));
             totals
         };
         let (one, other) = ([(1.0, 0.5, false), (2.0, 1.0, true)], [(4.0, 0.25, false)]);
         let mut merged = totals(&one);
         merged.merge(&totals(&other));
         assert_eq!(merged, totals(&[&one[..], &other].concat()));
-        let expected = WeightTotals { updates: 7.0, weights: 3.5, fresh_weights: 2.0, stale_weights: 1.5 };
+        let expected = WeightTotals {
+            updates: 7.0,
+            weights: 3.5,
+            fresh_weights: 2.0,
+            stale_weights: 1.5,
+        };
         assert_eq!(merged, expected);
     }
 }

@@ -7,8 +7,9 @@ use crate::model::kernel::prefetch;
 
 /// A map from users to values. Finding, adding and removing a value takes constant time.
 ///
-/// It is a sparse set (Briggs and Torczon 1993): it has four bytes for every user up to the largest that it ever held,
-/// and the values side by side. So the values of a few users among a million stay in the processor's caches.
+/// It is a sparse set (Briggs and Torczon 1993): it has four bytes for every user up to the largest
+/// that it ever held, and the values side by side. So the values of a few users among a million
+/// stay in the processor's caches.
 #[derive(Clone, Debug)]
 pub struct ByUser<T> {
     /// The position of each user's value among the entries, or [`NOWHERE`].
@@ -16,12 +17,16 @@ pub struct ByUser<T> {
     entries: Vec<(UserId, T)>,
 }
 
-/// Stands for the position of a user that has no value. No entry has it, since there are fewer users than numbers.
+/// Stands for the position of a user that has no value. No entry has it, since there are fewer
+/// users than numbers.
 const NOWHERE: u32 = u32::MAX;
 
 impl<T> Default for ByUser<T> {
     fn default() -> Self {
-        Self { places: Vec::new(), entries: Vec::new() }
+        Self {
+            places: Vec::new(),
+            entries: Vec::new(),
+        }
     }
 }
 
@@ -53,7 +58,9 @@ impl<T> ByUser<T> {
 
     /// Returns the value of `user`, which `make` makes if there is none.
     pub fn get_or_insert_with(&mut self, user: UserId, make: impl FnOnce() -> T) -> &mut T {
-        let place = self.place(&user).unwrap_or_else(|| self.append(user, make()));
+        let place = self
+            .place(&user)
+            .unwrap_or_else(|| self.append(user, make()));
         &mut self.entries[place].1
     }
 
@@ -88,13 +95,17 @@ impl<T> ByUser<T> {
 
     /// Returns the users that have a value, with their values, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = (UserId, &T)> {
-        self.keys().into_iter().filter_map(|user| Some((user, self.get(&user)?)))
+        self.keys()
+            .into_iter()
+            .filter_map(|user| Some((user, self.get(&user)?)))
     }
 
     /// Removes all values, and returns them in the order of users.
     pub fn drain(&mut self) -> impl Iterator<Item = (UserId, T)> + use<T> {
         let mut entries = std::mem::take(&mut self.entries);
-        entries.iter().for_each(|(user, _)| self.places[user.index()] = NOWHERE);
+        entries
+            .iter()
+            .for_each(|(user, _)| self.places[user.index()] = NOWHERE);
         entries.sort_unstable_by_key(|(user, _)| *user);
         entries.into_iter()
     }
@@ -106,7 +117,9 @@ impl<T> ByUser<T> {
 
     /// Removes all values. The memory is kept.
     pub fn clear(&mut self) {
-        self.entries.drain(..).for_each(|(user, _)| self.places[user.index()] = NOWHERE);
+        self.entries
+            .drain(..)
+            .for_each(|(user, _)| self.places[user.index()] = NOWHERE);
     }
 
     /// Asks the processor to bring the value of `user` into the cache, if there is one.
@@ -117,7 +130,10 @@ impl<T> ByUser<T> {
     }
 
     fn place(&self, user: &UserId) -> Option<usize> {
-        self.places.get(user.index()).filter(|place| **place != NOWHERE).map(|place| *place as usize)
+        self.places
+            .get(user.index())
+            .filter(|place| **place != NOWHERE)
+            .map(|place| *place as usize)
     }
 
     /// Adds a user that has no value yet, and returns its position.
@@ -135,7 +151,11 @@ impl<T> ByUser<T> {
 /// Two maps are equal if the same users have the same values, in whatever order these were added.
 impl<T: PartialEq> PartialEq for ByUser<T> {
     fn eq(&self, other: &Self) -> bool {
-        self.len() == other.len() && self.entries.iter().all(|(user, value)| other.get(user) == Some(value))
+        self.len() == other.len()
+            && self
+                .entries
+                .iter()
+                .all(|(user, value)| other.get(user) == Some(value))
     }
 }
 

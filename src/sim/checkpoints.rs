@@ -1,10 +1,11 @@
 //! Checkpoints: what a run stores on its way, so that another process can go on from there.
 //!
-//! At the end of a round every actor appends its state to an [`Archive`]. The pieces go to whoever saves the
-//! simulation, which for a run is its [`CheckpointStore`]. The network collects them, since nothing else happens while
-//! it asks. What follows from the scenario alone (the conditions of a participation, availability, future cohorts) is
-//! not stored. Neither are the results of trainings that have not ended in virtual time, since a training is a pure
-//! function of what is stored.
+//! At the end of a round every actor appends its state to an [`Archive`]. The pieces go to whoever
+//! saves the simulation, which for a run is its [`CheckpointStore`]. The network collects them,
+//! since nothing else happens while it asks. What follows from the scenario alone (the conditions
+//! of a participation, availability, future cohorts) is not stored. Neither are the results of
+//! trainings that have not ended in virtual time, since a training is a pure function of what is
+//! stored.
 
 use actix::prelude::*;
 
@@ -16,15 +17,16 @@ use crate::model::archive::{Archive, ArchiveReader};
 #[rtype(result = "Result<Archive>")]
 pub struct Save(pub Archive);
 
-/// A place where checkpoints are kept. Like an observer it is only told things, so it cannot affect a result. An error
-/// of a store ends the run at the end of the round: if the run went on, a crash would cost more than whoever asked for
-/// checkpoints has allowed for.
+/// A place where checkpoints are kept. Like an observer it is only told things, so it cannot affect
+/// a result. An error of a store ends the run at the end of the round: if the run went on, a crash
+/// would cost more than whoever asked for checkpoints has allowed for.
 pub trait CheckpointStore {
     /// Says whether there should be a checkpoint now that `rounds` rounds are over.
     fn is_due(&self, rounds: u32) -> bool;
 
-    /// Says why the run is to end now that `rounds` rounds are over, after a checkpoint; `None`, which is the default, if
-    /// it goes on. The error must leave a result ([`Error::leaves_a_result`]).
+    /// Says why the run is to end now that `rounds` rounds are over, after a checkpoint; `None`,
+    /// which is the default, if it goes on. The error must leave a result
+    /// ([`Error::leaves_a_result`]).
     fn stop_after(&self, _rounds: u32) -> Option<Error> {
         None
     }
@@ -34,13 +36,14 @@ pub trait CheckpointStore {
         false
     }
 
-    /// Says in a sentence how to go on after a crash; `None`, which is the default, if there is no checkpoint.
+    /// Says in a sentence how to go on after a crash; `None`, which is the default, if there is no
+    /// checkpoint.
     fn way_on(&self) -> Option<String> {
         None
     }
 
-    /// Gives up the open checkpoint because another process could not write its part, and returns the error for that, which
-    /// the default leaves as it is.
+    /// Gives up the open checkpoint because another process could not write its part, and returns
+    /// the error for that, which the default leaves as it is.
     fn part_unwritten(&mut self, error: Error) -> Error {
         error
     }
@@ -48,8 +51,8 @@ pub trait CheckpointStore {
     /// Begins a checkpoint after `rounds` rounds.
     ///
     /// # Errors
-    /// [`Error::CheckpointUnwritten`](crate::error::Error::CheckpointUnwritten) if the checkpoint cannot be written.
-    /// Earlier checkpoints stay as they were.
+    /// [`Error::CheckpointUnwritten`](crate::error::Error::CheckpointUnwritten) if the checkpoint
+    /// cannot be written. Earlier checkpoints stay as they were.
     fn begin(&mut self, rounds: u32) -> Result<()>;
 
     /// Appends `bytes` to the checkpoint.
@@ -83,7 +86,8 @@ impl CheckpointStore for () {
 
 /// The checkpoint that a run goes on from, and the place for its own checkpoints.
 pub struct Checkpoints {
-    /// The checkpoint of an earlier run of the same world. `None` makes the run start from the beginning.
+    /// The checkpoint of an earlier run of the same world. `None` makes the run start from the
+    /// beginning.
     pub resumed: Option<ArchiveReader>,
     /// The place for the checkpoints of this run.
     pub store: Box<dyn CheckpointStore>,
@@ -92,6 +96,9 @@ pub struct Checkpoints {
 impl Checkpoints {
     /// Makes a run that starts from the beginning and writes no checkpoints.
     pub fn none() -> Self {
-        Self { resumed: None, store: Box::new(()) }
+        Self {
+            resumed: None,
+            store: Box::new(()),
+        }
     }
 }

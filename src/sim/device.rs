@@ -5,8 +5,8 @@ use crate::error::Result;
 use crate::method::Client;
 use crate::model::state::StateVisitor;
 
-/// A device with what it keeps: the method's private parameters, and what the uplink's codec remembers. Copies,
-/// checkpoints and digests cover both.
+/// A device with what it keeps: the method's private parameters, and what the uplink's codec
+/// remembers. Copies, checkpoints and digests cover both.
 pub struct Device {
     /// The method's private side.
     pub client: Box<dyn Client>,
@@ -17,12 +17,19 @@ pub struct Device {
 impl Device {
     /// Makes a device that has not taken part yet.
     pub fn new(client: Box<dyn Client>) -> Self {
-        Self { client, memory: CodecMemory::default() }
+        Self {
+            client,
+            memory: CodecMemory::default(),
+        }
     }
 
-    /// Returns a copy, which the user goes back to if its participation is cut off before the training ends.
+    /// Returns a copy, which the user goes back to if its participation is cut off before the
+    /// training ends.
     pub fn snapshot(&self) -> Self {
-        Self { client: self.client.snapshot(), memory: self.memory.clone() }
+        Self {
+            client: self.client.snapshot(),
+            memory: self.memory.clone(),
+        }
     }
 
     /// Visits everything that the device keeps.

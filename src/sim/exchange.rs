@@ -1,5 +1,5 @@
-//! The exchange between a client and the third party in a participation: a request and its reply, both of which are
-//! really encoded and decoded.
+//! The exchange between a client and the third party in a participation: a request and its reply,
+//! both of which are really encoded and decoded.
 
 use std::sync::Arc;
 
@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::download::FrameFormat;
 use super::world::World;
-use crate::codec::{BlockCodecs, CodecMemory, EncodeContext, Frame, FrameParts, Randomness, RowsF32};
+use crate::codec::{
+    BlockCodecs, CodecMemory, EncodeContext, Frame, FrameParts, Randomness, RowsF32,
+};
 use crate::error::Result;
 use crate::method::third_party::ArrivedRequest;
 use crate::method::{Client, Exchange, LocalTask, Scratch, ThirdParty};
@@ -60,8 +62,16 @@ impl ReplySource {
 impl Exchanged {
     /// Appends the exchange to `archive`.
     pub fn save(&self, archive: &mut Archive) {
-        let Self { request_work, request, reply_work, reply } = self;
-        archive.put(&SavedExchange { request: (*request_work, request.parts), reply: (*reply_work, reply.parts) });
+        let Self {
+            request_work,
+            request,
+            reply_work,
+            reply,
+        } = self;
+        archive.put(&SavedExchange {
+            request: (*request_work, request.parts),
+            reply: (*reply_work, reply.parts),
+        });
         archive.put_bytes(&request.bytes);
         archive.put_bytes(&reply.bytes);
     }
@@ -71,10 +81,18 @@ impl Exchanged {
     /// # Errors
     /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) if the archive holds something else.
     pub fn restore(archive: &mut ArchiveReader) -> Result<Self> {
-        let SavedExchange { request: (request_work, request), reply: (reply_work, reply) } = archive.take()?;
+        let SavedExchange {
+            request: (request_work, request),
+            reply: (reply_work, reply),
+        } = archive.take()?;
         let request = Frame::of_saved(archive.take_bytes()?.into(), request)?;
         let reply = Frame::of_saved(archive.take_bytes()?.into(), reply)?;
-        Ok(Self { request_work, request, reply_work, reply })
+        Ok(Self {
+            request_work,
+            request,
+            reply_work,
+            reply,
+        })
     }
 }
 
@@ -85,7 +103,10 @@ fn rows() -> BlockCodecs {
 
 /// Returns how a request or a reply of `layout` is to be read.
 pub fn format(layout: &Layout) -> FrameFormat {
-    FrameFormat { codecs: rows(), layout: layout.clone() }
+    FrameFormat {
+        codecs: rows(),
+        layout: layout.clone(),
+    }
 }
 
 /// Decodes a request or a reply.
@@ -96,8 +117,9 @@ pub fn decode(frame: &Bytes, layout: &Layout) -> Result<ModelUpdate> {
     rows().decode(frame, layout, &Model::none())
 }
 
-/// Exchanges a request and a reply with the third party: encodes the client's request, has the third party make its
-/// reply, and encodes that. Returns both frames, and what the client reads in the reply.
+/// Exchanges a request and a reply with the third party: encodes the client's request, has the
+/// third party make its reply, and encodes that. Returns both frames, and what the client reads in
+/// the reply.
 ///
 /// # Errors
 /// Whatever error the client or the third party returns.
@@ -112,11 +134,20 @@ pub fn with_third_party(
         ReplySource::Saved(exchanged) => Arc::clone(exchanged),
         ReplySource::ThirdParty(third_party) => {
             let mut asked = client.request(task, scratch)?;
-            let randomness = Randomness::of_exchange(task.streams, task.user.0, task.invitation_id.0);
+            let randomness =
+                Randomness::of_exchange(task.streams, task.user.0, task.invitation_id.0);
             if let Some(mechanism) = &world.privacy {
                 let rated = world.dataset.train_items(task.user);
                 let (layout, base) = (&exchange.request, &Model::none());
-                mechanism.protect(&mut asked.update, &Protection { layout, base, rated, randomness })?;
+                mechanism.protect(
+                    &mut asked.update,
+                    &Protection {
+                        layout,
+                        base,
+                        rated,
+                        randomness,
+                    },
+                )?;
             }
             let request = encode(&asked.update, &exchange.request, randomness)?;
             let update = decode(&request.bytes, &exchange.request)?;
@@ -124,7 +155,12 @@ pub fn with_third_party(
             let reply = third_party.reply(&arrived)?;
             let (request_work, reply_work) = (asked.work, reply.work);
             let reply = encode(&reply.update, &exchange.reply, randomness)?;
-            Arc::new(Exchanged { request_work, request, reply_work, reply })
+            Arc::new(Exchanged {
+                request_work,
+                request,
+                reply_work,
+                reply,
+            })
         }
     };
     let reply = decode(&exchanged.reply.bytes, &exchange.reply)?;
@@ -133,6 +169,10 @@ pub fn with_third_party(
 
 /// Encodes a request or a reply. The receiver has nothing yet, so rows that are left out are zero.
 fn encode(update: &ModelUpdate, layout: &Layout, randomness: Randomness) -> Result<Frame> {
-    let mut context = EncodeContext { base: &Model::none(), memory: &mut CodecMemory::default(), randomness };
+    let mut context = EncodeContext {
+        base: &Model::none(),
+        memory: &mut CodecMemory::default(),
+        randomness,
+    };
     rows().encode(update, layout, &mut context)
 }

@@ -6,8 +6,8 @@ use super::world::World;
 use crate::error::{Error, Result};
 use crate::scenario::Policy;
 
-/// The parts of a world by which a saved simulation is checked. A command compares the whole scenario and the data as
-/// well.
+/// The parts of a world by which a saved simulation is checked. A command compares the whole
+/// scenario and the data as well.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Identity {
     policy: Policy,
@@ -25,7 +25,11 @@ impl Identity {
             policy: world.policy.clone(),
             method: world.scenario.method.name.clone(),
             seed: world.scenario.seed,
-            sizes: [dataset.users() as u64, dataset.items() as u64, dataset.training_ratings() as u64],
+            sizes: [
+                dataset.users() as u64,
+                dataset.items() as u64,
+                dataset.training_ratings() as u64,
+            ],
         }
     }
 
@@ -35,9 +39,16 @@ impl Identity {
     /// [`Error::Checkpoint`], saying what differs.
     pub fn check(&self, world: &World) -> Result<()> {
         let ours = Self::of(world);
-        let refuse = |what: &str| Err(Error::Checkpoint(format!("the saved simulation is of another world: {what}")));
+        let refuse = |what: &str| {
+            Err(Error::Checkpoint(format!(
+                "the saved simulation is of another world: {what}"
+            )))
+        };
         if (&self.method, self.seed) != (&ours.method, ours.seed) {
-            return refuse(&format!("it ran `{}` with the seed {}", self.method, self.seed));
+            return refuse(&format!(
+                "it ran `{}` with the seed {}",
+                self.method, self.seed
+            ));
         }
         if self.sizes != ours.sizes {
             return refuse("its users, items or ratings are not as many");

@@ -15,7 +15,9 @@ pub use super::outcome::events::{Booking, Ending, LinkEvent};
 pub use super::outcome::losses::{LossCause, Losses};
 use super::outcome::network::{Gauges, Level, NetworkRecord};
 use super::outcome::users::{DeviceBytes, UserRecord};
-use super::outcome::{AuditRecord, ByDirection, Flow, PrivacyRecord, RoundRecord, VersionsCost, Work};
+use super::outcome::{
+    AuditRecord, ByDirection, Flow, PrivacyRecord, RoundRecord, VersionsCost, Work,
+};
 use super::upload::UploadFrame;
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Round, Step, UserId};
@@ -63,8 +65,8 @@ pub struct Invitation {
 
 /// Network -> client. A user's actor has no mailbox but is called directly, see [`super::workers`].
 pub enum ToClient {
-    /// You are invited, and this download is on its way to you. Submit your training, since its inputs are fixed by
-    /// now.
+    /// You are invited, and this download is on its way to you. Submit your training, since its
+    /// inputs are fixed by now.
     Participate {
         /// The step whose model is downloaded.
         step: Step,
@@ -74,14 +76,16 @@ pub enum ToClient {
         download: Arc<OutgoingDownload>,
         /// The source of the third party's reply, if the method has one.
         reply_source: Option<ReplySource>,
-        /// Whether to keep a copy of the parameters, since you may be cut off, or be scored meanwhile.
+        /// Whether to keep a copy of the parameters, since you may be cut off, or be scored
+        /// meanwhile.
         keep: bool,
     },
     /// This frame came over the link for you, and is to be read in this format.
     Received(Bytes, FrameFormat),
     /// Your training has come to its virtual end, so upload its result.
     TrainingEnded,
-    /// Somebody who studies the method asks for the item table that you keep for yourself, if you have taken part.
+    /// Somebody who studies the method asks for the item table that you keep for yourself, if you
+    /// have taken part.
     ShowPersonalTable,
     /// You are cut off. If your training has not ended, go back to the parameters from before it.
     CutOff,
@@ -100,11 +104,13 @@ pub enum FromClient {
     },
     /// The answer to [`ToClient::TrainingEnded`] if the training has failed.
     Failed(Error),
-    /// The answer to [`ToClient::ShowPersonalTable`]; `None` if the parameters are still as the method makes them.
+    /// The answer to [`ToClient::ShowPersonalTable`]; `None` if the parameters are still as the
+    /// method makes them.
     PersonalTable(Option<Result<Option<PersonalTable>>>),
     /// The answer to the other messages.
     Done,
-    /// The answer to a message that makes no sense in the client's state, which is a defect of the simulator.
+    /// The answer to a message that makes no sense in the client's state, which is a defect of the
+    /// simulator.
     OutOfTurn,
 }
 
@@ -115,7 +121,8 @@ pub struct Effort {
     pub work: crate::work::Work,
     /// The length of the frame that will be uploaded; `None` if the training fails.
     pub upload: Option<Size>,
-    /// The exchange with the third party before the training; `None` if there is none, or if it failed.
+    /// The exchange with the third party before the training; `None` if there is none, or if it
+    /// failed.
     pub exchanged: Option<Arc<Exchanged>>,
     /// The rows that the user has asked the server for; `None` where nothing has to be asked for.
     pub asked_rows: Option<Arc<AskedRows>>,
@@ -211,19 +218,22 @@ pub struct CloseStep {
 /// Server -> network: the step is made.
 #[derive(Debug)]
 pub struct StepOutcome {
-    /// The model after the step, and the download that participants will have of it; `None` unless a round ends here.
+    /// The model after the step, and the download that participants will have of it; `None` unless
+    /// a round ends here.
     pub model: Option<(Model, Arc<OutgoingDownload>)>,
     /// The number of updates in the average.
     pub aggregated: u32,
     /// The magnitudes of the values of all these updates.
     pub uploads: MagnitudeCounts,
-    /// How many values are not 0 in at least one of these updates, which were averaged as whole tables.
+    /// How many values are not 0 in at least one of these updates, which were averaged as whole
+    /// tables.
     pub union: SupportCount,
     /// The users whose participations the server waits for no longer, ascending.
     pub given_up: Vec<UserId>,
     /// What it has cost so far to keep versions of the model; `None` if that is not done.
     pub versions: Option<VersionsCost>,
-    /// What an audit has found in the uploads of the round; `None` unless a round ends here and was looked at.
+    /// What an audit has found in the uploads of the round; `None` unless a round ends here and was
+    /// looked at.
     pub audit: Option<AuditRecord>,
     /// What is claimed of users' privacy so far; `None` if nothing is done to protect it.
     pub privacy: Option<PrivacyRecord>,
@@ -238,7 +248,8 @@ pub struct Participations {
     pub dropped: u32,
     /// Participations that the server gave up.
     pub cancelled: u32,
-    /// Updates that arrived after their step was over, or were computed from a model too old to be used.
+    /// Updates that arrived after their step was over, or were computed from a model too old to be
+    /// used.
     pub late: u32,
     /// Those of the late ones that were computed from a model too old to be used.
     pub stale: u32,
@@ -272,12 +283,13 @@ pub struct StepsMade {
     pub versions: Option<VersionsCost>,
     /// What an audit has found in the uploads; `None` if they were not looked at.
     pub audit: Option<AuditRecord>,
-    /// What is claimed of users' privacy after the last step; `None` if nothing is done to protect it.
+    /// What is claimed of users' privacy after the last step; `None` if nothing is done to protect
+    /// it.
     pub privacy: Option<PrivacyRecord>,
 }
 
-/// Network -> metrics: book what has happened in the open round so far, to keep the list short. The answer gives the
-/// list back.
+/// Network -> metrics: book what has happened in the open round so far, to keep the list short. The
+/// answer gives the list back.
 #[derive(Message)]
 #[rtype(result = "Result<Vec<Booking>>")]
 pub struct Book {
@@ -320,7 +332,8 @@ pub struct RoundBooked {
     pub record: Result<RoundRecord>,
 }
 
-/// Network -> metrics: the run stops here, so book what was still under way. The answer gives the list back.
+/// Network -> metrics: the run stops here, so book what was still under way. The answer gives the
+/// list back.
 #[derive(Message)]
 #[rtype(result = "Result<Vec<Booking>>")]
 pub struct BookUnfinished {
@@ -342,8 +355,9 @@ pub struct SetModel(pub Model);
 #[derive(Message)]
 #[rtype(result = "Result<Collected>")]
 pub struct Collect {
-    /// Whether every user has its private parameters, so that these can be part of the digest. After a run that was
-    /// stopped within a round some are lost with their trainings, and the digest covers the rounds alone.
+    /// Whether every user has its private parameters, so that these can be part of the digest.
+    /// After a run that was stopped within a round some are lost with their trainings, and the
+    /// digest covers the rounds alone.
     pub private_parameters: bool,
 }
 

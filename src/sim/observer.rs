@@ -1,4 +1,5 @@
-//! Observers, which watch a run from outside the simulated world: a progress bar, a stop-watch, a test that interrupts.
+//! Observers, which watch a run from outside the simulated world: a progress bar, a stop-watch, a
+//! test that interrupts.
 //!
 //! An observer is told what happens and is never asked anything, so it cannot affect a result.
 
@@ -11,16 +12,18 @@ pub trait RoundObserver {
     /// Takes note that `round` is over; `total` are the bytes of the run so far.
     fn round_finished(&mut self, round: &RoundRecord, total: ByDirection<Flow>);
 
-    /// Takes note of what has happened on links and devices since the last call, in the order of time. For each round
-    /// there is a call with its span before [`round_finished`](Self::round_finished). Calls with `None` come in the
-    /// middle of a round in which much happens, and when the run ends.
+    /// Takes note of what has happened on links and devices since the last call, in the order of
+    /// time. For each round there is a call with its span before
+    /// [`round_finished`](Self::round_finished). Calls with `None` come in the middle of a round in
+    /// which much happens, and when the run ends.
     fn happened(&mut self, round: Option<RoundSpan>, bookings: &[Booking]) {
         let _ = (round, bookings);
     }
 
-    /// Takes note of the changes at the server's link since the last call, in the order of time, before what happened
-    /// meanwhile is told. There is always at least one in a round that takes time. They are told only if
-    /// [`Simulation::watch_server`](super::Simulation::watch_server) has asked for it.
+    /// Takes note of the changes at the server's link since the last call, in the order of time,
+    /// before what happened meanwhile is told. There is always at least one in a round that takes
+    /// time. They are told only if [`Simulation::watch_server`](super::Simulation::watch_server)
+    /// has asked for it.
     fn server_changed(&mut self, changes: &[GaugesSince]) {
         let _ = changes;
     }

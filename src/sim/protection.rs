@@ -10,16 +10,21 @@ use crate::scenario::{ClientSelection, Participation, Policy, Scenario, Trust};
 /// Checks what depends on the method and the number of users.
 ///
 /// # Errors
-/// [`Error::Usage`] if the server is to add noise to sums that the method's server does not make, if secure aggregation hides
-/// from it what it uses, or if delta is too large.
+/// [`Error::Usage`] if the server is to add noise to sums that the method's server does not make,
+/// if secure aggregation hides from it what it uses, or if delta is too large.
 pub(super) fn check(scenario: &Scenario, method: &dyn Method, users: usize) -> Result<()> {
     if scenario.overheads.secure_aggregation.is_some()
         && let Some(message) = exchanged::by_method(method).without_hidden_uploads()
     {
-        return Err(Error::Usage(format!("overheads.secure_aggregation: {message}")));
+        return Err(Error::Usage(format!(
+            "overheads.secure_aggregation: {message}"
+        )));
     }
-    let Some(gaussian) = scenario.privacy.gaussian else { return Ok(()) };
-    let refused = |key: &str, message: &str| Err(Error::Usage(format!("privacy.gaussian.{key}: {message}")));
+    let Some(gaussian) = scenario.privacy.gaussian else {
+        return Ok(());
+    };
+    let refused =
+        |key: &str, message: &str| Err(Error::Usage(format!("privacy.gaussian.{key}: {message}")));
     // Data sets with 2^32 users or more are refused on reading.
     if let Some(message) = scenario.privacy.too_large_delta(users as u32) {
         return refused("delta", &message);
@@ -35,23 +40,36 @@ pub(super) fn check(scenario: &Scenario, method: &dyn Method, users: usize) -> R
 /// # Errors
 /// [`Error::Usage`] if it does not.
 pub(super) fn check_policy(scenario: &Scenario, policy: &Policy) -> Result<()> {
-    let adds_to_sums = scenario.privacy.gaussian.is_some_and(|gaussian| gaussian.trust == Trust::Central);
+    let adds_to_sums = scenario
+        .privacy
+        .gaussian
+        .is_some_and(|gaussian| gaussian.trust == Trust::Central);
     if adds_to_sums && !policy.has_cohorts() {
         let message = "noise on sums needs a cohort in which nobody is twice";
-        return Err(Error::Usage(format!("the policy `{}` has no cohorts: {message}", policy.name)));
+        return Err(Error::Usage(format!(
+            "the policy `{}` has no cohorts: {message}",
+            policy.name
+        )));
     }
     Ok(())
 }
 
 /// Returns the noise that the server adds to sums, if it does.
 pub(super) fn sum_noise(scenario: &Scenario, users: usize) -> Option<SumNoise> {
-    let gaussian = scenario.privacy.gaussian.filter(|gaussian| gaussian.trust == Trust::Central)?;
-    let expected = scenario.training.drawn_apart().map(|probability| probability * users as f64);
+    let gaussian = scenario
+        .privacy
+        .gaussian
+        .filter(|gaussian| gaussian.trust == Trust::Central)?;
+    let expected = scenario
+        .training
+        .drawn_apart()
+        .map(|probability| probability * users as f64);
     Some(SumNoise::new(gaussian, expected))
 }
 
-/// Returns what may be claimed of a run under `policy`, with uploads of these layouts; `None` if nothing is done to protect
-/// them. What `[privacy]` does goes before what the method does by itself.
+/// Returns what may be claimed of a run under `policy`, with uploads of these layouts; `None` if
+/// nothing is done to protect them. What `[privacy]` does goes before what the method does by
+/// itself.
 pub(super) fn claim<'a>(
     scenario: &Scenario,
     policy: &Policy,
@@ -61,12 +79,19 @@ pub(super) fn claim<'a>(
 ) -> Option<Claim> {
     let is_any = |is_so: &dyn Fn(&Layout) -> bool| uploads.clone().any(is_so);
     let lists_rows = is_any(&|layout| {
-        let tables = layout.blocks().iter().filter(|block| block.kind == BlockKind::ItemTable);
-        tables.into_iter().any(|block| scenario.codec.uplink_of(&block.name).lists_touched_rows())
+        let tables = layout
+            .blocks()
+            .iter()
+            .filter(|block| block.kind == BlockKind::ItemTable);
+        tables
+            .into_iter()
+            .any(|block| scenario.codec.uplink_of(&block.name).lists_touched_rows())
     });
     let selection = scenario.training.client_selection;
-    let everybody_can = excluded == 0 && population.availability().is_always() && population.faults().is_empty();
-    let is_uniform = selection == ClientSelection::Uniform && policy.waits_for_everybody() && everybody_can;
+    let everybody_can =
+        excluded == 0 && population.availability().is_always() && population.faults().is_empty();
+    let is_uniform =
+        selection == ClientSelection::Uniform && policy.waits_for_everybody() && everybody_can;
     let sampling = match scenario.training.participation {
         Participation::Poisson(probability) if is_uniform => Sampling::Poisson(probability),
         Participation::Share(_) | Participation::Cohort(_) if is_uniform => {
@@ -77,9 +102,17 @@ pub(super) fn claim<'a>(
     let circumstances = Circumstances {
         lists_rows,
         has_weights: is_any(&Layout::is_weighted) || is_any(&Layout::reports_utility),
-        has_other_values: is_any(&|layout| layout.blocks().iter().any(|block| block.value_type != ValueType::F32)),
+        has_other_values: is_any(&|layout| {
+            layout
+                .blocks()
+                .iter()
+                .any(|block| block.value_type != ValueType::F32)
+        }),
         has_third_party,
-        selects_by_data: matches!(selection, ClientSelection::ByDataSize | ClientSelection::Oort(_)),
+        selects_by_data: matches!(
+            selection,
+            ClientSelection::ByDataSize | ClientSelection::Oort(_)
+        ),
         sampling,
     };
     let of_method = || own_noise.map(|noise| Claim::of_own_noise(noise, users, &circumstances));

@@ -1,9 +1,10 @@
-//! Two ways to send a message to an actor of the same thread: by a function call, or through its mailbox.
-//!
-//! All actors of a simulation live on one thread, and whoever asks waits for the answer. So a mailbox keeps no order
-//! that would not be kept without it, but it costs a queue, a wake-up and a poll of two tasks (200 to 700 ns). What is
-//! asked at every event goes through a [`Port`], which is a function call. What is asked once a round goes through the
+//! Two ways to send a message to an actor of the same thread: by a function call, or through its
 //! mailbox.
+//!
+//! All actors of a simulation live on one thread, and whoever asks waits for the answer. So a
+//! mailbox keeps no order that would not be kept without it, but it costs a queue, a wake-up and a
+//! poll of two tasks (200 to 700 ns). What is asked at every event goes through a [`Port`], which
+//! is a function call. What is asked once a round goes through the mailbox.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,8 +15,8 @@ use actix::prelude::*;
 /// A function that delivers messages of one kind to an actor of this thread, which answers at once.
 pub type Port<M> = Rc<dyn Fn(M) -> <M as Message>::Result>;
 
-/// An actor that takes messages in both ways. Its handlers must answer at once and cannot use the context, since a
-/// message through a port comes with a context that does not run.
+/// An actor that takes messages in both ways. Its handlers must answer at once and cannot use the
+/// context, since a message through a port comes with a context that does not run.
 pub struct Resident<A: Actor<Context = Context<A>>> {
     actor: RefCell<A>,
     idle_context: RefCell<Context<A>>,
@@ -24,16 +25,22 @@ pub struct Resident<A: Actor<Context = Context<A>>> {
 impl<A: Actor<Context = Context<A>>> Resident<A> {
     /// Makes a resident of `actor`, on this thread.
     pub fn new(actor: A) -> Rc<Self> {
-        Rc::new(Self { actor: RefCell::new(actor), idle_context: RefCell::new(Context::new()) })
+        Rc::new(Self {
+            actor: RefCell::new(actor),
+            idle_context: RefCell::new(Context::new()),
+        })
     }
 
-    /// Sends the actor a message and returns its answer. The actor must not be in the middle of another answer.
+    /// Sends the actor a message and returns its answer. The actor must not be in the middle of
+    /// another answer.
     pub fn ask<M: Message>(&self, message: M) -> M::Result
     where
         A: Handler<M, Result = M::Result>,
         M::Result: MessageResponse<A, M>,
     {
-        self.actor.borrow_mut().handle(message, &mut self.idle_context.borrow_mut())
+        self.actor
+            .borrow_mut()
+            .handle(message, &mut self.idle_context.borrow_mut())
     }
 
     /// Returns a port for one kind of message.
@@ -96,12 +103,17 @@ mod tests {
         }
     }
 
-    /// If this fails, what is said through a port and what is said through the mailbox reach different actors.
+    /// If this fails, what is said through a port and what is said through the mailbox reach
+    /// different actors.
     #[test]
     fn ports_and_the_mailbox_lead_to_the_same_actor() {
         System::new().block_on(async {
             let counter = Resident::new(Counter(0));
-            let (port, other, mailbox) = (counter.port::<Add>(), counter.port::<Add>(), counter.mailbox());
+            let (port, other, mailbox) = (
+                counter.port::<Add>(),
+                counter.port::<Add>(),
+                counter.mailbox(),
+            );
             assert_eq!(port(Add(1)), 1);
             assert_eq!(mailbox.send(Add(10)).await.unwrap(), 11);
             assert_eq!(other(Add(100)), 111);

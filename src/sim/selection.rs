@@ -3,8 +3,8 @@
 use super::outcome::RoundRecord;
 use crate::scenario::{EvaluationSpec, Selection};
 
-/// Returns the position of the round by which a run is judged: the last evaluated one, or the best by the headline
-/// figure. Among equals it is the last, as in PFedRec's code.
+/// Returns the position of the round by which a run is judged: the last evaluated one, or the best
+/// by the headline figure. Among equals it is the last, as in PFedRec's code.
 pub(super) fn select(rounds: &[RoundRecord], evaluation: &EvaluationSpec) -> Option<usize> {
     let headline = evaluation.headline()?;
     let name = headline.name();
@@ -16,13 +16,16 @@ pub(super) fn select(rounds: &[RoundRecord], evaluation: &EvaluationSpec) -> Opt
         };
         figures.get(&name).copied()
     };
-    let mut evaluated = rounds.iter().enumerate().filter_map(|(position, round)| Some((position, figure(round)?)));
+    let mut evaluated = rounds
+        .iter()
+        .enumerate()
+        .filter_map(|(position, round)| Some((position, figure(round)?)));
     match evaluation.selection {
         Selection::Last => evaluated.next_back().map(|(position, _)| position),
         // `max_by` returns the last of equals.
-        Selection::BestValidation | Selection::BestTest => {
-            evaluated.max_by(|a, b| headline.direction().compare(a.1, b.1)).map(|(position, _)| position)
-        }
+        Selection::BestValidation | Selection::BestTest => evaluated
+            .max_by(|a, b| headline.direction().compare(a.1, b.1))
+            .map(|(position, _)| position),
     }
 }
 
@@ -35,21 +38,38 @@ mod tests {
 
     fn round(name: &str, test: f64, validation: Option<f64>) -> RoundRecord {
         let figures = |figure: f64| BTreeMap::from([(name.to_owned(), figure)]);
-        let accuracy = SplitFigures { validation: validation.map(figures), test: figures(test) };
-        RoundRecord { accuracy: Some(accuracy), ..RoundRecord::default() }
+        let accuracy = SplitFigures {
+            validation: validation.map(figures),
+            test: figures(test),
+        };
+        RoundRecord {
+            accuracy: Some(accuracy),
+            ..RoundRecord::default()
+        }
     }
 
     fn judged_by(selection: Selection) -> EvaluationSpec {
-        EvaluationSpec { selection, ..EvaluationSpec::default() }
+        EvaluationSpec {
+            selection,
+            ..EvaluationSpec::default()
+        }
     }
 
     #[test]
     fn selection_takes_the_last_of_equals_and_skips_rounds_without_accuracy() {
         let hr = |test, validation| round("hr@10", test, Some(validation));
-        let rounds = [hr(0.9, 0.1), hr(0.2, 0.5), hr(0.3, 0.5), RoundRecord::default()];
+        let rounds = [
+            hr(0.9, 0.1),
+            hr(0.2, 0.5),
+            hr(0.3, 0.5),
+            RoundRecord::default(),
+        ];
         assert_eq!(select(&rounds, &judged_by(Selection::Last)), Some(2));
         assert_eq!(select(&rounds, &judged_by(Selection::BestTest)), Some(0));
-        assert_eq!(select(&rounds, &judged_by(Selection::BestValidation)), Some(2));
+        assert_eq!(
+            select(&rounds, &judged_by(Selection::BestValidation)),
+            Some(2)
+        );
         assert_eq!(select(&rounds[3..], &judged_by(Selection::Last)), None);
     }
 
@@ -63,7 +83,14 @@ mod tests {
             ..judged_by(Selection::BestTest)
         };
         assert_eq!(select(&rounds, &evaluation), Some(2));
-        let unnamed = EvaluationSpec { headline: String::new(), ..evaluation };
-        assert_eq!(select(&rounds, &unnamed), Some(2), "the first figure is the headline where none is named");
+        let unnamed = EvaluationSpec {
+            headline: String::new(),
+            ..evaluation
+        };
+        assert_eq!(
+            select(&rounds, &unnamed),
+            Some(2),
+            "the first figure is the headline where none is named"
+        );
     }
 }

@@ -29,7 +29,8 @@ uplink = "dense-f32"
 candidates = 20
 "#;
 
-/// Returns a world of FedMF with 21 users and 150 items, where `overrides` replace keys of the scenario.
+/// Returns a world of FedMF with 21 users and 150 items, where `overrides` replace keys of the
+/// scenario.
 pub(super) fn world(overrides: &[&str]) -> Arc<World> {
     let overrides: Vec<String> = overrides.iter().map(ToString::to_string).collect();
     let scenario = scenario::parse(SMALL, "small.toml", &overrides, &vocabulary()).unwrap();

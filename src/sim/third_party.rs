@@ -1,5 +1,5 @@
-//! The third party's actor, which takes requests in as they arrive, and lets the method's third party absorb them when
-//! a step of the server is over.
+//! The third party's actor, which takes requests in as they arrive, and lets the method's third
+//! party absorb them when a step of the server is over.
 //!
 //! It sees the requests and nothing else, and the server sees none of them.
 
@@ -37,9 +37,15 @@ impl ThirdPartyActor {
         if !world.has_third_party() {
             return Ok(None);
         }
-        let absent = || Error::Update("the method's clients ask a third party, but it makes none".to_owned());
+        let absent = || {
+            Error::Update("the method's clients ask a third party, but it makes none".to_owned())
+        };
         let third_party = world.method.third_party().ok_or_else(absent)?.into();
-        Ok(Some(Self { world, third_party, arrived: Vec::new() }))
+        Ok(Some(Self {
+            world,
+            third_party,
+            arrived: Vec::new(),
+        }))
     }
 
     /// Reads the third party's state from a checkpoint.
@@ -47,17 +53,19 @@ impl ThirdPartyActor {
     /// # Errors
     /// [`Error::Checkpoint`] if the archive holds something else.
     pub fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
-        self.state().visit_state(&mut StateVisitor::Restore(archive))
+        self.state()
+            .visit_state(&mut StateVisitor::Restore(archive))
     }
 
-    /// Returns the third party, to be changed. If an earlier participation still needs it as it was, this makes a copy
-    /// first.
+    /// Returns the third party, to be changed. If an earlier participation still needs it as it
+    /// was, this makes a copy first.
     fn state(&mut self) -> &mut dyn ThirdParty {
         if Arc::get_mut(&mut self.third_party).is_none() {
             self.third_party = self.third_party.snapshot().into();
         }
         // The copy that was just made has no other owner.
-        Arc::get_mut(&mut self.third_party).unwrap_or_else(|| unreachable!("a new copy is held once"))
+        Arc::get_mut(&mut self.third_party)
+            .unwrap_or_else(|| unreachable!("a new copy is held once"))
     }
 }
 
@@ -77,10 +85,18 @@ impl Handler<RequestArrived> for ThirdPartyActor {
     type Result = Result<bool>;
 
     fn handle(&mut self, arrival: RequestArrived, _context: &mut Self::Context) -> Result<bool> {
-        let RequestArrived { user, invitation_id, phase, frame } = arrival;
+        let RequestArrived {
+            user,
+            invitation_id,
+            phase,
+            frame,
+        } = arrival;
         let Some(exchange) = self.world.exchange(phase) else {
             let reason = format!("{user} sends a request in a phase without any");
-            return Err(Error::Actor { actor: "third party", reason });
+            return Err(Error::Actor {
+                actor: "third party",
+                reason,
+            });
         };
         match exchange::decode(&frame, &exchange.request) {
             Ok(update) => self.arrived.push((user, invitation_id, phase, update)),
@@ -101,7 +117,9 @@ impl Handler<AbsorbRequests> for ThirdPartyActor {
         arrived.sort_by_key(|(user, invitation_id, ..)| (*user, *invitation_id));
         let requests: Vec<ArrivedRequest<'_>> = arrived
             .iter()
-            .map(|(user, invitation_id, phase, update)| ArrivedRequest::new(*user, *invitation_id, *phase, update))
+            .map(|(user, invitation_id, phase, update)| {
+                ArrivedRequest::new(*user, *invitation_id, *phase, update)
+            })
             .collect();
         self.state().absorb(&requests)
     }
@@ -112,7 +130,8 @@ impl Handler<Save> for ThirdPartyActor {
 
     fn handle(&mut self, Save(mut archive): Save, _context: &mut Self::Context) -> Result<Archive> {
         // A checkpoint is made at the end of a step, when every request has been absorbed.
-        self.state().visit_state(&mut StateVisitor::Save(&mut archive))?;
+        self.state()
+            .visit_state(&mut StateVisitor::Save(&mut archive))?;
         Ok(archive)
     }
 }

@@ -6,10 +6,11 @@ use crate::ids::{InvitationId, UserId};
 const SHORT: usize = 64;
 const DIGIT_BITS: u32 = 8;
 
-/// Sorts `items` by user, and the items of one user by invitation. If two items agree in both, their order is not
-/// defined.
+/// Sorts `items` by user, and the items of one user by invitation. If two items agree in both,
+/// their order is not defined.
 ///
-/// Long lists are sorted digit by digit (a radix sort), since every round of a simulation with many users sorts one.
+/// Long lists are sorted digit by digit (a radix sort), since every round of a simulation with many
+/// users sorts one.
 pub fn sort_by_user<T>(items: &mut Vec<T>, key: impl Fn(&T) -> (UserId, InvitationId)) {
     let number = |item: &T| {
         let (user, invitation_id) = key(item);
@@ -20,8 +21,14 @@ pub fn sort_by_user<T>(items: &mut Vec<T>, key: impl Fn(&T) -> (UserId, Invitati
         items.sort_unstable_by_key(number);
         return;
     }
-    let mut keys: Vec<(u64, u32)> = items.iter().zip(0u32..).map(|(item, position)| (number(item), position)).collect();
-    let differing = keys.iter().fold(0, |differing, (number, _)| differing | (number ^ keys[0].0));
+    let mut keys: Vec<(u64, u32)> = items
+        .iter()
+        .zip(0u32..)
+        .map(|(item, position)| (number(item), position))
+        .collect();
+    let differing = keys
+        .iter()
+        .fold(0, |differing, (number, _)| differing | (number ^ keys[0].0));
     let mut sorted = vec![(0, 0); keys.len()];
     for shift in (0..u64::BITS).step_by(DIGIT_BITS as usize) {
         let digit = |number: u64| (number >> shift) as usize % (1 << DIGIT_BITS);
@@ -29,7 +36,8 @@ pub fn sort_by_user<T>(items: &mut Vec<T>, key: impl Fn(&T) -> (UserId, Invitati
             continue;
         }
         let mut places = [0; 1 << DIGIT_BITS];
-        keys.iter().for_each(|(number, _)| places[digit(*number)] += 1);
+        keys.iter()
+            .for_each(|(number, _)| places[digit(*number)] += 1);
         let mut before = 0;
         for place in &mut places {
             before += std::mem::replace(place, before);
@@ -42,7 +50,10 @@ pub fn sort_by_user<T>(items: &mut Vec<T>, key: impl Fn(&T) -> (UserId, Invitati
         std::mem::swap(&mut keys, &mut sorted);
     }
     let mut unsorted: Vec<Option<T>> = items.drain(..).map(Some).collect();
-    items.extend(keys.into_iter().filter_map(|(_, position)| unsorted[position as usize].take()));
+    items.extend(
+        keys.into_iter()
+            .filter_map(|(_, position)| unsorted[position as usize].take()),
+    );
 }
 
 #[cfg(test)]

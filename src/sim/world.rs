@@ -1,7 +1,8 @@
-//! The world of a run: what never changes and every actor may read, such as the scenario, the ratings and the method.
+//! The world of a run: what never changes and every actor may read, such as the scenario, the
+//! ratings and the method.
 //!
-//! Actors and workers share one [`World`]. What does change (tables, private parameters, the clock, the books) is in
-//! the actors.
+//! Actors and workers share one [`World`]. What does change (tables, private parameters, the clock,
+//! the books) is in the actors.
 
 use std::sync::Arc;
 
@@ -36,7 +37,8 @@ pub struct World {
     pub candidates: Candidates,
     /// The figures of accuracy, with what they need.
     pub yardstick: Yardstick,
-    /// How the server runs its steps: the policy of the scenario's mode, or one that a program has given.
+    /// How the server runs its steps: the policy of the scenario's mode, or one that a program has
+    /// given.
     pub policy: Policy,
     /// The method.
     pub method: Box<dyn Method>,
@@ -69,7 +71,8 @@ pub struct World {
 }
 
 impl World {
-    /// Makes the world of `scenario` over `dataset`, with one of the methods of this crate and without traces.
+    /// Makes the world of `scenario` over `dataset`, with one of the methods of this crate and
+    /// without traces.
     ///
     /// # Errors
     /// As [`Self::with_traces`].
@@ -81,23 +84,37 @@ impl World {
     ///
     /// # Errors
     /// As [`Self::with_traces`].
-    pub fn with_methods(scenario: Scenario, dataset: Arc<Dataset>, methods: &[Entry]) -> Result<Self> {
+    pub fn with_methods(
+        scenario: Scenario,
+        dataset: Arc<Dataset>,
+        methods: &[Entry],
+    ) -> Result<Self> {
         Self::with_traces(scenario, dataset, &Traces::default(), methods)
     }
 
     /// Makes the world as [`Self::with_methods`] does, with the traces that the scenario names.
     ///
     /// # Errors
-    /// An error if the data do not have what the scenario asks for (enough users, candidates, evaluated users or
-    /// negatives, or the users whom a rule of faults names), if a table is beyond
-    /// [`MAX_ENTRIES`](crate::scenario::sizes::MAX_ENTRIES), if a trace was not read, and if the method is not among
-    /// `methods`.
-    pub fn with_traces(scenario: Scenario, dataset: Arc<Dataset>, traces: &Traces, methods: &[Entry]) -> Result<Self> {
+    /// An error if the data do not have what the scenario asks for (enough users, candidates,
+    /// evaluated users or negatives, or the users whom a rule of faults names), if a table is
+    /// beyond [`MAX_ENTRIES`](crate::scenario::sizes::MAX_ENTRIES), if a trace was not read, and if
+    /// the method is not among `methods`.
+    pub fn with_traces(
+        scenario: Scenario,
+        dataset: Arc<Dataset>,
+        traces: &Traces,
+        methods: &[Entry],
+    ) -> Result<Self> {
         let streams = Streams::new(scenario.seed);
         let yardstick = Yardstick::new(&scenario.evaluation, &dataset)?;
         let candidates = Candidates::draw(&dataset, &scenario.evaluation, streams)?;
-        let Entry { placement, draws_negatives, .. } = *registry::find(methods, &scenario.method)?;
-        let problem = Problem::new(&dataset, streams, placement).with_negatives(&scenario.dataset.negatives);
+        let Entry {
+            placement,
+            draws_negatives,
+            ..
+        } = *registry::find(methods, &scenario.method)?;
+        let problem =
+            Problem::new(&dataset, streams, placement).with_negatives(&scenario.dataset.negatives);
         let method = memory::caught(|| registry::build(methods, &scenario.method, &problem))??;
         let trains = placement.trains();
         check_ratings(&scenario, &dataset, method.predicts_ratings(), trains)?;
@@ -105,15 +122,23 @@ impl World {
             check_codecs(&scenario, &*method)?;
             protection::check(&scenario, &*method, dataset.users())?;
         }
-        let reports_utility = matches!(scenario.training.client_selection, ClientSelection::Oort(_));
-        let (uplink, downlink) = (BlockCodecs::of_uplink(&scenario.codec), BlockCodecs::of_downlink(&scenario.codec));
+        let reports_utility =
+            matches!(scenario.training.client_selection, ClientSelection::Oort(_));
+        let (uplink, downlink) = (
+            BlockCodecs::of_uplink(&scenario.codec),
+            BlockCodecs::of_downlink(&scenario.codec),
+        );
         let layouts = PhaseLayouts::of(&*method, reports_utility, &downlink);
         check_third_party(&scenario, &layouts, placement)?;
         if trains {
             negatives::check(&dataset, &scenario.dataset.negatives)?;
         }
         let population = Population::new(&scenario, dataset.users(), traces, streams)?;
-        let largest = layouts.iter().map(|layouts| layouts.download.bytes()).max().unwrap_or(0);
+        let largest = layouts
+            .iter()
+            .map(|layouts| layouts.download.bytes())
+            .max()
+            .unwrap_or(0);
         let table = Bytes::new(largest as u64);
         let excluded = population.too_small_for(table, dataset.users());
         if trains && excluded.len() == dataset.users() {
@@ -147,24 +172,43 @@ impl World {
             sum_noise,
             claim: None,
         };
-        Ok(Self { claim: world.claim_under(&world.policy), ..world })
+        Ok(Self {
+            claim: world.claim_under(&world.policy),
+            ..world
+        })
     }
 
     /// Returns the world with `policy` in place of that of the scenario's mode.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a policy that [`Policy::check`] refuses, or that asks for more users than there are.
+    /// [`Error::Usage`] for a policy that [`Policy::check`] refuses, or that asks for more users
+    /// than there are.
     pub fn with_policy(self, policy: Policy) -> Result<Self> {
-        policy.check().map_err(|reason| Error::Usage(format!("the policy `{}`: {reason}", policy.name)))?;
-        check_users(&self.scenario, &policy, self.dataset.users(), self.excluded.len())?;
+        policy
+            .check()
+            .map_err(|reason| Error::Usage(format!("the policy `{}`: {reason}", policy.name)))?;
+        check_users(
+            &self.scenario,
+            &policy,
+            self.dataset.users(),
+            self.excluded.len(),
+        )?;
         if self.scenario.overheads.secure_aggregation.is_some() && !policy.has_cohorts() {
             let message = "secure aggregation needs a cohort whose masks cancel in one sum";
-            return Err(Error::Usage(format!("the policy `{}` has no cohorts: {message}", policy.name)));
+            return Err(Error::Usage(format!(
+                "the policy `{}` has no cohorts: {message}",
+                policy.name
+            )));
         }
         protection::check_policy(&self.scenario, &policy)?;
         let overheads = overheads(&self.scenario, &policy, self.dataset.users());
         let claim = self.claim_under(&policy);
-        Ok(Self { policy, overheads, claim, ..self })
+        Ok(Self {
+            policy,
+            overheads,
+            claim,
+            ..self
+        })
     }
 
     /// Returns what is claimed of users' privacy if the server follows `policy`.
@@ -175,10 +219,13 @@ impl World {
         protection::claim(&self.scenario, policy, uploads, of_method, users)
     }
 
-    /// Returns whether the server makes a step of noise alone where nobody was drawn, since a step that is left out would
-    /// tell that nobody was.
+    /// Returns whether the server makes a step of noise alone where nobody was drawn, since a step
+    /// that is left out would tell that nobody was.
     pub fn steps_on_noise(&self) -> bool {
-        self.trains && self.sum_noise.is_some_and(|noise| noise.divisor().is_some())
+        self.trains
+            && self
+                .sum_noise
+                .is_some_and(|noise| noise.divisor().is_some())
     }
 
     /// Returns the bytes that travel with the frame of an upload, which has these parts, and in it.
@@ -186,8 +233,8 @@ impl World {
         Bytes::new(self.overheads.added_to(Route::UPLOAD, parts).total())
     }
 
-    /// Returns whether a participation may be cut off, or may outlast its round, for other reasons than its own
-    /// dropout.
+    /// Returns whether a participation may be cut off, or may outlast its round, for other reasons
+    /// than its own dropout.
     pub fn may_be_cut_short(&self) -> bool {
         !self.policy.waits_for_everybody()
             || !self.population.availability().is_always()
@@ -217,7 +264,8 @@ impl World {
         &self.layouts[usize::from(phase.0)].download
     }
 
-    /// Returns what a participant of `phase` uploads, which includes what the choice of cohorts needs to know.
+    /// Returns what a participant of `phase` uploads, which includes what the choice of cohorts
+    /// needs to know.
     ///
     /// # Panics
     /// As [`Self::download_layout`].
@@ -235,12 +283,16 @@ impl World {
 
     /// Returns whether participants of some phase ask a third party.
     pub fn has_third_party(&self) -> bool {
-        self.layouts.iter().any(|layouts| layouts.exchange.is_some())
+        self.layouts
+            .iter()
+            .any(|layouts| layouts.exchange.is_some())
     }
 
     /// Returns whether participants of some phase ask the server for the rows that they download.
     pub fn downloads_asked_rows(&self) -> bool {
-        self.layouts.iter().any(|layouts| layouts.legs.contains(&Leg::Transfer(Route::ASKED_ROWS)))
+        self.layouts
+            .iter()
+            .any(|layouts| layouts.legs.contains(&Leg::Transfer(Route::ASKED_ROWS)))
     }
 
     /// Returns the legs of a participation in `phase`, in their order.
@@ -251,7 +303,8 @@ impl World {
         &self.layouts[usize::from(phase.0)].legs
     }
 
-    /// Returns whether frames may be damaged on their way, so that each must be checked when it arrives.
+    /// Returns whether frames may be damaged on their way, so that each must be checked when it
+    /// arrives.
     pub fn checks_frames_on_arrival(&self) -> bool {
         !self.population.faults().is_empty()
     }
@@ -267,22 +320,36 @@ struct PhaseLayouts {
 }
 
 impl PhaseLayouts {
-    /// Asks `method` for the layouts of all its phases. If `reports_utility`, uploads report their loss. `downlink` says
-    /// whether participants ask for rows.
+    /// Asks `method` for the layouts of all its phases. If `reports_utility`, uploads report their
+    /// loss. `downlink` says whether participants ask for rows.
     fn of(method: &dyn Method, reports_utility: bool, downlink: &BlockCodecs) -> Vec<Self> {
         let layouts = |phase| {
             let upload = method.upload_layout(phase);
-            let upload = if reports_utility { upload.reporting_utility() } else { upload };
+            let upload = if reports_utility {
+                upload.reporting_utility()
+            } else {
+                upload
+            };
             let (download, exchange) = (method.download_layout(phase), method.exchange(phase));
             let downloads = match &download {
                 download if download.is_empty() => Downloads::Nothing,
-                download if download.blocks().iter().any(|block| downlink.sends_needed_rows_of(block)) => {
+                download
+                    if download
+                        .blocks()
+                        .iter()
+                        .any(|block| downlink.sends_needed_rows_of(block)) =>
+                {
                     Downloads::AskedRows
                 }
                 _ => Downloads::Model,
             };
             let legs = Leg::of_participation(downloads, exchange.is_some());
-            Self { download, upload, exchange, legs }
+            Self {
+                download,
+                upload,
+                exchange,
+                legs,
+            }
         };
         (0..method.phases()).map(Phase).map(layouts).collect()
     }
@@ -290,14 +357,25 @@ impl PhaseLayouts {
 
 /// Checks that the method has a use for the codecs.
 fn check_codecs(scenario: &Scenario, method: &dyn Method) -> Result<()> {
-    match exchanged::by_method(method).contradictions(&scenario.codec).first() {
-        Some(found) => Err(Error::Usage(format!("{}: {}", found.path.join("."), found.message))),
+    match exchanged::by_method(method)
+        .contradictions(&scenario.codec)
+        .first()
+    {
+        Some(found) => Err(Error::Usage(format!(
+            "{}: {}",
+            found.path.join("."),
+            found.message
+        ))),
         None => Ok(()),
     }
 }
 
 /// Checks that a method with a third party says so in its entry, by which a scenario is checked.
-fn check_third_party(scenario: &Scenario, layouts: &[PhaseLayouts], placement: Placement) -> Result<()> {
+fn check_third_party(
+    scenario: &Scenario,
+    layouts: &[PhaseLayouts],
+    placement: Placement,
+) -> Result<()> {
     let has_exchange = layouts.iter().any(|layouts| layouts.exchange.is_some());
     if has_exchange != (placement == Placement::Assisted) {
         let name = &scenario.method.name;
@@ -307,13 +385,23 @@ fn check_third_party(scenario: &Scenario, layouts: &[PhaseLayouts], placement: P
     Ok(())
 }
 
-/// Returns what travels with frames beside their bytes, if `policy` invites as many users as it is asked for.
+/// Returns what travels with frames beside their bytes, if `policy` invites as many users as it is
+/// asked for.
 fn overheads(scenario: &Scenario, policy: &Policy, users: usize) -> Overheads {
-    Overheads::new(&scenario.overheads, policy.invited(scenario.training.needed(users as u32), users as u32))
+    Overheads::new(
+        &scenario.overheads,
+        policy.invited(scenario.training.needed(users as u32), users as u32),
+    )
 }
 
-/// Checks that a method that predicts ratings has some to learn from, and that held-out ratings are predicted.
-fn check_ratings(scenario: &Scenario, dataset: &Dataset, predicts: bool, trains: bool) -> Result<()> {
+/// Checks that a method that predicts ratings has some to learn from, and that held-out ratings are
+/// predicted.
+fn check_ratings(
+    scenario: &Scenario,
+    dataset: &Dataset,
+    predicts: bool,
+    trains: bool,
+) -> Result<()> {
     let name = &scenario.method.name;
     if !predicts && !dataset.holds_items_out() {
         return Err(Error::Dataset(format!(
@@ -333,9 +421,17 @@ fn check_ratings(scenario: &Scenario, dataset: &Dataset, predicts: bool, trains:
 fn check_users(scenario: &Scenario, policy: &Policy, users: usize, excluded: usize) -> Result<()> {
     let words = format!("there are {users} users");
     // Data sets with 2^32 users or more are refused on reading.
-    let users = Users { all: users as u32, able: (users - excluded) as u32, words: &words };
+    let users = Users {
+        all: users as u32,
+        able: (users - excluded) as u32,
+        words: &words,
+    };
     match too_few_users(&scenario.training, policy, Some(users)).first() {
-        Some(short) => Err(Error::Usage(format!("{}: {}", short.path.join("."), short.message))),
+        Some(short) => Err(Error::Usage(format!(
+            "{}: {}",
+            short.path.join("."),
+            short.message
+        ))),
         None => Ok(()),
     }
 }

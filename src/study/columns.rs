@@ -7,20 +7,34 @@ use super::results::{ArmResults, Results};
 use crate::report::figures;
 
 impl Results {
-    /// Returns everything that is measured: all figures of accuracy that a run has, the validation part's first one, the
-    /// costs, what was found out and claimed about privacy, how sparse the shared table is where that was published, and
-    /// what was spent until goals were reached.
+    /// Returns everything that is measured: all figures of accuracy that a run has, the validation
+    /// part's first one, the costs, what was found out and claimed about privacy, how sparse the
+    /// shared table is where that was published, and what was spent until goals were reached.
     pub fn measures(&self) -> Vec<Measure> {
         let reports = || self.arms.iter().flat_map(ArmResults::reports);
         let names = reports().flat_map(|report| report.run.accuracy.test.keys());
-        let figures = figures::ordered(names).into_iter().map(|name| Quantity::Figure(name.to_owned()));
-        let costs = COSTS.into_iter().chain(UNUSED).chain(OVERHEADS).chain(COSTS_OF_SELECTED);
-        let quantities = figures.chain(self.validation()).chain(costs).chain(self.privacy()).chain(self.sparsity());
+        let figures = figures::ordered(names)
+            .into_iter()
+            .map(|name| Quantity::Figure(name.to_owned()));
+        let costs = COSTS
+            .into_iter()
+            .chain(UNUSED)
+            .chain(OVERHEADS)
+            .chain(COSTS_OF_SELECTED);
+        let quantities = figures
+            .chain(self.validation())
+            .chain(costs)
+            .chain(self.privacy())
+            .chain(self.sparsity());
         let mut measures: Vec<Measure> = quantities.map(Measure::Whole).collect();
         for goal in self.goals() {
             for percent in PERCENTS {
                 let spent = [SpentOn::Up, SpentOn::Both, SpentOn::Time];
-                measures.extend(spent.map(|spent| Measure::Until { goal, percent, spent }));
+                measures.extend(spent.map(|spent| Measure::Until {
+                    goal,
+                    percent,
+                    spent,
+                }));
             }
         }
         measures
@@ -32,10 +46,13 @@ impl Results {
         self.has(&quantity, |_| true).then_some(quantity)
     }
 
-    /// Returns the quantities of the table of costs. Bytes that were of no use and modelled bytes are among them if some
-    /// run has any.
+    /// Returns the quantities of the table of costs. Bytes that were of no use and modelled bytes
+    /// are among them if some run has any.
     pub fn costs(&self) -> Vec<Quantity> {
-        let if_any = |columns: &[Quantity]| match columns.iter().any(|column| self.has(column, |bytes| bytes > 0.0)) {
+        let if_any = |columns: &[Quantity]| match columns
+            .iter()
+            .any(|column| self.has(column, |bytes| bytes > 0.0))
+        {
             true => columns.to_vec(),
             false => Vec::new(),
         };
@@ -45,13 +62,19 @@ impl Results {
 
     /// Returns the quantities of privacy that some run has.
     pub fn privacy(&self) -> Vec<Quantity> {
-        PRIVACY.into_iter().filter(|quantity| self.has(quantity, |_| true)).collect()
+        PRIVACY
+            .into_iter()
+            .filter(|quantity| self.has(quantity, |_| true))
+            .collect()
     }
 
-    /// Returns the quantities of how sparse the shared table is, if the study has a published value of one of them. Nearly
-    /// every method shares a table, and few readers want to know.
+    /// Returns the quantities of how sparse the shared table is, if the study has a published value
+    /// of one of them. Nearly every method shares a table, and few readers want to know.
     pub fn sparsity(&self) -> Vec<Quantity> {
-        let is_published = self.references.iter().any(|reference| quantities::is_sparsity(&reference.figure));
+        let is_published = self
+            .references
+            .iter()
+            .any(|reference| quantities::is_sparsity(&reference.figure));
         quantities::sparsity().filter(|_| is_published).collect()
     }
 
@@ -68,15 +91,23 @@ mod tests {
     use crate::study::results::RunState;
     use crate::study::sample;
 
-    /// If this fails, a table does not tell measured bytes from modelled ones or used ones from others, or has columns of
-    /// nothing.
+    /// If this fails, a table does not tell measured bytes from modelled ones or used ones from
+    /// others, or has columns of nothing.
     #[test]
     fn costs_have_columns_for_what_some_run_has() {
         let mut results = sample::results();
         for run in results.arms.iter_mut().flat_map(|arm| &mut arm.runs) {
-            let RunState::Done(report) = &mut run.state else { continue };
+            let RunState::Done(report) = &mut run.state else {
+                continue;
+            };
             for flow in [&mut report.run.bytes.up, &mut report.run.bytes.down] {
-                (flow.lost, flow.cancelled, flow.in_flight, flow.late, flow.stale) = (0, 0, 0, 0, 0);
+                (
+                    flow.lost,
+                    flow.cancelled,
+                    flow.in_flight,
+                    flow.late,
+                    flow.stale,
+                ) = (0, 0, 0, 0, 0);
             }
             report.run.work.unused_download_bytes = 0;
         }
@@ -86,9 +117,21 @@ mod tests {
             report.run.bytes.down.stale = 7;
             report.run.work.unused_download_bytes = 4;
         }
-        let added = [Quantity::UpUnused, Quantity::DownUnused, Quantity::UpModelled, Quantity::DownModelled];
-        assert_eq!((results.costs().len(), &results.costs()[2..6]), (11, &added[..]));
+        let added = [
+            Quantity::UpUnused,
+            Quantity::DownUnused,
+            Quantity::UpModelled,
+            Quantity::DownModelled,
+        ];
+        assert_eq!(
+            (results.costs().len(), &results.costs()[2..6]),
+            (11, &added[..])
+        );
         let down = results.values(1, &Measure::Whole(Quantity::DownUnused));
-        assert_eq!(down.iter().map(|(_, bytes)| *bytes).sum::<f64>(), 11.0, "a download that led to nothing arrived");
+        assert_eq!(
+            down.iter().map(|(_, bytes)| *bytes).sum::<f64>(),
+            11.0,
+            "a download that led to nothing arrived"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Names what the tables of a study have columns and rows for: quantities of runs, and what was spent until a goal.
+//! Names what the tables of a study have columns and rows for: quantities of runs, and what was
+//! spent until a goal.
 
 use super::quantities::Quantity;
 use super::reach::Goal;
@@ -35,7 +36,11 @@ impl Measure {
     pub fn name(&self) -> String {
         match self {
             Self::Whole(quantity) => quantity.name().into_owned(),
-            Self::Until { goal, percent, spent } => {
+            Self::Until {
+                goal,
+                percent,
+                spent,
+            } => {
                 let what = match spent {
                     SpentOn::Up => "up_bytes",
                     SpentOn::Both => "bytes",

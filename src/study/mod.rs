@@ -1,4 +1,5 @@
-//! Studies: many runs that differ in a few keys, repeated over seeds, and what they have in common and do not.
+//! Studies: many runs that differ in a few keys, repeated over seeds, and what they have in common
+//! and do not.
 //!
 //! ```text
 //!  study file --file--> arms (name, base, overrides) --plan--> runs (arm, seed), in parts
@@ -8,16 +9,17 @@
 //!  tables and pictures <--tables-- summaries <--results, statistics, reach-- reports read back
 //! ```
 //!
-//! Reading order: [`file`](mod@file) is the study as its file says it; [`plan`] resolves every arm and lists the runs;
-//! [`record`] remembers what a study began with; [`compare`] makes arms of reports that exist; [`against`] compares
-//! arms to others than the study says; [`results`] gathers the
-//! reports by arm and seed; [`quantities`] is what is measured of a run, [`measures`] names what tables have columns
-//! for and `columns` lists them, [`reach`] says what it took to come near the best accuracy, [`statistics`] means and
-//! intervals; [`sharing`] says which arms draw the same cohorts; [`saved`] puts results into a file and takes them out
-//! again; [`names`] shortens what tables call the arms; [`tables`] writes it all down.
+//! Reading order: [`file`](mod@file) is the study as its file says it; [`plan`] resolves every arm
+//! and lists the runs; [`record`] remembers what a study began with; [`compare`] makes arms of
+//! reports that exist; [`against`] compares arms to others than the study says; [`results`] gathers
+//! the reports by arm and seed; [`quantities`] is what is measured of a run, [`measures`] names
+//! what tables have columns for and `columns` lists them, [`reach`] says what it took to come near
+//! the best accuracy, [`statistics`] means and intervals; [`sharing`] says which arms draw the same
+//! cohorts; [`saved`] puts results into a file and takes them out again; [`names`] shortens what
+//! tables call the arms; [`tables`] writes it all down.
 //!
-//! Everything here is a function from plain data to plain data. Processes, folders and signals are matters of the
-//! command line.
+//! Everything here is a function from plain data to plain data. Processes, folders and signals are
+//! matters of the command line.
 
 pub mod against;
 mod columns;

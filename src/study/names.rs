@@ -1,4 +1,5 @@
-//! Shortens the names of arms: what all of them share is said once, and arms of axes fall into groups.
+//! Shortens the names of arms: what all of them share is said once, and arms of axes fall into
+//! groups.
 
 /// What joins the values of axes in the name of an arm.
 pub(super) const JOINT: &str = ", ";
@@ -27,13 +28,26 @@ pub struct Group {
 impl Names {
     /// Returns the short names of arms with these names. A single arm keeps its name.
     pub fn of(names: &[&str]) -> Self {
-        let parts: Vec<Vec<&str>> = names.iter().map(|name| name.split(JOINT).collect()).collect();
-        let as_they_are = || Self { shared: Vec::new(), labels: names.iter().map(|name| (*name).to_owned()).collect() };
-        let [first, others @ ..] = &parts[..] else { return as_they_are() };
-        let is_shared = |part: &&&str| part.contains('=') && others.iter().all(|other| other.contains(*part));
+        let parts: Vec<Vec<&str>> = names
+            .iter()
+            .map(|name| name.split(JOINT).collect())
+            .collect();
+        let as_they_are = || Self {
+            shared: Vec::new(),
+            labels: names.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        let [first, others @ ..] = &parts[..] else {
+            return as_they_are();
+        };
+        let is_shared =
+            |part: &&&str| part.contains('=') && others.iter().all(|other| other.contains(*part));
         let shared: Vec<&str> = first.iter().filter(is_shared).copied().collect();
         let without_shared = |parts: &Vec<&str>| -> String {
-            let kept: Vec<&str> = parts.iter().filter(|part| !shared.contains(part)).copied().collect();
+            let kept: Vec<&str> = parts
+                .iter()
+                .filter(|part| !shared.contains(part))
+                .copied()
+                .collect();
             kept.join(JOINT)
         };
         let labels: Vec<String> = parts.iter().map(without_shared).collect();
@@ -41,10 +55,14 @@ impl Names {
         distinct.sort_unstable();
         distinct.dedup();
         // Names of other programs' reports may say the same twice.
-        if others.is_empty() || distinct.len() < labels.len() || labels.iter().any(String::is_empty) {
+        if others.is_empty() || distinct.len() < labels.len() || labels.iter().any(String::is_empty)
+        {
             return as_they_are();
         }
-        Self { shared: shared.into_iter().map(str::to_owned).collect(), labels }
+        Self {
+            shared: shared.into_iter().map(str::to_owned).collect(),
+            labels,
+        }
     }
 
     /// Returns a sentence on what the arms share; `None` if they share nothing.
@@ -53,7 +71,8 @@ impl Names {
         (!quoted.is_empty()).then(|| format!("All arms share {}.", quoted.join(JOINT)))
     }
 
-    /// Returns the axis of which every label is a value, and the values; `None` if there is no such axis.
+    /// Returns the axis of which every label is a value, and the values; `None` if there is no such
+    /// axis.
     pub fn values(&self) -> Option<(&str, Vec<&str>)> {
         let split = |label: &'_ String| -> Option<(usize, usize)> {
             let at = label.find('=').filter(|_| !label.contains(JOINT))?;
@@ -62,34 +81,62 @@ impl Names {
         let ends: Vec<(usize, usize)> = self.labels.iter().map(split).collect::<Option<_>>()?;
         let axis = &self.labels.first()?[..ends.first()?.0];
         let is_of_axis = |(label, (end, _)): (&String, &(usize, usize))| &label[..*end] == axis;
-        let values = || self.labels.iter().zip(&ends).map(|(label, (_, from))| &label[*from..]).collect();
-        (self.labels.len() > 1 && self.labels.iter().zip(&ends).all(is_of_axis)).then(|| (axis, values()))
+        let values = || {
+            self.labels
+                .iter()
+                .zip(&ends)
+                .map(|(label, (_, from))| &label[*from..])
+                .collect()
+        };
+        (self.labels.len() > 1 && self.labels.iter().zip(&ends).all(is_of_axis))
+            .then(|| (axis, values()))
     }
 }
 
-/// Returns the arms by the values of their first axes: as few of these as leave at most `most` arms in a group. None if
-/// there is no such division into a few groups. Arms that do not come from the axes are in no group.
+/// Returns the arms by the values of their first axes: as few of these as leave at most `most` arms
+/// in a group. None if there is no such division into a few groups. Arms that do not come from the
+/// axes are in no group.
 pub fn groups(names: &[&str], most: usize) -> Vec<Group> {
-    let parts: Vec<Vec<&str>> = names.iter().map(|name| name.split(JOINT).collect()).collect();
+    let parts: Vec<Vec<&str>> = names
+        .iter()
+        .map(|name| name.split(JOINT).collect())
+        .collect();
     fn axes<'a>(parts: &[&'a str]) -> Option<Vec<&'a str>> {
-        parts.iter().map(|part| part.split_once('=').map(|(axis, _)| axis)).collect()
+        parts
+            .iter()
+            .map(|part| part.split_once('=').map(|(axis, _)| axis))
+            .collect()
     }
-    let Some(of_most) = parts.iter().filter_map(|parts| axes(parts)).max_by_key(Vec::len) else { return Vec::new() };
-    let from_axes: Vec<usize> =
-        (0..names.len()).filter(|place| axes(&parts[*place]).as_ref() == Some(&of_most)).collect();
+    let Some(of_most) = parts
+        .iter()
+        .filter_map(|parts| axes(parts))
+        .max_by_key(Vec::len)
+    else {
+        return Vec::new();
+    };
+    let from_axes: Vec<usize> = (0..names.len())
+        .filter(|place| axes(&parts[*place]).as_ref() == Some(&of_most))
+        .collect();
     for count in 1..of_most.len() {
         let mut groups: Vec<Group> = Vec::new();
         for &place in &from_axes {
             let name = parts[place][..count].join(JOINT);
             match groups.iter_mut().find(|group| group.name == name) {
                 Some(group) => group.arms.push(place),
-                None => groups.push(Group { name, arms: vec![place] }),
+                None => groups.push(Group {
+                    name,
+                    arms: vec![place],
+                }),
             }
         }
         if groups.len() > MOST_GROUPS {
             break;
         }
-        if groups.len() > 1 && groups.iter().all(|group| (2..=most).contains(&group.arms.len())) {
+        if groups.len() > 1
+            && groups
+                .iter()
+                .all(|group| (2..=most).contains(&group.arms.len()))
+        {
             return groups;
         }
     }
@@ -109,33 +156,60 @@ mod tests {
             (names.shared.join(" "), names.labels.join(" ")),
             ("data=ml codec=x".into(), "method=a method=b".into())
         );
-        assert_eq!(names.sentence().unwrap(), "All arms share `data=ml`, `codec=x`.");
+        assert_eq!(
+            names.sentence().unwrap(),
+            "All arms share `data=ml`, `codec=x`."
+        );
         assert_eq!(names.values(), Some(("method", vec!["a", "b"])));
-        for kept in [&["data=ml, codec=x"][..], &["a=1, b=2", "popularity"], &["a=1", "a=1, a=1"], &[]] {
+        for kept in [
+            &["data=ml, codec=x"][..],
+            &["a=1, b=2", "popularity"],
+            &["a=1", "a=1, a=1"],
+            &[],
+        ] {
             let names = Names::of(kept);
-            assert_eq!((names.labels, names.shared.len()), (kept.iter().map(|&name| name.into()).collect(), 0));
+            assert_eq!(
+                (names.labels, names.shared.len()),
+                (kept.iter().map(|&name| name.into()).collect(), 0)
+            );
         }
         assert_eq!(Names::of(&["a=1", "b=2"]).values(), None);
         assert_eq!(Names::of(&["a=1, b=2", "a=3, b=4"]).values(), None);
     }
 
-    /// If this fails, an arm of a large study is on no picture of its group, or every picture has a single arm.
+    /// If this fails, an arm of a large study is on no picture of its group, or every picture has a
+    /// single arm.
     #[test]
     fn arms_of_axes_fall_into_groups_by_the_first_axes_that_suffice() {
         let mut names = Vec::new();
         for data in ["a", "b"] {
             for method in ["c", "d"] {
-                names.extend([1, 2, 3].map(|codec| format!("data={data}, method={method}, codec={codec}")));
+                names.extend(
+                    [1, 2, 3].map(|codec| format!("data={data}, method={method}, codec={codec}")),
+                );
             }
         }
         names.push("popularity".to_owned());
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let by_data = groups(&names, 6);
-        assert_eq!(by_data.iter().map(|group| group.name.as_str()).collect::<Vec<_>>(), ["data=a", "data=b"]);
+        assert_eq!(
+            by_data
+                .iter()
+                .map(|group| group.name.as_str())
+                .collect::<Vec<_>>(),
+            ["data=a", "data=b"]
+        );
         assert_eq!(by_data[1].arms, [6, 7, 8, 9, 10, 11]);
         let by_both = groups(&names, 5);
-        assert_eq!((by_both.len(), by_both[3].name.as_str()), (4, "data=b, method=d"));
+        assert_eq!(
+            (by_both.len(), by_both[3].name.as_str()),
+            (4, "data=b, method=d")
+        );
         assert_eq!(groups(&names, 2), [], "no group is small enough");
-        assert_eq!(groups(&["codec=a", "codec=b", "codec=c"], 2), [], "every arm would be a group");
+        assert_eq!(
+            groups(&["codec=a", "codec=b", "codec=c"], 2),
+            [],
+            "every arm would be a group"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! What is measured of a run: figures of accuracy, bytes, virtual time, what uploads tell, and what it took on the host.
+//! What is measured of a run: figures of accuracy, bytes, virtual time, what uploads tell, and what
+//! it took on the host.
 
 use std::borrow::Cow;
 
@@ -19,13 +20,16 @@ pub enum Quantity {
     Validation(String),
     /// Bytes that clients sent.
     UpBytes,
-    /// Bytes that the server sent, and what it takes to score where clients downloaded only the rows that they needed.
+    /// Bytes that the server sent, and what it takes to score where clients downloaded only the
+    /// rows that they needed.
     DownBytes,
     /// Bytes that the evaluated users would download in order to score.
     InferenceBytes,
-    /// Bytes that clients sent for nothing: cut off, given up, late, stale, or still under way at the end.
+    /// Bytes that clients sent for nothing: cut off, given up, late, stale, or still under way at
+    /// the end.
     UpUnused,
-    /// Bytes that the server sent for nothing, with the downloads that arrived and led to no update that was used.
+    /// Bytes that the server sent for nothing, with the downloads that arrived and led to no update
+    /// that was used.
     DownUnused,
     /// Bytes that `[overheads]` adds to what clients sent, and that are in no frame.
     UpModelled,
@@ -33,8 +37,8 @@ pub enum Quantity {
     DownModelled,
     /// Bytes that clients sent up to the round that the run is judged by.
     UpBytesToSelected,
-    /// Bytes that the server sent up to the round that the run is judged by, and what the evaluated users download in
-    /// order to score.
+    /// Bytes that the server sent up to the round that the run is judged by, and what the evaluated
+    /// users download in order to score.
     DownBytesToSelected,
     /// Virtual time at the end of the last round.
     VirtualTime,
@@ -46,7 +50,8 @@ pub enum Quantity {
     PeakMemory,
     /// The epsilon that is claimed at the end of the run.
     Epsilon,
-    /// The AUC of the audit's best guess which items a user has rated, from the uploads of one round.
+    /// The AUC of the audit's best guess which items a user has rated, from the uploads of one
+    /// round.
     AuditAuc,
     /// The precision of the best such guess.
     AuditPrecision,
@@ -54,17 +59,20 @@ pub enum Quantity {
     LinkedAuditAuc,
     /// The precision of the best such guess.
     LinkedAuditPrecision,
-    /// The share of the largest eigenvalue in an uploaded outer product of the user vector, which is 1 if the upload
-    /// gives the vector away.
+    /// The share of the largest eigenvalue in an uploaded outer product of the user vector, which
+    /// is 1 if the upload gives the vector away.
     OuterProduct,
-    /// The share of the averaged shared table's values, after the last round, whose magnitude is above the threshold at
-    /// this place of [`SPARSITY_THRESHOLDS`].
+    /// The share of the averaged shared table's values, after the last round, whose magnitude is
+    /// above the threshold at this place of [`SPARSITY_THRESHOLDS`].
     TableAbove(usize),
 }
 
-/// Returns the quantities of how sparse the shared table is, from the largest threshold to the smallest.
+/// Returns the quantities of how sparse the shared table is, from the largest threshold to the
+/// smallest.
 pub fn sparsity() -> impl Iterator<Item = Quantity> {
-    (0..SPARSITY_THRESHOLDS.len()).rev().map(Quantity::TableAbove)
+    (0..SPARSITY_THRESHOLDS.len())
+        .rev()
+        .map(Quantity::TableAbove)
 }
 
 /// Returns whether `name` is that of a quantity of [`sparsity`], such as `c_above_1e-2_averaged`.
@@ -86,7 +94,8 @@ pub const COSTS: [Quantity; 7] = [
 /// The quantities of the bytes that nobody had any use for.
 pub const UNUSED: [Quantity; 2] = [Quantity::UpUnused, Quantity::DownUnused];
 
-/// The quantities of what is claimed about users' privacy, and of what an audit could read out of uploads.
+/// The quantities of what is claimed about users' privacy, and of what an audit could read out of
+/// uploads.
 pub const PRIVACY: [Quantity; 6] = [
     Quantity::Epsilon,
     Quantity::AuditAuc,
@@ -100,7 +109,8 @@ pub const PRIVACY: [Quantity; 6] = [
 pub const OVERHEADS: [Quantity; 2] = [Quantity::UpModelled, Quantity::DownModelled];
 
 /// The quantities that say what the model cost by which a run is judged.
-pub const COSTS_OF_SELECTED: [Quantity; 2] = [Quantity::UpBytesToSelected, Quantity::DownBytesToSelected];
+pub const COSTS_OF_SELECTED: [Quantity; 2] =
+    [Quantity::UpBytesToSelected, Quantity::DownBytesToSelected];
 
 impl Quantity {
     /// Returns the name in CSV files, with the unit last.
@@ -108,7 +118,9 @@ impl Quantity {
         let name = match self {
             Self::Figure(name) => name,
             Self::Validation(name) => return format!("validation-{name}").into(),
-            Self::TableAbove(place) => return share_column(SPARSITY_THRESHOLDS[*place], "averaged").into(),
+            Self::TableAbove(place) => {
+                return share_column(SPARSITY_THRESHOLDS[*place], "averaged").into();
+            }
             Self::UpBytes => "up_bytes",
             Self::DownBytes => "down_bytes",
             Self::InferenceBytes => "inference_bytes",
@@ -156,7 +168,9 @@ impl Quantity {
             Self::LinkedAuditAuc => "AUC, all audited uploads".to_owned(),
             Self::LinkedAuditPrecision => "precision, all audited uploads".to_owned(),
             Self::OuterProduct => "outer product".to_owned(),
-            Self::TableAbove(place) => format!("above {}", threshold_name(SPARSITY_THRESHOLDS[*place])),
+            Self::TableAbove(place) => {
+                format!("above {}", threshold_name(SPARSITY_THRESHOLDS[*place]))
+            }
         }
     }
 
@@ -172,15 +186,18 @@ impl Quantity {
             Self::UpModelled => Some(run.bytes.up.modelled as f64),
             Self::DownModelled => Some(run.bytes.down.modelled as f64),
             Self::UpBytesToSelected => Some(selected(report)?.up_bytes as f64),
-            Self::DownBytesToSelected => {
-                Some(selected(report)?.down_bytes as f64 + run.inference_bytes.unwrap_or_default() as f64)
-            }
+            Self::DownBytesToSelected => Some(
+                selected(report)?.down_bytes as f64
+                    + run.inference_bytes.unwrap_or_default() as f64,
+            ),
             Self::VirtualTime => Some(run.virtual_time_s),
             Self::WallTime => Some(run.wall.total_s),
             Self::Threads => Some(f64::from(run.wall.threads)),
             Self::PeakMemory => run.wall.peak_rss_bytes.map(|bytes| bytes as f64),
             Self::UpUnused => Some(run.bytes.up.unused() as f64),
-            Self::DownUnused => Some((run.bytes.down.unused() + run.work.unused_download_bytes) as f64),
+            Self::DownUnused => {
+                Some((run.bytes.down.unused() + run.work.unused_download_bytes) as f64)
+            }
             Self::Epsilon => run.privacy?.epsilon,
             Self::AuditAuc => Some(run.audit?.best_guess().auc),
             Self::AuditPrecision => Some(run.audit?.best_guess().precision),
@@ -188,7 +205,11 @@ impl Quantity {
             Self::LinkedAuditPrecision => Some(run.audit?.best_linked_guess()?.precision),
             Self::OuterProduct => run.audit?.outer_product,
             Self::TableAbove(place) => {
-                let last = report.rounds.iter().rev().find_map(|round| round.averaged_above)?;
+                let last = report
+                    .rounds
+                    .iter()
+                    .rev()
+                    .find_map(|round| round.averaged_above)?;
                 Some(last[*place])
             }
         }
@@ -234,7 +255,8 @@ pub fn bytes(value: f64) -> String {
     Bytes::new(value.round() as u64).to_string()
 }
 
-/// Returns which of two values of the figure `name` is better; a figure that is not known is better if it is higher.
+/// Returns which of two values of the figure `name` is better; a figure that is not known is better
+/// if it is higher.
 pub fn direction(name: &str) -> Direction {
     Metric::named(name).map_or(Direction::HigherIsBetter, |metric| metric.direction())
 }
@@ -275,31 +297,62 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), all.len());
         let validation = Quantity::Validation("hr@10".to_owned());
-        assert_eq!((validation.name().as_ref(), validation.label().as_str()), ("validation-hr@10", "validation HR@10"));
-        let of_validation = run.accuracy.validation.as_ref().and_then(|figures| figures.get("hr@10").copied());
+        assert_eq!(
+            (validation.name().as_ref(), validation.label().as_str()),
+            ("validation-hr@10", "validation HR@10")
+        );
+        let of_validation = run
+            .accuracy
+            .validation
+            .as_ref()
+            .and_then(|figures| figures.get("hr@10").copied());
         assert!(of_validation.is_some() && validation.of(&report) == of_validation);
         let mut judged = report.clone();
         judged.run.selected_round = Some(judged.rounds[0].round);
         judged.run.inference_bytes = Some(7);
         (judged.run.bytes.up.modelled, judged.run.bytes.down.modelled) = (8, 9);
-        assert_eq!(OVERHEADS.map(|quantity| quantity.of(&judged)), [Some(8.0), Some(9.0)]);
+        assert_eq!(
+            OVERHEADS.map(|quantity| quantity.of(&judged)),
+            [Some(8.0), Some(9.0)]
+        );
         let (first, last) = (&judged.rounds[0], &judged.rounds[judged.rounds.len() - 1]);
         assert!(first.up_bytes < last.up_bytes && first.down_bytes < last.down_bytes);
         let of_selected = COSTS_OF_SELECTED.map(|quantity| quantity.of(&judged));
-        assert_eq!(of_selected, [Some(first.up_bytes as f64), Some(first.down_bytes as f64 + 7.0)]);
-        judged.run.scenario = serde_json::json!({ "codec": { "downlink": { "select": "needed-rows" } } });
-        assert_eq!(Quantity::DownBytes.of(&judged), Some(judged.run.bytes.down.sent as f64 + 7.0), "rows do not score");
-        assert!(sparsity().all(|quantity| quantity.of(&report).is_none()), "no table was averaged");
+        assert_eq!(
+            of_selected,
+            [
+                Some(first.up_bytes as f64),
+                Some(first.down_bytes as f64 + 7.0)
+            ]
+        );
+        judged.run.scenario =
+            serde_json::json!({ "codec": { "downlink": { "select": "needed-rows" } } });
+        assert_eq!(
+            Quantity::DownBytes.of(&judged),
+            Some(judged.run.bytes.down.sent as f64 + 7.0),
+            "rows do not score"
+        );
+        assert!(
+            sparsity().all(|quantity| quantity.of(&report).is_none()),
+            "no table was averaged"
+        );
         let mut averaged = report.clone();
         averaged.rounds[1].averaged_above = Some([1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4]);
         let shares: Vec<Option<f64>> = sparsity().map(|quantity| quantity.of(&averaged)).collect();
         assert_eq!(shares, [0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0].map(Some));
         let [above_tenth, above_hundredth] = [Quantity::TableAbove(6), Quantity::TableAbove(5)];
         assert_eq!(
-            (above_tenth.label().as_str(), above_hundredth.name().as_ref()),
+            (
+                above_tenth.label().as_str(),
+                above_hundredth.name().as_ref()
+            ),
             ("above 1e-1", "c_above_1e-2_averaged")
         );
-        assert!(is_sparsity("c_above_0_averaged") && !is_sparsity("c_above_1e-7_averaged") && !is_sparsity("hr@10"));
+        assert!(
+            is_sparsity("c_above_0_averaged")
+                && !is_sparsity("c_above_1e-7_averaged")
+                && !is_sparsity("hr@10")
+        );
         assert_eq!(Quantity::UpBytes.words(2.4e9), "2.40 GB");
         assert_eq!(direction("rmse"), Direction::LowerIsBetter);
     }

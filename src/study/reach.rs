@@ -1,5 +1,5 @@
-//! What it took a run to come near the best accuracy: bytes and virtual time until the first evaluated round that has
-//! 90, 95 and 99 % of it.
+//! What it took a run to come near the best accuracy: bytes and virtual time until the first
+//! evaluated round that has 90, 95 and 99 % of it.
 
 use super::quantities::direction;
 use crate::report::read::{SavedReport, SavedRound};
@@ -12,7 +12,8 @@ pub const PERCENTS: [u32; 3] = [90, 95, 99];
 pub enum Goal {
     /// The goal is the best value of the run itself.
     Own,
-    /// The goal is the best value of the run with the same seed of the arm that this one is compared to.
+    /// The goal is the best value of the run with the same seed of the arm that this one is
+    /// compared to.
     Compared,
 }
 
@@ -40,18 +41,26 @@ impl Spent {
     }
 }
 
-/// Returns the best value that a run had of `figure` after any round; `None` if it was never measured.
+/// Returns the best value that a run had of `figure` after any round; `None` if it was never
+/// measured.
 pub fn best(report: &SavedReport, figure: &str) -> Option<f64> {
-    let values = report.rounds.iter().filter_map(|round| round.test.get(figure).copied());
+    let values = report
+        .rounds
+        .iter()
+        .filter_map(|round| round.test.get(figure).copied());
     values.max_by(|one, other| direction(figure).compare(*one, *other))
 }
 
-/// Returns what a run had spent after the first evaluated round with so many percent of `best` of `figure`; `None` if
-/// there was no such round. Of an error, which is better if it is lower, 90 % are reached at 10 % above the best.
+/// Returns what a run had spent after the first evaluated round with so many percent of `best` of
+/// `figure`; `None` if there was no such round. Of an error, which is better if it is lower, 90 %
+/// are reached at 10 % above the best.
 pub fn reach(report: &SavedReport, figure: &str, best: f64, percent: u32) -> Option<Spent> {
     let share = f64::from(percent) / 100.0;
     let reached = |round: &&SavedRound| {
-        round.test.get(figure).is_some_and(|value| direction(figure).reaches(*value, share, best))
+        round
+            .test
+            .get(figure)
+            .is_some_and(|value| direction(figure).reaches(*value, share, best))
     };
     report.rounds.iter().find(reached).map(Spent::of)
 }
@@ -68,8 +77,14 @@ mod tests {
         let report = sample::report_of(1, "hr@10", &[0.1, 0.5, 0.45, 0.56, 0.55]);
         assert_eq!(best(&report, "hr@10"), Some(0.56));
         let round = |best, percent| reach(&report, "hr@10", best, percent).map(|spent| spent.round);
-        assert_eq!(PERCENTS.map(|percent| round(0.56, percent)), [Some(4), Some(4), Some(4)]);
-        assert_eq!([round(0.5, 90), round(0.1, 90), round(0.7, 90)], [Some(2), Some(1), None]);
+        assert_eq!(
+            PERCENTS.map(|percent| round(0.56, percent)),
+            [Some(4), Some(4), Some(4)]
+        );
+        assert_eq!(
+            [round(0.5, 90), round(0.1, 90), round(0.7, 90)],
+            [Some(2), Some(1), None]
+        );
         let spent = reach(&report, "hr@10", 0.5, 90).unwrap();
         let second = &report.rounds[1];
         assert_eq!(spent.up_bytes, second.up_bytes as f64);

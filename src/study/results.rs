@@ -89,10 +89,16 @@ impl Results {
         self.arms.iter().any(|arm| arm.compare_to.is_some())
     }
 
-    /// Returns the arm to which all others are compared; `None` if they are compared to several, or not at all.
+    /// Returns the arm to which all others are compared; `None` if they are compared to several, or
+    /// not at all.
     pub fn compared_by_all(&self) -> Option<usize> {
-        let (_, first) = self.arms.iter().enumerate().find_map(|(place, arm)| Some((place, arm.compare_to?)))?;
-        let is_first = |(place, arm): (usize, &ArmResults)| place == first || arm.compare_to == Some(first);
+        let (_, first) = self
+            .arms
+            .iter()
+            .enumerate()
+            .find_map(|(place, arm)| Some((place, arm.compare_to?)))?;
+        let is_first =
+            |(place, arm): (usize, &ArmResults)| place == first || arm.compare_to == Some(first);
         self.arms.iter().enumerate().all(is_first).then_some(first)
     }
 
@@ -106,7 +112,11 @@ impl Results {
     pub fn values(&self, arm: usize, measure: &Measure) -> Vec<(u64, f64)> {
         let of = |report: &SavedReport| match measure {
             Measure::Whole(quantity) => quantity.of(report),
-            Measure::Until { goal, percent, spent } => {
+            Measure::Until {
+                goal,
+                percent,
+                spent,
+            } => {
                 let reached = self.reached((arm, report), *goal, *percent)?;
                 Some(match spent {
                     SpentOn::Up => reached.up_bytes,
@@ -115,11 +125,20 @@ impl Results {
                 })
             }
         };
-        self.arms[arm].reports().filter_map(|report| Some((report.run.seed, of(report)?))).collect()
+        self.arms[arm]
+            .reports()
+            .filter_map(|report| Some((report.run.seed, of(report)?)))
+            .collect()
     }
 
-    /// Returns what a run had spent until it reached a goal; `None` if it never did, or there is no such goal.
-    fn reached(&self, (arm, report): (usize, &SavedReport), goal: Goal, percent: u32) -> Option<Spent> {
+    /// Returns what a run had spent until it reached a goal; `None` if it never did, or there is no
+    /// such goal.
+    fn reached(
+        &self,
+        (arm, report): (usize, &SavedReport),
+        goal: Goal,
+        percent: u32,
+    ) -> Option<Spent> {
         let figure = self.figures.first()?;
         let best = match goal {
             Goal::Own => reach::best(report, figure),
@@ -137,67 +156,122 @@ impl Results {
 
     /// Returns the summary of an arm's values; `None` if there is none.
     pub fn summary(&self, arm: usize, measure: &Measure) -> Option<Summary> {
-        let values: Vec<f64> = self.values(arm, measure).into_iter().map(|(_, value)| value).collect();
+        let values: Vec<f64> = self
+            .values(arm, measure)
+            .into_iter()
+            .map(|(_, value)| value)
+            .collect();
         Summary::of(&values)
     }
 
-    /// Returns the summary of the differences between an arm and the one that it is compared to, over the seeds that
-    /// both have; `None` if it is compared to none.
+    /// Returns the summary of the differences between an arm and the one that it is compared to,
+    /// over the seeds that both have; `None` if it is compared to none.
     pub fn difference(&self, arm: usize, measure: &Measure) -> Option<Summary> {
         let other = self.arms[arm].compare_to?;
         Summary::of_differences(&self.values(arm, measure), &self.values(other, measure))
     }
 
-    /// Returns the summary of the differences as shares of the values that they are taken to, see [`Self::difference`];
-    /// `None` also if one of these is 0.
+    /// Returns the summary of the differences as shares of the values that they are taken to, see
+    /// [`Self::difference`]; `None` also if one of these is 0.
     pub fn relative_difference(&self, arm: usize, measure: &Measure) -> Option<Summary> {
         let other = self.arms[arm].compare_to?;
         let share = |our: f64, their: f64| (our - their) / their;
-        let shares = Summary::of_pairs(&self.values(arm, measure), &self.values(other, measure), share);
+        let shares = Summary::of_pairs(
+            &self.values(arm, measure),
+            &self.values(other, measure),
+            share,
+        );
         // Of nothing there is no share.
         shares.filter(|shares| shares.mean.is_finite())
     }
 
-    /// Returns the summary of how many times less an arm has than the one that it is compared to, over the seeds that
-    /// both have; `None` if it is compared to none, or has nothing.
+    /// Returns the summary of how many times less an arm has than the one that it is compared to,
+    /// over the seeds that both have; `None` if it is compared to none, or has nothing.
     pub fn times_less(&self, arm: usize, measure: &Measure) -> Option<Summary> {
         let other = self.arms[arm].compare_to?;
-        let times =
-            Summary::of_pairs(&self.values(arm, measure), &self.values(other, measure), |our, their| their / our);
+        let times = Summary::of_pairs(
+            &self.values(arm, measure),
+            &self.values(other, measure),
+            |our, their| their / our,
+        );
         times.filter(|times| times.mean.is_finite())
     }
 
     /// Returns the published value of a figure for an arm.
     pub fn reference(&self, arm: usize, figure: &str) -> Option<&Reference> {
-        self.references.iter().find(|reference| reference.arm == arm && reference.figure == figure)
+        self.references
+            .iter()
+            .find(|reference| reference.arm == arm && reference.figure == figure)
     }
 
-    /// Returns the results of the arms that `is_wanted` by their names, and of those that they are compared to.
+    /// Returns the results of the arms that `is_wanted` by their names, and of those that they are
+    /// compared to.
     pub fn of_arms(self, is_wanted: impl Fn(&str) -> bool) -> Self {
         let wanted = |arm: &ArmResults| is_wanted(&arm.name);
-        let is_compared_to = |place: usize| self.arms.iter().any(|arm| wanted(arm) && arm.compare_to == Some(place));
+        let is_compared_to = |place: usize| {
+            self.arms
+                .iter()
+                .any(|arm| wanted(arm) && arm.compare_to == Some(place))
+        };
         let places = 0..self.arms.len();
-        let kept = places.filter(|place| wanted(&self.arms[*place]) || is_compared_to(*place)).collect();
+        let kept = places
+            .filter(|place| wanted(&self.arms[*place]) || is_compared_to(*place))
+            .collect();
         self.of_places(kept)
     }
 
-    /// Returns the results without the arms of which nothing has been run, unless that is all of them.
+    /// Returns the results without the arms of which nothing has been run, unless that is all of
+    /// them.
     pub fn of_begun_arms(&self) -> Self {
         let is_begun = |arm: &ArmResults| arm.runs.iter().any(|run| run.state != RunState::NotRun);
-        let kept: Vec<usize> = (0..self.arms.len()).filter(|place| is_begun(&self.arms[*place])).collect();
-        if kept.is_empty() { self.clone() } else { self.clone().of_places(kept) }
+        let kept: Vec<usize> = (0..self.arms.len())
+            .filter(|place| is_begun(&self.arms[*place]))
+            .collect();
+        if kept.is_empty() {
+            self.clone()
+        } else {
+            self.clone().of_places(kept)
+        }
     }
 
     /// Returns the results of the arms at these places.
     fn of_places(self, kept: Vec<usize>) -> Self {
         let place_of = |old: usize| kept.iter().position(|place| *place == old);
         let references = self.references.into_iter();
-        let references = references.filter_map(|of| Some(Reference { arm: place_of(of.arm)?, ..of })).collect();
-        let arms = self.arms.into_iter().enumerate().filter(|(place, _)| kept.contains(place));
-        let arms = arms.map(|(_, arm)| ArmResults { compare_to: arm.compare_to.and_then(place_of), ..arm }).collect();
+        let references = references
+            .filter_map(|of| {
+                Some(Reference {
+                    arm: place_of(of.arm)?,
+                    ..of
+                })
+            })
+            .collect();
+        let arms = self
+            .arms
+            .into_iter()
+            .enumerate()
+            .filter(|(place, _)| kept.contains(place));
+        let arms = arms
+            .map(|(_, arm)| ArmResults {
+                compare_to: arm.compare_to.and_then(place_of),
+                ..arm
+            })
+            .collect();
         let courses = self.courses.into_iter();
-        let courses = courses.filter_map(|of| Some(PublishedCourse { arm: place_of(of.arm)?, ..of })).collect();
-        Self { arms, references, courses, ..self }
+        let courses = courses
+            .filter_map(|of| {
+                Some(PublishedCourse {
+                    arm: place_of(of.arm)?,
+                    ..of
+                })
+            })
+            .collect();
+        Self {
+            arms,
+            references,
+            courses,
+            ..self
+        }
     }
 
     /// Returns the runs that failed, as (arm, seed, reason).
@@ -213,10 +287,13 @@ impl Results {
         failures
     }
 
-    /// Returns the numbers of runs that have come to their end, of those that have not been run, and of all.
+    /// Returns the numbers of runs that have come to their end, of those that have not been run,
+    /// and of all.
     pub fn counts(&self) -> [usize; 3] {
         let runs = || self.arms.iter().flat_map(|arm| &arm.runs);
-        let done = runs().filter(|run| matches!(run.state, RunState::Done(_))).count();
+        let done = runs()
+            .filter(|run| matches!(run.state, RunState::Done(_)))
+            .count();
         let not_run = runs().filter(|run| run.state == RunState::NotRun).count();
         [done, not_run, runs().count()]
     }
@@ -238,29 +315,56 @@ mod tests {
     fn means_are_those_of_the_arm_and_differences_those_of_the_seeds() {
         let results = sample::results();
         let summary = results.summary(1, &hr()).unwrap();
-        assert_eq!((summary.count, (summary.mean * 1e6).round()), (3, 450_000.0));
+        assert_eq!(
+            (summary.count, (summary.mean * 1e6).round()),
+            (3, 450_000.0)
+        );
         let difference = results.difference(1, &hr()).unwrap();
-        assert!((difference.mean + 0.05).abs() < 1e-12 && difference.half_width.unwrap() < 1e-9, "{difference:?}");
-        assert_eq!(results.difference(0, &hr()), None, "an arm is not compared with itself");
+        assert!(
+            (difference.mean + 0.05).abs() < 1e-12 && difference.half_width.unwrap() < 1e-9,
+            "{difference:?}"
+        );
+        assert_eq!(
+            results.difference(0, &hr()),
+            None,
+            "an arm is not compared with itself"
+        );
         assert_eq!(results.counts(), [6, 0, 6]);
     }
 
-    /// If this fails, arms of which nothing has been run fill the tables, or differences are taken to another arm.
+    /// If this fails, arms of which nothing has been run fill the tables, or differences are taken
+    /// to another arm.
     #[test]
     fn arms_of_which_nothing_has_been_run_are_left_out() {
         let whole = sample::results();
         assert_eq!(whole.of_begun_arms(), whole);
         let mut results = whole.clone();
-        let empty = ArmResults { name: "later".to_owned(), runs: Vec::new(), ..whole.arms[0].clone() };
+        let empty = ArmResults {
+            name: "later".to_owned(),
+            runs: Vec::new(),
+            ..whole.arms[0].clone()
+        };
         results.arms.insert(0, empty);
         results.arms[2].compare_to = Some(1);
-        results.references.iter_mut().for_each(|reference| reference.arm = 1);
+        results
+            .references
+            .iter_mut()
+            .for_each(|reference| reference.arm = 1);
         assert_eq!(results.of_begun_arms(), whole);
-        results.arms.iter_mut().flat_map(|arm| &mut arm.runs).for_each(|run| run.state = RunState::NotRun);
-        assert_eq!(results.of_begun_arms(), results, "nothing at all has been run");
+        results
+            .arms
+            .iter_mut()
+            .flat_map(|arm| &mut arm.runs)
+            .for_each(|run| run.state = RunState::NotRun);
+        assert_eq!(
+            results.of_begun_arms(),
+            results,
+            "nothing at all has been run"
+        );
     }
 
-    /// If this fails, a run that failed counts as one that was never begun, or its figures enter a mean.
+    /// If this fails, a run that failed counts as one that was never begun, or its figures enter a
+    /// mean.
     #[test]
     fn a_run_that_failed_is_told_and_left_out() {
         let mut results = sample::results();
@@ -279,11 +383,23 @@ mod tests {
         let mut third = results.arms[1].clone();
         third.name = "int4".to_owned();
         results.arms.insert(0, third);
-        results.arms.iter_mut().for_each(|arm| arm.compare_to = arm.compare_to.map(|_| 1));
+        results
+            .arms
+            .iter_mut()
+            .for_each(|arm| arm.compare_to = arm.compare_to.map(|_| 1));
         results.references[0].arm = 1;
         let left = results.clone().of_arms(|name| name == "int8");
-        assert_eq!(left.arms.iter().map(|arm| arm.name.as_str()).collect::<Vec<_>>(), ["dense", "int8"]);
-        assert_eq!((left.arms[1].compare_to, left.references[0].arm), (Some(0), 0));
+        assert_eq!(
+            left.arms
+                .iter()
+                .map(|arm| arm.name.as_str())
+                .collect::<Vec<_>>(),
+            ["dense", "int8"]
+        );
+        assert_eq!(
+            (left.arms[1].compare_to, left.references[0].arm),
+            (Some(0), 0)
+        );
         let left = results.of_arms(|name| name == "dense");
         assert_eq!((left.arms.len(), left.arms[0].compare_to), (1, None));
     }
@@ -292,14 +408,26 @@ mod tests {
     #[test]
     fn goals_of_the_compared_arm_are_those_of_its_run_with_the_same_seed() {
         let results = sample::results();
-        let until = |goal, percent| Measure::Until { goal, percent, spent: SpentOn::Up };
+        let until = |goal, percent| Measure::Until {
+            goal,
+            percent,
+            spent: SpentOn::Up,
+        };
         assert_eq!(results.values(1, &until(Goal::Own, 99)).len(), 3);
         // The arm ends at nine tenths of the other one's best.
         assert_eq!(results.values(1, &until(Goal::Compared, 95)), []);
         let names: Vec<String> = results.measures().iter().map(Measure::name).collect();
-        assert!(names.contains(&"up_bytes_to_95_percent_of_compared_best".to_owned()), "{names:?}");
+        assert!(
+            names.contains(&"up_bytes_to_95_percent_of_compared_best".to_owned()),
+            "{names:?}"
+        );
         let mut alone = results;
         alone.arms[1].compare_to = None;
-        assert!(alone.measures().iter().all(|measure| !measure.name().contains("compared")));
+        assert!(
+            alone
+                .measures()
+                .iter()
+                .all(|measure| !measure.name().contains("compared"))
+        );
     }
 }

@@ -1,25 +1,34 @@
-//! Says which arms draw the same cohorts and dropouts with the same seed, and where timing keeps them from it.
+//! Says which arms draw the same cohorts and dropouts with the same seed, and where timing keeps
+//! them from it.
 //!
-//! Every draw of a run has a stream of its own, named by seed, purpose, user and invitation. Two arms with one seed
-//! therefore have the same generated users, devices, links and training negatives. They also have the same cohorts,
-//! dropouts and variations of transfers as long as the same invitation goes to the same user, which is not so where it
-//! depends on the time at which something ends.
+//! Every draw of a run has a stream of its own, named by seed, purpose, user and invitation. Two
+//! arms with one seed therefore have the same generated users, devices, links and training
+//! negatives. They also have the same cohorts, dropouts and variations of transfers as long as the
+//! same invitation goes to the same user, which is not so where it depends on the time at which
+//! something ends.
 
 use crate::scenario::{AvailabilityPattern, ClientSelection, Mode, Scenario};
 
-/// Returns why a run's cohorts and dropouts depend on its timing, in words that follow "because"; empty if they do not.
+/// Returns why a run's cohorts and dropouts depend on its timing, in words that follow "because";
+/// empty if they do not.
 pub fn depends_on_timing(scenario: &Scenario) -> Vec<String> {
     let training = &scenario.training;
     let mut why: Vec<&str> = Vec::new();
     match training.mode {
-        Mode::FedBuff(_) | Mode::FedAsync(_) => why.push("the next user is invited whenever an update arrives"),
+        Mode::FedBuff(_) | Mode::FedAsync(_) => {
+            why.push("the next user is invited whenever an update arrives")
+        }
         Mode::SemiSynchronous(_) => why.push("whoever is late is not invited again meanwhile"),
-        Mode::OverSelection(_) => why.push("who is in time, and whose update is used, is a matter of time"),
+        Mode::OverSelection(_) => {
+            why.push("who is in time, and whose update is used, is a matter of time")
+        }
         Mode::Synchronous => {}
     }
     match training.client_selection {
         ClientSelection::Oort(_) => why.push("Oort picks users by their losses and durations"),
-        ClientSelection::LongestAvailable => why.push("users are picked by how long they stay available"),
+        ClientSelection::LongestAvailable => {
+            why.push("users are picked by how long they stay available")
+        }
         ClientSelection::Uniform
         | ClientSelection::RoundRobin
         | ClientSelection::NeverTwiceInARow
@@ -31,8 +40,8 @@ pub fn depends_on_timing(scenario: &Scenario) -> Vec<String> {
     why.into_iter().map(str::to_owned).collect()
 }
 
-/// Returns a sentence on every reason why arms do not share cohorts and dropouts, with the arms; empty if all share
-/// them, or there is only one arm.
+/// Returns a sentence on every reason why arms do not share cohorts and dropouts, with the arms;
+/// empty if all share them, or there is only one arm.
 pub fn remarks<'a>(arms: impl IntoIterator<Item = (&'a str, &'a [String])>) -> Vec<String> {
     let arms: Vec<(&str, &[String])> = arms.into_iter().collect();
     if arms.len() < 2 {
@@ -48,7 +57,11 @@ pub fn remarks<'a>(arms: impl IntoIterator<Item = (&'a str, &'a [String])>) -> V
         }
     }
     let sentence = |(reason, names): (&str, Vec<String>)| {
-        let (arms, do_not) = if names.len() == 1 { ("arm", "does not share") } else { ("arms", "do not share") };
+        let (arms, do_not) = if names.len() == 1 {
+            ("arm", "does not share")
+        } else {
+            ("arms", "do not share")
+        };
         format!(
             "The {arms} {} {do_not} cohorts and dropouts with arms whose timing differs, because {reason}. Paired \
              differences of them still share users, devices, links and the data, and are less exact for it.",
@@ -64,7 +77,9 @@ mod tests {
     use crate::study::sample;
 
     fn why(set: &str) -> Vec<String> {
-        let text = sample::STUDY.replace("set = {}", &format!("set = {{ {set} }}")).replace("AXES", "");
+        let text = sample::STUDY
+            .replace("set = {}", &format!("set = {{ {set} }}"))
+            .replace("AXES", "");
         match sample::plan_of(&text) {
             Ok(plan) => depends_on_timing(&plan.arms[0].scenario),
             Err(error) => panic!("{error}"),
@@ -79,9 +94,20 @@ mod tests {
         let asynchronous = why("\"training.mode\" = { fedbuff = { concurrency = 5, buffer = 2 } }");
         assert_eq!(asynchronous.len(), 1);
         assert_eq!(why("\"availability.preset\" = \"short-stays\"").len(), 1);
-        let told = remarks([("a", &[][..]), ("b", &asynchronous[..]), ("c", &asynchronous[..])]);
+        let told = remarks([
+            ("a", &[][..]),
+            ("b", &asynchronous[..]),
+            ("c", &asynchronous[..]),
+        ]);
         assert_eq!(told.len(), 1);
-        assert!(told[0].starts_with("The arms `b`, `c` do not share cohorts and dropouts"), "{told:?}");
-        assert_eq!(remarks([("b", &asynchronous[..])]), [""; 0], "a single arm is compared with nobody");
+        assert!(
+            told[0].starts_with("The arms `b`, `c` do not share cohorts and dropouts"),
+            "{told:?}"
+        );
+        assert_eq!(
+            remarks([("b", &asynchronous[..])]),
+            [""; 0],
+            "a single arm is compared with nobody"
+        );
     }
 }

@@ -1,10 +1,12 @@
 //! Means over seeds with their intervals, and paired differences.
 
-/// The 97.5 % quantiles of Student's t distribution for 1 to 30 degrees of freedom, which give two-sided intervals of
-/// 95 %. Source: NIST/SEMATECH e-Handbook of Statistical Methods, section 1.3.6.7.2.
+/// The 97.5 % quantiles of Student's t distribution for 1 to 30 degrees of freedom, which give
+/// two-sided intervals of 95 %. Source: NIST/SEMATECH e-Handbook of Statistical Methods, section
+/// 1.3.6.7.2.
 const QUANTILES: [f64; 30] = [
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
-    2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
+    2.052, 2.048, 2.045, 2.042,
 ];
 
 /// The same for more degrees of freedom, as (degrees, quantile).
@@ -20,14 +22,17 @@ pub struct Summary {
     pub count: usize,
     /// Their mean.
     pub mean: f64,
-    /// Their standard deviation, with one less than their number in the denominator; `None` of a single value.
+    /// Their standard deviation, with one less than their number in the denominator; `None` of a
+    /// single value.
     pub deviation: Option<f64>,
-    /// Half the length of the 95 % interval around the mean, by Student's t; `None` of a single value.
+    /// Half the length of the 95 % interval around the mean, by Student's t; `None` of a single
+    /// value.
     pub half_width: Option<f64>,
 }
 
 impl Summary {
-    /// Returns the summary of `values`; `None` if there is none. Sums are taken in the order of the values.
+    /// Returns the summary of `values`; `None` if there is none. Sums are taken in the order of the
+    /// values.
     pub fn of(values: &[f64]) -> Option<Self> {
         let count = values.len();
         if count == 0 {
@@ -35,23 +40,40 @@ impl Summary {
         }
         let mean = values.iter().sum::<f64>() / count as f64;
         if count == 1 {
-            return Some(Self { count, mean, deviation: None, half_width: None });
+            return Some(Self {
+                count,
+                mean,
+                deviation: None,
+                half_width: None,
+            });
         }
-        let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
+        let squares: f64 = values
+            .iter()
+            .map(|value| (value - mean) * (value - mean))
+            .sum();
         let deviation = (squares / (count - 1) as f64).sqrt();
         let half_width = quantile(count - 1) * deviation / (count as f64).sqrt();
-        Some(Self { count, mean, deviation: Some(deviation), half_width: Some(half_width) })
+        Some(Self {
+            count,
+            mean,
+            deviation: Some(deviation),
+            half_width: Some(half_width),
+        })
     }
 
-    /// Returns the summary of the differences between values of `ours` and `theirs` with the same seed; `None` if no
-    /// seed is in both.
+    /// Returns the summary of the differences between values of `ours` and `theirs` with the same
+    /// seed; `None` if no seed is in both.
     pub fn of_differences(ours: &[(u64, f64)], theirs: &[(u64, f64)]) -> Option<Self> {
         Self::of_pairs(ours, theirs, |our, their| our - their)
     }
 
-    /// Returns the summary of what `combine` makes of the values of `ours` and `theirs` with the same seed; `None` if no
-    /// seed is in both.
-    pub fn of_pairs(ours: &[(u64, f64)], theirs: &[(u64, f64)], combine: impl Fn(f64, f64) -> f64) -> Option<Self> {
+    /// Returns the summary of what `combine` makes of the values of `ours` and `theirs` with the
+    /// same seed; `None` if no seed is in both.
+    pub fn of_pairs(
+        ours: &[(u64, f64)],
+        theirs: &[(u64, f64)],
+        combine: impl Fn(f64, f64) -> f64,
+    ) -> Option<Self> {
         let their = |seed: u64| theirs.iter().find(|(other, _)| *other == seed);
         let pair = |(seed, our): &(u64, f64)| their(*seed).map(|(_, their)| combine(*our, *their));
         let values: Vec<f64> = ours.iter().filter_map(pair).collect();
@@ -60,21 +82,26 @@ impl Summary {
 
     /// Returns the ends of the 95 % interval; `None` of a single value.
     pub fn interval(&self) -> Option<[f64; 2]> {
-        self.half_width.map(|half| [self.mean - half, self.mean + half])
+        self.half_width
+            .map(|half| [self.mean - half, self.mean + half])
     }
 }
 
-/// Returns the 97.5 % quantile of Student's t. Between the tabulated degrees of freedom it is linear in their
-/// reciprocal, which is right to the third digit.
+/// Returns the 97.5 % quantile of Student's t. Between the tabulated degrees of freedom it is
+/// linear in their reciprocal, which is right to the third digit.
 fn quantile(degrees: usize) -> f64 {
-    if let Some(quantile) = degrees.checked_sub(1).and_then(|place| QUANTILES.get(place)) {
+    if let Some(quantile) = degrees
+        .checked_sub(1)
+        .and_then(|place| QUANTILES.get(place))
+    {
         return *quantile;
     }
     let reciprocal = 1.0 / degrees as f64;
     for pair in FURTHER.windows(2) {
         let [(fewer, above), (more, below)] = [pair[0], pair[1]];
         if degrees as f64 <= more {
-            return below + (above - below) * (reciprocal - 1.0 / more) / (1.0 / fewer - 1.0 / more);
+            return below
+                + (above - below) * (reciprocal - 1.0 / more) / (1.0 / fewer - 1.0 / more);
         }
     }
     let [.., (last, above)] = FURTHER;
@@ -87,19 +114,27 @@ mod tests {
     use super::*;
 
     fn assert_near(found: f64, expected: f64) {
-        assert!((found - expected).abs() < 5e-4 * expected.abs().max(1.0), "{found} is not near {expected}");
+        assert!(
+            (found - expected).abs() < 5e-4 * expected.abs().max(1.0),
+            "{found} is not near {expected}"
+        );
     }
 
-    /// The values are the first ten of Michelson's measurements of the speed of light, in 1000 km/s; mean and deviation
-    /// are those of Python's module `statistics`.
+    /// The values are the first ten of Michelson's measurements of the speed of light, in 1000
+    /// km/s; mean and deviation are those of Python's module `statistics`.
     #[test]
     fn mean_deviation_and_interval_are_those_of_other_programs() {
-        let values = [299.85, 299.74, 299.90, 300.07, 299.93, 299.85, 299.95, 299.98, 299.98, 299.88];
+        let values = [
+            299.85, 299.74, 299.90, 300.07, 299.93, 299.85, 299.95, 299.98, 299.98, 299.88,
+        ];
         let summary = Summary::of(&values).unwrap();
         assert_near(summary.mean, 299.913);
         assert_near(summary.deviation.unwrap(), 0.090_927);
         let [low, high] = summary.interval().unwrap();
-        assert!((low - 299.847_96).abs() < 1e-4 && (high - 299.978_04).abs() < 1e-3, "{low} {high}");
+        assert!(
+            (low - 299.847_96).abs() < 1e-4 && (high - 299.978_04).abs() < 1e-3,
+            "{low} {high}"
+        );
     }
 
     #[test]
@@ -109,7 +144,8 @@ mod tests {
         assert_eq!(Summary::of(&[]), None);
     }
 
-    /// If this fails, runs of different seeds are taken for a pair, and the interval is far too wide.
+    /// If this fails, runs of different seeds are taken for a pair, and the interval is far too
+    /// wide.
     #[test]
     fn differences_are_taken_between_the_same_seeds() {
         let ours = [(1, 0.5), (2, 0.7), (4, 0.1)];
@@ -124,10 +160,22 @@ mod tests {
     /// The quantiles are those of published tables.
     #[test]
     fn quantiles_between_and_beyond_the_table_are_right_to_the_third_digit() {
-        let expected =
-            [(1, 12.706), (4, 2.776), (30, 2.042), (35, 2.030), (50, 2.009), (80, 1.990), (120, 1.980), (1000, 1.962)];
+        let expected = [
+            (1, 12.706),
+            (4, 2.776),
+            (30, 2.042),
+            (35, 2.030),
+            (50, 2.009),
+            (80, 1.990),
+            (120, 1.980),
+            (1000, 1.962),
+        ];
         for (degrees, tabulated) in expected {
-            assert!((quantile(degrees) - tabulated).abs() < 1e-3, "{degrees}: {}", quantile(degrees));
+            assert!(
+                (quantile(degrees) - tabulated).abs() < 1e-3,
+                "{degrees}: {}",
+                quantile(degrees)
+            );
         }
     }
 }

@@ -9,7 +9,9 @@ use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Round, UserId};
 use crate::method::server::{Contribution, Download, StepContext, StepReport};
 use crate::method::third_party::ArrivedRequest;
-use crate::method::{Client, LocalTask, LocalUpdate, Phase, ScoringContext, Scratch, Server, ThirdParty};
+use crate::method::{
+    Client, LocalTask, LocalUpdate, Phase, ScoringContext, Scratch, Server, ThirdParty,
+};
 use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::state::StateVisitor;
@@ -38,7 +40,13 @@ impl Bench {
     pub fn new(contract: &Contract<'_>) -> Result<Self, Seen> {
         let world = contract.world(&[])?;
         let (server, third_party) = (world.method.server(), world.method.third_party());
-        Ok(Self { world, scratch: Scratch::default(), server, third_party, steps: 0 })
+        Ok(Self {
+            world,
+            scratch: Scratch::default(),
+            server,
+            third_party,
+            steps: 0,
+        })
     }
 
     /// Returns the phase that the server is in.
@@ -55,8 +63,8 @@ impl Bench {
         }
     }
 
-    /// Returns the model that `user` scores with: the user's own download if there is one, and the server's model
-    /// otherwise.
+    /// Returns the model that `user` scores with: the user's own download if there is one, and the
+    /// server's model otherwise.
     fn model_to_score(&self, user: u32) -> Result<Model> {
         match self.server.download() {
             Download::PerUser(downloads) => downloads.download(UserId(user)),
@@ -72,20 +80,43 @@ impl Bench {
     /// Has `client` take part in a round.
     pub fn take_part(&mut self, client: &mut dyn Client, user: u32, round: u32) -> Result<Sent> {
         let model = self.download(user)?;
-        let World { dataset, scenario, streams, method, .. } = &self.world;
+        let World {
+            dataset,
+            scenario,
+            streams,
+            method,
+            ..
+        } = &self.world;
         let names = (UserId(user), Round(round), InvitationId(round));
         let samples = (&**dataset, &scenario.dataset.negatives);
         let phase = self.server.phase();
-        let task = LocalTask::new(names, &model, samples, *streams, scenario.training.divergence_limit).in_phase(phase);
+        let task = LocalTask::new(
+            names,
+            &model,
+            samples,
+            *streams,
+            scenario.training.divergence_limit,
+        )
+        .in_phase(phase);
         if method.exchange(phase).is_none() {
-            return Ok(Sent { request: None, update: client.train(&task, &mut self.scratch)? });
+            return Ok(Sent {
+                request: None,
+                update: client.train(&task, &mut self.scratch)?,
+            });
         }
         let asked = client.request(&task, &mut self.scratch)?.update;
         let third_party = self.third_party.as_ref().ok_or_else(|| {
-            Error::Update("the method describes an exchange with a third party and makes none".to_owned())
+            Error::Update(
+                "the method describes an exchange with a third party and makes none".to_owned(),
+            )
         })?;
-        let reply = third_party.reply(&ArrivedRequest::new(names.0, names.2, phase, &asked))?.update;
-        Ok(Sent { request: Some(asked), update: client.train(&task.with_reply(&reply), &mut self.scratch)? })
+        let reply = third_party
+            .reply(&ArrivedRequest::new(names.0, names.2, phase, &asked))?
+            .update;
+        Ok(Sent {
+            request: Some(asked),
+            update: client.train(&task.with_reply(&reply), &mut self.scratch)?,
+        })
     }
 
     /// Trains `client` in a round.
@@ -93,14 +124,19 @@ impl Bench {
         Ok(self.take_part(client, user, round)?.update)
     }
 
-    /// Has `clients`, which are those of the first users, take part, and the server step with what they send.
+    /// Has `clients`, which are those of the first users, take part, and the server step with what
+    /// they send.
     pub fn step(&mut self, clients: &mut [Box<dyn Client>]) -> Result<StepReport> {
         let (step, phase) = (self.steps, self.server.phase());
         let mut sums = self.server.accumulator();
         if self.server.needs_participants() {
             let mut sent = Vec::with_capacity(clients.len());
             for (user, client) in (0u32..).zip(clients) {
-                sent.push((UserId(user), self.download(user)?, self.take_part(client.as_mut(), user, step)?));
+                sent.push((
+                    UserId(user),
+                    self.download(user)?,
+                    self.take_part(client.as_mut(), user, step)?,
+                ));
             }
             let invitation = InvitationId(step);
             let contributions: Vec<Contribution<'_>> = sent
@@ -115,13 +151,24 @@ impl Bench {
                 let requests: Vec<ArrivedRequest<'_>> = sent
                     .iter()
                     .filter_map(|(user, _, sent)| {
-                        Some(ArrivedRequest::new(*user, invitation, phase, sent.request.as_ref()?))
+                        Some(ArrivedRequest::new(
+                            *user,
+                            invitation,
+                            phase,
+                            sent.request.as_ref()?,
+                        ))
                     })
                     .collect();
                 third_party.absorb(&requests)?;
             }
         }
-        let World { policy, dataset, streams, scenario, .. } = &self.world;
+        let World {
+            policy,
+            dataset,
+            streams,
+            scenario,
+            ..
+        } = &self.world;
         let normalise = |totals: &WeightTotals| policy.step_weights(totals);
         let context = StepContext::new(step, dataset.users() as u32, &normalise, *streams)
             .within(Round(step), scenario.training.divergence_limit);
@@ -131,15 +178,33 @@ impl Bench {
     }
 
     /// Returns the scores of `items`, which must be finite.
-    pub fn scores_of(&mut self, client: &dyn Client, user: u32, items: &[u32]) -> Result<Vec<f32>, Seen> {
+    pub fn scores_of(
+        &mut self,
+        client: &dyn Client,
+        user: u32,
+        items: &[u32],
+    ) -> Result<Vec<f32>, Seen> {
         let model = self.model_to_score(user)?;
-        let World { dataset, scenario, streams, .. } = &self.world;
-        let context = ScoringContext::new(UserId(user), &model, dataset.own_data(UserId(user)), *streams)
-            .with_negatives(dataset, &scenario.dataset.negatives);
+        let World {
+            dataset,
+            scenario,
+            streams,
+            ..
+        } = &self.world;
+        let context = ScoringContext::new(
+            UserId(user),
+            &model,
+            dataset.own_data(UserId(user)),
+            *streams,
+        )
+        .with_negatives(dataset, &scenario.dataset.negatives);
         let scorer = client.scorer(&context, &mut self.scratch)?;
         let mut scores = vec![f32::NAN; items.len()];
         scorer.score(items, &mut scores)?;
-        let wrong = items.iter().zip(&scores).find(|(_, score)| !score.is_finite());
+        let wrong = items
+            .iter()
+            .zip(&scores)
+            .find(|(_, score)| !score.is_finite());
         match wrong {
             Some((item, score)) => Err(Seen(format!(
                 "the score of item {item} for user {user} is {score}; it was not written, or is not finite"
@@ -158,7 +223,11 @@ impl Bench {
     pub fn frame(&self, codecs: &BlockCodecs, update: &ModelUpdate, user: u32) -> Result<Frame> {
         let model = self.download(user)?;
         let randomness = Randomness::of_upload(self.world.streams, user, 0);
-        let mut context = EncodeContext { base: &model, memory: &mut CodecMemory::default(), randomness };
+        let mut context = EncodeContext {
+            base: &model,
+            memory: &mut CodecMemory::default(),
+            randomness,
+        };
         codecs.encode(update, self.world.upload_layout(self.phase()), &mut context)
     }
 }
@@ -166,7 +235,9 @@ impl Bench {
 /// Returns the state that `client` shows, as the digest of a result covers it.
 pub fn state(client: &mut dyn Client) -> Result<Vec<u8>> {
     let mut all = Vec::new();
-    client.visit_state(&mut StateVisitor::Digest(&mut |bytes| all.extend_from_slice(bytes)))?;
+    client.visit_state(&mut StateVisitor::Digest(&mut |bytes| {
+        all.extend_from_slice(bytes)
+    }))?;
     Ok(all)
 }
 
@@ -179,13 +250,21 @@ pub fn restore(client: &mut dyn Client, fresh: &mut dyn Client) -> Result<(), Se
     let mut saved = ArchiveReader::new(Box::new(Cursor::new(archive.take()?)));
     fresh.visit_state(&mut StateVisitor::Restore(&mut saved))?;
     let end = saved.take::<String>();
-    ensure(end.is_ok_and(|end| end == END), || "restoring reads less or more than saving writes".to_owned())
+    ensure(end.is_ok_and(|end| end == END), || {
+        "restoring reads less or more than saving writes".to_owned()
+    })
 }
 
 /// Says where two scores differ first; `None` if they have the same bits.
 pub fn different_scores(one: &[f32], other: &[f32]) -> Option<String> {
-    let item = one.iter().zip(other).position(|(one, other)| one.to_bits() != other.to_bits())?;
-    Some(format!("item {item} is scored {} and {}", one[item], other[item]))
+    let item = one
+        .iter()
+        .zip(other)
+        .position(|(one, other)| one.to_bits() != other.to_bits())?;
+    Some(format!(
+        "item {item} is scored {} and {}",
+        one[item], other[item]
+    ))
 }
 
 /// Says in what two results of a training differ first; `None` if they have the same bits.
@@ -193,8 +272,12 @@ pub fn different_updates(one: &LocalUpdate, other: &LocalUpdate) -> Option<Strin
     let same_losses = one.loss.to_bits() == other.loss.to_bits();
     match () {
         () if !same_losses => Some(format!("the loss is {} and {}", one.loss, other.loss)),
-        () if one.work != other.work => Some(format!("the work is {:?} and {:?}", one.work, other.work)),
-        () if one.update != other.update => Some("the updates have other rows, values or scalars".to_owned()),
+        () if one.work != other.work => {
+            Some(format!("the work is {:?} and {:?}", one.work, other.work))
+        }
+        () if one.update != other.update => {
+            Some("the updates have other rows, values or scalars".to_owned())
+        }
         () => None,
     }
 }
@@ -202,8 +285,18 @@ pub fn different_updates(one: &LocalUpdate, other: &LocalUpdate) -> Option<Strin
 /// Says where two states differ first; `None` if they have the same bytes.
 pub fn different_states(one: &[u8], other: &[u8]) -> Option<String> {
     if one.len() != other.len() {
-        return Some(format!("the private state has {} and {} bytes", one.len(), other.len()));
+        return Some(format!(
+            "the private state has {} and {} bytes",
+            one.len(),
+            other.len()
+        ));
     }
-    let byte = one.iter().zip(other).position(|(one, other)| one != other)?;
-    Some(format!("the private state differs from byte {byte} of {} on", one.len()))
+    let byte = one
+        .iter()
+        .zip(other)
+        .position(|(one, other)| one != other)?;
+    Some(format!(
+        "the private state differs from byte {byte} of {} on",
+        one.len()
+    ))
 }

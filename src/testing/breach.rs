@@ -26,10 +26,11 @@ pub enum Clause {
     SavedState,
     /// No value of the private state stands in a frame.
     PrivateState,
-    /// The same scenario and seed give the same digest, in another run and with another number of threads.
+    /// The same scenario and seed give the same digest, in another run and with another number of
+    /// threads.
     Repeats,
-    /// Runs with dropouts, every codec, few participants or other ways to evaluate come to their end, in finite numbers,
-    /// and every byte is accounted for.
+    /// Runs with dropouts, every codec, few participants or other ways to evaluate come to their
+    /// end, in finite numbers, and every byte is accounted for.
     EveryWorld,
     /// The same holds for codecs that lose something in both directions.
     LossyCodecs,
@@ -60,17 +61,33 @@ impl Clause {
         match self {
             Self::Parameters => "parameters that the schema does not allow are refused, by name",
             Self::Sizes => "the method announces the size of every block that it makes",
-            Self::FreshClients => "clients that have just been made for one user score alike, in finite numbers",
-            Self::ScoresAlone => "the score of an item does not depend on the other items that are asked for",
-            Self::Uploads => "an update has the layout that the method announces, and training changes something",
+            Self::FreshClients => {
+                "clients that have just been made for one user score alike, in finite numbers"
+            }
+            Self::ScoresAlone => {
+                "the score of an item does not depend on the other items that are asked for"
+            }
+            Self::Uploads => {
+                "an update has the layout that the method announces, and training changes something"
+            }
             Self::Buffers => "training does not depend on what the buffers were used for before",
             Self::Snapshots => "a snapshot is the client as it was, and trains on like it",
-            Self::SavedState => "a client that is saved and restored is the same, scores alike and trains on alike",
+            Self::SavedState => {
+                "a client that is saved and restored is the same, scores alike and trains on alike"
+            }
             Self::PrivateState => "no value of the private state stands in a frame",
-            Self::Repeats => "the same scenario and seed give the same digest, again and with more threads",
-            Self::EveryWorld => "runs come to their end with every network, codec, cohort and evaluation",
-            Self::LossyCodecs => "runs come to their end with codecs that lose something in both directions",
-            Self::Resumes => "a run that goes on from a checkpoint ends as one that was never stopped",
+            Self::Repeats => {
+                "the same scenario and seed give the same digest, again and with more threads"
+            }
+            Self::EveryWorld => {
+                "runs come to their end with every network, codec, cohort and evaluation"
+            }
+            Self::LossyCodecs => {
+                "runs come to their end with codecs that lose something in both directions"
+            }
+            Self::Resumes => {
+                "a run that goes on from a checkpoint ends as one that was never stopped"
+            }
         }
     }
 }
@@ -88,7 +105,8 @@ pub struct Breach {
     pub seen: String,
 }
 
-/// Prints the breach as [`Display`](fmt::Display) does, since the test harness prints errors in this way.
+/// Prints the breach as [`Display`](fmt::Display) does, since the test harness prints errors in
+/// this way.
 impl fmt::Debug for Breach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -6,8 +6,8 @@ use crate::model::table::{Base, Table, TableUpdate, floats};
 use crate::model::value_type::ValueType;
 use crate::rng::PortableDraws;
 
-/// A codec that keeps sixteen bits of every value, rounding up or down at random, and adds what it left out to the next
-/// upload.
+/// A codec that keeps sixteen bits of every value, rounding up or down at random, and adds what it
+/// left out to the next upload.
 #[derive(Debug)]
 pub struct SixteenBits;
 
@@ -45,7 +45,10 @@ impl Codec for SixteenBits {
         residual.write_rows(&rows, 1.0, &mut slots, |position, values| {
             values.copy_from_slice(&kept_back[position * columns..(position + 1) * columns]);
         });
-        let rounded = TableUpdate { values: sent.into(), ..update.clone() };
+        let rounded = TableUpdate {
+            values: sent.into(),
+            ..update.clone()
+        };
         RowsF32.encode_block(&rounded, context, frame)
     }
 

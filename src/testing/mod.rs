@@ -1,6 +1,8 @@
-//! Checks methods that stand outside this crate: the contract that every method keeps, and gradients.
+//! Checks methods that stand outside this crate: the contract that every method keeps, and
+//! gradients.
 //!
-//! The methods of this crate pass the same checks, by the same code. A method of one's own needs one test:
+//! The methods of this crate pass the same checks, by the same code. A method of one's own needs
+//! one test:
 //!
 //! ```
 //! use fedrecsim::method::fedmf;
@@ -14,11 +16,13 @@
 //! # the_method_keeps_the_contract().unwrap();
 //! ```
 //!
-//! [`contract`] returns a [`Breach`] instead of panicking, so that a program may go through several methods and a test
-//! may ask which clause was broken. It names the clause, what the clause promises and what was seen, and its `Debug`
-//! output is that sentence, too, as that is what the test harness prints for a test that returns an error.
+//! [`contract`] returns a [`Breach`] instead of panicking, so that a program may go through several
+//! methods and a test may ask which clause was broken. It names the clause, what the clause
+//! promises and what was seen, and its `Debug` output is that sentence, too, as that is what the
+//! test harness prints for a test that returns an error.
 //!
-//! [`gradient_check`] compares a gradient that was derived by hand with central differences of the loss:
+//! [`gradient_check`] compares a gradient that was derived by hand with central differences of the
+//! loss:
 //!
 //! ```
 //! use fedrecsim::testing::gradient_check;
@@ -33,9 +37,9 @@
 //! assert!(wrong.contains("coordinate 1 is 4.875e0, and central differences give -4.87"), "{wrong}");
 //! ```
 //!
-//! The rest are parts that the checks consist of, for tests that look at something else: a [codec](SixteenBits) that
-//! loses something, [checkpoints](CheckpointsInMemory) in memory, and what holds for the
-//! [bytes](check_balance) and the [figures](check_figures) of every outcome.
+//! The rest are parts that the checks consist of, for tests that look at something else: a
+//! [codec](SixteenBits) that loses something, [checkpoints](CheckpointsInMemory) in memory, and
+//! what holds for the [bytes](check_balance) and the [figures](check_figures) of every outcome.
 
 mod bench;
 mod breach;
@@ -48,7 +52,9 @@ mod work;
 
 use serde_json::Value as Json;
 
-pub use crate::math::gradient::{Coordinate, WrongGradient, gradient_check, gradient_check_within, numeric_gradient};
+pub use crate::math::gradient::{
+    Coordinate, WrongGradient, gradient_check, gradient_check_within, numeric_gradient,
+};
 pub use breach::{Breach, Clause};
 pub use lossy::SixteenBits;
 pub use outcome::{check_balance, check_figures};
@@ -64,7 +70,8 @@ use crate::rng::Streams;
 use crate::scenario::{self, Scenario};
 use crate::sim::World;
 
-/// Checks that the method of `entry`, with its default parameters, keeps every [`Clause`] of the contract.
+/// Checks that the method of `entry`, with its default parameters, keeps every [`Clause`] of the
+/// contract.
 ///
 /// # Errors
 /// The first clause that it breaks.
@@ -74,8 +81,9 @@ pub fn contract(entry: &Entry) -> Result<(), Breach> {
 
 /// The check of one method.
 ///
-/// Worlds are small: 40 users, 150 items and three rounds, without variance of devices or links. A method whose default
-/// rates are made for thousands of users may need [other parameters](Self::with_parameters) there.
+/// Worlds are small: 40 users, 150 items and three rounds, without variance of devices or links. A
+/// method whose default rates are made for thousands of users may need [other
+/// parameters](Self::with_parameters) there.
 #[derive(Clone, Copy, Debug)]
 pub struct Contract<'m> {
     entry: &'m Entry,
@@ -85,13 +93,20 @@ pub struct Contract<'m> {
 impl<'m> Contract<'m> {
     /// Checks the method of `entry` with its default parameters.
     pub const fn of(entry: &'m Entry) -> Self {
-        Self { entry, parameters: None }
+        Self {
+            entry,
+            parameters: None,
+        }
     }
 
-    /// Checks the method with these parameters, which are an inline table of TOML such as `{ learning_rate = 0.1 }`.
+    /// Checks the method with these parameters, which are an inline table of TOML such as
+    /// `{ learning_rate = 0.1 }`.
     #[must_use]
     pub const fn with_parameters(self, parameters: &'m str) -> Self {
-        Self { parameters: Some(parameters), ..self }
+        Self {
+            parameters: Some(parameters),
+            ..self
+        }
     }
 
     /// Checks every clause, in the order of [`Clause::ALL`].
@@ -99,7 +114,9 @@ impl<'m> Contract<'m> {
     /// # Errors
     /// The first clause that the method breaks.
     pub fn check(&self) -> Result<(), Breach> {
-        Clause::ALL.into_iter().try_for_each(|clause| self.check_clause(clause))
+        Clause::ALL
+            .into_iter()
+            .try_for_each(|clause| self.check_clause(clause))
     }
 
     /// Checks one clause.
@@ -122,7 +139,11 @@ impl<'m> Contract<'m> {
             Clause::LossyCodecs => clauses::runs::work_with_lossy_codecs(self),
             Clause::Resumes => clauses::runs::go_on_from_checkpoints(self),
         };
-        kept.map_err(|Seen(seen)| Breach { method: self.entry.name.to_owned(), clause, seen })
+        kept.map_err(|Seen(seen)| Breach {
+            method: self.entry.name.to_owned(),
+            clause,
+            seen,
+        })
     }
 
     /// Returns the small scenario with the method and these keys replaced.
@@ -132,8 +153,16 @@ impl<'m> Contract<'m> {
             Some(parameters) => format!("method={{ {name} = {parameters} }}"),
             None => format!("method=\"{name}\""),
         };
-        let overrides: Vec<String> = [method].into_iter().chain(overrides.iter().map(ToString::to_string)).collect();
-        Ok(scenario::parse(SMALL, "contract.toml", &overrides, &vocabulary_of(&[*self.entry]))?)
+        let overrides: Vec<String> = [method]
+            .into_iter()
+            .chain(overrides.iter().map(ToString::to_string))
+            .collect();
+        Ok(scenario::parse(
+            SMALL,
+            "contract.toml",
+            &overrides,
+            &vocabulary_of(&[*self.entry]),
+        )?)
     }
 
     /// Returns the world of the small scenario with these keys replaced.
@@ -153,7 +182,8 @@ impl<'m> Contract<'m> {
     }
 }
 
-/// The scenario of every check: it trains in milliseconds, without variance of devices or links and without dropout.
+/// The scenario of every check: it trains in milliseconds, without variance of devices or links and
+/// without dropout.
 const SMALL: &str = r#"
 seed = 3
 

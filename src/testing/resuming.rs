@@ -18,7 +18,10 @@ pub struct CheckpointsInMemory {
 impl CheckpointsInMemory {
     /// Returns the checkpoints that were completed, in their order.
     pub fn complete(&self) -> Vec<Vec<u8>> {
-        self.complete.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.complete
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -36,28 +39,38 @@ impl CheckpointStore for CheckpointsInMemory {
     }
     fn commit(&mut self) -> Result<()> {
         let open = std::mem::take(&mut self.open);
-        self.complete.lock().unwrap_or_else(PoisonError::into_inner).push(open);
+        self.complete
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(open);
         Ok(())
     }
 }
 
-/// Checks that a run ends alike from each of its checkpoints, on one thread and on three, and that it leaves the same
-/// checkpoints on its way, which show whether anything was lost that only a later round needs. `world` makes the world
-/// of the run, always the same.
+/// Checks that a run ends alike from each of its checkpoints, on one thread and on three, and that
+/// it leaves the same checkpoints on its way, which show whether anything was lost that only a
+/// later round needs. `world` makes the world of the run, always the same.
 ///
 /// # Errors
 /// A sentence on the first run that differs, and in what.
 pub fn check_resumed_runs(world: &dyn Fn() -> Result<World>) -> Result<(), String> {
-    let whole = sim::run(make(world)?, &RunControl::with_threads(2), &mut ()).map_err(|error| error.to_string())?;
+    let whole = sim::run(make(world)?, &RunControl::with_threads(2), &mut ())
+        .map_err(|error| error.to_string())?;
     if let Some(error) = &whole.stopped_by {
         return Err(format!("the run stopped: {error}"));
     }
     let (saving, saved) = run_from(world, None, 1)?;
     if let Some(place) = difference(&whole, &saving) {
-        return Err(format!("a run that leaves checkpoints differs from one that leaves none in {place}"));
+        return Err(format!(
+            "a run that leaves checkpoints differs from one that leaves none in {place}"
+        ));
     }
     if saved.len() + 1 != whole.rounds.len() {
-        return Err(format!("{} rounds have left {} checkpoints", whole.rounds.len(), saved.len()));
+        return Err(format!(
+            "{} rounds have left {} checkpoints",
+            whole.rounds.len(),
+            saved.len()
+        ));
     }
     for (position, checkpoint) in saved.iter().enumerate() {
         let (rounds, all) = (position + 1, whole.rounds.len());
@@ -91,7 +104,18 @@ fn run_from(
 ) -> Result<(Outcome, Vec<Vec<u8>>), String> {
     let store = CheckpointsInMemory::default();
     let resumed = checkpoint.map(|bytes| ArchiveReader::new(Box::new(Cursor::new(bytes.to_vec()))));
-    let checkpoints = Checkpoints { resumed, store: Box::new(store.clone()) };
-    let outcome = sim::run_from(make(world)?, &RunControl::with_threads(threads), &mut (), checkpoints);
-    Ok((outcome.map_err(|error| error.to_string())?, store.complete()))
+    let checkpoints = Checkpoints {
+        resumed,
+        store: Box::new(store.clone()),
+    };
+    let outcome = sim::run_from(
+        make(world)?,
+        &RunControl::with_threads(threads),
+        &mut (),
+        checkpoints,
+    );
+    Ok((
+        outcome.map_err(|error| error.to_string())?,
+        store.complete(),
+    ))
 }

@@ -1,4 +1,5 @@
-//! Pins how much work every method says that its trainings and its server's steps are, which becomes virtual time.
+//! Pins how much work every method says that its trainings and its server's steps are, which
+//! becomes virtual time.
 #![allow(clippy::unwrap_used)]
 
 use std::fmt::Write;
@@ -7,8 +8,8 @@ use super::Contract;
 use super::bench::Bench;
 use crate::method::registry::METHODS;
 
-/// If this fails, a method counts more or less work than before, and its trainings take another virtual time. Where the
-/// count is meant to change, it has to be counted by hand.
+/// If this fails, a method counts more or less work than before, and its trainings take another
+/// virtual time. Where the count is meant to change, it has to be counted by hand.
 #[test]
 fn every_method_counts_the_work_that_it_counted_before() {
     let mut text = String::new();

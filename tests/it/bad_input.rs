@@ -3,8 +3,8 @@ use std::path::PathBuf;
 
 use crate::support::{Workshop, assert_refusal};
 
-/// Returns ratings in the form of `u.data` (user, item, rating, timestamp), with each user's items in the order of
-/// time.
+/// Returns ratings in the form of `u.data` (user, item, rating, timestamp), with each user's items
+/// in the order of time.
 fn ratings(users: &[(u32, &[u32])]) -> String {
     let mut text = String::new();
     for (user, items) in users {
@@ -17,9 +17,14 @@ fn ratings(users: &[(u32, &[u32])]) -> String {
 
 /// Returns the ratings of twelve users who each rated five of thirty items.
 fn sound_ratings() -> String {
-    let items: Vec<[u32; 5]> = (0..12).map(|user| [0, 1, 2, 3, 4].map(|step| (user * 7 + step * 5) % 30 + 1)).collect();
-    let users: Vec<(u32, &[u32])> =
-        items.iter().enumerate().map(|(user, items)| (user as u32 + 1, &items[..])).collect();
+    let items: Vec<[u32; 5]> = (0..12)
+        .map(|user| [0, 1, 2, 3, 4].map(|step| (user * 7 + step * 5) % 30 + 1))
+        .collect();
+    let users: Vec<(u32, &[u32])> = items
+        .iter()
+        .enumerate()
+        .map(|(user, items)| (user as u32 + 1, &items[..]))
+        .collect();
     ratings(&users)
 }
 
@@ -39,11 +44,14 @@ candidates = 10
     workshop.write("file.toml", text)
 }
 
-/// If this fails, the tests of files below prove nothing, as the file would be refused without its fault too.
+/// If this fails, the tests of files below prove nothing, as the file would be refused without its
+/// fault too.
 #[test]
 fn the_sound_file_runs() {
     let workshop = Workshop::new();
-    let finished = workshop.run(scenario_over_file(&workshop, &sound_ratings()), &[]).unwrap();
+    let finished = workshop
+        .run(scenario_over_file(&workshop, &sound_ratings()), &[])
+        .unwrap();
     assert!(finished.stopped_by.is_none());
     assert_eq!(workshop.run_json()["size"]["users"], 12);
 }
@@ -52,29 +60,71 @@ fn the_sound_file_runs() {
 #[test]
 fn a_wrong_scenario_is_refused_with_the_place_of_its_fault() {
     for (wrong, parts) in [
-        ("training.round=5", &["--set:1:10", "unknown key `round`", "did you mean `rounds`?"][..]),
-        ("method=\"fedarp\"", &["--set:1:8", "`fedarp` for `method`", "did you mean `fedrap`?"]),
+        (
+            "training.round=5",
+            &[
+                "--set:1:10",
+                "unknown key `round`",
+                "did you mean `rounds`?",
+            ][..],
+        ),
+        (
+            "method=\"fedarp\"",
+            &[
+                "--set:1:8",
+                "`fedarp` for `method`",
+                "did you mean `fedrap`?",
+            ],
+        ),
         ("method={ tensor = {} }", &["tensor", "fedrap", "pfedrec"]),
-        ("network.uplink_median_mbit_per_s=-3", &["uplink_median_mbit_per_s", "-3"]),
-        ("network.downlink_median_mbit_per_s=0", &["downlink_median_mbit_per_s"]),
-        ("method.fedrap.learning_rate_network=nan", &["learning_rate_network"]),
-        ("method.fedrap.learning_rate_tables=inf", &["learning_rate_tables"]),
-        ("method.fedrap.learning_rate_network=-0.5", &["learning_rate_network"]),
-        ("method.fedrap.latent_dimension=257", &["latent_dimension", "256"]),
+        (
+            "network.uplink_median_mbit_per_s=-3",
+            &["uplink_median_mbit_per_s", "-3"],
+        ),
+        (
+            "network.downlink_median_mbit_per_s=0",
+            &["downlink_median_mbit_per_s"],
+        ),
+        (
+            "method.fedrap.learning_rate_network=nan",
+            &["learning_rate_network"],
+        ),
+        (
+            "method.fedrap.learning_rate_tables=inf",
+            &["learning_rate_tables"],
+        ),
+        (
+            "method.fedrap.learning_rate_network=-0.5",
+            &["learning_rate_network"],
+        ),
+        (
+            "method.fedrap.latent_dimension=257",
+            &["latent_dimension", "256"],
+        ),
         ("method.fedrap.latent_dimension=0", &["latent_dimension"]),
         ("evaluation.cutoffs=[0]", &["cutoffs"]),
         ("evaluation.cutoffs=[5, 0]", &["cutoffs", "0"]),
         ("evaluation.candidates=0", &["candidates"]),
         ("training.rounds=0", &["rounds"]),
-        ("training.participation={ cohort = 41 }", &["cohort of 41 is larger than the population", "is 40"]),
+        (
+            "training.participation={ cohort = 41 }",
+            &["cohort of 41 is larger than the population", "is 40"],
+        ),
         ("training.participation={ share = 0 }", &["share"]),
         ("network.dropout=1.5", &["dropout", "1.5"]),
         ("dataset.negatives.per_positive=0", &["per_positive"]),
-        ("dataset.negatives.pool=\"rated\"", &["pool", "unrated", "not-in-train"]),
+        (
+            "dataset.negatives.pool=\"rated\"",
+            &["pool", "unrated", "not-in-train"],
+        ),
         ("codec.uplink=\"zip\"", &["uplink", "rows-f32"]),
     ] {
         let workshop = Workshop::new();
-        workshop.refused(workshop.small(), &[wrong], &[parts, &["small.toml"]].concat());
+        workshop.refused(
+            workshop.small(),
+            &[wrong],
+            &[parts, &["small.toml"]].concat(),
+        );
     }
 }
 
@@ -82,7 +132,12 @@ fn a_wrong_scenario_is_refused_with_the_place_of_its_fault() {
 fn every_fault_of_a_file_is_listed_with_its_line() {
     let workshop = Workshop::new();
     let text = "seed = 1\nmethod = \"popularity\"\n\n[dataset]\nname = \"generated\"\n\n[training]\nrounds = 0\nround = 3\n\n[network]\nrtt_ms = -1\n";
-    let parts = ["wrong.toml:8:10", "wrong.toml:9:1", "wrong.toml:12:10", "wrong.toml: 3 faults"];
+    let parts = [
+        "wrong.toml:8:10",
+        "wrong.toml:9:1",
+        "wrong.toml:12:10",
+        "wrong.toml: 3 faults",
+    ];
     workshop.refused(workshop.write("wrong.toml", text), &[], &parts);
 }
 
@@ -90,13 +145,21 @@ fn every_fault_of_a_file_is_listed_with_its_line() {
 fn a_key_that_stands_twice_is_refused_with_its_line() {
     let workshop = Workshop::new();
     let text = "method = \"popularity\"\n[dataset]\nname = \"generated\"\n[training]\nrounds = 3\nrounds = 4\n";
-    workshop.refused(workshop.write("twice.toml", text), &[], &["twice.toml:6:1", "rounds"]);
+    workshop.refused(
+        workshop.write("twice.toml", text),
+        &[],
+        &["twice.toml:6:1", "rounds"],
+    );
 }
 
 #[test]
 fn a_missing_scenario_is_refused_by_name() {
     let workshop = Workshop::new();
-    workshop.refused(workshop.path("absent.toml"), &[], &["cannot read", "absent.toml"]);
+    workshop.refused(
+        workshop.path("absent.toml"),
+        &[],
+        &["cannot read", "absent.toml"],
+    );
 }
 
 #[test]
@@ -111,19 +174,36 @@ fn a_missing_ratings_file_is_refused_by_name() {
 fn an_empty_ratings_file_is_refused_by_name() {
     for nothing in ["", "\n\n"] {
         let workshop = Workshop::new();
-        workshop.refused(scenario_over_file(&workshop, nothing), &[], &["ratings.tsv"]);
+        workshop.refused(
+            scenario_over_file(&workshop, nothing),
+            &[],
+            &["ratings.tsv"],
+        );
     }
 }
 
 /// If one of these runs, a damaged file is taken for another data set.
 #[test]
 fn a_malformed_line_is_refused_with_file_and_line() {
-    for malformed in ["3\t4", "3\t4\tfive\t9", "3\t4\t5\tnoon", "3\t4\tnan\t9", "3 4 5 6", "\t\t\t"] {
+    for malformed in [
+        "3\t4",
+        "3\t4\tfive\t9",
+        "3\t4\t5\tnoon",
+        "3\t4\tnan\t9",
+        "3 4 5 6",
+        "\t\t\t",
+    ] {
         let workshop = Workshop::new();
         let sound = sound_ratings();
         let lines: Vec<&str> = sound.lines().collect();
-        let text = [&lines[..20], &[malformed], &lines[20..]].concat().join("\n");
-        workshop.refused(scenario_over_file(&workshop, &text), &[], &["ratings.tsv:21: "]);
+        let text = [&lines[..20], &[malformed], &lines[20..]]
+            .concat()
+            .join("\n");
+        workshop.refused(
+            scenario_over_file(&workshop, &text),
+            &[],
+            &["ratings.tsv:21: "],
+        );
     }
 }
 
@@ -132,7 +212,11 @@ fn bytes_that_are_no_number_are_refused_with_file_and_line() {
     let workshop = Workshop::new();
     let scenario = scenario_over_file(&workshop, "");
     let bytes = [b"1\t2\t".as_slice(), &[0xff, 0xfe], b"\t9\n"].concat();
-    std::fs::write(workshop.path("ratings.tsv"), [sound_ratings().as_bytes(), &bytes].concat()).unwrap();
+    std::fs::write(
+        workshop.path("ratings.tsv"),
+        [sound_ratings().as_bytes(), &bytes].concat(),
+    )
+    .unwrap();
     workshop.refused(scenario, &[], &["ratings.tsv:61: "]);
 }
 
@@ -142,7 +226,9 @@ fn a_rating_outside_the_stars_of_movielens_is_refused_with_file_and_line() {
     for (rating, minutes) in [("0", 1), ("6", 2), ("45", 3)] {
         let workshop = Workshop::new();
         let text = sound_ratings() + &format!("3\t4\t{rating}\t{minutes}\n");
-        let expected = format!("ratings.tsv:61: expected a rating from 1 to 5 in column 3, found \"{rating}\"");
+        let expected = format!(
+            "ratings.tsv:61: expected a rating from 1 to 5 in column 3, found \"{rating}\""
+        );
         workshop.refused(scenario_over_file(&workshop, &text), &[], &[&expected]);
     }
 }
@@ -158,9 +244,17 @@ fn a_range_of_ratings_that_cannot_be_is_refused_with_its_place() {
     let range = |range: &str| format!("dataset.columns.rating_range={range}");
     for wrong in ["[5, 1]", "[3, 3]"] {
         let overrides = ["dataset.columns.rating=3", &range(wrong)];
-        workshop.refused(scenario.clone(), &overrides, &["rating_range", "write the lower rating first"]);
+        workshop.refused(
+            scenario.clone(),
+            &overrides,
+            &["rating_range", "write the lower rating first"],
+        );
     }
-    workshop.refused(scenario, &[&range("[1, 5]")], &["`rating_range` needs a column of ratings"]);
+    workshop.refused(
+        scenario,
+        &[&range("[1, 5]")],
+        &["`rating_range` needs a column of ratings"],
+    );
 }
 
 /// If this runs, somebody has no item to train on, or none to be tested with.
@@ -169,30 +263,58 @@ fn a_user_with_fewer_than_three_ratings_is_refused_by_name() {
     let workshop = Workshop::new();
     let text = sound_ratings() + &ratings(&[(77, &[1, 2])]);
     let scenario = scenario_over_file(&workshop, &text);
-    workshop.refused(scenario.clone(), &[], &["user \"77\"", "minimum_interactions"]);
+    workshop.refused(
+        scenario.clone(),
+        &[],
+        &["user \"77\"", "minimum_interactions"],
+    );
     // The run succeeds if the user follows the advice of the message.
-    assert!(workshop.run(scenario, &["dataset.minimum_interactions=3"]).unwrap().stopped_by.is_none());
+    assert!(
+        workshop
+            .run(scenario, &["dataset.minimum_interactions=3"])
+            .unwrap()
+            .stopped_by
+            .is_none()
+    );
 }
 
 #[test]
 fn a_filter_that_leaves_nobody_is_refused() {
     let workshop = Workshop::new();
     let scenario = scenario_over_file(&workshop, &sound_ratings());
-    workshop.refused(scenario, &["dataset.minimum_interactions=50"], &["minimum_interactions", "50"]);
+    workshop.refused(
+        scenario,
+        &["dataset.minimum_interactions=50"],
+        &["minimum_interactions", "50"],
+    );
     let workshop = Workshop::new();
-    workshop.refused(workshop.small(), &["dataset.minimum_interactions=1000"], &["minimum_interactions", "1000"]);
+    workshop.refused(
+        workshop.small(),
+        &["dataset.minimum_interactions=1000"],
+        &["minimum_interactions", "1000"],
+    );
 }
 
-/// If this runs, held-out items are ranked against fewer items than the protocol says, and look better.
+/// If this runs, held-out items are ranked against fewer items than the protocol says, and look
+/// better.
 #[test]
 fn fewer_candidates_than_asked_for_are_refused_with_the_user() {
     let workshop = Workshop::new();
     let scenario = scenario_over_file(&workshop, &sound_ratings());
-    workshop.refused(scenario, &["evaluation.candidates=99"], &["user 0 (\"1\" in the ratings file)", "99", "25"]);
-    // If the size of the catalogue is in the scenario, too few candidates are found from the scenario alone.
+    workshop.refused(
+        scenario,
+        &["evaluation.candidates=99"],
+        &["user 0 (\"1\" in the ratings file)", "99", "25"],
+    );
+    // If the size of the catalogue is in the scenario, too few candidates are found from the
+    // scenario alone.
     let workshop = Workshop::new();
     let overrides = ["dataset.generator.items=90", "evaluation.candidates=99"];
-    workshop.refused(workshop.small(), &overrides, &["99 candidates", "`evaluation.candidates`", "90 items"]);
+    workshop.refused(
+        workshop.small(),
+        &overrides,
+        &["99 candidates", "`evaluation.candidates`", "90 items"],
+    );
     // Otherwise they are found when the candidates are drawn.
     let workshop = Workshop::new();
     let overrides = ["dataset.generator.items=101", "evaluation.candidates=99"];
@@ -205,29 +327,50 @@ fn a_cohort_larger_than_the_file_has_users_is_refused() {
     let workshop = Workshop::new();
     let scenario = scenario_over_file(&workshop, &sound_ratings());
     let wrong = "training.participation={ cohort = 13 }";
-    workshop.refused(scenario, &[wrong], &["training.participation.cohort: a cohort of 13", "there are 12 users"]);
+    workshop.refused(
+        scenario,
+        &[wrong],
+        &[
+            "training.participation.cohort: a cohort of 13",
+            "there are 12 users",
+        ],
+    );
 }
 
 #[test]
 fn more_evaluated_users_than_there_are_are_refused() {
     let workshop = Workshop::new();
     let scenario = scenario_over_file(&workshop, &sound_ratings());
-    workshop.refused(scenario, &["evaluation.users=13"], &["evaluation.users is 13", "12 users"]);
+    workshop.refused(
+        scenario,
+        &["evaluation.users=13"],
+        &["evaluation.users is 13", "12 users"],
+    );
 }
 
-/// If this fails, a run stops in the middle because of something that could have been known before it.
+/// If this fails, a run stops in the middle because of something that could have been known before
+/// it.
 #[test]
 fn more_negatives_than_the_pool_holds_are_refused_before_the_run() {
-    // There are thirty items. Three of a user's five are for training, and `unrated` excludes the two held-out ones
-    // too.
+    // There are thirty items. Three of a user's five are for training, and `unrated` excludes the
+    // two held-out ones too.
     for (pool, most) in [("unrated", 25), ("not-in-train", 27)] {
         let pool = format!("dataset.negatives.pool=\"{pool}\"");
         let negatives = |count: u32| format!("dataset.negatives.per_positive={count}");
         let workshop = Workshop::new();
         let scenario = scenario_over_file(&workshop, &sound_ratings());
-        let parts = ["user 0 (\"1\" in the ratings file)", &format!("only {most} items are left")];
+        let parts = [
+            "user 0 (\"1\" in the ratings file)",
+            &format!("only {most} items are left"),
+        ];
         workshop.refused(scenario.clone(), &[&pool, &negatives(most + 1)], &parts);
-        assert!(workshop.run(scenario, &[&pool, &negatives(most)]).unwrap().stopped_by.is_none());
+        assert!(
+            workshop
+                .run(scenario, &[&pool, &negatives(most)])
+                .unwrap()
+                .stopped_by
+                .is_none()
+        );
     }
 }
 
@@ -247,14 +390,21 @@ header = true
 user = "who"
 item = "artist"
 "#;
-    workshop.refused(workshop.write("delimited.toml", text), &[], &["plays.csv", "artist"]);
+    workshop.refused(
+        workshop.write("delimited.toml", text),
+        &[],
+        &["plays.csv", "artist"],
+    );
 }
 
 #[test]
 fn a_mode_that_has_no_meaning_for_a_method_or_its_users_is_refused() {
-    // If this fails, a run is reported as asynchronous in which nobody took part, or fewer than the report says.
+    // If this fails, a run is reported as asynchronous in which nobody took part, or fewer than the
+    // report says.
     let workshop = Workshop::new();
-    let ratings: String = (0..3).flat_map(|user| (0..4).map(move |item| format!("{user},{}\n", user + item))).collect();
+    let ratings: String = (0..3)
+        .flat_map(|user| (0..4).map(move |item| format!("{user},{}\n", user + item)))
+        .collect();
     workshop.write("plays.csv", &ratings);
     let text = r#"
 method = "popularity"
@@ -269,32 +419,63 @@ user = 1
 item = 2
 "#;
     let scenario = workshop.write("delimited.toml", text);
-    let fedasync = |concurrency| format!("training.mode={{ fedasync = {{ concurrency = {concurrency} }} }}");
+    let fedasync =
+        |concurrency| format!("training.mode={{ fedasync = {{ concurrency = {concurrency} }} }}");
     let fedbuff = "training.mode={ fedbuff = { concurrency = 2, buffer = 2 } }";
     let never_twice = "training.client_selection=never-twice-in-a-row";
     let over_selection = "training.mode={ over-selection = {} }";
     let oort = "training.client_selection={ oort = {} }";
     for (overrides, parts) in [
         // These are known from the scenario alone, so the message shows their place.
-        (&[&fedasync(2)[..]][..], &["--set:1:10: `mode`", "`popularity` trains nothing"][..]),
-        (&[oort], &["--set:1:10: `client_selection`", "`popularity` trains nothing"]),
-        (&["method=fedmf", over_selection], &["--set:1:10: `over-selection` has nobody to invite"]),
+        (
+            &[&fedasync(2)[..]][..],
+            &["--set:1:10: `mode`", "`popularity` trains nothing"][..],
+        ),
+        (
+            &[oort],
+            &[
+                "--set:1:10: `client_selection`",
+                "`popularity` trains nothing",
+            ],
+        ),
+        (
+            &["method=fedmf", over_selection],
+            &["--set:1:10: `over-selection` has nobody to invite"],
+        ),
         (
             &["method=fedmf", never_twice, "training.rounds=2"],
             &["--set:1:27: `never-twice-in-a-row` cannot be kept: everybody is invited"],
         ),
         // These depend on the number of users.
         (
-            &["method=fedmf", over_selection, "training.participation.share=0.9"],
+            &[
+                "method=fedmf",
+                over_selection,
+                "training.participation.share=0.9",
+            ],
             &["training.participation: `over-selection` has nobody to invite"],
         ),
-        (&["method=fedmf", &fedasync(4)], &["training.mode.fedasync.concurrency: 4 clients", "there are 3 users"]),
         (
-            &["method=fedmf", fedbuff, never_twice, "training.rounds=2"],
-            &["training.client_selection: `never-twice-in-a-row` cannot be kept", "at least 4 users, found 3"],
+            &["method=fedmf", &fedasync(4)],
+            &[
+                "training.mode.fedasync.concurrency: 4 clients",
+                "there are 3 users",
+            ],
         ),
         (
-            &["method=fedmf", never_twice, "training.rounds=2", "training.participation.cohort=2"],
+            &["method=fedmf", fedbuff, never_twice, "training.rounds=2"],
+            &[
+                "training.client_selection: `never-twice-in-a-row` cannot be kept",
+                "at least 4 users, found 3",
+            ],
+        ),
+        (
+            &[
+                "method=fedmf",
+                never_twice,
+                "training.rounds=2",
+                "training.participation.cohort=2",
+            ],
             &[
                 "training.client_selection: `never-twice-in-a-row` cannot be kept",
                 "2 users are invited to each round, which is more than half of the 3 users",
@@ -305,14 +486,18 @@ item = 2
     }
 }
 
-/// If one of these fails, a system of equations without a solution becomes a wrong model, or its error does not say what to
-/// change.
+/// If one of these fails, a system of equations without a solution becomes a wrong model, or its
+/// error does not say what to change.
 #[test]
 fn a_singular_system_ends_the_run_with_its_cause_and_a_way_out() {
-    // There are 256 dimensions and 150 items, so that only the regulariser makes the system of a user vector definite; and
-    // 150 items and 40 users, so that only the regulariser makes that of EASE definite. Here it weighs next to nothing.
+    // There are 256 dimensions and 150 items, so that only the regulariser makes the system of a
+    // user vector definite; and 150 items and 40 users, so that only the regulariser makes that of
+    // EASE definite. Here it weighs next to nothing.
     for (method, system) in [
-        ("fcf={ latent_dimension = 256, regularization = 1e-37 }", "the user vector has no solution in round 1 (user "),
+        (
+            "fcf={ latent_dimension = 256, regularization = 1e-37 }",
+            "the user vector has no solution in round 1 (user ",
+        ),
         (
             "fedgram={ latent_dimension = 256, regularization = 1e-37 }",
             "the user vector has no solution in round 1 (user ",
@@ -321,18 +506,35 @@ fn a_singular_system_ends_the_run_with_its_cause_and_a_way_out() {
             "ials={ latent_dimension = 256, regularization = 1e-37 }",
             "a row of X or Y has no solution in round 1 (at the server)",
         ),
-        ("ease={ regularization = 1e-37 }", "B has no solution in round 1 (at the server)"),
+        (
+            "ease={ regularization = 1e-37 }",
+            "B has no solution in round 1 (at the server)",
+        ),
     ] {
         let workshop = Workshop::new();
-        let finished = workshop.run(workshop.small(), &[&format!("method={{ {method} }}")]).unwrap();
-        let error = finished.stopped_by.unwrap_or_else(|| panic!("{method} ran to its end"));
+        let finished = workshop
+            .run(workshop.small(), &[&format!("method={{ {method} }}")])
+            .unwrap();
+        let error = finished
+            .stopped_by
+            .unwrap_or_else(|| panic!("{method} ran to its end"));
         assert_eq!(error.exit_code(), 1);
         let message = error.to_string();
-        for part in [system, "the matrix is not positive definite: pivot ", "give the regulariser more weight"] {
-            assert!(message.contains(part), "{method}: no {part:?} in: {message}");
+        for part in [
+            system,
+            "the matrix is not positive definite: pivot ",
+            "give the regulariser more weight",
+        ] {
+            assert!(
+                message.contains(part),
+                "{method}: no {part:?} in: {message}"
+            );
         }
         let json = workshop.run_json();
-        assert_eq!((json["complete"].as_bool(), json["stopped_by"].as_str()), (Some(false), Some(&*message)));
+        assert_eq!(
+            (json["complete"].as_bool(), json["stopped_by"].as_str()),
+            (Some(false), Some(&*message))
+        );
     }
 }
 
@@ -341,29 +543,61 @@ fn a_singular_system_ends_the_run_with_its_cause_and_a_way_out() {
 fn a_graph_without_edges_ends_the_run_and_says_whose_it_is() {
     let workshop = Workshop::new();
     // Every rating is within the dead zone, so that users send none.
-    let overrides = ["method=lightgcn", "codec.uplink={ values = { dead-zone = { step = 100.0, zone = 1.5 } } }"];
-    let error = workshop.run(workshop.small(), &overrides).unwrap().stopped_by.expect("it ran to its end");
-    assert_refusal(&error, &["lightgcn", "the graph of users and items has no edges"]);
+    let overrides = [
+        "method=lightgcn",
+        "codec.uplink={ values = { dead-zone = { step = 100.0, zone = 1.5 } } }",
+    ];
+    let error = workshop
+        .run(workshop.small(), &overrides)
+        .unwrap()
+        .stopped_by
+        .expect("it ran to its end");
+    assert_refusal(
+        &error,
+        &["lightgcn", "the graph of users and items has no edges"],
+    );
 }
 
-/// If this fails, users whose device has no room for the table train nevertheless, or are left out in silence.
+/// If this fails, users whose device has no room for the table train nevertheless, or are left out
+/// in silence.
 #[test]
 fn a_device_without_memory_for_the_table_is_left_out_and_counted() {
     // The table has 150 rows of 8 values in single precision, which is 4,800 bytes.
     let device = |name: &str, memory: &str| {
         format!("{{ name = \"{name}\", share = 0.5, ns_per_row_visit = 1, memory_mb = {memory} }}")
     };
-    let classes = format!("devices.classes=[{}, {}]", device("small", "0.004799"), device("large", "0.0048"));
+    let classes = format!(
+        "devices.classes=[{}, {}]",
+        device("small", "0.004799"),
+        device("large", "0.0048")
+    );
     let workshop = Workshop::new();
-    assert!(workshop.run(workshop.small(), &[&classes]).unwrap().stopped_by.is_none());
+    assert!(
+        workshop
+            .run(workshop.small(), &[&classes])
+            .unwrap()
+            .stopped_by
+            .is_none()
+    );
     let json = workshop.run_json();
     let excluded = json["size"]["excluded_users"].as_u64().unwrap();
     assert!((2..40).contains(&excluded), "{excluded}");
-    assert_eq!(json["participations"]["invited"], 3 * (40 - excluded), "everybody else takes part in all three rounds");
+    assert_eq!(
+        json["participations"]["invited"],
+        3 * (40 - excluded),
+        "everybody else takes part in all three rounds"
+    );
     let summary = std::fs::read_to_string(workshop.report().join("summary.md")).unwrap();
     let remark = format!("{excluded} of 40 users (");
-    assert!(summary.contains(&remark) && summary.contains("no room for the table"), "{summary}");
+    assert!(
+        summary.contains(&remark) && summary.contains("no room for the table"),
+        "{summary}"
+    );
     let workshop = Workshop::new();
     let nobody = ["devices.memory_mb=0.004799"];
-    workshop.refused(workshop.small(), &nobody, &["no device has the memory for the table", "see [devices]"]);
+    workshop.refused(
+        workshop.small(),
+        &nobody,
+        &["no device has the memory for the table", "see [devices]"],
+    );
 }

@@ -1,4 +1,5 @@
-//! Checks that every method learns ratings with an obvious pattern, and that a method that cannot learn it does not.
+//! Checks that every method learns ratings with an obvious pattern, and that a method that cannot
+//! learn it does not.
 
 use fedrecsim::dataset;
 use fedrecsim::method::{Entry, Placement};
@@ -8,27 +9,37 @@ use fedrecsim::sim::{self, RunControl, World};
 use crate::support::{Workshop, methods, parse};
 
 /// The methods that predict ratings. They can rank as well, but learn nothing from positives alone.
-const PREDICT_RATINGS: [&str; 7] =
-    ["global-mean", "user-mean", "fedrec-pmf", "fedrec-svdpp", "fedpergnn", "pmf", "svdpp"];
+const PREDICT_RATINGS: [&str; 7] = [
+    "global-mean",
+    "user-mean",
+    "fedrec-pmf",
+    "fedrec-svdpp",
+    "fedpergnn",
+    "pmf",
+    "svdpp",
+];
 
 fn stream() -> Stream {
     Streams::new(5).stream(Purpose::GeneratedRatings, 0, 0)
 }
 
-/// Returns ratings as on a checkerboard: even users rate even items, odd users odd ones. Every user has rated 16 of the
-/// 20 items of the user's colour, at random; there are 40 items and 60 users.
+/// Returns ratings as on a checkerboard: even users rate even items, odd users odd ones. Every user
+/// has rated 16 of the 20 items of the user's colour, at random; there are 40 items and 60 users.
 fn checkerboard() -> String {
     let mut stream = stream();
     let mut text = String::new();
     for user in 0..60 {
         let mut items: Vec<u32> = (0..20).map(|item| 2 * item + user % 2).collect();
         stream.shuffle_portably(&mut items);
-        items[..16].iter().for_each(|item| text += &format!("{user} {item}\n"));
+        items[..16]
+            .iter()
+            .for_each(|item| text += &format!("{user} {item}\n"));
     }
     text
 }
 
-/// Returns ratings of 24 of 40 items by each of 60 users: 5 for an item of the user's colour, and 1 for another.
+/// Returns ratings of 24 of 40 items by each of 60 users: 5 for an item of the user's colour, and 1
+/// for another.
 fn rated_checkerboard() -> String {
     let mut stream = stream();
     let mut text = String::new();
@@ -36,14 +47,17 @@ fn rated_checkerboard() -> String {
         let mut items: Vec<u32> = (0..40).collect();
         stream.shuffle_portably(&mut items);
         for item in &items[..24] {
-            text += &format!("{user} {item} {}\n", if item % 2 == user % 2 { 5 } else { 1 });
+            text += &format!(
+                "{user} {item} {}\n",
+                if item % 2 == user % 2 { 5 } else { 1 }
+            );
         }
     }
     text
 }
 
-/// Returns the scenario's value of `method` for a method that is to learn in thirty steps. The methods that are named
-/// here have default rates that are meant for thousands of users or steps.
+/// Returns the scenario's value of `method` for a method that is to learn in thirty steps. The
+/// methods that are named here have default rates that are meant for thousands of users or steps.
 fn quickly(name: &str) -> Vec<String> {
     let method = match name {
         "fedncf" => "method.fedncf={ optimizer = \"adam\", local_epochs = 10, learning_rate_user = 0.01, \
@@ -66,7 +80,8 @@ fn quickly(name: &str) -> Vec<String> {
         "lightgcn" => "method.lightgcn={ learning_rate = 0.02, batch_size = 256 }".to_owned(),
         name => format!("method=\"{name}\""),
     };
-    // Before user and item interact, the slope of a graph network is hardly steep, so that it takes hundreds of steps.
+    // Before user and item interact, the slope of a graph network is hardly steep, so that it takes
+    // hundreds of steps.
     let steps = (name == "fedpergnn").then(|| "training.steps_per_round=12".to_owned());
     [method].into_iter().chain(steps).collect()
 }
@@ -80,12 +95,31 @@ fn figure(entry: &Entry, ratings: &str, scenario: &str, metric: &str) -> f64 {
 fn figure_of(overrides: &[String], ratings: &str, scenario: &str, metric: &str) -> f64 {
     let workshop = Workshop::new();
     workshop.write("checkerboard.txt", ratings);
-    let scenario = parse(scenario, &overrides.iter().map(String::as_str).collect::<Vec<_>>());
-    let dataset = dataset::load(&scenario.dataset, &[workshop.path("")], Streams::new(scenario.seed)).unwrap();
+    let scenario = parse(
+        scenario,
+        &overrides.iter().map(String::as_str).collect::<Vec<_>>(),
+    );
+    let dataset = dataset::load(
+        &scenario.dataset,
+        &[workshop.path("")],
+        Streams::new(scenario.seed),
+    )
+    .unwrap();
     let world = World::with_methods(scenario, dataset.into(), &methods()).unwrap();
     let outcome = sim::run(world, &RunControl::with_threads(2), &mut ()).unwrap();
-    assert!(outcome.stopped_by.is_none(), "{overrides:?}: {:?}", outcome.stopped_by);
-    outcome.rounds.last().unwrap().accuracy.as_ref().unwrap().test[metric]
+    assert!(
+        outcome.stopped_by.is_none(),
+        "{overrides:?}: {:?}",
+        outcome.stopped_by
+    );
+    outcome
+        .rounds
+        .last()
+        .unwrap()
+        .accuracy
+        .as_ref()
+        .unwrap()
+        .test[metric]
 }
 
 /// A scenario of thirty rounds on the checkerboard, with negatives that are never held out.
@@ -102,22 +136,31 @@ ranking = "full-catalogue"
 every_rounds = 30
 "#;
 
-/// If this fails, a method that runs cannot learn to tell the colours of a checkerboard apart. (The pool is `unrated`,
-/// with which each learns at its usual rates; the other one has a list of its own, `planted_groups`.)
+/// If this fails, a method that runs cannot learn to tell the colours of a checkerboard apart. (The
+/// pool is `unrated`, with which each learns at its usual rates; the other one has a list of its
+/// own, `planted_groups`.)
 #[test]
 fn every_method_with_user_parameters_learns_a_checkerboard_and_no_other_does() {
-    for entry in methods().iter().filter(|entry| !PREDICT_RATINGS.contains(&entry.name)) {
+    for entry in methods()
+        .iter()
+        .filter(|entry| !PREDICT_RATINGS.contains(&entry.name))
+    {
         // Popularity, random and the item mean give users of both colours the same scores.
         let learns = entry.placement != Placement::Untrained && entry.name != "item-mean";
-        // A user has 24 unrated items, and a method that knows the user's colour ranks the five of that colour first.
-        // At random, one in five of the held-out ones would be among the first five.
+        // A user has 24 unrated items, and a method that knows the user's colour ranks the five of
+        // that colour first. At random, one in five of the held-out ones would be among the first
+        // five.
         let hr = figure(entry, &checkerboard(), SCENARIO, "hr@5");
-        assert!(if learns { hr > 0.6 } else { hr < 0.35 }, "{}: HR@5 {hr}", entry.name);
+        assert!(
+            if learns { hr > 0.6 } else { hr < 0.35 },
+            "{}: HR@5 {hr}",
+            entry.name
+        );
     }
 }
 
-/// If this fails, a client scores with another table than the one that it has tuned, or has tuned it for another score
-/// function than its own.
+/// If this fails, a client scores with another table than the one that it has tuned, or has tuned
+/// it for another score function than its own.
 #[test]
 fn every_method_with_dual_personalization_learns_a_checkerboard() {
     for method in [
@@ -131,7 +174,8 @@ fn every_method_with_dual_personalization_learns_a_checkerboard() {
     }
 }
 
-/// If this fails, a method that predicts ratings does not learn them, or the list of such methods is out of date.
+/// If this fails, a method that predicts ratings does not learn them, or the list of such methods
+/// is out of date.
 #[test]
 fn every_method_that_predicts_ratings_learns_a_rated_checkerboard_unless_it_takes_a_mean() {
     let scenario = r#"
@@ -145,16 +189,23 @@ split = { k-fold = { folds = 5 } }
 [evaluation]
 every_rounds = 30
 "#;
-    for entry in methods().iter().filter(|entry| PREDICT_RATINGS.contains(&entry.name)) {
+    for entry in methods()
+        .iter()
+        .filter(|entry| PREDICT_RATINGS.contains(&entry.name))
+    {
         let rmse = figure(entry, &rated_checkerboard(), scenario, "rmse");
         // Ratings are two away from their mean.
         let learns = entry.placement != Placement::Untrained;
-        assert!(if learns { rmse < 0.5 } else { rmse > 1.9 }, "{}: RMSE {rmse}", entry.name);
+        assert!(
+            if learns { rmse < 0.5 } else { rmse > 1.9 },
+            "{}: RMSE {rmse}",
+            entry.name
+        );
     }
 }
 
-/// Returns ratings of 80 users in two groups. Each has rated five of the eight items that only the group rates, all alike,
-/// and one of eight others, which one group likes and the other does not.
+/// Returns ratings of 80 users in two groups. Each has rated five of the eight items that only the
+/// group rates, all alike, and one of eight others, which one group likes and the other does not.
 fn telling_items() -> String {
     let mut stream = stream();
     let mut text = String::new();
@@ -162,7 +213,9 @@ fn telling_items() -> String {
         let group = user % 2;
         let mut items: Vec<u32> = (0..8).map(|item| 8 * group + item).collect();
         stream.shuffle_portably(&mut items);
-        items[..5].iter().for_each(|item| text += &format!("{user} {item} 3\n"));
+        items[..5]
+            .iter()
+            .for_each(|item| text += &format!("{user} {item} 3\n"));
         let mut others: Vec<u32> = (16..24).collect();
         stream.shuffle_portably(&mut others);
         text += &format!("{user} {} {}\n", others[0], if group == 0 { 5 } else { 1 });
@@ -170,7 +223,8 @@ fn telling_items() -> String {
     text
 }
 
-/// If this fails, SVD++ does not use which items a user has rated, which is what it has over matrix factorisation.
+/// If this fails, SVD++ does not use which items a user has rated, which is what it has over matrix
+/// factorisation.
 #[test]
 fn svd_plus_plus_learns_sooner_from_which_items_are_rated() {
     let scenario = r#"
@@ -190,6 +244,9 @@ every_rounds = 20
     };
     for (without, with) in [("fedrec-pmf", "fedrec-svdpp"), ("pmf", "svdpp")] {
         let (without, with) = (rmse(without), rmse(with));
-        assert!(with < 0.8 * without && with < 0.3, "RMSE {with} with O and {without} without it");
+        assert!(
+            with < 0.8 * without && with < 0.3,
+            "RMSE {with} with O and {without} without it"
+        );
     }
 }

@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use crate::support::{Workshop, assert_refusal, methods, run_command};
 
-/// Overrides with which no frame arrives from some instant on, so that the run ends before its last round and its
-/// checkpoints stay.
+/// Overrides with which no frame arrives from some instant on, so that the run ends before its last
+/// round and its checkpoints stay.
 pub const DOOMED: [&str; 4] = [
     "training.rounds=50",
     "training.empty_rounds_limit=3",
@@ -23,7 +23,10 @@ pub const DOOMED: [&str; 4] = [
 ];
 
 pub fn saving(workshop: &Workshop, overrides: &[&str], every: u32) -> RunArgs {
-    RunArgs { checkpoint_every: NonZeroU32::new(every), ..workshop.arguments(workshop.small(), overrides) }
+    RunArgs {
+        checkpoint_every: NonZeroU32::new(every),
+        ..workshop.arguments(workshop.small(), overrides)
+    }
 }
 
 pub fn resume(folder: &Path, data: &Path) -> Result<Finished> {
@@ -54,31 +57,56 @@ pub fn resume_command(arguments: &ResumeArgs) -> Result<Finished> {
     cli::resume(arguments, &methods(), Arc::default(), false, Instant::now())
 }
 
-/// Resumes with the program itself, as another build refuses the checkpoints of its runs, and returns exit code and
-/// standard error.
+/// Resumes with the program itself, as another build refuses the checkpoints of its runs, and
+/// returns exit code and standard error.
 pub fn resume_with_program(folder: &Path, flags: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fedrecsim"));
-    let output =
-        command.arg("resume").arg(folder).args(["--threads", "1", "--progress", "off"]).args(flags).output().unwrap();
-    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    let output = command
+        .arg("resume")
+        .arg(folder)
+        .args(["--threads", "1", "--progress", "off"])
+        .args(flags)
+        .output()
+        .unwrap();
+    (
+        output.status.code(),
+        String::from_utf8(output.stderr).unwrap(),
+    )
 }
 
 pub fn has_checkpoint(folder: &Path) -> bool {
-    let entries = fs::read_dir(folder).map(|entries| entries.flatten().collect()).unwrap_or_else(|_| Vec::new());
-    entries.iter().any(|entry| entry.file_name().to_string_lossy().starts_with("checkpoint-"))
+    let entries = fs::read_dir(folder)
+        .map(|entries| entries.flatten().collect())
+        .unwrap_or_else(|_| Vec::new());
+    entries.iter().any(|entry| {
+        entry
+            .file_name()
+            .to_string_lossy()
+            .starts_with("checkpoint-")
+    })
 }
 
 /// Returns the report without what depends on the host and the command line.
 pub fn report(folder: &Path) -> (String, Vec<(String, String)>) {
-    let mut run: Value = serde_json::from_str(&fs::read_to_string(folder.join("run.json")).unwrap()).unwrap();
+    let mut run: Value =
+        serde_json::from_str(&fs::read_to_string(folder.join("run.json")).unwrap()).unwrap();
     for host in ["wall", "command", "executable"] {
         run.as_object_mut().unwrap().shift_remove(host).unwrap();
     }
     let mut others: Vec<(String, String)> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .filter(|path| !["run.json", "summary.md"].iter().any(|name| path.ends_with(name)))
-        .map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), contents(&path)))
+        .filter(|path| {
+            !["run.json", "summary.md"]
+                .iter()
+                .any(|name| path.ends_with(name))
+        })
+        .map(|path| {
+            (
+                path.file_name().unwrap().to_string_lossy().into_owned(),
+                contents(&path),
+            )
+        })
         .collect();
     others.sort();
     // The report is compared as text, because the order of keys counts, too.
@@ -114,7 +142,12 @@ fn a_run_that_is_interrupted_reports_its_rounds_and_is_resumed() {
     user.join().unwrap();
     assert!(matches!(stopped.stopped_by, Some(Error::Interrupted)));
     assert_eq!(workshop.run_json()["complete"], false);
-    assert!(resume(&workshop.report(), &workshop.path("")).unwrap().stopped_by.is_none());
+    assert!(
+        resume(&workshop.report(), &workshop.path(""))
+            .unwrap()
+            .stopped_by
+            .is_none()
+    );
     // No checkpoint is among the files, as a complete run has removed them.
     assert!(report(&workshop.report()) == uninterrupted(&overrides));
 }
@@ -122,27 +155,51 @@ fn a_run_that_is_interrupted_reports_its_rounds_and_is_resumed() {
 #[test]
 fn a_damaged_checkpoint_is_passed_over_and_an_unsound_folder_refused() {
     let workshop = Workshop::new();
-    let stopped = run_command(&saving(&workshop, &DOOMED, 1)).unwrap().stopped_by.unwrap();
+    let stopped = run_command(&saving(&workshop, &DOOMED, 1))
+        .unwrap()
+        .stopped_by
+        .unwrap();
     assert!(matches!(stopped, Error::NobodyFinished { .. }), "{stopped}");
     let whole = report(&workshop.report());
-    let mut names: Vec<u32> = whole.1.iter().filter_map(|(name, _)| number(name)).collect();
+    let mut names: Vec<u32> = whole
+        .1
+        .iter()
+        .filter_map(|(name, _)| number(name))
+        .collect();
     names.sort_unstable();
-    let [older, newer] = names[..] else { panic!("not two checkpoints: {names:?}") };
+    let [older, newer] = names[..] else {
+        panic!("not two checkpoints: {names:?}")
+    };
     let path = |rounds: u32| workshop.report().join(format!("checkpoint-{rounds}.bin"));
     let bytes = fs::read(path(newer)).unwrap();
     fs::write(path(newer), &bytes[..bytes.len() / 2]).unwrap();
-    let again = resume(&workshop.report(), &workshop.path("")).unwrap().stopped_by.unwrap();
+    let again = resume(&workshop.report(), &workshop.path(""))
+        .unwrap()
+        .stopped_by
+        .unwrap();
     assert_eq!(again.to_string(), stopped.to_string());
-    assert!(report(&workshop.report()) == whole, "its own checkpoints included");
+    assert!(
+        report(&workshop.report()) == whole,
+        "its own checkpoints included"
+    );
     for rounds in [older, newer] {
         fs::write(path(rounds), "nothing").unwrap();
     }
-    assert_refusal(&resume(&workshop.report(), &workshop.path("")).unwrap_err(), &["no checkpoint in", "can be used"]);
-    assert_refusal(&resume(&workshop.path("nowhere"), &workshop.path("")).unwrap_err(), &["nowhere"]);
+    assert_refusal(
+        &resume(&workshop.report(), &workshop.path("")).unwrap_err(),
+        &["no checkpoint in", "can be used"],
+    );
+    assert_refusal(
+        &resume(&workshop.path("nowhere"), &workshop.path("")).unwrap_err(),
+        &["nowhere"],
+    );
 }
 
 fn number(name: &str) -> Option<u32> {
-    name.strip_prefix("checkpoint-")?.strip_suffix(".bin")?.parse().ok()
+    name.strip_prefix("checkpoint-")?
+        .strip_suffix(".bin")?
+        .parse()
+        .ok()
 }
 
 /// If this fails, a run goes on with other ratings than those that it began with.
@@ -163,14 +220,23 @@ fn other_ratings_are_refused() {
         "dataset.path=\"ratings.txt\"",
         "dataset.columns={ separator = \" \", user = 1, item = 2 }",
     ];
-    let scenario = workshop.write("ratings.toml", "training = { rounds = 3 }\nevaluation.candidates = 20\n");
+    let scenario = workshop.write(
+        "ratings.toml",
+        "training = { rounds = 3 }\nevaluation.candidates = 20\n",
+    );
     let overrides = [&source[..], &DOOMED].concat();
-    let arguments = RunArgs { checkpoint_every: NonZeroU32::new(1), ..workshop.arguments(scenario, &overrides) };
+    let arguments = RunArgs {
+        checkpoint_every: NonZeroU32::new(1),
+        ..workshop.arguments(scenario, &overrides)
+    };
     run_command(&arguments).unwrap();
     resume(&workshop.report(), &workshop.path("")).unwrap();
     workshop.write("ratings.txt", &ratings(6));
     let error = resume(&workshop.report(), &workshop.path("")).unwrap_err();
-    assert_refusal(&error, &["the data set or a trace is not what it was when the run began"]);
+    assert_refusal(
+        &error,
+        &["the data set or a trace is not what it was when the run began"],
+    );
 }
 
 #[test]
@@ -178,16 +244,21 @@ fn a_folder_with_a_checkpoint_is_resumed_or_overwritten_but_not_mixed() {
     let workshop = Workshop::new();
     run_command(&saving(&workshop, &DOOMED, 1)).unwrap();
     let mut arguments = saving(&workshop, &["training.rounds=2"], 5);
-    assert_refusal(&run_command(&arguments).unwrap_err(), &["left a checkpoint in", "fedrecsim resume", "--overwrite"]);
+    assert_refusal(
+        &run_command(&arguments).unwrap_err(),
+        &["left a checkpoint in", "fedrecsim resume", "--overwrite"],
+    );
     arguments.overwrite = true;
     run_command(&arguments).unwrap();
-    // Checkpoints of the run before would be taken for this one's if it were killed before it left one of its own.
+    // Checkpoints of the run before would be taken for this one's if it were killed before it left
+    // one of its own.
     assert!(!has_checkpoint(&workshop.report()));
     let error = resume(&workshop.report(), &workshop.path("")).unwrap_err();
     assert_refusal(&error, &["there is no checkpoint in", "--checkpoint-every"]);
 }
 
-/// If this fails, a run that replaces an older report cannot be resumed, or a complete report is lost.
+/// If this fails, a run that replaces an older report cannot be resumed, or a complete report is
+/// lost.
 #[test]
 fn only_the_report_that_the_run_was_to_replace_is_resumed_over() {
     let workshop = Workshop::new();
@@ -201,7 +272,11 @@ fn only_the_report_that_the_run_was_to_replace_is_resumed_over() {
     fs::write(workshop.report().join("run.json"), &older).unwrap();
     resume(&workshop.report(), &workshop.path("")).unwrap();
     assert!(report(&workshop.report()) == stopped);
-    fs::write(workshop.report().join("run.json"), [&older[..], b"\n"].concat()).unwrap();
+    fs::write(
+        workshop.report().join("run.json"),
+        [&older[..], b"\n"].concat(),
+    )
+    .unwrap();
     let error = resume(&workshop.report(), &workshop.path("")).unwrap_err();
     assert_refusal(&error, &["holds the report of a complete run"]);
 }
@@ -215,26 +290,41 @@ fn a_folder_at_which_another_process_is_at_work_is_refused() {
     let mut arguments = saving(&workshop, &DOOMED, 1);
     for overwrite in [false, true] {
         arguments.overwrite = overwrite;
-        assert_refusal(&run_command(&arguments).unwrap_err(), &["another process is at work on the run in"]);
+        assert_refusal(
+            &run_command(&arguments).unwrap_err(),
+            &["another process is at work on the run in"],
+        );
     }
     let refused = |workshop: &Workshop| resume(&workshop.report(), &workshop.path("")).unwrap_err();
-    assert_refusal(&refused(&workshop), &["another process is at work on the run in"]);
+    assert_refusal(
+        &refused(&workshop),
+        &["another process is at work on the run in"],
+    );
     drop(other);
     resume(&workshop.report(), &workshop.path("")).unwrap();
 }
 
-/// If this fails, a run can be resumed only from the folder that it was started in, or reads other files elsewhere.
+/// If this fails, a run can be resumed only from the folder that it was started in, or reads other
+/// files elsewhere.
 #[test]
 fn relative_paths_begin_where_the_run_was_started() {
     let workshop = Workshop::new();
     for folder in ["here", "there", "here/traces"] {
         fs::create_dir(workshop.path(folder)).unwrap();
     }
-    let ratings: String =
-        (0..40).flat_map(|user| (0..9).map(move |item| format!("{user} {}\n", (user * 7 + item * 11) % 99))).collect();
-    let devices: String = (0..40).map(|user| format!("{user},{}\n", 1000 + user)).collect();
+    let ratings: String = (0..40)
+        .flat_map(|user| {
+            (0..9).map(move |item| format!("{user} {}\n", (user * 7 + item * 11) % 99))
+        })
+        .collect();
+    let devices: String = (0..40)
+        .map(|user| format!("{user},{}\n", 1000 + user))
+        .collect();
     workshop.write("here/ratings.txt", &ratings);
-    workshop.write("here/traces/devices.csv", &format!("user,ns_per_row_visit\n{devices}"));
+    workshop.write(
+        "here/traces/devices.csv",
+        &format!("user,ns_per_row_visit\n{devices}"),
+    );
     workshop.write("here/traces/stays.csv", "user,on,off\n0,0,1000000\n");
     // A process that looks in its own folder first would find this file.
     workshop.write("there/ratings.txt", "1 1\n");
@@ -248,26 +338,53 @@ fn relative_paths_begin_where_the_run_was_started() {
     workshop.write("here/relative.toml", files);
     let command = |folder: &str, arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fedrecsim"));
-        let output = command.current_dir(workshop.path(folder)).args(arguments).output().unwrap();
-        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+        let output = command
+            .current_dir(workshop.path(folder))
+            .args(arguments)
+            .output()
+            .unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
     };
     let overrides = DOOMED.iter().flat_map(|text| ["--set", text]);
-    let run = ["run", "relative.toml", "--out", "../report", "--checkpoint-every", "1"];
-    let stopped = command("here", &run.into_iter().chain(overrides).collect::<Vec<_>>());
-    assert!(stopped.0 == Some(1) && stopped.1.contains("nobody finished"), "{stopped:?}");
+    let run = [
+        "run",
+        "relative.toml",
+        "--out",
+        "../report",
+        "--checkpoint-every",
+        "1",
+    ];
+    let stopped = command(
+        "here",
+        &run.into_iter().chain(overrides).collect::<Vec<_>>(),
+    );
+    assert!(
+        stopped.0 == Some(1) && stopped.1.contains("nobody finished"),
+        "{stopped:?}"
+    );
     let whole = report(&workshop.report());
     assert_eq!(command("there", &["resume", "../report"]), stopped);
     assert!(report(&workshop.report()) == whole);
-    assert!(!whole.0.contains(&*workshop.path("").to_string_lossy()), "the report tells where it was made");
+    assert!(
+        !whole.0.contains(&*workshop.path("").to_string_lossy()),
+        "the report tells where it was made"
+    );
     // Every line of the traces counts, too.
-    for (trace, other) in
-        [("devices", format!("user,ns_per_row_visit\n{devices}40,7\n")), ("stays", "user,on,off\n0,0,999\n".into())]
-    {
+    for (trace, other) in [
+        ("devices", format!("user,ns_per_row_visit\n{devices}40,7\n")),
+        ("stays", "user,on,off\n0,0,999\n".into()),
+    ] {
         let path = workshop.path(&format!("here/traces/{trace}.csv"));
         let before = fs::read(&path).unwrap();
         fs::write(&path, other).unwrap();
         let refused = command("there", &["resume", "../report"]);
-        assert!(refused.0 == Some(2) && refused.1.contains("a trace is not what it was"), "{trace}: {refused:?}");
+        assert!(
+            refused.0 == Some(2) && refused.1.contains("a trace is not what it was"),
+            "{trace}: {refused:?}"
+        );
         fs::write(&path, before).unwrap();
     }
     fs::remove_file(workshop.path("here/ratings.txt")).unwrap();

@@ -10,22 +10,37 @@ use crate::support::{Workshop, assert_refusal, run_command};
 
 fn fedrecsim(workshop: &Workshop, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fedrecsim"));
-    command.current_dir(workshop.path("")).args(arguments).output().unwrap()
+    command
+        .current_dir(workshop.path(""))
+        .args(arguments)
+        .output()
+        .unwrap()
 }
 
 fn diff(workshop: &Workshop, one: &str, other: &str) -> fedrecsim::error::Result<Comparison> {
-    cli::diff(&DiffArgs { one: workshop.path(one), other: workshop.path(other) })
+    cli::diff(&DiffArgs {
+        one: workshop.path(one),
+        other: workshop.path(other),
+    })
 }
 
 /// Runs the small scenario with its report in the folder `name`, and returns its digest.
 fn run_into(workshop: &Workshop, name: &str, overrides: &[&str]) -> String {
     let out = Some(workshop.path(name));
-    run_command(&RunArgs { out, ..workshop.arguments(workshop.small(), overrides) }).unwrap();
+    run_command(&RunArgs {
+        out,
+        ..workshop.arguments(workshop.small(), overrides)
+    })
+    .unwrap();
     let text = fs::read_to_string(workshop.path(name).join("run.json")).unwrap();
-    serde_json::from_str::<Value>(&text).unwrap()["digest"].as_str().unwrap().to_owned()
+    serde_json::from_str::<Value>(&text).unwrap()["digest"]
+        .as_str()
+        .unwrap()
+        .to_owned()
 }
 
-/// If this fails, a job in CI does not notice that a result has moved, or throws the report of the new one away.
+/// If this fails, a job in CI does not notice that a result has moved, or throws the report of the
+/// new one away.
 #[test]
 fn another_digest_than_the_expected_one_is_an_error_and_reported() {
     let workshop = Workshop::new();
@@ -36,50 +51,94 @@ fn another_digest_than_the_expected_one_is_an_error_and_reported() {
         ..workshop.arguments(workshop.small(), &[])
     };
     for expected in [&digest[..8], &digest] {
-        assert!(run_command(&expecting(expected)).unwrap().mismatch.is_none());
+        assert!(
+            run_command(&expecting(expected))
+                .unwrap()
+                .mismatch
+                .is_none()
+        );
     }
     fs::remove_dir_all(workshop.report()).unwrap();
     let finished = run_command(&expecting("0123456789")).unwrap();
     assert!(finished.stopped_by.is_none());
     let mismatch = finished.mismatch.unwrap();
     assert_eq!(mismatch.exit_code(), 1);
-    assert!(mismatch.to_string().contains("0123456789") && mismatch.to_string().contains(&digest), "{mismatch}");
+    assert!(
+        mismatch.to_string().contains("0123456789") && mismatch.to_string().contains(&digest),
+        "{mismatch}"
+    );
     assert_eq!(workshop.run_json()["digest"], digest.as_str());
     // The program says so, too, and takes capital letters, but no less than eight digits.
     let (capital, wrong) = (digest[..12].to_uppercase(), "0".repeat(64));
-    for (expected, code) in [(capital.as_str(), 0), (&wrong, 1), (&digest[..7], 2), ("xxxxxxxx", 2)] {
-        let output = fedrecsim(&workshop, &["run", "small.toml", "--no-report", "--expect-digest", expected]);
+    for (expected, code) in [
+        (capital.as_str(), 0),
+        (&wrong, 1),
+        (&digest[..7], 2),
+        ("xxxxxxxx", 2),
+    ] {
+        let output = fedrecsim(
+            &workshop,
+            &[
+                "run",
+                "small.toml",
+                "--no-report",
+                "--expect-digest",
+                expected,
+            ],
+        );
         let told = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{expected}: {told}");
         assert_eq!(told.contains(&digest), code == 1, "{expected}: {told}");
     }
 }
 
-/// If this fails, a run that was asked to leave nothing leaves something, or does not say what it came to.
+/// If this fails, a run that was asked to leave nothing leaves something, or does not say what it
+/// came to.
 #[test]
 fn a_run_without_a_report_prints_its_result_and_writes_nothing() {
     let workshop = Workshop::new();
     let digest = run_into(&workshop, "first", &[]);
     let with_report: Value =
-        serde_json::from_str(&fs::read_to_string(workshop.path("first/run.json")).unwrap()).unwrap();
+        serde_json::from_str(&fs::read_to_string(workshop.path("first/run.json")).unwrap())
+            .unwrap();
     let before = names(&workshop);
     let output = fedrecsim(&workshop, &["run", "small.toml", "--no-report", "--json"]);
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((&printed["digest"], &printed["accuracy"]), (&with_report["digest"], &with_report["accuracy"]));
+    assert_eq!(
+        (&printed["digest"], &printed["accuracy"]),
+        (&with_report["digest"], &with_report["accuracy"])
+    );
     let output = fedrecsim(&workshop, &["run", "small.toml", "--no-report"]);
     let summary = String::from_utf8(output.stdout).unwrap();
-    assert!(summary.contains(&digest) && !summary.contains("  report  "), "{summary}");
+    assert!(
+        summary.contains(&digest) && !summary.contains("  report  "),
+        "{summary}"
+    );
     assert_eq!(names(&workshop), before);
-    for flags in [["--out", "x"], ["--checkpoint-every", "1"], ["--max-wall-time", "1m"]] {
-        let output = fedrecsim(&workshop, &[&["run", "small.toml", "--no-report"], &flags[..]].concat());
+    for flags in [
+        ["--out", "x"],
+        ["--checkpoint-every", "1"],
+        ["--max-wall-time", "1m"],
+    ] {
+        let output = fedrecsim(
+            &workshop,
+            &[&["run", "small.toml", "--no-report"], &flags[..]].concat(),
+        );
         assert_eq!(output.status.code(), Some(2), "{flags:?}");
     }
 }
 
 fn names(workshop: &Workshop) -> Vec<String> {
     let entries = fs::read_dir(workshop.path("")).unwrap();
-    let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     names
 }
@@ -95,28 +154,57 @@ fn diff_tells_the_first_round_and_figure_and_every_key_that_differ() {
         run_into(&workshop, "longer", &["training.rounds=5"]),
     ];
     let equal = diff(&workshop, "one", "same").unwrap();
-    assert!(equal.is_equal() && equal.to_string().contains(&digests[0]), "{equal}");
+    assert!(
+        equal.is_equal() && equal.to_string().contains(&digests[0]),
+        "{equal}"
+    );
     let other = diff(&workshop, "one", "codec").unwrap().to_string();
     let told: Vec<&str> = other.lines().collect();
-    assert!(told[0].starts_with("The scenarios of ") && told[0].ends_with(" differ in:"), "{other}");
+    assert!(
+        told[0].starts_with("The scenarios of ") && told[0].ends_with(" differ in:"),
+        "{other}"
+    );
     assert_eq!(told[1], "  codec.uplink: \"dense-f32\" and \"rows-f32\"");
-    assert!(told[2].starts_with("Round 1: virtual_time_s is "), "{other}");
-    assert!(told[3].starts_with("The digest is ") && told[3].contains(&digests[0]), "{other}");
+    assert!(
+        told[2].starts_with("Round 1: virtual_time_s is "),
+        "{other}"
+    );
+    assert!(
+        told[3].starts_with("The digest is ") && told[3].contains(&digests[0]),
+        "{other}"
+    );
     assert!(told[3].contains(&digests[2]) && told.len() == 4, "{other}");
-    let longer = diff(&workshop, "one", "longer/run.json").unwrap().to_string();
-    assert!(longer.contains("  training.rounds: 3 and 5\n") && longer.contains("one has 3 rounds, and "), "{longer}");
+    let longer = diff(&workshop, "one", "longer/run.json")
+        .unwrap()
+        .to_string();
+    assert!(
+        longer.contains("  training.rounds: 3 and 5\n")
+            && longer.contains("one has 3 rounds, and "),
+        "{longer}"
+    );
     // A change in a later round is told at its place, and the figures before it are not.
     let rounds = fs::read_to_string(workshop.path("same/rounds.csv")).unwrap();
     let (before, last) = rounds.trim_end().rsplit_once('\n').unwrap();
     let cells: Vec<&str> = last.split(',').collect();
     let changed = [&cells[..3], &["7"], &cells[4..]].concat().join(",");
-    fs::write(workshop.path("same/rounds.csv"), format!("{before}\n{changed}\n")).unwrap();
+    fs::write(
+        workshop.path("same/rounds.csv"),
+        format!("{before}\n{changed}\n"),
+    )
+    .unwrap();
     let later = diff(&workshop, "one", "same").unwrap();
-    assert!(later.results[0].starts_with(&format!("Round 3: invited is {} in ", cells[3])), "{later}");
-    assert!(later.scenario.is_empty() && later.results.len() == 1, "{later}");
+    assert!(
+        later.results[0].starts_with(&format!("Round 3: invited is {} in ", cells[3])),
+        "{later}"
+    );
+    assert!(
+        later.scenario.is_empty() && later.results.len() == 1,
+        "{later}"
+    );
 }
 
-/// If this fails, a script cannot tell equal runs from different ones, or from a path that is wrong.
+/// If this fails, a script cannot tell equal runs from different ones, or from a path that is
+/// wrong.
 #[test]
 fn diff_says_by_its_exit_code_whether_runs_are_equal() {
     let workshop = Workshop::new();
@@ -129,7 +217,12 @@ fn diff_says_by_its_exit_code_whether_runs_are_equal() {
         ("one", "alone.json", 0, "The rounds were not compared"),
         ("one", "other", 1, "  seed: 3 and 4\n"),
         ("one", "nowhere", 2, "cannot read nowhere"),
-        ("wrong.json", "one", 2, "it is not the run.json of a report: it has no `rounds`"),
+        (
+            "wrong.json",
+            "one",
+            2,
+            "it is not the run.json of a report: it has no `rounds`",
+        ),
         ("small.toml", "one", 2, "cannot read small.toml"),
     ] {
         let output = fedrecsim(&workshop, &["diff", one, other]);
@@ -152,13 +245,22 @@ fn the_scenario_in_the_report_runs_to_the_same_digest() {
     ];
     let digest = run_into(&workshop, "first", &overrides);
     let resolved = workshop.path("first/scenario.toml");
-    let again = RunArgs { out: Some(workshop.path("again")), ..workshop.arguments(resolved, &[]) };
+    let again = RunArgs {
+        out: Some(workshop.path("again")),
+        ..workshop.arguments(resolved, &[])
+    };
     run_command(&again).unwrap();
     let comparison = diff(&workshop, "first", "again").unwrap();
-    assert!(comparison.is_equal() && comparison.to_string().contains(&digest), "{comparison}");
+    assert!(
+        comparison.is_equal() && comparison.to_string().contains(&digest),
+        "{comparison}"
+    );
     // The keys of the method's parameters stand in another order, which has no meaning.
     let resolved = |folder: &str| -> toml::Table {
-        fs::read_to_string(workshop.path(folder).join("scenario.toml")).unwrap().parse().unwrap()
+        fs::read_to_string(workshop.path(folder).join("scenario.toml"))
+            .unwrap()
+            .parse()
+            .unwrap()
     };
     assert_eq!(resolved("first"), resolved("again"));
 }
@@ -172,8 +274,14 @@ fn a_scenario_of_the_users_own_is_not_replaced() {
     fs::write(workshop.report().join("scenario.toml"), &own).unwrap();
     let mut arguments = workshop.arguments(workshop.report().join("scenario.toml"), &[]);
     arguments.overwrite = true;
-    assert_refusal(&run_command(&arguments).unwrap_err(), &["scenario.toml would be replaced", "--out"]);
-    assert_eq!(fs::read_to_string(workshop.report().join("scenario.toml")).unwrap(), own);
+    assert_refusal(
+        &run_command(&arguments).unwrap_err(),
+        &["scenario.toml would be replaced", "--out"],
+    );
+    assert_eq!(
+        fs::read_to_string(workshop.report().join("scenario.toml")).unwrap(),
+        own
+    );
 }
 
 /// If this fails, a report tells its reader to run another program, or to overwrite a report.
@@ -181,16 +289,42 @@ fn a_scenario_of_the_users_own_is_not_replaced() {
 fn the_report_shows_the_command_that_repeats_the_run() {
     let workshop = Workshop::new();
     workshop.small();
-    let flags = ["--set", "training.rounds=1", "--overwrite", "--threads", "1", "--checkpoint-every", "5"];
-    let output = fedrecsim(&workshop, &[&["run", "small.toml", "--out", "report", "--seed", "5"], &flags[..]].concat());
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let flags = [
+        "--set",
+        "training.rounds=1",
+        "--overwrite",
+        "--threads",
+        "1",
+        "--checkpoint-every",
+        "5",
+    ];
+    let output = fedrecsim(
+        &workshop,
+        &[
+            &["run", "small.toml", "--out", "report", "--seed", "5"],
+            &flags[..],
+        ]
+        .concat(),
+    );
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let summary = fs::read_to_string(workshop.report().join("summary.md")).unwrap();
-    assert!(summary.contains("```sh\nfedrecsim run small.toml --set training.rounds=1 --seed 5\n```"), "{summary}");
+    assert!(
+        summary.contains("```sh\nfedrecsim run small.toml --set training.rounds=1 --seed 5\n```"),
+        "{summary}"
+    );
     // The program of these tests is not called fedrecsim, and has methods of its own.
     let own = Workshop::new();
-    own.run(own.small(), &["method=\"item-mean\"", "training.rounds=1"]).unwrap();
+    own.run(own.small(), &["method=\"item-mean\"", "training.rounds=1"])
+        .unwrap();
     let program = std::env::current_exe().unwrap();
-    assert_eq!(own.run_json()["command"][0].as_str(), program.file_stem().unwrap().to_str());
+    assert_eq!(
+        own.run_json()["command"][0].as_str(),
+        program.file_stem().unwrap().to_str()
+    );
 }
 
 /// If this fails, `Error::OtherDigest` hides what stopped a run.
@@ -198,7 +332,10 @@ fn the_report_shows_the_command_that_repeats_the_run() {
 fn no_digest_is_expected_of_a_run_whose_time_was_up() {
     let workshop = Workshop::new();
     let mut arguments = workshop.arguments(workshop.small(), &[]);
-    (arguments.max_wall_time, arguments.expect_digest) = (Some(std::time::Duration::ZERO), Some("00000000".to_owned()));
+    (arguments.max_wall_time, arguments.expect_digest) =
+        (Some(std::time::Duration::ZERO), Some("00000000".to_owned()));
     let finished = run_command(&arguments).unwrap();
-    assert!(matches!(finished.stopped_by, Some(Error::TimeIsUp { .. })) && finished.mismatch.is_none());
+    assert!(
+        matches!(finished.stopped_by, Some(Error::TimeIsUp { .. })) && finished.mismatch.is_none()
+    );
 }

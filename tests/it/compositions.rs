@@ -6,8 +6,10 @@ use fedrecsim::sim::Outcome;
 use crate::support::{Workshop, assert_balanced, assert_finite, run, small_with};
 
 /// The usual uplink: differences in four bits, with what was left out sent later.
-const INT4: &str = "codec.uplink={ delta = true, values = \"int4\", entropy = \"ans\", error_feedback = true }";
-const DELTA_DOWN: &str = "codec.downlink={ delta = true, values = { dead-zone = { zone = 1.5 } }, entropy = \"auto\" }";
+const INT4: &str =
+    "codec.uplink={ delta = true, values = \"int4\", entropy = \"ans\", error_feedback = true }";
+const DELTA_DOWN: &str =
+    "codec.downlink={ delta = true, values = { dead-zone = { zone = 1.5 } }, entropy = \"auto\" }";
 
 const MODES: [&str; 4] = [
     "\"synchronous\"",
@@ -17,7 +19,14 @@ const MODES: [&str; 4] = [
 ];
 
 fn ndcg(outcome: &Outcome) -> f64 {
-    outcome.rounds.last().unwrap().accuracy.as_ref().unwrap().test["ndcg@10"]
+    outcome
+        .rounds
+        .last()
+        .unwrap()
+        .accuracy
+        .as_ref()
+        .unwrap()
+        .test["ndcg@10"]
 }
 
 /// If this fails, a composed codec loses bytes in some mode, or depends on threads.
@@ -25,21 +34,36 @@ fn ndcg(outcome: &Outcome) -> f64 {
 fn compositions_run_in_every_mode_and_repeat_their_digest() {
     for mode in MODES {
         let mode = format!("training.mode={mode}");
-        let worldly = ["network.preset=\"mobile-pessimistic\"", "network.dropout=0.2", "training.rounds=6"];
+        let worldly = [
+            "network.preset=\"mobile-pessimistic\"",
+            "network.dropout=0.2",
+            "training.rounds=6",
+        ];
         let codecs = [INT4, DELTA_DOWN, "codec.first_download=\"seed\"", &mode];
-        let share = if mode.contains("fedbuff") { &[][..] } else { &["training.participation={ share = 0.5 }"] };
+        let share = if mode.contains("fedbuff") {
+            &[][..]
+        } else {
+            &["training.participation={ share = 0.5 }"]
+        };
         let overrides = [&worldly[..], &codecs, share].concat();
         let once = run(small_with("fedmf", &overrides), 1);
         assert_balanced(&once);
         assert_finite(&once);
-        assert_eq!(once.digest, run(small_with("fedmf", &overrides), 3).digest, "{mode}");
+        assert_eq!(
+            once.digest,
+            run(small_with("fedmf", &overrides), 3).digest,
+            "{mode}"
+        );
     }
 }
 
-/// If this fails, every method pays for bytes that a codec has saved, or a method does not get by with a lossy codec.
+/// If this fails, every method pays for bytes that a codec has saved, or a method does not get by
+/// with a lossy codec.
 #[test]
 fn fewer_bits_are_fewer_bytes_for_every_method() {
-    for method in ["fedrap", "pfedrec", "fedmf", "fedncf", "fedrecon", "fcf", "fedgram", "fedspec"] {
+    for method in [
+        "fedrap", "pfedrec", "fedmf", "fedncf", "fedrecon", "fcf", "fedgram", "fedspec",
+    ] {
         let sent = |overrides: &[&str]| {
             let outcome = run(small_with(method, overrides), 2);
             assert_balanced(&outcome);
@@ -48,7 +72,10 @@ fn fewer_bits_are_fewer_bytes_for_every_method() {
         };
         let (up, down) = sent(&[]);
         let (less_up, less_down) = sent(&[INT4, "codec.downlink={ values = \"int8\" }"]);
-        assert!(3 * less_up < up && 2 * less_down < down, "{method}: {up} to {less_up}, {down} to {less_down}");
+        assert!(
+            3 * less_up < up && 2 * less_down < down,
+            "{method}: {up} to {less_up}, {down} to {less_down}"
+        );
     }
 }
 
@@ -59,7 +86,11 @@ fn a_single_block_has_a_codec_of_its_own() {
     let blocks: Vec<String> = {
         let world = crate::support::world(scenario);
         let layout = world.upload_layout(fedrecsim::method::Phase::default());
-        layout.blocks().iter().map(|block| block.name.to_string()).collect()
+        layout
+            .blocks()
+            .iter()
+            .map(|block| block.name.to_string())
+            .collect()
     };
     let name = &blocks[0];
     let own = format!("codec.blocks.{name}.uplink={{ delta = true, values = \"int8\" }}");
@@ -68,10 +99,17 @@ fn a_single_block_has_a_codec_of_its_own() {
     assert_eq!(named, [name.as_str()]);
     let lossless = |codecs: &BlockCodecs| {
         let layout = world.upload_layout(fedrecsim::method::Phase::default());
-        layout.blocks().iter().map(|block| codecs.of_block(block).is_lossless()).collect::<Vec<_>>()
+        layout
+            .blocks()
+            .iter()
+            .map(|block| codecs.of_block(block).is_lossless())
+            .collect::<Vec<_>>()
     };
     let expected: Vec<bool> = (0..blocks.len()).map(|place| place > 0).collect();
-    assert_eq!((lossless(&world.uplink), lossless(&world.downlink)), (expected, vec![true; blocks.len()]));
+    assert_eq!(
+        (lossless(&world.uplink), lossless(&world.downlink)),
+        (expected, vec![true; blocks.len()])
+    );
 }
 
 /// If this fails, what the simulator says that differences save is not what a receiver needs.
@@ -79,33 +117,63 @@ fn a_single_block_has_a_codec_of_its_own() {
 fn differences_take_fewer_bytes_than_tables_and_say_what_versions_cost() {
     let rounds = "training.rounds=8";
     let whole = run(small_with("fedmf", &[rounds]), 2);
-    let changes = run(small_with("fedmf", &[rounds, DELTA_DOWN, "codec.first_download=\"seed\""]), 2);
+    let changes = run(
+        small_with(
+            "fedmf",
+            &[rounds, DELTA_DOWN, "codec.first_download=\"seed\""],
+        ),
+        2,
+    );
     assert!(10 * changes.bytes.down.sent < whole.bytes.down.sent);
     let versions = changes.rounds.last().unwrap().versions.unwrap();
     assert_eq!(versions.model_bytes, 4 * 150 * 32);
     assert_eq!(versions.acknowledgement_bytes, 4 * 40);
     assert!(versions.differences_bytes > 0 && versions.differences_bytes < versions.model_bytes);
     assert_eq!(whole.rounds.last().unwrap().versions, None);
-    // Whoever took part in the last round is one version behind, so that scoring needs a single difference.
+    // Whoever took part in the last round is one version behind, so that scoring needs a single
+    // difference.
     let inference = changes.rounds.last().unwrap().inference_bytes.unwrap();
     assert!(inference < changes.bytes.down.sent / 6, "{inference}");
     assert!(ndcg(&changes).is_finite());
 }
 
-/// If this fails, a mistake in a composition is found only when the run is under way, or not at all.
+/// If this fails, a mistake in a composition is found only when the run is under way, or not at
+/// all.
 #[test]
 fn compositions_that_contradict_themselves_or_the_method_are_refused() {
     for (overrides, parts) in [
-        (&["codec.uplink={ error_feedback = true }"][..], &["error_feedback", "needs `delta = true`"][..]),
-        (&["codec.downlink={ delta = true, error_feedback = true }"], &["is for uploads"]),
-        (&["codec.first_download=\"seed\""], &["first_download", "belongs to downloads with `delta = true`"]),
-        (&["codec.uplink={ select = { top-share = 1.5 } }"], &["top-share", "at most 1"]),
+        (
+            &["codec.uplink={ error_feedback = true }"][..],
+            &["error_feedback", "needs `delta = true`"][..],
+        ),
+        (
+            &["codec.downlink={ delta = true, error_feedback = true }"],
+            &["is for uploads"],
+        ),
+        (
+            &["codec.first_download=\"seed\""],
+            &["first_download", "belongs to downloads with `delta = true`"],
+        ),
+        (
+            &["codec.uplink={ select = { top-share = 1.5 } }"],
+            &["top-share", "at most 1"],
+        ),
         (&["codec.uplink={ values = \"int5\" }"], &["int5", "int8"]),
-        (&["codec.blocks.X.uplink=\"dense-f32\""], &["no block `X`", "it has `C`"]),
-        (&["method=\"metamf\"", "codec.downlink={ delta = true }"], &["download of its own", "versions for each user"]),
+        (
+            &["codec.blocks.X.uplink=\"dense-f32\""],
+            &["no block `X`", "it has `C`"],
+        ),
+        (
+            &["method=\"metamf\"", "codec.downlink={ delta = true }"],
+            &["download of its own", "versions for each user"],
+        ),
     ] {
         let workshop = Workshop::new();
-        workshop.refused(workshop.small(), overrides, &[parts, &["small.toml"]].concat());
+        workshop.refused(
+            workshop.small(),
+            overrides,
+            &[parts, &["small.toml"]].concat(),
+        );
     }
 }
 
@@ -114,7 +182,12 @@ fn compositions_that_contradict_themselves_or_the_method_are_refused() {
 fn keys_of_a_composition_without_an_effect_are_warned_of() {
     let workshop = Workshop::new();
     let codec = "codec.uplink={ rounding = \"nearest\", scale = \"block\" }";
-    workshop.run(workshop.small(), &[codec, "training.rounds=1"]).unwrap();
+    workshop
+        .run(workshop.small(), &[codec, "training.rounds=1"])
+        .unwrap();
     let told = workshop.run_json()["warnings"].to_string();
-    assert!(told.contains("`rounding` has no effect") && told.contains("`scale` has no effect"), "{told}");
+    assert!(
+        told.contains("`rounding` has no effect") && told.contains("`scale` has no effect"),
+        "{told}"
+    );
 }

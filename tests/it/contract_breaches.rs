@@ -8,8 +8,8 @@ use fedrecsim::method::averager::Averager;
 use fedrecsim::method::rule::{Combine, Optimizer, Rule};
 use fedrecsim::method::server::{Accumulator, StepContext, StepReport};
 use fedrecsim::method::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Scorer, ScoringContext, Scratch, Server,
-    no_blocks, parameters, sizes_by,
+    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Scorer, ScoringContext,
+    Scratch, Server, no_blocks, parameters, sizes_by,
 };
 use fedrecsim::model::blocks::{Model, ModelUpdate};
 use fedrecsim::model::layout::Layout;
@@ -82,7 +82,11 @@ fn entry<const FLAW: usize>() -> Entry {
         sizes: &|value, size| sizes_by(value, |_: Strict| Layout::of_table("p", shape(size.items))),
         build: &|value, problem| {
             let Strict { rate } = parameters("flawed", value)?;
-            Ok(Box::new(Flawed { flaw: FLAWS[FLAW], rate: rate as f32, shape: shape(problem.items) }))
+            Ok(Box::new(Flawed {
+                flaw: FLAWS[FLAW],
+                rate: rate as f32,
+                shape: shape(problem.items),
+            }))
         },
     }
 }
@@ -103,10 +107,14 @@ impl Default for Strict {
 }
 
 fn shape(items: usize) -> TableShape {
-    TableShape { rows: items, dimension: 1 }
+    TableShape {
+        rows: items,
+        dimension: 1,
+    }
 }
 
-/// A method whose table p moves towards the share of users who like an item, by a private eagerness.
+/// A method whose table p moves towards the share of users who like an item, by a private
+/// eagerness.
 #[derive(Clone, Debug)]
 struct Flawed {
     flaw: Flaw,
@@ -130,9 +138,20 @@ impl Method for Flawed {
     }
 
     fn server(&self) -> Box<dyn Server> {
-        let rule = Rule { combine: Combine::Mean, optimizer: Optimizer::Momentum { beta: 0.5 }, ..Rule::MEAN };
-        let averager = Averager::with_rules(self.initial(), self.upload_layout(Phase::default()), &[rule]);
-        Box::new(Forgetful { averager, forgets: self.flaw == Flaw::ServerForgets })
+        let rule = Rule {
+            combine: Combine::Mean,
+            optimizer: Optimizer::Momentum { beta: 0.5 },
+            ..Rule::MEAN
+        };
+        let averager = Averager::with_rules(
+            self.initial(),
+            self.upload_layout(Phase::default()),
+            &[rule],
+        );
+        Box::new(Forgetful {
+            averager,
+            forgets: self.flaw == Flaw::ServerForgets,
+        })
     }
 }
 
@@ -152,12 +171,16 @@ impl Client for FlawedClient {
         let flaw = self.method.flaw;
         self.participations += 1;
         if flaw == Flaw::EveryRound && self.participations != task.round.0 + 1 {
-            return Err(Error::Update("this is not the round that was expected".to_owned()));
+            return Err(Error::Update(
+                "this is not the round that was expected".to_owned(),
+            ));
         }
         let received = task.model.table(0).as_slice();
         let is_rounded = received.iter().all(|value| value.to_bits() & 0xffff == 0);
         if flaw == Flaw::FullPrecision && is_rounded && received.iter().any(|value| *value != 0.0) {
-            return Err(Error::Update("the download has lost its last bits".to_owned()));
+            return Err(Error::Update(
+                "the download has lost its last bits".to_owned(),
+            ));
         }
         task.draw_samples(&mut scratch.samples)?;
         let mut rate = self.method.rate * *self.eagerness.get();
@@ -173,11 +196,21 @@ impl Client for FlawedClient {
         }
         scratch.slots.push(1);
         let (mut rows, mut values) = (Vec::new(), Vec::new());
-        for (&item, &label) in scratch.samples.samples.items.iter().zip(&scratch.samples.samples.labels) {
+        for (&item, &label) in scratch
+            .samples
+            .samples
+            .items
+            .iter()
+            .zip(&scratch.samples.samples.labels)
+        {
             if label == 1.0 && rows.last() != Some(&item) {
                 let p = received[item as usize];
                 rows.push(item);
-                values.push(if flaw == Flaw::LearnsNothing { p } else { p + rate * (1.0 - p) });
+                values.push(if flaw == Flaw::LearnsNothing {
+                    p
+                } else {
+                    p + rate * (1.0 - p)
+                });
                 *self.liked.get_mut().entry(item).or_default() += 0.1 * rate;
             }
         }
@@ -190,10 +223,18 @@ impl Client for FlawedClient {
         }
         let visits = rows.len() as u64;
         let update = TableUpdate::listed(self.method.shape, rows, &values, 1.0)?;
-        Ok(LocalUpdate::new(ModelUpdate::of_table(update), f64::from(rate), visits))
+        Ok(LocalUpdate::new(
+            ModelUpdate::of_table(update),
+            f64::from(rate),
+            visits,
+        ))
     }
 
-    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(
+        &'a self,
+        context: &ScoringContext<'a>,
+        _scratch: &mut Scratch,
+    ) -> Result<Box<dyn Scorer + 'a>> {
         let (table, flaw) = (context.model.table(0), self.method.flaw);
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
             for (&item, score) in items.iter().zip(scores) {
@@ -212,7 +253,12 @@ impl Client for FlawedClient {
             state.value(self.eagerness.get_mut())?;
         }
         state.plain(&mut self.participations)?;
-        let mut liked: Vec<(u32, f32)> = self.liked.get().iter().map(|(item, value)| (*item, *value)).collect();
+        let mut liked: Vec<(u32, f32)> = self
+            .liked
+            .get()
+            .iter()
+            .map(|(item, value)| (*item, *value))
+            .collect();
         if self.method.flaw != Flaw::HashOrder {
             liked.sort_by_key(|(item, _)| *item);
         }
@@ -246,25 +292,39 @@ impl Server for Forgetful {
     }
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
-        if self.forgets { Ok(()) } else { self.averager.visit_state(state) }
+        if self.forgets {
+            Ok(())
+        } else {
+            self.averager.visit_state(state)
+        }
     }
 }
 
-/// If this fails, the method that the others differ from by one flaw has one itself, and the tests below show nothing.
+/// If this fails, the method that the others differ from by one flaw has one itself, and the tests
+/// below show nothing.
 #[test]
 fn the_method_without_a_flaw_keeps_the_contract() -> Result<(), Breach> {
     contract(&entry::<0>())
 }
 
-/// Checks that the method breaks `clause`, with a message that has every one of `parts`, and that it does not pass the
-/// whole contract.
+/// Checks that the method breaks `clause`, with a message that has every one of `parts`, and that
+/// it does not pass the whole contract.
 #[track_caller]
 fn assert_broken(entry: &Entry, clause: Clause, parts: &[&str]) {
-    let breach = Contract::of(entry).check_clause(clause).expect_err("the flaw was not found");
+    let breach = Contract::of(entry)
+        .check_clause(clause)
+        .expect_err("the flaw was not found");
     assert_eq!((breach.method.as_str(), breach.clause), ("flawed", clause));
     let message = breach.to_string();
-    assert_eq!(format!("{breach:?}"), message, "what a test prints that returns the breach");
-    for part in parts.iter().chain(&[clause.promise(), "method `flawed` breaks the clause"]) {
+    assert_eq!(
+        format!("{breach:?}"),
+        message,
+        "what a test prints that returns the breach"
+    );
+    for part in parts
+        .iter()
+        .chain(&[clause.promise(), "method `flawed` breaks the clause"])
+    {
         assert!(message.contains(part), "no {part:?} in: {message}");
     }
     assert!(contract(entry).is_err(), "the whole contract was passed");
@@ -272,59 +332,127 @@ fn assert_broken(entry: &Entry, clause: Clause, parts: &[&str]) {
 
 #[test]
 fn state_in_the_order_of_a_hash_map_is_found() {
-    assert_broken(&entry::<1>(), Clause::Repeats, &["two runs on one thread each", "visits it in another order"]);
-    assert_broken(&entry::<1>(), Clause::SavedState, &["the private state differs from byte"]);
+    assert_broken(
+        &entry::<1>(),
+        Clause::Repeats,
+        &["two runs on one thread each", "visits it in another order"],
+    );
+    assert_broken(
+        &entry::<1>(),
+        Clause::SavedState,
+        &["the private state differs from byte"],
+    );
 }
 
 #[test]
 fn a_private_number_in_a_frame_is_found_before_and_after_training() {
-    let untrained = ["number 0 of the private state", "as it was before the training", "of the upload under"];
+    let untrained = [
+        "number 0 of the private state",
+        "as it was before the training",
+        "of the upload under",
+    ];
     assert_broken(&entry::<2>(), Clause::PrivateState, &untrained);
-    assert_broken(&entry::<3>(), Clause::PrivateState, &["as it is after the training", "of the upload under"]);
+    assert_broken(
+        &entry::<3>(),
+        Clause::PrivateState,
+        &["as it is after the training", "of the upload under"],
+    );
 }
 
 #[test]
 fn state_that_is_lost_on_resume_is_found_at_clients_and_at_the_server() {
-    assert_broken(&entry::<4>(), Clause::SavedState, &["after one more training", "visit_state leaves something out"]);
-    assert_broken(&entry::<4>(), Clause::Resumes, &["goes on from the checkpoint after round 1", "in round 2: `loss`"]);
-    assert_broken(&entry::<5>(), Clause::Resumes, &["goes on from the checkpoint after round", "differs from one"]);
+    assert_broken(
+        &entry::<4>(),
+        Clause::SavedState,
+        &[
+            "after one more training",
+            "visit_state leaves something out",
+        ],
+    );
+    assert_broken(
+        &entry::<4>(),
+        Clause::Resumes,
+        &[
+            "goes on from the checkpoint after round 1",
+            "in round 2: `loss`",
+        ],
+    );
+    assert_broken(
+        &entry::<5>(),
+        Clause::Resumes,
+        &[
+            "goes on from the checkpoint after round",
+            "differs from one",
+        ],
+    );
 }
 
 #[test]
 fn scores_that_depend_on_the_other_items_are_found() {
-    assert_broken(&entry::<6>(), Clause::ScoresAlone, &["item 0 is scored", "when items [0] are asked for"]);
+    assert_broken(
+        &entry::<6>(),
+        Clause::ScoresAlone,
+        &["item 0 is scored", "when items [0] are asked for"],
+    );
 }
 
 #[test]
 fn what_one_user_leaves_to_the_next_is_found() {
-    assert_broken(&entry::<7>(), Clause::Buffers, &["with used and with new buffers the loss is"]);
+    assert_broken(
+        &entry::<7>(),
+        Clause::Buffers,
+        &["with used and with new buffers the loss is"],
+    );
 }
 
 #[test]
 fn a_copy_that_shares_state_is_found() {
-    assert_broken(&entry::<8>(), Clause::Snapshots, &["after the same training of a client and of its copy, the loss"]);
+    assert_broken(
+        &entry::<8>(),
+        Clause::Snapshots,
+        &["after the same training of a client and of its copy, the loss"],
+    );
 }
 
 #[test]
 fn a_result_that_depends_on_chance_is_found() {
-    assert_broken(&entry::<9>(), Clause::Repeats, &["two runs on one thread each differ in round 1: `loss` is"]);
+    assert_broken(
+        &entry::<9>(),
+        Clause::Repeats,
+        &["two runs on one thread each differ in round 1: `loss` is"],
+    );
 }
 
 #[test]
 fn scores_that_nobody_wrote_are_found() {
-    assert_broken(&entry::<10>(), Clause::FreshClients, &["the score of item 7 for user 0 is NaN"]);
+    assert_broken(
+        &entry::<10>(),
+        Clause::FreshClients,
+        &["the score of item 7 for user 0 is NaN"],
+    );
 }
 
 #[test]
 fn training_that_learns_nothing_is_found() {
-    assert_broken(&entry::<11>(), Clause::Uploads, &["the update leaves the model as it was"]);
+    assert_broken(
+        &entry::<11>(),
+        Clause::Uploads,
+        &["the update leaves the model as it was"],
+    );
 }
 
 #[test]
 fn worlds_that_a_method_cannot_live_in_are_named() {
-    let parts = ["network.dropout=0.4", "this is not the round that was expected"];
+    let parts = [
+        "network.dropout=0.4",
+        "this is not the round that was expected",
+    ];
     assert_broken(&entry::<12>(), Clause::EveryWorld, &parts);
-    assert_broken(&entry::<13>(), Clause::LossyCodecs, &["the download has lost its last bits"]);
+    assert_broken(
+        &entry::<13>(),
+        Clause::LossyCodecs,
+        &["the download has lost its last bits"],
+    );
 }
 
 #[test]
@@ -336,8 +464,21 @@ fn an_entry_that_says_too_little_is_found() {
         },
         ..entry::<0>()
     };
-    assert_broken(&unchecked, Clause::Parameters, &["rules that scenario files are not checked against", "multipleOf"]);
-    let small = Entry { sizes: &no_blocks, ..entry::<0>() };
-    let parts = ["block `p` has 150 rows and 1 columns", "announces no block of this name"];
+    assert_broken(
+        &unchecked,
+        Clause::Parameters,
+        &[
+            "rules that scenario files are not checked against",
+            "multipleOf",
+        ],
+    );
+    let small = Entry {
+        sizes: &no_blocks,
+        ..entry::<0>()
+    };
+    let parts = [
+        "block `p` has 150 rows and 1 columns",
+        "announces no block of this name",
+    ];
     assert_broken(&small, Clause::Sizes, &parts);
 }

@@ -4,34 +4,49 @@ use fedrecsim::testing::{Clause, Contract};
 
 use crate::support::{methods, parameters_for_few_users, small_with, world};
 
-/// Names forms of methods that keep other private state, or send something else, than they do by default.
+/// Names forms of methods that keep other private state, or send something else, than they do by
+/// default.
 const FORMS: [(&str, &str); 4] = [
-    ("fedrap", "{ learning_rate_tables = 10, noise = { participants = 40 } }"),
+    (
+        "fedrap",
+        "{ learning_rate_tables = 10, noise = { participants = 40 } }",
+    ),
     ("fedmf", "{ bias = true, dual_personalization = true }"),
     ("fedncf", "{ dual_personalization = true }"),
-    ("fedrecon", "{ dual_personalization = true, learning_rate_items = 500 }"),
+    (
+        "fedrecon",
+        "{ dual_personalization = true, learning_rate_items = 500 }",
+    ),
 ];
 
-/// Checks a clause of the contract for every method of the crate and of the examples, and for their [`FORMS`].
+/// Checks a clause of the contract for every method of the crate and of the examples, and for their
+/// [`FORMS`].
 fn assert_kept(clause: Clause) {
     for (name, parameters) in FORMS {
         let entry = METHODS.iter().find(|entry| entry.name == name).unwrap();
         let contract = Contract::of(entry).with_parameters(parameters);
-        contract.check_clause(clause).unwrap_or_else(|breach| panic!("{parameters}: {breach}"));
+        contract
+            .check_clause(clause)
+            .unwrap_or_else(|breach| panic!("{parameters}: {breach}"));
     }
     for entry in methods() {
         let contract = match parameters_for_few_users(entry.name) {
             Some(parameters) => Contract::of(&entry).with_parameters(parameters),
             None => Contract::of(&entry),
         };
-        contract.check_clause(clause).unwrap_or_else(|breach| panic!("{breach}"));
+        contract
+            .check_clause(clause)
+            .unwrap_or_else(|breach| panic!("{breach}"));
     }
 }
 
 /// If this fails, scenario files are checked against less than their schema says.
 #[test]
 fn every_rule_of_the_methods_schemas_is_checked() {
-    assert_eq!(unchecked_rules(&vocabulary_of(&methods())), Vec::<String>::new());
+    assert_eq!(
+        unchecked_rules(&vocabulary_of(&methods())),
+        Vec::<String>::new()
+    );
 }
 
 /// If this fails, a method runs with parameters that it must not have.
@@ -52,8 +67,8 @@ fn every_method_scores_a_user_that_never_took_part() {
     assert_kept(Clause::FreshClients);
 }
 
-/// If this fails, an item's score depends on the other items of the list or on their order, and with it the sampled
-/// ranking.
+/// If this fails, an item's score depends on the other items of the list or on their order, and
+/// with it the sampled ranking.
 #[test]
 fn every_method_scores_an_item_alike_in_any_company() {
     assert_kept(Clause::ScoresAlone);
@@ -71,7 +86,8 @@ fn every_server_goes_on_from_the_model_that_it_is_given() {
     }
 }
 
-/// If this fails, a method sends something else than its layout announces, or nothing that the server could learn from.
+/// If this fails, a method sends something else than its layout announces, or nothing that the
+/// server could learn from.
 #[test]
 fn every_methods_update_has_its_layout() {
     assert_kept(Clause::Uploads);
@@ -89,7 +105,8 @@ fn every_methods_snapshot_is_the_state_before_training() {
     assert_kept(Clause::Snapshots);
 }
 
-/// If this fails, a run that is resumed trains or scores with other private parameters than those that were saved.
+/// If this fails, a run that is resumed trains or scores with other private parameters than those
+/// that were saved.
 #[test]
 fn every_method_saves_and_restores_a_client_to_the_bit() {
     assert_kept(Clause::SavedState);
@@ -107,21 +124,22 @@ fn every_method_runs_finitely_balances_and_repeats_its_digest() {
     assert_kept(Clause::Repeats);
 }
 
-/// If this fails, a method works only if every download arrives, or only with one way of running rounds.
+/// If this fails, a method works only if every download arrives, or only with one way of running
+/// rounds.
 #[test]
 fn every_method_runs_in_every_world() {
     assert_kept(Clause::EveryWorld);
 }
 
-/// If this fails, a codec that loses something, remembers it and draws at random breaks a promise that lossless ones
-/// keep.
+/// If this fails, a codec that loses something, remembers it and draws at random breaks a promise
+/// that lossless ones keep.
 #[test]
 fn every_method_runs_with_a_codec_that_loses_something_in_both_directions() {
     assert_kept(Clause::LossyCodecs);
 }
 
-/// If this fails, a run that was stopped and resumed comes to another result than one that was not. (The test of all
-/// modes is in `resume`.)
+/// If this fails, a run that was stopped and resumed comes to another result than one that was not.
+/// (The test of all modes is in `resume`.)
 #[test]
 fn every_method_goes_on_from_its_checkpoints() {
     assert_kept(Clause::Resumes);

@@ -2,13 +2,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::checkpoints::{DOOMED, has_checkpoint, report, resume, resume_with_program, saving, uninterrupted};
+use crate::checkpoints::{
+    DOOMED, has_checkpoint, report, resume, resume_with_program, saving, uninterrupted,
+};
 use crate::support::{Workshop, assert_refusal, run_command};
 
 /// The name of a checkpoint while it is written.
 const PARTIAL: &str = ".fedrecsim-checkpoint.partial";
 
-/// If this fails, a crash loses more than the rounds since the last checkpoint, or changes the result.
+/// If this fails, a crash loses more than the rounds since the last checkpoint, or changes the
+/// result.
 #[test]
 fn a_run_that_is_killed_is_resumed_to_the_same_report() {
     let overrides = [
@@ -21,29 +24,53 @@ fn a_run_that_is_killed_is_resumed_to_the_same_report() {
     ];
     let workshop = Workshop::new();
     let mut command = Command::new(env!("CARGO_BIN_EXE_fedrecsim"));
-    command.arg("run").arg(workshop.small()).args(["--checkpoint-every", "2", "--threads", "1", "--out"]);
-    command.arg(workshop.report()).args(overrides.iter().flat_map(|text| ["--set", text]));
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    command.arg("run").arg(workshop.small()).args([
+        "--checkpoint-every",
+        "2",
+        "--threads",
+        "1",
+        "--out",
+    ]);
+    command
+        .arg(workshop.report())
+        .args(overrides.iter().flat_map(|text| ["--set", text]));
+    let mut child = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     while !has_checkpoint(&workshop.report()) {
-        assert!(child.try_wait().unwrap().is_none(), "it ended before there was a checkpoint");
+        assert!(
+            child.try_wait().unwrap().is_none(),
+            "it ended before there was a checkpoint"
+        );
         std::thread::yield_now();
     }
     // A stopped process still counts as being at work in the folder.
-    let stopped = Command::new("kill").args(["-STOP", &child.id().to_string()]).status().unwrap();
+    let stopped = Command::new("kill")
+        .args(["-STOP", &child.id().to_string()])
+        .status()
+        .unwrap();
     assert!(stopped.success());
     let error = resume(&workshop.report(), &workshop.path("")).unwrap_err();
     assert_refusal(&error, &["another process is at work on the run in"]);
     // This sends SIGKILL, for which no process can prepare.
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(!workshop.report().join("run.json").exists(), "it was killed too late for this test to mean anything");
+    assert!(
+        !workshop.report().join("run.json").exists(),
+        "it was killed too late for this test to mean anything"
+    );
     assert!(has_checkpoint(&workshop.report()));
-    assert_eq!(resume_with_program(&workshop.report(), &[]), (Some(0), String::new()));
+    assert_eq!(
+        resume_with_program(&workshop.report(), &[]),
+        (Some(0), String::new())
+    );
     assert!(report(&workshop.report()) == uninterrupted(&overrides));
 }
 
-/// If this fails, there is an instant during the writing of a checkpoint at which a kill costs more than the rounds
-/// since the last one, or leaves a file for ever.
+/// If this fails, there is an instant during the writing of a checkpoint at which a kill costs more
+/// than the rounds since the last one, or leaves a file for ever.
 #[test]
 fn whatever_a_kill_leaves_is_resumed_from_and_tidied_up() {
     let workshop = Workshop::new();
@@ -65,7 +92,8 @@ fn whatever_a_kill_leaves_is_resumed_from_and_tidied_up() {
     fs::copy(&older, &oldest).unwrap();
     resume(&workshop.report(), &workshop.path("")).unwrap();
     assert!(report(&workshop.report()) == whole);
-    // The kill comes during the first checkpoint of a run, which has left nothing else, so the folder is free.
+    // The kill comes during the first checkpoint of a run, which has left nothing else, so the
+    // folder is free.
     fs::remove_dir_all(workshop.report()).unwrap();
     fs::create_dir(workshop.report()).unwrap();
     for name in [PARTIAL, ".fedrecsim.lock", ".fedrecsim-run.json.partial"] {
@@ -77,20 +105,32 @@ fn whatever_a_kill_leaves_is_resumed_from_and_tidied_up() {
 
 /// Returns the older and the newer checkpoint in a folder that has two.
 fn checkpoints_in(folder: &Path) -> (PathBuf, PathBuf) {
-    let number = |name: &str| name.strip_prefix("checkpoint-")?.strip_suffix(".bin")?.parse::<u32>().ok();
+    let number = |name: &str| {
+        name.strip_prefix("checkpoint-")?
+            .strip_suffix(".bin")?
+            .parse::<u32>()
+            .ok()
+    };
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
-    let mut numbers: Vec<u32> = entries.filter_map(|entry| number(&entry.file_name().to_string_lossy())).collect();
+    let mut numbers: Vec<u32> = entries
+        .filter_map(|entry| number(&entry.file_name().to_string_lossy()))
+        .collect();
     numbers.sort_unstable();
-    let [older, newer] = numbers[..] else { panic!("not two checkpoints: {numbers:?}") };
+    let [older, newer] = numbers[..] else {
+        panic!("not two checkpoints: {numbers:?}")
+    };
     let path = |number: u32| folder.join(format!("checkpoint-{number}.bin"));
     (path(older), path(newer))
 }
 
-/// If this fails, a full disk costs more than the rounds since the last checkpoint, or the result, or is not noticed
-/// until a crash.
+/// If this fails, a full disk costs more than the rounds since the last checkpoint, or the result,
+/// or is not noticed until a crash.
 #[test]
 fn a_run_that_finds_no_room_ends_and_is_resumed_when_there_is_some() {
-    let wide: &[&str] = &["training.rounds=20", "training.participation={ cohort = 2 }"];
+    let wide: &[&str] = &[
+        "training.rounds=20",
+        "training.participation={ cohort = 2 }",
+    ];
     let narrow: &[&str] = &[
         "training.rounds=80",
         "training.participation={ cohort = 1 }",
@@ -98,40 +138,79 @@ fn a_run_that_finds_no_room_ends_and_is_resumed_when_there_is_some() {
         "dataset.generator.users=15",
         "report.users_csv_limit=0",
     ];
-    // Files may have so many blocks of 512 bytes. Wide private tables need more than charts do, and narrow ones less.
+    // Files may have so many blocks of 512 bytes. Wide private tables need more than charts do, and
+    // narrow ones less.
     for (blocks, overrides, is_reported) in [(120, wide, true), (60, narrow, false)] {
         let whole = uninterrupted(overrides);
         let workshop = Workshop::new();
         let mut command = Command::new("sh");
         // The signal is ignored, so that writing fails with an error as it does on a full disk.
-        command.args(["-c", &format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"")]);
-        command.arg(env!("CARGO_BIN_EXE_fedrecsim")).arg("run").arg(workshop.small());
-        command.args(["--checkpoint-every", "2", "--threads", "1", "--out"]).arg(workshop.report());
-        let output = command.args(overrides.iter().flat_map(|text| ["--set", text])).output().unwrap();
+        command.args([
+            "-c",
+            &format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\""),
+        ]);
+        command
+            .arg(env!("CARGO_BIN_EXE_fedrecsim"))
+            .arg("run")
+            .arg(workshop.small());
+        command
+            .args(["--checkpoint-every", "2", "--threads", "1", "--out"])
+            .arg(workshop.report());
+        let output = command
+            .args(overrides.iter().flat_map(|text| ["--set", text]))
+            .output()
+            .unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{said}");
         let (_, newer) = checkpoints_in(&workshop.report());
         let error = said.lines().last().unwrap();
-        let way_on = format!("go on from there with `fedrecsim resume {}`", workshop.report().display());
-        for part in ["error: cannot write the checkpoint after round", "File too large", "is left", &way_on] {
+        let way_on = format!(
+            "go on from there with `fedrecsim resume {}`",
+            workshop.report().display()
+        );
+        for part in [
+            "error: cannot write the checkpoint after round",
+            "File too large",
+            "is left",
+            &way_on,
+        ] {
             assert!(error.contains(part), "no {part:?} in {said}");
         }
-        assert_eq!(said.contains("warning: the finished rounds are not reported"), !is_reported, "{said}");
-        assert_eq!(workshop.report().join("run.json").exists(), is_reported, "{said}");
+        assert_eq!(
+            said.contains("warning: the finished rounds are not reported"),
+            !is_reported,
+            "{said}"
+        );
+        assert_eq!(
+            workshop.report().join("run.json").exists(),
+            is_reported,
+            "{said}"
+        );
         if is_reported {
             let left = workshop.run_json()["rounds"].as_u64().unwrap() - 2;
             assert!(newer.ends_with(format!("checkpoint-{left}.bin")), "{said}");
-            assert!(error.contains(&format!("that after round {left} is left")), "{said}");
+            assert!(
+                error.contains(&format!("that after round {left} is left")),
+                "{said}"
+            );
         }
         let hidden = |entry: fs::DirEntry| entry.file_name().to_string_lossy().starts_with('.');
-        assert!(!fs::read_dir(workshop.report()).unwrap().any(|entry| hidden(entry.unwrap())), "half a file is left");
-        assert_eq!(resume_with_program(&workshop.report(), &[]), (Some(0), String::new()));
+        assert!(
+            !fs::read_dir(workshop.report())
+                .unwrap()
+                .any(|entry| hidden(entry.unwrap())),
+            "half a file is left"
+        );
+        assert_eq!(
+            resume_with_program(&workshop.report(), &[]),
+            (Some(0), String::new())
+        );
         assert!(report(&workshop.report()) == whole, "{blocks}");
     }
 }
 
-/// If this fails, a run that finds no memory aborts, without a word about what the memory was for and with the exit code
-/// of a crash, or speaks of an actor.
+/// If this fails, a run that finds no memory aborts, without a word about what the memory was for
+/// and with the exit code of a crash, or speaks of an actor.
 #[test]
 fn a_run_that_finds_no_memory_ends_with_exit_code_1_and_says_what_for() {
     let workshop = Workshop::new();
@@ -146,16 +225,35 @@ fn a_run_that_finds_no_memory_ends_with_exit_code_1_and_says_what_for() {
     let mut refused = 0;
     for megabytes in [300, 400, 500, 4000] {
         let mut command = Command::new("sh");
-        command.args(["-c", &format!("ulimit -v {}; exec \"$0\" \"$@\"", megabytes * 1024)]);
-        command.arg(env!("CARGO_BIN_EXE_fedrecsim")).arg("run").arg(workshop.small());
-        command.args(["--force", "--overwrite", "--threads", "1", "--checkpoint-every", "1", "--out"]);
-        command.arg(workshop.report()).args(overrides.iter().flat_map(|text| ["--set", text]));
+        command.args([
+            "-c",
+            &format!("ulimit -v {}; exec \"$0\" \"$@\"", megabytes * 1024),
+        ]);
+        command
+            .arg(env!("CARGO_BIN_EXE_fedrecsim"))
+            .arg("run")
+            .arg(workshop.small());
+        command.args([
+            "--force",
+            "--overwrite",
+            "--threads",
+            "1",
+            "--checkpoint-every",
+            "1",
+            "--out",
+        ]);
+        command
+            .arg(workshop.report())
+            .args(overrides.iter().flat_map(|text| ["--set", text]));
         let output = command.output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         match output.status.code() {
             Some(0) => {}
             Some(1) => {
-                assert!(said.contains("there is no memory for "), "{megabytes} MB: {said}");
+                assert!(
+                    said.contains("there is no memory for "),
+                    "{megabytes} MB: {said}"
+                );
                 refused += 1;
             }
             other => panic!("{megabytes} MB: {other:?}, {said}"),
@@ -165,8 +263,8 @@ fn a_run_that_finds_no_memory_ends_with_exit_code_1_and_says_what_for() {
     assert!(refused > 0, "the limits are too wide to test anything");
 }
 
-/// Kills hundreds of runs, most of them while a checkpoint is written. How many kills hit that moment depends on the
-/// host.
+/// Kills hundreds of runs, most of them while a checkpoint is written. How many kills hit that
+/// moment depends on the host.
 ///
 /// ```sh
 /// cargo test --release --test it kills_at_any -- --ignored --nocapture
@@ -176,7 +274,8 @@ fn a_run_that_finds_no_memory_ends_with_exit_code_1_and_says_what_for() {
 fn kills_at_any_instant_cost_one_checkpoint_at_most() {
     const EVERY: u32 = 2;
     const KILLS: u64 = 60;
-    // With these overrides checkpoints take megabytes, for private tables of every item: training changes every row.
+    // With these overrides checkpoints take megabytes, for private tables of every item: training
+    // changes every row.
     let overrides = [
         "dataset.generator.users=400",
         "dataset.generator.items=800",
@@ -190,33 +289,60 @@ fn kills_at_any_instant_cost_one_checkpoint_at_most() {
         let mut random = Draws(kill + 1);
         let workshop = Workshop::new();
         let mut command = Command::new(env!("CARGO_BIN_EXE_fedrecsim"));
-        command.arg("run").arg(workshop.small()).args(["--checkpoint-every", &EVERY.to_string(), "--out"]);
-        command.arg(workshop.report()).args(overrides.iter().flat_map(|text| ["--set", text]));
-        hits += u64::from(kill_while_writing(command, &workshop.report(), &mut random, EVERY));
+        command.arg("run").arg(workshop.small()).args([
+            "--checkpoint-every",
+            &EVERY.to_string(),
+            "--out",
+        ]);
+        command
+            .arg(workshop.report())
+            .args(overrides.iter().flat_map(|text| ["--set", text]));
+        hits += u64::from(kill_while_writing(
+            command,
+            &workshop.report(),
+            &mut random,
+            EVERY,
+        ));
         // Every third run is killed a second time while it is resumed.
         if kill % 3 == 0 && has_checkpoint(&workshop.report()) {
             let mut command = Command::new(env!("CARGO_BIN_EXE_fedrecsim"));
             command.arg("resume").arg(workshop.report());
-            hits += u64::from(kill_while_writing(command, &workshop.report(), &mut random, EVERY));
+            hits += u64::from(kill_while_writing(
+                command,
+                &workshop.report(),
+                &mut random,
+                EVERY,
+            ));
         }
         if has_checkpoint(&workshop.report()) && !workshop.report().join("run.json").exists() {
-            assert_eq!(resume_with_program(&workshop.report(), &[]), (Some(0), String::new()));
+            assert_eq!(
+                resume_with_program(&workshop.report(), &[]),
+                (Some(0), String::new())
+            );
         } else if !workshop.report().join("run.json").exists() {
             run_command(&saving(&workshop, &overrides, EVERY)).unwrap();
         }
         assert!(report(&workshop.report()) == whole, "kill {kill}");
     }
-    println!("{hits} of {} kills hit a checkpoint that was being written", KILLS + KILLS.div_ceil(3));
+    println!(
+        "{hits} of {} kills hit a checkpoint that was being written",
+        KILLS + KILLS.div_ceil(3)
+    );
     assert!(hits > KILLS / 3, "too slow to hit: {hits}");
 }
 
-/// Runs `command`, and kills it some time after it has begun to write one of its first three checkpoints, when those
-/// before are in `folder`. Returns whether it was still writing.
+/// Runs `command`, and kills it some time after it has begun to write one of its first three
+/// checkpoints, when those before are in `folder`. Returns whether it was still writing.
 fn kill_while_writing(mut command: Command, folder: &Path, random: &mut Draws, every: u32) -> bool {
-    let newest = || fedrecsim::checkpoint::find(folder).map_or(0, |found| found.checkpoint.header.rounds);
+    let newest =
+        || fedrecsim::checkpoint::find(folder).map_or(0, |found| found.checkpoint.header.rounds);
     let (before, partial) = (newest(), folder.join(PARTIAL));
     let (which, bytes) = (1 + random.below(3) as u32, random.below(1 << 21));
-    let mut child: Child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child: Child = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     // An earlier kill may have left a partial file, which the run removes first.
     let (mut begun, mut was_there) = (0, partial.exists());
     while child.try_wait().unwrap().is_none() {
@@ -231,7 +357,10 @@ fn kill_while_writing(mut command: Command, folder: &Path, random: &mut Draws, e
     child.wait().unwrap();
     let left = newest();
     let reported = folder.join("run.json").exists();
-    assert!(reported || left >= before + (begun.max(1) - 1) * every, "{before}, {begun} begun, {left} left");
+    assert!(
+        reported || left >= before + (begun.max(1) - 1) * every,
+        "{before}, {begun} begun, {left} left"
+    );
     partial.exists()
 }
 
@@ -240,7 +369,10 @@ struct Draws(u64);
 
 impl Draws {
     fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % limit
     }
 }

@@ -11,9 +11,10 @@ use crate::support::{load, run, small, small_with, world};
 
 /// The digest of `scenarios/quickstart.toml` at its own seed.
 ///
-/// It may change when training, the streams of randomness, frames or the scenario change, and then this line has to
-/// change too; the failing test prints the new value, and so does `fedrecsim run scenarios/quickstart.toml`. It may not
-/// change with the machine, the build profile, the number of threads, or a rewrite that is to keep results.
+/// It may change when training, the streams of randomness, frames or the scenario change, and then
+/// this line has to change too; the failing test prints the new value, and so does
+/// `fedrecsim run scenarios/quickstart.toml`. It may not change with the machine, the build
+/// profile, the number of threads, or a rewrite that is to keep results.
 const QUICKSTART_DIGEST: &str = "ad2b5ea7bc8e6c5872ba573ec0898a5bdeb8b305d8ecec456b5c253aa64c9fcb";
 
 /// Returns the outcome of the quickstart, which is run once for all tests that look at it.
@@ -28,8 +29,8 @@ fn the_quickstart_has_its_pinned_digest() {
     assert_eq!(quickstart().digest, QUICKSTART_DIGEST);
 }
 
-/// Checks that `scenario` gives the same outcome at any number of threads, and returns it. If this fails, thread
-/// scheduling or something left over from an earlier run reaches the result.
+/// Checks that `scenario` gives the same outcome at any number of threads, and returns it. If this
+/// fails, thread scheduling or something left over from an earlier run reaches the result.
 #[track_caller]
 fn assert_reproducible(scenario: &Scenario) -> Outcome {
     let one = run(scenario.clone(), 1);
@@ -41,13 +42,22 @@ fn assert_reproducible(scenario: &Scenario) -> Outcome {
         assert_eq!(again.baselines, one.baselines, "{threads} threads");
         assert_eq!(again.durations, one.durations, "{threads} threads");
     }
-    let other_seed = run(Scenario { seed: scenario.seed + 1, ..scenario.clone() }, 2);
+    let other_seed = run(
+        Scenario {
+            seed: scenario.seed + 1,
+            ..scenario.clone()
+        },
+        2,
+    );
     assert_ne!(other_seed.digest, one.digest, "the seed has no effect");
     one
 }
 
-const WORLDLY: [&str; 3] =
-    ["network.preset=\"wifi-2020\"", "network.dropout=0.3", "devices.preset=\"phone-lognormal\""];
+const WORLDLY: [&str; 3] = [
+    "network.preset=\"wifi-2020\"",
+    "network.dropout=0.3",
+    "devices.preset=\"phone-lognormal\"",
+];
 
 #[test]
 fn fedrap_as_published_is_reproducible() {
@@ -90,16 +100,31 @@ fn partial_cohorts_are_reproducible() {
 #[test]
 fn every_codec_is_reproducible() {
     for codec in ["dense-f32", "rows-f32", "sparse-f32"] {
-        let codecs = [format!("codec.uplink=\"{codec}\""), format!("codec.downlink=\"{codec}\"")];
-        assert_reproducible(&small(&[&WORLDLY[..], &codecs.each_ref().map(String::as_str)].concat()));
+        let codecs = [
+            format!("codec.uplink=\"{codec}\""),
+            format!("codec.downlink=\"{codec}\""),
+        ];
+        assert_reproducible(&small(
+            &[&WORLDLY[..], &codecs.each_ref().map(String::as_str)].concat(),
+        ));
     }
 }
 
-/// Returns the figures that training decides: the table, and for every round the loss and the magnitudes of C, by their
-/// bits.
+/// Returns the figures that training decides: the table, and for every round the loss and the
+/// magnitudes of C, by their bits.
 fn learned(outcome: &Outcome) -> impl PartialEq + std::fmt::Debug + use<> {
-    let bits: Vec<u32> = outcome.model.table(0).as_slice().iter().map(|value| value.to_bits()).collect();
-    let rounds: Vec<_> = outcome.rounds.iter().map(|round| (round.loss.map(f64::to_bits), round.sparsity)).collect();
+    let bits: Vec<u32> = outcome
+        .model
+        .table(0)
+        .as_slice()
+        .iter()
+        .map(|value| value.to_bits())
+        .collect();
+    let rounds: Vec<_> = outcome
+        .rounds
+        .iter()
+        .map(|round| (round.loss.map(f64::to_bits), round.sparsity))
+        .collect();
     (bits, rounds)
 }
 
@@ -108,12 +133,26 @@ fn learned(outcome: &Outcome) -> impl PartialEq + std::fmt::Debug + use<> {
 fn evaluating_less_often_changes_nothing_but_what_is_known() {
     for method in ["fedrap", "pfedrec", "fedmf"] {
         let often = run(small_with(method, &["training.rounds=5"]), 2);
-        let rarely = run(small_with(method, &["training.rounds=5", "evaluation.every_rounds=3"]), 2);
+        let rarely = run(
+            small_with(method, &["training.rounds=5", "evaluation.every_rounds=3"]),
+            2,
+        );
         assert_eq!(learned(&often), learned(&rarely), "{method}");
-        let evaluated: Vec<u32> =
-            rarely.rounds.iter().filter(|round| round.accuracy.is_some()).map(|round| round.round).collect();
-        assert_eq!(evaluated, [3, 5], "{method}: every third round and the last");
-        assert_eq!(often.rounds[4].accuracy, rarely.rounds[4].accuracy, "{method}");
+        let evaluated: Vec<u32> = rarely
+            .rounds
+            .iter()
+            .filter(|round| round.accuracy.is_some())
+            .map(|round| round.round)
+            .collect();
+        assert_eq!(
+            evaluated,
+            [3, 5],
+            "{method}: every third round and the last"
+        );
+        assert_eq!(
+            often.rounds[4].accuracy, rarely.rounds[4].accuracy,
+            "{method}"
+        );
         assert_eq!(often.bytes, rarely.bytes, "{method}");
     }
 }
@@ -123,16 +162,30 @@ fn evaluating_less_often_changes_nothing_but_what_is_known() {
 fn a_network_that_loses_nothing_changes_time_and_not_learning() {
     for method in ["fedrap", "pfedrec", "fedmf"] {
         let lan = run(small_with(method, &["network.preset=\"lan\""]), 2);
-        let wifi = run(small_with(method, &["network.preset=\"wifi-2020\"", "devices.preset=\"phone-lognormal\""]), 2);
+        let wifi = run(
+            small_with(
+                method,
+                &[
+                    "network.preset=\"wifi-2020\"",
+                    "devices.preset=\"phone-lognormal\"",
+                ],
+            ),
+            2,
+        );
         assert_eq!(learned(&lan), learned(&wifi), "{method}");
         for (lan, wifi) in lan.rounds.iter().zip(&wifi.rounds) {
             assert_eq!(lan.accuracy, wifi.accuracy, "{method}, round {}", lan.round);
-            assert!(wifi.duration_s > lan.duration_s, "{method}, round {}: wifi is no slower", lan.round);
+            assert!(
+                wifi.duration_s > lan.duration_s,
+                "{method}, round {}: wifi is no slower",
+                lan.round
+            );
         }
     }
 }
 
-/// If this fails, users share a stream of randomness: comparing populations of two sizes would compare two draws.
+/// If this fails, users share a stream of randomness: comparing populations of two sizes would
+/// compare two draws.
 #[test]
 fn one_more_user_leaves_the_others_as_they_were() {
     let few = small(&WORLDLY);
@@ -146,19 +199,54 @@ fn one_more_user_leaves_the_others_as_they_were() {
     let mut scratch = CandidateScratch::new(few_data.items());
     let (mut few_samples, mut more_samples) = (Samples::default(), Samples::default());
     for user in (0..40).map(UserId) {
-        assert_eq!(few_data.train_items(user), more_data.train_items(user), "{user}");
-        assert!(few_data.train_ratings(user).iter().eq(more_data.train_ratings(user).iter()), "{user}");
-        assert_eq!(few_data.test_item(user), more_data.test_item(user), "{user}");
-        assert_eq!(few_data.validation_item(user), more_data.validation_item(user), "{user}");
+        assert_eq!(
+            few_data.train_items(user),
+            more_data.train_items(user),
+            "{user}"
+        );
+        assert!(
+            few_data
+                .train_ratings(user)
+                .iter()
+                .eq(more_data.train_ratings(user).iter()),
+            "{user}"
+        );
+        assert_eq!(
+            few_data.test_item(user),
+            more_data.test_item(user),
+            "{user}"
+        );
+        assert_eq!(
+            few_data.validation_item(user),
+            more_data.validation_item(user),
+            "{user}"
+        );
         let position = user.index();
-        let few_candidates = few_world.candidates.test(&few_data, position, &mut scratch).to_vec();
-        assert_eq!(few_candidates, more_world.candidates.test(&more_data, position, &mut scratch), "{user}");
+        let few_candidates = few_world
+            .candidates
+            .test(&few_data, position, &mut scratch)
+            .to_vec();
+        assert_eq!(
+            few_candidates,
+            more_world
+                .candidates
+                .test(&more_data, position, &mut scratch),
+            "{user}"
+        );
         for round in [InvitationId(0), InvitationId(7)] {
-            sampler.draw(&few_data, streams, user, round, &mut few_samples).unwrap();
-            sampler.draw(&more_data, streams, user, round, &mut more_samples).unwrap();
+            sampler
+                .draw(&few_data, streams, user, round, &mut few_samples)
+                .unwrap();
+            sampler
+                .draw(&more_data, streams, user, round, &mut more_samples)
+                .unwrap();
             assert_eq!(few_samples, more_samples, "{user}, {round}");
             let conditions = few_world.population.conditions(user, round);
-            assert_eq!(conditions, more_world.population.conditions(user, round), "{user}, {round}");
+            assert_eq!(
+                conditions,
+                more_world.population.conditions(user, round),
+                "{user}, {round}"
+            );
         }
     }
 }

@@ -3,10 +3,12 @@ use std::collections::BTreeSet;
 use fedrecsim::error::Error;
 use fedrecsim::sim::{self, RunControl};
 
-use crate::support::{Workshop, assert_balanced, assert_finite, methods, run, small, small_with, world};
+use crate::support::{
+    Workshop, assert_balanced, assert_finite, methods, run, small, small_with, world,
+};
 
-/// FedRAP as in the paper with lambda = 1 over the whole matrix. The loss is unbounded below, but training takes some
-/// rounds to diverge.
+/// FedRAP as in the paper with lambda = 1 over the whole matrix. The loss is unbounded below, but
+/// training takes some rounds to diverge.
 const EXPLODING: [&str; 6] = [
     "method.fedrap.objective=\"paper\"",
     "method.fedrap.lambda=1",
@@ -16,18 +18,37 @@ const EXPLODING: [&str; 6] = [
     "training.rounds=50",
 ];
 
-/// If this fails, a diverged model is reported as a result, or the rounds before it are thrown away.
+/// If this fails, a diverged model is reported as a result, or the rounds before it are thrown
+/// away.
 #[test]
 fn an_explosion_names_round_and_parameter_and_keeps_the_rounds_before() {
-    let outcome = sim::run(world(small(&EXPLODING)), &RunControl::with_threads(2), &mut ()).unwrap();
-    let Some(Error::Diverged { round, ref parameter, value, limit, .. }) = outcome.stopped_by else {
+    let outcome = sim::run(
+        world(small(&EXPLODING)),
+        &RunControl::with_threads(2),
+        &mut (),
+    )
+    .unwrap();
+    let Some(Error::Diverged {
+        round,
+        ref parameter,
+        value,
+        limit,
+        ..
+    }) = outcome.stopped_by
+    else {
         panic!("{:?}", outcome.stopped_by)
     };
     let finished = outcome.rounds.len() as u32;
     assert_eq!(round.0, finished, "the round after the finished ones");
-    assert!(finished >= 2, "it explodes too early to tell whether rounds are kept");
+    assert!(
+        finished >= 2,
+        "it explodes too early to tell whether rounds are kept"
+    );
     assert!(["C", "D", "w", "b"].contains(&&**parameter), "{parameter}");
-    assert!(!matches!(value.partial_cmp(&limit), Some(std::cmp::Ordering::Less)), "{value} is below {limit}");
+    assert!(
+        !matches!(value.partial_cmp(&limit), Some(std::cmp::Ordering::Less)),
+        "{value} is below {limit}"
+    );
     assert_balanced(&outcome);
     assert_finite(&outcome);
     // The rounds are the same as those of a run that ends before the explosion.
@@ -37,12 +58,22 @@ fn an_explosion_names_round_and_parameter_and_keeps_the_rounds_before() {
     assert_eq!(outcome.model.table(0), in_time.model.table(0));
 }
 
-/// If this fails, the round in which a run explodes depends on the order in which threads get there.
+/// If this fails, the round in which a run explodes depends on the order in which threads get
+/// there.
 #[test]
 fn an_explosion_is_the_same_at_any_number_of_threads() {
     let stopped = |threads| {
-        let outcome = sim::run(world(small(&EXPLODING)), &RunControl::with_threads(threads), &mut ()).unwrap();
-        (outcome.digest, outcome.bytes, outcome.stopped_by.unwrap().to_string())
+        let outcome = sim::run(
+            world(small(&EXPLODING)),
+            &RunControl::with_threads(threads),
+            &mut (),
+        )
+        .unwrap();
+        (
+            outcome.digest,
+            outcome.bytes,
+            outcome.stopped_by.unwrap().to_string(),
+        )
     };
     let one = stopped(1);
     assert_eq!(stopped(2), one);
@@ -57,22 +88,43 @@ fn the_command_reports_a_diverged_run_as_incomplete_and_fails() {
     assert_eq!(error.exit_code(), 1);
     let json = workshop.run_json();
     assert_eq!(json["complete"], false);
-    assert_eq!(json["stopped_by"].as_str(), Some(error.to_string().as_str()));
+    assert_eq!(
+        json["stopped_by"].as_str(),
+        Some(error.to_string().as_str())
+    );
     let rounds = json["rounds"].as_u64().unwrap();
-    assert!(error.to_string().contains(&format!("diverged in round {}", rounds + 1)), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains(&format!("diverged in round {}", rounds + 1)),
+        "{error}"
+    );
     assert_eq!(workshop.rounds_csv().len() as u64, rounds);
     let summary = std::fs::read_to_string(workshop.report().join("summary.md")).unwrap();
-    assert!(summary.contains("diverged"), "the summary hides it:\n{summary}");
+    assert!(
+        summary.contains("diverged"),
+        "the summary hides it:\n{summary}"
+    );
 }
 
-/// If this fails, a run that explodes in its first round leaves no report, or one with figures of no round.
+/// If this fails, a run that explodes in its first round leaves no report, or one with figures of
+/// no round.
 #[test]
 fn an_explosion_in_the_first_round_leaves_a_report_without_rounds() {
     let workshop = Workshop::new();
-    let error = workshop.run(workshop.small(), &["method.fedrap.learning_rate_network=1e30"]).unwrap().stopped_by;
+    let error = workshop
+        .run(
+            workshop.small(),
+            &["method.fedrap.learning_rate_network=1e30"],
+        )
+        .unwrap()
+        .stopped_by;
     assert!(matches!(error, Some(Error::Diverged { .. })), "{error:?}");
     let json = workshop.run_json();
-    assert_eq!((json["rounds"].as_u64(), json["complete"].as_bool()), (Some(0), Some(false)));
+    assert_eq!(
+        (json["rounds"].as_u64(), json["complete"].as_bool()),
+        (Some(0), Some(false))
+    );
     assert!(json["selected_round"].is_null());
     assert!(workshop.rounds_csv().is_empty());
 }
@@ -90,7 +142,10 @@ const EXPLODING_RATES: [(&str, &str); 18] = [
     ("fcf", "{ server_rate = 3e38 }"),
     ("fedrec-pmf", "{ learning_rate = 1e20 }"),
     ("fedrec-svdpp", "{ learning_rate = 1e20 }"),
-    ("fedpergnn", "{ learning_rate = 1e30, latent_dimension = 8, own_items = 6, neighbours_per_item = 4 }"),
+    (
+        "fedpergnn",
+        "{ learning_rate = 1e30, latent_dimension = 8, own_items = 6, neighbours_per_item = 4 }",
+    ),
     ("mf", "{ learning_rate = 1e30 }"),
     ("centrap", "{ learning_rate_network = 1e30 }"),
     ("pmf", "{ learning_rate = 1e20 }"),
@@ -100,25 +155,40 @@ const EXPLODING_RATES: [(&str, &str); 18] = [
     ("lightgcn", "{ learning_rate = 1e30 }"),
 ];
 
-/// Methods that cannot explode, since they solve for what they are looking for and no rate is above 1. What they do where
-/// there is no solution is tested with the other bad input.
+/// Methods that cannot explode, since they solve for what they are looking for and no rate is above
+/// 1. What they do where there is no solution is tested with the other bad input.
 const WITHOUT_RATES: [&str; 6] = ["fedgram", "fedspec", "ease", "itemknn", "ials", "item-mean"];
 
-/// If this fails, a method's explosion ends in figures that are no numbers, or a new method is on neither list.
+/// If this fails, a method's explosion ends in figures that are no numbers, or a new method is on
+/// neither list.
 #[test]
 fn every_method_that_trains_stops_when_it_explodes() {
-    let trained: BTreeSet<&str> =
-        methods().iter().filter(|entry| entry.placement.trains()).map(|entry| entry.name).collect();
+    let trained: BTreeSet<&str> = methods()
+        .iter()
+        .filter(|entry| entry.placement.trains())
+        .map(|entry| entry.name)
+        .collect();
     let exploding = EXPLODING_RATES.iter().map(|(method, _)| *method);
     // The method of the example is FedMF with another server.
-    let listed = exploding.chain(WITHOUT_RATES).chain(["fedmf-trimmed"]).collect();
+    let listed = exploding
+        .chain(WITHOUT_RATES)
+        .chain(["fedmf-trimmed"])
+        .collect();
     assert_eq!(trained, listed);
     for (method, parameters) in EXPLODING_RATES {
-        let scenario = small_with("random", &[&format!("method={{ {method} = {parameters} }}"), "training.rounds=20"]);
+        let scenario = small_with(
+            "random",
+            &[
+                &format!("method={{ {method} = {parameters} }}"),
+                "training.rounds=20",
+            ],
+        );
         let outcome = sim::run(world(scenario), &RunControl::with_threads(2), &mut ()).unwrap();
         let stopped_by = &outcome.stopped_by;
-        let is_noticed =
-            matches!(stopped_by, Some(Error::Diverged { .. } | Error::Singular { .. } | Error::Unscorable { .. }));
+        let is_noticed = matches!(
+            stopped_by,
+            Some(Error::Diverged { .. } | Error::Singular { .. } | Error::Unscorable { .. })
+        );
         assert!(is_noticed, "{method}: {stopped_by:?}");
         assert_finite(&outcome);
     }
@@ -127,10 +197,22 @@ fn every_method_that_trains_stops_when_it_explodes() {
 /// If this fails, a central method that explodes ends the run as if a report could not be written.
 #[test]
 fn a_server_that_explodes_names_its_parameter_and_no_user() {
-    let scenario = small_with("random", &["method={ pmf = { learning_rate = 1e20 } }", "training.rounds=5"]);
+    let scenario = small_with(
+        "random",
+        &[
+            "method={ pmf = { learning_rate = 1e20 } }",
+            "training.rounds=5",
+        ],
+    );
     let outcome = sim::run(world(scenario), &RunControl::with_threads(1), &mut ()).unwrap();
     let error = outcome.stopped_by.unwrap();
-    assert!(matches!(&error, Error::Diverged { user: None, .. }), "{error:?}");
+    assert!(
+        matches!(&error, Error::Diverged { user: None, .. }),
+        "{error:?}"
+    );
     let message = error.to_string();
-    assert!(message.contains("(at the server)") && message.contains("lower the learning rates"), "{message}");
+    assert!(
+        message.contains("(at the server)") && message.contains("lower the learning rates"),
+        "{message}"
+    );
 }

@@ -2,8 +2,9 @@ use fedrecsim::sim::outcome::SplitFigures;
 
 use crate::support::{assert_balanced, run, small, small_with};
 
-/// Returns the accuracy of each round when everybody drops out, nearly all of them in the phase that `slow` makes the
-/// longest by a factor of a million. The model is private, so only what a device keeps can change.
+/// Returns the accuracy of each round when everybody drops out, nearly all of them in the phase
+/// that `slow` makes the longest by a factor of a million. The model is private, so only what a
+/// device keeps can change.
 fn accuracies(slow: &str) -> Vec<SplitFigures> {
     let private = [
         "method.fedrap.tables=\"d-only\"",
@@ -14,16 +15,33 @@ fn accuracies(slow: &str) -> Vec<SplitFigures> {
         "training.rounds=4",
     ];
     let outcome = run(small(&[&private[..], &[slow]].concat()), 2);
-    assert!(outcome.rounds.iter().all(|round| (round.dropped, round.aggregated) == (40, 0)), "{slow}");
-    outcome.rounds.into_iter().map(|round| round.accuracy.unwrap()).collect()
+    assert!(
+        outcome
+            .rounds
+            .iter()
+            .all(|round| (round.dropped, round.aggregated) == (40, 0)),
+        "{slow}"
+    );
+    outcome
+        .rounds
+        .into_iter()
+        .map(|round| round.accuracy.unwrap())
+        .collect()
 }
 
-/// If this fails, a device keeps a training that it never finished, or a download that never arrived.
+/// If this fails, a device keeps a training that it never finished, or a download that never
+/// arrived.
 #[test]
 fn a_device_that_is_cut_off_before_its_training_ends_is_as_before() {
-    for slow in ["network.downlink_median_mbit_per_s=1e-6", "devices.median_ns_per_row_visit=1e9"] {
+    for slow in [
+        "network.downlink_median_mbit_per_s=1e-6",
+        "devices.median_ns_per_row_visit=1e9",
+    ] {
         let accuracies = accuracies(slow);
-        assert!(accuracies.iter().all(|accuracy| *accuracy == accuracies[0]), "{slow}: {accuracies:?}");
+        assert!(
+            accuracies.iter().all(|accuracy| *accuracy == accuracies[0]),
+            "{slow}: {accuracies:?}"
+        );
     }
 }
 
@@ -35,8 +53,8 @@ fn a_device_that_is_cut_off_while_it_uploads_keeps_what_it_has_learned() {
     assert!(hr(&accuracies[3]) > hr(&accuracies[0]), "{accuracies:?}");
 }
 
-/// If this fails, a frame that has just arrived is booked as lost, or stays on its way for ever. With phases of a
-/// nanosecond each, most cut-offs fall on the very instant at which a phase ends.
+/// If this fails, a frame that has just arrived is booked as lost, or stays on its way for ever.
+/// With phases of a nanosecond each, most cut-offs fall on the very instant at which a phase ends.
 #[test]
 fn a_cut_off_at_the_instant_of_an_arrival_comes_after_it() {
     let instant = [
@@ -49,6 +67,14 @@ fn a_cut_off_at_the_instant_of_an_arrival_comes_after_it() {
     ];
     let outcome = run(small_with("fedmf", &instant), 2);
     assert_balanced(&outcome);
-    assert_eq!((outcome.bytes.up.in_flight, outcome.bytes.down.in_flight), (0, 0));
-    assert!(outcome.rounds.iter().all(|round| round.virtual_time_s < 1e-6 && round.dropped > 20));
+    assert_eq!(
+        (outcome.bytes.up.in_flight, outcome.bytes.down.in_flight),
+        (0, 0)
+    );
+    assert!(
+        outcome
+            .rounds
+            .iter()
+            .all(|round| round.virtual_time_s < 1e-6 && round.dropped > 20)
+    );
 }

@@ -9,12 +9,19 @@ use crate::support::{small_with, world};
 
 /// Asserts that two amounts differ by at most 30 %.
 fn assert_near(what: &str, estimated: f64, found: f64) {
-    assert!((estimated - found).abs() <= 0.3 * found.max(1e-9), "{what}: estimated {estimated}, found {found}");
+    assert!(
+        (estimated - found).abs() <= 0.3 * found.max(1e-9),
+        "{what}: estimated {estimated}, found {found}"
+    );
 }
 
 /// Returns the length of a rehearsal of so many rounds.
 fn of_rounds(rounds: u32) -> RehearsalLength {
-    RehearsalLength { rounds, at_least: Duration::ZERO, at_most: Duration::from_secs(60) }
+    RehearsalLength {
+        rounds,
+        at_least: Duration::ZERO,
+        at_most: Duration::from_secs(60),
+    }
 }
 
 /// If this fails, somebody who sizes a deployment from an estimate buys too much or too little.
@@ -36,20 +43,31 @@ fn bytes_and_virtual_time_of_a_round_are_as_estimated() {
         let outcome = sim::run(world, &RunControl::with_threads(2), &mut ()).unwrap();
         let rounds = outcome.rounds.len() as f64;
         let case = |what: &str| format!("{method} {overrides:?}: {what}");
-        assert_near(&case("bytes up"), estimate.bytes_per_round.up, outcome.bytes.up.sent as f64 / rounds);
-        assert_near(&case("bytes down"), estimate.bytes_per_round.down, outcome.bytes.down.sent as f64 / rounds);
+        assert_near(
+            &case("bytes up"),
+            estimate.bytes_per_round.up,
+            outcome.bytes.up.sent as f64 / rounds,
+        );
+        assert_near(
+            &case("bytes down"),
+            estimate.bytes_per_round.down,
+            outcome.bytes.down.sent as f64 / rounds,
+        );
         let virtual_time_s = outcome.rounds.last().unwrap().virtual_time_s / rounds;
-        assert_near(&case("virtual time"), estimate.virtual_time_per_round_s, virtual_time_s);
+        assert_near(
+            &case("virtual time"),
+            estimate.virtual_time_per_round_s,
+            virtual_time_s,
+        );
     }
 }
 
-/// If this fails, somebody who has differences sent down is told that everybody downloads the whole model each time, or
-/// that nobody does.
+/// If this fails, somebody who has differences sent down is told that everybody downloads the whole
+/// model each time, or that nobody does.
 #[test]
 fn downloads_of_differences_are_as_estimated() {
     let int8 = "codec.downlink={ delta = true, values = \"int8\" }";
-    let dead_zone =
-        "codec.downlink={ delta = true, values = { dead-zone = { step = 1.0, zone = 1.5 } }, entropy = \"auto\" }";
+    let dead_zone = "codec.downlink={ delta = true, values = { dead-zone = { step = 1.0, zone = 1.5 } }, entropy = \"auto\" }";
     let seed = "codec.first_download=\"seed\"";
     let cohort = |size: u32| format!("training.participation={{ cohort = {size} }}");
     let cases: [(&str, &[&str]); 5] = [
@@ -62,7 +80,10 @@ fn downloads_of_differences_are_as_estimated() {
     for (method, overrides) in cases {
         let rounds = ["training.rounds=30"];
         let world = Arc::new(world(small_with(method, &[overrides, &rounds].concat())));
-        let estimated = sim::estimate(&world, 2, of_rounds(3)).unwrap().bytes_per_round.down;
+        let estimated = sim::estimate(&world, 2, of_rounds(3))
+            .unwrap()
+            .bytes_per_round
+            .down;
         let outcome = sim::run(world, &RunControl::with_threads(2), &mut ()).unwrap();
         let found = outcome.bytes.down.sent as f64 / outcome.rounds.len() as f64;
         assert_near(&format!("{method} {overrides:?}"), estimated, found);
@@ -77,20 +98,34 @@ fn a_rehearsal_leaves_the_run_as_it_is() {
     sim::estimate(&rehearsed, 2, of_rounds(2)).unwrap();
     let control = RunControl::with_threads(2);
     let digest = sim::run(rehearsed, &control, &mut ()).unwrap().digest;
-    assert_eq!(digest, sim::run(world(scenario()), &control, &mut ()).unwrap().digest);
+    assert_eq!(
+        digest,
+        sim::run(world(scenario()), &control, &mut ())
+            .unwrap()
+            .digest
+    );
 }
 
-/// If this fails, the memory that uploads take while they wait for the step is not counted, or counted as if every
-/// upload were a whole table.
+/// If this fails, the memory that uploads take while they wait for the step is not counted, or
+/// counted as if every upload were a whole table.
 #[test]
 fn uploads_of_whole_tables_are_held_as_their_changed_rows() {
     let held = |codec: &str| {
-        let overrides = ["dataset.generator.items=4000", &format!("codec.uplink=\"{codec}\"")];
+        let overrides = [
+            "dataset.generator.items=4000",
+            &format!("codec.uplink=\"{codec}\""),
+        ];
         let world = Arc::new(world(small_with("fedmf", &overrides)));
-        sim::estimate(&world, 1, of_rounds(1)).unwrap().memory.uploads_bytes as f64
+        sim::estimate(&world, 1, of_rounds(1))
+            .unwrap()
+            .memory
+            .uploads_bytes as f64
     };
     let (dense, rows) = (held("dense-f32"), held("rows-f32"));
-    assert!(rows > 0.0 && dense > 0.8 * rows && dense < 1.2 * rows, "{dense} and {rows}");
+    assert!(
+        rows > 0.0 && dense > 0.8 * rows && dense < 1.2 * rows,
+        "{dense} and {rows}"
+    );
 }
 
 /// If this fails, methods that train nothing, or at the server, cannot be estimated.
@@ -100,14 +135,22 @@ fn methods_without_training_devices_have_estimates() {
         let world = Arc::new(world(small_with(method, &[])));
         let estimate = sim::estimate(&world, 1, of_rounds(2)).unwrap();
         // An actor takes some bytes, and its device keeps none.
-        assert!(estimate.memory.devices_bytes <= 300 * world.dataset.users() as u64, "{method}: {estimate:?}");
+        assert!(
+            estimate.memory.devices_bytes <= 300 * world.dataset.users() as u64,
+            "{method}: {estimate:?}"
+        );
     }
 }
 
 /// If this fails, somebody whose rates are too high is told that the simulator has a defect.
 #[test]
 fn an_estimate_of_a_run_that_diverges_says_so() {
-    let world = Arc::new(world(small_with("fedmf", &["training.divergence_limit=1e-6", "training.rounds=3"])));
-    let error = sim::estimate(&world, 1, of_rounds(2)).unwrap_err().to_string();
+    let world = Arc::new(world(small_with(
+        "fedmf",
+        &["training.divergence_limit=1e-6", "training.rounds=3"],
+    )));
+    let error = sim::estimate(&world, 1, of_rounds(2))
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("diverged"), "{error}");
 }

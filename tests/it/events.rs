@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use crate::support::{Workshop, assert_refusal, methods, run, small, world};
 
-/// Overrides with which everything happens that can: late updates, a line at the server, dropouts, departures, faults.
+/// Overrides with which everything happens that can: late updates, a line at the server, dropouts,
+/// departures, faults.
 const BUSY: [&str; 8] = [
     "training.rounds=4",
     "training.mode.over-selection={factor=1.5, deadline_s=0.5, stragglers=\"late\"}",
@@ -39,7 +40,9 @@ fn events(arguments: &EventsArgs) -> Result<Finished> {
 
 fn lines(path: &PathBuf) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 /// If this fails, the event log and the report disagree on bytes, participations or work.
@@ -68,27 +71,54 @@ fn the_lines_add_up_to_the_report() {
         let flow = &report["bytes"][direction];
         let of = |what: &str, key| {
             let event = format!("{transfer}-{what}");
-            sums.iter().filter(|((name, of), _)| *name == event && *of == key).map(|(_, sum)| *sum).sum::<u64>()
+            sums.iter()
+                .filter(|((name, of), _)| *name == event && *of == key)
+                .map(|(_, sum)| *sum)
+                .sum::<u64>()
         };
-        assert_eq!(of("arrived", "bytes"), flow["delivered"].as_u64().unwrap(), "{direction}");
-        assert_eq!(of("lost", "carried_bytes"), flow["lost"].as_u64().unwrap(), "{direction}");
-        assert_eq!(of("unfinished", "carried_bytes"), flow["in_flight"].as_u64().unwrap(), "{direction}");
+        assert_eq!(
+            of("arrived", "bytes"),
+            flow["delivered"].as_u64().unwrap(),
+            "{direction}"
+        );
+        assert_eq!(
+            of("lost", "carried_bytes"),
+            flow["lost"].as_u64().unwrap(),
+            "{direction}"
+        );
+        assert_eq!(
+            of("unfinished", "carried_bytes"),
+            flow["in_flight"].as_u64().unwrap(),
+            "{direction}"
+        );
     }
     let totals = &report["participations"];
-    assert_eq!(count("download-started"), totals["invited"].as_u64().unwrap());
+    assert_eq!(
+        count("download-started"),
+        totals["invited"].as_u64().unwrap()
+    );
     assert_eq!(count("useful"), totals["aggregated"].as_u64().unwrap());
     assert_eq!(count("late"), totals["late"].as_u64().unwrap());
     let lost = count("download-lost") + count("upload-lost") + count("training-lost");
     assert_eq!(lost, totals["dropped"].as_u64().unwrap());
-    assert!(count("late") > 0 && lost > 0 && count("download-in-line") > 0, "the scenario is not busy: {counts:?}");
-    assert_eq!(sum("training-ended", "row_visits"), report["work"]["finished"].as_u64().unwrap());
+    assert!(
+        count("late") > 0 && lost > 0 && count("download-in-line") > 0,
+        "the scenario is not busy: {counts:?}"
+    );
+    assert_eq!(
+        sum("training-ended", "row_visits"),
+        report["work"]["finished"].as_u64().unwrap()
+    );
     let work = sum("training-ended", "row_visits")
         + sum("training-lost", "row_visits")
         + sum("training-unfinished", "row_visits");
     let energy_j = report["energy"]["training_j"].as_f64().unwrap();
     assert!((energy_j - work as f64 * 1e-9).abs() < 1e-12, "{energy_j}");
     assert_eq!(count("round-ended"), 4);
-    let times: Vec<u64> = lines.iter().map(|line| line["time_ns"].as_u64().unwrap()).collect();
+    let times: Vec<u64> = lines
+        .iter()
+        .map(|line| line["time_ns"].as_u64().unwrap())
+        .collect();
     assert!(times.is_sorted(), "lines are not in the order of time");
 }
 
@@ -102,33 +132,56 @@ fn the_trace_of_a_busy_run_is_one_json_object_whose_slices_do_not_overlap() {
     let mut ends: BTreeMap<(u64, u64), f64> = BTreeMap::new();
     let mut names = BTreeMap::<&str, u32>::new();
     for event in trace["traceEvents"].as_array().unwrap() {
-        assert!(event["pid"].is_u64() && event["tid"].is_u64() && event["name"].is_string(), "{event}");
+        assert!(
+            event["pid"].is_u64() && event["tid"].is_u64() && event["name"].is_string(),
+            "{event}"
+        );
         if event["ph"] == "X" {
-            let (ts, dur) = (event["ts"].as_f64().unwrap(), event["dur"].as_f64().unwrap());
-            let end = ends.entry((event["pid"].as_u64().unwrap(), event["tid"].as_u64().unwrap())).or_default();
-            assert!(dur >= 0.0 && ts >= *end - 1e-3, "{event} begins before {end}");
+            let (ts, dur) = (
+                event["ts"].as_f64().unwrap(),
+                event["dur"].as_f64().unwrap(),
+            );
+            let end = ends
+                .entry((
+                    event["pid"].as_u64().unwrap(),
+                    event["tid"].as_u64().unwrap(),
+                ))
+                .or_default();
+            assert!(
+                dur >= 0.0 && ts >= *end - 1e-3,
+                "{event} begins before {end}"
+            );
             *end = ts + dur;
         }
         *names.entry(event["name"].as_str().unwrap()).or_default() += 1;
     }
-    for name in ["download", "training", "upload", "in line", "late", "lost", "round 4"] {
+    for name in [
+        "download", "training", "upload", "in line", "late", "lost", "round 4",
+    ] {
         assert!(names.contains_key(name), "no {name} in {names:?}");
     }
 }
 
-/// If this fails, a user who wants one round has to wait for all of them, or misses what became of it later.
+/// If this fails, a user who wants one round has to wait for all of them, or misses what became of
+/// it later.
 #[test]
 fn a_log_of_one_round_has_all_of_its_participations_and_stops_the_run() {
     let workshop = Workshop::new();
     // Nobody would wait for so many rounds. The run ends because nothing more is to be written.
     let overrides = [&BUSY[1..], &["training.rounds=1000000"]].concat();
-    let one = EventsArgs { to_round: Some(1), ..arguments(&workshop, EventFormat::Jsonl, &overrides) };
+    let one = EventsArgs {
+        to_round: Some(1),
+        ..arguments(&workshop, EventFormat::Jsonl, &overrides)
+    };
     let finished = cli::events(&one, &methods(), Arc::default()).unwrap();
     assert!(finished.stopped_by.is_none(), "{:?}", finished.stopped_by);
     let lines = lines(&workshop.path("events"));
     assert!(lines.iter().all(|line| line["round"] == 1));
     let ends = ["upload-arrived", "lost", "unfinished"];
-    let ended = lines.iter().filter(|line| ends.iter().any(|end| line["event"].as_str().unwrap().ends_with(end)));
+    let ended = lines.iter().filter(|line| {
+        ends.iter()
+            .any(|end| line["event"].as_str().unwrap().ends_with(end))
+    });
     assert_eq!(ended.count(), 30, "one and a half times a cohort of 20");
 }
 
@@ -138,7 +191,11 @@ fn a_picture_of_a_round_is_svg() {
     events(&arguments(&workshop, EventFormat::Svg, &BUSY)).unwrap();
     let picture = std::fs::read_to_string(workshop.path("events")).unwrap();
     assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
-    assert_eq!(picture.matches("user ").count(), 30, "a row for every participation");
+    assert_eq!(
+        picture.matches("user ").count(),
+        30,
+        "a row for every participation"
+    );
     assert!(picture.contains("deadline: 500 ms"));
 }
 
@@ -147,18 +204,44 @@ fn a_file_that_is_there_is_left_alone() {
     let workshop = Workshop::new();
     let arguments = arguments(&workshop, EventFormat::Jsonl, &[]);
     workshop.write("events", "precious");
-    assert_refusal(&events(&arguments).unwrap_err(), &["there already", "--overwrite"]);
-    assert_eq!(std::fs::read_to_string(workshop.path("events")).unwrap(), "precious");
-    events(&EventsArgs { overwrite: true, ..arguments }).unwrap();
+    assert_refusal(
+        &events(&arguments).unwrap_err(),
+        &["there already", "--overwrite"],
+    );
+    assert_eq!(
+        std::fs::read_to_string(workshop.path("events")).unwrap(),
+        "precious"
+    );
+    events(&EventsArgs {
+        overwrite: true,
+        ..arguments
+    })
+    .unwrap();
     assert!(!lines(&workshop.path("events")).is_empty());
-    let backward = EventsArgs { from_round: 3, to_round: Some(2), ..arguments_of_another(&workshop) };
-    assert_refusal(&events(&backward).unwrap_err(), &["--to-round 2 is before --from-round 3"]);
-    let beyond = EventsArgs { from_round: 4, ..arguments_of_another(&workshop) };
-    assert_refusal(&events(&beyond).unwrap_err(), &["--from-round 4: the scenario has 3 rounds"]);
+    let backward = EventsArgs {
+        from_round: 3,
+        to_round: Some(2),
+        ..arguments_of_another(&workshop)
+    };
+    assert_refusal(
+        &events(&backward).unwrap_err(),
+        &["--to-round 2 is before --from-round 3"],
+    );
+    let beyond = EventsArgs {
+        from_round: 4,
+        ..arguments_of_another(&workshop)
+    };
+    assert_refusal(
+        &events(&beyond).unwrap_err(),
+        &["--from-round 4: the scenario has 3 rounds"],
+    );
 }
 
 fn arguments_of_another(workshop: &Workshop) -> EventsArgs {
-    EventsArgs { out: Some(workshop.path("another")), ..arguments(workshop, EventFormat::Jsonl, &[]) }
+    EventsArgs {
+        out: Some(workshop.path("another")),
+        ..arguments(workshop, EventFormat::Jsonl, &[])
+    }
 }
 
 /// If this fails, a full disk goes unnoticed.
@@ -172,7 +255,10 @@ fn a_file_that_cannot_be_written_fails_the_command() {
         ..arguments(&workshop, EventFormat::Jsonl, &BUSY)
     };
     let error = events(&full).unwrap_err();
-    assert!(matches!(&error, Error::Write { path, .. } if path.ends_with("full")), "{error}");
+    assert!(
+        matches!(&error, Error::Write { path, .. } if path.ends_with("full")),
+        "{error}"
+    );
 }
 
 /// If this fails, stopping at a virtual time changes what happens before it.
@@ -181,13 +267,20 @@ fn a_run_up_to_an_instant_is_the_beginning_of_the_whole_run() {
     let whole = run(small(&BUSY), 2);
     let ends = |round: usize| (whole.rounds[round].virtual_time_s * 1e9).round() as u64;
     let until = |nanoseconds| {
-        let mut simulation = Simulation::new(world(small(&BUSY)), &RunControl::with_threads(2)).unwrap();
-        simulation.step_until(Until::Time(SimTime::from_nanos(nanoseconds)), &mut ()).unwrap();
+        let mut simulation =
+            Simulation::new(world(small(&BUSY)), &RunControl::with_threads(2)).unwrap();
+        simulation
+            .step_until(Until::Time(SimTime::from_nanos(nanoseconds)), &mut ())
+            .unwrap();
         simulation.finish().unwrap()
     };
     // This instant is half-way through the third round.
     let stopped = until((ends(1) + ends(2)) / 2);
-    assert!(matches!(stopped.stopped_by, Some(Error::Stopped { .. })), "{:?}", stopped.stopped_by);
+    assert!(
+        matches!(stopped.stopped_by, Some(Error::Stopped { .. })),
+        "{:?}",
+        stopped.stopped_by
+    );
     assert_eq!(stopped.rounds, whole.rounds[..2]);
     let later = until(ends(3) + 1);
     assert!(later.stopped_by.is_none());
@@ -195,8 +288,13 @@ fn a_run_up_to_an_instant_is_the_beginning_of_the_whole_run() {
 }
 
 fn replay(workshop: &Workshop, until_s: f64) -> String {
-    let arguments = ReplayArgs { input: workshop.input(workshop.small(), &BUSY), until_s };
-    cli::replay(&arguments, &methods(), Arc::default()).unwrap().output
+    let arguments = ReplayArgs {
+        input: workshop.input(workshop.small(), &BUSY),
+        until_s,
+    };
+    cli::replay(&arguments, &methods(), Arc::default())
+        .unwrap()
+        .output
 }
 
 /// If this fails, `replay` shows another state than the run is in.
@@ -212,7 +310,10 @@ fn a_replay_tells_who_is_at_what() {
     let over = replay(&workshop, 1e9);
     assert!(over.contains("the last of 4 rounds has ended"), "{over}");
     let before = replay(&workshop, 0.0);
-    assert!(before.contains("round 1 of 4 is open") && before.contains("0 steps"), "{before}");
+    assert!(
+        before.contains("round 1 of 4 is open") && before.contains("0 steps"),
+        "{before}"
+    );
     // These instants are the very end of the run, and a nanosecond before it.
     let end = whole.rounds[3].virtual_time_s;
     assert!(replay(&workshop, end).contains("the last of 4 rounds has ended"));
@@ -228,9 +329,22 @@ fn a_replay_of_a_run_that_fails_on_the_way_says_so() {
         "training.mode.over-selection={factor=1.0, deadline_s=1e-6}",
         "network.preset=\"mobile-pessimistic\"",
     ];
-    let arguments = ReplayArgs { input: workshop.input(workshop.small(), &nobody), until_s: 50.0 };
+    let arguments = ReplayArgs {
+        input: workshop.input(workshop.small(), &nobody),
+        until_s: 50.0,
+    };
     let finished = cli::replay(&arguments, &methods(), Arc::default()).unwrap();
-    assert!(matches!(finished.stopped_by, Some(Error::NobodyFinished { .. })), "{:?}", finished.stopped_by);
-    assert!(finished.output.contains("small: the run has failed in round"), "{}", finished.output);
+    assert!(
+        matches!(finished.stopped_by, Some(Error::NobodyFinished { .. })),
+        "{:?}",
+        finished.stopped_by
+    );
+    assert!(
+        finished
+            .output
+            .contains("small: the run has failed in round"),
+        "{}",
+        finished.output
+    );
     assert!(!finished.output.contains("at 50 s:"), "{}", finished.output);
 }

@@ -1,11 +1,13 @@
-/// A path that a file refers to, by its segments from the root of the crate, and the line (from 1) in which it does.
+/// A path that a file refers to, by its segments from the root of the crate, and the line (from 1)
+/// in which it does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
     pub line: usize,
     pub path: Vec<String>,
 }
 
-/// Returns `text` with comments, and the insides of strings, replaced by blanks; lines stay where they are.
+/// Returns `text` with comments, and the insides of strings, replaced by blanks; lines stay where
+/// they are.
 pub fn code_of(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;
@@ -32,7 +34,11 @@ pub fn code_of(text: &str) -> String {
             rest = &rest[first.len_utf8()..];
             continue;
         };
-        code.extend(rest[..length].chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
+        code.extend(
+            rest[..length]
+                .chars()
+                .map(|c| if c == '\n' { '\n' } else { ' ' }),
+        );
         rest = &rest[length..];
     }
     code
@@ -50,7 +56,8 @@ fn block_length(code: &str) -> usize {
     code.len()
 }
 
-/// Returns every path below `prefix` (`crate::` or `super::`) in `code`, with groups in braces written out.
+/// Returns every path below `prefix` (`crate::` or `super::`) in `code`, with groups in braces
+/// written out.
 fn references(code: &str, prefix: &str) -> Vec<Reference> {
     let mut found = Vec::new();
     for (place, _) in code.match_indices(prefix) {
@@ -76,15 +83,23 @@ fn spell_out(code: &str, head: &[String], line: usize, found: &mut Vec<Reference
         let mut at = 0;
         while !inside[at..].trim().is_empty() {
             at += spell_out(&inside[at..], head, line, found);
-            at += inside[at..].find(',').map_or(inside.len() - at, |comma| comma + 1);
+            at += inside[at..]
+                .find(',')
+                .map_or(inside.len() - at, |comma| comma + 1);
         }
         return skipped + length;
     }
-    let name: String = trimmed.chars().take_while(|c| c.is_alphanumeric() || *c == '_' || *c == '*').collect();
+    let name: String = trimmed
+        .chars()
+        .take_while(|c| c.is_alphanumeric() || *c == '_' || *c == '*')
+        .collect();
     let path = [head, std::slice::from_ref(&name)].concat();
     let after = &trimmed[name.len()..];
     match after.strip_prefix("::") {
-        Some(further) if further.starts_with(|c: char| c.is_alphabetic() || c == '_' || c == '{' || c == '*') => {
+        Some(further)
+            if further
+                .starts_with(|c: char| c.is_alphabetic() || c == '_' || c == '{' || c == '*') =>
+        {
             skipped + name.len() + 2 + spell_out(further, &path, line, found)
         }
         _ => {
@@ -94,17 +109,26 @@ fn spell_out(code: &str, head: &[String], line: usize, found: &mut Vec<Reference
     }
 }
 
-/// Returns every path in `code` that a file refers to, from the root of the crate. `module` is the module of the file.
+/// Returns every path in `code` that a file refers to, from the root of the crate. `module` is the
+/// module of the file.
 pub fn resolved(code: &str, module: &[String]) -> Vec<Reference> {
     let mut all: Vec<Reference> = references(code, "crate::");
-    all.iter_mut().for_each(|reference| drop(reference.path.remove(0)));
+    all.iter_mut()
+        .for_each(|reference| drop(reference.path.remove(0)));
     for reference in references(code, "super::") {
-        let ups = reference.path.iter().take_while(|segment| *segment == "super").count();
-        // An inline module of the file (its tests) stands one level deeper. What it names is then taken for
-        // something of the folder or of the root, where no layer has its name.
+        let ups = reference
+            .path
+            .iter()
+            .take_while(|segment| *segment == "super")
+            .count();
+        // An inline module of the file (its tests) stands one level deeper. What it names is then
+        // taken for something of the folder or of the root, where no layer has its name.
         let base = module.len().saturating_sub(ups);
         let path = [&module[..base], &reference.path[ups..]].concat();
-        all.push(Reference { line: reference.line, path });
+        all.push(Reference {
+            line: reference.line,
+            path,
+        });
     }
     all
 }
@@ -114,7 +138,9 @@ pub fn without_inline_modules(code: &str) -> String {
     let mut kept = String::with_capacity(code.len());
     let mut rest = code;
     while let Some(start) = rest.find("\nmod ") {
-        let head = rest[start + 1..].find(['{', ';']).map_or(rest.len(), |end| start + 1 + end);
+        let head = rest[start + 1..]
+            .find(['{', ';'])
+            .map_or(rest.len(), |end| start + 1 + end);
         kept.push_str(&rest[..head]);
         rest = &rest[head..];
         if rest.starts_with('{') {
@@ -129,5 +155,9 @@ pub fn without_inline_modules(code: &str) -> String {
 /// Returns the module of the file at `path` (below `src/`).
 pub fn module_of(path: &str) -> Vec<String> {
     let path = path.strip_suffix(".rs").unwrap();
-    path.strip_suffix("/mod").unwrap_or(path).split('/').map(str::to_owned).collect()
+    path.strip_suffix("/mod")
+        .unwrap_or(path)
+        .split('/')
+        .map(str::to_owned)
+        .collect()
 }

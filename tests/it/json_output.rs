@@ -17,7 +17,9 @@ fn run(workshop: &Workshop, flags: &[&str]) -> Output {
 }
 
 fn number(json: &Value, path: &str) -> f64 {
-    json.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path} is no number in {json:#}"))
+    json.pointer(path)
+        .and_then(Value::as_f64)
+        .unwrap_or_else(|| panic!("{path} is no number in {json:#}"))
 }
 
 /// If this fails, scripts that read the printed object break.
@@ -26,14 +28,24 @@ fn one_object_is_printed_and_nothing_else() {
     let workshop = Workshop::new();
     let output = run(&workshop, &["--json"]);
     assert_eq!(output.status.code(), Some(0));
-    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.stderr.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     // `from_slice` refuses anything after the first value.
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(json.is_object());
-    assert_eq!(std::fs::read(workshop.report().join("run.json")).unwrap(), output.stdout);
+    assert_eq!(
+        std::fs::read(workshop.report().join("run.json")).unwrap(),
+        output.stdout
+    );
 
     assert_eq!(json["digest"].as_str().map(str::len), Some(64));
-    assert_eq!((number(&json, "/rounds"), number(&json, "/selected_round")), (3.0, 3.0));
+    assert_eq!(
+        (number(&json, "/rounds"), number(&json, "/selected_round")),
+        (3.0, 3.0)
+    );
     assert_eq!(json["complete"], true);
     assert!(json.get("stopped_by").is_none());
     for split in ["test", "validation"] {
@@ -44,13 +56,20 @@ fn one_object_is_printed_and_nothing_else() {
     }
     for direction in ["up", "down"] {
         let bytes = |kind: &str| number(&json, &format!("/bytes/{direction}/{kind}"));
-        assert_eq!(bytes("sent"), bytes("delivered") + bytes("lost") + bytes("cancelled") + bytes("in_flight"));
+        assert_eq!(
+            bytes("sent"),
+            bytes("delivered") + bytes("lost") + bytes("cancelled") + bytes("in_flight")
+        );
         assert!(bytes("sent") > 0.0);
     }
     assert!(number(&json, "/virtual_time_s") > 0.0);
     // Linux tells the peak memory; elsewhere it is null.
     let keys = ["total_s", "per_round_ms", "peak_rss_bytes"];
-    for key in if cfg!(target_os = "linux") { &keys[..] } else { &keys[..2] } {
+    for key in if cfg!(target_os = "linux") {
+        &keys[..]
+    } else {
+        &keys[..2]
+    } {
         assert!(number(&json, &format!("/wall/{key}")) > 0.0, "{key}");
     }
     assert_eq!(number(&json, "/wall/threads"), 2.0);
@@ -65,8 +84,16 @@ fn rounds_csv_has_one_row_per_round() {
     let rounds: Vec<&str> = rows.iter().map(|row| &row[0]).collect();
     assert_eq!(rounds, ["1", "2", "3"]);
     let mut reader = csv::Reader::from_path(workshop.report().join("rounds.csv")).unwrap();
-    let column = reader.headers().unwrap().iter().position(|name| name == "up_sent_bytes").unwrap();
-    let sent: f64 = rows.iter().map(|row| row[column].parse::<f64>().unwrap()).sum();
+    let column = reader
+        .headers()
+        .unwrap()
+        .iter()
+        .position(|name| name == "up_sent_bytes")
+        .unwrap();
+    let sent: f64 = rows
+        .iter()
+        .map(|row| row[column].parse::<f64>().unwrap())
+        .sum();
     assert_eq!(sent, number(&workshop.run_json(), "/bytes/up/sent"));
 }
 
@@ -79,7 +106,11 @@ fn the_digest_does_not_depend_on_what_is_printed() {
     let digest = json["digest"].as_str().unwrap();
     let text = String::from_utf8(text.stdout).unwrap();
     assert!(text.contains(digest), "{text}");
-    assert_eq!(crate::support::run(small(&[]), 1).digest, digest, "the command adds something to the library's run");
+    assert_eq!(
+        crate::support::run(small(&[]), 1).digest,
+        digest,
+        "the command adds something to the library's run"
+    );
 }
 
 /// If this fails, exit codes are not those that the help promises.
@@ -87,15 +118,32 @@ fn the_digest_does_not_depend_on_what_is_printed() {
 fn the_process_ends_with_the_promised_exit_codes() {
     let exit_code = |flags: &[&str]| {
         let output = run(&Workshop::new(), flags);
-        (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
     };
     let (code, output, errors) = exit_code(&["--set", "training.round=5"]);
     assert_eq!((code, output.as_str()), (Some(2), ""), "an unknown key");
-    assert!(errors.starts_with("error: ") && errors.contains("did you mean `rounds`?"), "{errors}");
+    assert!(
+        errors.starts_with("error: ") && errors.contains("did you mean `rounds`?"),
+        "{errors}"
+    );
     let (code, _, errors) = exit_code(&["--sed", "1"]);
     assert_eq!(code, Some(2), "an unknown flag: {errors}");
-    let (code, output, errors) = exit_code(&["--json", "--set", "method.fedrap.learning_rate_network=1e30"]);
+    let (code, output, errors) = exit_code(&[
+        "--json",
+        "--set",
+        "method.fedrap.learning_rate_network=1e30",
+    ]);
     assert_eq!(code, Some(1), "a diverged run");
-    assert!(errors.starts_with("error: training diverged in round 1"), "{errors}");
-    assert_eq!(serde_json::from_str::<Value>(&output).unwrap()["complete"], false);
+    assert!(
+        errors.starts_with("error: training diverged in round 1"),
+        "{errors}"
+    );
+    assert_eq!(
+        serde_json::from_str::<Value>(&output).unwrap()["complete"],
+        false
+    );
 }

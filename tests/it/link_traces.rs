@@ -31,7 +31,12 @@ fn world(scenario: Scenario, lines: &str) -> World {
 
 fn traced(overrides: &[&str], lines: &str) -> Outcome {
     let scenario = small_with("fedmf", &[&[TRACE], overrides].concat());
-    let outcome = sim::run(world(scenario, lines), &RunControl::with_threads(2), &mut ()).unwrap();
+    let outcome = sim::run(
+        world(scenario, lines),
+        &RunControl::with_threads(2),
+        &mut (),
+    )
+    .unwrap();
     assert!(outcome.stopped_by.is_none(), "{:?}", outcome.stopped_by);
     assert_balanced(&outcome);
     outcome
@@ -40,38 +45,77 @@ fn traced(overrides: &[&str], lines: &str) -> Outcome {
 /// If this fails, a rate from a file is another one than the same rate from a key.
 #[test]
 fn a_trace_of_one_rate_is_that_rate() {
-    let rates = ["network.downlink_median_mbit_per_s=8", "network.uplink_median_mbit_per_s=2"];
-    for server in [&[][..], &["network.server.downlink_mbit_per_s=30", "network.server.connections=20"]] {
+    let rates = [
+        "network.downlink_median_mbit_per_s=8",
+        "network.uplink_median_mbit_per_s=2",
+    ];
+    for server in [
+        &[][..],
+        &[
+            "network.server.downlink_mbit_per_s=30",
+            "network.server.connections=20",
+        ],
+    ] {
         for sharing in ["network.sharing=\"equal\"", "network.sharing=\"tcp\""] {
-            let others = [server, &["network.rtt_ms=30", "network.dropout=0.2", sharing]].concat();
+            let others = [
+                server,
+                &["network.rtt_ms=30", "network.dropout=0.2", sharing],
+            ]
+            .concat();
             let drawn = run(small_with("fedmf", &[&rates[..], &others].concat()), 2);
-            assert_eq!(traced(&others, "0,0,8,2\n").digest, drawn.digest, "{others:?}");
+            assert_eq!(
+                traced(&others, "0,0,8,2\n").digest,
+                drawn.digest,
+                "{others:?}"
+            );
             // A change to the same rate changes nothing.
-            assert_eq!(traced(&others, "0,0,8,2\n0,0.011,8,2\n0,0.012,8,2\n").digest, drawn.digest, "{others:?}");
+            assert_eq!(
+                traced(&others, "0,0,8,2\n0,0.011,8,2\n0,0.012,8,2\n").digest,
+                drawn.digest,
+                "{others:?}"
+            );
         }
     }
 }
 
-/// If this fails, a transfer keeps the rate with which it began, or one on a shared link is not told of a change.
+/// If this fails, a transfer keeps the rate with which it began, or one on a shared link is not
+/// told of a change.
 #[test]
 fn a_transfer_goes_on_at_the_rate_that_its_link_has_by_then() {
-    let still = ["network.rtt_ms=0", "training.rounds=1", "devices.median_ns_per_row_visit=1e-3"];
+    let still = [
+        "network.rtt_ms=0",
+        "training.rounds=1",
+        "devices.median_ns_per_row_visit=1e-3",
+    ];
     // 8 Mbit/s for 10 ms carry 10,000 bytes of a download, and the rest comes at 0.8 Mbit/s.
     let lines = "0,0,8,100\n0,0.01,0.8,100\n0,900,8,100\n";
     let expected = 0.01 + (FRAME_BYTES - 10_000.0) * 8.0 / 0.8e6 + FRAME_BYTES * 8.0 / 100e6;
     for server in [
         &[][..],
         &["network.server.connections=40"],
-        &["network.server.downlink_mbit_per_s=400", "network.server.uplink_mbit_per_s=4000"],
+        &[
+            "network.server.downlink_mbit_per_s=400",
+            "network.server.uplink_mbit_per_s=4000",
+        ],
     ] {
         let outcome = traced(&[&still[..], server].concat(), lines);
         let found = outcome.rounds[0].duration_s;
-        assert!((found - expected).abs() < 1e-6, "{found} s instead of {expected} s, {server:?}");
+        assert!(
+            (found - expected).abs() < 1e-6,
+            "{found} s instead of {expected} s, {server:?}"
+        );
     }
     // While the server's link is what binds, a user's own rate changes nothing.
-    let busy = traced(&[&still[..], &["network.server.downlink_mbit_per_s=20"]].concat(), lines);
+    let busy = traced(
+        &[&still[..], &["network.server.downlink_mbit_per_s=20"]].concat(),
+        lines,
+    );
     let expected = 40.0 * FRAME_BYTES * 8.0 / 20e6 + FRAME_BYTES * 8.0 / 100e6;
-    assert!((busy.rounds[0].duration_s - expected).abs() < 1e-6, "{} s", busy.rounds[0].duration_s);
+    assert!(
+        (busy.rounds[0].duration_s - expected).abs() < 1e-6,
+        "{} s",
+        busy.rounds[0].duration_s
+    );
 }
 
 /// If this fails, a transfer that is cut off has carried other bytes than its link could by then.
@@ -80,9 +124,15 @@ fn what_a_cut_off_loses_is_what_the_changing_link_has_carried() {
     // Everybody is gone after 30 ms: 10 ms at 8 Mbit/s, and 20 ms at 0.8 Mbit/s.
     let outage = "faults=[{ effect = \"outage\", from_s = 0.03, until_s = 50 }]";
     for server in [&[][..], &["network.server.connections=40"]] {
-        let still =
-            ["network.rtt_ms=0", "training.rounds=1", "training.mode={ fedbuff = { concurrency = 40, buffer = 40 } }"];
-        let outcome = traced(&[&still[..], &[outage], server].concat(), "0,0,8,100\n0,0.01,0.8,100\n0,900,8,100\n");
+        let still = [
+            "network.rtt_ms=0",
+            "training.rounds=1",
+            "training.mode={ fedbuff = { concurrency = 40, buffer = 40 } }",
+        ];
+        let outcome = traced(
+            &[&still[..], &[outage], server].concat(),
+            "0,0,8,100\n0,0.01,0.8,100\n0,900,8,100\n",
+        );
         assert_eq!(outcome.bytes.down.lost, 40 * 12_000, "{server:?}");
     }
 }
@@ -90,9 +140,13 @@ fn what_a_cut_off_loses_is_what_the_changing_link_has_carried() {
 /// If this fails, a run whose links change loses its place in the trace in a checkpoint.
 #[test]
 fn runs_over_a_trace_end_alike_from_every_checkpoint() {
-    let lines = "0,0,1,0.1\n0,0.3,0.2,2\n0,0.7,4,0.05\n1,0,0.3,0.3\n1,0.05,2,0.1\n1,0.1,0.1,2\n2,0,1,1\n";
+    let lines =
+        "0,0,1,0.1\n0,0.3,0.2,2\n0,0.7,4,0.05\n1,0,0.3,0.3\n1,0.05,2,0.1\n1,0.1,0.1,2\n2,0,1,1\n";
     for sharing in ["network.sharing=\"equal\"", "network.sharing=\"tcp\""] {
-        for server in ["network.server={}", "network.server={ uplink_mbit_per_s = 2, connections = 7 }"] {
+        for server in [
+            "network.server={}",
+            "network.server={ uplink_mbit_per_s = 2, connections = 7 }",
+        ] {
             let scenario = small_with(
                 "fedmf",
                 &[
@@ -107,17 +161,31 @@ fn runs_over_a_trace_end_alike_from_every_checkpoint() {
             );
             let run = |resumed: Option<&[u8]>| {
                 let store = CheckpointsInMemory::default();
-                let resumed = resumed.map(|bytes| ArchiveReader::new(Box::new(Cursor::new(bytes.to_vec()))));
-                let checkpoints = Checkpoints { resumed, store: Box::new(store.clone()) };
+                let resumed =
+                    resumed.map(|bytes| ArchiveReader::new(Box::new(Cursor::new(bytes.to_vec()))));
+                let checkpoints = Checkpoints {
+                    resumed,
+                    store: Box::new(store.clone()),
+                };
                 let world = world(scenario.clone(), lines);
-                let outcome = sim::run_from(world, &RunControl::with_threads(1), &mut (), checkpoints).unwrap();
+                let outcome =
+                    sim::run_from(world, &RunControl::with_threads(1), &mut (), checkpoints)
+                        .unwrap();
                 (outcome.digest, outcome.bytes, store.complete())
             };
             let (digest, bytes, saved) = run(None);
-            assert!(bytes.up.in_flight + bytes.down.in_flight > 0, "nothing is under way at the end of a round");
+            assert!(
+                bytes.up.in_flight + bytes.down.in_flight > 0,
+                "nothing is under way at the end of a round"
+            );
             for (rounds, checkpoint) in saved.iter().enumerate() {
                 let (resumed, _, again) = run(Some(checkpoint));
-                assert_eq!(resumed, digest, "from round {}, {sharing}, {server}", rounds + 1);
+                assert_eq!(
+                    resumed,
+                    digest,
+                    "from round {}, {sharing}, {server}",
+                    rounds + 1
+                );
                 assert!(again == saved[rounds + 1..], "its own checkpoints differ");
             }
         }
@@ -129,11 +197,27 @@ fn runs_over_a_trace_end_alike_from_every_checkpoint() {
 fn a_bad_trace_of_links_is_refused_with_file_and_line() {
     let workshop = Workshop::new();
     let scenario = workshop.small();
-    workshop.refused(scenario.clone(), &[TRACE], &["links.csv", "there is no such file"]);
+    workshop.refused(
+        scenario.clone(),
+        &[TRACE],
+        &["links.csv", "there is no such file"],
+    );
     workshop.write("links.csv", &format!("{HEADER}0,0,8,2\n0,5,fast,2\n"));
-    workshop.refused(scenario.clone(), &[TRACE], &["links.csv:3: expected a number", "`down_mbit_per_s`", "\"fast\""]);
+    workshop.refused(
+        scenario.clone(),
+        &[TRACE],
+        &[
+            "links.csv:3: expected a number",
+            "`down_mbit_per_s`",
+            "\"fast\"",
+        ],
+    );
     workshop.write("links.csv", &format!("{HEADER}0,0,8,2\n2,0,8,2\n"));
-    workshop.refused(scenario, &[TRACE], &["links.csv:3: user 2 stands here, but no line has user 1"]);
+    workshop.refused(
+        scenario,
+        &[TRACE],
+        &["links.csv:3: user 2 stands here, but no line has user 1"],
+    );
 }
 
 /// If this fails, a checkpoint is resumed with other rates than those it was made with.
@@ -148,7 +232,12 @@ fn a_trace_that_has_changed_is_told_apart() {
         bytes
     };
     let original = bytes("0,0,8,2\n0,5,8,3\n");
-    for changed in ["0,0,8,2\n0,5,8,4\n", "0,0,8,2\n0,6,8,3\n", "0,0,9,2\n0,5,8,3\n", "0,0,8,2\n1,0,8,3\n"] {
+    for changed in [
+        "0,0,8,2\n0,5,8,4\n",
+        "0,0,8,2\n0,6,8,3\n",
+        "0,0,9,2\n0,5,8,3\n",
+        "0,0,8,2\n1,0,8,3\n",
+    ] {
         assert_ne!(bytes(changed), original, "{changed}");
     }
 }

@@ -5,23 +5,27 @@
 mod audit;
 /// Scenarios and ratings that cannot be used are refused by name, line or user, with exit code 2.
 mod bad_input;
-/// Every byte that was sent arrives, is lost, or is on its way; dense frames have the size that their shape says.
+/// Every byte that was sent arrives, is lost, or is on its way; dense frames have the size that
+/// their shape says.
 mod bytes;
 /// Every method learns ratings with an obvious pattern.
 mod checkerboard;
-/// Runs leave checkpoints, and `resume` goes on from them; a message says what is wrong with a bad one.
+/// Runs leave checkpoints, and `resume` goes on from them; a message says what is wrong with a bad
+/// one.
 mod checkpoints;
 /// Scripts can expect a digest, run without a report, compare two reports, and repeat a run.
 mod ci_kit;
 /// Pictures in committed reports that no run draws are those of the code.
 mod committed_pictures;
-/// Codecs that a scenario composes run with every method and in every mode, and those that make no sense are refused.
+/// Codecs that a scenario composes run with every method and in every mode, and those that make no
+/// sense are refused.
 mod compositions;
 /// A method that breaks a clause of the contract is told which one, and what was seen.
 mod contract_breaches;
 /// Every registered method keeps the promises of all methods.
 mod contract_suite;
-/// Runs that are killed, or have no room on the disk, go on from a checkpoint and leave nothing half written.
+/// Runs that are killed, or have no room on the disk, go on from a checkpoint and leave nothing
+/// half written.
 #[cfg(unix)]
 mod crashes;
 /// The result depends on the scenario and the seed, and on nothing else.
@@ -35,7 +39,8 @@ mod estimates;
 mod events;
 /// Rounds are added to a run that is complete.
 mod extension;
-/// Transfers that a rule spoils, and users who leave: what arrives, what is lost, and what a device keeps is right.
+/// Transfers that a rule spoils, and users who leave: what arrives, what is lost, and what a device
+/// keeps is right.
 mod faults;
 /// The program that draws FedRAP's curricula, compiled here as it stands.
 #[allow(dead_code)]
@@ -51,7 +56,8 @@ mod file_sizes;
 mod fuzz_case;
 /// Inputs that fuzzing has found are still handled as they were.
 mod fuzz_replay;
-/// The interactive page of a report opens in a browser without an error, and shows what the report says.
+/// The interactive page of a report opens in a browser without an error, and shows what the report
+/// says.
 #[cfg(feature = "html")]
 mod html_pages;
 /// Reads from the text of a source file what it imports.
@@ -64,7 +70,8 @@ mod interruption;
 mod item_mean;
 /// `--json` prints what `run.json` says, and nothing else.
 mod json_output;
-/// A run of k-fold tests one part of a random division, and reports its errors beside those of the means.
+/// A run of k-fold tests one part of a random division, and reports its errors beside those of the
+/// means.
 mod k_fold;
 /// Imports of `src/` point one way.
 mod layers;
@@ -80,20 +87,24 @@ mod method_lines;
 mod metrics;
 /// `--save-model` leaves the parameters that the run ended with.
 mod model_file;
-/// Modes that mean the same give the same result, and their steps are those that their authors describe.
+/// Modes that mean the same give the same result, and their steps are those that their authors
+/// describe.
 mod modes;
-/// The program in several processes, which mpirun has started, comes to one result, and survives what becomes of them.
+/// The program in several processes, which mpirun has started, comes to one result, and survives
+/// what becomes of them.
 mod mpi;
 /// Clients that download the rows that they need learn the same for fewer bytes.
 mod needed_rows;
 /// The rule that nobody is heard twice in a row is kept, or refused where it cannot be.
 mod never_twice;
-/// A run that ends without one update that was used says so, and its exit code is that of a failure.
+/// A run that ends without one update that was used says so, and its exit code is that of a
+/// failure.
 mod nothing_learned;
 /// The report folder is claimed before anything else happens.
 mod output_folder;
 mod overheads;
-/// A method takes one file and a line where methods are listed, in this crate and in another program.
+/// A method takes one file and a line where methods are listed, in this crate and in another
+/// program.
 mod own_method;
 /// A policy that a program defines itself runs as it says.
 mod own_policy;
@@ -103,13 +114,16 @@ mod parity;
 mod personal_tables;
 /// Each mode still computes what it computed when its digest was pinned.
 mod pinned_digests;
-/// Every method tells two groups of users apart without the leak of the pool, or a list says why not.
+/// Every method tells two groups of users apart without the leak of the pool, or a list says why
+/// not.
 mod planted_groups;
-/// Noise, draws of each user by itself and virtual items do what they claim, and no more is claimed.
+/// Noise, draws of each user by itself and virtual items do what they claim, and no more is
+/// claimed.
 mod privacy;
 /// Random small scenarios keep the contracts.
 mod random_scenarios;
-/// A run on several ranks comes to the result of one process, and goes on from checkpoints with any number of ranks.
+/// A run on several ranks comes to the result of one process, and goes on from checkpoints with any
+/// number of ranks.
 mod ranks;
 /// The public data sets, if they are at hand, give the known figures.
 mod real_data;
@@ -117,22 +131,26 @@ mod real_data;
 mod resume;
 /// Every scenario file, and every command that the documentation shows, works.
 mod scenario_files;
-/// A run survives what the scheduler of a cluster does: it stops in time, and goes on only where it may.
+/// A run survives what the scheduler of a cluster does: it stops in time, and goes on only where it
+/// may.
 mod schedulers;
-/// The seams work that no method of the crate needs yet: codecs that lose something, mechanisms of privacy, methods
-/// that run at the server.
+/// The seams work that no method of the crate needs yet: codecs that lose something, mechanisms of
+/// privacy, methods that run at the server.
 mod seams;
-/// The load of the server's link, the line for connections and the users who are waited for are told over time.
+/// The load of the server's link, the line for connections and the users who are waited for are
+/// told over time.
 mod server_load;
 /// A simulation that is driven step by step gives the result of a whole run.
 mod simulation;
 /// A round of many steps consists of these steps, recorded once.
 mod steps;
-/// Studies run their arms beside each other, go on where they stopped, and sum up what the runs came to.
+/// Studies run their arms beside each other, go on where they stopped, and sum up what the runs
+/// came to.
 mod study;
 /// Holds what the modules share: small scenarios, and ways to run them.
 mod support;
-/// What is printed fits a narrow terminal, and progress, colours, completions and manual pages are where they belong.
+/// What is printed fits a narrow terminal, and progress, colours, completions and manual pages are
+/// where they belong.
 mod terminal;
 /// Where a formula tells how long something takes, it takes that long.
 mod theory;

@@ -13,10 +13,16 @@ fn the_saved_model_is_the_server_table_of_the_last_round() {
     let path = workshop.path("model.npz");
     arguments.save_model = Some(path.clone());
     assert!(run_command(&arguments).unwrap().stopped_by.is_none());
-    let table: Array2<f32> = NpzReader::new(File::open(&path).unwrap()).unwrap().by_name("C").unwrap();
+    let table: Array2<f32> = NpzReader::new(File::open(&path).unwrap())
+        .unwrap()
+        .by_name("C")
+        .unwrap();
     assert_eq!(table.dim(), (150, 8));
     let outcome = run(parse(SMALL, &[]), 1);
     assert!(
-        table.iter().zip(outcome.model.table(0).as_slice()).all(|(saved, value)| saved.to_bits() == value.to_bits())
+        table
+            .iter()
+            .zip(outcome.model.table(0).as_slice())
+            .all(|(saved, value)| saved.to_bits() == value.to_bits())
     );
 }

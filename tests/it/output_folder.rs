@@ -4,12 +4,13 @@ use std::process::Command;
 
 use crate::support::{Workshop, assert_refusal, run_command};
 
-/// A scenario whose data set is missing. A program that read its ratings before it claims the folder would report that
-/// first.
-const WITHOUT_DATA: &str = "method = \"popularity\"\ndataset.name = \"ml-100k\"\ntraining.rounds = 1\n";
+/// A scenario whose data set is missing. A program that read its ratings before it claims the
+/// folder would report that first.
+const WITHOUT_DATA: &str =
+    "method = \"popularity\"\ndataset.name = \"ml-100k\"\ntraining.rounds = 1\n";
 
-/// Checks that a run is refused before it starts. If this fails, a run finds out only at its end that its report cannot
-/// be written.
+/// Checks that a run is refused before it starts. If this fails, a run finds out only at its end
+/// that its report cannot be written.
 #[track_caller]
 fn assert_said_before_the_run(workshop: &Workshop, out: &Path, parts: &[&str]) {
     let scenario = workshop.write("without-data.toml", WITHOUT_DATA);
@@ -18,7 +19,10 @@ fn assert_said_before_the_run(workshop: &Workshop, out: &Path, parts: &[&str]) {
     let error = run_command(&arguments).unwrap_err();
     assert_refusal(&error, parts);
     let folder = out.display().to_string();
-    assert!(error.to_string().contains(&folder), "{error} does not name {folder}");
+    assert!(
+        error.to_string().contains(&folder),
+        "{error} does not name {folder}"
+    );
 }
 
 #[test]
@@ -26,15 +30,26 @@ fn a_folder_that_exists_is_refused_before_the_run_and_left_as_it_was() {
     let workshop = Workshop::new();
     fs::create_dir(workshop.report()).unwrap();
     fs::write(workshop.report().join("run.json"), "precious").unwrap();
-    assert_said_before_the_run(&workshop, &workshop.report(), &["is there already", "--out", "--overwrite"]);
-    assert_eq!(fs::read_to_string(workshop.report().join("run.json")).unwrap(), "precious");
+    assert_said_before_the_run(
+        &workshop,
+        &workshop.report(),
+        &["is there already", "--out", "--overwrite"],
+    );
+    assert_eq!(
+        fs::read_to_string(workshop.report().join("run.json")).unwrap(),
+        "precious"
+    );
 }
 
 #[test]
 fn a_folder_below_a_file_is_refused_before_the_run() {
     let workshop = Workshop::new();
     let file = workshop.write("file", "precious");
-    assert_said_before_the_run(&workshop, &file.join("report"), &["cannot be written", "--out"]);
+    assert_said_before_the_run(
+        &workshop,
+        &file.join("report"),
+        &["cannot be written", "--out"],
+    );
     assert_said_before_the_run(&workshop, &file, &["--out"]);
     assert_eq!(fs::read_to_string(file).unwrap(), "precious");
 }
@@ -46,7 +61,11 @@ fn a_folder_where_nobody_may_write_is_refused_before_the_run() {
 
     let workshop = Workshop::new();
     // Even the superuser cannot make folders there.
-    assert_said_before_the_run(&workshop, Path::new("/proc/fedrecsim-report"), &["cannot be written", "--out"]);
+    assert_said_before_the_run(
+        &workshop,
+        Path::new("/proc/fedrecsim-report"),
+        &["cannot be written", "--out"],
+    );
     let sealed = workshop.path("sealed");
     fs::create_dir(&sealed).unwrap();
     fs::set_permissions(&sealed, fs::Permissions::from_mode(0o555)).unwrap();
@@ -54,15 +73,28 @@ fn a_folder_where_nobody_may_write_is_refused_before_the_run() {
         println!("skipped: permissions do not bind this user");
         return;
     }
-    assert_said_before_the_run(&workshop, &sealed.join("report"), &["cannot be written", "--out"]);
+    assert_said_before_the_run(
+        &workshop,
+        &sealed.join("report"),
+        &["cannot be written", "--out"],
+    );
 }
 
-/// If this fails, the check above proves nothing: the data set is at hand, or missing data is not refused.
+/// If this fails, the check above proves nothing: the data set is at hand, or missing data is not
+/// refused.
 #[test]
 fn with_a_good_folder_the_missing_data_set_is_what_is_said() {
     let workshop = Workshop::new();
     let scenario = workshop.write("without-data.toml", WITHOUT_DATA);
-    workshop.refused(scenario, &[], &["u.data", "there is no such file", "https://files.grouplens.org"]);
+    workshop.refused(
+        scenario,
+        &[],
+        &[
+            "u.data",
+            "there is no such file",
+            "https://files.grouplens.org",
+        ],
+    );
 }
 
 #[test]
@@ -85,9 +117,20 @@ fn without_a_name_the_report_is_named_after_the_scenario_and_the_seed() {
         .current_dir(workshop.path(""))
         .arg("run")
         .arg(scenario)
-        .args(["--seed", "12", "--threads", "1", "--set", "training.rounds=1"])
+        .args([
+            "--seed",
+            "12",
+            "--threads",
+            "1",
+            "--set",
+            "training.rounds=1",
+        ])
         .output()
         .unwrap();
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    assert!(
+        run.status.success(),
+        "{}",
+        String::from_utf8_lossy(&run.stderr)
+    );
     assert!(workshop.path("reports/small-12/run.json").is_file());
 }

@@ -1,8 +1,8 @@
-//! Replays recordings of the authors' PyTorch code. With the same start, the same samples and the same participants,
-//! every parameter of every round must agree within 1e-4 relative.
+//! Replays recordings of the authors' PyTorch code. With the same start, the same samples and the
+//! same participants, every parameter of every round must agree within 1e-4 relative.
 //!
-//! The recordings are in `tests/fixtures/parity` (the README there explains the fields); further ones are taken from
-//! the folder named by `FEDRECSIM_PARITY`.
+//! The recordings are in `tests/fixtures/parity` (the README there explains the fields); further
+//! ones are taken from the folder named by `FEDRECSIM_PARITY`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,8 +23,8 @@ use fedrecsim::rng::Streams;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The relative tolerance that the project has set itself, and below an absolute one for values that are nearly zero:
-/// 1e-6 is ten units in the last place of a parameter of size one.
+/// The relative tolerance that the project has set itself, and below an absolute one for values
+/// that are nearly zero: 1e-6 is ten units in the last place of a parameter of size one.
 const RELATIVE: f64 = 1e-4;
 const ABSOLUTE: f64 = 1e-6;
 
@@ -81,17 +81,25 @@ struct Evaluation {
 
 impl Recording {
     fn number(&self, key: &str) -> f64 {
-        self.config[key].as_f64().unwrap_or_else(|| panic!("config.{key} is no number"))
+        self.config[key]
+            .as_f64()
+            .unwrap_or_else(|| panic!("config.{key} is no number"))
     }
 
     fn shape(&self) -> TableShape {
-        TableShape { rows: self.number("num_items") as usize, dimension: self.number("latent_dim") as usize }
+        TableShape {
+            rows: self.number("num_items") as usize,
+            dimension: self.number("latent_dim") as usize,
+        }
     }
 
     fn method(&self) -> Box<dyn Method> {
         let table = |values: &Vec<f32>| Table::from_values(self.shape(), values.clone()).unwrap();
         let private = &self.initial.private;
-        let (w, b) = (private["affine_output.weight"].clone(), private["affine_output.bias"][0]);
+        let (w, b) = (
+            private["affine_output.weight"].clone(),
+            private["affine_output.bias"][0],
+        );
         match self.method.as_str() {
             "fedrap" => {
                 let regularizer = match self.config["regular"].as_str() {
@@ -114,7 +122,10 @@ impl Recording {
                     early_stop_tolerance: Some(self.number("tol")),
                     ..FedRapParameters::default()
                 };
-                let (d, c) = (table(&private["item_personality.weight"]), table(&self.initial.item_commonality));
+                let (d, c) = (
+                    table(&private["item_personality.weight"]),
+                    table(&self.initial.item_commonality),
+                );
                 Box::new(FedRap::from_start(&parameters, Start { d, c, w, b }))
             }
             "pfedrec" => {
@@ -126,7 +137,12 @@ impl Recording {
                     item_learning_rate_multiplier: self.number("lr_eta"),
                     weight_decay: self.number("l2_regularization"),
                 };
-                Box::new(PFedRec::from_start(parameters, table(&private["embedding_item.weight"]), w, b))
+                Box::new(PFedRec::from_start(
+                    parameters,
+                    table(&private["embedding_item.weight"]),
+                    w,
+                    b,
+                ))
             }
             other => panic!("there is no replay for method {other}"),
         }
@@ -138,19 +154,37 @@ fn assert_close(what: &str, values: impl IntoIterator<Item = f32>, expected: &[f
     assert_eq!(values.len(), expected.len(), "{what}: number of values");
     for (at, (value, expected)) in values.iter().zip(expected).enumerate() {
         let error = (f64::from(*value) - expected).abs();
-        assert!(error <= RELATIVE * expected.abs() + ABSOLUTE, "{what}[{at}] is {value} instead of {expected}");
+        assert!(
+            error <= RELATIVE * expected.abs() + ABSOLUTE,
+            "{what}[{at}] is {value} instead of {expected}"
+        );
     }
 }
 
 /// Returns the mean accuracy of `held_out` among `negatives` over all users.
-fn accuracy(clients: &[Box<dyn Client>], model: &Model, held_out: &[u32], negatives: &[Vec<u32>]) -> (f64, f64) {
+fn accuracy(
+    clients: &[Box<dyn Client>],
+    model: &Model,
+    held_out: &[u32],
+    negatives: &[Vec<u32>],
+) -> (f64, f64) {
     let mut sums = Sums::new(&["hr@10", "ndcg@10"].map(|name| Metric::named(name).unwrap()));
     for (user, client) in clients.iter().enumerate() {
-        let mut items: Vec<u32> = negatives[user].iter().chain([&held_out[user]]).copied().collect();
+        let mut items: Vec<u32> = negatives[user]
+            .iter()
+            .chain([&held_out[user]])
+            .copied()
+            .collect();
         items.sort_unstable();
         items.dedup();
-        let context = ScoringContext::new(UserId(user as u32), model, OwnData::new(&[]), Streams::new(0));
-        let scores = task::score(client.as_ref(), &context, &items, &mut Scratch::default()).unwrap();
+        let context = ScoringContext::new(
+            UserId(user as u32),
+            model,
+            OwnData::new(&[]),
+            Streams::new(0),
+        );
+        let scores =
+            task::score(client.as_ref(), &context, &items, &mut Scratch::default()).unwrap();
         let score = |item: &u32| scores[items.binary_search(item).unwrap()];
         let rank = rank(score(&held_out[user]), negatives[user].iter().map(score)).unwrap();
         sums.add_place(&Place::among_candidates(rank));
@@ -168,13 +202,28 @@ fn private_parameters(
     let k = shape.dimension;
     let mut words = Vec::new();
     let mut collect = |bytes: &[u8]| words.extend(bytes.as_chunks::<4>().0.iter().copied());
-    client.visit_state(&mut StateVisitor::Digest(&mut collect)).unwrap();
-    let floats = |words: &[[u8; 4]]| words.iter().map(|word| f32::from_le_bytes(*word)).collect::<Vec<f32>>();
-    let items = |words: &[[u8; 4]]| words.iter().map(|word| u32::from_le_bytes(*word)).collect::<Vec<u32>>();
-    // The state is w, b, (item, row) for every row of its own, and the factor of all others, which are rows of the
-    // first D or of the last download.
+    client
+        .visit_state(&mut StateVisitor::Digest(&mut collect))
+        .unwrap();
+    let floats = |words: &[[u8; 4]]| {
+        words
+            .iter()
+            .map(|word| f32::from_le_bytes(*word))
+            .collect::<Vec<f32>>()
+    };
+    let items = |words: &[[u8; 4]]| {
+        words
+            .iter()
+            .map(|word| u32::from_le_bytes(*word))
+            .collect::<Vec<u32>>()
+    };
+    // The state is w, b, (item, row) for every row of its own, and the factor of all others, which
+    // are rows of the first D or of the last download.
     let (name, others) = match recording.method.as_str() {
-        "fedrap" => ("item_personality.weight", &recording.initial.private["item_personality.weight"][..]),
+        "fedrap" => (
+            "item_personality.weight",
+            &recording.initial.private["item_personality.weight"][..],
+        ),
         _ => ("embedding_item.weight", last_download.as_slice()),
     };
     let scale = floats(&words[words.len() - 1..])[0];
@@ -193,10 +242,15 @@ fn private_parameters(
 fn replay(path: &Path) {
     let recording: Recording = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     let name = path.file_stem().unwrap().to_string_lossy();
-    println!("{name}: {} rounds of {}", recording.rounds.len(), recording.source);
+    println!(
+        "{name}: {} rounds of {}",
+        recording.rounds.len(),
+        recording.source
+    );
     let method = recording.method();
     let users = recording.number("num_users") as u32;
-    let mut clients: Vec<Box<dyn Client>> = (0..users).map(|user| method.client(UserId(user))).collect();
+    let mut clients: Vec<Box<dyn Client>> =
+        (0..users).map(|user| method.client(UserId(user))).collect();
     let mut model = method.initial();
     let mut global = Arc::clone(model.table(0));
     let mut downloads = vec![Arc::clone(&global); clients.len()];
@@ -206,54 +260,106 @@ fn replay(path: &Path) {
         let mut updates = Vec::new();
         for &user in &recorded.participants {
             let recorded_samples = &recorded.samples[user as usize];
-            let samples = Samples { items: recorded_samples.items.clone(), labels: recorded_samples.labels.clone() };
-            let names = (UserId(user), Round(recorded.round), InvitationId(recorded.round));
+            let samples = Samples {
+                items: recorded_samples.items.clone(),
+                labels: recorded_samples.labels.clone(),
+            };
+            let names = (
+                UserId(user),
+                Round(recorded.round),
+                InvitationId(recorded.round),
+            );
             let task = LocalTask::with_samples(names, &model, &samples, Streams::new(0), 1e6);
             let update = clients[user as usize].train(&task, &mut scratch).unwrap();
             let loss = recorded.local_loss[&user.to_string()];
-            assert!((update.loss - loss).abs() <= RELATIVE * loss.abs(), "{what}, user {user}: loss {}", update.loss);
+            assert!(
+                (update.loss - loss).abs() <= RELATIVE * loss.abs(),
+                "{what}, user {user}: loss {}",
+                update.loss
+            );
             downloads[user as usize] = Arc::clone(&global);
             updates.extend(update.update.blocks);
         }
         let aggregate = aggregate::mean(&global, &updates);
         global = Arc::new(aggregate.table);
         model.set_table(0, Arc::clone(&global)).unwrap();
-        assert_close(&format!("{what}: server"), global.as_slice().iter().copied(), &recorded.server);
+        assert_close(
+            &format!("{what}: server"),
+            global.as_slice().iter().copied(),
+            &recorded.server,
+        );
         if let Some(expected) = recorded.sparsity_1e_4 {
-            let small = global.as_slice().iter().filter(|value| value.abs() <= 1e-4).count();
+            let small = global
+                .as_slice()
+                .iter()
+                .filter(|value| value.abs() <= 1e-4)
+                .count();
             let share = small as f64 / global.as_slice().len() as f64;
-            assert!((share - expected).abs() < 1.5 / global.as_slice().len() as f64, "{what}: sparsity {share}");
+            assert!(
+                (share - expected).abs() < 1.5 / global.as_slice().len() as f64,
+                "{what}: sparsity {share}"
+            );
         }
         let evaluation = &recording.evaluation;
         for (split, expected, items, negatives) in [
-            ("test", &recorded.test, &evaluation.test_item, &evaluation.test_negatives),
-            ("validation", &recorded.validation, &evaluation.validation_item, &evaluation.validation_negatives),
+            (
+                "test",
+                &recorded.test,
+                &evaluation.test_item,
+                &evaluation.test_negatives,
+            ),
+            (
+                "validation",
+                &recorded.validation,
+                &evaluation.validation_item,
+                &evaluation.validation_negatives,
+            ),
         ] {
             let (hr, ndcg) = accuracy(&clients, &model, items, negatives);
-            assert!((hr - expected.hr).abs() < 1e-9, "{what}: {split} HR {hr} instead of {}", expected.hr);
-            assert!((ndcg - expected.ndcg).abs() < 1e-9, "{what}: {split} NDCG {ndcg} instead of {}", expected.ndcg);
+            assert!(
+                (hr - expected.hr).abs() < 1e-9,
+                "{what}: {split} HR {hr} instead of {}",
+                expected.hr
+            );
+            assert!(
+                (ndcg - expected.ndcg).abs() < 1e-9,
+                "{what}: {split} NDCG {ndcg} instead of {}",
+                expected.ndcg
+            );
         }
         for (user, expected) in recorded.clients.iter().flatten() {
             let user: usize = user.parse().unwrap();
-            let parameters = private_parameters(&recording, clients[user].as_mut(), &downloads[user]);
+            let parameters =
+                private_parameters(&recording, clients[user].as_mut(), &downloads[user]);
             for (parameter, expected) in expected {
                 let values = parameters[parameter.as_str()].iter().copied();
-                assert_close(&format!("{what}, user {user}: {parameter}"), values, expected);
+                assert_close(
+                    &format!("{what}, user {user}: {parameter}"),
+                    values,
+                    expected,
+                );
             }
         }
         if recording.method == "fedrap" {
             let decay = f64::from(recorded.round as i32);
             let expected = recording.number("lr_args") * recording.number("decay_rate").powf(decay);
-            assert!((recorded.learning_rates["lr_args"] - expected).abs() < 1e-9 * expected, "{what}: rates");
+            assert!(
+                (recorded.learning_rates["lr_args"] - expected).abs() < 1e-9 * expected,
+                "{what}: rates"
+            );
         }
     }
 }
 
 fn recordings_in(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let entries =
+        std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut files: Vec<PathBuf> = entries
         .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "json")
+        })
         .collect();
     files.sort();
     files
@@ -262,8 +368,13 @@ fn recordings_in(folder: &Path) -> Vec<PathBuf> {
 /// If this fails, a method no longer computes what its authors' code computes.
 #[test]
 fn every_recording_is_reproduced() {
-    let fixtures = recordings_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/parity"));
-    assert_eq!(fixtures.len(), 6, "the six recordings that belong to the project");
+    let fixtures =
+        recordings_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/parity"));
+    assert_eq!(
+        fixtures.len(),
+        6,
+        "the six recordings that belong to the project"
+    );
     let further = std::env::var_os("FEDRECSIM_PARITY").map(PathBuf::from);
     let further = further.iter().flat_map(|folder| recordings_in(folder));
     for path in fixtures.into_iter().chain(further) {

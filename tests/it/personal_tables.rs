@@ -10,38 +10,79 @@ use ndarray_npy::NpzReader;
 
 use crate::support::{Workshop, run, run_command, small, small_with, world};
 
-/// If this fails, whoever studies a method sees another table than the user's, or one that is not there.
+/// If this fails, whoever studies a method sees another table than the user's, or one that is not
+/// there.
 #[test]
 fn a_simulation_shows_the_table_that_a_user_keeps() {
     let mut simulation = Simulation::new(world(small(&[])), &RunControl::with_threads(2)).unwrap();
     let before = simulation.personal_table(UserId(7)).unwrap().unwrap();
     while simulation.step().unwrap().is_some() {}
     let after = simulation.personal_table(UserId(7)).unwrap().unwrap();
-    assert_eq!((before.name, after.values.shape()), ("D", before.values.shape()));
+    assert_eq!(
+        (before.name, after.values.shape()),
+        ("D", before.values.shape())
+    );
     assert_ne!(before.values, after.values, "the user has trained");
-    assert_ne!(simulation.personal_table(UserId(8)).unwrap().unwrap().values, after.values);
-    assert!(matches!(simulation.personal_table(UserId(40)), Err(Error::Usage(text)) if text.contains("0 to 39")));
-    let simulation = Simulation::new(world(small_with("fedmf", &[])), &RunControl::with_threads(1)).unwrap();
+    assert_ne!(
+        simulation
+            .personal_table(UserId(8))
+            .unwrap()
+            .unwrap()
+            .values,
+        after.values
+    );
+    assert!(
+        matches!(simulation.personal_table(UserId(40)), Err(Error::Usage(text)) if text.contains("0 to 39"))
+    );
+    let simulation = Simulation::new(
+        world(small_with("fedmf", &[])),
+        &RunControl::with_threads(1),
+    )
+    .unwrap();
     assert_eq!(simulation.personal_table(UserId(7)).unwrap(), None);
 }
 
-/// If this fails, accuracy with another table than the user's own is that of the own one, depends on the number of
-/// threads, or changes what is learned.
+/// If this fails, accuracy with another table than the user's own is that of the own one, depends
+/// on the number of threads, or changes what is learned.
 #[test]
 fn users_can_be_scored_with_another_table_than_their_own() {
-    let full = ["evaluation.ranking=\"full-catalogue\"", "evaluation.metrics=[\"mrr\"]"];
+    let full = [
+        "evaluation.ranking=\"full-catalogue\"",
+        "evaluation.metrics=[\"mrr\"]",
+    ];
     for method in ["fedrap", "pfedrec"] {
         let outcome = |table: &str, threads| {
             let table = format!("evaluation.item_table=\"{table}\"");
-            run(small_with(method, &[&full[..], &[&table]].concat()), threads)
+            run(
+                small_with(method, &[&full[..], &[&table]].concat()),
+                threads,
+            )
         };
-        let (own, shared, others) = (outcome("own", 1), outcome("shared", 1), outcome("another-users", 1));
+        let (own, shared, others) = (
+            outcome("own", 1),
+            outcome("shared", 1),
+            outcome("another-users", 1),
+        );
         let figures = |outcome: &fedrecsim::sim::Outcome| -> Vec<Figures> {
-            outcome.rounds.iter().map(|round| round.accuracy.clone().unwrap().test).collect()
+            outcome
+                .rounds
+                .iter()
+                .map(|round| round.accuracy.clone().unwrap().test)
+                .collect()
         };
-        assert!(figures(&own) != figures(&shared), "{method}: the shared table alone");
-        assert!(figures(&own) != figures(&others) && figures(&shared) != figures(&others), "{method}: another's table");
-        assert_eq!(outcome("another-users", 2).digest, others.digest, "{method}");
+        assert!(
+            figures(&own) != figures(&shared),
+            "{method}: the shared table alone"
+        );
+        assert!(
+            figures(&own) != figures(&others) && figures(&shared) != figures(&others),
+            "{method}: another's table"
+        );
+        assert_eq!(
+            outcome("another-users", 2).digest,
+            others.digest,
+            "{method}"
+        );
         assert_eq!(own.model, shared.model, "{method}: training");
         assert_eq!(own.bytes, others.bytes, "{method}: bytes");
     }
@@ -51,13 +92,19 @@ fn users_can_be_scored_with_another_table_than_their_own() {
 #[test]
 fn methods_without_personal_tables_are_refused() {
     let workshop = Workshop::new();
-    let arguments =
-        workshop.arguments(workshop.small(), &["method=\"fedmf\"", "evaluation.item_table=\"another-users\""]);
+    let arguments = workshop.arguments(
+        workshop.small(),
+        &[
+            "method=\"fedmf\"",
+            "evaluation.item_table=\"another-users\"",
+        ],
+    );
     let error = run_command(&arguments).unwrap_err().to_string();
     assert!(error.contains("keep no item table of their own"), "{error}");
 }
 
-/// If this fails, the shared table of a method without personal ones cannot be drawn as one of its users sees it.
+/// If this fails, the shared table of a method without personal ones cannot be drawn as one of its
+/// users sees it.
 #[test]
 fn users_without_a_table_of_their_own_are_saved_with_their_items() {
     let workshop = Workshop::new();
@@ -68,7 +115,12 @@ fn users_without_a_table_of_their_own_are_saved_with_their_items() {
     let mut saved = NpzReader::new(File::open(&path).unwrap()).unwrap();
     assert_eq!(saved.names().unwrap(), ["V", "items-3"]);
     let items: Array1<u8> = saved.by_name("items-3").unwrap();
-    assert!([1, 2, 3].iter().all(|number| items.iter().any(|item| item == number)), "{items}");
+    assert!(
+        [1, 2, 3]
+            .iter()
+            .all(|number| items.iter().any(|item| item == number)),
+        "{items}"
+    );
 }
 
 /// If this fails, a picture shows another user's table, or marks items that the user has not rated.
@@ -85,7 +137,13 @@ fn saved_users_are_described_and_drawn() {
     assert_eq!((table.dim(), items.len()), ((150, 8), 150));
     let counts = [1, 2, 3].map(|number| items.iter().filter(|item| **item == number).count());
     assert!(counts[0] > 0 && counts[1..] == [1, 1], "{counts:?}");
-    let all = TableArgs { file: path, sum: Vec::new(), user: None, map: None, heat_map: None };
+    let all = TableArgs {
+        file: path,
+        sum: Vec::new(),
+        user: None,
+        map: None,
+        heat_map: None,
+    };
     let described = cli::table(&all).unwrap();
     for part in ["C ", "D-3 ", "D-11 ", "150 x 8", "> 1e-2"] {
         assert!(described.contains(part), "{part} in {described}");
@@ -93,14 +151,29 @@ fn saved_users_are_described_and_drawn() {
     assert!(!described.contains("items-"), "{described}");
     let (map, heat_map) = (workshop.path("map.svg"), workshop.path("heat.svg"));
     let sum = ["C", "D-11"].map(String::from).into();
-    let one =
-        TableArgs { sum, user: Some(11), map: Some(map.clone()), heat_map: Some(heat_map.clone()), ..all.clone() };
+    let one = TableArgs {
+        sum,
+        user: Some(11),
+        map: Some(map.clone()),
+        heat_map: Some(heat_map.clone()),
+        ..all.clone()
+    };
     cli::table(&one).unwrap();
     let drawn = fs::read_to_string(map).unwrap();
-    assert!(drawn.contains(&format!("rated, and trained on ({})", counts[0])) && drawn.contains("C + D-11"));
+    assert!(
+        drawn.contains(&format!("rated, and trained on ({})", counts[0]))
+            && drawn.contains("C + D-11")
+    );
     assert!(fs::read_to_string(heat_map).unwrap().contains("Heat map"));
-    for (sum, user, part) in [("D-4", 3, "it has no array `D-4`; it has C"), ("C", 4, "--save-users 4")] {
-        let wrong = TableArgs { sum: vec![sum.to_owned()], user: Some(user), ..one.clone() };
+    for (sum, user, part) in [
+        ("D-4", 3, "it has no array `D-4`; it has C"),
+        ("C", 4, "--save-users 4"),
+    ] {
+        let wrong = TableArgs {
+            sum: vec![sum.to_owned()],
+            user: Some(user),
+            ..one.clone()
+        };
         let error = cli::table(&wrong).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }

@@ -1,11 +1,15 @@
 use crate::support::{run, small, small_with};
 
-const WORLDLY: [&str; 3] =
-    ["network.preset=\"wifi-2020\"", "network.dropout=0.3", "devices.preset=\"phone-lognormal\""];
+const WORLDLY: [&str; 3] = [
+    "network.preset=\"wifi-2020\"",
+    "network.dropout=0.3",
+    "devices.preset=\"phone-lognormal\"",
+];
 
 const COHORT: &str = "training.participation={ cohort = 15 }";
 
-/// The digests that are not what they were: all of them, so that a change of what the digest covers is seen at once.
+/// The digests that are not what they were: all of them, so that a change of what the digest covers
+/// is seen at once.
 #[derive(Default)]
 struct Moved(Vec<String>);
 
@@ -21,19 +25,48 @@ impl Moved {
     }
 }
 
-/// If this fails, a synchronous round computes something else than before there were other modes. The digests are those
-/// of the last build without them, over what the digest covers today.
+/// If this fails, a synchronous round computes something else than before there were other modes.
+/// The digests are those of the last build without them, over what the digest covers today.
 #[test]
 fn synchronous_rounds_are_as_they_were_before_there_were_other_modes() {
     let mut moved = Moved::default();
-    let cohort = [&WORLDLY[..], &["training.participation={ cohort = 15 }", "codec.uplink=\"rows-f32\""]].concat();
-    let share = [&WORLDLY[..], &["training.participation={ share = 0.5 }", "codec.uplink=\"sparse-f32\""]].concat();
+    let cohort = [
+        &WORLDLY[..],
+        &[
+            "training.participation={ cohort = 15 }",
+            "codec.uplink=\"rows-f32\"",
+        ],
+    ]
+    .concat();
+    let share = [
+        &WORLDLY[..],
+        &[
+            "training.participation={ share = 0.5 }",
+            "codec.uplink=\"sparse-f32\"",
+        ],
+    ]
+    .concat();
     for (scenario, digest) in [
-        (small_with("pfedrec", &[]), "ca8b3b0d73b7a095c0febdd99852e1cbdd2f652d75f44e44024b22fdf3d31e5d"),
-        (small_with("pfedrec", &cohort), "6e68340c4b6d88be1a3567b753c78ed077bd00bb338caceb77993f80b1ac91c8"),
-        (small_with("fedmf", &[]), "2e0f7912ebc266fb488a1904842ec5da8ab85da86eec19fc28c0c0ebcaaf8ee4"),
-        (small_with("fedmf", &cohort), "ca137eb2275a23ef40d1cd83427eb15a9a1a8a80083632162be3d9f40359816c"),
-        (small(&share), "1d4cda950d594fd88cac9c4a586ad853c12dad58e40d5957edefbe1af94457a6"),
+        (
+            small_with("pfedrec", &[]),
+            "ca8b3b0d73b7a095c0febdd99852e1cbdd2f652d75f44e44024b22fdf3d31e5d",
+        ),
+        (
+            small_with("pfedrec", &cohort),
+            "6e68340c4b6d88be1a3567b753c78ed077bd00bb338caceb77993f80b1ac91c8",
+        ),
+        (
+            small_with("fedmf", &[]),
+            "2e0f7912ebc266fb488a1904842ec5da8ab85da86eec19fc28c0c0ebcaaf8ee4",
+        ),
+        (
+            small_with("fedmf", &cohort),
+            "ca137eb2275a23ef40d1cd83427eb15a9a1a8a80083632162be3d9f40359816c",
+        ),
+        (
+            small(&share),
+            "1d4cda950d594fd88cac9c4a586ad853c12dad58e40d5957edefbe1af94457a6",
+        ),
     ] {
         let method = scenario.method.name.clone();
         moved.compare(&method, &run(scenario, 2).digest, digest);
@@ -41,17 +74,32 @@ fn synchronous_rounds_are_as_they_were_before_there_were_other_modes() {
     moved.none();
 }
 
-/// If this fails, a redesign has changed what a mode other than the synchronous one computes. The digests are those of
-/// the last build before the seams were redesigned, over what the digest covers today.
+/// If this fails, a redesign has changed what a mode other than the synchronous one computes. The
+/// digests are those of the last build before the seams were redesigned, over what the digest
+/// covers today.
 #[test]
 fn every_other_mode_is_as_it_was_before_the_seams_were_redesigned() {
     let mut moved = Moved::default();
-    let over_selection = ["training.mode={ over-selection = { factor = 1.5, deadline_s = 3.0 } }", COHORT];
-    let late = ["training.mode={ over-selection = { factor = 1.5, stragglers = \"late\" } }", COHORT];
-    let semi_synchronous = ["training.mode={ semi-synchronous = { deadline_s = 0.03 } }", COHORT];
-    let fedbuff =
-        ["training.mode={ fedbuff = { concurrency = 12, buffer = 4, server_rate = 0.8 } }", "training.rounds=8"];
-    let fedasync = ["training.mode={ fedasync = { concurrency = 9, mixing = 0.5 } }", "training.rounds=12"];
+    let over_selection = [
+        "training.mode={ over-selection = { factor = 1.5, deadline_s = 3.0 } }",
+        COHORT,
+    ];
+    let late = [
+        "training.mode={ over-selection = { factor = 1.5, stragglers = \"late\" } }",
+        COHORT,
+    ];
+    let semi_synchronous = [
+        "training.mode={ semi-synchronous = { deadline_s = 0.03 } }",
+        COHORT,
+    ];
+    let fedbuff = [
+        "training.mode={ fedbuff = { concurrency = 12, buffer = 4, server_rate = 0.8 } }",
+        "training.rounds=8",
+    ];
+    let fedasync = [
+        "training.mode={ fedasync = { concurrency = 9, mixing = 0.5 } }",
+        "training.rounds=12",
+    ];
     for (name, mode, digests) in [
         (
             "over-selection",
@@ -98,7 +146,12 @@ fn every_other_mode_is_as_it_was_before_the_seams_were_redesigned() {
             let outcome = run(
                 small_with(
                     method,
-                    &[&WORLDLY[..], &["codec.uplink=\"rows-f32\"", "network.dropout=0.05"], &mode].concat(),
+                    &[
+                        &WORLDLY[..],
+                        &["codec.uplink=\"rows-f32\"", "network.dropout=0.05"],
+                        &mode,
+                    ]
+                    .concat(),
                 ),
                 2,
             );

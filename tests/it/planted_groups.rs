@@ -1,5 +1,5 @@
-//! Checks that every method that ranks tells two groups of users apart under the pool of negatives that a device can know, or
-//! is on the list of those that cannot.
+//! Checks that every method that ranks tells two groups of users apart under the pool of negatives
+//! that a device can know, or is on the list of those that cannot.
 
 use std::collections::BTreeSet;
 
@@ -35,32 +35,80 @@ const WELL_ABOVE: f64 = 0.4;
 /// HR@10 of a method that does not is less than this above that of the baselines.
 const HARDLY: f64 = 0.2;
 
-/// Lists every method with its parameters, what it learns from, and what is expected of it. The default rates of some are
-/// meant for thousands of users or steps. A method stands several times where its parameters decide.
+/// Lists every method with its parameters, what it learns from, and what is expected of it. The
+/// default rates of some are meant for thousands of users or steps. A method stands several times
+/// where its parameters decide.
 const ARMS: &[(&str, &str, Data, Expected)] = &[
     (
         "fedrap",
         "{}",
         Positives,
-        Hardly("at the published rates each device's own D fits the positives before C tells of those of others"),
+        Hardly(
+            "at the published rates each device's own D fits the positives before C tells of those of others",
+        ),
     ),
-    ("fedrap", "{ tables = \"d-only\" }", Positives, Hardly("nothing travels, and no device knows of the group")),
-    ("fedrap", "{ learning_rate_tables = 10 }", Positives, WellAbove),
-    ("fedrap", "{ learning_rate_tables = 100, tables = \"c-only\" }", Positives, WellAbove),
+    (
+        "fedrap",
+        "{ tables = \"d-only\" }",
+        Positives,
+        Hardly("nothing travels, and no device knows of the group"),
+    ),
+    (
+        "fedrap",
+        "{ learning_rate_tables = 10 }",
+        Positives,
+        WellAbove,
+    ),
+    (
+        "fedrap",
+        "{ learning_rate_tables = 100, tables = \"c-only\" }",
+        Positives,
+        WellAbove,
+    ),
     ("pfedrec", "{}", Positives, WellAbove),
     ("fedmf", "{}", Positives, WellAbove),
-    ("fedmf", "{ dual_personalization = true, learning_rate_items = 300 }", Positives, WellAbove),
+    (
+        "fedmf",
+        "{ dual_personalization = true, learning_rate_items = 300 }",
+        Positives,
+        WellAbove,
+    ),
     ("fedncf", "{}", Positives, WellAbove),
-    ("fedncf", "{ dual_personalization = true }", Positives, WellAbove),
-    ("fedrecon", "{ learning_rate_items = 200 }", Positives, WellAbove),
-    ("fedrecon", "{ dual_personalization = true, learning_rate_items = 200 }", Positives, WellAbove),
+    (
+        "fedncf",
+        "{ dual_personalization = true }",
+        Positives,
+        WellAbove,
+    ),
+    (
+        "fedrecon",
+        "{ learning_rate_items = 200 }",
+        Positives,
+        WellAbove,
+    ),
+    (
+        "fedrecon",
+        "{ dual_personalization = true, learning_rate_items = 200 }",
+        Positives,
+        WellAbove,
+    ),
     ("colr", "{}", Positives, WellAbove),
-    ("metamf", "{ learning_rate = 0.01, hidden_units = 128 }", Positives, WellAbove),
+    (
+        "metamf",
+        "{ learning_rate = 0.01, hidden_units = 128 }",
+        Positives,
+        WellAbove,
+    ),
     ("fcf", "{}", Positives, WellAbove),
     ("fedgram", "{}", Positives, WellAbove),
     ("fedspec", "{}", Positives, WellAbove),
     ("fedrec-pmf", "{}", Ratings, WellAbove),
-    ("fedrec-svdpp", "{ learning_rate = 0.2, learning_rate_decay = 0.99 }", Ratings, WellAbove),
+    (
+        "fedrec-svdpp",
+        "{ learning_rate = 0.2, learning_rate_decay = 0.99 }",
+        Ratings,
+        WellAbove,
+    ),
     (
         "fedpergnn",
         "{ latent_dimension = 8, own_items = 8, neighbours_per_item = 4 }",
@@ -79,19 +127,54 @@ const ARMS: &[(&str, &str, Data, Expected)] = &[
     ),
     ("mf", "{}", Positives, WellAbove),
     ("centrap", "{}", Positives, WellAbove),
-    ("pmf", "{ learning_rate = 0.2, learning_rate_decay = 0.99 }", Ratings, WellAbove),
-    ("svdpp", "{ learning_rate = 0.2, learning_rate_decay = 0.99 }", Ratings, WellAbove),
+    (
+        "pmf",
+        "{ learning_rate = 0.2, learning_rate_decay = 0.99 }",
+        Ratings,
+        WellAbove,
+    ),
+    (
+        "svdpp",
+        "{ learning_rate = 0.2, learning_rate_decay = 0.99 }",
+        Ratings,
+        WellAbove,
+    ),
     ("ease", "{}", Positives, WellAbove),
     ("itemknn", "{}", Positives, WellAbove),
     ("ials", "{}", Positives, WellAbove),
     ("bpr-mf", "{}", Positives, WellAbove),
-    ("ncf", "{ learning_rate = 0.01, deviation = 0.1 }", Positives, WellAbove),
+    (
+        "ncf",
+        "{ learning_rate = 0.01, deviation = 0.1 }",
+        Positives,
+        WellAbove,
+    ),
     ("lightgcn", "{}", Positives, WellAbove),
-    ("popularity", "{}", Positives, Hardly("it orders items alike for everybody")),
+    (
+        "popularity",
+        "{}",
+        Positives,
+        Hardly("it orders items alike for everybody"),
+    ),
     ("random", "{}", Positives, Hardly("it learns nothing")),
-    ("global-mean", "{}", Ratings, Hardly("it scores all items alike")),
-    ("user-mean", "{}", Ratings, Hardly("it scores all items of a user alike")),
-    ("item-mean", "{}", Positives, Hardly("it orders items alike for everybody")),
+    (
+        "global-mean",
+        "{}",
+        Ratings,
+        Hardly("it scores all items alike"),
+    ),
+    (
+        "user-mean",
+        "{}",
+        Ratings,
+        Hardly("it scores all items of a user alike"),
+    ),
+    (
+        "item-mean",
+        "{}",
+        Positives,
+        Hardly("it orders items alike for everybody"),
+    ),
     ("fedmf-trimmed", "{}", Positives, WellAbove),
 ];
 
@@ -109,20 +192,28 @@ ranking = "full-catalogue"
 every_rounds = 30
 "#;
 
-/// Returns ratings by sixty users in two groups of a catalogue of eighty items. Even users like the even items, odd users the
-/// odd ones, and each has rated 32 of the 40 that it likes with 5, at random. The last two are held out. With
-/// [`Data::Ratings`] each has rated 16 of the others with 1 before.
+/// Returns ratings by sixty users in two groups of a catalogue of eighty items. Even users like the
+/// even items, odd users the odd ones, and each has rated 32 of the 40 that it likes with 5, at
+/// random. The last two are held out. With [`Data::Ratings`] each has rated 16 of the others with 1
+/// before.
 fn two_groups(data: Data) -> String {
     let mut stream = Streams::new(5).stream(Purpose::GeneratedRatings, 0, 0);
     let mut text = String::new();
     for user in 0..60 {
-        let mut items: [Vec<u32>; 2] = [1, 0].map(|other| (0..40).map(|item| 2 * item + (user + other) % 2).collect());
-        items.iter_mut().for_each(|items| stream.shuffle_portably(items));
+        let mut items: [Vec<u32>; 2] =
+            [1, 0].map(|other| (0..40).map(|item| 2 * item + (user + other) % 2).collect());
+        items
+            .iter_mut()
+            .for_each(|items| stream.shuffle_portably(items));
         let [others, own] = &items;
         if data == Ratings {
-            others[..16].iter().for_each(|item| text += &format!("{user} {item} 1\n"));
+            others[..16]
+                .iter()
+                .for_each(|item| text += &format!("{user} {item} 1\n"));
         }
-        own[..32].iter().for_each(|item| text += &format!("{user} {item} 5\n"));
+        own[..32]
+            .iter()
+            .for_each(|item| text += &format!("{user} {item} 5\n"));
     }
     text
 }
@@ -135,15 +226,24 @@ fn hr(method: &str, parameters: &str, data: Data) -> f64 {
     let mut overrides = vec![method.as_str()];
     overrides.extend((data == Ratings).then_some("dataset.columns.rating=3"));
     let scenario = parse(SCENARIO, &overrides);
-    let dataset = dataset::load(&scenario.dataset, &[workshop.path("")], Streams::new(scenario.seed)).unwrap();
+    let dataset = dataset::load(
+        &scenario.dataset,
+        &[workshop.path("")],
+        Streams::new(scenario.seed),
+    )
+    .unwrap();
     let world = World::with_methods(scenario, dataset.into(), &methods()).unwrap();
     let outcome = sim::run(world, &RunControl::with_threads(2), &mut ()).unwrap();
-    assert!(outcome.stopped_by.is_none(), "{overrides:?}: {:?}", outcome.stopped_by);
+    assert!(
+        outcome.stopped_by.is_none(),
+        "{overrides:?}: {:?}",
+        outcome.stopped_by
+    );
     final_hr(&outcome)
 }
 
-/// If this fails, a method no longer learns what other users' ratings tell, or is on the list of those that do not although
-/// it does, or a new method is not on the list.
+/// If this fails, a method no longer learns what other users' ratings tell, or is on the list of
+/// those that do not although it does, or a new method is not on the list.
 #[test]
 fn every_method_tells_two_groups_apart_under_the_honest_pool_or_the_list_says_why_not() {
     let listed: BTreeSet<&str> = ARMS.iter().map(|(method, ..)| *method).collect();
@@ -154,7 +254,10 @@ fn every_method_tells_two_groups_apart_under_the_honest_pool_or_the_list_says_wh
         let baseline = baselines[usize::from(*data == Ratings)];
         let hr = hr(method, parameters, *data);
         match expected {
-            WellAbove => assert!(hr >= baseline + WELL_ABOVE, "{method} {parameters}: HR@10 {hr} beside {baseline}"),
+            WellAbove => assert!(
+                hr >= baseline + WELL_ABOVE,
+                "{method} {parameters}: HR@10 {hr} beside {baseline}"
+            ),
             Hardly(reason) => {
                 assert!(
                     hr < baseline + HARDLY,

@@ -1,8 +1,8 @@
-//! Runs random scenarios over every key of the file. `keys` and `environment` draw values, `rules` makes them fit
-//! together, and `files` has the ratings and traces that some of them read.
+//! Runs random scenarios over every key of the file. `keys` and `environment` draw values, `rules`
+//! makes them fit together, and `files` has the ratings and traces that some of them read.
 //!
-//! `PROPTEST_CASES=2000 cargo test --release --test it random_scenarios` tries more of them than the usual 100. A
-//! failing case prints its scenario file.
+//! `PROPTEST_CASES=2000 cargo test --release --test it random_scenarios` tries more of them than
+//! the usual 100. A failing case prints its scenario file.
 
 /// Sums up the work of devices.
 mod device_work;
@@ -59,25 +59,42 @@ impl fmt::Debug for File {
 }
 
 fn any_file() -> impl Strategy<Value = File> {
-    let drawn: Vec<_> =
-        keys::keys().into_iter().map(|key| (Just(key.path), Just(key.always), 0..100u32, key.values)).collect();
-    // Some files leave nearly everything to its default, and some say nearly everything. A key is in a file if it
-    // reaches the file's `left_out`, so that shrinking takes keys out.
+    let drawn: Vec<_> = keys::keys()
+        .into_iter()
+        .map(|key| (Just(key.path), Just(key.always), 0..100u32, key.values))
+        .collect();
+    // Some files leave nearly everything to its default, and some say nearly everything. A key is
+    // in a file if it reaches the file's `left_out`, so that shrinking takes keys out.
     let left_out = prop_oneof![Just(98), Just(50), Just(10)];
     (left_out, drawn).prop_map(|(left_out, keys)| {
-        let present = keys.into_iter().filter(|(_, always, drawn, _)| *always || *drawn >= left_out);
+        let present = keys
+            .into_iter()
+            .filter(|(_, always, drawn, _)| *always || *drawn >= left_out);
         let values: BTreeMap<_, _> = present.map(|(path, _, _, value)| (path, value)).collect();
         let table = Draft(values).mend().into_table();
-        File { text: toml::to_string(&table).unwrap(), table }
+        File {
+            text: toml::to_string(&table).unwrap(),
+            table,
+        }
     })
 }
 
-/// Collects what a value uses of a scenario's language: `key: type`, or `key = literal` for one of several words.
-fn collect_used(path: &str, value: &Value, literals: &BTreeSet<String>, used: &mut BTreeSet<String>) {
+/// Collects what a value uses of a scenario's language: `key: type`, or `key = literal` for one of
+/// several words.
+fn collect_used(
+    path: &str,
+    value: &Value,
+    literals: &BTreeSet<String>,
+    used: &mut BTreeSet<String>,
+) {
     match value {
         Value::Table(table) => {
             for (key, value) in table {
-                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                let path = if path.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{path}.{key}")
+                };
                 collect_used(&path, value, literals, used);
             }
         }
@@ -103,20 +120,40 @@ fn collect_language(root: &Json, schema: &Json, path: &str, language: &mut BTree
     if let Some(target) = schema.get("$ref").and_then(Json::as_str) {
         return collect_language(root, root.pointer(&target[1..]).unwrap(), path, language);
     }
-    let choices = ["oneOf", "anyOf"].iter().filter_map(|key| schema.get(*key)?.as_array()).flatten();
+    let choices = ["oneOf", "anyOf"]
+        .iter()
+        .filter_map(|key| schema.get(*key)?.as_array())
+        .flatten();
     let mut choices = choices.peekable();
     if choices.peek().is_some() {
         return choices.for_each(|choice| collect_language(root, choice, path, language));
     }
-    let literals = schema.get("enum").and_then(Json::as_array).into_iter().flatten().chain(schema.get("const"));
+    let literals = schema
+        .get("enum")
+        .and_then(Json::as_array)
+        .into_iter()
+        .flatten()
+        .chain(schema.get("const"));
     let mut literals = literals.filter_map(Json::as_str).peekable();
     if literals.peek().is_some() {
         return language.extend(literals.map(|literal| format!("{path} = {literal}")));
     }
-    match schema["type"].as_str().unwrap_or_else(|| panic!("{path} has no type: {schema}")) {
+    match schema["type"]
+        .as_str()
+        .unwrap_or_else(|| panic!("{path} has no type: {schema}"))
+    {
         "object" => {
-            for (key, property) in schema.get("properties").and_then(Json::as_object).into_iter().flatten() {
-                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+            for (key, property) in schema
+                .get("properties")
+                .and_then(Json::as_object)
+                .into_iter()
+                .flatten()
+            {
+                let path = if path.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{path}.{key}")
+                };
                 collect_language(root, property, &path, language);
             }
         }
@@ -124,7 +161,9 @@ fn collect_language(root: &Json, schema: &Json, path: &str, language: &mut BTree
         "array" => {
             language.insert(format!("{path}: array"));
             let reference = schema["items"].get("$ref").and_then(Json::as_str);
-            let items = reference.map_or(&schema["items"], |target| root.pointer(&target[1..]).unwrap());
+            let items = reference.map_or(&schema["items"], |target| {
+                root.pointer(&target[1..]).unwrap()
+            });
             if items["type"] == "object" {
                 collect_language(root, items, &format!("{path}[]"), language);
             }
@@ -133,14 +172,17 @@ fn collect_language(root: &Json, schema: &Json, path: &str, language: &mut BTree
     }
 }
 
-/// If this fails, a key, or a value of one, was added to scenario files and not to `keys`, so no random scenario has
-/// it.
+/// If this fails, a key, or a value of one, was added to scenario files and not to `keys`, so no
+/// random scenario has it.
 #[test]
 fn random_scenarios_use_every_key_and_every_choice() {
     let mut language = BTreeSet::new();
     let schema = scenario::schema(&vocabulary());
     collect_language(&schema, &schema, "", &mut language);
-    assert!(language.len() > 100 && language.contains("method.fedrap.tables = d-only"), "{language:?}");
+    assert!(
+        language.len() > 100 && language.contains("method.fedrap.tables = d-only"),
+        "{language:?}"
+    );
     let mut runner = TestRunner::deterministic();
     let files = any_file();
     let mut used = BTreeSet::new();
@@ -182,15 +224,17 @@ fn run_from(workshop: &Workshop, scenario: &Scenario, checkpoints: Checkpoints) 
     sim::run_from(world, &RunControl::with_threads(1), &mut (), checkpoints).unwrap()
 }
 
-/// Checks that a run ends early only because training explodes, links are too slow for any clock or any deadline, or
-/// nobody comes, and that it says so.
+/// Checks that a run ends early only because training explodes, links are too slow for any clock or
+/// any deadline, or nobody comes, and that it says so.
 fn assert_well_ended(outcome: &Outcome, scenario: &Scenario) {
     let waits_for_all = scenario.training.mode == Mode::Synchronous;
     match &outcome.stopped_by {
         None => assert_eq!(outcome.rounds.len(), scenario.training.rounds as usize),
         Some(
             Error::Diverged { round, .. }
-            | Error::Singular { round: Some(round), .. }
+            | Error::Singular {
+                round: Some(round), ..
+            }
             | Error::TimeOverflow { round, .. }
             | Error::NobodyFinished { round, .. }
             | Error::NothingArrives { round, .. }
@@ -198,26 +242,48 @@ fn assert_well_ended(outcome: &Outcome, scenario: &Scenario) {
         ) => {
             let kept = outcome.rounds.len();
             // Users who take part may have begun in an earlier round.
-            let is_kept = if waits_for_all { kept == round.0 as usize } else { kept >= round.0 as usize };
-            assert!(is_kept, "{kept} rounds before the one that failed are kept: {:?}", outcome.stopped_by);
+            let is_kept = if waits_for_all {
+                kept == round.0 as usize
+            } else {
+                kept >= round.0 as usize
+            };
+            assert!(
+                is_kept,
+                "{kept} rounds before the one that failed are kept: {:?}",
+                outcome.stopped_by
+            );
         }
-        // Values that grow may leave the range of the codec before they pass the limit of divergence.
+        // Values that grow may leave the range of the codec before they pass the limit of
+        // divergence.
         Some(Error::Unrepresentable { place, .. }) => {
-            assert!(place.starts_with("block `") && place.contains(" of "), "{place}");
+            assert!(
+                place.starts_with("block `") && place.contains(" of "),
+                "{place}"
+            );
         }
-        // A device that solves for its vector may find only when it scores that a table is too large for this.
-        Some(Error::Singular { round: None, user: Some(_), .. }) => {}
-        // A codec that loses something may leave no rating of those that were sent, or make one of every item.
+        // A device that solves for its vector may find only when it scores that a table is too
+        // large for this.
+        Some(Error::Singular {
+            round: None,
+            user: Some(_),
+            ..
+        }) => {}
+        // A codec that loses something may leave no rating of those that were sent, or make one of
+        // every item.
         Some(Error::Dataset(message))
             if message.contains("graph of users and items has no edges")
                 || message.contains("negatives are wanted") => {}
         Some(other) => panic!("stopped by {other:?}"),
     }
     let in_flight = [outcome.bytes.up.in_flight, outcome.bytes.down.in_flight];
-    assert!(!waits_for_all || outcome.stopped_by.is_some() || in_flight == [0, 0], "{in_flight:?} bytes never arrived");
+    assert!(
+        !waits_for_all || outcome.stopped_by.is_some() || in_flight == [0, 0],
+        "{in_flight:?} bytes never arrived"
+    );
 }
 
-/// Checks that every figure of the report is a number, and that its digest and bytes are the outcome's.
+/// Checks that every figure of the report is a number, and that its digest and bytes are the
+/// outcome's.
 fn assert_report(workshop: &Workshop, outcome: &Outcome) {
     let json = workshop.run_json();
     assert_eq!(json["digest"], outcome.digest);
@@ -227,18 +293,24 @@ fn assert_report(workshop: &Workshop, outcome: &Outcome) {
     let rows = workshop.rounds_csv();
     assert_eq!(rows.len(), outcome.rounds.len());
     for cell in rows.iter().flatten().filter(|cell| !cell.is_empty()) {
-        assert!(cell.parse::<f64>().is_ok_and(f64::is_finite), "{cell:?} in rounds.csv");
+        assert!(
+            cell.parse::<f64>().is_ok_and(f64::is_finite),
+            "{cell:?} in rounds.csv"
+        );
     }
     let mut summary = std::fs::read_to_string(workshop.report().join("summary.md")).unwrap();
     // A NaN may well be what stopped a run.
     if let Some(error) = &outcome.stopped_by {
         summary = summary.replace(&error.to_string(), "");
     }
-    let word = summary.split(|c: char| !c.is_ascii_alphanumeric()).find(|word| ["NaN", "inf"].contains(word));
+    let word = summary
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .find(|word| ["NaN", "inf"].contains(word));
     assert_eq!(word, None, "{summary}");
 }
 
-/// Checks that there is no `null`, which JSON makes of NaN, except at the known places of what was not measured.
+/// Checks that there is no `null`, which JSON makes of NaN, except at the known places of what was
+/// not measured.
 fn assert_no_null(path: &str, json: &Json) {
     const OPTIONAL: [&str; 16] = [
         "audit.linked",
@@ -259,20 +331,34 @@ fn assert_no_null(path: &str, json: &Json) {
         "peak_rss_bytes",
     ];
     match json {
-        Json::Null => assert!(OPTIONAL.iter().any(|key| path.ends_with(key)), "{path} is null"),
-        Json::Object(object) => object.iter().for_each(|(key, inner)| assert_no_null(&format!("{path}.{key}"), inner)),
-        Json::Array(items) => items.iter().for_each(|inner| assert_no_null(&format!("{path}[]"), inner)),
+        Json::Null => assert!(
+            OPTIONAL.iter().any(|key| path.ends_with(key)),
+            "{path} is null"
+        ),
+        Json::Object(object) => object
+            .iter()
+            .for_each(|(key, inner)| assert_no_null(&format!("{path}.{key}"), inner)),
+        Json::Array(items) => items
+            .iter()
+            .for_each(|inner| assert_no_null(&format!("{path}[]"), inner)),
         _ => {}
     }
 }
 
-/// Returns the scenario of a file, and a workshop with all that it reads; `None` if nobody could take part.
+/// Returns the scenario of a file, and a workshop with all that it reads; `None` if nobody could
+/// take part.
 fn prepare(file: &File) -> Option<(Workshop, Scenario)> {
-    let scenario = fuzz_case::scenario::check(file.text.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
+    let scenario =
+        fuzz_case::scenario::check(file.text.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
     let workshop = Workshop::new();
     if let Some((name, ratings)) = files::ratings(&scenario.dataset.source) {
-        let path =
-            scenario.dataset.path.as_ref().map_or(workshop.path(name), |path| workshop.path(path.to_str().unwrap()));
+        let path = scenario
+            .dataset
+            .path
+            .as_ref()
+            .map_or(workshop.path(name), |path| {
+                workshop.path(path.to_str().unwrap())
+            });
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, ratings).unwrap();
     }
@@ -290,26 +376,55 @@ fn prepare(file: &File) -> Option<(Workshop, Scenario)> {
 }
 
 fn check(file: &File) {
-    let Some((workshop, scenario)) = prepare(file) else { return };
+    let Some((workshop, scenario)) = prepare(file) else {
+        return;
+    };
     let (outcome, device_work) = watched(&workshop, &scenario);
     assert_well_ended(&outcome, &scenario);
     assert_balanced(&outcome);
     assert_finite(&outcome);
 
     let store = CheckpointsInMemory::default();
-    let again = run_from(&workshop, &scenario, Checkpoints { resumed: None, store: Box::new(store.clone()) });
+    let again = run_from(
+        &workshop,
+        &scenario,
+        Checkpoints {
+            resumed: None,
+            store: Box::new(store.clone()),
+        },
+    );
     assert_eq!(again.digest, outcome.digest, "repeated");
-    assert_eq!((&again.rounds, &again.model), (&outcome.rounds, &outcome.model), "repeated");
+    assert_eq!(
+        (&again.rounds, &again.model),
+        (&outcome.rounds, &outcome.model),
+        "repeated"
+    );
 
     let left = store.complete();
     if !left.is_empty() {
-        // The digest picks one of them, which is as good as a random one, and the same when the case is tried again.
+        // The digest picks one of them, which is as good as a random one, and the same when the
+        // case is tried again.
         let one = left[outcome.digest.bytes().map(usize::from).sum::<usize>() % left.len()].clone();
         let resumed = Some(ArchiveReader::new(Box::new(Cursor::new(one))));
-        let resumed = run_from(&workshop, &scenario, Checkpoints { resumed, store: Box::new(()) });
+        let resumed = run_from(
+            &workshop,
+            &scenario,
+            Checkpoints {
+                resumed,
+                store: Box::new(()),
+            },
+        );
         assert_eq!(resumed.digest, outcome.digest, "resumed");
-        assert_eq!((&resumed.rounds, &resumed.model), (&outcome.rounds, &outcome.model), "resumed");
-        assert_eq!((&resumed.bytes, &resumed.durations), (&outcome.bytes, &outcome.durations), "resumed");
+        assert_eq!(
+            (&resumed.rounds, &resumed.model),
+            (&outcome.rounds, &outcome.model),
+            "resumed"
+        );
+        assert_eq!(
+            (&resumed.bytes, &resumed.durations),
+            (&outcome.bytes, &outcome.durations),
+            "resumed"
+        );
         let reason = |outcome: &Outcome| outcome.stopped_by.as_ref().map(ToString::to_string);
         assert_eq!(reason(&resumed), reason(&outcome), "resumed");
     }
@@ -320,8 +435,16 @@ fn check(file: &File) {
     let finished = run_command(&arguments).unwrap();
     let reason = |error: &Option<Error>| error.as_ref().map(ToString::to_string);
     match outcome.learned_nothing {
-        true => assert!(matches!(finished.stopped_by, Some(Error::NothingLearned { .. })), "{:?}", finished.stopped_by),
-        false => assert_eq!(reason(&finished.stopped_by), reason(&outcome.stopped_by), "with 3 threads"),
+        true => assert!(
+            matches!(finished.stopped_by, Some(Error::NothingLearned { .. })),
+            "{:?}",
+            finished.stopped_by
+        ),
+        false => assert_eq!(
+            reason(&finished.stopped_by),
+            reason(&outcome.stopped_by),
+            "with 3 threads"
+        ),
     }
     assert_report(&workshop, &outcome);
     assert_energy(&workshop, &scenario, device_work);
@@ -341,17 +464,39 @@ fn fates(outcome: &Outcome) -> BTreeMap<&'static str, bool> {
         ("uploads on their way", up.in_flight > 0),
         ("late uploads", up.late > 0),
         ("stale uploads", up.stale > 0),
-        ("an empty round and one that is not", any(|round| round.aggregated > 0) && any(|round| round.aggregated == 0)),
-        ("a round of a part of its cohort", any(|round| (1..round.invited).contains(&round.aggregated))),
-        ("a round of more than its cohort", any(|round| round.aggregated > round.invited)),
-        ("nobody finishes", stopped(|error| matches!(error, Error::NobodyFinished { .. }))),
-        ("nothing arrives", stopped(|error| matches!(error, Error::NothingArrives { .. }))),
-        ("nobody comes", stopped(|error| matches!(error, Error::NobodyAvailable { .. }))),
-        ("training explodes", stopped(|error| matches!(error, Error::Diverged { .. }))),
+        (
+            "an empty round and one that is not",
+            any(|round| round.aggregated > 0) && any(|round| round.aggregated == 0),
+        ),
+        (
+            "a round of a part of its cohort",
+            any(|round| (1..round.invited).contains(&round.aggregated)),
+        ),
+        (
+            "a round of more than its cohort",
+            any(|round| round.aggregated > round.invited),
+        ),
+        (
+            "nobody finishes",
+            stopped(|error| matches!(error, Error::NobodyFinished { .. })),
+        ),
+        (
+            "nothing arrives",
+            stopped(|error| matches!(error, Error::NothingArrives { .. })),
+        ),
+        (
+            "nobody comes",
+            stopped(|error| matches!(error, Error::NobodyAvailable { .. })),
+        ),
+        (
+            "training explodes",
+            stopped(|error| matches!(error, Error::Diverged { .. })),
+        ),
     ])
 }
 
-/// If this fails, values are drawn in such a way that something which can happen to a run never does.
+/// If this fails, values are drawn in such a way that something which can happen to a run never
+/// does.
 #[test]
 fn random_scenarios_meet_every_fate() {
     let mut runner = TestRunner::deterministic();
@@ -362,7 +507,10 @@ fn random_scenarios_meet_every_fate() {
         if case >= 300 && met.values().all(|times| *times > 0) {
             break;
         }
-        let Some((workshop, scenario)) = prepare(&files.new_tree(&mut runner).unwrap().current()) else { continue };
+        let Some((workshop, scenario)) = prepare(&files.new_tree(&mut runner).unwrap().current())
+        else {
+            continue;
+        };
         for (fate, is_met) in fates(&run(&workshop, &scenario)) {
             *met.entry(fate).or_default() += u32::from(is_met);
         }
@@ -371,15 +519,18 @@ fn random_scenarios_meet_every_fate() {
 }
 
 fn cases() -> u32 {
-    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(100)
+    std::env::var("PROPTEST_CASES")
+        .ok()
+        .and_then(|cases| cases.parse().ok())
+        .unwrap_or(100)
 }
 
 proptest! {
     // Persistence would write files beside the sources.
     #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// If this fails, some combination of settings breaks determinism or the ledger, or gives a figure that is no
-    /// number.
+    /// If this fails, some combination of settings breaks determinism or the ledger, or gives a
+    /// figure that is no number.
     #[test]
     fn any_scenario_runs_balances_repeats_itself_and_is_finite(file in any_file()) {
         check(&file);

@@ -5,11 +5,27 @@ use crate::support::{methods, run, small_with, world};
 
 /// Modes, with worlds in which participations are in every phase of their way when a round ends.
 pub const MODES: [(&str, &[&str]); 14] = [
-    ("synchronous", &["network.dropout=0.3", "training.participation={ share = 0.4 }"]),
-    ("on a shared link", &["network.server.downlink_mbit_per_s=0.5", "network.server.connections=3"]),
+    (
+        "synchronous",
+        &[
+            "network.dropout=0.3",
+            "training.participation={ share = 0.4 }",
+        ],
+    ),
+    (
+        "on a shared link",
+        &[
+            "network.server.downlink_mbit_per_s=0.5",
+            "network.server.connections=3",
+        ],
+    ),
     (
         "several steps in a round",
-        &["training.steps_per_round=3", "training.participation={ cohort = 4 }", "network.dropout=0.3"],
+        &[
+            "training.steps_per_round=3",
+            "training.participation={ cohort = 4 }",
+            "network.dropout=0.3",
+        ],
     ),
     (
         "several steps of a buffer in a round",
@@ -120,27 +136,37 @@ fn every_method_in_every_mode_ends_alike_from_every_checkpoint() {
         for entry in methods().into_iter().filter(takes_part) {
             let what = format!("{} {mode}", entry.name);
             let scenario = small_with(entry.name, &[&["training.rounds=4"], overrides].concat());
-            check_resumed_runs(&|| Ok(world(scenario.clone()))).unwrap_or_else(|reason| panic!("{what}: {reason}"));
+            check_resumed_runs(&|| Ok(world(scenario.clone())))
+                .unwrap_or_else(|reason| panic!("{what}: {reason}"));
         }
     }
 }
 
-/// If this fails, a run in which clients ask for rows forgets what they have asked for when it is stopped and resumed.
+/// If this fails, a run in which clients ask for rows forgets what they have asked for when it is
+/// stopped and resumed.
 #[test]
 fn downloads_that_were_asked_for_end_alike_from_every_checkpoint() {
-    let exact = ["codec.uplink=\"rows-f32\"", "codec.downlink={ select = \"needed-rows\" }"];
+    let exact = [
+        "codec.uplink=\"rows-f32\"",
+        "codec.downlink={ select = \"needed-rows\" }",
+    ];
     let lossy = [
         "codec.uplink={ delta = true, values = \"int8\" }",
         "codec.downlink={ select = \"needed-rows\", values = \"int4\" }",
     ];
-    for ((mode, overrides), codecs) in MODES.iter().flat_map(|mode| [(mode, exact), (mode, lossy)]) {
-        let scenario = small_with("fedmf", &[&["training.rounds=4"], *overrides, &codecs].concat());
-        check_resumed_runs(&|| Ok(world(scenario.clone()))).unwrap_or_else(|reason| panic!("{mode}: {reason}"));
+    for ((mode, overrides), codecs) in MODES.iter().flat_map(|mode| [(mode, exact), (mode, lossy)])
+    {
+        let scenario = small_with(
+            "fedmf",
+            &[&["training.rounds=4"], *overrides, &codecs].concat(),
+        );
+        check_resumed_runs(&|| Ok(world(scenario.clone())))
+            .unwrap_or_else(|reason| panic!("{mode}: {reason}"));
     }
 }
 
-/// If this fails, no participation of the modes above is under way at the end of a round, so resuming them shows
-/// little.
+/// If this fails, no participation of the modes above is under way at the end of a round, so
+/// resuming them shows little.
 #[test]
 fn the_worlds_above_leave_participations_in_every_phase() {
     let mut lengths = Vec::new();

@@ -5,47 +5,75 @@ use std::time::Duration;
 use fedrecsim::cli::{ResumeArgs, RunArgs};
 use fedrecsim::error::Error;
 
-use crate::checkpoints::{DOOMED, has_checkpoint, report, resume, resume_command, resuming, saving, uninterrupted};
+use crate::checkpoints::{
+    DOOMED, has_checkpoint, report, resume, resume_command, resuming, saving, uninterrupted,
+};
 use crate::support::{Workshop, assert_refusal, run_command};
 
 /// A wall-clock time that is over when the first round is.
 const NO_TIME: Option<Duration> = Some(Duration::ZERO);
 
-/// If this fails, a job that stops in time loses its rounds, does not say so by its exit code, or comes to another
-/// result than a run that had all the time.
+/// If this fails, a job that stops in time loses its rounds, does not say so by its exit code, or
+/// comes to another result than a run that had all the time.
 #[test]
 fn a_run_whose_time_is_up_stops_with_a_checkpoint_and_is_resumed() {
     let workshop = Workshop::new();
-    let arguments = RunArgs { max_wall_time: NO_TIME, ..workshop.arguments(workshop.small(), &[]) };
+    let arguments = RunArgs {
+        max_wall_time: NO_TIME,
+        ..workshop.arguments(workshop.small(), &[])
+    };
     let stopped = run_command(&arguments).unwrap().stopped_by.unwrap();
-    assert!(matches!(stopped, Error::TimeIsUp { rounds: 1 }), "{stopped}");
+    assert!(
+        matches!(stopped, Error::TimeIsUp { rounds: 1 }),
+        "{stopped}"
+    );
     assert_eq!(stopped.exit_code(), Error::Interrupted.exit_code());
     let run = workshop.run_json();
-    assert_eq!((run["rounds"].as_u64(), run["complete"].as_bool()), (Some(1), Some(false)));
+    assert_eq!(
+        (run["rounds"].as_u64(), run["complete"].as_bool()),
+        (Some(1), Some(false))
+    );
     assert_eq!(workshop.rounds_csv().len(), 1);
     assert!(workshop.report().join("checkpoint-1.bin").is_file());
-    // The scenario has three rounds. One more is run before the time is up once more, and the last one is no stop.
-    let in_no_time = ResumeArgs { max_wall_time: NO_TIME, ..resuming(&workshop.report(), &workshop.path("")) };
+    // The scenario has three rounds. One more is run before the time is up once more, and the last
+    // one is no stop.
+    let in_no_time = ResumeArgs {
+        max_wall_time: NO_TIME,
+        ..resuming(&workshop.report(), &workshop.path(""))
+    };
     let again = resume_command(&in_no_time).unwrap().stopped_by;
-    assert!(matches!(again, Some(Error::TimeIsUp { rounds: 2 })), "{again:?}");
+    assert!(
+        matches!(again, Some(Error::TimeIsUp { rounds: 2 })),
+        "{again:?}"
+    );
     assert!(resume_command(&in_no_time).unwrap().stopped_by.is_none());
-    assert!(report(&workshop.report()) == uninterrupted(&[]), "checkpoints are left, or the result is another one");
+    assert!(
+        report(&workshop.report()) == uninterrupted(&[]),
+        "checkpoints are left, or the result is another one"
+    );
 }
 
 #[test]
 fn a_run_with_time_enough_leaves_nothing_but_its_report() {
     let workshop = Workshop::new();
     let limit = Some(Duration::from_secs(1 << 20));
-    let arguments = RunArgs { max_wall_time: limit, ..workshop.arguments(workshop.small(), &[]) };
+    let arguments = RunArgs {
+        max_wall_time: limit,
+        ..workshop.arguments(workshop.small(), &[])
+    };
     assert!(run_command(&arguments).unwrap().stopped_by.is_none());
     assert!(report(&workshop.report()) == uninterrupted(&[]));
 }
 
-/// If this fails, a run that was begun without checkpoints at intervals goes on without a way to have any.
+/// If this fails, a run that was begun without checkpoints at intervals goes on without a way to
+/// have any.
 #[test]
 fn resume_leaves_checkpoints_at_the_interval_that_it_is_given() {
     let workshop = Workshop::new();
-    let arguments = RunArgs { max_wall_time: NO_TIME, ..workshop.arguments(workshop.small(), &DOOMED) };
+    let arguments = RunArgs {
+        max_wall_time: NO_TIME,
+        ..workshop.arguments(workshop.small(), &DOOMED)
+    };
     run_command(&arguments).unwrap();
     let arguments = ResumeArgs {
         checkpoint_every: std::num::NonZeroU32::new(2),
@@ -55,38 +83,71 @@ fn resume_leaves_checkpoints_at_the_interval_that_it_is_given() {
     assert!(matches!(stopped, Error::NobodyFinished { .. }), "{stopped}");
     let checkpoints = checkpoints_in(&workshop.report());
     assert_eq!(checkpoints.len(), 2, "{checkpoints:?}");
-    assert!(checkpoints.iter().all(|rounds| rounds.is_multiple_of(2)), "{checkpoints:?}");
+    assert!(
+        checkpoints.iter().all(|rounds| rounds.is_multiple_of(2)),
+        "{checkpoints:?}"
+    );
 }
 
 fn checkpoints_in(folder: &Path) -> Vec<u32> {
-    let number = |name: &str| name.strip_prefix("checkpoint-")?.strip_suffix(".bin")?.parse().ok();
+    let number = |name: &str| {
+        name.strip_prefix("checkpoint-")?
+            .strip_suffix(".bin")?
+            .parse()
+            .ok()
+    };
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
-    entries.filter_map(|entry| number(&entry.file_name().to_string_lossy())).collect()
+    entries
+        .filter_map(|entry| number(&entry.file_name().to_string_lossy()))
+        .collect()
 }
 
-/// If this fails, a run goes on from the state of another one, whose checkpoint has come into its folder.
+/// If this fails, a run goes on from the state of another one, whose checkpoint has come into its
+/// folder.
 #[test]
 fn a_checkpoint_of_another_run_is_refused() {
     let (ours, theirs) = (Workshop::new(), Workshop::new());
     run_command(&saving(&ours, &DOOMED, 1)).unwrap();
     let before = report(&ours.report());
-    run_command(&saving(&theirs, &[&DOOMED[..], &["seed=4", "training.rounds=60"]].concat(), 1)).unwrap();
+    run_command(&saving(
+        &theirs,
+        &[&DOOMED[..], &["seed=4", "training.rounds=60"]].concat(),
+        1,
+    ))
+    .unwrap();
     let newest = checkpoints_in(&theirs.report()).into_iter().max().unwrap();
     let copied = ours.report().join("checkpoint-49.bin");
-    fs::copy(theirs.report().join(format!("checkpoint-{newest}.bin")), &copied).unwrap();
+    fs::copy(
+        theirs.report().join(format!("checkpoint-{newest}.bin")),
+        &copied,
+    )
+    .unwrap();
     let refused = resume(&ours.report(), &ours.path("")).unwrap_err();
-    assert_refusal(&refused, &["is of another run than the one in", "seed: 3 and 4", "remove it"]);
+    assert_refusal(
+        &refused,
+        &[
+            "is of another run than the one in",
+            "seed: 3 and 4",
+            "remove it",
+        ],
+    );
     fs::remove_file(copied).unwrap();
     resume(&ours.report(), &ours.path("")).unwrap();
-    assert!(report(&ours.report()) == before, "its own checkpoints are still those that it goes on from");
+    assert!(
+        report(&ours.report()) == before,
+        "its own checkpoints are still those that it goes on from"
+    );
 }
 
-/// If this fails, what a kill between the report and the clean-up has left stays for ever, or is taken for a run that
-/// was stopped.
+/// If this fails, what a kill between the report and the clean-up has left stays for ever, or is
+/// taken for a run that was stopped.
 #[test]
 fn the_next_command_removes_what_a_complete_run_could_not() {
     let workshop = Workshop::new();
-    let arguments = RunArgs { max_wall_time: NO_TIME, ..workshop.arguments(workshop.small(), &[]) };
+    let arguments = RunArgs {
+        max_wall_time: NO_TIME,
+        ..workshop.arguments(workshop.small(), &[])
+    };
     run_command(&arguments).unwrap();
     let name = "checkpoint-1.bin";
     fs::copy(workshop.report().join(name), workshop.path(name)).unwrap();
@@ -94,7 +155,11 @@ fn the_next_command_removes_what_a_complete_run_could_not() {
     let complete = report(&workshop.report());
     let leave = || {
         fs::copy(workshop.path(name), workshop.report().join(name)).unwrap();
-        for hidden in [".fedrecsim.lock", ".fedrecsim-checkpoint.partial", ".fedrecsim-run.json.partial"] {
+        for hidden in [
+            ".fedrecsim.lock",
+            ".fedrecsim-checkpoint.partial",
+            ".fedrecsim-run.json.partial",
+        ] {
             fs::write(workshop.report().join(hidden), "").unwrap();
         }
     };
@@ -107,9 +172,15 @@ fn the_next_command_removes_what_a_complete_run_could_not() {
     assert_refusal(&refused, &["is there already", "--overwrite"]);
     assert!(report(&workshop.report()) == complete, "after `run`");
     leave();
-    let anew = RunArgs { overwrite: true, ..workshop.arguments(workshop.small(), &[]) };
+    let anew = RunArgs {
+        overwrite: true,
+        ..workshop.arguments(workshop.small(), &[])
+    };
     run_command(&anew).unwrap();
-    assert!(report(&workshop.report()) == complete, "after `run --overwrite`");
+    assert!(
+        report(&workshop.report()) == complete,
+        "after `run --overwrite`"
+    );
     assert!(!has_checkpoint(&workshop.report()));
 }
 
@@ -121,10 +192,16 @@ mod of_the_system {
 
     use super::*;
 
-    /// Returns the command `run` on the small scenario, or another program's, without standard output and error.
+    /// Returns the command `run` on the small scenario, or another program's, without standard
+    /// output and error.
     fn program(path: &Path, workshop: &Workshop, flags: &[&str]) -> Command {
         let mut command = Command::new(path);
-        command.arg("run").arg(workshop.small()).args(["--threads", "1", "--out"]).arg(workshop.report()).args(flags);
+        command
+            .arg("run")
+            .arg(workshop.small())
+            .args(["--threads", "1", "--out"])
+            .arg(workshop.report())
+            .args(flags);
         command
     }
 
@@ -133,30 +210,63 @@ mod of_the_system {
     }
 
     fn full() -> Stdio {
-        File::options().write(true).open("/dev/full").unwrap().into()
+        File::options()
+            .write(true)
+            .open("/dev/full")
+            .unwrap()
+            .into()
     }
 
     /// If this fails, a disk that is full, or a terminal that is gone, turns a result into a panic.
     #[test]
     fn a_message_that_cannot_be_printed_changes_no_exit_code() {
         let workshop = Workshop::new();
-        let code = |command: &mut Command| command.stdout(Stdio::null()).stderr(full()).status().unwrap().code();
+        let code = |command: &mut Command| {
+            command
+                .stdout(Stdio::null())
+                .stderr(full())
+                .status()
+                .unwrap()
+                .code()
+        };
         let doomed: Vec<&str> = DOOMED.iter().flat_map(|text| ["--set", text]).collect();
         let saving = [&["--checkpoint-every", "1"], &doomed[..]].concat();
-        assert_eq!(code(&mut program(ours(), &workshop, &saving)), Some(1), "a run that was stopped");
-        assert_eq!(code(&mut program(ours(), &workshop, &[])), Some(2), "a folder that is taken");
-        assert_eq!(code(Command::new(ours()).arg("walk")), Some(2), "a command that does not exist");
+        assert_eq!(
+            code(&mut program(ours(), &workshop, &saving)),
+            Some(1),
+            "a run that was stopped"
+        );
+        assert_eq!(
+            code(&mut program(ours(), &workshop, &[])),
+            Some(2),
+            "a folder that is taken"
+        );
+        assert_eq!(
+            code(Command::new(ours()).arg("walk")),
+            Some(2),
+            "a command that does not exist"
+        );
         // Passing over a damaged checkpoint is told, and must not keep it from being passed over.
         let checkpoints = checkpoints_in(&workshop.report());
         let newest = checkpoints.iter().max().unwrap();
-        fs::write(workshop.report().join(format!("checkpoint-{newest}.bin")), "damaged").unwrap();
+        fs::write(
+            workshop.report().join(format!("checkpoint-{newest}.bin")),
+            "damaged",
+        )
+        .unwrap();
         fs::remove_file(workshop.report().join("run.json")).unwrap();
-        assert_eq!(code(Command::new(ours()).arg("resume").arg(workshop.report())), Some(1));
-        assert!(workshop.report().join("run.json").exists(), "it was not resumed");
+        assert_eq!(
+            code(Command::new(ours()).arg("resume").arg(workshop.report())),
+            Some(1)
+        );
+        assert!(
+            workshop.report().join("run.json").exists(),
+            "it was not resumed"
+        );
     }
 
-    /// If this fails, the summary's place decides the exit code of a run whose report is there, or a result is lost
-    /// without a word.
+    /// If this fails, the summary's place decides the exit code of a run whose report is there, or
+    /// a result is lost without a word.
     #[test]
     fn output_that_cannot_be_printed_is_an_error_only_if_it_is_the_result() {
         let workshop = Workshop::new();
@@ -166,29 +276,46 @@ mod of_the_system {
         };
         let (code, told) = to_full(&mut program(ours(), &workshop, &[]));
         assert_eq!(code, Some(0), "{told}");
-        assert!(told.starts_with("warning: the summary cannot be printed"), "{told}");
+        assert!(
+            told.starts_with("warning: the summary cannot be printed"),
+            "{told}"
+        );
         let json = to_full(&mut program(ours(), &workshop, &["--overwrite", "--json"]));
         let schema = to_full(Command::new(ours()).arg("schema"));
         for (code, told) in [json, schema] {
             assert_eq!(code, Some(1), "{told}");
-            assert!(told.starts_with("error: cannot write standard output"), "{told}");
+            assert!(
+                told.starts_with("error: cannot write standard output"),
+                "{told}"
+            );
         }
     }
 
-    /// If this fails, a log that was cut off is taken for a whole one, or a kill costs the one that was there.
+    /// If this fails, a log that was cut off is taken for a whole one, or a kill costs the one that
+    /// was there.
     #[test]
     fn a_log_of_events_that_is_cut_off_does_not_take_the_place_of_another() {
         let workshop = Workshop::new();
-        let (log, partial) = (workshop.write("log.jsonl", "before"), workshop.path(".fedrecsim-log.jsonl.partial"));
+        let (log, partial) = (
+            workshop.write("log.jsonl", "before"),
+            workshop.path(".fedrecsim-log.jsonl.partial"),
+        );
         let events = |rounds: &str| {
             let mut command = Command::new(ours());
-            command.arg("events").arg(workshop.small()).args(["--set", rounds, "--overwrite", "--out"]).arg(&log);
+            command
+                .arg("events")
+                .arg(workshop.small())
+                .args(["--set", rounds, "--overwrite", "--out"])
+                .arg(&log);
             command.stderr(Stdio::null());
             command
         };
         let mut child = events("training.rounds=1000000").spawn().unwrap();
         while !partial.exists() {
-            assert!(child.try_wait().unwrap().is_none(), "it ended before it began");
+            assert!(
+                child.try_wait().unwrap().is_none(),
+                "it ended before it began"
+            );
             std::thread::yield_now();
         }
         child.kill().unwrap();
@@ -199,7 +326,8 @@ mod of_the_system {
         assert!(!partial.exists());
     }
 
-    /// If this fails, a program that was built anew goes on with what another build has begun, and nobody is told.
+    /// If this fails, a program that was built anew goes on with what another build has begun, and
+    /// nobody is told.
     #[test]
     fn another_build_resumes_only_when_asked_to_and_marks_the_report() {
         let workshop = Workshop::new();
@@ -209,23 +337,52 @@ mod of_the_system {
         let mut bytes = File::options().append(true).open(&other).unwrap();
         std::io::Write::write_all(&mut bytes, b"x").unwrap();
         drop(bytes);
-        let stopped = program(ours(), &workshop, &["--max-wall-time", "0s"]).output().unwrap();
+        let stopped = program(ours(), &workshop, &["--max-wall-time", "0s"])
+            .output()
+            .unwrap();
         assert_eq!(stopped.status.code(), Some(1));
         let resume = |flags: &[&str]| {
-            let output = Command::new(&other).arg("resume").arg(workshop.report()).args(flags).output().unwrap();
-            (output.status.code(), String::from_utf8(output.stderr).unwrap() + &String::from_utf8_lossy(&output.stdout))
+            let output = Command::new(&other)
+                .arg("resume")
+                .arg(workshop.report())
+                .args(flags)
+                .output()
+                .unwrap();
+            (
+                output.status.code(),
+                String::from_utf8(output.stderr).unwrap()
+                    + &String::from_utf8_lossy(&output.stdout),
+            )
         };
         let (code, told) = resume(&[]);
         assert_eq!(code, Some(2), "{told}");
-        assert!(told.contains("was left by another build of the program") && told.contains("--other-build"), "{told}");
-        assert_eq!(workshop.run_json()["rounds"], 1, "the report of the finished rounds stays");
+        assert!(
+            told.contains("was left by another build of the program")
+                && told.contains("--other-build"),
+            "{told}"
+        );
+        assert_eq!(
+            workshop.run_json()["rounds"],
+            1,
+            "the report of the finished rounds stays"
+        );
         let (code, told) = resume(&["--other-build"]);
         assert_eq!(code, Some(0), "{told}");
         let mark = "More than one build of the program made this run.";
         assert!(told.contains(mark), "{told}");
-        assert!(fs::read_to_string(workshop.report().join("summary.md")).unwrap().contains(mark));
+        assert!(
+            fs::read_to_string(workshop.report().join("summary.md"))
+                .unwrap()
+                .contains(mark)
+        );
         let run = workshop.run_json();
-        assert!(run["other_builds"][0].as_str().unwrap().contains(", executable "), "{run}");
+        assert!(
+            run["other_builds"][0]
+                .as_str()
+                .unwrap()
+                .contains(", executable "),
+            "{run}"
+        );
         assert_eq!(run["complete"], true);
     }
 }
@@ -234,13 +391,23 @@ mod of_the_system {
 #[test]
 fn the_report_names_commit_compiler_and_build() {
     let workshop = Workshop::new();
-    workshop.run(workshop.small(), &["training.rounds=1"]).unwrap();
+    workshop
+        .run(workshop.small(), &["training.rounds=1"])
+        .unwrap();
     let run = workshop.run_json();
-    let version =
-        |name: &str| run["versions"][name].as_str().unwrap_or_else(|| panic!("no {name} in {run}")).to_owned();
+    let version = |name: &str| {
+        run["versions"][name]
+            .as_str()
+            .unwrap_or_else(|| panic!("no {name} in {run}"))
+            .to_owned()
+    };
     let commit = version("commit");
     let digits = commit.strip_suffix("-modified").unwrap_or(&commit);
-    assert!(commit == "unknown" || (digits.len() == 40 && digits.bytes().all(|c| c.is_ascii_hexdigit())), "{commit}");
+    assert!(
+        commit == "unknown"
+            || (digits.len() == 40 && digits.bytes().all(|c| c.is_ascii_hexdigit())),
+        "{commit}"
+    );
     assert!(version("rustc").starts_with("1."));
     for part in [" for ", "cli", "npz", "plots"] {
         assert!(version("build").contains(part), "{}", version("build"));

@@ -3,10 +3,13 @@ use std::sync::Arc;
 use fedrecsim::codec::BlockCodecs;
 use fedrecsim::error::Result;
 use fedrecsim::ids::UserId;
-use fedrecsim::method::central::{CentralClient, CentralServer, CentralTrainer, UserRatings, ratings_layout};
+use fedrecsim::method::central::{
+    CentralClient, CentralServer, CentralTrainer, UserRatings, ratings_layout,
+};
 use fedrecsim::method::server::{StepContext, StepReport};
 use fedrecsim::method::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Scorer, ScoringContext, Scratch, Server, no_blocks,
+    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Scorer, ScoringContext,
+    Scratch, Server, no_blocks,
 };
 use fedrecsim::model::blocks::{Model, ModelUpdate};
 use fedrecsim::model::layout::{Layout, ValueType};
@@ -20,7 +23,10 @@ use crate::support::{assert_balanced, small_with, world};
 
 fn lossy_world(method: &str, overrides: &[&str]) -> World {
     let mut world = world(small_with(method, overrides));
-    (world.uplink, world.downlink) = (BlockCodecs::every(SixteenBits), BlockCodecs::every(SixteenBits));
+    (world.uplink, world.downlink) = (
+        BlockCodecs::every(SixteenBits),
+        BlockCodecs::every(SixteenBits),
+    );
     world
 }
 
@@ -55,15 +61,38 @@ impl Method for Echo {
 impl Client for Echo {
     fn train(&mut self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
         let table = task.model.table(0);
-        assert!(table.as_slice().iter().all(|value| value.to_bits() & 0xffff == 0), "it trains on what was not sent");
-        Ok(LocalUpdate::new(ModelUpdate::of_table(TableUpdate::nothing(self.shape, ValueType::F32)), 0.0, 1))
+        assert!(
+            table
+                .as_slice()
+                .iter()
+                .all(|value| value.to_bits() & 0xffff == 0),
+            "it trains on what was not sent"
+        );
+        Ok(LocalUpdate::new(
+            ModelUpdate::of_table(TableUpdate::nothing(self.shape, ValueType::F32)),
+            0.0,
+            1,
+        ))
     }
 
-    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(
+        &'a self,
+        context: &ScoringContext<'a>,
+        _scratch: &mut Scratch,
+    ) -> Result<Box<dyn Scorer + 'a>> {
         let table = context.model.table(0);
-        assert!(table.as_slice().iter().all(|value| value.to_bits() & 0xffff == 0), "it scores what was not sent");
+        assert!(
+            table
+                .as_slice()
+                .iter()
+                .all(|value| value.to_bits() & 0xffff == 0),
+            "it scores what was not sent"
+        );
         Ok(Box::new(|items: &[u32], scores: &mut [f32]| {
-            items.iter().zip(scores).for_each(|(item, score)| *score = *item as f32);
+            items
+                .iter()
+                .zip(scores)
+                .for_each(|(item, score)| *score = *item as f32);
         }))
     }
 
@@ -72,8 +101,8 @@ impl Client for Echo {
     }
 }
 
-/// If this fails, the server takes what its own downloads lost for something that clients have learned. If nobody
-/// changes anything, the model must stay the same in all modes, bit for bit.
+/// If this fails, the server takes what its own downloads lost for something that clients have
+/// learned. If nobody changes anything, the model must stay the same in all modes, bit for bit.
 #[test]
 fn a_downlink_that_loses_something_does_not_damage_the_servers_model() {
     for mode in [
@@ -86,13 +115,23 @@ fn a_downlink_that_loses_something_does_not_damage_the_servers_model() {
         let mode = format!("training.mode={mode}");
         let overrides = ["network.preset=\"wifi-2020\"", "training.rounds=5", &mode];
         let mut world = lossy_world("fedmf", &overrides);
-        let echo = Echo { shape: world.method.initial().table(0).shape() };
+        let echo = Echo {
+            shape: world.method.initial().table(0).shape(),
+        };
         let initial = echo.initial();
         world.method = Box::new(echo);
         let outcome = run_in(world, 2);
-        assert!(outcome.rounds.iter().any(|round| round.aggregated > 0), "{mode}");
+        assert!(
+            outcome.rounds.iter().any(|round| round.aggregated > 0),
+            "{mode}"
+        );
         let error = |(one, other): (&f32, &f32)| (one - other).abs() / other;
-        let pairs = outcome.model.table(0).as_slice().iter().zip(initial.table(0).as_slice());
+        let pairs = outcome
+            .model
+            .table(0)
+            .as_slice()
+            .iter()
+            .zip(initial.table(0).as_slice());
         let largest = pairs.map(error).fold(0.0, f32::max);
         assert!(largest < 1e-6, "{mode}: the model has moved by {largest:e}");
     }
@@ -105,14 +144,17 @@ struct Shift;
 impl Mechanism for Shift {
     fn protect(&self, update: &mut ModelUpdate, _protection: &Protection<'_>) -> Result<()> {
         for block in &mut update.blocks {
-            let shifted: Vec<u8> = floats(&block.values).flat_map(|value| (value + 100.0).to_le_bytes()).collect();
+            let shifted: Vec<u8> = floats(&block.values)
+                .flat_map(|value| (value + 100.0).to_le_bytes())
+                .collect();
             block.values = shifted.into();
         }
         Ok(())
     }
 }
 
-/// If this fails, what a mechanism of privacy adds reaches the device's own parameters, or does not reach the server.
+/// If this fails, what a mechanism of privacy adds reaches the device's own parameters, or does not
+/// reach the server.
 #[test]
 fn noise_is_added_behind_training_and_in_front_of_the_codec() {
     let overrides = ["training.rounds=1", "codec.uplink=\"rows-f32\""];
@@ -120,9 +162,22 @@ fn noise_is_added_behind_training_and_in_front_of_the_codec() {
     let mut shifted = world(small_with("pfedrec", &overrides));
     shifted.privacy = Some(Arc::new(Shift));
     let shifted = run_in(shifted, 2);
-    assert_eq!(plain.rounds[0].accuracy, shifted.rounds[0].accuracy, "a client is scored with its own table");
-    let moved = |outcome: &Outcome| outcome.model.table(0).as_slice().iter().fold(0.0f32, |most, v| most.max(*v));
-    assert!(moved(&shifted) > moved(&plain) + 50.0, "the server has not seen the noise");
+    assert_eq!(
+        plain.rounds[0].accuracy, shifted.rounds[0].accuracy,
+        "a client is scored with its own table"
+    );
+    let moved = |outcome: &Outcome| {
+        outcome
+            .model
+            .table(0)
+            .as_slice()
+            .iter()
+            .fold(0.0f32, |most, v| most.max(*v))
+    };
+    assert!(
+        moved(&shifted) > moved(&plain) + 50.0,
+        "the server has not seen the noise"
+    );
 }
 
 /// Popularity as a server learns it from the ratings that users send.
@@ -148,16 +203,27 @@ impl CentralTrainer for Counter {
     fn pass(&mut self, ratings: &[UserRatings], _step: &StepContext<'_>) -> Result<StepReport> {
         let mut counts = Table::zeros(self.model.table(0).shape());
         for user in ratings {
-            user.items.iter().for_each(|item| counts.row_mut(*item as usize)[0] += 1.0);
+            user.items
+                .iter()
+                .for_each(|item| counts.row_mut(*item as usize)[0] += 1.0);
         }
         self.model.set_table(0, Arc::new(counts))?;
-        Ok(StepReport { row_visits: 1_000_000, ..StepReport::default() })
+        Ok(StepReport {
+            row_visits: 1_000_000,
+            ..StepReport::default()
+        })
     }
 }
 
 impl Method for CountedAtTheServer {
     fn initial(&self) -> Model {
-        Model::of_table("counts", Table::zeros(TableShape { rows: self.items, dimension: 1 }))
+        Model::of_table(
+            "counts",
+            Table::zeros(TableShape {
+                rows: self.items,
+                dimension: 1,
+            }),
+        )
     }
 
     fn download_layout(&self, _phase: Phase) -> Layout {
@@ -169,14 +235,21 @@ impl Method for CountedAtTheServer {
     }
 
     fn client(&self, _user: UserId) -> Box<dyn Client> {
-        Box::new(CentralClient::new(|context: &ScoringContext<'_>, items: &[u32], scores: &mut [f32]| {
-            let counts = context.model.table(0);
-            items.iter().zip(scores).for_each(|(item, score)| *score = counts.row(*item as usize)[0]);
-        }))
+        Box::new(CentralClient::new(
+            |context: &ScoringContext<'_>, items: &[u32], scores: &mut [f32]| {
+                let counts = context.model.table(0);
+                items
+                    .iter()
+                    .zip(scores)
+                    .for_each(|(item, score)| *score = counts.row(*item as usize)[0]);
+            },
+        ))
     }
 
     fn server(&self) -> Box<dyn Server> {
-        Box::new(CentralServer::new(Box::new(Counter { model: self.initial() })))
+        Box::new(CentralServer::new(Box::new(Counter {
+            model: self.initial(),
+        })))
     }
 }
 
@@ -189,29 +262,58 @@ const COUNTED: Entry = Entry {
     placement: Placement::Central,
     draws_negatives: false,
     sizes: &no_blocks,
-    build: &|_, problem| Ok(Box::new(CountedAtTheServer { items: problem.items })),
+    build: &|_, problem| {
+        Ok(Box::new(CountedAtTheServer {
+            items: problem.items,
+        }))
+    },
 };
 
-/// If this fails, a method that runs at the server learns from other ratings than those that users sent, or is charged
-/// bytes or time for ratings that it has already.
+/// If this fails, a method that runs at the server learns from other ratings than those that users
+/// sent, or is charged bytes or time for ratings that it has already.
 #[test]
 fn a_server_learns_from_ratings_that_were_sent_once_and_steps_at_its_own_speed() {
-    let mut scenario = small_with("random", &["network.rtt_ms=10", "codec.uplink=\"rows-f32\""]);
+    let mut scenario = small_with(
+        "random",
+        &["network.rtt_ms=10", "codec.uplink=\"rows-f32\""],
+    );
     scenario.server.ns_per_row_visit = 5.0;
-    let dataset =
-        fedrecsim::dataset::load(&scenario.dataset, &[], fedrecsim::rng::Streams::new(scenario.seed)).unwrap();
+    let dataset = fedrecsim::dataset::load(
+        &scenario.dataset,
+        &[],
+        fedrecsim::rng::Streams::new(scenario.seed),
+    )
+    .unwrap();
     scenario.method.name = COUNTED.name.to_owned();
     let world = World::with_methods(scenario, Arc::new(dataset), &[COUNTED]).unwrap();
     let outcome = run_in(world, 2);
     assert_balanced(&outcome);
     for (round, record) in (1..).zip(&outcome.rounds) {
         let accuracy = record.accuracy.as_ref().unwrap();
-        assert_eq!(accuracy.test, outcome.baselines["popularity"].test, "round {round}");
-        assert_eq!(record.bytes.down.sent, 0, "round {round}: nobody downloads anything");
-        assert_eq!(record.bytes.up.sent > 0, round == 1, "round {round}: ratings travel once");
-        assert_eq!(record.work, Default::default(), "round {round}: devices have no work");
+        assert_eq!(
+            accuracy.test, outcome.baselines["popularity"].test,
+            "round {round}"
+        );
+        assert_eq!(
+            record.bytes.down.sent, 0,
+            "round {round}: nobody downloads anything"
+        );
+        assert_eq!(
+            record.bytes.up.sent > 0,
+            round == 1,
+            "round {round}: ratings travel once"
+        );
+        assert_eq!(
+            record.work,
+            Default::default(),
+            "round {round}: devices have no work"
+        );
         if round > 1 {
-            assert!((record.duration_s - 0.005).abs() < 1e-9, "a million row visits of 5 ns: {}", record.duration_s);
+            assert!(
+                (record.duration_s - 0.005).abs() < 1e-9,
+                "a million row visits of 5 ns: {}",
+                record.duration_s
+            );
         }
     }
 }

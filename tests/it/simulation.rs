@@ -12,8 +12,11 @@ use fedrecsim::units::{SimDuration, SimTime};
 use crate::support::{assert_balanced, run, small_with, world};
 
 /// Overrides with which participations are under way whenever a round ends, and some are cut off.
-const ASYNCHRONOUS: [&str; 3] =
-    ["training.rounds=5", "training.mode={ fedbuff = { concurrency = 20, buffer = 8 } }", "network.dropout=0.2"];
+const ASYNCHRONOUS: [&str; 3] = [
+    "training.rounds=5",
+    "training.mode={ fedbuff = { concurrency = 20, buffer = 8 } }",
+    "network.dropout=0.2",
+];
 
 fn asynchronous(method: &str) -> Scenario {
     small_with(method, &ASYNCHRONOUS)
@@ -32,16 +35,22 @@ fn filled(model: &Model, value: f32) -> Model {
     let mut filled = model.clone();
     let shapes: Vec<_> = model.tables().map(|(_, table)| table.shape()).collect();
     for (position, shape) in shapes.into_iter().enumerate() {
-        filled.set_table(position, Table::from_fn(shape, || value).into()).unwrap();
+        filled
+            .set_table(position, Table::from_fn(shape, || value).into())
+            .unwrap();
     }
     filled
 }
 
-/// If this fails, a program that steps through the rounds sees another run than the command line reports.
+/// If this fails, a program that steps through the rounds sees another run than the command line
+/// reports.
 #[test]
 fn steps_are_the_rounds_of_the_whole_run() {
-    for scenario in [asynchronous("fedmf"), small_with("fedrap", &["training.rounds=3"]), small_with("popularity", &[])]
-    {
+    for scenario in [
+        asynchronous("fedmf"),
+        small_with("fedrap", &["training.rounds=3"]),
+        small_with("popularity", &[]),
+    ] {
         let whole = run(scenario.clone(), 2);
         let mut simulation = begin(&scenario, 1);
         let mut stepped = Vec::new();
@@ -51,17 +60,26 @@ fn steps_are_the_rounds_of_the_whole_run() {
             stepped.push(round);
         }
         assert!(simulation.is_over() && simulation.stopped_by().is_none());
-        assert!(simulation.step().unwrap().is_none(), "nothing comes after the last round");
+        assert!(
+            simulation.step().unwrap().is_none(),
+            "nothing comes after the last round"
+        );
         assert_eq!(simulation.model().unwrap(), whole.model);
         assert_eq!(
             simulation.total(),
-            whole.rounds.iter().fold(Default::default(), |mut sum, round| {
-                sum += round.bytes;
-                sum
-            })
+            whole
+                .rounds
+                .iter()
+                .fold(Default::default(), |mut sum, round| {
+                    sum += round.bytes;
+                    sum
+                })
         );
         let outcome = simulation.finish().unwrap();
-        assert_eq!((stepped, &outcome.rounds), (whole.rounds.clone(), &whole.rounds));
+        assert_eq!(
+            (stepped, &outcome.rounds),
+            (whole.rounds.clone(), &whole.rounds)
+        );
         assert_eq!((outcome.digest, outcome.bytes), (whole.digest, whole.bytes));
     }
 }
@@ -76,9 +94,20 @@ fn stopping_at_instants_on_the_way_changes_nothing() {
     let mut records: Vec<RoundRecord> = Vec::new();
     for part in 1..40 {
         let time = SimTime::ZERO + SimDuration::from_secs_f64(length_s * f64::from(part) / 37.0);
-        simulation.step_until(Until::Time(time), &mut records).unwrap();
-        assert!(simulation.is_over() || simulation.now() == time, "{:?} and {time:?}", simulation.now());
-        assert!(records.iter().all(|round| round.virtual_time_s <= time.as_secs_f64()), "later than {time:?}");
+        simulation
+            .step_until(Until::Time(time), &mut records)
+            .unwrap();
+        assert!(
+            simulation.is_over() || simulation.now() == time,
+            "{:?} and {time:?}",
+            simulation.now()
+        );
+        assert!(
+            records
+                .iter()
+                .all(|round| round.virtual_time_s <= time.as_secs_f64()),
+            "later than {time:?}"
+        );
     }
     assert_eq!(records, whole.rounds);
     assert_eq!(simulation.finish().unwrap().digest, whole.digest);
@@ -93,7 +122,11 @@ fn a_number_of_rounds_is_a_place_to_stop() {
     simulation.step_until(Until::Round(2), &mut ()).unwrap();
     assert_eq!(simulation.rounds(), 3, "there is no way back");
     let outcome = simulation.finish().unwrap();
-    assert!(matches!(outcome.stopped_by, Some(Error::Stopped { .. })), "{:?}", outcome.stopped_by);
+    assert!(
+        matches!(outcome.stopped_by, Some(Error::Stopped { .. })),
+        "{:?}",
+        outcome.stopped_by
+    );
     assert_eq!(outcome.rounds, run(scenario, 1).rounds[..3]);
     assert_balanced(&outcome);
 }
@@ -109,7 +142,12 @@ fn a_restored_simulation_goes_on_as_the_saved_one_does() {
         let mut saved = Vec::new();
         simulation.save(&mut saved).unwrap();
         let control = RunControl::with_threads(1);
-        let mut restored = Simulation::restore(world(scenario.clone()), &control, Cursor::new(saved.clone())).unwrap();
+        let mut restored = Simulation::restore(
+            world(scenario.clone()),
+            &control,
+            Cursor::new(saved.clone()),
+        )
+        .unwrap();
         assert_eq!((restored.rounds(), restored.now()), (2, simulation.now()));
         assert_eq!(restored.total(), simulation.total());
         let mut again = Vec::new();
@@ -118,7 +156,11 @@ fn a_restored_simulation_goes_on_as_the_saved_one_does() {
         while let Some(round) = simulation.step().unwrap() {
             assert_eq!(step(&mut restored), round, "{method}");
         }
-        assert_eq!(restored.finish().unwrap().digest, simulation.finish().unwrap().digest, "{method}");
+        assert_eq!(
+            restored.finish().unwrap().digest,
+            simulation.finish().unwrap().digest,
+            "{method}"
+        );
     }
 }
 
@@ -143,7 +185,8 @@ fn simulations_side_by_side_do_not_disturb_each_other() {
     assert_eq!(together, alone);
 }
 
-/// If this fails, a model that was set is not the one that is trained, or the digest hides that it was set.
+/// If this fails, a model that was set is not the one that is trained, or the digest hides that it
+/// was set.
 #[test]
 fn a_model_that_is_set_is_trained_and_marked() {
     let scenario = small_with("fedmf", &["training.rounds=3"]);
@@ -153,14 +196,26 @@ fn a_model_that_is_set_is_trained_and_marked() {
     let model = simulation.model().unwrap();
     simulation.set_model(model.clone()).unwrap();
     assert_eq!(simulation.model().unwrap(), model);
-    assert_eq!([first, step(&mut simulation), step(&mut simulation)], whole.rounds[..], "it is the same model");
-    assert_ne!(simulation.finish().unwrap().digest, whole.digest, "although nothing changed, somebody interfered");
+    assert_eq!(
+        [first, step(&mut simulation), step(&mut simulation)],
+        whole.rounds[..],
+        "it is the same model"
+    );
+    assert_ne!(
+        simulation.finish().unwrap().digest,
+        whole.digest,
+        "although nothing changed, somebody interfered"
+    );
 
     let mut simulation = begin(&scenario, 1);
     step(&mut simulation);
     let zeros = filled(&model, 0.0);
     simulation.set_model(zeros.clone()).unwrap();
-    assert_ne!(step(&mut simulation), whole.rounds[1], "it goes on from zeros");
+    assert_ne!(
+        step(&mut simulation),
+        whole.rounds[1],
+        "it goes on from zeros"
+    );
     assert_ne!(simulation.model().unwrap(), zeros);
 }
 
@@ -168,16 +223,20 @@ fn a_model_that_is_set_is_trained_and_marked() {
 fn what_is_no_model_of_the_method_is_refused() {
     let mut simulation = begin(&small_with("fedmf", &[]), 1);
     let model = simulation.model().unwrap();
-    let refused = |simulation: &mut Simulation, model| simulation.set_model(model).unwrap_err().to_string();
+    let refused =
+        |simulation: &mut Simulation, model| simulation.set_model(model).unwrap_err().to_string();
     assert!(refused(&mut simulation, Model::none()).contains("other blocks"));
     assert!(refused(&mut simulation, filled(&model, f32::NAN)).contains("not finite"));
     // Neither attempt has changed the simulation.
     let whole = run(small_with("fedmf", &[]), 1);
-    simulation.step_until(Until::Round(whole.rounds.len() as u32), &mut ()).unwrap();
+    simulation
+        .step_until(Until::Round(whole.rounds.len() as u32), &mut ())
+        .unwrap();
     assert_eq!(simulation.finish().unwrap().digest, whole.digest);
 }
 
-/// If this fails, a model that is set while participants still have the old one's download cannot be told from it.
+/// If this fails, a model that is set while participants still have the old one's download cannot
+/// be told from it.
 #[test]
 fn a_model_that_is_set_during_participations_has_a_download_of_its_own() {
     let scenario = small_with(
@@ -191,12 +250,19 @@ fn a_model_that_is_set_during_participations_has_a_download_of_its_own() {
     );
     let mut simulation = begin(&scenario, 2);
     let first = step(&mut simulation);
-    assert_eq!((first.invited, first.aggregated), (10, 0), "everybody is still under way");
+    assert_eq!(
+        (first.invited, first.aggregated),
+        (10, 0),
+        "everybody is still under way"
+    );
     let model = filled(&simulation.model().unwrap(), 0.5);
     simulation.set_model(model).unwrap();
     let second = step(&mut simulation);
     let ended = second.aggregated + second.late + second.dropped;
-    assert!(second.invited > 0 && ended < 10, "nobody has the old download any more");
+    assert!(
+        second.invited > 0 && ended < 10,
+        "nobody has the old download any more"
+    );
     let mut saved = Vec::new();
     simulation.save(&mut saved).unwrap();
     let control = RunControl::with_threads(1);
@@ -204,19 +270,26 @@ fn a_model_that_is_set_during_participations_has_a_download_of_its_own() {
     while let Some(round) = simulation.step().unwrap() {
         assert_eq!(step(&mut restored), round);
     }
-    assert_eq!(restored.finish().unwrap().digest, simulation.finish().unwrap().digest);
+    assert_eq!(
+        restored.finish().unwrap().digest,
+        simulation.finish().unwrap().digest
+    );
 }
 
-/// If this fails, asking for an instant that has passed opens a round, between which and the next nothing can be saved.
+/// If this fails, asking for an instant that has passed opens a round, between which and the next
+/// nothing can be saved.
 #[test]
 fn an_instant_that_has_passed_opens_no_round() {
     let mut simulation = begin(&asynchronous("fedmf"), 1);
     step(&mut simulation);
-    simulation.step_until(Until::Time(SimTime::ZERO), &mut ()).unwrap();
+    simulation
+        .step_until(Until::Time(SimTime::ZERO), &mut ())
+        .unwrap();
     simulation.save(&mut Vec::new()).unwrap();
 }
 
-/// If this fails, ratings that arrive while the server steps by itself count as used, although nobody learns from them.
+/// If this fails, ratings that arrive while the server steps by itself count as used, although
+/// nobody learns from them.
 #[test]
 fn ratings_that_arrive_after_the_server_has_begun_are_late() {
     let overrides = [
@@ -228,10 +301,19 @@ fn ratings_that_arrive_after_the_server_has_begun_are_late() {
     ];
     let outcome = run(small_with("mf", &overrides), 1);
     assert_balanced(&outcome);
-    let begun = outcome.rounds.iter().position(|round| round.aggregated > 0).unwrap();
+    let begun = outcome
+        .rounds
+        .iter()
+        .position(|round| round.aggregated > 0)
+        .unwrap();
     let later = &outcome.rounds[begun + 1..];
     assert!(later.iter().any(|round| round.late > 0), "nobody is late");
-    assert!(later.iter().all(|round| round.aggregated == 0 && round.bytes.up.useful == 0), "{later:?}");
+    assert!(
+        later
+            .iter()
+            .all(|round| round.aggregated == 0 && round.bytes.up.useful == 0),
+        "{later:?}"
+    );
 }
 
 #[test]
@@ -240,9 +322,21 @@ fn the_middle_of_a_round_is_no_place_to_save_or_to_set_a_model() {
     step(&mut simulation);
     let soon = simulation.now() + SimDuration::from_nanos(1);
     simulation.step_until(Until::Time(soon), &mut ()).unwrap();
-    assert!(simulation.save(&mut Vec::new()).unwrap_err().to_string().contains("between two rounds"));
+    assert!(
+        simulation
+            .save(&mut Vec::new())
+            .unwrap_err()
+            .to_string()
+            .contains("between two rounds")
+    );
     let model = simulation.model().unwrap();
-    assert!(simulation.set_model(model).unwrap_err().to_string().contains("between two rounds"));
+    assert!(
+        simulation
+            .set_model(model)
+            .unwrap_err()
+            .to_string()
+            .contains("between two rounds")
+    );
     step(&mut simulation);
     simulation.save(&mut Vec::new()).unwrap();
 }
@@ -265,7 +359,10 @@ fn a_writer_that_fails_is_reported_and_the_simulation_goes_on() {
     let scenario = asynchronous("fedmf");
     let mut simulation = begin(&scenario, 1);
     step(&mut simulation);
-    assert!(matches!(simulation.save(&mut Full), Err(Error::Write { .. })));
+    assert!(matches!(
+        simulation.save(&mut Full),
+        Err(Error::Write { .. })
+    ));
     simulation.step_until(Until::Round(5), &mut ()).unwrap();
     assert_eq!(simulation.finish().unwrap().digest, run(scenario, 1).digest);
 }
@@ -279,8 +376,14 @@ fn an_interrupted_simulation_is_over_and_says_why() {
     control.interrupted.store(true, Ordering::Relaxed);
     assert!(simulation.step().unwrap().is_none());
     assert!(simulation.is_over() && matches!(simulation.stopped_by(), Some(Error::Interrupted)));
-    assert!(simulation.save(&mut Vec::new()).is_err(), "a training may be lost");
-    assert!(matches!(simulation.finish().unwrap().stopped_by, Some(Error::Interrupted)));
+    assert!(
+        simulation.save(&mut Vec::new()).is_err(),
+        "a training may be lost"
+    );
+    assert!(matches!(
+        simulation.finish().unwrap().stopped_by,
+        Some(Error::Interrupted)
+    ));
 }
 
 /// If this fails, data that is no checkpoint stops the process, or is taken for one.
@@ -288,7 +391,11 @@ fn an_interrupted_simulation_is_over_and_says_why() {
 fn what_is_no_simulation_is_refused() {
     let control = RunControl::with_threads(1);
     for bytes in [&[][..], &[7; 100]] {
-        let restored = Simulation::restore(world(asynchronous("fedmf")), &control, Cursor::new(bytes.to_vec()));
+        let restored = Simulation::restore(
+            world(asynchronous("fedmf")),
+            &control,
+            Cursor::new(bytes.to_vec()),
+        );
         assert!(matches!(restored.err(), Some(Error::Checkpoint(_))));
     }
 }

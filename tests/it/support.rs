@@ -19,7 +19,8 @@ use tempfile::TempDir;
 
 use crate::{item_mean, trimmed_mean};
 
-/// A scenario that trains in milliseconds, without variance of devices or links and without dropout.
+/// A scenario that trains in milliseconds, without variance of devices or links and without
+/// dropout.
 pub const SMALL: &str = r#"
 seed = 3
 
@@ -55,8 +56,8 @@ pub fn small(overrides: &[&str]) -> Scenario {
     parse(SMALL, overrides)
 }
 
-/// Returns the parameters that a method needs in a small scenario, where its defaults are made for thousands of users
-/// and diverge with a handful of them, or take long.
+/// Returns the parameters that a method needs in a small scenario, where its defaults are made for
+/// thousands of users and diverge with a handful of them, or take long.
 pub fn parameters_for_few_users(method: &str) -> Option<&'static str> {
     match method {
         "fedrec-pmf" | "fedrec-svdpp" | "pmf" | "svdpp" => Some("{ learning_rate = 0.1 }"),
@@ -69,8 +70,8 @@ pub fn parameters_for_few_users(method: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the small scenario with another method and these keys replaced. The method has its defaults, except for
-/// those of [`parameters_for_few_users`].
+/// Returns the small scenario with another method and these keys replaced. The method has its
+/// defaults, except for those of [`parameters_for_few_users`].
 pub fn small_with(method: &str, overrides: &[&str]) -> Scenario {
     let method = match parameters_for_few_users(method) {
         Some(parameters) => format!("method={{ {method} = {parameters} }}"),
@@ -82,11 +83,17 @@ pub fn small_with(method: &str, overrides: &[&str]) -> Scenario {
 /// Returns the same with a split that holds ratings out, and hence without candidates.
 pub fn small_of_ratings(method: &str, overrides: &[&str]) -> Scenario {
     let method = format!("method=\"{method}\"");
-    parse(&ratings_of_small(), &[&[method.as_str()], overrides].concat())
+    parse(
+        &ratings_of_small(),
+        &[&[method.as_str()], overrides].concat(),
+    )
 }
 
 fn ratings_of_small() -> String {
-    SMALL.replace("[evaluation]\ncandidates = 20\n", "[dataset.split.k-fold]\n")
+    SMALL.replace(
+        "[evaluation]\ncandidates = 20\n",
+        "[dataset.split.k-fold]\n",
+    )
 }
 
 /// Returns the scenario in `text`, which must be a sound one.
@@ -104,7 +111,8 @@ pub fn repository(path: &str) -> PathBuf {
 /// Returns the scenario in a file of this repository.
 pub fn load(path: &str, overrides: &[&str]) -> Scenario {
     let overrides: Vec<String> = overrides.iter().map(ToString::to_string).collect();
-    scenario::load(&repository(path), &overrides, &vocabulary_of(METHODS)).unwrap_or_else(|error| panic!("{error}"))
+    scenario::load(&repository(path), &overrides, &vocabulary_of(METHODS))
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Returns the world of a scenario on generated ratings.
@@ -141,7 +149,9 @@ pub struct Workshop {
 
 impl Workshop {
     pub fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+        }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -209,17 +219,21 @@ impl Workshop {
         run_command(&self.arguments(scenario, overrides))
     }
 
-    /// Checks that `scenario` is refused: the exit code is 2, no report folder is left, and the message has every one
-    /// of `parts`.
+    /// Checks that `scenario` is refused: the exit code is 2, no report folder is left, and the
+    /// message has every one of `parts`.
     pub fn refused(&self, scenario: PathBuf, overrides: &[&str], parts: &[&str]) {
         let error = self.run(scenario, overrides).expect_err("it ran");
         assert_refusal(&error, parts);
-        assert!(!self.report().exists(), "a refused run left a report folder");
+        assert!(
+            !self.report().exists(),
+            "a refused run left a report folder"
+        );
     }
 
     /// Returns `run.json` of the report.
     pub fn run_json(&self) -> Value {
-        serde_json::from_str(&std::fs::read_to_string(self.report().join("run.json")).unwrap()).unwrap()
+        serde_json::from_str(&std::fs::read_to_string(self.report().join("run.json")).unwrap())
+            .unwrap()
     }
 
     /// Returns the rows of `rounds.csv`, without its header.
@@ -243,8 +257,8 @@ pub fn assert_refusal(error: &Error, parts: &[&str]) {
     }
 }
 
-/// Checks that every byte of the outcome is accounted for, in every round and in all, and that the rounds add up to the
-/// total.
+/// Checks that every byte of the outcome is accounted for, in every round and in all, and that the
+/// rounds add up to the total.
 #[track_caller]
 pub fn assert_balanced(outcome: &Outcome) {
     check_balance(outcome).unwrap_or_else(|reason| panic!("{reason}"));
@@ -258,5 +272,12 @@ pub fn assert_finite(outcome: &Outcome) {
 
 /// Returns test HR@10 after the last round.
 pub fn final_hr(outcome: &Outcome) -> f64 {
-    outcome.rounds.last().unwrap().accuracy.as_ref().unwrap().test["hr@10"]
+    outcome
+        .rounds
+        .last()
+        .unwrap()
+        .accuracy
+        .as_ref()
+        .unwrap()
+        .test["hr@10"]
 }

@@ -21,46 +21,107 @@ const VARIED: [&str; 7] = [
 #[test]
 fn what_users_have_adds_up_to_the_run() {
     let late = "training.mode={ semi-synchronous = { deadline_s = 1, maximum_staleness = 1 } }";
-    for mode in [VARIED[2], late, "training.mode.fedbuff={ concurrency = 12, buffer = 4, maximum_staleness = 1 }"] {
+    for mode in [
+        VARIED[2],
+        late,
+        "training.mode.fedbuff={ concurrency = 12, buffer = 4, maximum_staleness = 1 }",
+    ] {
         let mut overrides = VARIED.to_vec();
         overrides[2] = mode;
-        overrides.retain(|key| !mode.contains("fedbuff") || !key.starts_with("training.participation"));
+        overrides
+            .retain(|key| !mode.contains("fedbuff") || !key.starts_with("training.participation"));
         let outcome = run(small(&overrides), 2);
         let users = outcome.users.as_ref().unwrap();
-        assert!(users.iter().map(|user| user.user.0).eq(0..40), "every user once, in their order");
+        assert!(
+            users.iter().map(|user| user.user.0).eq(0..40),
+            "every user once, in their order"
+        );
         let (mut bytes, mut all) = (ByDirection::<Flow>::default(), UserAccount::default());
         for user in users {
-            let UserAccount { invited, completed, late, stale, lost, cancelled, under_way, .. } = user.account;
-            assert_eq!(invited, completed + late + stale + lost + cancelled + under_way, "{mode}: {user:?}");
-            assert_eq!(invited == 0, user.bytes == ByDirection::default(), "{mode}: {user:?}");
+            let UserAccount {
+                invited,
+                completed,
+                late,
+                stale,
+                lost,
+                cancelled,
+                under_way,
+                ..
+            } = user.account;
+            assert_eq!(
+                invited,
+                completed + late + stale + lost + cancelled + under_way,
+                "{mode}: {user:?}"
+            );
+            assert_eq!(
+                invited == 0,
+                user.bytes == ByDirection::default(),
+                "{mode}: {user:?}"
+            );
             bytes += user.bytes;
             all += user.account;
         }
         assert_eq!((bytes, all.work), (outcome.bytes, outcome.work), "{mode}");
-        let total = |of: fn(&fedrecsim::sim::outcome::RoundRecord) -> u32| outcome.rounds.iter().map(of).sum::<u32>();
+        let total = |of: fn(&fedrecsim::sim::outcome::RoundRecord) -> u32| {
+            outcome.rounds.iter().map(of).sum::<u32>()
+        };
         // No participation ends after the last round, except by being under way.
         assert_eq!(all.lost, total(|round| round.dropped), "{mode}");
         assert_eq!(all.cancelled, total(|round| round.cancelled), "{mode}");
         assert_eq!(all.late + all.stale, total(|round| round.late), "{mode}");
         assert_eq!(all.stale, total(|round| round.stale), "{mode}");
-        assert_eq!((all.invited, all.completed), (total(|round| round.invited), total(|round| round.aggregated)));
-        let last = outcome.rounds.iter().rev().find_map(|round| round.inference_bytes);
+        assert_eq!(
+            (all.invited, all.completed),
+            (
+                total(|round| round.invited),
+                total(|round| round.aggregated)
+            )
+        );
+        let last = outcome
+            .rounds
+            .iter()
+            .rev()
+            .find_map(|round| round.inference_bytes);
         assert_eq!(Some(all.inference_bytes), last, "{mode}");
-        let idle = users.iter().filter(|user| user.account.invited == 0).count() as u64;
-        let mut of_devices: Vec<u64> = users.iter().map(|user| handled_bytes(&user.bytes)).collect();
+        let idle = users
+            .iter()
+            .filter(|user| user.account.invited == 0)
+            .count() as u64;
+        let mut of_devices: Vec<u64> = users
+            .iter()
+            .map(|user| handled_bytes(&user.bytes))
+            .collect();
         of_devices.sort_unstable();
         let figures = outcome.device_bytes;
-        assert!(idle > 0 && (figures.users, figures.never_took_part) == (40, idle), "{figures:?}");
+        assert!(
+            idle > 0 && (figures.users, figures.never_took_part) == (40, idle),
+            "{figures:?}"
+        );
         let expected = (of_devices[19], of_devices[39], of_devices[39]);
-        assert_eq!((figures.median_bytes, figures.p99_bytes, figures.max_bytes), expected, "{mode}");
+        assert_eq!(
+            (figures.median_bytes, figures.p99_bytes, figures.max_bytes),
+            expected,
+            "{mode}"
+        );
     }
 }
 
 /// If this fails, the time that a user spends taking part has gaps, or counts a wait twice.
 #[test]
 fn the_time_taking_part_is_the_time_that_the_server_waits_for_a_user() {
-    let outcome = run(small(&["network={ preset=\"wifi-2020\", server={ connections=7 } }", "network.dropout=0.2"]), 2);
-    let spent: u128 = outcome.users.unwrap().iter().map(|user| u128::from(user.account.taking_part_ns)).sum();
+    let outcome = run(
+        small(&[
+            "network={ preset=\"wifi-2020\", server={ connections=7 } }",
+            "network.dropout=0.2",
+        ]),
+        2,
+    );
+    let spent: u128 = outcome
+        .users
+        .unwrap()
+        .iter()
+        .map(|user| u128::from(user.account.taking_part_ns))
+        .sum();
     let NetworkRecord { levels, .. } = outcome.network;
     assert_eq!(levels.waiting_users.integral, spent);
 }
@@ -70,7 +131,8 @@ fn rows(workshop: &Workshop) -> Vec<BTreeMap<String, f64>> {
     reader.deserialize().collect::<csv::Result<_>>().unwrap()
 }
 
-/// If this fails, a device's bytes or energy in the file are not those of the run, or the summary names other ones.
+/// If this fails, a device's bytes or energy in the file are not those of the run, or the summary
+/// names other ones.
 #[test]
 fn the_file_has_every_user_and_its_columns_add_up_to_run_json() {
     let workshop = Workshop::new();
@@ -79,16 +141,42 @@ fn the_file_has_every_user_and_its_columns_add_up_to_run_json() {
     assert_eq!(rows.len(), 40);
     let sum = |name: &str| rows.iter().map(|row| row[name]).sum::<f64>();
     for direction in ["up", "down"] {
-        for fate in ["sent", "delivered", "lost", "cancelled", "in_flight", "unreceived", "useful", "late", "stale"] {
+        for fate in [
+            "sent",
+            "delivered",
+            "lost",
+            "cancelled",
+            "in_flight",
+            "unreceived",
+            "useful",
+            "late",
+            "stale",
+        ] {
             let expected = run["bytes"][direction][fate].as_f64().unwrap();
-            assert_eq!(sum(&format!("{direction}_{fate}_bytes")), expected, "{direction}, {fate}");
+            assert_eq!(
+                sum(&format!("{direction}_{fate}_bytes")),
+                expected,
+                "{direction}, {fate}"
+            );
         }
     }
     let participations = &run["participations"];
-    for (column, key) in [("invited", "invited"), ("completed", "aggregated"), ("lost", "dropped")] {
-        assert_eq!(sum(column), participations[key].as_f64().unwrap(), "{column}");
+    for (column, key) in [
+        ("invited", "invited"),
+        ("completed", "aggregated"),
+        ("lost", "dropped"),
+    ] {
+        assert_eq!(
+            sum(column),
+            participations[key].as_f64().unwrap(),
+            "{column}"
+        );
     }
-    for (column, key) in [("row_visits", "finished"), ("lost_row_visits", "lost"), ("unused_row_visits", "unused")] {
+    for (column, key) in [
+        ("row_visits", "finished"),
+        ("lost_row_visits", "lost"),
+        ("unused_row_visits", "unused"),
+    ] {
         assert_eq!(sum(column), run["work"][key].as_f64().unwrap(), "{column}");
     }
     let energy = &run["energy"];
@@ -96,50 +184,85 @@ fn the_file_has_every_user_and_its_columns_add_up_to_run_json() {
         energy["transfer_j"].as_f64().unwrap() + energy["training_j"].as_f64().unwrap(),
         energy["wasted_j"].as_f64().unwrap(),
     );
-    assert!((sum("energy_j") / whole - 1.0).abs() < 1e-9 && (sum("wasted_energy_j") / wasted - 1.0).abs() < 1e-9);
+    assert!(
+        (sum("energy_j") / whole - 1.0).abs() < 1e-9
+            && (sum("wasted_energy_j") / wasted - 1.0).abs() < 1e-9
+    );
     let idle: Vec<_> = rows.iter().filter(|row| row["invited"] == 0.0).collect();
-    assert_eq!(idle.len() as u64, run["device_bytes"]["never_took_part"].as_u64().unwrap());
+    assert_eq!(
+        idle.len() as u64,
+        run["device_bytes"]["never_took_part"].as_u64().unwrap()
+    );
     for row in &idle {
-        let others = row.iter().filter(|(name, _)| !["user", "inference_bytes"].contains(&name.as_str()));
+        let others = row
+            .iter()
+            .filter(|(name, _)| !["user", "inference_bytes"].contains(&name.as_str()));
         assert!(others.clone().all(|(_, value)| *value == 0.0), "{row:?}");
     }
     let summary = std::fs::read_to_string(workshop.report().join("summary.md")).unwrap();
-    for part in ["(99th percentile)", "never took part", "`users.csv` has a line for every user."] {
+    for part in [
+        "(99th percentile)",
+        "never took part",
+        "`users.csv` has a line for every user.",
+    ] {
         assert!(summary.contains(part), "no {part:?} in\n{summary}");
     }
 }
 
-/// If this fails, a large run keeps or writes what nobody has asked for, does not say so, or comes to another result.
+/// If this fails, a large run keeps or writes what nobody has asked for, does not say so, or comes
+/// to another result.
 #[test]
 fn above_the_limit_there_is_no_file_and_the_summary_says_how_to_have_it() {
     let above = [&VARIED[..], &["report.users_csv_limit=39"]].concat();
     let (listed, unlisted) = (run(small(&VARIED), 2), run(small(&above), 2));
     assert!(listed.users.is_some() && unlisted.users.is_none());
-    assert_eq!((listed.digest, listed.device_bytes), (unlisted.digest, unlisted.device_bytes));
+    assert_eq!(
+        (listed.digest, listed.device_bytes),
+        (unlisted.digest, unlisted.device_bytes)
+    );
     let workshop = Workshop::new();
     workshop.run(workshop.small(), &VARIED).unwrap();
     assert!(workshop.report().join("users.csv").exists());
     let mut again = workshop.arguments(workshop.small(), &above);
     again.overwrite = true;
     crate::support::run_command(&again).unwrap();
-    assert!(!workshop.report().join("users.csv").exists(), "the file of an earlier report stays");
+    assert!(
+        !workshop.report().join("users.csv").exists(),
+        "the file of an earlier report stays"
+    );
     let summary = std::fs::read_to_string(workshop.report().join("summary.md")).unwrap();
     assert!(summary.contains("report.users_csv_limit=40"), "{summary}");
-    assert!(workshop.run_json()["device_bytes"]["max_bytes"].as_u64().unwrap() > 0);
+    assert!(
+        workshop.run_json()["device_bytes"]["max_bytes"]
+            .as_u64()
+            .unwrap()
+            > 0
+    );
 }
 
-/// If this fails, a checkpoint without accounts of users is taken for one with accounts that are all zero.
+/// If this fails, a checkpoint without accounts of users is taken for one with accounts that are
+/// all zero.
 #[test]
 fn a_checkpoint_without_accounts_is_no_checkpoint_of_a_run_with_them() {
     use fedrecsim::sim::{RunControl, Simulation};
     let control = RunControl::with_threads(1);
-    let mut simulation = Simulation::new(world(small(&["report.users_csv_limit=0"])), &control).unwrap();
+    let mut simulation =
+        Simulation::new(world(small(&["report.users_csv_limit=0"])), &control).unwrap();
     simulation.step().unwrap();
     let mut saved = Vec::new();
     simulation.save(&mut saved).unwrap();
-    let restored = Simulation::restore(world(small(&[])), &control, std::io::Cursor::new(saved.clone()));
+    let restored = Simulation::restore(
+        world(small(&[])),
+        &control,
+        std::io::Cursor::new(saved.clone()),
+    );
     let error = restored.err().unwrap().to_string();
     assert!(error.contains("report.users_csv_limit"), "{error}");
     let same = world(small(&["report.users_csv_limit=0"]));
-    assert_eq!(Simulation::restore(same, &control, std::io::Cursor::new(saved)).unwrap().rounds(), 1);
+    assert_eq!(
+        Simulation::restore(same, &control, std::io::Cursor::new(saved))
+            .unwrap()
+            .rounds(),
+        1
+    );
 }

@@ -1,8 +1,9 @@
-//! Measures events end to end beside nexosim, in turn on the same machine; `README.md` says what is compared and how.
+//! Measures events end to end beside nexosim, in turn on the same machine; `README.md` says what is
+//! compared and how.
 //!
-//! nexosim: as many actors as users. Each schedules itself after a delay of 1.5 ms on average and then sends one
-//! message to a server; that is one event. fedrecsim: rounds in which nobody computes; every participation has three
-//! events.
+//! nexosim: as many actors as users. Each schedules itself after a delay of 1.5 ms on average and
+//! then sends one message to a server; that is one event. fedrecsim: rounds in which nobody
+//! computes; every participation has three events.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -91,7 +92,8 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Users, and how many of them are in a round: `1000000/10000`, or `10000` for rounds of at most 10,000.
+/// Users, and how many of them are in a round: `1000000/10000`, or `10000` for rounds of at most
+/// 10,000.
 fn parse(argument: &str) -> Option<(u32, u32)> {
     match argument.split_once('/') {
         Some((users, cohort)) => Some((users.parse().ok()?, cohort.parse().ok()?)),

@@ -1,9 +1,10 @@
 //! Finds the mutants of a source file.
 //!
-//! Left out is what cannot be switched at run time, or what no test can reach: constants, `const fn`, lengths of arrays,
-//! patterns, types and attributes; the arguments of macros, which are no expressions until the macro is expanded; chains
-//! with `let`, which no `||` may stand in; functions that return `impl Trait`, since both ways would have to return one
-//! type; `unsafe fn`; and whatever is built for tests only.
+//! Left out is what cannot be switched at run time, or what no test can reach: constants,
+//! `const fn`, lengths of arrays, patterns, types and attributes; the arguments of macros, which
+//! are no expressions until the macro is expanded; chains with `let`, which no `||` may stand in;
+//! functions that return `impl Trait`, since both ways would have to return one type; `unsafe fn`;
+//! and whatever is built for tests only.
 
 mod operators;
 mod values;
@@ -13,8 +14,9 @@ use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{
-    Arm, AttrStyle, Attribute, Block, Expr, ExprBinary, ExprMatch, ExprRepeat, ExprUnary, ImplItemFn, ItemFn, ItemImpl,
-    ItemMod, ItemTrait, Local, Pat, Signature, TraitItemFn, Type, UnOp,
+    Arm, AttrStyle, Attribute, Block, Expr, ExprBinary, ExprMatch, ExprRepeat, ExprUnary,
+    ImplItemFn, ItemFn, ItemImpl, ItemMod, ItemTrait, Local, Pat, Signature, TraitItemFn, Type,
+    UnOp,
 };
 
 use crate::mutant::{Edit, Mutant};
@@ -29,9 +31,17 @@ const LONGEST_EXCERPT: usize = 100;
 /// Returns an error if the text is not Rust.
 pub fn mutants(file: &str, text: &str) -> syn::Result<Vec<Mutant>> {
     let parsed = syn::parse_file(text)?;
-    let mut finder = Finder { file, text, scope: Vec::new(), checksums: Vec::new(), found: Vec::new() };
+    let mut finder = Finder {
+        file,
+        text,
+        scope: Vec::new(),
+        checksums: Vec::new(),
+        found: Vec::new(),
+    };
     finder.visit_file(&parsed);
-    finder.found.sort_by_key(|mutant| (mutant.line, mutant.column));
+    finder
+        .found
+        .sort_by_key(|mutant| (mutant.line, mutant.column));
     Ok(finder.found)
 }
 
@@ -56,7 +66,9 @@ fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let words = attribute.meta.to_token_stream().to_string();
         attribute.path().is_ident("test")
-            || (attribute.path().is_ident("cfg") && words.contains("test") && !words.contains("not"))
+            || (attribute.path().is_ident("cfg")
+                && words.contains("test")
+                && !words.contains("not"))
     })
 }
 
@@ -86,7 +98,9 @@ impl Finder<'_> {
 
     /// Returns the text of a piece of code on one line.
     fn excerpt(&self, code: &impl Spanned) -> String {
-        let words: Vec<&str> = self.text[code.span().byte_range()].split_whitespace().collect();
+        let words: Vec<&str> = self.text[code.span().byte_range()]
+            .split_whitespace()
+            .collect();
         let line = words.join(" ");
         match line.char_indices().nth(LONGEST_EXCERPT) {
             Some((end, _)) => format!("`{}...`", &line[..end]),
@@ -96,7 +110,14 @@ impl Finder<'_> {
 
     fn expression(&mut self, whole: &impl Spanned, place: Span, change: &str, replacement: String) {
         let change = format!("{change} in {}", self.excerpt(whole));
-        self.add(place, change, Edit::Expression { range: whole.span().byte_range(), replacement });
+        self.add(
+            place,
+            change,
+            Edit::Expression {
+                range: whole.span().byte_range(),
+                replacement,
+            },
+        );
     }
 
     /// Visits a named function, if it can be changed at run time.
@@ -107,13 +128,21 @@ impl Finder<'_> {
         self.scope.push(signature.ident.to_string());
         let code = format!("{}{}", signature.to_token_stream(), block.to_token_stream());
         self.checksums.push(crc32fast::hash(code.as_bytes()));
-        let has_inner_attributes = attributes.iter().any(|attribute| matches!(attribute.style, AttrStyle::Inner(_)));
+        let has_inner_attributes = attributes
+            .iter()
+            .any(|attribute| matches!(attribute.style, AttrStyle::Inner(_)));
         // The replacement of a `default` would call itself.
-        let replaceable = signature.unsafety.is_none() && signature.ident != "default" && !has_inner_attributes;
+        let replaceable =
+            signature.unsafety.is_none() && signature.ident != "default" && !has_inner_attributes;
         if replaceable && !block.stmts.is_empty() {
-            let present: String = block.stmts.iter().map(|statement| statement.to_token_stream().to_string()).collect();
+            let present: String = block
+                .stmts
+                .iter()
+                .map(|statement| statement.to_token_stream().to_string())
+                .collect();
             for value in values::of_return_type(&signature.output) {
-                let written = syn::parse_str::<Expr>(&value).map(|value| value.to_token_stream().to_string());
+                let written =
+                    syn::parse_str::<Expr>(&value).map(|value| value.to_token_stream().to_string());
                 if written.is_ok_and(|written| written != present) {
                     let at = block.brace_token.span.open().byte_range().end;
                     let change = format!("replace the body with {value}");
@@ -134,7 +163,14 @@ impl Finder<'_> {
         if may_be_deleted && arm.attrs.is_empty() && !matches!(arm.pat, Pat::Wild(_)) {
             let change = format!("delete the match arm {}", self.excerpt(&arm.pat));
             let at = arm.pat.span().byte_range().end;
-            self.add(arm.pat.span(), change, Edit::Arm { at, guard: guard.map(|guard| guard.span().byte_range()) });
+            self.add(
+                arm.pat.span(),
+                change,
+                Edit::Arm {
+                    at,
+                    guard: guard.map(|guard| guard.span().byte_range()),
+                },
+            );
         }
         for value in ["true", "false"] {
             if let Some(guard) = guard {
@@ -157,7 +193,11 @@ fn has_let(condition: &Expr) -> bool {
 /// Returns the name of the type that an `impl` is for.
 fn name_of(of: &Type) -> String {
     match of {
-        Type::Path(path) => path.path.segments.last().map_or_else(String::new, |last| last.ident.to_string()),
+        Type::Path(path) => path
+            .path
+            .segments
+            .last()
+            .map_or_else(String::new, |last| last.ident.to_string()),
         Type::Reference(reference) => name_of(&reference.elem),
         other => other.to_token_stream().to_string(),
     }
@@ -211,14 +251,22 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     fn visit_expr_binary(&mut self, binary: &'ast ExprBinary) {
         if !has_let(&binary.left) && !has_let(&binary.right) {
             let (present, others) = operators::instead_of(&binary.op);
-            let (left, right) = (binary.left.to_token_stream(), binary.right.to_token_stream());
+            let (left, right) = (
+                binary.left.to_token_stream(),
+                binary.right.to_token_stream(),
+            );
             for other in others {
                 // Parentheses keep the operands together whatever binds stronger now.
                 let replacement = match operators::assigns(present) {
                     true => format!("{left} {other} ({right})"),
                     false => format!("({left}) {other} ({right})"),
                 };
-                self.expression(binary, binary.op.span(), &format!("replace {present} with {other}"), replacement);
+                self.expression(
+                    binary,
+                    binary.op.span(),
+                    &format!("replace {present} with {other}"),
+                    replacement,
+                );
             }
         }
         visit::visit_expr_binary(self, binary);
@@ -232,13 +280,21 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         };
         if !operator.is_empty() {
             let replacement = unary.expr.to_token_stream().to_string();
-            self.expression(unary, unary.op.span(), &format!("delete {operator}"), replacement);
+            self.expression(
+                unary,
+                unary.op.span(),
+                &format!("delete {operator}"),
+                replacement,
+            );
         }
         visit::visit_expr_unary(self, unary);
     }
 
     fn visit_expr_match(&mut self, of: &'ast ExprMatch) {
-        let has_wildcard = of.arms.iter().any(|arm| matches!(arm.pat, Pat::Wild(_)) && arm.guard.is_none());
+        let has_wildcard = of
+            .arms
+            .iter()
+            .any(|arm| matches!(arm.pat, Pat::Wild(_)) && arm.guard.is_none());
         of.arms.iter().for_each(|arm| self.arm(arm, has_wildcard));
         visit::visit_expr_match(self, of);
     }

@@ -2,7 +2,8 @@
 
 use syn::BinOp;
 
-/// Returns how a binary operator is written, and the operators by which it is to be replaced, as cargo-mutants does it.
+/// Returns how a binary operator is written, and the operators by which it is to be replaced, as
+/// cargo-mutants does it.
 pub fn instead_of(operator: &BinOp) -> (&'static str, &'static [&'static str]) {
     match operator {
         BinOp::Eq(_) => ("==", &["!="]),

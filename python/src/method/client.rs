@@ -42,12 +42,21 @@ pub struct PythonClient {
 impl PythonClient {
     /// Makes the private side of a user, as it is before the first participation.
     pub fn new(shared: &Arc<Shared>, user: UserId) -> Self {
-        Self { shared: Arc::clone(shared), user, state: Private::new(RefCell::new(State::Fresh)) }
+        Self {
+            shared: Arc::clone(shared),
+            user,
+            state: Private::new(RefCell::new(State::Fresh)),
+        }
     }
 
     /// Returns the user's object, which is made if it is not there.
     fn object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let made = || self.shared.object.bind(py).call_method1(intern!(py, "client"), (self.user.0,));
+        let made = || {
+            self.shared
+                .object
+                .bind(py)
+                .call_method1(intern!(py, "client"), (self.user.0,))
+        };
         let object = match &*self.state.get().borrow() {
             State::Live(object) => return Ok(object.bind(py).clone()),
             State::Fresh => made()?,
@@ -83,7 +92,11 @@ impl fedrecsim::method::CloneClient for PythonClient {
             }),
         };
         let state = Private::new(RefCell::new(copied));
-        Box::new(Self { shared: Arc::clone(&self.shared), user: self.user, state })
+        Box::new(Self {
+            shared: Arc::clone(&self.shared),
+            user: self.user,
+            state,
+        })
     }
 }
 
@@ -94,29 +107,48 @@ impl Client for PythonClient {
         if self.shared.facts.draws_negatives {
             task.draw_samples(&mut scratch.samples)?;
         }
-        let samples = (&scratch.samples.samples.items[..], &scratch.samples.samples.labels[..]);
+        let samples = (
+            &scratch.samples.samples.items[..],
+            &scratch.samples.samples.labels[..],
+        );
         attached(|py| {
             let trained = self.object(py).and_then(|object| {
                 let described = Task::new(py, task, samples)?;
                 let returned = object.call_method1(intern!(py, "train"), (described,))?;
                 read_update(py, &self.shared, task, &returned)
             });
-            trained.map_err(|raised| self.shared.failed(py, Some(task.round), Some(self.user), &raised))?
+            trained.map_err(|raised| {
+                self.shared
+                    .failed(py, Some(task.round), Some(self.user), &raised)
+            })?
         })
     }
 
-    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(
+        &'a self,
+        context: &ScoringContext<'a>,
+        _scratch: &mut Scratch,
+    ) -> Result<Box<dyn Scorer + 'a>> {
         attached(|py| {
-            let parts =
-                self.object(py).and_then(|object| Ok((object.unbind(), arrays::blocks(py, context.model)?.unbind())));
-            let (object, model) = parts.map_err(|raised| self.shared.failed(py, None, Some(self.user), &raised))?;
-            Ok(Box::new(PythonScorer { shared: &self.shared, user: self.user, object, model }) as Box<dyn Scorer>)
+            let parts = self.object(py).and_then(|object| {
+                Ok((object.unbind(), arrays::blocks(py, context.model)?.unbind()))
+            });
+            let (object, model) =
+                parts.map_err(|raised| self.shared.failed(py, None, Some(self.user), &raised))?;
+            Ok(Box::new(PythonScorer {
+                shared: &self.shared,
+                user: self.user,
+                object,
+                model,
+            }) as Box<dyn Scorer>)
         })
     }
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
-        let read =
-            attached(|py| self.attributes(py).map_err(|raised| self.shared.failed(py, None, Some(self.user), &raised)));
+        let read = attached(|py| {
+            self.attributes(py)
+                .map_err(|raised| self.shared.failed(py, None, Some(self.user), &raised))
+        });
         let mut attributes = read?;
         attributes.visit(state)?;
         if changes(state) {
@@ -137,11 +169,16 @@ struct PythonScorer<'a> {
 impl PythonScorer<'_> {
     fn score_attached(&self, py: Python<'_>, items: &[u32], scores: &mut [f32]) -> PyResult<()> {
         let listed = PyArray1::from_iter(py, items.iter().map(|item| i64::from(*item)));
-        let returned = self.object.bind(py).call_method1(intern!(py, "score"), (self.model.bind(py), listed))?;
+        let returned = self
+            .object
+            .bind(py)
+            .call_method1(intern!(py, "score"), (self.model.bind(py), listed))?;
         let array = arrays::floats(&returned)?;
         if array.len() != items.len() {
             let (found, wanted) = (array.shape(), items.len());
-            return Err(refused(format!("`score` returned an array of the shape {found:?} for {wanted} items")));
+            return Err(refused(format!(
+                "`score` returned an array of the shape {found:?} for {wanted} items"
+            )));
         }
         scores.copy_from_slice(arrays::slice(&array)?);
         Ok(())

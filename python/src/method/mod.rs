@@ -1,8 +1,9 @@
-//! Methods that are written in Python: a class becomes an entry in the list of methods, and its objects a method and
-//! its clients.
+//! Methods that are written in Python: a class becomes an entry in the list of methods, and its
+//! objects a method and its clients.
 //!
-//! The module `fedrecsim._bridge` has what is easier to say in Python. An exception there, or in the code of a method,
-//! ends a run in the way in which training that diverges does, with the round and the user.
+//! The module `fedrecsim._bridge` has what is easier to say in Python. An exception there, or in
+//! the code of a method, ends a run in the way in which training that diverges does, with the round
+//! and the user.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +13,8 @@ use fedrecsim::ids::{Round, UserId};
 use fedrecsim::method::registry::METHODS;
 use fedrecsim::method::rule::Rule;
 use fedrecsim::method::{
-    Averager, Client, Entry, Method, Placement, Problem, Server, largest_magnitude, parameters, sizes_of,
+    Averager, Client, Entry, Method, Placement, Problem, Server, largest_magnitude, parameters,
+    sizes_of,
 };
 use fedrecsim::model::blocks::Model;
 use fedrecsim::model::layout::{BlockLayout, Layout};
@@ -64,8 +66,8 @@ struct Facts {
     has_server: bool,
 }
 
-/// A block as the bridge describes it: its name, rows and columns, whether its rows are items, and whether it is a
-/// statistic.
+/// A block as the bridge describes it: its name, rows and columns, whether its rows are items, and
+/// whether it is a statistic.
 type Block = (String, usize, usize, bool, bool);
 
 /// Imports a function of the bridge.
@@ -84,13 +86,17 @@ fn often<'a, 'py>(
 
 /// Returns an exception in words, with the place in the method's code where it was raised.
 pub fn in_words(py: Python<'_>, raised: &PyErr) -> String {
-    let words = |describe: Bound<'_, PyAny>| describe.call1((raised.value(py), raised.traceback(py)))?.extract();
+    let words = |describe: Bound<'_, PyAny>| {
+        describe
+            .call1((raised.value(py), raised.traceback(py)))?
+            .extract()
+    };
     let told = bridge(py, "describe").and_then(words);
     told.unwrap_or_else(|_| raised.to_string())
 }
 
-/// Keeps a text for as long as the program runs, and once however often it is asked for. It is for the words about
-/// methods and for the names of their blocks.
+/// Keeps a text for as long as the program runs, and once however often it is asked for. It is for
+/// the words about methods and for the names of their blocks.
 fn kept(text: &str) -> &'static str {
     static KEPT: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,13 +110,28 @@ fn kept(text: &str) -> &'static str {
 
 /// Returns the methods of the simulator and these.
 pub fn all(methods: &[Py<MethodEntry>]) -> Vec<Entry> {
-    METHODS.iter().copied().chain(methods.iter().map(|entry| entry.get().entry())).collect()
+    METHODS
+        .iter()
+        .copied()
+        .chain(methods.iter().map(|entry| entry.get().entry()))
+        .collect()
 }
 
 impl Shared {
     /// Returns the error that ends a run because of an exception.
-    fn failed(&self, py: Python<'_>, round: Option<Round>, user: Option<UserId>, raised: &PyErr) -> Error {
-        Error::MethodFailed { method: self.name.to_owned(), round, user, reason: in_words(py, raised) }
+    fn failed(
+        &self,
+        py: Python<'_>,
+        round: Option<Round>,
+        user: Option<UserId>,
+        raised: &PyErr,
+    ) -> Error {
+        Error::MethodFailed {
+            method: self.name.to_owned(),
+            round,
+            user,
+            reason: in_words(py, raised),
+        }
     }
 }
 
@@ -118,27 +139,40 @@ impl Shared {
 fn layout_of(blocks: Vec<Block>) -> PyResult<Layout> {
     let mut described: Vec<BlockLayout> = Vec::new();
     for (name, rows, dimension, is_item_table, is_statistic) in blocks {
-        if described.iter().any(|block| block.name == name) || described.len() == usize::from(u8::MAX) {
+        if described.iter().any(|block| block.name == name)
+            || described.len() == usize::from(u8::MAX)
+        {
             return Err(refused(format!(
                 "a layout has at most 255 blocks, and `{name}` is one too many or there twice"
             )));
         }
         let shape = TableShape { rows, dimension };
-        let block =
-            if is_item_table { BlockLayout::item_table(name, shape) } else { BlockLayout::weights(name, shape) };
-        described.push(if is_statistic { block.statistic() } else { block });
+        let block = if is_item_table {
+            BlockLayout::item_table(name, shape)
+        } else {
+            BlockLayout::weights(name, shape)
+        };
+        described.push(if is_statistic {
+            block.statistic()
+        } else {
+            block
+        });
     }
     Ok(Layout::new(described))
 }
 
-/// Refuses uploads that the server without code of its own would pass over: it steps each block of the model by the
-/// block of the same name.
+/// Refuses uploads that the server without code of its own would pass over: it steps each block of
+/// the model by the block of the same name.
 fn check_uploads(layout: &Layout, upload: &Layout) -> PyResult<()> {
     for block in upload.blocks() {
         let name = &block.name;
         match layout.position(name).map(|place| &layout.blocks()[place]) {
             Some(of_model) if of_model.shape == block.shape => {}
-            Some(_) => return Err(refused(format!("`{name}` has another shape in `upload_layout` than in `layout`"))),
+            Some(_) => {
+                return Err(refused(format!(
+                    "`{name}` has another shape in `upload_layout` than in `layout`"
+                )));
+            }
             None => {
                 return Err(refused(format!(
                     "`upload_layout` names the block `{name}`, which the model does not have: nothing is done with it \
@@ -153,9 +187,14 @@ fn check_uploads(layout: &Layout, upload: &Layout) -> PyResult<()> {
 /// Refuses a model with a value that is not finite.
 fn check_finite(model: &Model) -> PyResult<()> {
     for block in model.layout().blocks() {
-        let largest = model.named(&block.name).map_or(0.0, |table| largest_magnitude(table.as_slice()));
+        let largest = model
+            .named(&block.name)
+            .map_or(0.0, |table| largest_magnitude(table.as_slice()));
         if !largest.is_finite() {
-            return Err(refused(format!("the block `{}` of the initial model has a value of {largest}", block.name)));
+            return Err(refused(format!(
+                "the block `{}` of the initial model has a value of {largest}",
+                block.name
+            )));
         }
     }
     Ok(())
@@ -183,11 +222,19 @@ pub struct ProblemFacts {
 
 #[pymethods]
 impl ProblemFacts {
-    /// Returns a number for a generator that nothing else uses, for a name and, if there is one, a user.
+    /// Returns a number for a generator that nothing else uses, for a name and, if there is one, a
+    /// user.
     #[pyo3(signature = (name, user=None))]
     fn seed(&self, name: &str, user: Option<u64>) -> PyResult<u64> {
-        let streams = self.streams.ok_or_else(|| refused("a layout does not depend on randomness"))?;
-        Ok(seed_of(streams, name, user.unwrap_or(u64::MAX), u64::MAX - 1))
+        let streams = self
+            .streams
+            .ok_or_else(|| refused("a layout does not depend on randomness"))?;
+        Ok(seed_of(
+            streams,
+            name,
+            user.unwrap_or(u64::MAX),
+            u64::MAX - 1,
+        ))
     }
 }
 
@@ -209,10 +256,17 @@ impl Shared {
         value: &Value,
         problem: &Problem,
     ) -> PyResult<Self> {
-        let facts = ProblemFacts { users: problem.users, items: problem.items, streams: Some(problem.streams) };
+        let facts = ProblemFacts {
+            users: problem.users,
+            items: problem.items,
+            streams: Some(problem.streams),
+        };
         let object = object_of(py, class, value, facts)?;
         let layout = layout_of(bridge(py, "layout")?.call1((&object,))?.extract()?)?;
-        let upload = match bridge(py, "upload_layout")?.call1((&object,))?.extract::<Option<Vec<Block>>>()? {
+        let upload = match bridge(py, "upload_layout")?
+            .call1((&object,))?
+            .extract::<Option<Vec<Block>>>()?
+        {
             Some(blocks) => layout_of(blocks)?,
             None => layout.clone(),
         };
@@ -220,21 +274,47 @@ impl Shared {
         if !facts.has_server {
             check_uploads(&layout, &upload)?;
         }
-        let upload = if facts.weighted { upload.weighted() } else { upload };
+        let upload = if facts.weighted {
+            upload.weighted()
+        } else {
+            upload
+        };
         let initial = arrays::model(&layout, &bridge(py, "initial")?.call1((&object,))?)?;
         check_finite(&initial)?;
         let rules: String = bridge(py, "rules")?.call1((&object,))?.extract()?;
         let mut by_block: BTreeMap<String, Rule> =
             serde_json::from_str(&rules).map_err(|reason| refused(format!("`rules`: {reason}")))?;
-        let rules = layout.blocks().iter().map(|block| by_block.remove(&*block.name).unwrap_or(Rule::MEAN)).collect();
+        let rules = layout
+            .blocks()
+            .iter()
+            .map(|block| by_block.remove(&*block.name).unwrap_or(Rule::MEAN))
+            .collect();
         if let Some((unknown, _)) = by_block.pop_first() {
-            return Err(refused(format!("`rules` names the block `{unknown}`, which the layout does not have")));
+            return Err(refused(format!(
+                "`rules` names the block `{unknown}`, which the layout does not have"
+            )));
         }
         let version: String = bridge(py, "version")?.call1((class,))?.extract()?;
-        let names = |layout: &Layout| layout.blocks().iter().map(|block| kept(&block.name)).collect();
+        let names = |layout: &Layout| {
+            layout
+                .blocks()
+                .iter()
+                .map(|block| kept(&block.name))
+                .collect()
+        };
         let (model_names, block_names) = (names(&layout), names(&upload));
         let object = object.unbind();
-        Ok(Self { name, object, initial, upload, model_names, block_names, rules, facts, version })
+        Ok(Self {
+            name,
+            object,
+            initial,
+            upload,
+            model_names,
+            block_names,
+            rules,
+            facts,
+            version,
+        })
     }
 }
 
@@ -264,7 +344,11 @@ impl Method for PythonMethod {
         if shared.facts.has_server {
             return Box::new(PythonServer::new(shared));
         }
-        Box::new(Averager::with_rules(shared.initial.clone(), shared.upload.clone(), &shared.rules))
+        Box::new(Averager::with_rules(
+            shared.initial.clone(),
+            shared.upload.clone(),
+            &shared.rules,
+        ))
     }
 
     fn trains_on_sampled_rows(&self) -> bool {
@@ -289,24 +373,42 @@ impl MethodEntry {
 
 #[pymethods]
 impl MethodEntry {
-    /// Makes the entry of a class with this name, summary and source, and this JSON schema of its parameters. What it
-    /// takes is kept for as long as the program runs.
+    /// Makes the entry of a class with this name, summary and source, and this JSON schema of its
+    /// parameters. What it takes is kept for as long as the program runs.
     #[new]
-    fn new(class: Py<PyAny>, name: &str, summary: &str, source: &str, schema: &str, draws: bool) -> PyResult<Self> {
+    fn new(
+        class: Py<PyAny>,
+        name: &str,
+        summary: &str,
+        source: &str,
+        schema: &str,
+        draws: bool,
+    ) -> PyResult<Self> {
         if METHODS.iter().any(|entry| entry.name == name) {
-            return Err(refused(format!("`{name}` is a method of fedrecsim; a method of one's own has another name")));
+            return Err(refused(format!(
+                "`{name}` is a method of fedrecsim; a method of one's own has another name"
+            )));
         }
-        let schema: Value = serde_json::from_str(schema).map_err(|reason| refused(reason.to_string()))?;
-        let schema = schemars::Schema::try_from(schema).map_err(|reason| refused(reason.to_string()))?;
+        let schema: Value =
+            serde_json::from_str(schema).map_err(|reason| refused(reason.to_string()))?;
+        let schema =
+            schemars::Schema::try_from(schema).map_err(|reason| refused(reason.to_string()))?;
         let (name, class) = (kept(name), Arc::new(class));
         let of_sizes = Arc::clone(&class);
         let sizes = move |value: &Value, size: ProblemSize| {
             Python::attach(|py| {
-                let problem = ProblemFacts { users: size.users, items: size.items, streams: None };
+                let problem = ProblemFacts {
+                    users: size.users,
+                    items: size.items,
+                    streams: None,
+                };
                 let blocks = object_of(py, &of_sizes, value, problem)
                     .and_then(|object| bridge(py, "layout")?.call1((object,))?.extract());
                 // The caller that builds the method reports what is wrong.
-                blocks.and_then(layout_of).map(|layout| sizes_of(&layout)).unwrap_or_default()
+                blocks
+                    .and_then(layout_of)
+                    .map(|layout| sizes_of(&layout))
+                    .unwrap_or_default()
             })
         };
         let build = move |value: &Value, problem: &Problem| -> Result<Box<dyn Method>> {
@@ -314,7 +416,10 @@ impl MethodEntry {
             Python::attach(|py| {
                 let shared = Shared::new(py, (&class, name), &value, problem);
                 let shared = shared.map_err(|raised| {
-                    Error::Usage(format!("the method `{name}` cannot be made: {}", in_words(py, &raised)))
+                    Error::Usage(format!(
+                        "the method `{name}` cannot be made: {}",
+                        in_words(py, &raised)
+                    ))
                 })?;
                 Ok(Box::new(PythonMethod(Arc::new(shared))) as Box<dyn Method>)
             })
@@ -342,5 +447,8 @@ impl MethodEntry {
 /// Returns the names and summaries of the simulator's own methods.
 #[pyfunction]
 pub fn builtin_methods() -> Vec<(&'static str, &'static str)> {
-    METHODS.iter().map(|entry| (entry.name, entry.summary)).collect()
+    METHODS
+        .iter()
+        .map(|entry| (entry.name, entry.summary))
+        .collect()
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use fedrecsim::error::Result;
 use fedrecsim::method::largest_magnitude;
-use fedrecsim::method::server::{Accumulator, Contribution, Server, StepContext, StepReport, downcast};
+use fedrecsim::method::server::{
+    Accumulator, Contribution, Server, StepContext, StepReport, downcast,
+};
 use fedrecsim::model::blocks::{Model, ModelUpdate};
 use fedrecsim::model::layout::Layout;
 use fedrecsim::model::state::StateVisitor;
@@ -30,7 +32,12 @@ pub struct PythonServer {
 impl PythonServer {
     /// Makes the server side as it is before the first round.
     pub fn new(shared: &Arc<Shared>) -> Self {
-        Self { shared: Arc::clone(shared), model: shared.initial.clone(), object: None, saved: None }
+        Self {
+            shared: Arc::clone(shared),
+            model: shared.initial.clone(),
+            object: None,
+            saved: None,
+        }
     }
 
     fn object<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -45,7 +52,12 @@ impl PythonServer {
         Ok(object)
     }
 
-    fn stepped(&mut self, py: Python<'_>, updates: Vec<Received>, step: &StepContext<'_>) -> PyResult<Model> {
+    fn stepped(
+        &mut self,
+        py: Python<'_>,
+        updates: Vec<Received>,
+        step: &StepContext<'_>,
+    ) -> PyResult<Model> {
         let object = self.object(py)?;
         let list = PyList::empty(py);
         for update in updates {
@@ -67,7 +79,10 @@ impl Server for PythonServer {
     }
 
     fn accumulator(&self) -> Box<dyn Accumulator> {
-        Box::new(Collected { layout: self.shared.upload.clone(), updates: Vec::new() })
+        Box::new(Collected {
+            layout: self.shared.upload.clone(),
+            updates: Vec::new(),
+        })
     }
 
     fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
@@ -84,7 +99,10 @@ impl Server for PythonServer {
             }
         }
         self.model = model;
-        Ok(StepReport { row_visits, ..StepReport::default() })
+        Ok(StepReport {
+            row_visits,
+            ..StepReport::default()
+        })
     }
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
@@ -142,8 +160,8 @@ pub struct Received {
     /// The weight of the update by the run's mode and by the method.
     #[pyo3(get)]
     weight: f64,
-    /// The weight by which what the sender had received is subtracted: 0 where updates count themselves, and `weight`
-    /// where their differences do.
+    /// The weight by which what the sender had received is subtracted: 0 where updates count
+    /// themselves, and `weight` where their differences do.
     #[pyo3(get)]
     base_weight: f64,
     rows: u64,
@@ -157,7 +175,10 @@ impl Received {
     /// The blocks as the sender has left them, whole.
     #[getter]
     fn blocks<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        arrays::blocks(py, &self.update.apply(&self.layout, &self.received).or_raise()?)
+        arrays::blocks(
+            py,
+            &self.update.apply(&self.layout, &self.received).or_raise()?,
+        )
     }
 
     /// The blocks that the sender had received.

@@ -1,4 +1,5 @@
-//! Reads and restores the state of Python objects, which are the private side of a user or a server side.
+//! Reads and restores the state of Python objects, which are the private side of a user or a server
+//! side.
 
 use fedrecsim::error::Result;
 use fedrecsim::model::state::StateVisitor;
@@ -62,14 +63,27 @@ impl Attributes {
         for pair in list.cast::<PyList>()? {
             let (name, array): (String, Bound<'_, PyAny>) = pair.extract()?;
             let (shape, values) = if let Ok(array) = array.cast::<PyArrayDyn<f32>>() {
-                (array.shape().to_vec(), Values::Single(array.try_readonly()?.as_slice()?.to_vec()))
+                (
+                    array.shape().to_vec(),
+                    Values::Single(array.try_readonly()?.as_slice()?.to_vec()),
+                )
             } else if let Ok(array) = array.cast::<PyArrayDyn<f64>>() {
-                (array.shape().to_vec(), Values::Double(array.try_readonly()?.as_slice()?.to_vec()))
+                (
+                    array.shape().to_vec(),
+                    Values::Double(array.try_readonly()?.as_slice()?.to_vec()),
+                )
             } else {
                 let array = array.cast::<PyArrayDyn<i64>>()?;
-                (array.shape().to_vec(), Values::Whole(array.try_readonly()?.as_slice()?.to_vec()))
+                (
+                    array.shape().to_vec(),
+                    Values::Whole(array.try_readonly()?.as_slice()?.to_vec()),
+                )
             };
-            attributes.push(Attribute { name, shape: shape.into_iter().map(|side| side as u64).collect(), values });
+            attributes.push(Attribute {
+                name,
+                shape: shape.into_iter().map(|side| side as u64).collect(),
+                values,
+            });
         }
         Ok(Self(attributes))
     }
@@ -81,12 +95,23 @@ impl Attributes {
     pub fn write(&self, object: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = object.py();
         let list = PyList::empty(py);
-        for Attribute { name, shape, values } in &self.0 {
+        for Attribute {
+            name,
+            shape,
+            values,
+        } in &self.0
+        {
             let shape: Vec<usize> = shape.iter().map(|side| *side as usize).collect();
             let array = match values {
-                Values::Single(values) => numpy::PyArray1::from_slice(py, values).reshape(shape)?.into_any(),
-                Values::Double(values) => numpy::PyArray1::from_slice(py, values).reshape(shape)?.into_any(),
-                Values::Whole(values) => numpy::PyArray1::from_slice(py, values).reshape(shape)?.into_any(),
+                Values::Single(values) => numpy::PyArray1::from_slice(py, values)
+                    .reshape(shape)?
+                    .into_any(),
+                Values::Double(values) => numpy::PyArray1::from_slice(py, values)
+                    .reshape(shape)?
+                    .into_any(),
+                Values::Whole(values) => numpy::PyArray1::from_slice(py, values)
+                    .reshape(shape)?
+                    .into_any(),
             };
             list.append((name, array))?;
         }

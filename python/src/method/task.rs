@@ -31,8 +31,8 @@ pub struct Task {
     /// The downloaded blocks by their names. They cannot be written to.
     #[pyo3(get)]
     model: Py<PyDict>,
-    /// The items of the training samples: the user's own items, each followed by its negatives; nothing if the method
-    /// draws none.
+    /// The items of the training samples: the user's own items, each followed by its negatives;
+    /// nothing if the method draws none.
     #[pyo3(get)]
     items: Py<PyArray1<i64>>,
     /// The labels of the samples: 1 for the user's own items, and 0 for negatives.
@@ -80,18 +80,24 @@ impl Task {
     /// Returns a number for a generator that nothing else uses, for this participation and a name.
     #[pyo3(signature = (name="train"))]
     fn seed(&self, name: &str) -> u64 {
-        seed_of(self.streams, name, u64::from(self.user), u64::from(self.invitation))
+        seed_of(
+            self.streams,
+            name,
+            u64::from(self.user),
+            u64::from(self.invitation),
+        )
     }
 
-    /// Returns a generator of NumPy's for this participation and a name. The same run draws the same numbers.
+    /// Returns a generator of NumPy's for this participation and a name. The same run draws the
+    /// same numbers.
     #[pyo3(signature = (name="train"))]
     fn rng<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
         super::bridge(py, "generator")?.call1((self.seed(name),))
     }
 }
 
-/// What a method's code has returned from `train`, as the bridge puts it: the blocks, the loss, the weight, the row
-/// visits and the multiply-adds.
+/// What a method's code has returned from `train`, as the bridge puts it: the blocks, the loss, the
+/// weight, the row visits and the multiply-adds.
 type Returned<'py> = (Bound<'py, PyDict>, f64, Option<f32>, Option<u64>, u64);
 
 /// Reads what `train` has returned.
@@ -106,7 +112,8 @@ pub fn read_update(
 ) -> PyResult<Result<LocalUpdate>> {
     static RETURNED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let returned = often(py, &RETURNED, "returned")?.call1((returned,))?;
-    let (blocks, loss, weight, row_visits, multiply_adds): Returned<'_> = returned.cast::<PyTuple>()?.extract()?;
+    let (blocks, loss, weight, row_visits, multiply_adds): Returned<'_> =
+        returned.cast::<PyTuple>()?.extract()?;
     refuse_unknown(&shared.upload, &blocks)?;
     let (mut updates, mut listed) = (Vec::new(), 0);
     for (block, name) in shared.upload.blocks().iter().zip(&shared.block_names) {
@@ -120,17 +127,24 @@ pub fn read_update(
         updates.push(update);
     }
     if shared.facts.weighted != weight.is_some() {
-        return Err(refused("an update has a `weight` exactly if its method says that it is `weighted`"));
+        return Err(refused(
+            "an update has a `weight` exactly if its method says that it is `weighted`",
+        ));
     }
     let mut update = ModelUpdate::of_blocks(updates);
     if let Some(weight) = weight {
         update = update.weighing(weight);
     }
-    Ok(Ok(LocalUpdate::new(update, loss, row_visits.unwrap_or(listed)).with_multiply_adds(multiply_adds)))
+    Ok(Ok(LocalUpdate::new(
+        update,
+        loss,
+        row_visits.unwrap_or(listed),
+    )
+    .with_multiply_adds(multiply_adds)))
 }
 
-/// Returns what is like an array of integers as an array of NumPy's whose values stand in a row. An array that is one
-/// already is not copied.
+/// Returns what is like an array of integers as an array of NumPy's whose values stand in a row. An
+/// array that is one already is not copied.
 fn integers(value: Bound<'_, PyAny>) -> PyResult<PyReadonlyArray1<'_, i64>> {
     static CONVERT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     if let Ok(array) = value.cast::<PyArray1<i64>>()
@@ -142,27 +156,48 @@ fn integers(value: Bound<'_, PyAny>) -> PyResult<PyReadonlyArray1<'_, i64>> {
     Ok(converted.cast_into::<PyArray1<i64>>()?.try_readonly()?)
 }
 
-/// Reads the update of a block: a whole array, or rows of it. Returns the number of rows, and the largest magnitude.
-fn read_block(block: &BlockLayout, value: &Bound<'_, PyAny>) -> PyResult<(TableUpdate, usize, f32)> {
+/// Reads the update of a block: a whole array, or rows of it. Returns the number of rows, and the
+/// largest magnitude.
+fn read_block(
+    block: &BlockLayout,
+    value: &Bound<'_, PyAny>,
+) -> PyResult<(TableUpdate, usize, f32)> {
     let shape = block.shape;
     let Ok(rows) = value.getattr(intern!(value.py(), "rows")) else {
         let table = arrays::table(&block.name, value, shape)?;
-        return Ok((TableUpdate::whole(&table), shape.rows, largest_magnitude(table.as_slice())));
+        return Ok((
+            TableUpdate::whole(&table),
+            shape.rows,
+            largest_magnitude(table.as_slice()),
+        ));
     };
-    let scale: f32 = value.getattr(intern!(value.py(), "others_scale"))?.extract()?;
+    let scale: f32 = value
+        .getattr(intern!(value.py(), "others_scale"))?
+        .extract()?;
     let values = floats(&value.getattr(intern!(value.py(), "values"))?)?;
     let rows = integers(rows)?;
     let rows = rows.as_slice()?;
     let wanted = [rows.len(), shape.dimension];
     if values.shape() != wanted {
         let (name, found) = (&block.name, values.shape());
-        return Err(refused(format!("the rows of `{name}` have values of the shape {found:?} instead of {wanted:?}")));
+        return Err(refused(format!(
+            "the rows of `{name}` have values of the shape {found:?} instead of {wanted:?}"
+        )));
     }
-    let numbers = rows.iter().map(|row| u32::try_from(*row)).collect::<Result<Vec<u32>, _>>();
-    let numbers = numbers.map_err(|_| refused(format!("the rows of `{}` are not all item numbers", block.name)))?;
+    let numbers = rows
+        .iter()
+        .map(|row| u32::try_from(*row))
+        .collect::<Result<Vec<u32>, _>>();
+    let numbers = numbers.map_err(|_| {
+        refused(format!(
+            "the rows of `{}` are not all item numbers",
+            block.name
+        ))
+    })?;
     let slice = arrays::slice(&values)?;
     let update = TableUpdate::listed(shape, numbers, slice, scale);
-    let update = update.map_err(|reason| refused(format!("the rows of `{}`: {reason}", block.name)))?;
+    let update =
+        update.map_err(|reason| refused(format!("the rows of `{}`: {reason}", block.name)))?;
     let largest = largest_magnitude(slice);
     let largest = if scale.is_finite() { largest } else { f32::NAN };
     Ok((update, rows.len(), largest))

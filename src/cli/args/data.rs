@@ -7,15 +7,19 @@ use clap::{Args, Subcommand};
 /// What to do with data sets.
 #[derive(Clone, Debug, Subcommand)]
 pub enum DataCommand {
-    /// List the public data sets: what they hold, whose they are, what their licences allow, and which are here.
+    /// List the public data sets: what they hold, whose they are, what their licences allow, and
+    /// which are here.
     List(DataListArgs),
-    /// Fetch public data sets from their providers, check them, and unpack them where scenarios look for them.
+    /// Fetch public data sets from their providers, check them, and unpack them where scenarios
+    /// look for them.
     ///
-    /// Nothing is downloaded twice, and a download that broke off is continued by the same command. A file is checked
-    /// against the SHA-256 that this program knows; where it knows none, the one of the first download is kept in
-    /// SHA256SUMS in the data folder. Proxies are those of HTTPS_PROXY, ALL_PROXY and NO_PROXY.
+    /// Nothing is downloaded twice, and a download that broke off is continued by the same command.
+    /// A file is checked against the SHA-256 that this program knows; where it knows none, the one
+    /// of the first download is kept in SHA256SUMS in the data folder. Proxies are those of
+    /// HTTPS_PROXY, ALL_PROXY and NO_PROXY.
     Fetch(DataFetchArgs),
-    /// Say what the ratings are like that a scenario reads: how many, of whom, how they are spread, and what is left out.
+    /// Say what the ratings are like that a scenario reads: how many, of whom, how they are spread,
+    /// and what is left out.
     ///
     /// They are read, filtered and split as in a run, so that faults of the file show here.
     Describe(DataDescribeArgs),
@@ -27,7 +31,8 @@ pub struct DataDescribeArgs {
     /// The scenario file.
     #[arg(value_name = "SCENARIO")]
     pub scenario: PathBuf,
-    /// Replace a value of the scenario, such as dataset.minimum_interactions=5; may be given several times.
+    /// Replace a value of the scenario, such as dataset.minimum_interactions=5; may be given
+    /// several times.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Folder with the data sets [default: $FEDRECSIM_DATA, then data, then ../shared/data].
@@ -55,7 +60,8 @@ pub struct DataFetchArgs {
     /// Download from this address, in place of the provider's; the file names are the same.
     #[arg(long, value_name = "URL")]
     pub from: Option<String>,
-    /// Take this file, which was downloaded before, from the provider or anybody else; it is checked all the same.
+    /// Take this file, which was downloaded before, from the provider or anybody else; it is
+    /// checked all the same.
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub archive: Option<PathBuf>,
 }

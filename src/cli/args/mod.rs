@@ -26,9 +26,15 @@ use values::{digest, duration, rounds, threads, virtual_seconds};
 
 /// Simulates federated recommendation and measures what accuracy costs in bytes and in time.
 ///
-/// Exit codes: 0 done, 1 the run failed, 2 the scenario, the command line, the ratings or the checkpoint is wrong.
+/// Exit codes: 0 done, 1 the run failed, 2 the scenario, the command line, the ratings or the
+/// checkpoint is wrong.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "fedrecsim", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(
+    name = "fedrecsim",
+    version,
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
 pub struct Cli {
     /// The command.
     #[command(subcommand)]
@@ -40,52 +46,57 @@ pub struct Cli {
 pub enum Command {
     /// Run a scenario and write its report.
     ///
-    /// Ctrl-C gives up the round in progress and reports the finished ones; a second Ctrl-C ends the program at once.
-    /// SIGTERM, and SIGHUP where it is not ignored, do the same as the first Ctrl-C.
+    /// Ctrl-C gives up the round in progress and reports the finished ones; a second Ctrl-C ends
+    /// the program at once. SIGTERM, and SIGHUP where it is not ignored, do the same as the first
+    /// Ctrl-C.
     Run(RunArgs),
     /// Go on with a run that was stopped, from the newest checkpoint in its report folder.
     ///
-    /// The result is that of a run that was never stopped. `run --checkpoint-every N` and `run --max-wall-time` leave
-    /// checkpoints. The scenario is in the checkpoint; the ratings, the traces and the build of the program must be
-    /// those that the run began with.
+    /// The result is that of a run that was never stopped. `run --checkpoint-every N` and
+    /// `run --max-wall-time` leave checkpoints. The scenario is in the checkpoint; the ratings, the
+    /// traces and the build of the program must be those that the run began with.
     Resume(ResumeArgs),
-    /// Compare two runs: say in which keys the scenarios differ, and the first round and figure in which the results
-    /// do.
+    /// Compare two runs: say in which keys the scenarios differ, and the first round and figure in
+    /// which the results do.
     ///
-    /// What does not belong to a result is not compared: name, command, versions, and figures of the host. The exit
-    /// code is 0 if the runs are equal, 1 if they differ, and 2 if a report cannot be read.
+    /// What does not belong to a result is not compared: name, command, versions, and figures of
+    /// the host. The exit code is 0 if the runs are equal, 1 if they differ, and 2 if a report
+    /// cannot be read.
     Diff(DiffArgs),
-    /// Run a study: arms that differ in a few keys, each with several seeds, and tables and pictures of all of them.
+    /// Run a study: arms that differ in a few keys, each with several seeds, and tables and
+    /// pictures of all of them.
     ///
-    /// Each run is a process of its own. Ctrl-C or SIGTERM stops them, and the same command goes on where it stopped.
-    /// The exit code is 1 if a run failed; the others have their results.
+    /// Each run is a process of its own. Ctrl-C or SIGTERM stops them, and the same command goes on
+    /// where it stopped. The exit code is 1 if a run failed; the others have their results.
     Study(StudyArgs),
-    /// Compare reports that exist, as the tables of a study do: reports whose scenarios differ in the seed alone are one
-    /// arm.
+    /// Compare reports that exist, as the tables of a study do: reports whose scenarios differ in
+    /// the seed alone are one arm.
     Compare(CompareArgs),
     /// Make the interactive page, `report.html`, of reports, studies or comparisons that exist.
     ///
-    /// The page holds its charts, its tables and the library that draws them, 5 MB in all, and opens in a browser
-    /// without a network. A page that is there is replaced.
+    /// The page holds its charts, its tables and the library that draws them, 5 MB in all, and
+    /// opens in a browser without a network. A page that is there is replaced.
     Html(HtmlArgs),
-    /// Run a scenario and write what happens on links and devices: downloads, trainings, uploads, and how they end.
+    /// Run a scenario and write what happens on links and devices: downloads, trainings, uploads,
+    /// and how they end.
     ///
-    /// A participation is written whole, whatever round it ends in. The run stops when nothing that is asked for can
-    /// come any more.
+    /// A participation is written whole, whatever round it ends in. The run stops when nothing that
+    /// is asked for can come any more.
     Events(EventsArgs),
     /// Run a scenario up to an instant of virtual time and print its state there.
     Replay(ReplayArgs),
     /// Check scenario files without running them; every fault is shown with its line and column.
     ///
-    /// Whether the data set is there, and whether it has the users and items that the scenario asks for, shows
-    /// when the scenario is run.
+    /// Whether the data set is there, and whether it has the users and items that the scenario asks
+    /// for, shows when the scenario is run.
     Validate(ValidateArgs),
-    /// Say what a key of scenario files means, what may be written there, and what it is by default.
+    /// Say what a key of scenario files means, what may be written there, and what it is by
+    /// default.
     Explain(ExplainArgs),
     /// Print the JSON schema of scenario files, for editors.
     ///
-    /// Save it to a file and name that file in a scenario's first line, as `#:schema PATH`: an editor that knows
-    /// TOML then completes keys, explains them, and marks mistakes.
+    /// Save it to a file and name that file in a scenario's first line, as `#:schema PATH`: an
+    /// editor that knows TOML then completes keys, explains them, and marks mistakes.
     Schema,
     /// List the methods and their parameters with their defaults.
     Methods,
@@ -104,7 +115,8 @@ pub enum Command {
     Presets,
     /// Print a script by which a shell completes commands and options.
     ///
-    /// For bash, for example: fedrecsim completions bash > ~/.local/share/bash-completion/completions/fedrecsim
+    /// For bash, for example: fedrecsim completions bash >
+    /// ~/.local/share/bash-completion/completions/fedrecsim
     Completions(CompletionsArgs),
     /// Print the manual page, or that of a command: fedrecsim man run | man -l -
     Man(ManArgs),
@@ -120,21 +132,23 @@ pub struct InputArgs {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Seed, in place of the scenario's.
-    // TOML integers end at 2^63 - 1, and the seed must survive being printed as one. A negative one is refused.
+    // TOML integers end at 2^63 - 1, and the seed must survive being printed as one. A negative one
+    // is refused.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
     /// Folder with the data sets [default: $FEDRECSIM_DATA, then data, then ../shared/data].
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
     /// Worker threads; the result does not depend on them [default: all cores].
-    // Without a limit, more threads than any machine has would take minutes to start before they exhaust the machine.
+    // Without a limit, more threads than any machine has would take minutes to start before they
+    // exhaust the machine.
     #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<NonZeroUsize>,
 }
 
 impl InputArgs {
-    /// Returns all overrides of the scenario in the order in which they are applied. The seed comes last, because it is
-    /// the more specific of two ways to say the same.
+    /// Returns all overrides of the scenario in the order in which they are applied. The seed comes
+    /// last, because it is the more specific of two ways to say the same.
     pub fn overrides(&self) -> Vec<String> {
         let seed = self.seed.map(|seed| format!("seed={seed}"));
         self.set.iter().cloned().chain(seed).collect()
@@ -161,7 +175,13 @@ pub struct RunArgs {
     pub html: bool,
     /// The format of the tables of rounds and users; those of Parquet stand beside the CSV files.
     #[cfg(feature = "parquet")]
-    #[arg(long, value_enum, default_value_t, value_name = "FORMAT", conflicts_with = "no_report")]
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        value_name = "FORMAT",
+        conflicts_with = "no_report"
+    )]
     pub format: TableFormat,
     /// Print one JSON object with the results on standard output, and nothing else there.
     #[arg(long)]
@@ -175,7 +195,8 @@ pub struct RunArgs {
     /// Run even if more memory will be needed than there is.
     #[arg(long)]
     pub force: bool,
-    /// Exit with code 1 if the result digest does not begin with these hexadecimal digits, of which 8 are enough.
+    /// Exit with code 1 if the result digest does not begin with these hexadecimal digits, of which
+    /// 8 are enough.
     ///
     /// The report is written all the same.
     #[arg(long, value_name = "HEX", value_parser = digest)]
@@ -188,27 +209,36 @@ pub struct RunArgs {
     /// The last two are kept until the run is complete. A crash loses N rounds at most.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = rounds)]
     pub checkpoint_every: Option<NonZeroU32>,
-    /// Leave a checkpoint before the last round and keep it when the run is complete, so that `resume --rounds N` can
-    /// add rounds.
+    /// Leave a checkpoint before the last round and keep it when the run is complete, so that
+    /// `resume --rounds N` can add rounds.
     #[arg(long)]
     pub keep_checkpoint: bool,
-    /// Stop after the round in which this wall-clock time is over (such as 55m), with a checkpoint for `resume`.
+    /// Stop after the round in which this wall-clock time is over (such as 55m), with a checkpoint
+    /// for `resume`.
     ///
-    /// The time counts from the start of the command. The finished rounds are reported, and the exit code is 1, as
-    /// after Ctrl-C. Leave time for the longest round and for writing the report.
+    /// The time counts from the start of the command. The finished rounds are reported, and the
+    /// exit code is 1, as after Ctrl-C. Leave time for the longest round and for writing the
+    /// report.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub max_wall_time: Option<Duration>,
-    /// Write the parameters of the model after the last finished round to this file, for `numpy.load`.
+    /// Write the parameters of the model after the last finished round to this file, for
+    /// `numpy.load`.
     #[cfg(feature = "npz")]
     #[arg(long, value_name = "FILE.npz")]
     pub save_model: Option<PathBuf>,
-    /// Write to that file also which items each of these users rated, and the item table that it keeps for itself, if any.
+    /// Write to that file also which items each of these users rated, and the item table that it
+    /// keeps for itself, if any.
     ///
-    /// Users are named by their numbers, from 0, as in users.csv. The arrays of user 7 are D-7, if the table is called D,
-    /// and items-7, which has a number for each item: 1 if it is trained on, 2 and 3 if it is held out for validation and
-    /// test, else 0.
+    /// Users are named by their numbers, from 0, as in users.csv. The arrays of user 7 are D-7, if
+    /// the table is called D, and items-7, which has a number for each item: 1 if it is trained on,
+    /// 2 and 3 if it is held out for validation and test, else 0.
     #[cfg(feature = "npz")]
-    #[arg(long, value_name = "USER,...", value_delimiter = ',', requires = "save_model")]
+    #[arg(
+        long,
+        value_name = "USER,...",
+        value_delimiter = ',',
+        requires = "save_model"
+    )]
     pub save_users: Vec<u32>,
 }
 
@@ -238,18 +268,19 @@ pub struct ResumeArgs {
     pub data_dir: Option<PathBuf>,
     /// Go on to round N in place of the last round of the scenario.
     ///
-    /// A complete run is extended in this way if `run --keep-checkpoint` has left its checkpoint. The result is that of
-    /// a run that was begun with N rounds.
+    /// A complete run is extended in this way if `run --keep-checkpoint` has left its checkpoint.
+    /// The result is that of a run that was begun with N rounds.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = rounds)]
     pub rounds: Option<NonZeroU32>,
     /// Leave a checkpoint after every N rounds [default: as before].
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = rounds)]
     pub checkpoint_every: Option<NonZeroU32>,
-    /// Stop after the round in which this wall-clock time is over (such as 55m), with a checkpoint for `resume`.
+    /// Stop after the round in which this wall-clock time is over (such as 55m), with a checkpoint
+    /// for `resume`.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub max_wall_time: Option<Duration>,
-    /// Go on although another build of the program, or another version of the method, has left the checkpoint. The
-    /// report says so.
+    /// Go on although another build of the program, or another version of the method, has left the
+    /// checkpoint. The report says so.
     #[arg(long)]
     pub other_build: bool,
     /// Write the interactive page, `report.html`, beside the other files of the report.
@@ -264,19 +295,26 @@ pub struct ResumeArgs {
     /// Print where the time went, stage by stage, on standard error after the run.
     #[arg(long)]
     pub stage_times: bool,
-    /// Write the parameters of the model after the last finished round to this file, for `numpy.load`.
+    /// Write the parameters of the model after the last finished round to this file, for
+    /// `numpy.load`.
     ///
     /// A file of this name is replaced.
     #[cfg(feature = "npz")]
     #[arg(long, value_name = "FILE.npz")]
     pub save_model: Option<PathBuf>,
-    /// Write to that file also which items each of these users rated, and the item table that it keeps for itself, if any.
+    /// Write to that file also which items each of these users rated, and the item table that it
+    /// keeps for itself, if any.
     ///
-    /// Users are named by their numbers, from 0, as in users.csv. The arrays of user 7 are D-7, if the table is called D,
-    /// and items-7, which has a number for each item: 1 if it is trained on, 2 and 3 if it is held out for validation and
-    /// test, else 0.
+    /// Users are named by their numbers, from 0, as in users.csv. The arrays of user 7 are D-7, if
+    /// the table is called D, and items-7, which has a number for each item: 1 if it is trained on,
+    /// 2 and 3 if it is held out for validation and test, else 0.
     #[cfg(feature = "npz")]
-    #[arg(long, value_name = "USER,...", value_delimiter = ',', requires = "save_model")]
+    #[arg(
+        long,
+        value_name = "USER,...",
+        value_delimiter = ',',
+        requires = "save_model"
+    )]
     pub save_users: Vec<u32>,
 }
 
@@ -303,7 +341,8 @@ pub struct EventsArgs {
     /// Leave out the participations that began in a round before this one.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub from_round: u32,
-    /// Leave out those that began in a round after this one [default: the last round; of a picture, --from-round].
+    /// Leave out those that began in a round after this one [default: the last round; of a picture,
+    /// --from-round].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub to_round: Option<u32>,
     /// The file [default: standard output].
@@ -319,7 +358,8 @@ pub struct EventsArgs {
 pub enum EventFormat {
     /// One JSON object per event and line.
     Jsonl,
-    /// The Trace Event format, for ui.perfetto.dev or chrome://tracing: a track for the rounds and one for each client.
+    /// The Trace Event format, for ui.perfetto.dev or chrome://tracing: a track for the rounds and
+    /// one for each client.
     Trace,
     /// A picture: at most 60 participations as rows.
     #[cfg(feature = "plots")]
@@ -354,11 +394,12 @@ pub struct ValidateArgs {
     pub set: Vec<String>,
     /// Rehearse the first rounds as well, and say what a run takes: bytes, time and memory.
     ///
-    /// The data set must be there. A few users train for all, so that this takes a small part of the time of the
-    /// rounds. Exit code 1 if a run would not fit into memory.
+    /// The data set must be there. A few users train for all, so that this takes a small part of
+    /// the time of the rounds. Exit code 1 if a run would not fit into memory.
     #[arg(long)]
     pub estimate: bool,
-    /// Folder with the data sets, for an estimate [default: $FEDRECSIM_DATA, then data, then ../shared/data].
+    /// Folder with the data sets, for an estimate [default: $FEDRECSIM_DATA, then data, then
+    /// ../shared/data].
     #[arg(long, value_name = "DIR", requires = "estimate")]
     pub data_dir: Option<PathBuf>,
     /// Worker threads that an estimate is for [default: all cores].

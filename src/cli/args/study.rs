@@ -16,7 +16,8 @@ pub struct StudyArgs {
     /// The study file.
     #[arg(value_name = "STUDY")]
     pub study: PathBuf,
-    /// Folder for the runs and the tables [default: reports/STUDY; of a part, reports/STUDY-part-I-of-N].
+    /// Folder for the runs and the tables [default: reports/STUDY; of a part,
+    /// reports/STUDY-part-I-of-N].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Replace a value in every run, such as training.rounds=5; may be given several times.
@@ -28,7 +29,8 @@ pub struct StudyArgs {
     /// Folder with the data sets [default: $FEDRECSIM_DATA, then data, then ../shared/data].
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Threads of all runs together, of which a run that is much longer than the others has several [default: all cores].
+    /// Threads of all runs together, of which a run that is much longer than the others has several
+    /// [default: all cores].
     #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<NonZeroUsize>,
     /// Memory of all runs together, in GB [default: what is free; without a limit with --launch].
@@ -37,29 +39,33 @@ pub struct StudyArgs {
     /// The most runs at once, which share the threads [default: as many as there are threads].
     #[arg(long, value_name = "N", value_parser = threads)]
     pub jobs: Option<NonZeroUsize>,
-    /// Run only part I of N, so that N machines can share the runs. Every part has its share of every arm.
+    /// Run only part I of N, so that N machines can share the runs. Every part has its share of
+    /// every arm.
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
-    /// Run only the arms whose names contain this text, and show them and what they are compared to; may be given several
-    /// times.
+    /// Run only the arms whose names contain this text, and show them and what they are compared
+    /// to; may be given several times.
     #[arg(long, value_name = "TEXT", conflicts_with = "merge")]
     pub arms: Vec<String>,
-    /// Write tables with the differences to this arm as well, to study-against-ARM.md and summary-against-ARM.csv; may be
-    /// given several times. A part of a name, such as method=popularity, compares each arm to the one that has it and else
-    /// the same parts. Which runs are made does not change.
+    /// Write tables with the differences to this arm as well, to study-against-ARM.md and
+    /// summary-against-ARM.csv; may be given several times. A part of a name, such as
+    /// method=popularity, compares each arm to the one that has it and else the same parts. Which
+    /// runs are made does not change.
     #[arg(long, value_name = "ARM", conflicts_with = "slurm")]
     pub compare_to: Vec<String>,
     /// Run nothing, and put the runs in the folders of parts together.
     #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["shard", "no_run", "dry_run"])]
     pub merge: Vec<PathBuf>,
-    /// Take complete runs of the same scenarios and seeds, made by this executable, from the folders of other studies.
+    /// Take complete runs of the same scenarios and seeds, made by this executable, from the
+    /// folders of other studies.
     #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["merge", "no_run", "dry_run", "slurm"])]
     pub reuse: Vec<PathBuf>,
-    /// A command that starts each run, such as "srun -n1" or "nice"; the run's own command follows it.
+    /// A command that starts each run, such as "srun -n1" or "nice"; the run's own command follows
+    /// it.
     #[arg(long, value_name = "COMMAND")]
     pub launch: Option<String>,
-    /// Run nothing, and write the script slurm.sh for the scheduler Slurm: an array of PARTS tasks, each with --threads cores
-    /// [default: a task for each run, with one core].
+    /// Run nothing, and write the script slurm.sh for the scheduler Slurm: an array of PARTS tasks,
+    /// each with --threads cores [default: a task for each run, with one core].
     #[arg(long, value_name = "PARTS", num_args = 0..=1, require_equals = true,
           conflicts_with_all = ["shard", "merge", "no_run", "dry_run", "launch", "memory"])]
     pub slurm: Option<Option<NonZeroUsize>>,

@@ -7,7 +7,8 @@ use clap::{Args, Subcommand};
 /// What to do with codecs.
 #[derive(Clone, Debug, Subcommand)]
 pub enum CodecCommand {
-    /// Show what codecs make of a table of your own: bytes, errors, and the speed of encoding and decoding.
+    /// Show what codecs make of a table of your own: bytes, errors, and the speed of encoding and
+    /// decoding.
     Bench(CodecBenchArgs),
 }
 
@@ -17,7 +18,8 @@ pub struct CodecBenchArgs {
     /// The table: a NumPy array of two dimensions, of float32 or float64, saved with numpy.save.
     #[arg(value_name = "FILE.npy")]
     pub file: PathBuf,
-    /// Measure this codec besides, as `codec.uplink` has it, such as '{ values = "int4" }'; may be given several times.
+    /// Measure this codec besides, as `codec.uplink` has it, such as '{ values = "int4" }'; may be
+    /// given several times.
     #[arg(long = "codec", value_name = "CODEC")]
     pub codecs: Vec<String>,
 }
@@ -29,14 +31,15 @@ pub struct TableArgs {
     /// The file of `run --save-model`.
     #[arg(value_name = "FILE.npz")]
     pub file: PathBuf,
-    /// The tables, by the names of their arrays, such as C or D-43 (with --save-users 43); several are added up, as C,D-43
-    /// [default: each array of floating-point numbers by itself].
+    /// The tables, by the names of their arrays, such as C or D-43 (with --save-users 43); several
+    /// are added up, as C,D-43 [default: each array of floating-point numbers by itself].
     #[arg(long, value_name = "ARRAY,...", value_delimiter = ',')]
     pub sum: Vec<String>,
     /// The user whose items a map tells apart, one of those of --save-users.
     #[arg(long, value_name = "USER", requires = "map")]
     pub user: Option<u32>,
-    /// Draw the rows of the table as a map on which like rows are near each other, by t-SNE, to this SVG file.
+    /// Draw the rows of the table as a map on which like rows are near each other, by t-SNE, to
+    /// this SVG file.
     #[cfg(feature = "plots")]
     #[arg(long, value_name = "FILE.svg", requires = "sum")]
     pub map: Option<PathBuf>,

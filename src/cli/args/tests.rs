@@ -18,10 +18,15 @@ fn the_definitions_do_not_contradict_each_other() {
 fn a_run_takes_every_flag_that_scripts_rely_on() {
     let line = "fedrecsim run a.toml --seed 7 --threads 2 --out o --data-dir d --set a.b=1 --set c=x=y --json \
                 --overwrite --checkpoint-every 5";
-    let Command::Run(run) = parse(line).unwrap().command else { panic!("`run` is parsed as another command") };
+    let Command::Run(run) = parse(line).unwrap().command else {
+        panic!("`run` is parsed as another command")
+    };
     assert_eq!(run.input.scenario, PathBuf::from("a.toml"));
     assert_eq!(run.input.threads, NonZeroUsize::new(2));
-    assert_eq!((run.out.as_deref(), run.input.data_dir.as_deref()), (Some("o".as_ref()), Some("d".as_ref())));
+    assert_eq!(
+        (run.out.as_deref(), run.input.data_dir.as_deref()),
+        (Some("o".as_ref()), Some("d".as_ref()))
+    );
     assert_eq!(run.input.overrides(), ["a.b=1", "c=x=y", "seed=7"]);
     assert!(run.json && run.overwrite);
     assert_eq!(run.checkpoint_every, NonZeroU32::new(5));
@@ -29,24 +34,44 @@ fn a_run_takes_every_flag_that_scripts_rely_on() {
 
 #[test]
 fn run_and_resume_take_what_schedulers_and_scripts_give_them() {
-    let line = "fedrecsim run a.toml --max-wall-time 1h30m --keep-checkpoint --expect-digest 01234567AB";
-    let Command::Run(run) = parse(line).unwrap().command else { panic!("`run` is parsed as another command") };
+    let line =
+        "fedrecsim run a.toml --max-wall-time 1h30m --keep-checkpoint --expect-digest 01234567AB";
+    let Command::Run(run) = parse(line).unwrap().command else {
+        panic!("`run` is parsed as another command")
+    };
     assert_eq!(run.max_wall_time, Some(Duration::from_secs(5400)));
-    assert_eq!(run.expect_digest.as_deref(), Some("01234567ab"), "digests are written in small letters");
+    assert_eq!(
+        run.expect_digest.as_deref(),
+        Some("01234567ab"),
+        "digests are written in small letters"
+    );
     assert!(run.keep_checkpoint && !run.no_report);
-    let line = "fedrecsim resume o --max-wall-time 55m --checkpoint-every 2 --rounds 9 --other-build";
-    let Command::Resume(resume) = parse(line).unwrap().command else { panic!("`resume` is parsed as another command") };
+    let line =
+        "fedrecsim resume o --max-wall-time 55m --checkpoint-every 2 --rounds 9 --other-build";
+    let Command::Resume(resume) = parse(line).unwrap().command else {
+        panic!("`resume` is parsed as another command")
+    };
     assert_eq!(resume.max_wall_time, Some(Duration::from_secs(3300)));
-    assert_eq!((resume.checkpoint_every, resume.rounds), (NonZeroU32::new(2), NonZeroU32::new(9)));
+    assert_eq!(
+        (resume.checkpoint_every, resume.rounds),
+        (NonZeroU32::new(2), NonZeroU32::new(9))
+    );
     assert!(resume.other_build);
 }
 
 #[cfg(feature = "npz")]
 #[test]
 fn run_and_resume_take_a_file_for_the_model() {
-    let Command::Run(run) = parse("fedrecsim run a.toml --save-model m.npz").unwrap().command else { panic!("run") };
+    let Command::Run(run) = parse("fedrecsim run a.toml --save-model m.npz")
+        .unwrap()
+        .command
+    else {
+        panic!("run")
+    };
     assert_eq!(run.save_model, Some("m.npz".into()));
-    let resume = parse("fedrecsim resume o --save-model m.npz").unwrap().command;
+    let resume = parse("fedrecsim resume o --save-model m.npz")
+        .unwrap()
+        .command;
     assert!(matches!(resume, Command::Resume(resume) if resume.save_model == Some("m.npz".into())));
 }
 
@@ -87,9 +112,18 @@ fn a_wrong_command_line_exits_with_two() {
         "fedrecsim replay a.toml --until-s -1",
     ] {
         let told = parse(line).unwrap_err();
-        assert_eq!(told.kind(), ErrorKind::ValueValidation, "told as another mistake: {told}");
+        assert_eq!(
+            told.kind(),
+            ErrorKind::ValueValidation,
+            "told as another mistake: {told}"
+        );
     }
-    let told = parse("fedrecsim run a.toml --checkpoint-every 0").unwrap_err().to_string();
+    let told = parse("fedrecsim run a.toml --checkpoint-every 0")
+        .unwrap_err()
+        .to_string();
     assert!(told.contains("expected a whole number from 1"), "{told}");
-    assert_eq!(parse("fedrecsim --help").unwrap_err().kind(), ErrorKind::DisplayHelp);
+    assert_eq!(
+        parse("fedrecsim --help").unwrap_err().kind(),
+        ErrorKind::DisplayHelp
+    );
 }

@@ -35,7 +35,8 @@ pub fn threads(text: &str) -> Result<NonZeroUsize, String> {
 
 /// Parses a number of rounds, at least one.
 pub fn rounds(text: &str) -> Result<NonZeroU32, String> {
-    text.parse().map_err(|_| format!("expected a whole number from 1 to {}", u32::MAX))
+    text.parse()
+        .map_err(|_| format!("expected a whole number from 1 to {}", u32::MAX))
 }
 
 /// Parses a duration with its unit, such as `55m` or `1h 30m`.

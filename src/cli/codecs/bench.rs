@@ -45,7 +45,8 @@ const MEASURED: [&str; 22] = [
 const MEASURED_FOR: Duration = Duration::from_millis(200);
 
 /// The least scenario, for reading a codec.
-const SCENARIO: &str = "method = \"popularity\"\ndataset.name = \"generated\"\ntraining.rounds = 1\n";
+const SCENARIO: &str =
+    "method = \"popularity\"\ndataset.name = \"generated\"\ntraining.rounds = 1\n";
 
 /// What a codec makes of a table.
 struct Measured {
@@ -57,11 +58,12 @@ struct Measured {
     decode_s: f64,
 }
 
-/// Returns a table of what each codec makes of the table in a file, and those that the user names besides.
+/// Returns a table of what each codec makes of the table in a file, and those that the user names
+/// besides.
 ///
 /// # Errors
-/// [`Error::Read`] for a file that is no table of floating-point numbers, and [`Error::Scenario`] for a codec that cannot
-/// be read.
+/// [`Error::Read`] for a file that is no table of floating-point numbers, and [`Error::Scenario`]
+/// for a codec that cannot be read.
 pub fn bench(arguments: &CodecBenchArgs, vocabulary: &[MethodVocabulary]) -> Result<String> {
     let table = read(&arguments.file)?;
     let shape = table.shape();
@@ -96,7 +98,13 @@ pub fn bench(arguments: &CodecBenchArgs, vocabulary: &[MethodVocabulary]) -> Res
 }
 
 fn line(name: &str, measured: &Measured, shape: TableShape) -> String {
-    let Measured { frame, relative_error, largest_error, encode_s, decode_s } = measured;
+    let Measured {
+        frame,
+        relative_error,
+        largest_error,
+        encode_s,
+        decode_s,
+    } = measured;
     let (bytes, values) = (frame.bytes.len() as f64, shape.values().max(1) as f64);
     let speed = |seconds: f64| 4.0 * values / seconds.max(1e-12) / 1e9;
     format!(
@@ -120,10 +128,14 @@ fn codec_of(name: &str, vocabulary: &[MethodVocabulary]) -> Result<CodecSpec> {
 /// Reads a table of two dimensions, of single or double precision.
 fn read(path: &Path) -> Result<Table> {
     let of = |values: Array2<f32>| {
-        let shape = TableShape { rows: values.nrows(), dimension: values.ncols() };
+        let shape = TableShape {
+            rows: values.nrows(),
+            dimension: values.ncols(),
+        };
         // The values are copied in row-major order, whatever the order in the file is.
         let values: Vec<f32> = values.iter().copied().collect();
-        Table::from_values(shape, values).ok_or_else(|| Error::read(path, "its values do not fit its shape"))
+        Table::from_values(shape, values)
+            .ok_or_else(|| Error::read(path, "its values do not fit its shape"))
     };
     match read_npy::<_, Array2<f32>>(path) {
         Ok(values) => of(values),
@@ -148,15 +160,33 @@ fn measure(codecs: &BlockCodecs, table: &Table) -> Result<Measured> {
     let encode = || {
         let mut memory = CodecMemory::default();
         let randomness = Randomness::of_upload(Streams::new(0), 0, 0);
-        codecs.encode(&update, &layout, &mut EncodeContext { base: &base, memory: &mut memory, randomness })
+        codecs.encode(
+            &update,
+            &layout,
+            &mut EncodeContext {
+                base: &base,
+                memory: &mut memory,
+                randomness,
+            },
+        )
     };
     let frame = encode()?;
-    let decoded = codecs.decode(&frame.bytes, &layout, &base)?.apply(&layout, &base)?;
+    let decoded = codecs
+        .decode(&frame.bytes, &layout, &base)?
+        .apply(&layout, &base)?;
     let pairs = || table.as_slice().iter().zip(decoded.table(0).as_slice());
     let errors = || pairs().map(|(meant, has)| f64::from(*meant) - f64::from(*has));
-    let squares: f64 = table.as_slice().iter().map(|value| f64::from(*value) * f64::from(*value)).sum();
+    let squares: f64 = table
+        .as_slice()
+        .iter()
+        .map(|value| f64::from(*value) * f64::from(*value))
+        .sum();
     let of_errors: f64 = errors().map(|error| error * error).sum();
-    let relative_error = if squares > 0.0 { crate::math::sqrt(of_errors / squares) } else { 0.0 };
+    let relative_error = if squares > 0.0 {
+        crate::math::sqrt(of_errors / squares)
+    } else {
+        0.0
+    };
     Ok(Measured {
         relative_error,
         largest_error: errors().fold(0.0, |largest, error| error.abs().max(largest)),
@@ -187,22 +217,44 @@ mod tests {
     use super::*;
     use crate::method::registry::vocabulary;
 
-    /// If this fails, a codec that is listed cannot be measured, or its bytes and errors are not those of the table.
+    /// If this fails, a codec that is listed cannot be measured, or its bytes and errors are not
+    /// those of the table.
     #[test]
     fn every_codec_is_measured_on_a_table() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("table.npy");
-        write_npy(&file, &Array2::from_shape_fn((20, 6), |(row, column)| (row * column) as f64 / 7.0 - 3.0)).unwrap();
+        write_npy(
+            &file,
+            &Array2::from_shape_fn((20, 6), |(row, column)| (row * column) as f64 / 7.0 - 3.0),
+        )
+        .unwrap();
         let codecs = vec!["{ select = { top-share = 0.5 } }".to_owned()];
-        let arguments = CodecBenchArgs { file: file.clone(), codecs };
+        let arguments = CodecBenchArgs {
+            file: file.clone(),
+            codecs,
+        };
         let text = bench(&arguments, &vocabulary()).unwrap();
-        assert!(text.starts_with(&format!("{}: 20 x 6 values, 480 bytes", file.display())), "{text}");
-        let measured = |name: &str| text.lines().find(|line| line.ends_with(name)).unwrap().to_owned();
+        assert!(
+            text.starts_with(&format!("{}: 20 x 6 values, 480 bytes", file.display())),
+            "{text}"
+        );
+        let measured = |name: &str| {
+            text.lines()
+                .find(|line| line.ends_with(name))
+                .unwrap()
+                .to_owned()
+        };
         for name in MEASURED {
             assert!(measured(&format!("  {name}")).contains('%'), "{text}");
         }
-        assert!(measured("\"dense-f32\"").trim().starts_with("508"), "{text}");
-        assert!(measured("\"dense-f32\"").contains("0.00e0") && text.contains("top-share = 0.5"), "{text}");
+        assert!(
+            measured("\"dense-f32\"").trim().starts_with("508"),
+            "{text}"
+        );
+        assert!(
+            measured("\"dense-f32\"").contains("0.00e0") && text.contains("top-share = 0.5"),
+            "{text}"
+        );
     }
 
     /// If this fails, a user whose file or codec is wrong is not told what is.
@@ -213,9 +265,21 @@ mod tests {
         write_npy(&file, &ndarray::Array1::from_vec(vec![1.0f32, 2.0])).unwrap();
         let refused = |file: &Path, codecs: &[&str]| {
             let codecs = codecs.iter().map(|text| (*text).to_owned()).collect();
-            bench(&CodecBenchArgs { file: file.to_owned(), codecs }, &vocabulary()).unwrap_err().to_string()
+            bench(
+                &CodecBenchArgs {
+                    file: file.to_owned(),
+                    codecs,
+                },
+                &vocabulary(),
+            )
+            .unwrap_err()
+            .to_string()
         };
-        assert!(refused(&file, &[]).contains("array of two dimensions"), "{}", refused(&file, &[]));
+        assert!(
+            refused(&file, &[]).contains("array of two dimensions"),
+            "{}",
+            refused(&file, &[])
+        );
         assert!(refused(&folder.path().join("absent.npy"), &[]).contains("absent.npy"));
         write_npy(&file, &Array2::<f32>::ones((2, 2))).unwrap();
         assert!(refused(&file, &["{ values = \"int5\" }"]).contains("did you mean `int8`?"));

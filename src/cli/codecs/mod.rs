@@ -1,4 +1,5 @@
-//! Carries out `codecs`, which lists what a codec can be composed of, and `codec bench`, which measures codecs on a table.
+//! Carries out `codecs`, which lists what a codec can be composed of, and `codec bench`, which
+//! measures codecs on a table.
 
 #[cfg(feature = "npz")]
 mod bench;
@@ -13,7 +14,8 @@ use crate::scenario::{self, MethodVocabulary};
 /// The key whose choices are listed. Those of the other direction are the same.
 const KEY: &str = "codec.uplink";
 
-/// Returns the codecs that have a name, and what may be chosen in a composition, in lines of `width` columns.
+/// Returns the codecs that have a name, and what may be chosen in a composition, in lines of
+/// `width` columns.
 pub fn codecs(vocabulary: &[MethodVocabulary], width: usize) -> String {
     let keys = reference::keys(&scenario::schema(vocabulary));
     let below = format!("{KEY}.");
@@ -24,7 +26,10 @@ pub fn codecs(vocabulary: &[MethodVocabulary], width: usize) -> String {
     text.push_str(
         "\n# A composition, for the same keys and for single blocks (`[codec.blocks.NAME.uplink]`)\n[codec.uplink]\n",
     );
-    for key in keys.iter().filter(|key| key.path.starts_with(&below) && !key.path[below.len()..].contains('.')) {
+    for key in keys
+        .iter()
+        .filter(|key| key.path.starts_with(&below) && !key.path[below.len()..].contains('.'))
+    {
         let default = key.default.as_deref().unwrap_or("(depends)");
         text.push_str(&format!("\n{} = {default}\n", &key.path[below.len()..]));
         text.push_str(&wrapped(&key.description, "  # ", width));
@@ -34,7 +39,10 @@ pub fn codecs(vocabulary: &[MethodVocabulary], width: usize) -> String {
 }
 
 fn choices(key: &Key, width: usize) -> String {
-    key.choices.iter().map(|(name, meaning)| wrapped(&format!("{name}: {meaning}"), "  #   ", width)).collect()
+    key.choices
+        .iter()
+        .map(|(name, meaning)| wrapped(&format!("{name}: {meaning}"), "  #   ", width))
+        .collect()
 }
 
 #[cfg(test)]
@@ -46,12 +54,26 @@ mod tests {
     #[test]
     fn every_codec_and_every_choice_is_listed() {
         let text = codecs(&vocabulary(), 80);
-        for word in
-            ["dense-f32", "rows-f32", "sparse-f32", "top-share", "low-rank", "int4", "dead-zone", "zstd", "rice"]
-        {
+        for word in [
+            "dense-f32",
+            "rows-f32",
+            "sparse-f32",
+            "top-share",
+            "low-rank",
+            "int4",
+            "dead-zone",
+            "zstd",
+            "rice",
+        ] {
             assert!(text.contains(word), "{word} is missing:\n{text}");
         }
-        assert!(text.contains("select = \"touched-rows\"") && text.contains("error_feedback = false"), "{text}");
-        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        assert!(
+            text.contains("select = \"touched-rows\"") && text.contains("error_feedback = false"),
+            "{text}"
+        );
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 100),
+            "{text}"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Computes checksums of a provider's file, and compares its SHA-256 with the known one, or else with that of the first
-//! download.
+//! Computes checksums of a provider's file, and compares its SHA-256 with the known one, or else
+//! with that of the first download.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -114,18 +114,30 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Compares the SHA-256 `found` of the file `name` with the known one or, where there is none, with the record in
-/// `folder`.
+/// Compares the SHA-256 `found` of the file `name` with the known one or, where there is none, with
+/// the record in `folder`.
 ///
 /// # Errors
 /// [`Error::Read`] if there are records that cannot be read.
-pub fn compare(found: &str, known: Option<&str>, name: &str, folder: &Path) -> Result<Result<Verdict, Mismatch>> {
+pub fn compare(
+    found: &str,
+    known: Option<&str>,
+    name: &str,
+    folder: &Path,
+) -> Result<Result<Verdict, Mismatch>> {
     let (expected, verdict, whose) = match known {
-        Some(known) => (known.to_owned(), Verdict::Known, "the one that fedrecsim knows".to_owned()),
+        Some(known) => (
+            known.to_owned(),
+            Verdict::Known,
+            "the one that fedrecsim knows".to_owned(),
+        ),
         None => match recorded(name, folder)? {
             Some(first) => {
                 let records = folder.join(RECORDS);
-                let whose = format!("that of the first download, which is in {}", records.display());
+                let whose = format!(
+                    "that of the first download, which is in {}",
+                    records.display()
+                );
                 (first, Verdict::SameAsFirst, whose)
             }
             None => return Ok(Ok(Verdict::First)),
@@ -134,7 +146,12 @@ pub fn compare(found: &str, known: Option<&str>, name: &str, folder: &Path) -> R
     if found.eq_ignore_ascii_case(&expected) {
         return Ok(Ok(verdict));
     }
-    Ok(Err(Mismatch { algorithm: Algorithm::Sha256, found: found.to_owned(), expected, whose }))
+    Ok(Err(Mismatch {
+        algorithm: Algorithm::Sha256,
+        found: found.to_owned(),
+        expected,
+        whose,
+    }))
 }
 
 /// Returns the checksum of the file `name` in the records of `folder`, if there is one.
@@ -159,6 +176,11 @@ fn recorded(name: &str, folder: &Path) -> Result<Option<String>> {
 pub fn record(checksum: &str, name: &str, folder: &Path) -> Result<()> {
     let path = folder.join(RECORDS);
     let unwritten = |reason: std::io::Error| Error::write(&path, reason);
-    let mut file = File::options().create(true).append(true).open(&path).map_err(unwritten)?;
-    file.write_all(format!("{checksum}  {name}\n").as_bytes()).map_err(unwritten)
+    let mut file = File::options()
+        .create(true)
+        .append(true)
+        .open(&path)
+        .map_err(unwritten)?;
+    file.write_all(format!("{checksum}  {name}\n").as_bytes())
+        .map_err(unwritten)
 }

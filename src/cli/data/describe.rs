@@ -1,4 +1,5 @@
-//! Carries out `data describe`: says what the ratings are like that a scenario reads, before anything is run on them.
+//! Carries out `data describe`: says what the ratings are like that a scenario reads, before
+//! anything is run on them.
 
 use crate::cli::DataDescribeArgs;
 use crate::cli::inputs::data_directories;
@@ -12,29 +13,41 @@ use crate::scenario::{self, MethodVocabulary, SourceSpec};
 /// Returns a description of the ratings of a scenario.
 ///
 /// # Errors
-/// Those of reading the scenario and its ratings and of splitting them, and [`Error::Usage`] for a generated population.
+/// Those of reading the scenario and its ratings and of splitting them, and [`Error::Usage`] for a
+/// generated population.
 pub fn describe(arguments: &DataDescribeArgs, vocabulary: &[MethodVocabulary]) -> Result<String> {
     let scenario = scenario::load(&arguments.scenario, &arguments.set, vocabulary)?;
     let spec = &scenario.dataset;
     if matches!(spec.source, SourceSpec::Generated(_)) {
-        let message = "the population of this scenario is generated, and described by `dataset.generator`";
+        let message =
+            "the population of this scenario is generated, and described by `dataset.generator`";
         return Err(Error::Usage(message.to_owned()));
     }
-    let file = registry::locate(&spec.source, spec.path.as_deref(), &data_directories(arguments.data_dir.as_deref()))?;
+    let file = registry::locate(
+        &spec.source,
+        spec.path.as_deref(),
+        &data_directories(arguments.data_dir.as_deref()),
+    )?;
     let all = delimited::read(&file.path, &file.layout)?;
     let mut text = format!("{}: {}\n", file.path.display(), size(&all));
     let streams = Streams::new(scenario.seed);
     let all = match &spec.subset {
         Some(subset) => {
             let part = all.subset(subset, streams)?;
-            text.push_str(&format!("  the subset that the scenario keeps: {}\n", size(&part)));
+            text.push_str(&format!(
+                "  the subset that the scenario keeps: {}\n",
+                size(&part)
+            ));
             part
         }
         None => all,
     };
     let (users, rows) = (all.user_names.len() as u64, all.interactions.len() as u64);
     let kept = all.keep_active_users(spec.minimum_interactions)?;
-    let left_out = (users - kept.user_names.len() as u64, rows - kept.interactions.len() as u64);
+    let left_out = (
+        users - kept.user_names.len() as u64,
+        rows - kept.interactions.len() as u64,
+    );
     let mut line = |words: String| text.push_str(&format!("  {words}\n"));
     if left_out.0 > 0 {
         line(format!(
@@ -46,13 +59,25 @@ pub fn describe(arguments: &DataDescribeArgs, vocabulary: &[MethodVocabulary]) -
         ));
     }
     let pairs = kept.user_names.len() as u64 * u64::from(kept.items);
-    line(format!("{} of all pairs of a user and an item", percent(kept.interactions.len() as u64, pairs)));
-    line(format!("ratings of a user: {}", spread(counts(&kept.users, kept.user_names.len()))));
+    line(format!(
+        "{} of all pairs of a user and an item",
+        percent(kept.interactions.len() as u64, pairs)
+    ));
+    line(format!(
+        "ratings of a user: {}",
+        spread(counts(&kept.users, kept.user_names.len()))
+    ));
     let items: Vec<u32> = kept.interactions.iter().map(|rating| rating.item).collect();
-    line(format!("ratings of an item: {}", spread(counts(&items, kept.items as usize))));
+    line(format!(
+        "ratings of an item: {}",
+        spread(counts(&items, kept.items as usize))
+    ));
     let (repeated, tied) = (repeated_pairs(&kept), tied_users(&kept));
     if repeated > 0 {
-        line(format!("{} of a pair that occurred before", counted(repeated, "rating")));
+        line(format!(
+            "{} of a pair that occurred before",
+            counted(repeated, "rating")
+        ));
     }
     if tied > 0 {
         line(format!(
@@ -62,7 +87,10 @@ pub fn describe(arguments: &DataDescribeArgs, vocabulary: &[MethodVocabulary]) -
     }
     line(values(&kept));
     let split = dataset::split_of(kept, file.ordered_by_item, spec, streams)?;
-    line(format!("{} of them to train on, after the split", thousands(split.training_ratings() as u64)));
+    line(format!(
+        "{} of them to train on, after the split",
+        thousands(split.training_ratings() as u64)
+    ));
     Ok(text)
 }
 
@@ -78,23 +106,40 @@ fn size(ratings: &Ratings) -> String {
 /// Returns how often each number below `count` occurs.
 fn counts(numbers: &[u32], count: usize) -> Vec<u64> {
     let mut counts = vec![0; count];
-    numbers.iter().for_each(|&number| counts[number as usize] += 1);
+    numbers
+        .iter()
+        .for_each(|&number| counts[number as usize] += 1);
     counts
 }
 
 /// Returns least, median, mean and most in words.
 fn spread(mut counts: Vec<u64>) -> String {
     counts.sort_unstable();
-    let (Some(least), Some(most)) = (counts.first(), counts.last()) else { return "none".to_owned() };
+    let (Some(least), Some(most)) = (counts.first(), counts.last()) else {
+        return "none".to_owned();
+    };
     let mean = counts.iter().sum::<u64>() as f64 / counts.len() as f64;
     let median = counts[(counts.len() - 1) / 2];
-    format!("{} to {}, median {}, mean {mean:.1}", thousands(*least), thousands(*most), thousands(median))
+    format!(
+        "{} to {}, median {}, mean {mean:.1}",
+        thousands(*least),
+        thousands(*most),
+        thousands(median)
+    )
 }
 
 /// Returns the range and the mean of the ratings in words.
 fn values(ratings: &Ratings) -> String {
-    let all = || ratings.interactions.iter().map(|interaction| interaction.rating);
-    let (least, most) = (all().fold(f32::INFINITY, f32::min), all().fold(f32::NEG_INFINITY, f32::max));
+    let all = || {
+        ratings
+            .interactions
+            .iter()
+            .map(|interaction| interaction.rating)
+    };
+    let (least, most) = (
+        all().fold(f32::INFINITY, f32::min),
+        all().fold(f32::NEG_INFINITY, f32::max),
+    );
     if least >= most {
         return "all ratings are alike, so that no method can learn their values".to_owned();
     }
@@ -105,7 +150,12 @@ fn values(ratings: &Ratings) -> String {
 /// Returns the number of ratings whose user has rated the item in a row further up.
 fn repeated_pairs(ratings: &Ratings) -> u64 {
     let pair = |(&user, rating): (&u32, &dataset::ratings::Interaction)| (user, rating.item);
-    let mut pairs: Vec<(u32, u32)> = ratings.users.iter().zip(&ratings.interactions).map(pair).collect();
+    let mut pairs: Vec<(u32, u32)> = ratings
+        .users
+        .iter()
+        .zip(&ratings.interactions)
+        .map(pair)
+        .collect();
     pairs.sort_unstable();
     pairs.windows(2).filter(|two| two[0] == two[1]).count() as u64
 }
@@ -153,7 +203,11 @@ timestamp = 4
         let scenario = folder.path().join("plays.toml");
         std::fs::write(&scenario, SCENARIO).unwrap();
         let set = set.iter().map(ToString::to_string).collect();
-        let arguments = DataDescribeArgs { scenario, set, data_dir: Some(folder.path().to_owned()) };
+        let arguments = DataDescribeArgs {
+            scenario,
+            set,
+            data_dir: Some(folder.path().to_owned()),
+        };
         let prefix = format!("{}/", folder.path().display());
         describe(&arguments, &vocabulary()).map(|text| text.replace(&prefix, ""))
     }
@@ -162,9 +216,17 @@ timestamp = 4
     #[test]
     fn the_numbers_are_those_of_the_file() {
         let rows = |user: &str, items: &[u32]| -> String {
-            items.iter().map(|item| format!("{user},{item},{},{}\n", 1 + item % 4, item / 2)).collect()
+            items
+                .iter()
+                .map(|item| format!("{user},{item},{},{}\n", 1 + item % 4, item / 2))
+                .collect()
         };
-        let text = [rows("a", &[1, 2, 3, 4, 4]), rows("b", &[1, 2, 6, 7]), rows("c", &[1, 9]), rows("d", &[2, 3, 5])];
+        let text = [
+            rows("a", &[1, 2, 3, 4, 4]),
+            rows("b", &[1, 2, 6, 7]),
+            rows("c", &[1, 9]),
+            rows("d", &[2, 3, 5]),
+        ];
         assert_eq!(
             describe_with(&text.concat(), &[]).unwrap(),
             "plays.csv: 14 ratings by 4 users of 8 items\n  \
@@ -182,7 +244,15 @@ timestamp = 4
     #[test]
     fn what_cannot_be_described_is_refused() {
         let generated = ["dataset={ name = \"generated\" }"];
-        assert!(describe_with("a,1,1,1\n", &generated).unwrap_err().to_string().contains("is generated"));
-        assert!(matches!(describe_with("a,1,1,1\n", &[]), Err(Error::Dataset(_))), "nobody is left");
+        assert!(
+            describe_with("a,1,1,1\n", &generated)
+                .unwrap_err()
+                .to_string()
+                .contains("is generated")
+        );
+        assert!(
+            matches!(describe_with("a,1,1,1\n", &[]), Err(Error::Dataset(_))),
+            "nobody is left"
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! Downloads a file, and goes on where a download broke off.
 //!
-//! What has arrived is kept under a hidden name beside the file, together with what the server calls this version of it
-//! (`ETag` or `Last-Modified`). Another attempt asks for the rest, on the condition that the file is still that version;
-//! a server that has another one, or knows no parts of files, sends the whole.
+//! What has arrived is kept under a hidden name beside the file, together with what the server
+//! calls this version of it (`ETag` or `Last-Modified`). Another attempt asks for the rest, on the
+//! condition that the file is still that version; a server that has another one, or knows no parts
+//! of files, sends the whole.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -40,11 +41,12 @@ struct Partial {
     version: PathBuf,
 }
 
-/// Downloads the file at the address `url` to `path`. It has that name only when all of it is there.
+/// Downloads the file at the address `url` to `path`. It has that name only when all of it is
+/// there.
 ///
 /// # Errors
-/// [`Error::Fetch`] if the server cannot be reached, refuses, or cuts the connection again and again, and
-/// [`Error::Write`] if the file cannot be written.
+/// [`Error::Fetch`] if the server cannot be reached, refuses, or cuts the connection again and
+/// again, and [`Error::Write`] if the file cannot be written.
 pub fn download(url: &str, path: &Path, progress: Progress) -> Result<()> {
     let partial = Partial::of(path);
     let agent = agent(url);
@@ -66,7 +68,10 @@ pub fn download(url: &str, path: &Path, progress: Progress) -> Result<()> {
             }
         }
     }
-    Err(Error::fetch(url, format!("the connection broke {ATTEMPTS_MAX} times; the same command goes on")))
+    Err(Error::fetch(
+        url,
+        format!("the connection broke {ATTEMPTS_MAX} times; the same command goes on"),
+    ))
 }
 
 /// The most bytes of a text that [`text`] returns.
@@ -75,12 +80,20 @@ const TEXT_BYTES_MAX: u64 = 1 << 16;
 /// Returns the short text at the address `url`.
 ///
 /// # Errors
-/// [`Error::Fetch`] if the server cannot be reached or refuses, and for what is no text or a long one.
+/// [`Error::Fetch`] if the server cannot be reached or refuses, and for what is no text or a long
+/// one.
 pub fn text(url: &str) -> Result<String> {
-    let response = agent(url).get(url).call().map_err(|reason| Error::fetch(url, in_words(&reason)))?;
+    let response = agent(url)
+        .get(url)
+        .call()
+        .map_err(|reason| Error::fetch(url, in_words(&reason)))?;
     match response.status() {
         StatusCode::OK => {
-            let body = response.into_body().into_with_config().limit(TEXT_BYTES_MAX).read_to_string();
+            let body = response
+                .into_body()
+                .into_with_config()
+                .limit(TEXT_BYTES_MAX)
+                .read_to_string();
             body.map_err(|reason| Error::fetch(url, reason))
         }
         status => Err(Error::fetch(url, answered(status))),
@@ -106,38 +119,65 @@ fn agent(url: &str) -> Agent {
 fn attempt(agent: &Agent, url: &str, partial: &Partial, progress: Progress) -> Result<Attempt> {
     let mut request = agent.get(url).header("Accept-Encoding", "identity");
     let version = partial.version();
-    let have = if version.is_some() { partial.length() } else { 0 };
+    let have = if version.is_some() {
+        partial.length()
+    } else {
+        0
+    };
     if let (Some(version), 1..) = (version, have) {
-        request = request.header("Range", format!("bytes={have}-")).header("If-Range", version);
+        request = request
+            .header("Range", format!("bytes={have}-"))
+            .header("If-Range", version);
     }
     let response = request.call().map_err(|reason| unreachable(url, &reason))?;
     let (mut file, start) = match response.status() {
         StatusCode::OK => (partial.begin(version_of(&response))?, 0),
-        StatusCode::PARTIAL_CONTENT if range_start(&response) == Some(have) => (partial.append()?, have),
+        StatusCode::PARTIAL_CONTENT if range_start(&response) == Some(have) => {
+            (partial.append()?, have)
+        }
         StatusCode::RANGE_NOT_SATISFIABLE if have > 0 && whole_length(&response) == Some(have) => {
             return Ok(Attempt::Whole);
         }
         StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE if have > 0 => {
             partial.discard()?;
-            return Ok(Attempt::CutOff { length: 0, reason: "the server sent another part of the file".to_owned() });
+            return Ok(Attempt::CutOff {
+                length: 0,
+                reason: "the server sent another part of the file".to_owned(),
+            });
         }
         status => return Err(refused(url, status)),
     };
-    let expected = response.body().content_length().map(|length| start + length);
+    let expected = response
+        .body()
+        .content_length()
+        .map(|length| start + length);
     let mut body = response.into_body().into_reader();
     let mut buffer = vec![0; 1 << 16];
     let mut length = start;
     loop {
         progress(length, expected);
         match body.read(&mut buffer) {
-            Ok(0) if expected.is_none_or(|expected| expected == length) => return Ok(Attempt::Whole),
-            Ok(0) => return Ok(Attempt::CutOff { length, reason: "it ended too early".to_owned() }),
+            Ok(0) if expected.is_none_or(|expected| expected == length) => {
+                return Ok(Attempt::Whole);
+            }
+            Ok(0) => {
+                return Ok(Attempt::CutOff {
+                    length,
+                    reason: "it ended too early".to_owned(),
+                });
+            }
             Ok(read) => {
-                file.write_all(&buffer[..read]).map_err(|reason| Error::write(&partial.path, reason))?;
+                file.write_all(&buffer[..read])
+                    .map_err(|reason| Error::write(&partial.path, reason))?;
                 length += read as u64;
             }
             Err(reason) if reason.kind() == io::ErrorKind::Interrupted => {}
-            Err(reason) => return Ok(Attempt::CutOff { length, reason: reason.to_string() }),
+            Err(reason) => {
+                return Ok(Attempt::CutOff {
+                    length,
+                    reason: reason.to_string(),
+                });
+            }
         }
     }
 }
@@ -170,7 +210,10 @@ fn answered(status: StatusCode) -> String {
 
 /// Returns the error of a server that does not give the file.
 fn refused(url: &str, status: StatusCode) -> Error {
-    let reason = format!("{}; a copy of the file elsewhere is named with `--from URL`", answered(status));
+    let reason = format!(
+        "{}; a copy of the file elsewhere is named with `--from URL`",
+        answered(status)
+    );
     Error::fetch(url, reason)
 }
 
@@ -178,28 +221,39 @@ fn header(response: &Response<Body>, name: HeaderName) -> Option<&str> {
     response.headers().get(name)?.to_str().ok()
 }
 
-/// Returns what the server calls this version of the file. A weak tag does not say that all bytes are the same.
+/// Returns what the server calls this version of the file. A weak tag does not say that all bytes
+/// are the same.
 fn version_of(response: &Response<Body>) -> Option<String> {
     let tag = header(response, ETAG).filter(|tag| !tag.starts_with("W/"));
-    tag.or_else(|| header(response, LAST_MODIFIED)).map(str::to_owned)
+    tag.or_else(|| header(response, LAST_MODIFIED))
+        .map(str::to_owned)
 }
 
 /// Returns the first byte of the part that was sent (`bytes 5-9/10`).
 fn range_start(response: &Response<Body>) -> Option<u64> {
-    let (start, _) = header(response, CONTENT_RANGE)?.strip_prefix("bytes ")?.split_once('-')?;
+    let (start, _) = header(response, CONTENT_RANGE)?
+        .strip_prefix("bytes ")?
+        .split_once('-')?;
     start.trim().parse().ok()
 }
 
 /// Returns the length of the whole file, of which no part was sent (`bytes */10`).
 fn whole_length(response: &Response<Body>) -> Option<u64> {
-    header(response, CONTENT_RANGE)?.strip_prefix("bytes */")?.trim().parse().ok()
+    header(response, CONTENT_RANGE)?
+        .strip_prefix("bytes */")?
+        .trim()
+        .parse()
+        .ok()
 }
 
 impl Partial {
     fn of(path: &Path) -> Self {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let beside = |kind: &str| path.with_file_name(format!(".fedrecsim-{name}.{kind}"));
-        Self { path: beside("partial"), version: beside("version") }
+        Self {
+            path: beside("partial"),
+            version: beside("version"),
+        }
     }
 
     /// Returns the number of bytes that are there.
@@ -209,7 +263,9 @@ impl Partial {
 
     /// Returns the version that they are of, if it is known.
     fn version(&self) -> Option<String> {
-        fs::read_to_string(&self.version).ok().filter(|version| !version.is_empty())
+        fs::read_to_string(&self.version)
+            .ok()
+            .filter(|version| !version.is_empty())
     }
 
     /// Begins anew.
@@ -224,14 +280,19 @@ impl Partial {
 
     /// Goes on at the end.
     fn append(&self) -> Result<File> {
-        File::options().append(true).open(&self.path).map_err(|reason| Error::write(&self.path, reason))
+        File::options()
+            .append(true)
+            .open(&self.path)
+            .map_err(|reason| Error::write(&self.path, reason))
     }
 
     /// Removes what is there.
     fn discard(&self) -> Result<()> {
         for path in [&self.version, &self.path] {
             match fs::remove_file(path) {
-                Err(reason) if reason.kind() != io::ErrorKind::NotFound => return Err(Error::write(path, reason)),
+                Err(reason) if reason.kind() != io::ErrorKind::NotFound => {
+                    return Err(Error::write(path, reason));
+                }
                 _ => {}
             }
         }

@@ -17,8 +17,8 @@ use crate::error::{Error, Result};
 use crate::report::FolderLock;
 use crate::scenario::SourceSpec;
 
-/// Fetches the data sets, and returns what was done and what went wrong. One that cannot be had does not keep the others
-/// from being fetched. Progress is shown if `visible` is true.
+/// Fetches the data sets, and returns what was done and what went wrong. One that cannot be had
+/// does not keep the others from being fetched. Progress is shown if `visible` is true.
 pub fn fetch(arguments: &DataFetchArgs, visible: bool) -> (String, Vec<Error>) {
     let (mut done, mut errors) = (String::new(), Vec::new());
     match chosen(arguments) {
@@ -39,20 +39,29 @@ pub fn fetch(arguments: &DataFetchArgs, visible: bool) -> (String, Vec<Error>) {
 fn chosen(arguments: &DataFetchArgs) -> Result<Vec<&'static KnownDataset>> {
     let by_name = |name: &String| {
         if let Some(set) = BY_HAND.iter().find(|set| set.name == name) {
-            let message = format!("{name} has to be fetched by hand, from {}. {}", set.page, set.steps);
+            let message = format!(
+                "{name} has to be fetched by hand, from {}. {}",
+                set.page, set.steps
+            );
             return Err(Error::Usage(message));
         }
         DATASETS.iter().find(|set| set.name == name).ok_or_else(|| {
             let known = DATASETS.each_ref().map(|set| set.name).join(", ");
-            Error::Usage(format!("there is no data set {name:?} to fetch; there are {known}"))
+            Error::Usage(format!(
+                "there is no data set {name:?} to fetch; there are {known}"
+            ))
         })
     };
     let sets: Vec<_> = arguments.names.iter().map(by_name).collect::<Result<_>>()?;
     if arguments.archive.is_some() && sets.len() > 1 {
-        return Err(Error::Usage("--archive is the file of one data set; name that one alone".to_owned()));
+        return Err(Error::Usage(
+            "--archive is the file of one data set; name that one alone".to_owned(),
+        ));
     }
     if let Some(from) = arguments.from.as_ref().filter(|from| !from.contains("://")) {
-        return Err(Error::Usage(format!("--from {from} is no address, such as https://example.org/data")));
+        return Err(Error::Usage(format!(
+            "--from {from} is no address, such as https://example.org/data"
+        )));
     }
     Ok(sets)
 }
@@ -60,7 +69,11 @@ fn chosen(arguments: &DataFetchArgs) -> Result<Vec<&'static KnownDataset>> {
 fn fetch_one(set: &KnownDataset, arguments: &DataFetchArgs, visible: bool) -> Result<String> {
     let folders = data_directories(arguments.data_dir.as_deref());
     if let Ok(found) = registry::locate(&SourceSpec::Public(set.id), None, &folders) {
-        return Ok(format!("{}: {} is here already\n", set.name, found.path.display()));
+        return Ok(format!(
+            "{}: {} is here already\n",
+            set.name,
+            found.path.display()
+        ));
     }
     let bar = bar(set.name, visible);
     let job = Job {
@@ -76,7 +89,10 @@ fn fetch_one(set: &KnownDataset, arguments: &DataFetchArgs, visible: bool) -> Re
         bar.set_position(length);
     });
     bar.finish_and_clear();
-    Ok(format!("{}: {}\n  licence: {}\n  cite: {}\n", set.name, fetched?, set.licence, set.citation))
+    Ok(format!(
+        "{}: {}\n  licence: {}\n  cite: {}\n",
+        set.name, fetched?, set.licence, set.citation
+    ))
 }
 
 /// Returns a bar on standard error, or one that nobody sees.
@@ -123,16 +139,20 @@ impl Job<'_> {
     /// Fetches the data set, and says what was done.
     ///
     /// # Errors
-    /// [`Error::Fetch`] if the provider's file cannot be had or is not the right one, which is then removed,
-    /// [`Error::Read`] or [`Error::MalformedLine`] if a file that somebody else has downloaded is not, which stays,
-    /// [`Error::Write`] if the data folder cannot be written, [`Error::Usage`] if something else is in its place.
+    /// [`Error::Fetch`] if the provider's file cannot be had or is not the right one, which is then
+    /// removed, [`Error::Read`] or [`Error::MalformedLine`] if a file that somebody else has
+    /// downloaded is not, which stays, [`Error::Write`] if the data folder cannot be written,
+    /// [`Error::Usage`] if something else is in its place.
     pub fn run(&self, progress: super::download::Progress) -> Result<String> {
         fs::create_dir_all(self.folder).map_err(|reason| Error::write(self.folder, reason))?;
         let _lock = FolderLock::take_for("the data sets in", self.folder)?;
         let target = self.folder.join(self.file);
         let own = target.parent().unwrap_or(self.folder);
         let ratings = target.file_name().unwrap_or_default().to_string_lossy();
-        if own.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
+        if own
+            .read_dir()
+            .is_ok_and(|mut entries| entries.next().is_some())
+        {
             return Err(Error::Usage(format!(
                 "{} is there already, but has no {ratings}; move it out of the way, or name another --data-dir",
                 own.display()
@@ -140,11 +160,22 @@ impl Job<'_> {
         }
         let (file, origin, is_temporary) = self.obtain(progress)?;
         let used = self.check(&file).and_then(|checked| {
-            unpack(&file, (self.archive.content, self.layout), own, &ratings, LIMITS)?;
+            unpack(
+                &file,
+                (self.archive.content, self.layout),
+                own,
+                &ratings,
+                LIMITS,
+            )?;
             self.told(checked)
         });
-        // A downloaded archive is not kept: what it held is in the folder by now, or it could not be unpacked.
-        let removed = if is_temporary { Some(fs::remove_file(&file)) } else { None };
+        // A downloaded archive is not kept: what it held is in the folder by now, or it could not
+        // be unpacked.
+        let removed = if is_temporary {
+            Some(fs::remove_file(&file))
+        } else {
+            None
+        };
         match (used, removed) {
             (Ok(verdict), _) => Ok(format!("{} is from {origin}; {verdict}", target.display())),
             (Err(error), Some(removed)) => Err(of_download(error, origin, &file, removed)),
@@ -155,58 +186,104 @@ impl Job<'_> {
     /// Returns the provider's file, where it is from, and whether nobody but this command wants it.
     fn obtain(&self, progress: super::download::Progress) -> Result<(PathBuf, String, bool)> {
         let here = self.folder.join(self.archive.file_name());
-        if let Some(file) = self.given.map(Path::to_owned).or_else(|| here.is_file().then(|| here.clone())) {
+        if let Some(file) = self
+            .given
+            .map(Path::to_owned)
+            .or_else(|| here.is_file().then(|| here.clone()))
+        {
             let origin = file.display().to_string();
             return Ok((file, origin, false));
         }
         let url = match self.from {
-            Some(from) => format!("{}/{}", from.trim_end_matches('/'), self.archive.file_name()),
+            Some(from) => format!(
+                "{}/{}",
+                from.trim_end_matches('/'),
+                self.archive.file_name()
+            ),
             None => self.archive.url.to_owned(),
         };
         download(&url, &here, progress)?;
         Ok((here, url, true))
     }
 
-    /// Checks the file against the SHA-256 that is known or, where none is, against what the provider offers at present
-    /// and against the first download. A provider that has another version by now agrees with that version; the one that
-    /// was used until then is not replaced by it unnoticed.
+    /// Checks the file against the SHA-256 that is known or, where none is, against what the
+    /// provider offers at present and against the first download. A provider that has another
+    /// version by now agrees with that version; the one that was used until then is not replaced by
+    /// it unnoticed.
     fn check(&self, file: &Path) -> Result<Checked> {
         let name = self.archive.file_name();
-        let refuse = |Mismatch { algorithm, found, expected, whose }: Mismatch| {
-            Error::read(file, format!("its {} is {found}, and not {expected}, {whose}", algorithm.name()))
+        let refuse = |Mismatch {
+                          algorithm,
+                          found,
+                          expected,
+                          whose,
+                      }: Mismatch| {
+            Error::read(
+                file,
+                format!(
+                    "its {} is {found}, and not {expected}, {whose}",
+                    algorithm.name()
+                ),
+            )
         };
         let sha256 = checksum::sha256_of(file)?;
-        let offer = match self.archive.checksum_url.filter(|_| self.archive.sha256.is_none()) {
+        let offer = match self
+            .archive
+            .checksum_url
+            .filter(|_| self.archive.sha256.is_none())
+        {
             Some(url) => offered::compare(file, name, url)?.map_err(refuse)?,
             None => Outcome::NotAsked,
         };
-        let verdict = checksum::compare(&sha256, self.archive.sha256, name, self.folder)?.map_err(refuse)?;
-        Ok(Checked { sha256, verdict, offer })
+        let verdict =
+            checksum::compare(&sha256, self.archive.sha256, name, self.folder)?.map_err(refuse)?;
+        Ok(Checked {
+            sha256,
+            verdict,
+            offer,
+        })
     }
 
-    /// Says what the checksums of a file that was unpacked were compared with, and records the SHA-256 of a first one.
-    fn told(&self, Checked { sha256, verdict, offer }: Checked) -> Result<String> {
+    /// Says what the checksums of a file that was unpacked were compared with, and records the
+    /// SHA-256 of a first one.
+    fn told(
+        &self,
+        Checked {
+            sha256,
+            verdict,
+            offer,
+        }: Checked,
+    ) -> Result<String> {
         let records = self.records();
         if verdict == Verdict::First {
             checksum::record(&sha256, self.archive.file_name(), self.folder)?;
         }
         if let (Outcome::Same(algorithm), Some(url)) = (&offer, self.archive.checksum_url) {
             let kept = match verdict {
-                Verdict::First => format!(", and its SHA-256, {sha256}, is kept in {records} for the next time"),
+                Verdict::First => {
+                    format!(", and its SHA-256, {sha256}, is kept in {records} for the next time")
+                }
                 Verdict::Known | Verdict::SameAsFirst => String::new(),
             };
-            return Ok(format!("its {} is the one that its provider offers at {url}{kept}", algorithm.name()));
+            return Ok(format!(
+                "its {} is the one that its provider offers at {url}{kept}",
+                algorithm.name()
+            ));
         }
         let against = match verdict {
             Verdict::Known => "its SHA-256 is the one that fedrecsim knows".to_owned(),
-            Verdict::SameAsFirst => format!("its SHA-256 is that of the first download, which is in {records}"),
+            Verdict::SameAsFirst => {
+                format!("its SHA-256 is that of the first download, which is in {records}")
+            }
             Verdict::First => format!(
                 "fedrecsim knows no SHA-256 of it, so that it is taken as it is, and its SHA-256, {sha256}, is kept in \
                  {records} for the next time"
             ),
         };
         Ok(match offer {
-            Outcome::Missing(reason) => format!("its provider's checksum cannot be had ({reason}); {against}"),
+            Outcome::Missing(reason) => {
+                format!("its provider's checksum cannot be had ({reason}); {against}")
+            }
             Outcome::NotAsked | Outcome::Same(_) => against,
         })
     }
@@ -221,7 +298,11 @@ impl Job<'_> {
 fn of_download(error: Error, origin: String, file: &Path, removed: std::io::Result<()>) -> Error {
     let reason = match error {
         Error::Read { path, reason } if path == file => reason,
-        Error::MalformedLine { path, line, message } if path == file => {
+        Error::MalformedLine {
+            path,
+            line,
+            message,
+        } if path == file => {
             format!("line {line} of it is no rating: {message}")
         }
         other => return other,

@@ -1,5 +1,5 @@
-//! Carries out `data list`, `data fetch` and `data describe`: public data sets by name, from their providers, and what
-//! ratings are like.
+//! Carries out `data list`, `data fetch` and `data describe`: public data sets by name, from their
+//! providers, and what ratings are like.
 
 #[cfg(feature = "fetch")]
 mod checksum;
@@ -23,13 +23,16 @@ use crate::dataset::public::{BY_HAND, DATASETS};
 use crate::dataset::registry;
 use crate::scenario::SourceSpec;
 
-/// Returns the public data sets with their providers, their licences and their places, in lines of `width` columns.
+/// Returns the public data sets with their providers, their licences and their places, in lines of
+/// `width` columns.
 pub fn list(arguments: &DataListArgs, width: usize) -> String {
     let folders = data_directories(arguments.data_dir.as_deref());
     let mut text = String::new();
     let mut entry = |name: &str, lines: &[String]| {
         text.push_str(&format!("{name}\n"));
-        lines.iter().for_each(|line| text.push_str(&wrapped(line, "  ", width)));
+        lines
+            .iter()
+            .for_each(|line| text.push_str(&wrapped(line, "  ", width)));
         text.push('\n');
     };
     for set in &DATASETS {
@@ -66,26 +69,46 @@ mod list_tests {
     use crate::method::registry::vocabulary;
     use crate::scenario;
 
-    /// If this fails, a scenario cannot name a data set by the name under which it is listed and fetched.
+    /// If this fails, a scenario cannot name a data set by the name under which it is listed and
+    /// fetched.
     #[test]
     fn every_data_set_is_listed_under_the_name_that_scenarios_have_for_it() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("ml-100k")).unwrap();
         std::fs::write(folder.path().join("ml-100k/u.data"), "1\t2\t3\t4\n").unwrap();
-        let text = list(&DataListArgs { data_dir: Some(folder.path().to_owned()) }, 80);
+        let text = list(
+            &DataListArgs {
+                data_dir: Some(folder.path().to_owned()),
+            },
+            80,
+        );
         for set in &DATASETS {
-            let text = format!("method = \"popularity\"\ndataset.name = \"{}\"\ntraining.rounds = 1\n", set.name);
+            let text = format!(
+                "method = \"popularity\"\ndataset.name = \"{}\"\ntraining.rounds = 1\n",
+                set.name
+            );
             let read = scenario::parse(&text, "named.toml", &[], &vocabulary()).unwrap();
             assert_eq!(read.dataset.source, SourceSpec::Public(set.id));
         }
-        let names = DATASETS.iter().map(|set| set.name).chain(BY_HAND.iter().map(|set| set.name));
+        let names = DATASETS
+            .iter()
+            .map(|set| set.name)
+            .chain(BY_HAND.iter().map(|set| set.name));
         assert_eq!(
-            text.lines().filter(|line| !line.starts_with(' ') && !line.is_empty()).collect::<Vec<_>>(),
+            text.lines()
+                .filter(|line| !line.starts_with(' ') && !line.is_empty())
+                .collect::<Vec<_>>(),
             names.collect::<Vec<_>>()
         );
-        assert!(text.contains("  not here: fedrecsim data fetch ml-1m\n"), "{text}");
+        assert!(
+            text.contains("  not here: fedrecsim data fetch ml-1m\n"),
+            "{text}"
+        );
         assert_eq!(text.matches("  here: ").count(), 1, "{text}");
-        assert_eq!(text.matches("licence: ").count(), DATASETS.len() + BY_HAND.len());
+        assert_eq!(
+            text.matches("licence: ").count(),
+            DATASETS.len() + BY_HAND.len()
+        );
     }
 }
 

@@ -1,8 +1,9 @@
-//! Makes the folder of a data set from what its provider offers: unpacks, decompresses, or takes the ratings out of
-//! reviews.
+//! Makes the folder of a data set from what its provider offers: unpacks, decompresses, or takes
+//! the ratings out of reviews.
 //!
-//! The file was checked, but the checksum may be that of a first download. So an archive is taken for one of a stranger:
-//! no name in it may lead out of the folder, and what comes out of it has a limit.
+//! The file was checked, but the checksum may be that of a first download. So an archive is taken
+//! for one of a stranger: no name in it may lead out of the folder, and what comes out of it has a
+//! limit.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -29,8 +30,12 @@ pub struct Limits {
     pub files: usize,
 }
 
-/// The limits of the public data sets, the largest of which has 1.2 GB and 10 files, and the one with the most files 23.
-pub const LIMITS: Limits = Limits { bytes: 4 << 30, files: 1000 };
+/// The limits of the public data sets, the largest of which has 1.2 GB and 10 files, and the one
+/// with the most files 23.
+pub const LIMITS: Limits = Limits {
+    bytes: 4 << 30,
+    files: 1000,
+};
 
 /// A review, as far as it is a rating.
 #[derive(Deserialize)]
@@ -45,14 +50,14 @@ struct Review {
     time: i64,
 }
 
-/// Makes the new folder `folder` from the file at `archive`. The ratings file in it is called `ratings`. A file of ratings
-/// that does not begin with one of this `layout` is refused.
+/// Makes the new folder `folder` from the file at `archive`. The ratings file in it is called
+/// `ratings`. A file of ratings that does not begin with one of this `layout` is refused.
 ///
 /// If that fails, no folder is left.
 ///
 /// # Errors
-/// [`Error::Read`] or [`Error::MalformedLine`] if the file is not what it should be, and [`Error::Write`] if the folder
-/// cannot be written.
+/// [`Error::Read`] or [`Error::MalformedLine`] if the file is not what it should be, and
+/// [`Error::Write`] if the folder cannot be written.
 pub fn unpack(
     archive: &Path,
     (content, layout): (Content, Layout),
@@ -70,11 +75,14 @@ pub fn unpack(
             // The page of a proxy comes as a file like any other.
             let checked = layout(archive).and_then(|layout| check_first_row(archive, &layout));
             let source = checked.and_then(|()| open(archive));
-            source.and_then(|source| copy(source, archive, &partial.join(ratings), limits.bytes)).map(drop)
+            source
+                .and_then(|source| copy(source, archive, &partial.join(ratings), limits.bytes))
+                .map(drop)
         }
         Content::Reviews => take_ratings(archive, &partial.join(ratings), limits.bytes),
     };
-    let made = made.and_then(|()| fs::rename(&partial, folder).map_err(|reason| Error::write(folder, reason)));
+    let made = made
+        .and_then(|()| fs::rename(&partial, folder).map_err(|reason| Error::write(folder, reason)));
     if made.is_err() {
         // The first error is the one to tell.
         let _ = remove(&partial);
@@ -89,7 +97,9 @@ fn open(path: &Path) -> Result<File> {
 /// Removes a folder that a process may have left that was killed.
 fn remove(folder: &Path) -> Result<()> {
     match fs::remove_dir_all(folder) {
-        Err(reason) if reason.kind() != io::ErrorKind::NotFound => Err(Error::write(folder, reason)),
+        Err(reason) if reason.kind() != io::ErrorKind::NotFound => {
+            Err(Error::write(folder, reason))
+        }
         _ => Ok(()),
     }
 }
@@ -104,7 +114,9 @@ fn copy(source: impl Read, archive: &Path, path: &Path, most: u64) -> Result<u64
     let mut source = Limited { source, left: most };
     let mut buffer = vec![0; 1 << 16];
     loop {
-        let read = source.read(&mut buffer).map_err(|reason| Error::read(archive, reason))?;
+        let read = source
+            .read(&mut buffer)
+            .map_err(|reason| Error::read(archive, reason))?;
         if read == 0 {
             return Ok(most - source.left);
         }
@@ -124,7 +136,10 @@ struct Limited<R> {
 impl<R: Read> Read for Limited<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.source.read(buffer)?;
-        self.left = self.left.checked_sub(read as u64).ok_or_else(|| io::Error::other(TOO_MUCH))?;
+        self.left = self
+            .left
+            .checked_sub(read as u64)
+            .ok_or_else(|| io::Error::other(TOO_MUCH))?;
         Ok(read)
     }
 }
@@ -140,20 +155,29 @@ fn unzip(archive: &Path, folder: &Path, ratings: &str, limits: Limits) -> Result
     for index in 0..zip.len() {
         let entry = zip.by_index(index).map_err(unreadable)?;
         let Some(path) = safe(entry.name()).filter(|_| !entry.is_symlink()) else {
-            let reason = format!("{:?} in it would be written outside of its folder", entry.name());
+            let reason = format!(
+                "{:?} in it would be written outside of its folder",
+                entry.name()
+            );
             return Err(Error::read(archive, reason));
         };
         paths.push((path, entry.is_dir()));
     }
     let holds_ratings = |path: &&PathBuf| path.file_name().is_some_and(|name| name == ratings);
-    let places = paths.iter().filter(|(_, is_dir)| !is_dir).map(|(path, _)| path).filter(holds_ratings);
+    let places = paths
+        .iter()
+        .filter(|(_, is_dir)| !is_dir)
+        .map(|(path, _)| path)
+        .filter(holds_ratings);
     let Some(place) = places.min_by_key(|path| path.components().count()) else {
         return Err(Error::read(archive, format!("there is no {ratings} in it")));
     };
     let top = place.parent().unwrap_or(Path::new("")).to_owned();
     let mut left = limits.bytes;
     for (index, (path, is_dir)) in paths.iter().enumerate() {
-        let Ok(below) = path.strip_prefix(&top) else { continue };
+        let Ok(below) = path.strip_prefix(&top) else {
+            continue;
+        };
         if !is_dir {
             let entry = zip.by_index(index).map_err(unreadable)?;
             left -= copy(entry, archive, &folder.join(below), left)?;
@@ -162,24 +186,37 @@ fn unzip(archive: &Path, folder: &Path, ratings: &str, limits: Limits) -> Result
     Ok(())
 }
 
-/// Returns the path of a name in an archive; `None` if it could lead out of the folder, here or on another system.
+/// Returns the path of a name in an archive; `None` if it could lead out of the folder, here or on
+/// another system.
 fn safe(name: &str) -> Option<PathBuf> {
     let path = Path::new(name);
-    let is_below = path.components().all(|part| matches!(part, Component::Normal(_)));
+    let is_below = path
+        .components()
+        .all(|part| matches!(part, Component::Normal(_)));
     (is_below && !name.is_empty() && !name.contains(['\\', ':', '\0'])).then(|| path.to_owned())
 }
 
 /// Writes the ratings of compressed reviews as a csv with a header.
 fn take_ratings(archive: &Path, path: &Path, most: u64) -> Result<()> {
     let unwritten = |reason: csv::Error| Error::write(path, reason.into());
-    let text = Limited { source: MultiGzDecoder::new(BufReader::new(open(archive)?)), left: most };
+    let text = Limited {
+        source: MultiGzDecoder::new(BufReader::new(open(archive)?)),
+        left: most,
+    };
     let reviews = serde_json::Deserializer::from_reader(BufReader::new(text)).into_iter::<Review>();
     let file = File::create_new(path).map_err(|reason| Error::write(path, reason))?;
     let mut csv = csv::Writer::from_writer(BufWriter::new(file));
-    csv.write_record(["user", "item", "rating", "timestamp"]).map_err(unwritten)?;
+    csv.write_record(["user", "item", "rating", "timestamp"])
+        .map_err(unwritten)?;
     for (index, review) in reviews.enumerate() {
-        let review = review.map_err(|reason| Error::read(archive, format!("review {}: {reason}", index + 1)))?;
-        let row = [review.user, review.item, review.rating.to_string(), review.time.to_string()];
+        let review = review
+            .map_err(|reason| Error::read(archive, format!("review {}: {reason}", index + 1)))?;
+        let row = [
+            review.user,
+            review.item,
+            review.rating.to_string(),
+            review.time.to_string(),
+        ];
         csv.write_record(row).map_err(unwritten)?;
     }
     csv.flush().map_err(|reason| Error::write(path, reason))

@@ -21,25 +21,39 @@ pub enum Side<'a> {
     Other(&'a mut Other),
 }
 
-/// What a process says of its part of the data: a digest of the file, and what is known of its users.
+/// What a process says of its part of the data: a digest of the file, and what is known of its
+/// users.
 type Share = ([u8; blake3::OUT_LEN], Totals);
 
-/// Reads the ratings and traces of a scenario, as [`Inputs::load`] does, and keeps the ratings of the users of this process,
-/// which alone are drawn or kept of a file on the way where that can be done. Process 0 keeps those of all users if the
-/// server needs them. Returns `None` if the run does not go on.
+/// Reads the ratings and traces of a scenario, as [`Inputs::load`] does, and keeps the ratings of
+/// the users of this process, which alone are drawn or kept of a file on the way where that can be
+/// done. Process 0 keeps those of all users if the server needs them. Returns `None` if the run
+/// does not go on.
 ///
 /// # Errors
 /// Those of reading, and of talking to the other processes.
-pub fn load(scenario: &Scenario, directories: &[PathBuf], methods: &[Entry], side: Side<'_>) -> Result<Option<Inputs>> {
+pub fn load(
+    scenario: &Scenario,
+    directories: &[PathBuf],
+    methods: &[Entry],
+    side: Side<'_>,
+) -> Result<Option<Inputs>> {
     let (rank, ranks) = match &side {
         Side::Zero(crew) => (0, crew.ranks()),
         Side::Other(other) => (other.rank, other.ranks as usize),
     };
     let (spec, streams) = (&scenario.dataset, Streams::new(scenario.seed));
     let keeps_all = rank == 0 && sim::server_needs_ratings(scenario, methods)?;
-    let own_of = |users| if keeps_all { 0..0 } else { Shares::new(users, ranks).of(rank) };
+    let own_of = |users| {
+        if keeps_all {
+            0..0
+        } else {
+            Shares::new(users, ranks).of(rank)
+        }
+    };
     let own = match share::users_drawn_by_owner(spec) {
-        Some(users) => share::draw(spec, own_of(users as usize), streams).map(|own| Some((own, [0; blake3::OUT_LEN]))),
+        Some(users) => share::draw(spec, own_of(users as usize), streams)
+            .map(|own| Some((own, [0; blake3::OUT_LEN]))),
         None => share::read_own(spec, directories, own_of, streams),
     };
     let whole = || dataset::load(spec, directories, streams);
@@ -53,16 +67,22 @@ pub fn load(scenario: &Scenario, directories: &[PathBuf], methods: &[Entry], sid
         (Some(own), Side::Zero(crew)) => {
             let (own, digest) = own?;
             let whole = if keeps_all { Some(whole()?) } else { None };
-            let totals = combined((digest, own.totals().cloned().ok_or_else(unreadable)?), whole.as_ref(), crew)?;
+            let totals = combined(
+                (digest, own.totals().cloned().ok_or_else(unreadable)?),
+                whole.as_ref(),
+                crew,
+            )?;
             Some(whole.unwrap_or_else(|| own.knowing(totals)))
         }
         (Some(own), Side::Other(other)) => contributed(own, other)?,
     };
-    dataset.map(|dataset| Inputs::of(scenario, Arc::new(dataset), directories, methods)).transpose()
+    dataset
+        .map(|dataset| Inputs::of(scenario, Arc::new(dataset), directories, methods))
+        .transpose()
 }
 
-/// Returns what is known of the users of all processes, and tells it to all. Where process 0 has the ratings of all users, it
-/// knows that by itself.
+/// Returns what is known of the users of all processes, and tells it to all. Where process 0 has
+/// the ratings of all users, it knows that by itself.
 fn combined((digest, own): Share, whole: Option<&Dataset>, crew: &mut Crew) -> Result<Totals> {
     let (totals, mut rank) = (std::cell::RefCell::new(own), 0);
     crew.combine(
@@ -87,13 +107,22 @@ fn combined((digest, own): Share, whole: Option<&Dataset>, crew: &mut Crew) -> R
     Ok(totals.into_inner())
 }
 
-/// Returns the data set of another process with what is known of the users of all; `None` if the run does not go on.
-fn contributed(own: Result<(Dataset, [u8; blake3::OUT_LEN])>, other: &mut Other) -> Result<Option<Dataset>> {
-    let share = own.as_ref().map_err(ToString::to_string).and_then(|(own, digest)| {
-        let totals = own.totals().ok_or_else(|| unreadable().to_string())?;
-        postcard::to_stdvec(&(digest, totals)).map_err(|reason| reason.to_string())
-    });
-    let Some(whole) = sim::contribute(other.link.as_mut(), share)? else { return Ok(None) };
+/// Returns the data set of another process with what is known of the users of all; `None` if the
+/// run does not go on.
+fn contributed(
+    own: Result<(Dataset, [u8; blake3::OUT_LEN])>,
+    other: &mut Other,
+) -> Result<Option<Dataset>> {
+    let share = own
+        .as_ref()
+        .map_err(ToString::to_string)
+        .and_then(|(own, digest)| {
+            let totals = own.totals().ok_or_else(|| unreadable().to_string())?;
+            postcard::to_stdvec(&(digest, totals)).map_err(|reason| reason.to_string())
+        });
+    let Some(whole) = sim::contribute(other.link.as_mut(), share)? else {
+        return Ok(None);
+    };
     let totals: Totals = postcard::from_bytes(&whole).map_err(|_| unreadable())?;
     own.map(|(own, _)| Some(own.knowing(totals)))
 }

@@ -1,7 +1,8 @@
 //! Runs one simulation in several processes, which `mpirun` has started.
 //!
-//! Process 0 does what `run` and `resume` do in one process, and has the report. The others read the same scenario and data,
-//! and answer what it asks of their users. Before the first round all say what they are about to run.
+//! Process 0 does what `run` and `resume` do in one process, and has the report. The others read
+//! the same scenario and data, and answer what it asks of their users. Before the first round all
+//! say what they are about to run.
 
 mod data;
 #[cfg(feature = "mpi")]
@@ -60,7 +61,8 @@ pub struct Other {
     pub link: Box<dyn Link>,
 }
 
-/// The membership of this process in the group of its run. A process that ends without leaving it has mpirun end the others.
+/// The membership of this process in the group of its run. A process that ends without leaving it
+/// has mpirun end the others.
 pub struct Membership {
     #[cfg(feature = "mpi")]
     group: Option<mpi::Group>,
@@ -70,7 +72,9 @@ pub struct Membership {
 ///
 /// # Errors
 /// [`Error::Usage`] if it is one of several and was built without MPI, or MPI does not work.
-pub fn join(interrupted: &std::sync::Arc<std::sync::atomic::AtomicBool>) -> Result<(Place, Membership)> {
+pub fn join(
+    interrupted: &std::sync::Arc<std::sync::atomic::AtomicBool>,
+) -> Result<(Place, Membership)> {
     match launched(|name| std::env::var(name).ok()) {
         Launched::Alone | Launched::Of(1) => Ok((Place::Alone, Membership::alone())),
         launched => join_group(launched, interrupted),
@@ -178,16 +182,22 @@ pub fn refuse_several(command: &str) -> Result<()> {
     }
 }
 
-/// Returns what all processes must have in common before they read their data. `checkpoint` is the number of rounds of the
-/// checkpoint that they go on from, if they do.
+/// Returns what all processes must have in common before they read their data. `checkpoint` is the
+/// number of rounds of the checkpoint that they go on from, if they do.
 ///
 /// # Errors
-/// Those of [`sim::check_on_ranks`], of a program that cannot read its own file, and of a scenario that cannot be written.
+/// Those of [`sim::check_on_ranks`], of a program that cannot read its own file, and of a scenario
+/// that cannot be written.
 pub fn plan(scenario: &Scenario, checkpoint: Option<u32>) -> Result<Identity> {
     sim::check_on_ranks(scenario)?;
-    let checkpoint = checkpoint.map_or("none".to_owned(), |rounds| format!("that after round {rounds}"));
+    let checkpoint = checkpoint.map_or("none".to_owned(), |rounds| {
+        format!("that after round {rounds}")
+    });
     Ok(named([
-        ("build of the program", Build::running("")?.describe().replace(", ", "\n")),
+        (
+            "build of the program",
+            Build::running("")?.describe().replace(", ", "\n"),
+        ),
         ("scenario", scenario.name.clone()),
         ("resolved scenario", scenario.to_toml()?),
         ("checkpoint", checkpoint),
@@ -198,19 +208,26 @@ pub fn plan(scenario: &Scenario, checkpoint: Option<u32>) -> Result<Identity> {
 pub fn contents(inputs: &Inputs) -> Identity {
     named([
         ("method's own version", inputs.world.method.version()),
-        ("digest of the data set and the traces", inputs.fingerprint()),
+        (
+            "digest of the data set and the traces",
+            inputs.fingerprint(),
+        ),
     ])
 }
 
 fn named<const N: usize>(texts: [(&str, String); N]) -> Identity {
-    texts.into_iter().map(|(what, text)| (what.to_owned(), text)).collect()
+    texts
+        .into_iter()
+        .map(|(what, text)| (what.to_owned(), text))
+        .collect()
 }
 
-/// Reads the data of process 0, once all processes have agreed on what they are about to run, and again on what they have
-/// read.
+/// Reads the data of process 0, once all processes have agreed on what they are about to run, and
+/// again on what they have read.
 ///
 /// # Errors
-/// Those of reading, and an error if another process cannot begin or is about to run something else.
+/// Those of reading, and an error if another process cannot begin or is about to run something
+/// else.
 pub fn assemble(
     crew: &mut Crew,
     plan: &Identity,
@@ -218,7 +235,8 @@ pub fn assemble(
 ) -> Result<Inputs> {
     crew.agree(plan, false)?;
     let inputs = load(scenario, directories, methods, Side::Zero(crew))?;
-    let inputs = inputs.ok_or_else(|| Error::Usage("the data of process 0 are not whole".to_owned()))?;
+    let inputs =
+        inputs.ok_or_else(|| Error::Usage("the data of process 0 are not whole".to_owned()))?;
     crew.agree(&contents(&inputs), true)?;
     Ok(inputs)
 }
@@ -227,21 +245,36 @@ pub fn assemble(
 mod tests {
     use super::*;
 
-    /// If this fails, each of the processes that mpirun has started carries out the whole run, or a run by itself is refused.
+    /// If this fails, each of the processes that mpirun has started carries out the whole run, or a
+    /// run by itself is refused.
     #[test]
     fn launchers_say_how_many_processes_there_are() {
         let with = |set: &'static [(&str, &str)]| {
-            launched(move |name| set.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned()))
+            launched(move |name| {
+                set.iter()
+                    .find(|(other, _)| *other == name)
+                    .map(|(_, value)| (*value).to_owned())
+            })
         };
         assert_eq!(with(&[]), Launched::Alone);
         assert_eq!(with(&[("SLURM_STEP_NUM_TASKS", "4")]), Launched::Alone);
         assert_eq!(with(&[("OMPI_COMM_WORLD_SIZE", "4")]), Launched::Of(4));
-        assert_eq!(with(&[("PMI_SIZE", "2"), ("OMPI_COMM_WORLD_SIZE", "no number")]), Launched::Of(2));
+        assert_eq!(
+            with(&[("PMI_SIZE", "2"), ("OMPI_COMM_WORLD_SIZE", "no number")]),
+            Launched::Of(2)
+        );
         assert_eq!(with(&[("PMI_SIZE", "1")]), Launched::Of(1));
-        assert_eq!(with(&[("PMIX_RANK", "3"), ("SLURM_STEP_NUM_TASKS", "4")]), Launched::Of(4));
+        assert_eq!(
+            with(&[("PMIX_RANK", "3"), ("SLURM_STEP_NUM_TASKS", "4")]),
+            Launched::Of(4)
+        );
         assert_eq!(with(&[("PMI_RANK", "0")]), Launched::OfSome);
-        let refused = |launched: Launched, found| launched.check(found).err().map(|error| error.to_string());
-        assert_eq!([refused(Launched::Of(4), 4), refused(Launched::OfSome, 1)], [None, None]);
+        let refused =
+            |launched: Launched, found| launched.check(found).err().map(|error| error.to_string());
+        assert_eq!(
+            [refused(Launched::Of(4), 4), refused(Launched::OfSome, 1)],
+            [None, None]
+        );
         assert!(refused(Launched::Of(4), 1).is_some_and(|text| text.contains("another MPI")));
     }
 }

@@ -1,9 +1,10 @@
 //! Ways between processes over MPI.
 //!
-//! One thread of the process talks to MPI, from its start to its end. It sends parcels, and receives those that are expected,
-//! while the other threads train. While it waits for other processes it looks for what they have sent again and again, and
-//! sleeps in between, since the cores belong to the trainings. A parcel is a message with its lengths, and one for each of
-//! its parts, which cross out of the memory in which they are and into that in which they stay.
+//! One thread of the process talks to MPI, from its start to its end. It sends parcels, and
+//! receives those that are expected, while the other threads train. While it waits for other
+//! processes it looks for what they have sent again and again, and sleeps in between, since the
+//! cores belong to the trainings. A parcel is a message with its lengths, and one for each of its
+//! parts, which cross out of the memory in which they are and into that in which they stay.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,20 +25,22 @@ use crate::sim::{Crew, Link, Parcel};
 /// The most bytes of a message of MPI, whose counts have 31 bits. Longer ones are sent in pieces.
 const PIECE: usize = 1 << 30;
 
-/// The time that process 0 waits for an answer once it was told to stop. Whoever is there answers in it; MPI ends the
-/// processes of a group soon after it has told them to stop, since one of them is lost.
+/// The time that process 0 waits for an answer once it was told to stop. Whoever is there answers
+/// in it; MPI ends the processes of a group soon after it has told them to stop, since one of them
+/// is lost.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The time between two looks at whether the processes were told to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The time for which the thread looks for a parcel without a pause if somebody waits for it, and the longest pause after
-/// that.
+/// The time for which the thread looks for a parcel without a pause if somebody waits for it, and
+/// the longest pause after that.
 const BUSY: Duration = Duration::from_micros(50);
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// The pause where nobody waits, as the process has other work. Each look takes a core from a training for a moment, so
-/// that four times as many of them make a round of FedRAP on two ranks five per cent longer.
+/// The pause where nobody waits, as the process has other work. Each look takes a core from a
+/// training for a moment, so that four times as many of them make a round of FedRAP on two ranks
+/// five per cent longer.
 const PAUSE_AT_WORK: Duration = Duration::from_millis(1);
 
 /// What the thread is to do.
@@ -70,20 +73,40 @@ impl Group {
             .spawn(move || talk(inbox, &tell, &talking))
             .map_err(|reason| Error::Usage(format!("cannot start the thread of MPI: {reason}")))?;
         let started = told.recv().ok().flatten();
-        let (rank, ranks) = started.ok_or_else(|| Error::Usage("MPI does not start in this process".to_owned()))?;
+        let (rank, ranks) =
+            started.ok_or_else(|| Error::Usage("MPI does not start in this process".to_owned()))?;
         let lost = Arc::new(AtomicBool::new(false));
         let link = |other: i32| -> Box<dyn Link> {
-            // Process 0 alone gives others up. They wait until it ends, as it has a report to write.
+            // Process 0 alone gives others up. They wait until it ends, as it has a report to
+            // write.
             let interrupted = (rank == 0).then(|| Arc::clone(&interrupted));
             let (lost, is_awaited) = (Arc::clone(&lost), Arc::clone(&is_awaited));
-            Box::new(Way { other, orders: orders.clone(), expected: None, interrupted, is_awaited, lost })
+            Box::new(Way {
+                other,
+                orders: orders.clone(),
+                expected: None,
+                interrupted,
+                is_awaited,
+                lost,
+            })
         };
         let place = match (rank, ranks) {
             (_, 1) => Place::Alone,
             (0, _) => Place::Zero(Crew::assembling((1..ranks).map(link).collect())),
-            _ => Place::Other(Other { rank: rank as u32, ranks: ranks as u32, link: link(0) }),
+            _ => Place::Other(Other {
+                rank: rank as u32,
+                ranks: ranks as u32,
+                link: link(0),
+            }),
         };
-        Ok((place, Self { orders: Some(orders), thread: Some(thread), lost }))
+        Ok((
+            place,
+            Self {
+                orders: Some(orders),
+                thread: Some(thread),
+                lost,
+            },
+        ))
     }
 }
 
@@ -104,7 +127,8 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // The thread waits for orders until the process ends, so that the end of MPI is not begun without the others.
+        // The thread waits for orders until the process ends, so that the end of MPI is not begun
+        // without the others.
         std::mem::forget(self.orders.take());
     }
 }
@@ -145,12 +169,14 @@ impl Way {
                 Err(RecvTimeoutError::Disconnected) => return Err(self.has_ended()),
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            if self.interrupted.as_ref().is_some_and(|interrupted| interrupted.load(Ordering::Relaxed))
+            if self
+                .interrupted
+                .as_ref()
+                .is_some_and(|interrupted| interrupted.load(Ordering::Relaxed))
                 && told_to_stop.get_or_insert_with(Instant::now).elapsed() > PATIENCE
             {
                 self.lost.store(true, Ordering::Relaxed);
-                let reason =
-                    "the processes of the run were told to stop, and it has not answered since; it may be busy";
+                let reason = "the processes of the run were told to stop, and it has not answered since; it may be busy";
                 return Err(Error::rank_lost(self.other as u32, reason));
             }
         }
@@ -183,7 +209,8 @@ impl Link for Way {
     }
 }
 
-/// Starts MPI, tells the number of this process and of all, and carries out orders until there can be no more.
+/// Starts MPI, tells the number of this process and of all, and carries out orders until there can
+/// be no more.
 fn talk(orders: Receiver<Order>, tell: &Sender<Option<(i32, i32)>>, is_awaited: &AtomicBool) {
     let Some((universe, _)) = mpi::initialize_with_threading(Threading::Funneled) else {
         let _ = tell.send(None);
@@ -191,7 +218,14 @@ fn talk(orders: Receiver<Order>, tell: &Sender<Option<(i32, i32)>>, is_awaited: 
     };
     let world = universe.world();
     let _ = tell.send(Some((world.rank(), world.size())));
-    Talk { world, orders, is_awaited, outgoing: Vec::new(), expected: Vec::new() }.carry_out();
+    Talk {
+        world,
+        orders,
+        is_awaited,
+        outgoing: Vec::new(),
+        expected: Vec::new(),
+    }
+    .carry_out();
 }
 
 /// Holds what the thread has still to send and to receive.
@@ -222,7 +256,8 @@ impl Talk<'_> {
                 match self.orders.try_recv() {
                     Ok(order) => self.take(order),
                     Err(TryRecvError::Empty) => break,
-                    // All ways are gone, so that nobody waits for the parcels that are still expected.
+                    // All ways are gone, so that nobody waits for the parcels that are still
+                    // expected.
                     Err(TryRecvError::Disconnected) if self.outgoing.is_empty() => return,
                     Err(TryRecvError::Disconnected) => break,
                 }
@@ -234,7 +269,11 @@ impl Talk<'_> {
             // A pause ends as soon as an order is given.
             match self.pause(began) {
                 Duration::ZERO => self.rest(began),
-                pause => self.orders.recv_timeout(pause).into_iter().for_each(|order| self.take(order)),
+                pause => self
+                    .orders
+                    .recv_timeout(pause)
+                    .into_iter()
+                    .for_each(|order| self.take(order)),
             }
         }
     }
@@ -254,7 +293,8 @@ impl Talk<'_> {
             for ((to, parcel), head) in outgoing.iter().zip(&heads) {
                 let process = self.world.process_at_rank(*to);
                 requests.add(process.immediate_send(scope, &head[..]));
-                let parts = std::iter::once(&parcel.bytes[..]).chain(parcel.attached.iter().map(|part| &part[..]));
+                let parts = std::iter::once(&parcel.bytes[..])
+                    .chain(parcel.attached.iter().map(|part| &part[..]));
                 for piece in parts.flat_map(|part| part.chunks(PIECE)) {
                     requests.add(process.immediate_send(scope, piece));
                 }
@@ -293,9 +333,17 @@ impl Talk<'_> {
         let (is_last, lengths) = opened(head);
         let (own, lengths) = lengths.split_at(lengths.len().min(1));
         let bytes = self.parts(from, own);
-        // What is attached has one piece of memory, as many pieces of different lengths would take more.
+        // What is attached has one piece of memory, as many pieces of different lengths would take
+        // more.
         let mut attached = Bytes::from(self.parts(from, lengths));
-        Parcel { bytes, attached: lengths.iter().map(|length| attached.split_to(*length)).collect(), is_last }
+        Parcel {
+            bytes,
+            attached: lengths
+                .iter()
+                .map(|length| attached.split_to(*length))
+                .collect(),
+            is_last,
+        }
     }
 
     /// Receives the next parts of a parcel, which are so long, one after another.
@@ -321,10 +369,14 @@ impl Talk<'_> {
 
     /// Returns the next message from a process, if it has come.
     fn come(&self, from: i32) -> Option<Vec<u8>> {
-        self.world.process_at_rank(from).immediate_matched_probe().map(|found| found.matched_receive_vec().0)
+        self.world
+            .process_at_rank(from)
+            .immediate_matched_probe()
+            .map(|found| found.matched_receive_vec().0)
     }
 
-    /// Returns how long to wait until the next look, which is the longer the longer the thread has waited since `began`.
+    /// Returns how long to wait until the next look, which is the longer the longer the thread has
+    /// waited since `began`.
     fn pause(&self, began: Instant) -> Duration {
         match began.elapsed() {
             _ if !self.is_awaited.load(Ordering::Relaxed) => PAUSE_AT_WORK,
@@ -347,14 +399,19 @@ impl Talk<'_> {
 fn head_of(parcel: &Parcel) -> Vec<u8> {
     let lengths = std::iter::once(parcel.bytes.len()).chain(parcel.attached.iter().map(Bytes::len));
     let lengths = lengths.flat_map(|length| (length as u64).to_le_bytes());
-    std::iter::once(u8::from(parcel.is_last)).chain(lengths).collect()
+    std::iter::once(u8::from(parcel.is_last))
+        .chain(lengths)
+        .collect()
 }
 
 /// Returns what [`head_of`] has been told.
 fn opened(head: &[u8]) -> (bool, Vec<usize>) {
     let (is_last, lengths) = head.split_first().unwrap_or((&1, &[]));
-    let lengths =
-        lengths.as_chunks::<{ size_of::<u64>() }>().0.iter().map(|length| u64::from_le_bytes(*length) as usize);
+    let lengths = lengths
+        .as_chunks::<{ size_of::<u64>() }>()
+        .0
+        .iter()
+        .map(|length| u64::from_le_bytes(*length) as usize);
     (*is_last != 0, lengths.collect())
 }
 
@@ -367,7 +424,11 @@ mod tests {
     fn the_head_of_a_parcel_tells_what_follows() {
         let attached = vec![Bytes::from(vec![1; 700]), Bytes::new()];
         for is_last in [false, true] {
-            let parcel = Parcel { bytes: vec![2; 300], attached: attached.clone(), is_last };
+            let parcel = Parcel {
+                bytes: vec![2; 300],
+                attached: attached.clone(),
+                is_last,
+            };
             assert_eq!(opened(&head_of(&parcel)), (is_last, vec![300, 700, 0]));
         }
     }

@@ -94,9 +94,20 @@ impl Here {
         let (here, start, interrupted) = (self.clone(), start.clone(), Arc::clone(&stop));
         let thread = thread::Builder::new()
             .name("run".to_owned())
-            .spawn(move || carry(&start, here.data_dir.as_deref(), &here.methods, &interrupted));
-        let thread = thread.map_err(|reason| Error::Usage(format!("cannot start a thread for a run: {reason}")))?;
-        Ok(Carrier::Thread { thread: Some(thread), stop })
+            .spawn(move || {
+                carry(
+                    &start,
+                    here.data_dir.as_deref(),
+                    &here.methods,
+                    &interrupted,
+                )
+            });
+        let thread = thread
+            .map_err(|reason| Error::Usage(format!("cannot start a thread for a run: {reason}")))?;
+        Ok(Carrier::Thread {
+            thread: Some(thread),
+            stop,
+        })
     }
 }
 
@@ -104,7 +115,8 @@ impl Here {
 pub enum Carrier {
     /// A process.
     Process(Child),
-    /// A thread of this process, which ends with the reason why the run has no result, if it has none.
+    /// A thread of this process, which ends with the reason why the run has no result, if it has
+    /// none.
     Thread {
         /// The thread; `None` after its end.
         thread: Option<JoinHandle<Result<Option<String>>>>,
@@ -133,8 +145,8 @@ impl Carrier {
         }
     }
 
-    /// Returns how the run with its report in `folder` has ended; `None` if it is under way. `told` says whether it was
-    /// told to stop.
+    /// Returns how the run with its report in `folder` has ended; `None` if it is under way. `told`
+    /// says whether it was told to stop.
     pub fn ended(&mut self, folder: &Path, told: bool) -> Option<End> {
         match self {
             Self::Process(child) => match child.try_wait() {
@@ -153,7 +165,9 @@ impl Carrier {
                     Ok(Ok(Some(reason))) => End::Failed(reason),
                     Ok(Err(Error::Interrupted)) => End::Stopped,
                     Ok(Err(error)) => End::Failed(error.to_string()),
-                    Err(_) => End::Failed("fedrecsim has a defect: the run panicked, as was printed".to_owned()),
+                    Err(_) => End::Failed(
+                        "fedrecsim has a defect: the run panicked, as was printed".to_owned(),
+                    ),
                 })
             }
         }

@@ -57,7 +57,10 @@ impl Launcher {
                 option("--out", start.folder.clone().into());
             }
         }
-        option("--checkpoint-every", start.checkpoint_every.to_string().into());
+        option(
+            "--checkpoint-every",
+            start.checkpoint_every.to_string().into(),
+        );
         option("--threads", start.threads.to_string().into());
         option("--progress", "rounds".into());
         if let Some(folder) = &self.data_dir {
@@ -72,20 +75,31 @@ impl Launcher {
     /// Starts a run. What it prints goes to its log.
     ///
     /// # Errors
-    /// [`Error::Write`] for a folder or a log that cannot be made, [`Error::Usage`] for a command that cannot be started.
+    /// [`Error::Write`] for a folder or a log that cannot be made, [`Error::Usage`] for a command
+    /// that cannot be started.
     pub fn start(&self, start: &Start) -> Result<Child> {
         let log = log_of(&start.folder);
         let unwritten = |reason| Error::write(&log, reason);
         fs::create_dir_all(start.folder.parent().unwrap_or(Path::new("."))).map_err(unwritten)?;
         forget_failure(&start.folder)?;
         let file = match start.to_do {
-            ToDo::Resume => File::options().create(true).append(true).open(&log).map_err(unwritten)?,
-            ToDo::Begin | ToDo::BeginAnew | ToDo::Nothing => File::create(&log).map_err(unwritten)?,
+            ToDo::Resume => File::options()
+                .create(true)
+                .append(true)
+                .open(&log)
+                .map_err(unwritten)?,
+            ToDo::Begin | ToDo::BeginAnew | ToDo::Nothing => {
+                File::create(&log).map_err(unwritten)?
+            }
         };
         let words = self.words(start);
         let mut command = Command::new(&words[0]);
         let other = file.try_clone().map_err(unwritten)?;
-        command.args(&words[1..]).stdin(Stdio::null()).stdout(file).stderr(other);
+        command
+            .args(&words[1..])
+            .stdin(Stdio::null())
+            .stdout(file)
+            .stderr(other);
         command.spawn().map_err(|reason| {
             let command: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
             Error::Usage(format!("cannot start `{}`: {reason}", command.join(" ")))
@@ -97,7 +111,10 @@ impl Launcher {
 #[cfg(unix)]
 pub fn tell_to_stop(child: &Child) {
     // A process that has just ended is not there to be told.
-    let _ = rustix::process::kill_process(rustix::process::Pid::from_child(child), rustix::process::Signal::TERM);
+    let _ = rustix::process::kill_process(
+        rustix::process::Pid::from_child(child),
+        rustix::process::Signal::TERM,
+    );
 }
 
 /// Does nothing: elsewhere Ctrl-C reaches all processes of a console.
@@ -145,7 +162,10 @@ pub fn note_failure(folder: &Path, reason: &str) -> Result<()> {
 /// Returns the last error that a process has printed, or its last lines if it has printed none.
 fn last_error(log: &str) -> Option<String> {
     let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
-    let from = lines.iter().rposition(|line| line.starts_with("error:")).unwrap_or(lines.len().saturating_sub(3));
+    let from = lines
+        .iter()
+        .rposition(|line| line.starts_with("error:"))
+        .unwrap_or(lines.len().saturating_sub(3));
     let text = lines[from..].join("\n");
     let text = text.strip_prefix("error:").unwrap_or(&text).trim();
     (!text.is_empty()).then(|| text.chars().take(LONGEST_REASON).collect())
@@ -158,7 +178,9 @@ fn last_error(log: &str) -> Option<String> {
 pub fn forget_failure(folder: &Path) -> Result<()> {
     let path = failure_of(folder);
     match fs::remove_file(&path) {
-        Err(reason) if reason.kind() != std::io::ErrorKind::NotFound => Err(Error::write(path, reason)),
+        Err(reason) if reason.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::write(path, reason))
+        }
         _ => Ok(()),
     }
 }
@@ -171,10 +193,15 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
 
-    /// If this fails, a run of a study has another scenario than its arm, or a command that the program refuses.
+    /// If this fails, a run of a study has another scenario than its arm, or a command that the
+    /// program refuses.
     #[test]
     fn the_command_of_a_run_is_one_that_the_program_takes() {
-        let launcher = Launcher { before: vec!["nice".to_owned()], program: "p".into(), data_dir: Some("d".into()) };
+        let launcher = Launcher {
+            before: vec!["nice".to_owned()],
+            program: "p".into(),
+            data_dir: Some("d".into()),
+        };
         let set = vec!["codec.uplink={ delta = true }".to_owned()];
         let mut start = Start {
             folder: "o/3".into(),
@@ -187,13 +214,28 @@ mod tests {
         };
         let words = launcher.words(&start);
         assert_eq!((&words[0], &words[1]), (&"nice".into(), &"p".into()));
-        let Command::Run(run) = Cli::try_parse_from(&words[1..]).unwrap().command else { panic!("{words:?}") };
-        assert_eq!(run.input.overrides(), ["codec.uplink={ delta = true }", "seed=3"]);
+        let Command::Run(run) = Cli::try_parse_from(&words[1..]).unwrap().command else {
+            panic!("{words:?}")
+        };
+        assert_eq!(
+            run.input.overrides(),
+            ["codec.uplink={ delta = true }", "seed=3"]
+        );
         assert_eq!((run.out, run.overwrite), (Some("o/3".into()), true));
-        let words = launcher.words(&Start { to_do: ToDo::BeginAnew, ..start.clone() });
-        assert_eq!(words, launcher.words(&start), "a checkpoint of another build is not in the way");
+        let words = launcher.words(&Start {
+            to_do: ToDo::BeginAnew,
+            ..start.clone()
+        });
+        assert_eq!(
+            words,
+            launcher.words(&start),
+            "a checkpoint of another build is not in the way"
+        );
         start.to_do = ToDo::Resume;
-        let Command::Resume(resume) = Cli::try_parse_from(&launcher.words(&start)[1..]).unwrap().command else {
+        let Command::Resume(resume) = Cli::try_parse_from(&launcher.words(&start)[1..])
+            .unwrap()
+            .command
+        else {
             panic!("not resumed")
         };
         assert_eq!(resume.folder, Path::new("o/3"));
@@ -202,7 +244,10 @@ mod tests {
     #[test]
     fn the_reason_of_a_failure_is_what_the_process_said_last() {
         let log = "round 1/3: x\nerror: no\nround 1/3: y\nerror: training diverged\n  in round 2\n";
-        assert_eq!(last_error(log).as_deref(), Some("training diverged\n  in round 2"));
+        assert_eq!(
+            last_error(log).as_deref(),
+            Some("training diverged\n  in round 2")
+        );
         assert_eq!(last_error("a\nb\nc\nd\n").as_deref(), Some("b\nc\nd"));
         assert_eq!(last_error("\n"), None);
     }

@@ -1,4 +1,5 @@
-//! Starts the runs of a study, as many beside each other as threads and memory allow, and watches them to their ends.
+//! Starts the runs of a study, as many beside each other as threads and memory allow, and watches
+//! them to their ends.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -32,7 +33,8 @@ struct Waiting {
     name: String,
     start: Start,
     memory_bytes: u64,
-    /// What it counts in the progress over all runs: the seconds that it is expected to take, or its rounds.
+    /// What it counts in the progress over all runs: the seconds that it is expected to take, or
+    /// its rounds.
     weight: f64,
     /// The share of that time that more threads may not shorten.
     serial_share: f64,
@@ -55,10 +57,12 @@ enum Next {
     Done,
 }
 
-/// Runs those of the `wanted` runs of `plan` that are still to be done, and notes what arms need in `record`.
+/// Runs those of the `wanted` runs of `plan` that are still to be done, and notes what arms need in
+/// `record`.
 ///
 /// # Errors
-/// What keeps the study from starting, and a process or a thread that cannot be started. Runs that fail are no error.
+/// What keeps the study from starting, and a process or a thread that cannot be started. Runs that
+/// fail are no error.
 pub fn execute(
     arguments: &StudyArgs,
     methods: &[Entry],
@@ -80,13 +84,29 @@ pub fn execute(
     let threads = threads_of(arguments.threads);
     let jobs = arguments.jobs.map_or(threads, usize::from);
     let budget_bytes = budget(arguments);
-    let mut limits = Limits { runs: jobs, threads, memory_bytes: budget_bytes.unwrap_or(u64::MAX), by_length: false };
+    let mut limits = Limits {
+        runs: jobs,
+        threads,
+        memory_bytes: budget_bytes.unwrap_or(u64::MAX),
+        by_length: false,
+    };
     let starter = starter(arguments, methods, how)?;
     let rehearsal = budget_bytes.is_some().then(|| match how {
-        How::Processes { .. } => Rehearsal { threads: limits.least_threads(), beside_bytes: 0 },
+        How::Processes { .. } => Rehearsal {
+            threads: limits.least_threads(),
+            beside_bytes: 0,
+        },
         How::Threads { .. } => Rehearsal::in_any_process(limits.least_threads()),
     });
-    fit::estimate(arguments, methods, plan, &arms, rehearsal, record, interrupted)?;
+    fit::estimate(
+        arguments,
+        methods,
+        plan,
+        &arms,
+        rehearsal,
+        record,
+        interrupted,
+    )?;
     if let Some(budget_bytes) = budget_bytes {
         fit::refuse_what_does_not_fit(plan, record, &arms, budget_bytes)?;
         folder.write_record(record)?;
@@ -95,8 +115,8 @@ pub fn execute(
         how.note(&fit::announcement(plan, record, &arms, to_do.len()));
     }
     let has_times = arms.iter().all(|arm| record.arms[*arm].round_s.is_some());
-    // A command of `--launch` may have reserved a number of cores for each run, so that all have the same number of
-    // threads.
+    // A command of `--launch` may have reserved a number of cores for each run, so that all have
+    // the same number of threads.
     limits.by_length = has_times && arguments.launch.is_none();
     let queued = |(run, state)| waiting(arguments, plan, (record, has_times), folder, run, state);
     let mut waiting: Vec<Waiting> = to_do.into_iter().map(queued).collect();
@@ -106,16 +126,24 @@ pub fn execute(
     }
     let weights: f64 = waiting.iter().map(|run| run.weight).sum();
     let progress = StudyProgress::new(waiting.len(), weights, arguments.progress, how);
-    carry_on((plan, folder), waiting.into(), limits, (&starter, how), progress, interrupted)
+    carry_on(
+        (plan, folder),
+        waiting.into(),
+        limits,
+        (&starter, how),
+        progress,
+        interrupted,
+    )
 }
 
 /// Returns what starts runs.
 fn starter(arguments: &StudyArgs, methods: &[Entry], how: How<'_>) -> Result<Starter> {
     match how {
         How::Processes { .. } => launcher(arguments).map(Starter::Processes),
-        How::Threads { .. } => {
-            Ok(Starter::Threads(Here { methods: methods.into(), data_dir: arguments.data_dir.clone() }))
-        }
+        How::Threads { .. } => Ok(Starter::Threads(Here {
+            methods: methods.into(),
+            data_dir: arguments.data_dir.clone(),
+        })),
     }
 }
 
@@ -123,32 +151,47 @@ fn starter(arguments: &StudyArgs, methods: &[Entry], how: How<'_>) -> Result<Sta
 fn launcher(arguments: &StudyArgs) -> Result<Launcher> {
     let mut before = match &arguments.launch {
         None => Vec::new(),
-        Some(text) => shlex::split(text).filter(|words| !words.is_empty()).ok_or_else(|| {
-            Error::Usage(format!("--launch {text}: expected a command; a quotation mark may be missing"))
-        })?,
+        Some(text) => shlex::split(text)
+            .filter(|words| !words.is_empty())
+            .ok_or_else(|| {
+                Error::Usage(format!(
+                    "--launch {text}: expected a command; a quotation mark may be missing"
+                ))
+            })?,
     };
     // A program that an interpreter runs is started by more words than one.
     let (program, others) = own_words(arguments)?;
-    before.extend(others.iter().map(|word| word.to_string_lossy().into_owned()));
-    Ok(Launcher { before, program, data_dir: arguments.data_dir.clone() })
+    before.extend(
+        others
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned()),
+    );
+    Ok(Launcher {
+        before,
+        program,
+        data_dir: arguments.data_dir.clone(),
+    })
 }
 
-/// Returns the last word that starts this program, and those before it, of which there are some where an interpreter
-/// runs it.
+/// Returns the last word that starts this program, and those before it, of which there are some
+/// where an interpreter runs it.
 ///
 /// # Errors
-/// [`Error::Usage`] if the program's own file is to start it, and the system does not say which one that is.
+/// [`Error::Usage`] if the program's own file is to start it, and the system does not say which one
+/// that is.
 pub fn own_words(arguments: &StudyArgs) -> Result<(PathBuf, &[OsString])> {
     if let Some((last, others)) = arguments.program.split_last() {
         return Ok((PathBuf::from(last), others));
     }
     let own = std::env::current_exe();
-    let own = own.map_err(|reason| Error::Usage(format!("the program does not know where it is: {reason}")))?;
+    let own = own.map_err(|reason| {
+        Error::Usage(format!("the program does not know where it is: {reason}"))
+    })?;
     Ok((own, &[]))
 }
 
-/// Returns the memory that all runs together may have; `None` if nobody knows, as when another command starts them,
-/// perhaps on another machine.
+/// Returns the memory that all runs together may have; `None` if nobody knows, as when another
+/// command starts them, perhaps on another machine.
 fn budget(arguments: &StudyArgs) -> Option<u64> {
     match (arguments.memory, &arguments.launch) {
         (Some(gigabytes), _) => Some((gigabytes * 1e9) as u64),
@@ -167,7 +210,9 @@ fn waiting(
 ) -> Waiting {
     let (planned, known) = (&plan.arms[run.arm], &record.arms[run.arm]);
     let rounds = planned.scenario.training.rounds;
-    let every = arguments.checkpoint_every.map_or(rounds.div_ceil(CHECKPOINTS), u32::from);
+    let every = arguments
+        .checkpoint_every
+        .map_or(rounds.div_ceil(CHECKPOINTS), u32::from);
     let start = Start {
         folder: folder.run(plan, run),
         to_do,
@@ -180,13 +225,23 @@ fn waiting(
     };
     // Weights are comparable only if all arms have an estimate.
     let weight = f64::from(rounds) * known.round_s.filter(|_| has_times).unwrap_or(1.0);
-    let serial_share = known.serial_s.zip(known.round_s).map_or(0.0, |(serial, round)| serial / round);
+    let serial_share = known
+        .serial_s
+        .zip(known.round_s)
+        .map_or(0.0, |(serial, round)| serial / round);
     let memory_bytes = known.memory_bytes.unwrap_or(0);
-    Waiting { id: run, name: plan.name(run), start, memory_bytes, weight, serial_share }
+    Waiting {
+        id: run,
+        name: plan.name(run),
+        start,
+        memory_bytes,
+        weight,
+        serial_share,
+    }
 }
 
-/// Looks at a run once more before it starts: what is to be done may have changed, as another process may have been at
-/// work on it.
+/// Looks at a run once more before it starts: what is to be done may have changed, as another
+/// process may have been at work on it.
 ///
 /// # Errors
 /// Those of [`StudyFolder::to_do`].
@@ -195,11 +250,15 @@ fn look_again((plan, folder): (&Plan, &StudyFolder), run: &mut Waiting) -> Resul
         return Ok(Next::Held);
     }
     run.start.to_do = folder.to_do(plan, run.id)?;
-    Ok(if run.start.to_do == ToDo::Nothing { Next::Done } else { Next::Start })
+    Ok(if run.start.to_do == ToDo::Nothing {
+        Next::Done
+    } else {
+        Next::Start
+    })
 }
 
-/// Starts runs as others end, until none is left, or until all are told to stop. A run on which another process is at
-/// work waits for the end of that.
+/// Starts runs as others end, until none is left, or until all are told to stop. A run on which
+/// another process is at work waits for the end of that.
 fn carry_on(
     of: (&Plan, &StudyFolder),
     mut waiting: VecDeque<Waiting>,
@@ -217,9 +276,18 @@ fn carry_on(
             running.iter().for_each(|run| run.carrier.tell_to_stop());
             told = true;
         }
-        let taken = Taken::by(running.iter().map(|Running { run, .. }| (run.start.threads, run.memory_bytes)));
+        let taken = Taken::by(
+            running
+                .iter()
+                .map(|Running { run, .. }| (run.start.threads, run.memory_bytes)),
+        );
         let under_way = running.iter().map(|running| &running.run);
-        let left: f64 = waiting.iter().chain(&held).chain(under_way).map(|run| run.weight).sum();
+        let left: f64 = waiting
+            .iter()
+            .chain(&held)
+            .chain(under_way)
+            .map(|run| run.weight)
+            .sum();
         let next = limits.next(waiting.iter().map(|run| run.memory_bytes), taken);
         if let Some(mut run) = next.and_then(|place| waiting.remove(place)) {
             run.start.threads = limits.threads_for((run.weight / left, run.serial_share), taken);
@@ -234,12 +302,21 @@ fn carry_on(
                     continue;
                 }
                 Next::Done => {
-                    progress.ended(&run.name, run.weight, Duration::ZERO, Ended::Done(&run.start.folder));
+                    progress.ended(
+                        &run.name,
+                        run.weight,
+                        Duration::ZERO,
+                        Ended::Done(&run.start.folder),
+                    );
                     continue;
                 }
             }
             match starter.start(&run.start) {
-                Ok(carrier) => running.push(Running { run, carrier, began: Instant::now() }),
+                Ok(carrier) => running.push(Running {
+                    run,
+                    carrier,
+                    began: Instant::now(),
+                }),
                 // The others are told to stop, and keep what they have.
                 Err(error) => unstarted = Some(error),
             }
@@ -253,17 +330,24 @@ fn carry_on(
             }
         }
         running = still;
-        let (still_held, free): (Vec<Waiting>, _) = held.into_iter().partition(|run| of.1.is_at_work(of.0, run.id));
+        let (still_held, free): (Vec<Waiting>, _) = held
+            .into_iter()
+            .partition(|run| of.1.is_at_work(of.0, run.id));
         held = still_held;
         waiting.extend(free);
-        progress.look(running.iter().map(|running| (log_of(&running.run.start.folder), running.run.weight)));
+        progress.look(
+            running
+                .iter()
+                .map(|running| (log_of(&running.run.start.folder), running.run.weight)),
+        );
         std::thread::sleep(LOOK_EVERY);
     }
     progress.finish();
     unstarted.map_or(Ok(()), Err)
 }
 
-/// Tells of a run that has ended, and notes why it failed if it did. One that was told to stop has not failed.
+/// Tells of a run that has ended, and notes why it failed if it did. One that was told to stop has
+/// not failed.
 fn end(run: &Running, how: &End, progress: &mut StudyProgress<'_>) -> Result<()> {
     let folder = &run.run.start.folder;
     let outcome = match how {

@@ -1,7 +1,7 @@
 //! The folder of a study: its record, the reports of its runs, and what became of each.
 //!
-//! The report of a run is in `runs/ARM/SEED/`, what its process printed in `runs/ARM/SEED.log`, and why it failed, if it
-//! did, in `runs/ARM/SEED.failed`.
+//! The report of a run is in `runs/ARM/SEED/`, what its process printed in `runs/ARM/SEED.log`, and
+//! why it failed, if it did, in `runs/ARM/SEED.failed`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,8 @@ pub enum ToDo {
     Resume,
     /// The run begins, and replaces whatever is in its folder.
     Begin,
-    /// The run begins although there is a checkpoint of it, since another build of the program has left that.
+    /// The run begins although there is a checkpoint of it, since another build of the program has
+    /// left that.
     BeginAnew,
 }
 
@@ -39,22 +40,32 @@ impl StudyFolder {
     /// Takes the folder at `path`, which is made if it is not there.
     ///
     /// # Errors
-    /// [`Error::Usage`] if something else than a study is in it, or another process is at work there.
+    /// [`Error::Usage`] if something else than a study is in it, or another process is at work
+    /// there.
     pub fn open(path: PathBuf) -> Result<Self> {
         fs::create_dir_all(&path).map_err(|reason| Error::write(&path, reason))?;
         let lock = FolderLock::take(&path)?;
         let mut entries = fs::read_dir(&path).map_err(|reason| Error::read(&path, reason))?;
-        let is_ours = |entry: fs::DirEntry| entry.file_name().to_string_lossy().starts_with(".fedrecsim");
+        let is_ours = |entry: fs::DirEntry| {
+            entry
+                .file_name()
+                .to_string_lossy()
+                .starts_with(".fedrecsim")
+        };
         if !path.join(FILE_NAME).exists() && !entries.all(|entry| entry.is_ok_and(is_ours)) {
             return Err(Error::Usage(format!(
                 "{} is there already and holds no study; name another folder with --out",
                 path.display()
             )));
         }
-        Ok(Self { path, _lock: Some(lock) })
+        Ok(Self {
+            path,
+            _lock: Some(lock),
+        })
     }
 
-    /// Returns the folder at `path` without taking it, for a single run of the study, whose own folder is taken instead.
+    /// Returns the folder at `path` without taking it, for a single run of the study, whose own
+    /// folder is taken instead.
     pub fn shared(path: PathBuf) -> Self {
         Self { path, _lock: None }
     }
@@ -70,7 +81,11 @@ impl StudyFolder {
     /// [`Error::Read`] or [`Error::Usage`] for a record that cannot be read.
     pub fn record(&self) -> Result<Option<StudyRecord>> {
         let path = self.path.join(FILE_NAME);
-        if path.exists() { record_in(&self.path).map(Some) } else { Ok(None) }
+        if path.exists() {
+            record_in(&self.path).map(Some)
+        } else {
+            Ok(None)
+        }
     }
 
     /// Writes the record.
@@ -90,7 +105,8 @@ impl StudyFolder {
     /// Returns what is to be done for a run.
     ///
     /// # Errors
-    /// Those of a scenario that cannot be written, which no file gives, and of a program that cannot read its own file.
+    /// Those of a scenario that cannot be written, which no file gives, and of a program that
+    /// cannot read its own file.
     pub fn to_do(&self, plan: &Plan, run: RunId) -> Result<ToDo> {
         let folder = self.run(plan, run);
         let scenario = plan.scenario(run);
@@ -100,15 +116,26 @@ impl StudyFolder {
         }
         let table = |text: &str| text.parse::<toml::Table>().ok();
         let ours = table(&scenario.to_toml()?);
-        let found = if checkpoint::is_in(&folder) { checkpoint::find(&folder).ok() } else { None };
+        let found = if checkpoint::is_in(&folder) {
+            checkpoint::find(&folder).ok()
+        } else {
+            None
+        };
         let headers = found.map(|found| found.checkpoint.header);
-        let Some(header) = headers.filter(|header| table(&header.scenario) == ours) else { return Ok(ToDo::Begin) };
+        let Some(header) = headers.filter(|header| table(&header.scenario) == ours) else {
+            return Ok(ToDo::Begin);
+        };
         // The version of a method that changes by itself is compared by the run.
         let running = Build::running(&header.build.method)?;
-        Ok(if header.check_build(&running).is_ok() { ToDo::Resume } else { ToDo::BeginAnew })
+        Ok(if header.check_build(&running).is_ok() {
+            ToDo::Resume
+        } else {
+            ToDo::BeginAnew
+        })
     }
 
-    /// Returns whether a process is at work on a run, as one does that a killed study has left behind.
+    /// Returns whether a process is at work on a run, as one does that a killed study has left
+    /// behind.
     pub fn is_at_work(&self, plan: &Plan, run: RunId) -> bool {
         // A folder that is not there, or that nobody can write to, has nobody at work.
         matches!(FolderLock::take(&self.run(plan, run)), Err(Error::Usage(_)))
@@ -118,7 +145,12 @@ impl StudyFolder {
     ///
     /// # Errors
     /// [`Error::Read`] for a report that is complete and cannot be read.
-    pub fn results(&self, plan: &Plan, shard: Option<Shard>, without_data: &[usize]) -> Result<Results> {
+    pub fn results(
+        &self,
+        plan: &Plan,
+        shard: Option<Shard>,
+        without_data: &[usize],
+    ) -> Result<Results> {
         let mut arms: Vec<ArmResults> = plan
             .arms
             .iter()
@@ -134,7 +166,11 @@ impl StudyFolder {
                 RunState::NotRun if without_data.contains(&run.arm) => RunState::NoData,
                 state => state,
             };
-            arms[run.arm].runs.push(RunResult { seed: run.seed, folder: plan.folder(run), state });
+            arms[run.arm].runs.push(RunResult {
+                seed: run.seed,
+                folder: plan.folder(run),
+                state,
+            });
         }
         Ok(Results {
             title: plan.study.title.clone(),
@@ -154,11 +190,17 @@ impl StudyFolder {
         let folder = self.run(plan, run);
         if self.to_do(plan, run)? == ToDo::Nothing {
             let report = SavedReport::read(&folder)?;
-            return Ok(report.run.failure().map_or_else(|| RunState::Done(Box::new(report)), RunState::Failed));
+            return Ok(report
+                .run
+                .failure()
+                .map_or_else(|| RunState::Done(Box::new(report)), RunState::Failed));
         }
         // A run that is not complete and has not failed was stopped with the study.
-        Ok(fs::read_to_string(failure_of(&folder))
-            .map_or(RunState::NotRun, |reason| RunState::Failed(reason.trim().to_owned())))
+        Ok(
+            fs::read_to_string(failure_of(&folder)).map_or(RunState::NotRun, |reason| {
+                RunState::Failed(reason.trim().to_owned())
+            }),
+        )
     }
 }
 

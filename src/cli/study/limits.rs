@@ -24,11 +24,12 @@ pub struct Taken {
 impl Taken {
     /// Adds up the threads and the memory of runs.
     pub fn by(runs: impl IntoIterator<Item = (usize, u64)>) -> Self {
-        runs.into_iter().fold(Self::default(), |taken, (threads, memory_bytes)| Self {
-            runs: taken.runs + 1,
-            threads: taken.threads + threads,
-            memory_bytes: taken.memory_bytes.saturating_add(memory_bytes),
-        })
+        runs.into_iter()
+            .fold(Self::default(), |taken, (threads, memory_bytes)| Self {
+                runs: taken.runs + 1,
+                threads: taken.threads + threads,
+                memory_bytes: taken.memory_bytes.saturating_add(memory_bytes),
+            })
     }
 }
 
@@ -38,23 +39,28 @@ impl Limits {
         (self.threads / self.runs).max(1)
     }
 
-    /// Returns the place of the first waiting run, of which each needs so much memory, that may start beside those under
-    /// way. A run may always start alone.
+    /// Returns the place of the first waiting run, of which each needs so much memory, that may
+    /// start beside those under way. A run may always start alone.
     pub fn next(&self, waiting: impl IntoIterator<Item = u64>, taken: Taken) -> Option<usize> {
-        let has_threads = self.runs > self.threads || taken.threads + self.least_threads() <= self.threads;
+        let has_threads =
+            self.runs > self.threads || taken.threads + self.least_threads() <= self.threads;
         if taken.runs >= self.runs || !has_threads {
             return None;
         }
-        let fits = |needed: u64| taken.runs == 0 || taken.memory_bytes.saturating_add(needed) <= self.memory_bytes;
+        let fits = |needed: u64| {
+            taken.runs == 0 || taken.memory_bytes.saturating_add(needed) <= self.memory_bytes
+        };
         waiting.into_iter().position(fits)
     }
 
-    /// Returns the number of threads of a run that starts now. It is expected to take the share `of_all` of the time of
-    /// all runs that are left, and more threads would not shorten the share `serial` of its time.
+    /// Returns the number of threads of a run that starts now. It is expected to take the share
+    /// `of_all` of the time of all runs that are left, and more threads would not shorten the share
+    /// `serial` of its time.
     ///
-    /// A run that is much longer than the others would go on alone after their end, so it has the number of threads with
-    /// which the whole study ends earliest, as far as they are free. A run that gains little by them leaves them to the
-    /// others. A run that is the only one left has all of them.
+    /// A run that is much longer than the others would go on alone after their end, so it has the
+    /// number of threads with which the whole study ends earliest, as far as they are free. A run
+    /// that gains little by them leaves them to the others. A run that is the only one left has all
+    /// of them.
     pub fn threads_for(&self, (of_all, serial): (f64, f64), taken: Taken) -> usize {
         let least = self.least_threads();
         let most = self.threads.saturating_sub(taken.threads).max(least);
@@ -70,9 +76,13 @@ impl Limits {
             let own = of_all * (serial + (1.0 - serial) / gain);
             own.max((own * gain + 1.0 - of_all) * least as f64 / self.threads as f64)
         };
-        let earliest = (least..=most).map(until_the_end).fold(f64::INFINITY, f64::min);
+        let earliest = (least..=most)
+            .map(until_the_end)
+            .fold(f64::INFINITY, f64::min);
         // Estimates are not so good that a hundredth or two would be worth a thread.
-        (least..=most).find(|threads| until_the_end(*threads) <= 1.02 * earliest).unwrap_or(most)
+        (least..=most)
+            .find(|threads| until_the_end(*threads) <= 1.02 * earliest)
+            .unwrap_or(most)
     }
 }
 
@@ -81,13 +91,23 @@ mod tests {
     use super::*;
 
     fn taken(runs: usize, memory_bytes: u64) -> Taken {
-        Taken { runs, threads: runs, memory_bytes }
+        Taken {
+            runs,
+            threads: runs,
+            memory_bytes,
+        }
     }
 
-    /// If this fails, runs take more threads or memory than they may have, or a machine stands idle.
+    /// If this fails, runs take more threads or memory than they may have, or a machine stands
+    /// idle.
     #[test]
     fn runs_start_as_long_as_there_is_room() {
-        let limits = Limits { runs: 3, threads: 3, memory_bytes: 100, by_length: true };
+        let limits = Limits {
+            runs: 3,
+            threads: 3,
+            memory_bytes: 100,
+            by_length: true,
+        };
         assert_eq!(limits.next([70, 40, 20], taken(0, 0)), Some(0));
         assert_eq!(
             limits.next([40, 20], taken(1, 70)),
@@ -95,7 +115,11 @@ mod tests {
             "a smaller run goes first where the next one does not fit"
         );
         assert_eq!(limits.next([40], taken(2, 90)), None);
-        assert_eq!(limits.next([1], taken(3, 30)), None, "there are as many as there may be");
+        assert_eq!(
+            limits.next([1], taken(3, 30)),
+            None,
+            "there are as many as there may be"
+        );
         assert_eq!(
             limits.next([400], taken(0, 0)),
             Some(0),
@@ -103,32 +127,85 @@ mod tests {
         );
         assert_eq!(limits.next([], taken(0, 0)), None);
         let all_threads = Taken::by([(3, 20)]);
-        assert_eq!(limits.next([1], all_threads), None, "a run with all threads has the machine to itself");
+        assert_eq!(
+            limits.next([1], all_threads),
+            None,
+            "a run with all threads has the machine to itself"
+        );
     }
 
-    /// If this fails, a long run is alone on one thread after the end of all others, or takes the threads of runs that are as
-    /// long as itself.
+    /// If this fails, a long run is alone on one thread after the end of all others, or takes the
+    /// threads of runs that are as long as itself.
     #[test]
     fn a_run_has_its_share_of_the_threads() {
-        let limits = Limits { runs: 8, threads: 8, memory_bytes: 100, by_length: true };
+        let limits = Limits {
+            runs: 8,
+            threads: 8,
+            memory_bytes: 100,
+            by_length: true,
+        };
         let nobody = Taken::default();
         let of_all = [0.01, 0.125, 0.5, 1.0];
-        assert_eq!(of_all.map(|share| limits.threads_for((share, 0.0), nobody)), [1, 1, 4, 8]);
-        assert_eq!(limits.threads_for((1.0, 0.0), Taken::by([(4, 0), (1, 0)])), 3, "those of the others are theirs");
+        assert_eq!(
+            of_all.map(|share| limits.threads_for((share, 0.0), nobody)),
+            [1, 1, 4, 8]
+        );
+        assert_eq!(
+            limits.threads_for((1.0, 0.0), Taken::by([(4, 0), (1, 0)])),
+            3,
+            "those of the others are theirs"
+        );
         let side_by_side = Limits { runs: 2, ..limits };
-        assert_eq!(side_by_side.threads_for((0.1, 0.0), nobody), 4, "two runs at once have half of the threads each");
-        let more_than_threads = Limits { runs: 4, threads: 2, memory_bytes: 100, by_length: true };
-        assert_eq!(more_than_threads.threads_for((0.2, 0.0), Taken::by([(1, 0), (1, 0)])), 1);
-        assert_eq!(more_than_threads.next([1], taken(3, 0)), Some(0), "more runs than threads are asked for");
-        assert_eq!(Limits { by_length: false, ..limits }.threads_for((1.0, 0.0), nobody), 1);
+        assert_eq!(
+            side_by_side.threads_for((0.1, 0.0), nobody),
+            4,
+            "two runs at once have half of the threads each"
+        );
+        let more_than_threads = Limits {
+            runs: 4,
+            threads: 2,
+            memory_bytes: 100,
+            by_length: true,
+        };
+        assert_eq!(
+            more_than_threads.threads_for((0.2, 0.0), Taken::by([(1, 0), (1, 0)])),
+            1
+        );
+        assert_eq!(
+            more_than_threads.next([1], taken(3, 0)),
+            Some(0),
+            "more runs than threads are asked for"
+        );
+        assert_eq!(
+            Limits {
+                by_length: false,
+                ..limits
+            }
+            .threads_for((1.0, 0.0), nobody),
+            1
+        );
     }
 
-    /// If this fails, a run whose server works alone for most of the time keeps threads from the others.
+    /// If this fails, a run whose server works alone for most of the time keeps threads from the
+    /// others.
     #[test]
     fn a_run_that_gains_little_by_threads_leaves_them_to_the_others() {
-        let limits = Limits { runs: 2, threads: 2, memory_bytes: 100, by_length: true };
+        let limits = Limits {
+            runs: 2,
+            threads: 2,
+            memory_bytes: 100,
+            by_length: true,
+        };
         let threads = |of_all, serial| limits.threads_for((of_all, serial), Taken::default());
-        assert_eq!([threads(0.64, 0.8), threads(0.64, 0.1), threads(0.9, 0.1), threads(0.4, 0.0)], [1, 2, 2, 1]);
+        assert_eq!(
+            [
+                threads(0.64, 0.8),
+                threads(0.64, 0.1),
+                threads(0.9, 0.1),
+                threads(0.4, 0.0)
+            ],
+            [1, 2, 2, 1]
+        );
         assert_eq!(threads(0.95, 0.8), 2, "the others take no time");
         assert_eq!(threads(1.0, 1.0), 2, "nobody else wants them");
     }

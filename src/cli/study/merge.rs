@@ -12,22 +12,36 @@ use crate::study::record::StudyRecord;
 /// The file that is copied last, since a run counts as complete when it is there.
 const LAST: &str = "run.json";
 
-/// Copies the complete runs and the reasons of those that failed from `parts`. A run that is there already stays.
+/// Copies the complete runs and the reasons of those that failed from `parts`. A run that is there
+/// already stays.
 ///
 /// # Errors
-/// [`Error::Usage`] for a part of another study, naming what differs; [`Error::Read`] and [`Error::Write`].
-pub fn merge(folder: &StudyFolder, plan: &Plan, record: &StudyRecord, parts: &[PathBuf]) -> Result<()> {
+/// [`Error::Usage`] for a part of another study, naming what differs; [`Error::Read`] and
+/// [`Error::Write`].
+pub fn merge(
+    folder: &StudyFolder,
+    plan: &Plan,
+    record: &StudyRecord,
+    parts: &[PathBuf],
+) -> Result<()> {
     for part in parts {
         let of_part = record_in(part)?;
-        let same_part = StudyRecord { shard: None, ..of_part };
+        let same_part = StudyRecord {
+            shard: None,
+            ..of_part
+        };
         let mut changes = same_part.changes(record);
-        if changes.is_empty() && same_part.arms.len() + same_part.seeds.len() != record.arms.len() + record.seeds.len()
+        if changes.is_empty()
+            && same_part.arms.len() + same_part.seeds.len()
+                != record.arms.len() + record.seeds.len()
         {
             changes.push("arms or seeds were added since".to_owned());
         }
         if !changes.is_empty() {
             let (part, changes) = (part.display(), changes.join("; "));
-            return Err(Error::Usage(format!("{part} is a part of another study: {changes}")));
+            return Err(Error::Usage(format!(
+                "{part} is a part of another study: {changes}"
+            )));
         }
     }
     for run in plan.runs(None) {
@@ -36,7 +50,8 @@ pub fn merge(folder: &StudyFolder, plan: &Plan, record: &StudyRecord, parts: &[P
         }
         let (saved, to) = (as_saved(&plan.scenario(run))?, folder.run(plan, run));
         for from in parts.iter().map(|part| part.join(plan.folder(run))) {
-            if SavedRun::read(&from).is_ok_and(|report| report.complete && report.scenario == saved) {
+            if SavedRun::read(&from).is_ok_and(|report| report.complete && report.scenario == saved)
+            {
                 take_run(&from, &to)?;
                 break;
             }
@@ -69,7 +84,9 @@ fn copy_folder(from: &Path, to: &Path) -> Result<()> {
         }
     }
     names.sort_by_key(|name| name == LAST);
-    names.iter().try_for_each(|name| copy(&from.join(name), &to.join(name)))
+    names
+        .iter()
+        .try_for_each(|name| copy(&from.join(name), &to.join(name)))
 }
 
 fn copy_if_there(from: &Path, to: &Path) -> Result<()> {
@@ -82,12 +99,16 @@ fn copy_if_there(from: &Path, to: &Path) -> Result<()> {
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
-    fs::copy(from, to).map(|_| ()).map_err(|reason| Error::write(to, reason))
+    fs::copy(from, to)
+        .map(|_| ())
+        .map_err(|reason| Error::write(to, reason))
 }
 
 fn remove(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
-        Err(reason) if reason.kind() != std::io::ErrorKind::NotFound => Err(Error::write(path, reason)),
+        Err(reason) if reason.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::write(path, reason))
+        }
         _ => Ok(()),
     }
 }

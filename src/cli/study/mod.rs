@@ -1,10 +1,13 @@
-//! Carries out `study`: runs beside each other, each a process of its own, and the tables of all of them.
+//! Carries out `study`: runs beside each other, each a process of its own, and the tables of all of
+//! them.
 //!
-//! [`folder`](mod@folder) is what a study keeps on the disk, and what became of each run; [`fit`] says how much memory
-//! the runs take; [`child`] is one run's process, [`within`] its thread where it has none, and [`carrier`] either;
-//! [`execute`](mod@execute) starts and watches them, as many and with as many threads as [`limits`] says; `progress` is
-//! what a user sees of that; [`merge`](mod@merge) puts parts together, and [`reuse`](mod@reuse) takes runs of other
-//! studies; [`slurm`] has a cluster's scheduler run them; [`outside`] is for runs that something else starts.
+//! [`folder`](mod@folder) is what a study keeps on the disk, and what became of each run; [`fit`]
+//! says how much memory the runs take; [`child`] is one run's process, [`within`] its thread where
+//! it has none, and [`carrier`] either; [`execute`](mod@execute) starts and watches them, as many
+//! and with as many threads as [`limits`] says; `progress` is what a user sees of that;
+//! [`merge`](mod@merge) puts parts together, and [`reuse`](mod@reuse) takes runs of other studies;
+//! [`slurm`] has a cluster's scheduler run them; [`outside`] is for runs that something else
+//! starts.
 
 mod carrier;
 mod child;
@@ -51,13 +54,15 @@ pub struct StudyEnd {
     pub errors: Vec<Error>,
 }
 
-/// Runs a study with `methods`, or lists its runs, or puts its parts together, and writes its tables.
+/// Runs a study with `methods`, or lists its runs, or puts its parts together, and writes its
+/// tables.
 ///
-/// The runs are told to stop when `interrupted` is set; `visible` shows a progress bar on standard error.
+/// The runs are told to stop when `interrupted` is set; `visible` shows a progress bar on standard
+/// error.
 ///
 /// # Errors
-/// Every error that keeps the study from starting: a fault of its file or of an arm, a folder that holds another study,
-/// an arm that would not fit into memory. Runs that fail are no error here.
+/// Every error that keeps the study from starting: a fault of its file or of an arm, a folder that
+/// holds another study, an arm that would not fit into memory. Runs that fail are no error here.
 pub fn study(
     arguments: &StudyArgs,
     methods: &[Entry],
@@ -79,7 +84,10 @@ fn carried_out(
     refuse_unknown_arms(arguments, &plan)?;
     refuse_unknown_partners(arguments, &plan)?;
     if arguments.dry_run {
-        return Ok(StudyEnd { output: listed(arguments, &plan), errors: Vec::new() });
+        return Ok(StudyEnd {
+            output: listed(arguments, &plan),
+            errors: Vec::new(),
+        });
     }
     let (folder, mut record) = begun(arguments, (&plan, &text))?;
     if !arguments.merge.is_empty() {
@@ -95,9 +103,20 @@ fn carried_out(
         runs.retain(|run| !without_data.contains(&run.arm));
         if !arguments.reuse.is_empty() {
             let taken = reuse::reuse(&folder, &plan, &runs, &arguments.reuse)?;
-            how.note(&format!("{taken} of {} runs are taken from other studies", runs.len()));
+            how.note(&format!(
+                "{taken} of {} runs are taken from other studies",
+                runs.len()
+            ));
         }
-        execute::execute(arguments, methods, (&plan, runs), &mut record, &folder, interrupted, how)?;
+        execute::execute(
+            arguments,
+            methods,
+            (&plan, runs),
+            &mut record,
+            &folder,
+            interrupted,
+            how,
+        )?;
     }
     let whole = folder.results(&plan, arguments.shard, &without_data)?;
     let results = whole.clone().of_arms(|name| is_wanted(arguments, name));
@@ -115,25 +134,39 @@ fn carried_out(
     Ok(StudyEnd { output, errors })
 }
 
-/// Returns what to print: the tables of the wanted `results`, or, where other arms to compare to are named, those with the
-/// differences to them, which are written beside the others.
-fn shown(arguments: &StudyArgs, (whole, results): (&Results, &Results), folder: &Path) -> Result<String> {
+/// Returns what to print: the tables of the wanted `results`, or, where other arms to compare to
+/// are named, those with the differences to them, which are written beside the others.
+fn shown(
+    arguments: &StudyArgs,
+    (whole, results): (&Results, &Results),
+    folder: &Path,
+) -> Result<String> {
     let mut texts = Vec::new();
     for other in &arguments.compare_to {
         // An arm that is not asked for may be one that others are now compared to.
-        let against = whole.clone().against(other)?.of_arms(|name| is_wanted(arguments, name));
+        let against = whole
+            .clone()
+            .against(other)?
+            .of_arms(|name| is_wanted(arguments, name));
         write_files(folder, tables::files_against(&against, NAME, other)?, true)?;
         texts.push(tables::markdown(&against));
     }
     if texts.is_empty() {
         texts.push(tables::markdown(results));
     }
-    Ok(format!("{}\nwritten to {}\n", texts.join("\n"), folder.display()))
+    Ok(format!(
+        "{}\nwritten to {}\n",
+        texts.join("\n"),
+        folder.display()
+    ))
 }
 
 /// Reads the study and resolves its arms.
 fn planned(arguments: &StudyArgs, methods: &[Entry]) -> Result<(Plan, String)> {
-    let changes = Changes { set: arguments.set.clone(), seeds: arguments.seeds.clone() };
+    let changes = Changes {
+        set: arguments.set.clone(),
+        seeds: arguments.seeds.clone(),
+    };
     let (study, text) = file::load(&arguments.study, &changes)?;
     Ok((Plan::of(study, &vocabulary_of(methods))?, text))
 }
@@ -154,7 +187,9 @@ fn out(arguments: &StudyArgs, plan: &Plan) -> PathBuf {
     let name = &plan.study.name;
     let by_default = || match arguments.shard {
         None => Path::new("reports").join(name),
-        Some(part) => Path::new("reports").join(format!("{name}-part-{}-of-{}", part.index, part.count)),
+        Some(part) => {
+            Path::new("reports").join(format!("{name}-part-{}-of-{}", part.index, part.count))
+        }
     };
     arguments.out.clone().unwrap_or_else(by_default)
 }
@@ -166,7 +201,8 @@ fn wanted_runs(arguments: &StudyArgs, plan: &Plan) -> Vec<RunId> {
     runs
 }
 
-/// Returns the arms that are left out because their data set is not on this machine, by their places.
+/// Returns the arms that are left out because their data set is not on this machine, by their
+/// places.
 fn without_data(arguments: &StudyArgs, plan: &Plan) -> Vec<usize> {
     if plan.study.missing_data == MissingData::Refuse {
         return Vec::new();
@@ -176,7 +212,9 @@ fn without_data(arguments: &StudyArgs, plan: &Plan) -> Vec<usize> {
         let wanted = &arm.scenario.dataset;
         dataset::registry::is_missing(&wanted.source, wanted.path.as_deref(), &directories)
     };
-    (0..plan.arms.len()).filter(|arm| is_missing(&plan.arms[*arm])).collect()
+    (0..plan.arms.len())
+        .filter(|arm| is_missing(&plan.arms[*arm]))
+        .collect()
 }
 
 /// Returns whether an arm of this name is asked for.
@@ -186,9 +224,15 @@ fn is_wanted(arguments: &StudyArgs, arm: &str) -> bool {
 
 /// Refuses arms that are asked for and that no name contains.
 fn refuse_unknown_arms(arguments: &StudyArgs, plan: &Plan) -> Result<()> {
-    let is_known = |text: &&String| plan.arms.iter().any(|arm| arm.arm.name.contains(text.as_str()));
+    let is_known = |text: &&String| {
+        plan.arms
+            .iter()
+            .any(|arm| arm.arm.name.contains(text.as_str()))
+    };
     match arguments.arms.iter().find(|text| !is_known(text)) {
-        Some(text) => Err(Error::Usage(format!("--arms {text}: no arm has this in its name; --dry-run lists them"))),
+        Some(text) => Err(Error::Usage(format!(
+            "--arms {text}: no arm has this in its name; --dry-run lists them"
+        ))),
         None => Ok(()),
     }
 }
@@ -196,7 +240,10 @@ fn refuse_unknown_arms(arguments: &StudyArgs, plan: &Plan) -> Result<()> {
 /// Refuses arms to compare to that are not there.
 fn refuse_unknown_partners(arguments: &StudyArgs, plan: &Plan) -> Result<()> {
     let names: Vec<&str> = plan.arms.iter().map(|arm| arm.arm.name.as_str()).collect();
-    arguments.compare_to.iter().try_for_each(|other| against::places(&names, other).map(drop))
+    arguments
+        .compare_to
+        .iter()
+        .try_for_each(|other| against::places(&names, other).map(drop))
 }
 
 /// Refuses a study that is not the one that the folder's runs are of.
@@ -216,8 +263,11 @@ fn refuse_changes(earlier: &StudyRecord, now: &StudyRecord, folder: &Path) -> Re
 fn listed(arguments: &StudyArgs, plan: &Plan) -> String {
     let runs = wanted_runs(arguments, plan);
     let seeds: Vec<String> = plan.study.seeds.iter().map(u64::to_string).collect();
-    let part = arguments.shard.map(|part| format!(", of which part {part} has {}", plan.runs(Some(part)).len()));
-    let wanted = (!arguments.arms.is_empty()).then(|| format!("; {} are to do, by --arms", runs.len()));
+    let part = arguments
+        .shard
+        .map(|part| format!(", of which part {part} has {}", plan.runs(Some(part)).len()));
+    let wanted =
+        (!arguments.arms.is_empty()).then(|| format!("; {} are to do, by --arms", runs.len()));
     let mut text = format!(
         "{}: valid, {} arms with the seeds {}: {} runs{}{}\n",
         arguments.study.display(),
@@ -227,10 +277,21 @@ fn listed(arguments: &StudyArgs, plan: &Plan) -> String {
         part.unwrap_or_default(),
         wanted.unwrap_or_default()
     );
-    for arm in plan.arms.iter().filter(|arm| is_wanted(arguments, &arm.arm.name)) {
-        let changes =
-            if arm.arm.set.is_empty() { String::new() } else { format!(" --set {}", arm.arm.set.join(" --set ")) };
-        text.push_str(&format!("  {}: {}{changes}\n", arm.arm.name, arm.arm.base.display()));
+    for arm in plan
+        .arms
+        .iter()
+        .filter(|arm| is_wanted(arguments, &arm.arm.name))
+    {
+        let changes = if arm.arm.set.is_empty() {
+            String::new()
+        } else {
+            format!(" --set {}", arm.arm.set.join(" --set "))
+        };
+        text.push_str(&format!(
+            "  {}: {}{changes}\n",
+            arm.arm.name,
+            arm.arm.base.display()
+        ));
     }
     text
 }
@@ -244,7 +305,8 @@ pub(super) fn write_files(folder: &Path, files: tables::Files, overwrite: bool) 
     for (name, bytes) in files {
         let path = folder.join(name);
         let (output, mut file) = OutputFile::create(&path, overwrite)?;
-        file.write_all(&bytes).map_err(|reason| Error::write(&path, reason))?;
+        file.write_all(&bytes)
+            .map_err(|reason| Error::write(&path, reason))?;
         output.publish()?;
     }
     Ok(())

@@ -1,10 +1,10 @@
-//! Runs of a study that something else than the command carries out: threads of a program in another language, or the
-//! workers of a cluster.
+//! Runs of a study that something else than the command carries out: threads of a program in
+//! another language, or the workers of a cluster.
 //!
-//! [`in_threads`] is `study` with a thread of this process for each run. Elsewhere, [`prepare`] lists the runs and what
-//! each takes, [`carry_out`] does one of them wherever it is called, `study` with `--no-run` writes the tables, and
-//! [`listed`] says what has become of each. The folder is that of `study`, so that either may go on with what the other
-//! has begun.
+//! [`in_threads`] is `study` with a thread of this process for each run. Elsewhere, [`prepare`]
+//! lists the runs and what each takes, [`carry_out`] does one of them wherever it is called,
+//! `study` with `--no-run` writes the tables, and [`listed`] says what has become of each. The
+//! folder is that of `study`, so that either may go on with what the other has begun.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,9 @@ use super::execute::CHECKPOINTS;
 use super::fit::{self, Rehearsal};
 use super::folder::{StudyFolder, ToDo};
 use super::within::carry;
-use super::{StudyEnd, begun, carried_out, out, planned, refuse_unknown_arms, wanted_runs, without_data};
+use super::{
+    StudyEnd, begun, carried_out, out, planned, refuse_unknown_arms, wanted_runs, without_data,
+};
 use crate::cli::StudyArgs;
 use crate::cli::inputs::threads_of;
 use crate::error::{Error, Result};
@@ -41,13 +43,15 @@ pub struct Prepared {
     pub method: String,
     /// The number of its rounds.
     pub rounds: u32,
-    /// The memory that it is expected to take in a process of its own; `None` if there is no estimate.
+    /// The memory that it is expected to take in a process of its own; `None` if there is no
+    /// estimate.
     pub memory_bytes: Option<u64>,
     /// The wall-clock time that a round is expected to take; `None` if there is no estimate.
     pub round_s: Option<f64>,
 }
 
-/// The folder of a study whose runs are carried out somewhere. Nobody else begins there until it is dropped.
+/// The folder of a study whose runs are carried out somewhere. Nobody else begins there until it is
+/// dropped.
 #[derive(Debug)]
 pub struct Held {
     _folder: StudyFolder,
@@ -66,8 +70,9 @@ pub fn in_threads(
     carried_out(arguments, methods, interrupted, How::Threads { tell })
 }
 
-/// Checks a study, takes and begins its folder, rehearses the arms that have runs to do with `threads`, and lists its
-/// runs. Arms whose data set is not there are left out where the study says so.
+/// Checks a study, takes and begins its folder, rehearses the arms that have runs to do with
+/// `threads`, and lists its runs. Arms whose data set is not there are left out where the study
+/// says so.
 ///
 /// # Errors
 /// Those of `study`.
@@ -89,7 +94,15 @@ pub fn prepare(
         }
     }
     arms.dedup();
-    fit::estimate(arguments, methods, &plan, &arms, Some(rehearsal), &mut record, interrupted)?;
+    fit::estimate(
+        arguments,
+        methods,
+        &plan,
+        &arms,
+        Some(rehearsal),
+        &mut record,
+        interrupted,
+    )?;
     if interrupted.load(Ordering::Relaxed) {
         return Err(Error::Interrupted);
     }
@@ -112,10 +125,18 @@ pub fn listed(arguments: &StudyArgs, methods: &[Entry]) -> Result<Vec<Prepared>>
 /// Returns the wanted runs whose data set is there, or has to be.
 fn runs_with_data(arguments: &StudyArgs, plan: &Plan) -> Vec<RunId> {
     let without_data = without_data(arguments, plan);
-    wanted_runs(arguments, plan).into_iter().filter(|run| !without_data.contains(&run.arm)).collect()
+    wanted_runs(arguments, plan)
+        .into_iter()
+        .filter(|run| !without_data.contains(&run.arm))
+        .collect()
 }
 
-fn described(plan: &Plan, record: &StudyRecord, folder: &StudyFolder, runs: &[RunId]) -> Result<Vec<Prepared>> {
+fn described(
+    plan: &Plan,
+    record: &StudyRecord,
+    folder: &StudyFolder,
+    runs: &[RunId],
+) -> Result<Vec<Prepared>> {
     let described = |run: &RunId| {
         let (known, scenario) = (&record.arms[run.arm], &plan.arms[run.arm].scenario);
         let failure = match folder.state(plan, *run)? {
@@ -137,12 +158,13 @@ fn described(plan: &Plan, record: &StudyRecord, folder: &StudyFolder, runs: &[Ru
     runs.iter().map(described).collect()
 }
 
-/// Carries out one run of a study that was [prepared](prepare), from its last checkpoint if there is one, and returns
-/// why it has no result; `None` if it has one. A run that is complete stays as it is.
+/// Carries out one run of a study that was [prepared](prepare), from its last checkpoint if there
+/// is one, and returns why it has no result; `None` if it has one. A run that is complete stays as
+/// it is.
 ///
 /// # Errors
-/// [`Error::Interrupted`] if `interrupted` was set, after a checkpoint that was due; [`Error::Usage`] for a run that
-/// the study does not have, or on which another process is at work.
+/// [`Error::Interrupted`] if `interrupted` was set, after a checkpoint that was due;
+/// [`Error::Usage`] for a run that the study does not have, or on which another process is at work.
 pub fn carry_out(
     arguments: &StudyArgs,
     methods: &[Entry],
@@ -150,8 +172,12 @@ pub fn carry_out(
     interrupted: &Arc<AtomicBool>,
 ) -> Result<Option<String>> {
     let (plan, _) = planned(arguments, methods)?;
-    let found = plan.runs(None).into_iter().find(|run| plan.arms[run.arm].arm.name == arm && run.seed == seed);
-    let run = found.ok_or_else(|| Error::Usage(format!("the study has no run {arm}, seed {seed}")))?;
+    let found = plan
+        .runs(None)
+        .into_iter()
+        .find(|run| plan.arms[run.arm].arm.name == arm && run.seed == seed);
+    let run =
+        found.ok_or_else(|| Error::Usage(format!("the study has no run {arm}, seed {seed}")))?;
     let folder = StudyFolder::shared(out(arguments, &plan));
     let to_do = folder.to_do(&plan, run)?;
     let of_report = folder.run(&plan, run);
@@ -159,7 +185,9 @@ pub fn carry_out(
         return Ok(failure_of_report(&of_report));
     }
     if folder.is_at_work(&plan, run) {
-        return Err(Error::Usage(format!("another process is at work on {arm}, seed {seed}")));
+        return Err(Error::Usage(format!(
+            "another process is at work on {arm}, seed {seed}"
+        )));
     }
     let planned = &plan.arms[run.arm];
     let every = planned.scenario.training.rounds.div_ceil(CHECKPOINTS);
@@ -173,6 +201,8 @@ pub fn carry_out(
         threads: threads_of(arguments.threads),
     };
     let reason = carry(&start, arguments.data_dir.as_deref(), methods, interrupted)?;
-    reason.iter().try_for_each(|reason| note_failure(&of_report, reason))?;
+    reason
+        .iter()
+        .try_for_each(|reason| note_failure(&of_report, reason))?;
     Ok(reason)
 }

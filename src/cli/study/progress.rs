@@ -1,5 +1,5 @@
-//! Shows the progress over all runs of a study on standard error: a bar on a terminal, elsewhere a line for every run
-//! that has ended.
+//! Shows the progress over all runs of a study on standard error: a bar on a terminal, elsewhere a
+//! line for every run that has ended.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -64,7 +64,18 @@ impl<'a> StudyProgress<'a> {
         });
         let now = Instant::now();
         let has_lines = asked != ProgressArg::Off;
-        Self { how, runs, over: 0, failed: 0, weight, done_weight: 0.0, began: now, looked: now, bar, has_lines }
+        Self {
+            how,
+            runs,
+            over: 0,
+            failed: 0,
+            weight,
+            done_weight: 0.0,
+            began: now,
+            looked: now,
+            bar,
+            has_lines,
+        }
     }
 
     /// Tells of a run that has ended.
@@ -80,7 +91,10 @@ impl<'a> StudyProgress<'a> {
                 format!("failed after {took}: {reason}")
             }
         };
-        let left = self.left(0.0).map(|left| format!("; {left} left")).unwrap_or_default();
+        let left = self
+            .left(0.0)
+            .map(|left| format!("; {left} left"))
+            .unwrap_or_default();
         let line = format!("{}/{}: {name}: {what}{left}", self.over, self.runs);
         match &self.bar {
             Some(bar) => bar.suspend(|| self.how.line(&line)),
@@ -90,9 +104,16 @@ impl<'a> StudyProgress<'a> {
         self.looked = self.began;
     }
 
-    /// Looks at the logs of the runs that are under way now and then, each with its weight, and moves the bar.
+    /// Looks at the logs of the runs that are under way now and then, each with its weight, and
+    /// moves the bar.
     pub fn look(&mut self, running: impl Iterator<Item = (PathBuf, f64)>) {
-        let Some(bar) = self.bar.clone().filter(|_| self.looked.elapsed() >= LOGS_EVERY) else { return };
+        let Some(bar) = self
+            .bar
+            .clone()
+            .filter(|_| self.looked.elapsed() >= LOGS_EVERY)
+        else {
+            return;
+        };
         self.looked = Instant::now();
         let (mut under_way, mut part) = (0, 0.0);
         for (log, weight) in running {
@@ -100,9 +121,19 @@ impl<'a> StudyProgress<'a> {
             part += weight * share_of(&tail(&log));
         }
         bar.set_position((self.share(part) * WHOLE as f64) as u64);
-        let failed = if self.failed > 0 { format!(", {} failed", self.failed) } else { String::new() };
-        let left = self.left(part).map(|left| format!(", {left} left")).unwrap_or_default();
-        bar.set_message(format!("{} of {} runs{failed}, {under_way} under way{left}", self.over, self.runs));
+        let failed = if self.failed > 0 {
+            format!(", {} failed", self.failed)
+        } else {
+            String::new()
+        };
+        let left = self
+            .left(part)
+            .map(|left| format!(", {left} left"))
+            .unwrap_or_default();
+        bar.set_message(format!(
+            "{} of {} runs{failed}, {under_way} under way{left}",
+            self.over, self.runs
+        ));
     }
 
     /// Removes the bar from the screen.
@@ -114,7 +145,11 @@ impl<'a> StudyProgress<'a> {
 
     /// Returns the share of the work that is done, if so much of the runs under way is.
     fn share(&self, part: f64) -> f64 {
-        if self.weight > 0.0 { ((self.done_weight + part) / self.weight).clamp(0.0, 1.0) } else { 1.0 }
+        if self.weight > 0.0 {
+            ((self.done_weight + part) / self.weight).clamp(0.0, 1.0)
+        } else {
+            1.0
+        }
     }
 
     /// Returns the time that is left in words; `None` if nothing is done yet, or everything.
@@ -133,11 +168,19 @@ impl Drop for StudyProgress<'_> {
 
 /// Returns the result of the run in `folder` in a few words.
 fn result_in(folder: &Path) -> String {
-    let Ok(report) = SavedReport::read(folder) else { return "done".to_owned() };
-    let headline = report.run.scenario["evaluation"]["headline"].as_str().and_then(Metric::named);
+    let Ok(report) = SavedReport::read(folder) else {
+        return "done".to_owned();
+    };
+    let headline = report.run.scenario["evaluation"]["headline"]
+        .as_str()
+        .and_then(Metric::named);
     let accuracy = headline.and_then(|headline| {
         let value = report.run.accuracy.test.get(&headline.name())?;
-        Some(format!("{} {}, ", figures::label(&headline.name()), words::accuracy(*value)))
+        Some(format!(
+            "{} {}, ",
+            figures::label(&headline.name()),
+            words::accuracy(*value)
+        ))
     });
     let bytes = report.run.bytes.up.sent + report.run.bytes.down.sent;
     format!("{}{} sent", accuracy.unwrap_or_default(), Bytes::new(bytes))
@@ -156,10 +199,15 @@ fn tail(log: &Path) -> String {
     String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
 }
 
-/// Returns the share of its rounds that a run has finished according to its log, whose lines begin with `round 3/40:`.
+/// Returns the share of its rounds that a run has finished according to its log, whose lines begin
+/// with `round 3/40:`.
 fn share_of(log: &str) -> f64 {
     let share = |line: &str| {
-        let (done, all) = line.strip_prefix("round ")?.split_once(':')?.0.split_once('/')?;
+        let (done, all) = line
+            .strip_prefix("round ")?
+            .split_once(':')?
+            .0
+            .split_once('/')?;
         let (done, all): (f64, f64) = (done.parse().ok()?, all.parse().ok()?);
         (all > 0.0).then_some(done / all)
     };
@@ -172,14 +220,21 @@ mod tests {
 
     #[test]
     fn the_log_of_a_run_tells_how_far_it_is() {
-        assert_eq!(share_of("x\nround 3/40: HR@10 0.1\nround 4/40: HR@10 0.2, 1 MB sent\nwarning: y\n"), 0.1);
-        assert_eq!([share_of(""), share_of("round x/0:\nround 1/0: z")], [0.0, 0.0]);
+        assert_eq!(
+            share_of("x\nround 3/40: HR@10 0.1\nround 4/40: HR@10 0.2, 1 MB sent\nwarning: y\n"),
+            0.1
+        );
+        assert_eq!(
+            [share_of(""), share_of("round x/0:\nround 1/0: z")],
+            [0.0, 0.0]
+        );
     }
 
     /// If this fails, the time that is left is that of another amount of work.
     #[test]
     fn the_share_of_the_work_counts_runs_by_their_weight() {
-        let mut progress = StudyProgress::new(3, 10.0, ProgressArg::Off, How::Processes { visible: false });
+        let mut progress =
+            StudyProgress::new(3, 10.0, ProgressArg::Off, How::Processes { visible: false });
         assert_eq!((progress.share(0.0), progress.left(0.0)), (0.0, None));
         progress.ended("a", 5.0, Duration::from_secs(1), Ended::Stopped);
         assert_eq!(progress.share(2.5), 0.75);

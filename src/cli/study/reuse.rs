@@ -19,14 +19,21 @@ struct Found {
     folder: PathBuf,
 }
 
-/// Copies those of `runs` that are still to begin from the folders of other studies, where a complete run has the same
-/// scenario and seed and was made by this executable and no other one, and returns how many they are. Such a run would
-/// come to the same result; its wall times are those of the study that made it. Runs with methods of other crates or of
-/// Python are made again, since such a method may have changed while the executable has not.
+/// Copies those of `runs` that are still to begin from the folders of other studies, where a
+/// complete run has the same scenario and seed and was made by this executable and no other one,
+/// and returns how many they are. Such a run would come to the same result; its wall times are
+/// those of the study that made it. Runs with methods of other crates or of Python are made again,
+/// since such a method may have changed while the executable has not.
 ///
 /// # Errors
-/// [`Error::Read`] for a folder without a study, and for runs that cannot be read; [`Error::Write`].
-pub fn reuse(folder: &StudyFolder, plan: &Plan, runs: &[RunId], studies: &[PathBuf]) -> Result<usize> {
+/// [`Error::Read`] for a folder without a study, and for runs that cannot be read;
+/// [`Error::Write`].
+pub fn reuse(
+    folder: &StudyFolder,
+    plan: &Plan,
+    runs: &[RunId],
+    studies: &[PathBuf],
+) -> Result<usize> {
     let mut found = Vec::new();
     for study in studies {
         record_in(study)?;
@@ -38,7 +45,10 @@ pub fn reuse(folder: &StudyFolder, plan: &Plan, runs: &[RunId], studies: &[PathB
             continue;
         }
         let scenario = plan.scenario(run);
-        if !METHODS.iter().any(|method| method.name == scenario.method.name) {
+        if !METHODS
+            .iter()
+            .any(|method| method.name == scenario.method.name)
+        {
             continue;
         }
         let scenario = as_saved(&scenario)?;
@@ -50,31 +60,39 @@ pub fn reuse(folder: &StudyFolder, plan: &Plan, runs: &[RunId], studies: &[PathB
     Ok(taken)
 }
 
-/// Returns the complete runs of a study that this executable has made from their beginning, arm by arm.
+/// Returns the complete runs of a study that this executable has made from their beginning, arm by
+/// arm.
 fn complete_runs(study: &Path) -> Result<Vec<Found>> {
     let executable = checkpoint::executable_digest();
-    let is_ours =
-        |run: &SavedRun| !executable.is_empty() && run.executable == executable && run.other_builds.is_empty();
+    let is_ours = |run: &SavedRun| {
+        !executable.is_empty() && run.executable == executable && run.other_builds.is_empty()
+    };
     let mut found = Vec::new();
     for arm in folders_in(&study.join("runs"))? {
         for folder in folders_in(&arm)? {
             let run = SavedRun::read(&folder).ok();
             if let Some(run) = run.filter(|run| run.failure().is_none() && is_ours(run)) {
-                found.push(Found { scenario: run.scenario, folder });
+                found.push(Found {
+                    scenario: run.scenario,
+                    folder,
+                });
             }
         }
     }
     Ok(found)
 }
 
-/// Returns the folders in `folder`, by their names; none if it is not there, as in a study whose runs have not begun.
+/// Returns the folders in `folder`, by their names; none if it is not there, as in a study whose
+/// runs have not begun.
 fn folders_in(folder: &Path) -> Result<Vec<PathBuf>> {
     if !folder.is_dir() {
         return Ok(Vec::new());
     }
     let refuse = |reason| Error::read(folder, reason);
-    let entries: std::io::Result<Vec<PathBuf>> =
-        fs::read_dir(folder).map_err(refuse)?.map(|entry| entry.map(|entry| entry.path())).collect();
+    let entries: std::io::Result<Vec<PathBuf>> = fs::read_dir(folder)
+        .map_err(refuse)?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect();
     let mut folders = entries.map_err(refuse)?;
     folders.retain(|path| path.is_dir());
     folders.sort();

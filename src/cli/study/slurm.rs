@@ -1,4 +1,5 @@
-//! Writes the job script with which the scheduler Slurm runs a study: an array of parts, and a job that puts them together.
+//! Writes the job script with which the scheduler Slurm runs a study: an array of parts, and a job
+//! that puts them together.
 
 use std::path::Path;
 
@@ -17,13 +18,15 @@ use crate::units::Bytes;
 /// The name of the script in the study's folder.
 pub const SCRIPT: &str = "slurm.sh";
 
-/// The most parts unless more are asked for: the most tasks of an array that Slurm takes with its default settings.
+/// The most parts unless more are asked for: the most tasks of an array that Slurm takes with its
+/// default settings.
 const MOST_PARTS: usize = 1000;
 
 /// How many times as long as its estimate a part may take: nodes of a cluster differ.
 const TIME_FACTOR: f64 = 2.0;
 
-/// The time beside the rounds, in seconds: for the start of a task, its data, the estimate and the reports.
+/// The time beside the rounds, in seconds: for the start of a task, its data, the estimate and the
+/// reports.
 const TIME_BESIDE_S: f64 = 600.0;
 
 /// How many times as much memory as its estimate a task may have.
@@ -53,7 +56,8 @@ struct Taken {
 /// Writes the script into the folder of the study, and returns what to do with it.
 ///
 /// # Errors
-/// What keeps the study from starting, [`Error::Usage`] for a path that no script can hold, and [`Error::Write`].
+/// What keeps the study from starting, [`Error::Usage`] for a path that no script can hold, and
+/// [`Error::Write`].
 pub fn write(
     arguments: &StudyArgs,
     methods: &[Entry],
@@ -65,26 +69,58 @@ pub fn write(
     let cores = arguments.threads.map_or(1, usize::from);
     let jobs = arguments.jobs.map_or(cores, usize::from);
     let missing = without_data(arguments, plan);
-    let runs: Vec<RunId> = wanted_runs(arguments, plan).into_iter().filter(|run| !missing.contains(&run.arm)).collect();
+    let runs: Vec<RunId> = wanted_runs(arguments, plan)
+        .into_iter()
+        .filter(|run| !missing.contains(&run.arm))
+        .collect();
     let mut arms: Vec<usize> = runs.iter().map(|run| run.arm).collect();
     arms.dedup();
     let threads = (cores / jobs).max(1).min(threads_of(None));
-    let rehearsal = fit::Rehearsal { threads, beside_bytes: 0 };
-    fit::estimate(arguments, methods, plan, &arms, Some(rehearsal), record, interrupted)?;
+    let rehearsal = fit::Rehearsal {
+        threads,
+        beside_bytes: 0,
+    };
+    fit::estimate(
+        arguments,
+        methods,
+        plan,
+        &arms,
+        Some(rehearsal),
+        record,
+        interrupted,
+    )?;
     folder.write_record(record)?;
     let most = arguments.slurm.flatten().map_or(MOST_PARTS, usize::from);
     let parts = plan.runs(None).len().min(most);
     // Of a study of which some arms are wanted, some parts may have nothing to do.
-    let tasks: Vec<usize> = (1..=parts).filter(|index| has_runs(plan, &runs, (*index, parts))).collect();
+    let tasks: Vec<usize> = (1..=parts)
+        .filter(|index| has_runs(plan, &runs, (*index, parts)))
+        .collect();
     let demand = demand(plan, record, &runs, (parts, cores, jobs));
     let name = plan.study.name.clone();
-    let text = Script { name: &name, arguments, folder: folder.path(), parts, tasks: &tasks, demand }.text()?;
-    super::write_files(folder.path(), vec![(SCRIPT.to_owned(), text.into_bytes())], true)?;
+    let text = Script {
+        name: &name,
+        arguments,
+        folder: folder.path(),
+        parts,
+        tasks: &tasks,
+        demand,
+    }
+    .text()?;
+    super::write_files(
+        folder.path(),
+        vec![(SCRIPT.to_owned(), text.into_bytes())],
+        true,
+    )?;
     let script = folder.path().join(SCRIPT);
     let script = script.display();
     let limits = match (demand.minutes, demand.megabytes) {
         (Some(minutes), Some(megabytes)) => {
-            format!("{} and {} each", duration(minutes as f64 * 60.0), Bytes::new(megabytes * 1_000_000))
+            format!(
+                "{} and {} each",
+                duration(minutes as f64 * 60.0),
+                Bytes::new(megabytes * 1_000_000)
+            )
         }
         _ => "no limits, since the rounds of an arm could not be rehearsed".to_owned(),
     };
@@ -95,43 +131,84 @@ pub fn write(
         tasks.len(),
         if cores == 1 { "" } else { "s" }
     );
-    Ok(StudyEnd { output, errors: Vec::new() })
+    Ok(StudyEnd {
+        output,
+        errors: Vec::new(),
+    })
 }
 
 /// Returns whether there are some of `runs` in this part of so many.
 fn has_runs(plan: &Plan, runs: &[RunId], (index, count): (usize, usize)) -> bool {
-    plan.runs(Some(Shard { index, count })).iter().any(|run| runs.contains(run))
+    plan.runs(Some(Shard { index, count }))
+        .iter()
+        .any(|run| runs.contains(run))
 }
 
 /// Returns what a task asks for: as much as the greediest part takes, with room.
-fn demand(plan: &Plan, record: &StudyRecord, runs: &[RunId], (parts, cores, jobs): (usize, usize, usize)) -> Demand {
+fn demand(
+    plan: &Plan,
+    record: &StudyRecord,
+    runs: &[RunId],
+    (parts, cores, jobs): (usize, usize, usize),
+) -> Demand {
     let taken = |run: &RunId| {
-        let (arm, rounds) = (&record.arms[run.arm], plan.arms[run.arm].scenario.training.rounds);
-        Some(Taken { seconds: arm.round_s? * f64::from(rounds), bytes: arm.memory_bytes? })
+        let (arm, rounds) = (
+            &record.arms[run.arm],
+            plan.arms[run.arm].scenario.training.rounds,
+        );
+        Some(Taken {
+            seconds: arm.round_s? * f64::from(rounds),
+            bytes: arm.memory_bytes?,
+        })
     };
     let known: Option<Vec<Vec<Taken>>> = (1..=parts)
         .map(|index| {
-            let of_part = plan.runs(Some(Shard { index, count: parts }));
-            of_part.iter().filter(|run| runs.contains(run)).map(taken).collect()
+            let of_part = plan.runs(Some(Shard {
+                index,
+                count: parts,
+            }));
+            of_part
+                .iter()
+                .filter(|run| runs.contains(run))
+                .map(taken)
+                .collect()
         })
         .collect();
-    let Some(known) = known else { return Demand { cores, minutes: None, megabytes: None } };
-    let seconds = known.iter().map(|part| seconds_of(part, jobs)).fold(0.0, f64::max);
-    let bytes = known.into_iter().map(|part| bytes_of(part, jobs)).max().unwrap_or(0);
+    let Some(known) = known else {
+        return Demand {
+            cores,
+            minutes: None,
+            megabytes: None,
+        };
+    };
+    let seconds = known
+        .iter()
+        .map(|part| seconds_of(part, jobs))
+        .fold(0.0, f64::max);
+    let bytes = known
+        .into_iter()
+        .map(|part| bytes_of(part, jobs))
+        .max()
+        .unwrap_or(0);
     let minutes = ((TIME_FACTOR * seconds + TIME_BESIDE_S) / 60.0).ceil() as u64;
     let megabytes = (MEMORY_FACTOR * bytes as f64 / 1e6).ceil() as u64;
-    Demand { cores, minutes: Some(minutes), megabytes: Some(megabytes) }
+    Demand {
+        cores,
+        minutes: Some(minutes),
+        megabytes: Some(megabytes),
+    }
 }
 
-/// Returns the longest time that the runs of a part take if `jobs` of them are under way at once, in whatever order they
-/// start.
+/// Returns the longest time that the runs of a part take if `jobs` of them are under way at once,
+/// in whatever order they start.
 fn seconds_of(part: &[Taken], jobs: usize) -> f64 {
     let longest = part.iter().map(|run| run.seconds).fold(0.0, f64::max);
     let all: f64 = part.iter().map(|run| run.seconds).sum();
     all.min(all / jobs as f64 + longest)
 }
 
-/// Returns the memory that a part takes: its largest runs at once, beside the study's process, which rehearses one.
+/// Returns the memory that a part takes: its largest runs at once, beside the study's process,
+/// which rehearses one.
 fn bytes_of(mut part: Vec<Taken>, jobs: usize) -> u64 {
     part.sort_by_key(|run| std::cmp::Reverse(run.bytes));
     let largest = part.first().map_or(0, |run| run.bytes);
@@ -152,15 +229,38 @@ struct Script<'a> {
 impl Script<'_> {
     /// Returns the text of the script.
     fn text(&self) -> Result<String> {
-        let Self { name, arguments, folder, parts, tasks, demand } = self;
+        let Self {
+            name,
+            arguments,
+            folder,
+            parts,
+            tasks,
+            demand,
+        } = self;
         let (program, before) = own_words(arguments)?;
-        let log = absolute(&folder.join("slurm-")).display().to_string().replace('%', "%%");
+        let log = absolute(&folder.join("slurm-"))
+            .display()
+            .to_string()
+            .replace('%', "%%");
         if log.contains(['"', '\n', '\\']) {
-            return Err(Error::Usage(format!("{}: a job script cannot hold this path", folder.display())));
+            return Err(Error::Usage(format!(
+                "{}: a job script cannot hold this path",
+                folder.display()
+            )));
         }
-        let (folder, here) = (word_of(&absolute(folder))?, word_of(&absolute(Path::new(".")))?);
-        let mut study = before.iter().map(|word| word_of(Path::new(word))).collect::<Result<Vec<_>>>()?;
-        study.extend([word_of(&program)?, "study".to_owned(), word_of(&absolute(&arguments.study))?]);
+        let (folder, here) = (
+            word_of(&absolute(folder))?,
+            word_of(&absolute(Path::new(".")))?,
+        );
+        let mut study = before
+            .iter()
+            .map(|word| word_of(Path::new(word)))
+            .collect::<Result<Vec<_>>>()?;
+        study.extend([
+            word_of(&program)?,
+            "study".to_owned(),
+            word_of(&absolute(&arguments.study))?,
+        ]);
         let mut option = |name: &str, value: String| study.extend([name.to_owned(), value]);
         for set in &arguments.set {
             option("--set", word(set)?);
@@ -176,17 +276,39 @@ impl Script<'_> {
         for arms in &arguments.arms {
             of_a_part += &format!(" --arms {}", word(arms)?);
         }
-        arguments.jobs.iter().for_each(|jobs| of_a_part += &format!(" --jobs {jobs}"));
-        arguments.checkpoint_every.iter().for_each(|every| of_a_part += &format!(" --checkpoint-every {every}"));
-        demand.megabytes.iter().for_each(|megabytes| of_a_part += &format!(" --memory {}", *megabytes as f64 / 1e3));
+        arguments
+            .jobs
+            .iter()
+            .for_each(|jobs| of_a_part += &format!(" --jobs {jobs}"));
+        arguments
+            .checkpoint_every
+            .iter()
+            .for_each(|every| of_a_part += &format!(" --checkpoint-every {every}"));
+        demand
+            .megabytes
+            .iter()
+            .for_each(|megabytes| of_a_part += &format!(" --memory {}", *megabytes as f64 / 1e3));
         let data = std::env::var("FEDRECSIM_DATA").map_or(Ok(String::new()), |folders| {
-            word_of(&absolute(Path::new(&folders))).map(|word| format!("export FEDRECSIM_DATA={word}\n"))
+            word_of(&absolute(Path::new(&folders)))
+                .map(|word| format!("export FEDRECSIM_DATA={word}\n"))
         })?;
-        let job: String =
-            name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' }).collect();
+        let job: String = name
+            .chars()
+            .map(|letter| {
+                if letter.is_ascii_alphanumeric() {
+                    letter
+                } else {
+                    '-'
+                }
+            })
+            .collect();
         let limits = [
-            demand.megabytes.map(|megabytes| format!("#SBATCH --mem={megabytes}M\n")),
-            demand.minutes.map(|minutes| format!("#SBATCH --time={}:{:02}:00\n", minutes / 60, minutes % 60)),
+            demand
+                .megabytes
+                .map(|megabytes| format!("#SBATCH --mem={megabytes}M\n")),
+            demand
+                .minutes
+                .map(|minutes| format!("#SBATCH --time={}:{:02}:00\n", minutes / 60, minutes % 60)),
         ];
         let head = format!(
             "#!/usr/bin/env bash\n\
@@ -268,24 +390,35 @@ exit "$code"
 
 /// Returns ascending numbers as Slurm takes them: `1-3,5`.
 fn ranges(numbers: &[usize]) -> String {
-    let runs = numbers.chunk_by(|one, next| one + 1 == *next).filter_map(|run| match run {
-        [] => None,
-        [only] => Some(only.to_string()),
-        [first, .., last] => Some(format!("{first}-{last}")),
-    });
+    let runs = numbers
+        .chunk_by(|one, next| one + 1 == *next)
+        .filter_map(|run| match run {
+            [] => None,
+            [only] => Some(only.to_string()),
+            [first, .., last] => Some(format!("{first}-{last}")),
+        });
     runs.collect::<Vec<_>>().join(",")
 }
 
 /// Returns a path as a word of a shell script.
 fn word_of(path: &Path) -> Result<String> {
-    let refuse = || Error::Usage(format!("{}: a job script cannot hold this path", path.display()));
+    let refuse = || {
+        Error::Usage(format!(
+            "{}: a job script cannot hold this path",
+            path.display()
+        ))
+    };
     word(path.to_str().ok_or_else(refuse)?)
 }
 
 /// Returns a text as a word of a shell script.
 fn word(text: &str) -> Result<String> {
-    let refuse = |reason: shlex::QuoteError| Error::Usage(format!("{text:?}: a job script cannot hold this: {reason}"));
-    shlex::try_quote(text).map(|word| word.into_owned()).map_err(refuse)
+    let refuse = |reason: shlex::QuoteError| {
+        Error::Usage(format!("{text:?}: a job script cannot hold this: {reason}"))
+    };
+    shlex::try_quote(text)
+        .map(|word| word.into_owned())
+        .map_err(refuse)
 }
 
 #[cfg(test)]
@@ -295,13 +428,26 @@ mod tests {
     /// If this fails, tasks are ended by their limits, or ask for what no node has.
     #[test]
     fn a_task_asks_for_what_its_greediest_runs_take_at_once() {
-        let part =
-            [(100.0, 3 << 30), (300.0, 1 << 30), (200.0, 2 << 30)].map(|(seconds, bytes)| Taken { seconds, bytes });
+        let part = [(100.0, 3 << 30), (300.0, 1 << 30), (200.0, 2 << 30)]
+            .map(|(seconds, bytes)| Taken { seconds, bytes });
         assert_eq!(seconds_of(&part, 1), 600.0);
-        assert_eq!(seconds_of(&part, 2), 600.0, "300 s of the longest may begin when the others have ended");
+        assert_eq!(
+            seconds_of(&part, 2),
+            600.0,
+            "300 s of the longest may begin when the others have ended"
+        );
         assert_eq!(seconds_of(&part, 4), 450.0);
-        assert_eq!(bytes_of(part.to_vec(), 2), ((3 + 2 + 3) << 30) + MEMORY_BESIDE);
-        assert_eq!([ranges(&[1, 2, 3, 5, 8, 9]), ranges(&[4])], ["1-3,5,8-9", "4"]);
-        assert_eq!((seconds_of(&[], 1), bytes_of(Vec::new(), 1)), (0.0, MEMORY_BESIDE));
+        assert_eq!(
+            bytes_of(part.to_vec(), 2),
+            ((3 + 2 + 3) << 30) + MEMORY_BESIDE
+        );
+        assert_eq!(
+            [ranges(&[1, 2, 3, 5, 8, 9]), ranges(&[4])],
+            ["1-3,5,8-9", "4"]
+        );
+        assert_eq!(
+            (seconds_of(&[], 1), bytes_of(Vec::new(), 1)),
+            (0.0, MEMORY_BESIDE)
+        );
     }
 }

@@ -15,8 +15,8 @@ use crate::cli::{Cli, Command, Finished, ProgressArg, resume, run};
 use crate::error::{Error, Result};
 use crate::method::Entry;
 
-/// Carries out in this thread what a process of a study's run does, and returns why the run has no result; `None` if it
-/// has one.
+/// Carries out in this thread what a process of a study's run does, and returns why the run has no
+/// result; `None` if it has one.
 ///
 /// # Errors
 /// [`Error::Interrupted`] if `interrupted` was set.
@@ -31,7 +31,11 @@ pub fn carry(
     forget_failure(&start.folder)?;
     note_beginning(start)?;
     match finished(start, data_dir, methods, interrupted) {
-        Ok(Finished { stopped_by: Some(Error::Interrupted), .. }) | Err(Error::Interrupted) => Err(Error::Interrupted),
+        Ok(Finished {
+            stopped_by: Some(Error::Interrupted),
+            ..
+        })
+        | Err(Error::Interrupted) => Err(Error::Interrupted),
         Ok(_) => Ok(failure_of_report(&start.folder)),
         Err(error) => Ok(Some(error.to_string())),
     }
@@ -44,13 +48,21 @@ fn note_beginning(start: &Start) -> Result<()> {
     let mut options = File::options();
     let (options, words) = match start.to_do {
         ToDo::Resume => (options.append(true), "goes on from its last checkpoint"),
-        ToDo::Begin | ToDo::BeginAnew | ToDo::Nothing => (options.write(true).truncate(true), "begins"),
+        ToDo::Begin | ToDo::BeginAnew | ToDo::Nothing => {
+            (options.write(true).truncate(true), "begins")
+        }
     };
     let mut file = options.create(true).open(&log).map_err(unwritten)?;
-    writeln!(file, "{words}, with {} rounds from one checkpoint to the next", start.checkpoint_every).map_err(unwritten)
+    writeln!(
+        file,
+        "{words}, with {} rounds from one checkpoint to the next",
+        start.checkpoint_every
+    )
+    .map_err(unwritten)
 }
 
-/// Carries out the command of a run. Its words are read as those of a process are, so that either is the same run.
+/// Carries out the command of a run. Its words are read as those of a process are, so that either
+/// is the same run.
 fn finished(
     start: &Start,
     data_dir: Option<&Path>,
@@ -58,7 +70,11 @@ fn finished(
     interrupted: &Arc<AtomicBool>,
 ) -> Result<Finished> {
     let data_dir = data_dir.map(Path::to_owned);
-    let launcher = Launcher { before: Vec::new(), program: "fedrecsim".into(), data_dir };
+    let launcher = Launcher {
+        before: Vec::new(),
+        program: "fedrecsim".into(),
+        data_dir,
+    };
     let (now, interrupted) = (Instant::now(), Arc::clone(interrupted));
     match Cli::try_parse_from(launcher.words(start)).map(|cli| cli.command) {
         Ok(Command::Run(mut of_run)) => {
@@ -69,7 +85,9 @@ fn finished(
             of_run.progress = ProgressArg::Off;
             resume(&of_run, methods, interrupted, false, now)
         }
-        Ok(_) => Err(Error::Usage("a run of a study begins or goes on, and nothing else".to_owned())),
+        Ok(_) => Err(Error::Usage(
+            "a run of a study begins or goes on, and nothing else".to_owned(),
+        )),
         Err(refused) => Err(Error::Usage(refused.to_string())),
     }
 }

@@ -1,5 +1,5 @@
-//! A codec that is composed of four choices: which entries are sent, how their values are represented, how their
-//! positions are coded, and how the symbols of the values are.
+//! A codec that is composed of four choices: which entries are sent, how their values are
+//! represented, how their positions are coded, and how the symbols of the values are.
 
 mod body;
 mod candidates;
@@ -68,8 +68,9 @@ pub enum Scales {
 pub enum Entropy {
     /// Each symbol takes as many bits as any other.
     None,
-    /// Each symbol takes as many bits as its frequency is worth, in an asymmetric numeral system with a table that is sent
-    /// along. Each byte of a longer value is a symbol, and the bytes of one place share a table.
+    /// Each symbol takes as many bits as its frequency is worth, in an asymmetric numeral system
+    /// with a table that is sent along. Each byte of a longer value is a symbol, and the bytes of
+    /// one place share a table.
     Ans,
     /// The symbols are compressed by zstd.
     Zstd,
@@ -82,8 +83,8 @@ pub enum Entropy {
 pub struct Composition {
     /// Which entries are sent.
     pub select: Select,
-    /// Whether what is sent, and selected, are differences from the table that the receiver has. Otherwise it is the
-    /// values themselves.
+    /// Whether what is sent, and selected, are differences from the table that the receiver has.
+    /// Otherwise it is the values themselves.
     pub changes: bool,
     /// How values are represented.
     pub values: Values,
@@ -107,14 +108,24 @@ impl Codec for Composition {
         }
         update.check_base(context.base)?;
         if u32::try_from(update.shape.values()).is_err() {
-            return Err(Error::Update(format!("a {} table has too many values for a composed codec", update.shape)));
+            return Err(Error::Update(format!(
+                "a {} table has too many values for a composed codec",
+                update.shape
+            )));
         }
         let mut candidates = Candidates::of(self, update, context);
         if let Select::LowRank(rank) = self.select {
             return self.encode_projected(rank, update, candidates, (context, frame));
         }
-        let selected = selection::select(self.select, &candidates, update.shape, context.randomness);
-        let body = Body::encode(self, &mut candidates, selected, update.shape, context.randomness)?;
+        let selected =
+            selection::select(self.select, &candidates, update.shape, context.randomness);
+        let body = Body::encode(
+            self,
+            &mut candidates,
+            selected,
+            update.shape,
+            context.randomness,
+        )?;
         if self.error_feedback {
             candidates.remember(context);
         }
@@ -123,8 +134,10 @@ impl Codec for Composition {
     }
 
     fn is_lossless(&self) -> bool {
-        matches!(self.select, Select::All | Select::TouchedRows | Select::NeededRows)
-            && self.values == Values::Exact
+        matches!(
+            self.select,
+            Select::All | Select::TouchedRows | Select::NeededRows
+        ) && self.values == Values::Exact
             && !self.changes
     }
 
@@ -161,9 +174,16 @@ impl Codec for Composition {
             TableUpdate::nothing(block.shape, ValueType::F32).check_base(Base::Table(base))?;
             add_rows(&mut decoded.values, &decoded.rows, base, own.others_scale);
         }
-        let rows = if decoded.rows.len() == block.shape.rows { RowSet::All } else { RowSet::Listed(decoded.rows) };
+        let rows = if decoded.rows.len() == block.shape.rows {
+            RowSet::All
+        } else {
+            RowSet::Listed(decoded.rows)
+        };
         let update = TableUpdate::of_rows(block.shape, rows, decoded.values.into());
-        Ok(TableUpdate { others_scale: own.others_scale, ..update })
+        Ok(TableUpdate {
+            others_scale: own.others_scale,
+            ..update
+        })
     }
 }
 
@@ -178,14 +198,25 @@ impl Composition {
     ) -> Result<()> {
         let seed = context.randomness.stream("codec/low-rank").next_u64();
         let basis = Basis::of_seed(seed, rank, candidates.columns);
-        let shape = TableShape { dimension: basis.rank(), ..update.shape };
+        let shape = TableShape {
+            dimension: basis.rank(),
+            ..update.shape
+        };
         let mut projected = basis.project(&candidates);
         let meant: Buffer = projected.values.iter().copied().collect();
         let mut body = Body::encode(self, &mut projected, None, shape, context.randomness)?;
         if self.error_feedback {
-            let sent: Buffer = meant.iter().zip(projected.values.iter()).map(|(meant, left)| meant - left).collect();
+            let sent: Buffer = meant
+                .iter()
+                .zip(projected.values.iter())
+                .map(|(meant, left)| meant - left)
+                .collect();
             let received = basis.expand(&sent);
-            candidates.values.iter_mut().zip(received.iter()).for_each(|(value, received)| *value -= received);
+            candidates
+                .values
+                .iter_mut()
+                .zip(received.iter())
+                .for_each(|(value, received)| *value -= received);
             candidates.remember(context);
         }
         body.begin_with_seed(seed);
@@ -197,7 +228,17 @@ impl Composition {
     fn decode_projected(&self, rank: usize, bytes: &[u8], shape: TableShape) -> Result<Decoded> {
         let (seed, bytes) = projection::read_seed(bytes)?;
         let basis = Basis::of_seed(seed, rank, shape.dimension);
-        let decoded = Body::decode(self, bytes, TableShape { dimension: basis.rank(), ..shape })?;
-        Ok(Decoded { values: basis.expand(&decoded.values), ..decoded })
+        let decoded = Body::decode(
+            self,
+            bytes,
+            TableShape {
+                dimension: basis.rank(),
+                ..shape
+            },
+        )?;
+        Ok(Decoded {
+            values: basis.expand(&decoded.values),
+            ..decoded
+        })
     }
 }

@@ -1,8 +1,9 @@
 //! Writes and reads the bytes of values, in one of three codings.
 //!
-//! Values of several bytes are written plane by plane: first the first byte of each, then the second byte of each. Bytes
-//! of one plane are alike, those of exponents above all, so that a coding by frequencies makes them fewer. Those of the
-//! last digits are noise, which it leaves as it is.
+//! Values of several bytes are written plane by plane: first the first byte of each, then the
+//! second byte of each. Bytes of one plane are alike, those of exponents above all, so that a
+//! coding by frequencies makes them fewer. Those of the last digits are noise, which it leaves as
+//! it is.
 
 use std::borrow::Cow;
 
@@ -20,7 +21,8 @@ const LEVEL: i32 = 3;
 pub(super) enum Coding {
     /// As they are, value after value. Symbols of fewer than eight bits are packed.
     Plain = 0,
-    /// By their frequencies, plane by plane. Each plane but the last begins with the length of its code (LEB128).
+    /// By their frequencies, plane by plane. Each plane but the last begins with the length of its
+    /// code (LEB128).
     Frequencies = 1,
     /// As a frame of zstd that holds the planes, or the packed symbols.
     Zstd = 2,
@@ -37,7 +39,9 @@ pub(super) struct Form {
 impl Coding {
     /// Returns the coding of this number, if there is one.
     pub fn of_number(number: u8) -> Option<Self> {
-        [Self::Plain, Self::Frequencies, Self::Zstd].into_iter().find(|coding| *coding as u8 == number)
+        [Self::Plain, Self::Frequencies, Self::Zstd]
+            .into_iter()
+            .find(|coding| *coding as u8 == number)
     }
 }
 
@@ -56,7 +60,8 @@ impl Form {
         self.bits.div_ceil(8) as usize
     }
 
-    /// Returns the number of bytes that all values take before they are coded, each in bytes of its own.
+    /// Returns the number of bytes that all values take before they are coded, each in bytes of its
+    /// own.
     fn bytes(self) -> usize {
         self.values * self.width()
     }
@@ -97,9 +102,14 @@ fn code_of(bytes: &[u8], form: Form, coding: Coding) -> Result<Option<Vec<u8>>> 
         Coding::Plain => Ok((form.bits < 8).then(|| packed(bytes, form))),
         Coding::Frequencies => Ok(Some(by_frequencies(bytes, form))),
         Coding::Zstd => {
-            let plain = if form.bits < 8 { packed(bytes, form) } else { by_plane(bytes, form.width()) };
+            let plain = if form.bits < 8 {
+                packed(bytes, form)
+            } else {
+                by_plane(bytes, form.width())
+            };
             let code = zstd::bulk::compress(&plain, LEVEL);
-            code.map(Some).map_err(|error| Error::Update(format!("zstd fails: {error}")))
+            code.map(Some)
+                .map_err(|error| Error::Update(format!("zstd fails: {error}")))
         }
     }
 }
@@ -129,7 +139,8 @@ fn by_frequencies(bytes: &[u8], form: Form) -> Vec<u8> {
 /// # Errors
 /// [`Error::Frame`] for anything but what [`coded`] returns in this coding.
 pub(super) fn read(code: &[u8], form: Form, coding: Coding) -> Result<Cow<'_, [u8]>> {
-    let wrong = || Error::Frame("a composed block has more or fewer bytes of values than it needs".into());
+    let wrong =
+        || Error::Frame("a composed block has more or fewer bytes of values than it needs".into());
     let mut bytes = Vec::new();
     match coding {
         Coding::Plain if form.bits < 8 => unpacked(code, form).map(Cow::Owned),
@@ -138,12 +149,15 @@ pub(super) fn read(code: &[u8], form: Form, coding: Coding) -> Result<Cow<'_, [u
         Coding::Frequencies if form.values == 0 => Err(wrong()),
         Coding::Frequencies => {
             let (width, mut rest) = (form.width(), code);
-            memory::reserve(&mut bytes, form.bytes(), || "the values of a composed block".to_owned())?;
+            memory::reserve(&mut bytes, form.bytes(), || {
+                "the values of a composed block".to_owned()
+            })?;
             for place in 0..width {
                 let plane;
                 (plane, rest) = match place + 1 < width {
                     true => {
-                        let length = usize::try_from(varint::read(&mut rest)?).map_err(|_| wrong())?;
+                        let length =
+                            usize::try_from(varint::read(&mut rest)?).map_err(|_| wrong())?;
                         rest.split_at_checked(length).ok_or_else(wrong)?
                     }
                     false => (rest, &[][..]),
@@ -154,23 +168,41 @@ pub(super) fn read(code: &[u8], form: Form, coding: Coding) -> Result<Cow<'_, [u
         }
         Coding::Zstd => {
             // Whatever the frame says, nothing is written behind the length that its values need.
-            let length = if form.bits < 8 { form.packed_bytes() } else { form.bytes() };
-            memory::reserve(&mut bytes, length, || "the values of a composed block".to_owned())?;
+            let length = if form.bits < 8 {
+                form.packed_bytes()
+            } else {
+                form.bytes()
+            };
+            memory::reserve(&mut bytes, length, || {
+                "the values of a composed block".to_owned()
+            })?;
             let mut decompressor = zstd::bulk::Decompressor::new().map_err(|_| wrong())?;
-            decompressor.decompress_to_buffer(code, &mut bytes).map_err(|_| wrong())?;
+            decompressor
+                .decompress_to_buffer(code, &mut bytes)
+                .map_err(|_| wrong())?;
             if bytes.len() != length {
                 return Err(wrong());
             }
-            let bytes = if form.bits < 8 { unpacked(&bytes, form)? } else { by_value(bytes, form.width()) };
+            let bytes = if form.bits < 8 {
+                unpacked(&bytes, form)?
+            } else {
+                by_value(bytes, form.width())
+            };
             Ok(Cow::Owned(bytes))
         }
     }
 }
 
-/// Returns symbols of fewer than eight bits one behind the other, from the least significant bit of each byte on.
+/// Returns symbols of fewer than eight bits one behind the other, from the least significant bit of
+/// each byte on.
 fn packed(symbols: &[u8], form: Form) -> Vec<u8> {
     let in_byte = (8 / form.bits) as usize;
-    let byte = |symbols: &[u8]| symbols.iter().rev().fold(0, |byte, symbol| byte << form.bits | symbol);
+    let byte = |symbols: &[u8]| {
+        symbols
+            .iter()
+            .rev()
+            .fold(0, |byte, symbol| byte << form.bits | symbol)
+    };
     symbols.chunks(in_byte).map(byte).collect()
 }
 
@@ -181,10 +213,16 @@ fn unpacked(code: &[u8], form: Form) -> Result<Vec<u8>> {
         return Err(wrong("is longer or shorter than its symbols"));
     }
     let (bits, mask) = (form.bits, (1u8 << form.bits) - 1);
-    let mut symbols: Vec<u8> =
-        code.iter().flat_map(|byte| (0..8 / bits).map(move |place| byte >> (place * bits) & mask)).collect();
+    let mut symbols: Vec<u8> = code
+        .iter()
+        .flat_map(|byte| (0..8 / bits).map(move |place| byte >> (place * bits) & mask))
+        .collect();
     let is_zero = symbols.drain(form.values..).all(|symbol| symbol == 0);
-    if is_zero { Ok(symbols) } else { Err(wrong("goes on behind its symbols")) }
+    if is_zero {
+        Ok(symbols)
+    } else {
+        Err(wrong("goes on behind its symbols"))
+    }
 }
 
 per_instruction_set! {
@@ -247,7 +285,8 @@ mod tests {
     }
 
     proptest! {
-        /// If this fails, a receiver reads other values than were sent, or takes a frame that is cut off.
+        /// If this fails, a receiver reads other values than were sent, or takes a frame that is
+        /// cut off.
         #[test]
         fn bytes_come_back_in_every_coding(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             for bits in FORMS {
@@ -266,7 +305,8 @@ mod tests {
             }
         }
 
-        /// If this fails, a hostile frame crashes its receiver or takes more memory than its values need.
+        /// If this fails, a hostile frame crashes its receiver or takes more memory than its values
+        /// need.
         #[test]
         fn any_bytes_are_read_or_refused(code in prop::collection::vec(any::<u8>(), 0..200), values in 0usize..200) {
             for bits in FORMS {

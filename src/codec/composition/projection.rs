@@ -1,4 +1,5 @@
-//! Projects rows on a basis of few vectors, which a seed names, so that sender and receiver draw the same one.
+//! Projects rows on a basis of few vectors, which a seed names, so that sender and receiver draw
+//! the same one.
 
 use super::candidates::Candidates;
 use crate::codec::buffer::Buffer;
@@ -18,8 +19,9 @@ pub(super) struct Basis {
 }
 
 impl Basis {
-    /// Draws a basis of `rank` vectors of `columns` values, or of as many as there can be. The vectors are drawn from a
-    /// normal distribution and made orthonormal one after the other (Gram-Schmidt), in double precision.
+    /// Draws a basis of `rank` vectors of `columns` values, or of as many as there can be. The
+    /// vectors are drawn from a normal distribution and made orthonormal one after the other
+    /// (Gram-Schmidt), in double precision.
     pub fn of_seed(seed: u64, rank: usize, columns: usize) -> Self {
         let rank = rank.min(columns);
         let mut stream = Streams::new(seed).named("codec/basis", rank as u64, columns as u64);
@@ -28,16 +30,28 @@ impl Basis {
             let mut vector: Vec<f64> = (0..columns).map(|_| stream.standard_normal()).collect();
             for other in &drawn {
                 let along = dot(&vector, other);
-                vector.iter_mut().zip(other).for_each(|(value, other)| *value -= along * other);
+                vector
+                    .iter_mut()
+                    .zip(other)
+                    .for_each(|(value, other)| *value -= along * other);
             }
             let length = math::sqrt(dot(&vector, &vector));
-            // A vector that is nearly in the span of the others has lost its digits, and another one is drawn.
+            // A vector that is nearly in the span of the others has lost its digits, and another
+            // one is drawn.
             if length > 1e-3 {
                 vector.iter_mut().for_each(|value| *value /= length);
                 drawn.push(vector);
             }
         }
-        Self { vectors: drawn.into_iter().flatten().map(|value| value as f32).collect(), rank, columns }
+        Self {
+            vectors: drawn
+                .into_iter()
+                .flatten()
+                .map(|value| value as f32)
+                .collect(),
+            rank,
+            columns,
+        }
     }
 
     /// Returns the number of vectors.
@@ -50,10 +64,20 @@ impl Basis {
         let mut values = Buffer::default();
         values.reserve(candidates.rows.len() * self.rank);
         for row in candidates.values.chunks_exact(self.columns.max(1)) {
-            let product = |vector: &[f32]| row.iter().zip(vector).map(|(value, other)| value * other).sum::<f32>();
+            let product = |vector: &[f32]| {
+                row.iter()
+                    .zip(vector)
+                    .map(|(value, other)| value * other)
+                    .sum::<f32>()
+            };
             values.extend(self.vectors.chunks_exact(self.columns.max(1)).map(product));
         }
-        Candidates { rows: candidates.rows.clone(), values, columns: self.rank, slots: Vec::new() }
+        Candidates {
+            rows: candidates.rows.clone(),
+            values,
+            columns: self.rank,
+            slots: Vec::new(),
+        }
     }
 
     /// Returns the rows of which these are the products with the vectors.
@@ -63,7 +87,10 @@ impl Basis {
         for of_row in coefficients.chunks_exact(self.rank.max(1)) {
             let start = values.len();
             values.resize(start + self.columns, 0.0);
-            for (coefficient, vector) in of_row.iter().zip(self.vectors.chunks_exact(self.columns.max(1))) {
+            for (coefficient, vector) in of_row
+                .iter()
+                .zip(self.vectors.chunks_exact(self.columns.max(1)))
+            {
                 let pairs = values[start..].iter_mut().zip(vector);
                 pairs.for_each(|(value, other)| *value += coefficient * other);
             }
@@ -78,7 +105,8 @@ impl Basis {
 /// [`Error::Frame`] if it is cut off.
 pub(super) fn read_seed(bytes: &[u8]) -> Result<(u64, &[u8])> {
     let split = bytes.split_first_chunk::<SEED_BYTES>();
-    let (seed, rest) = split.ok_or_else(|| Error::Frame("a projected block is cut off in its seed".to_owned()))?;
+    let (seed, rest) =
+        split.ok_or_else(|| Error::Frame("a projected block is cut off in its seed".to_owned()))?;
     Ok((u64::from_le_bytes(*seed), rest))
 }
 
@@ -100,7 +128,10 @@ mod tests {
             for (i, one) in vectors.iter().enumerate() {
                 for (j, other) in vectors.iter().enumerate() {
                     let product: f32 = one.iter().zip(*other).map(|(one, other)| one * other).sum();
-                    assert!((product - f32::from(u8::from(i == j))).abs() < 1e-5, "{i} and {j}: {product}");
+                    assert!(
+                        (product - f32::from(u8::from(i == j))).abs() < 1e-5,
+                        "{i} and {j}: {product}"
+                    );
                 }
             }
             assert_eq!(basis.vectors, Basis::of_seed(7, rank, columns).vectors);
@@ -113,8 +144,18 @@ mod tests {
     fn what_is_in_the_subspace_comes_back() {
         let basis = Basis::of_seed(3, 4, 4);
         let values = (0..8).map(|value| value as f32 - 3.0).collect();
-        let rows = Candidates { rows: vec![2, 9], values, columns: 4, slots: Vec::new() };
+        let rows = Candidates {
+            rows: vec![2, 9],
+            values,
+            columns: 4,
+            slots: Vec::new(),
+        };
         let back = basis.expand(&basis.project(&rows).values);
-        assert!(back.iter().zip(rows.values.iter()).all(|(back, value)| (back - value).abs() < 1e-5), "{back:?}");
+        assert!(
+            back.iter()
+                .zip(rows.values.iter())
+                .all(|(back, value)| (back - value).abs() < 1e-5),
+            "{back:?}"
+        );
     }
 }

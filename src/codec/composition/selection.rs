@@ -25,7 +25,11 @@ pub(super) fn select(
 ) -> Option<Selected> {
     let values = &candidates.values;
     let those = |is_wanted: &dyn Fn(f32) -> bool| {
-        (0u32..).zip(values.iter()).filter(|(_, value)| is_wanted(**value)).map(|(place, _)| place).collect()
+        (0u32..)
+            .zip(values.iter())
+            .filter(|(_, value)| is_wanted(**value))
+            .map(|(place, _)| place)
+            .collect()
     };
     let share = |share: f64| ((share * shape.values() as f64).ceil() as usize).min(values.len());
     let (places, seed) = match select {
@@ -35,19 +39,25 @@ pub(super) fn select(
         Select::TopShare(part) => (largest(values, share(part)), None),
         Select::RandomShare(part) => {
             let seed = randomness.stream("codec/random-share").next_u64();
-            (positions::drawn(seed, share(part), values.len()), Some(seed))
+            (
+                positions::drawn(seed, share(part), values.len()),
+                Some(seed),
+            )
         }
     };
     Some(Selected { places, seed })
 }
 
-/// Returns the positions of the `count` values of the greatest magnitude, ascending. Of equal ones, the first are taken.
+/// Returns the positions of the `count` values of the greatest magnitude, ascending. Of equal ones,
+/// the first are taken.
 fn largest(values: &[f32], count: usize) -> Vec<u32> {
     let mut places: Vec<u32> = (0..values.len() as u32).collect();
     let magnitude = |place: &u32| values[*place as usize].abs();
     if count > 0 && count < places.len() {
         places.select_nth_unstable_by(count - 1, |one, other| {
-            magnitude(other).total_cmp(&magnitude(one)).then(one.cmp(other))
+            magnitude(other)
+                .total_cmp(&magnitude(one))
+                .then(one.cmp(other))
         });
     }
     places.truncate(count);

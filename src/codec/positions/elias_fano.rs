@@ -1,5 +1,5 @@
-//! Codes positions in Elias and Fano's way (Elias 1974, Fano 1971): the low bits of every position as they are, and the
-//! high bits as the unary differences from one to the next.
+//! Codes positions in Elias and Fano's way (Elias 1974, Fano 1971): the low bits of every position
+//! as they are, and the high bits as the unary differences from one to the next.
 
 use super::super::bits::{BitReader, BitWriter};
 use super::Places;
@@ -34,7 +34,12 @@ pub(super) fn write(places: &Places<'_>, out: &mut Vec<u8>) {
 ///
 /// # Errors
 /// [`Error::Frame`](crate::error::Error::Frame) for anything but a code that [`write`] makes.
-pub(super) fn read(code: &[u8], count: usize, universe: usize, mut visit: impl FnMut(usize)) -> Result<()> {
+pub(super) fn read(
+    code: &[u8],
+    count: usize,
+    universe: usize,
+    mut visit: impl FnMut(usize),
+) -> Result<()> {
     let low = low_bits(count, universe);
     let mut bits = BitReader::new(code);
     let (mut high, mut next) = (0, 0);

@@ -1,7 +1,8 @@
 //! Codes which entries of a block a frame holds.
 //!
-//! There are five codes beside that of all entries, which takes no bytes. For a choice that is as likely as any other,
-//! [`enumerative`] is the shortest but for a few bytes; the others are shorter where the positions have a pattern.
+//! There are five codes beside that of all entries, which takes no bytes. For a choice that is as
+//! likely as any other, [`enumerative`] is the shortest but for a few bytes; the others are shorter
+//! where the positions have a pattern.
 
 mod elias_fano;
 mod enumerative;
@@ -50,11 +51,20 @@ pub enum PositionCode {
 
 impl PositionCode {
     /// The codes that a frame may use unless all entries are held.
-    pub(super) const CHOICES: [Self; 5] = [Self::Bitmap, Self::Gaps, Self::Rice, Self::EliasFano, Self::Enumerative];
+    pub(super) const CHOICES: [Self; 5] = [
+        Self::Bitmap,
+        Self::Gaps,
+        Self::Rice,
+        Self::EliasFano,
+        Self::Enumerative,
+    ];
 
     /// Returns the code with this number, if there is one.
     pub(super) fn of_number(number: u8) -> Option<Self> {
-        [Self::All, Self::Seed].into_iter().chain(Self::CHOICES).find(|code| *code as u8 == number)
+        [Self::All, Self::Seed]
+            .into_iter()
+            .chain(Self::CHOICES)
+            .find(|code| *code as u8 == number)
     }
 
     /// Appends the positions in this code.
@@ -88,8 +98,13 @@ impl PositionCode {
     }
 }
 
-/// Appends the positions in the wanted code, or in the shortest one if `wanted` is `None`, and returns which it is.
-pub(super) fn write(places: &Places<'_>, wanted: Option<PositionCode>, out: &mut Vec<u8>) -> PositionCode {
+/// Appends the positions in the wanted code, or in the shortest one if `wanted` is `None`, and
+/// returns which it is.
+pub(super) fn write(
+    places: &Places<'_>,
+    wanted: Option<PositionCode>,
+    out: &mut Vec<u8>,
+) -> PositionCode {
     if places.count() == places.universe {
         return PositionCode::All;
     }
@@ -101,8 +116,12 @@ pub(super) fn write(places: &Places<'_>, wanted: Option<PositionCode>, out: &mut
     let start = out.len();
     enumerative::write(places, out);
     let length = out.len() - start;
-    let others = PositionCode::CHOICES.into_iter().filter(|code| *code != PositionCode::Enumerative);
-    let shortest = others.map(|code| (code.length(places), code)).min_by_key(|(length, _)| *length);
+    let others = PositionCode::CHOICES
+        .into_iter()
+        .filter(|code| *code != PositionCode::Enumerative);
+    let shortest = others
+        .map(|code| (code.length(places), code))
+        .min_by_key(|(length, _)| *length);
     match shortest.filter(|(other, _)| *other <= length) {
         Some((_, code)) => {
             out.truncate(start);
@@ -121,7 +140,9 @@ pub(super) fn check_all(code: PositionCode, bytes: &[u8]) -> Result<()> {
     if code == PositionCode::All && bytes.is_empty() {
         return Ok(());
     }
-    Err(Error::Frame("it holds all entries in the wrong code".into()))
+    Err(Error::Frame(
+        "it holds all entries in the wrong code".into(),
+    ))
 }
 
 /// Appends the seed of positions that [`drawn`] returned, and returns the code.
@@ -133,7 +154,8 @@ pub(super) fn write_seed(seed: u64, places: &Places<'_>, out: &mut Vec<u8>) -> P
     PositionCode::Seed
 }
 
-/// Draws `count` positions out of `universe`, without replacement, and returns them in ascending order.
+/// Draws `count` positions out of `universe`, without replacement, and returns them in ascending
+/// order.
 pub(super) fn drawn(seed: u64, count: usize, universe: usize) -> Vec<u32> {
     let mut stream = Streams::new(seed).named("codec/positions", count as u64, universe as u64);
     let mut places: Vec<u32> = (0..universe as u32).collect();
@@ -151,9 +173,16 @@ pub(super) fn drawn(seed: u64, count: usize, universe: usize) -> Vec<u32> {
 ///
 /// # Errors
 /// [`Error::Frame`] for anything but what [`write`] appends in this code.
-pub(super) fn read(code: PositionCode, bytes: &[u8], count: usize, universe: usize) -> Result<Vec<u32>> {
+pub(super) fn read(
+    code: PositionCode,
+    bytes: &[u8],
+    count: usize,
+    universe: usize,
+) -> Result<Vec<u32>> {
     if count > universe || (code == PositionCode::All && (count < universe || !bytes.is_empty())) {
-        return Err(Error::Frame(format!("it holds {count} of {universe} entries in the wrong code")));
+        return Err(Error::Frame(format!(
+            "it holds {count} of {universe} entries in the wrong code"
+        )));
     }
     let mut held = Vec::with_capacity(count);
     let visit = |place: usize| held.push(place as u32);
@@ -161,14 +190,19 @@ pub(super) fn read(code: PositionCode, bytes: &[u8], count: usize, universe: usi
         PositionCode::All => (0..universe).for_each(visit),
         PositionCode::Bitmap => {
             if bytes.len() != bitmap::byte_length(universe) {
-                return Err(Error::Frame(format!("a bitmap of {universe} entries has {} bytes", bytes.len())));
+                return Err(Error::Frame(format!(
+                    "a bitmap of {universe} entries has {} bytes",
+                    bytes.len()
+                )));
             }
             bitmap::check(bytes, universe, count)?;
             bitmap::ones(bytes).for_each(visit);
         }
         PositionCode::Seed => {
             let seed = bytes.try_into().map(u64::from_le_bytes);
-            let seed = seed.map_err(|_| Error::Frame(format!("a seed of positions has {} bytes", bytes.len())))?;
+            let seed = seed.map_err(|_| {
+                Error::Frame(format!("a seed of positions has {} bytes", bytes.len()))
+            })?;
             return Ok(drawn(seed, count, universe));
         }
         PositionCode::Gaps => index::read_gaps(bytes, count, universe, visit)?,
@@ -190,5 +224,7 @@ fn gaps(held: &[u32]) -> impl Iterator<Item = u64> {
 }
 
 fn outside(universe: usize) -> Error {
-    Error::Frame(format!("the positions do not ascend within the {universe} entries of the block"))
+    Error::Frame(format!(
+        "the positions do not ascend within the {universe} entries of the block"
+    ))
 }

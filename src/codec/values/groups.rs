@@ -17,7 +17,10 @@ pub(in crate::codec) enum Groups<'a> {
 impl<'a> Groups<'a> {
     /// Returns `count` groups of `length` values each.
     pub fn even(length: usize, count: usize) -> Self {
-        Self::Even { length, left: count }
+        Self::Even {
+            length,
+            left: count,
+        }
     }
 
     /// Returns groups of these lengths.

@@ -1,8 +1,8 @@
-//! The loops that turn values into symbols and back. They are compiled for several instruction sets, since they go over
-//! every value that is sent.
+//! The loops that turn values into symbols and back. They are compiled for several instruction
+//! sets, since they go over every value that is sent.
 //!
-//! A loop has no branch by value, so that it is done for many values at once. Groups with a value that is many steps
-//! long, which only a dead zone allows, take another loop.
+//! A loop has no branch by value, so that it is done for many values at once. Groups with a value
+//! that is many steps long, which only a dead zone allows, take another loop.
 
 use half::bf16;
 
@@ -23,8 +23,9 @@ const FEW_STEPS: f32 = 120.0;
 pub(super) enum Shifts {
     /// A half, so that values are rounded to the nearest step.
     Half,
-    /// Uniform numbers from 0 to 1. Each lane is a generator of its own (Marsaglia 2003, Xorshift RNGs, 13-17-5), since
-    /// every value takes a number and the project's stream would take as long as all the rest.
+    /// Uniform numbers from 0 to 1. Each lane is a generator of its own (Marsaglia 2003, Xorshift
+    /// RNGs, 13-17-5), since every value takes a number and the project's stream would take as long
+    /// as all the rest.
     Uniform([u32; LANES]),
 }
 
@@ -55,8 +56,9 @@ impl Shifts {
 }
 
 per_instruction_set! {
-    /// Appends whole steps from -`most` to `most`, where the largest value of a group is `most` steps, to `out`. `shifts`
-    /// are added before steps are rounded down. As with every function here, what is lost takes the place of the values.
+    /// Appends whole steps from -`most` to `most`, where the largest value of a group is `most`
+    /// steps, to `out`. `shifts` are added before steps are rounded down. As with every function
+    /// here, what is lost takes the place of the values.
     pub(super) fn quantise_levels(values: &mut [f32], groups: Groups<'_>, most: u8, shifts: Shifts, out: &mut Quantized) {
         levels(values, groups, most, shifts, out);
     }
@@ -77,8 +79,9 @@ per_instruction_set! {
 }
 
 per_instruction_set! {
-    /// Sets `values` to those that `symbols` stand for; both are as many. `escaped` are the steps of those symbols that
-    /// are [`ESCAPE`]. Returns what there is too little or too much of, if that is so.
+    /// Sets `values` to those that `symbols` stand for; both are as many. `escaped` are the steps
+    /// of those symbols that are [`ESCAPE`]. Returns what there is too little or too much of, if
+    /// that is so.
     pub(super) fn restore(
         quantizer: Quantizer,
         symbols: &[u8],
@@ -91,7 +94,13 @@ per_instruction_set! {
 }
 
 #[inline(always)]
-fn levels(mut values: &mut [f32], groups: Groups<'_>, most: u8, mut shifts: Shifts, out: &mut Quantized) {
+fn levels(
+    mut values: &mut [f32],
+    groups: Groups<'_>,
+    most: u8,
+    mut shifts: Shifts,
+    out: &mut Quantized,
+) {
     let most = f32::from(most);
     out.symbols.resize(values.len(), 0);
     out.scales.reserve(2 * groups.len());
@@ -102,7 +111,11 @@ fn levels(mut values: &mut [f32], groups: Groups<'_>, most: u8, mut shifts: Shif
         (of_group, symbols) = symbols.split_at_mut(length);
         let largest = largest_magnitude_inlined(group);
         // A scale that is not 0 has an inverse, and all values of a group without one are 0.
-        let scale = bf16_not_below(if largest > 0.0 { (largest / most).max(f32::MIN_POSITIVE) } else { 0.0 });
+        let scale = bf16_not_below(if largest > 0.0 {
+            (largest / most).max(f32::MIN_POSITIVE)
+        } else {
+            0.0
+        });
         out.scales.extend(scale.to_le_bytes());
         let scale = scale.to_f32();
         let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
@@ -117,7 +130,9 @@ fn levels(mut values: &mut [f32], groups: Groups<'_>, most: u8, mut shifts: Shif
             }
         }
         if !rest.is_empty() {
-            for ((value, shift), symbol) in rest.iter_mut().zip(shifts.advance()).zip(symbols_of_rest) {
+            for ((value, shift), symbol) in
+                rest.iter_mut().zip(shifts.advance()).zip(symbols_of_rest)
+            {
                 let decoded;
                 (*symbol, decoded) = level(*value * inverse + shift, most, scale);
                 *value -= decoded;
@@ -126,7 +141,8 @@ fn levels(mut values: &mut [f32], groups: Groups<'_>, most: u8, mut shifts: Shif
     }
 }
 
-/// Returns the symbol and the value of the whole steps in `steps`, of which there are at most `most`.
+/// Returns the symbol and the value of the whole steps in `steps`, of which there are at most
+/// `most`.
 #[inline(always)]
 fn level(steps: f32, most: f32, scale: f32) -> (u8, f32) {
     let steps = steps.floor().clamp(-most, most);
@@ -134,7 +150,13 @@ fn level(steps: f32, most: f32, scale: f32) -> (u8, f32) {
 }
 
 #[inline(always)]
-fn dead_zone(mut values: &mut [f32], groups: Groups<'_>, step: f32, zone: f32, out: &mut Quantized) {
+fn dead_zone(
+    mut values: &mut [f32],
+    groups: Groups<'_>,
+    step: f32,
+    zone: f32,
+    out: &mut Quantized,
+) {
     out.symbols.resize(values.len(), 0);
     out.scales.reserve(2 * groups.len());
     let mut symbols = &mut out.symbols[..];
@@ -153,8 +175,11 @@ fn dead_zone(mut values: &mut [f32], groups: Groups<'_>, step: f32, zone: f32, o
         if has_few_steps {
             for (value, symbol) in pairs {
                 let magnitude = value.abs() / divisor;
-                let steps =
-                    if magnitude < zone || magnitude == 0.0 { 0 } else { whole((magnitude - zone).floor()) + 1 };
+                let steps = if magnitude < zone || magnitude == 0.0 {
+                    0
+                } else {
+                    whole((magnitude - zone).floor()) + 1
+                };
                 let steps = if *value < 0.0 { -steps } else { steps };
                 *symbol = symbol_of_few(steps);
                 *value -= of_few_steps(steps, scale, zone);
@@ -163,7 +188,11 @@ fn dead_zone(mut values: &mut [f32], groups: Groups<'_>, step: f32, zone: f32, o
             for (value, symbol) in pairs {
                 let magnitude = value.abs() / divisor;
                 let is_zero = magnitude < zone || magnitude == 0.0;
-                let steps = if is_zero { 0 } else { (magnitude - zone).floor().min(1e15) as i64 + 1 };
+                let steps = if is_zero {
+                    0
+                } else {
+                    (magnitude - zone).floor().min(1e15) as i64 + 1
+                };
                 let steps = if *value < 0.0 { -steps } else { steps };
                 *symbol = symbol_of(steps).min(u64::from(ESCAPE)) as u8;
                 if *symbol == ESCAPE {
@@ -205,7 +234,9 @@ fn restore_groups(
 ) -> Result<(), &'static str> {
     let mut escaped = escaped.iter();
     // This is one comparison after the other, which is done for many symbols at once.
-    let has_escapes = symbols.iter().fold(false, |has, symbol| has | (*symbol == ESCAPE));
+    let has_escapes = symbols
+        .iter()
+        .fold(false, |has, symbol| has | (*symbol == ESCAPE));
     for length in groups {
         let (scale, group, of_group);
         (scale, scales) = scales.split_first_chunk::<2>().ok_or("scales")?;
@@ -213,7 +244,13 @@ fn restore_groups(
         (of_group, values) = values.split_at_mut(length);
         let scale = bf16::from_le_bytes(*scale).to_f32();
         match quantizer {
-            Quantizer::Sign => restore_group(of_group, group, |symbol| if symbol == 0 { scale } else { -scale }),
+            Quantizer::Sign => {
+                restore_group(
+                    of_group,
+                    group,
+                    |symbol| if symbol == 0 { scale } else { -scale },
+                )
+            }
             _ if has_escapes && group.contains(&ESCAPE) => {
                 for (value, symbol) in of_group.iter_mut().zip(group) {
                     let steps = match *symbol {
@@ -224,9 +261,13 @@ fn restore_groups(
                 }
             }
             Quantizer::DeadZone { zone, .. } => {
-                restore_group(of_group, group, |symbol| of_few_steps(few_steps_of(symbol), scale, zone));
+                restore_group(of_group, group, |symbol| {
+                    of_few_steps(few_steps_of(symbol), scale, zone)
+                });
             }
-            _ => restore_group(of_group, group, |symbol| few_steps_of(symbol) as f32 * scale),
+            _ => restore_group(of_group, group, |symbol| {
+                few_steps_of(symbol) as f32 * scale
+            }),
         }
     }
     let is_all = symbols.is_empty() && scales.is_empty() && escaped.next().is_none();
@@ -237,14 +278,19 @@ fn restore_groups(
 #[allow(clippy::needless_range_loop)] // The form that becomes one vector operation.
 #[inline(always)]
 fn restore_group(values: &mut [f32], symbols: &[u8], value_of: impl Fn(u8) -> f32) {
-    let ((values, values_rest), (symbols, symbols_rest)) =
-        (values.as_chunks_mut::<LANES>(), symbols.as_chunks::<LANES>());
+    let ((values, values_rest), (symbols, symbols_rest)) = (
+        values.as_chunks_mut::<LANES>(),
+        symbols.as_chunks::<LANES>(),
+    );
     for (values, symbols) in values.iter_mut().zip(symbols) {
         for lane in 0..LANES {
             values[lane] = value_of(symbols[lane]);
         }
     }
-    values_rest.iter_mut().zip(symbols_rest).for_each(|(value, symbol)| *value = value_of(*symbol));
+    values_rest
+        .iter_mut()
+        .zip(symbols_rest)
+        .for_each(|(value, symbol)| *value = value_of(*symbol));
 }
 
 /// Returns the value of so many steps around a dead zone.
@@ -265,8 +311,8 @@ fn of_few_steps(steps: i32, scale: f32, zone: f32) -> f32 {
     if steps < 0 { -magnitude } else { magnitude }
 }
 
-/// Returns a whole number of a magnitude below 2^22 as an integer. A cast, which is right for all numbers, is not done
-/// for many values at once.
+/// Returns a whole number of a magnitude below 2^22 as an integer. A cast, which is right for all
+/// numbers, is not done for many values at once.
 #[inline(always)]
 fn whole(steps: f32) -> i32 {
     // The last bits of the sum are those of the integer.
@@ -287,8 +333,8 @@ fn few_steps_of(symbol: u8) -> i32 {
     symbol >> 1 ^ -(symbol & 1)
 }
 
-/// Returns the sum of what `of` makes of the values. The order of the additions is fixed: sum i takes every eighth value
-/// from the i-th on, and then the sums are added in their order.
+/// Returns the sum of what `of` makes of the values. The order of the additions is fixed: sum i
+/// takes every eighth value from the i-th on, and then the sums are added in their order.
 #[inline(always)]
 fn sum_of(values: &[f32], of: impl Fn(f32) -> f64) -> f64 {
     let (chunks, rest) = values.as_chunks::<SUMS>();
@@ -298,6 +344,8 @@ fn sum_of(values: &[f32], of: impl Fn(f32) -> f64) -> f64 {
             *sum += of(*value);
         }
     }
-    sums.iter_mut().zip(rest).for_each(|(sum, value)| *sum += of(*value));
+    sums.iter_mut()
+        .zip(rest)
+        .for_each(|(sum, value)| *sum += of(*value));
     sums.iter().sum()
 }

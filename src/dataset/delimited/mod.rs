@@ -1,7 +1,7 @@
 //! Reads ratings from delimited text, with one row per line and columns by name or position.
 //!
-//! Users and items are numbered in the order of first appearance. Their names are opaque, so `1` and `01` differ. What
-//! counts as a line and a field is defined in `records`.
+//! Users and items are numbered in the order of first appearance. Their names are opaque, so `1`
+//! and `01` differ. What counts as a line and a field is defined in `records`.
 
 mod own;
 
@@ -22,7 +22,8 @@ use crate::scenario::{ColumnRef, DelimitedSpec};
 /// Reads every row of the file at `path`, which may be compressed with gzip or zstd.
 ///
 /// # Errors
-/// [`Error::Read`] for a file that cannot be opened or is an archive of another kind, and the errors of [`parse`].
+/// [`Error::Read`] for a file that cannot be opened or is an archive of another kind, and the
+/// errors of [`parse`].
 pub fn read(path: &Path, layout: &DelimitedSpec) -> Result<Ratings> {
     parse(compressed::open(path)?, path, layout)
 }
@@ -32,8 +33,8 @@ pub fn read(path: &Path, layout: &DelimitedSpec) -> Result<Ratings> {
 /// Without a timestamp column the order of the rows is the order in time.
 ///
 /// # Errors
-/// [`Error::Read`] for a text that cannot be read or holds no rating, [`Error::MalformedLine`] for a line
-/// that does not fit `layout`, [`Error::Usage`] for a layout that contradicts itself.
+/// [`Error::Read`] for a text that cannot be read or holds no rating, [`Error::MalformedLine`] for
+/// a line that does not fit `layout`, [`Error::Usage`] for a layout that contradicts itself.
 pub fn parse(text: impl BufRead, path: &Path, layout: &DelimitedSpec) -> Result<Ratings> {
     parse_rows(text, path, layout, usize::MAX, Rows::default()).map(Rows::finish)
 }
@@ -49,7 +50,13 @@ pub fn check_first_row(path: &Path, layout: &DelimitedSpec) -> Result<()> {
 }
 
 /// Reads the first `most` rows of `text`, as [`parse`] does.
-fn parse_rows(text: impl BufRead, path: &Path, layout: &DelimitedSpec, most: usize, mut rows: Rows) -> Result<Rows> {
+fn parse_rows(
+    text: impl BufRead,
+    path: &Path,
+    layout: &DelimitedSpec,
+    most: usize,
+    mut rows: Rows,
+) -> Result<Rows> {
     let mut records = Records::new(text, path, &layout.separator)?;
     let mut record = ByteRecord::new();
     if !records.read(&mut record)? {
@@ -59,7 +66,10 @@ fn parse_rows(text: impl BufRead, path: &Path, layout: &DelimitedSpec, most: usi
     check_header(layout, &record).map_err(|fault| fault.at(path, &record))?;
     let first = record.clone();
     if layout.header && !records.read(&mut record)? {
-        return Err(Error::read(path, "the file holds a header line but no ratings"));
+        return Err(Error::read(
+            path,
+            "the file holds a header line but no ratings",
+        ));
     }
     loop {
         let is_second = rows.count == 1;
@@ -69,7 +79,9 @@ fn parse_rows(text: impl BufRead, path: &Path, layout: &DelimitedSpec, most: usi
         let is_first = rows.count == 0;
         let pushed = rows.push(&columns, &record).map_err(|fault| match fault {
             Fault::Line(message) if is_first && !layout.header && !has_number(&record) => {
-                Fault::Line(format!("{message}; if this line names the columns, say `header = true`"))
+                Fault::Line(format!(
+                    "{message}; if this line names the columns, say `header = true`"
+                ))
             }
             fault => fault,
         });
@@ -85,18 +97,26 @@ const FORGOTTEN_HEADER: &str = "there is no number in this line, and there are n
 
 /// Refuses a line of nothing but numbers as a header, since a rating would be lost.
 fn check_header(layout: &DelimitedSpec, first: &ByteRecord) -> Result<(), Fault> {
-    let named = matches!(layout.user, ColumnRef::Name(_)) || matches!(layout.item, ColumnRef::Name(_));
+    let named =
+        matches!(layout.user, ColumnRef::Name(_)) || matches!(layout.item, ColumnRef::Name(_));
     if !layout.header || named || !(0..first.len()).all(|place| is_number(first, place)) {
         return Ok(());
     }
-    let message = format!("`header = true` says that this line names the columns, but it holds {}", listed(first));
-    Err(Fault::Line(format!("{message}: if it is a rating, say `header = false`")))
+    let message = format!(
+        "`header = true` says that this line names the columns, but it holds {}",
+        listed(first)
+    );
+    Err(Fault::Line(format!(
+        "{message}: if it is a rating, say `header = false`"
+    )))
 }
 
-/// Returns whether the first line probably names the columns: none of its fields is a number, while user and item of
-/// the second line are numbers.
+/// Returns whether the first line probably names the columns: none of its fields is a number, while
+/// user and item of the second line are numbers.
 fn names_columns(columns: &Columns, first: &ByteRecord, second: &ByteRecord) -> bool {
-    let in_second = [columns.user, columns.item].iter().all(|&place| is_number(second, place));
+    let in_second = [columns.user, columns.item]
+        .iter()
+        .all(|&place| is_number(second, place));
     in_second && !has_number(first)
 }
 
@@ -118,7 +138,11 @@ impl Fault {
     fn at(self, path: &Path, record: &ByteRecord) -> Error {
         let line = line_of(record);
         match self {
-            Self::Line(message) => Error::MalformedLine { path: path.to_owned(), line, message },
+            Self::Line(message) => Error::MalformedLine {
+                path: path.to_owned(),
+                line,
+                message,
+            },
             Self::Layout(message) => Error::Usage(message),
         }
     }
@@ -145,34 +169,44 @@ impl Columns {
                 "the {role} column is given by name ({name:?}), but the file is said to have no header line"
             ))),
             ColumnRef::Name(name) => {
-                let mut places = (0..first.len()).filter(|&place| trimmed(first, place) == name.as_bytes());
+                let mut places =
+                    (0..first.len()).filter(|&place| trimmed(first, place) == name.as_bytes());
                 match (places.next(), places.next()) {
                     (Some(place), None) => Ok(place),
                     (None, _) => Err(Fault::Line(format!(
                         "expected a header with a column {name:?} (the {role}), found the columns {}",
                         listed(first)
                     ))),
-                    (Some(_), Some(_)) => {
-                        Err(Fault::Line(format!("the header names column {name:?} (the {role}) more than once")))
-                    }
+                    (Some(_), Some(_)) => Err(Fault::Line(format!(
+                        "the header names column {name:?} (the {role}) more than once"
+                    ))),
                 }
             }
-            ColumnRef::Position(0) => Err(Fault::Layout(format!("the {role} column is 0; columns count from 1"))),
-            &ColumnRef::Position(position) if position as usize > first.len() => Err(Fault::Line(format!(
-                "expected at least {position} columns separated by {:?} (column {position} is the {role}), found {}: {}",
-                layout.separator,
-                first.len(),
-                listed(first)
+            ColumnRef::Position(0) => Err(Fault::Layout(format!(
+                "the {role} column is 0; columns count from 1"
             ))),
+            &ColumnRef::Position(position) if position as usize > first.len() => {
+                Err(Fault::Line(format!(
+                    "expected at least {position} columns separated by {:?} (column {position} is the {role}), found {}: {}",
+                    layout.separator,
+                    first.len(),
+                    listed(first)
+                )))
+            }
             &ColumnRef::Position(position) => Ok(position as usize - 1),
         };
-        let optional = |role: &str, column: &Option<ColumnRef>| column.as_ref().map(|c| find(role, c)).transpose();
+        let optional = |role: &str, column: &Option<ColumnRef>| {
+            column.as_ref().map(|c| find(role, c)).transpose()
+        };
         Ok(Self {
             user: find("user", &layout.user)?,
             item: find("item", &layout.item)?,
             rating: optional("rating", &layout.rating)?,
             expected_rating: match layout.rating_range {
-                Some([lowest, highest]) => (format!("a rating from {lowest} to {highest}"), [lowest, highest]),
+                Some([lowest, highest]) => (
+                    format!("a rating from {lowest} to {highest}"),
+                    [lowest, highest],
+                ),
                 None => ("a finite rating".to_owned(), [f64::MIN, f64::MAX]),
             },
             label: optional("label", &layout.label)?,
@@ -225,7 +259,10 @@ impl Rows {
             )));
         }
         let name = |role: &str, place: usize| match trimmed(record, place) {
-            [] => Err(Fault::Line(format!("expected the {role} in column {}, found nothing", place + 1))),
+            [] => Err(Fault::Line(format!(
+                "expected the {role} in column {}, found nothing",
+                place + 1
+            ))),
             name => Ok(name),
         };
         let user_name = name("user", columns.user)?;
@@ -233,36 +270,56 @@ impl Rows {
         let real = |place: Option<usize>, [least, most]: [f64; 2], expected: &str| {
             place.map_or(Ok(1.0), |place| {
                 number(record, place)
-                    .filter(|value: &f32| value.is_finite() && (least..=most).contains(&f64::from(*value)))
+                    .filter(|value: &f32| {
+                        value.is_finite() && (least..=most).contains(&f64::from(*value))
+                    })
                     .ok_or_else(|| wrong_number(expected, record, place))
             })
         };
         let (expected, range) = &columns.expected_rating;
         let rating = real(columns.rating, *range, expected)?;
-        let weight = real(columns.weight, [0.0, f64::MAX], "a weight (a finite number of at least 0)")?;
-        let is_positive = columns.label.map_or(Ok(true), |place| match number::<f32>(record, place) {
-            Some(label) if label == 0.0 || label == 1.0 => Ok(label == 1.0),
-            _ => Err(wrong_number("a label (0 or 1)", record, place)),
-        })?;
+        let weight = real(
+            columns.weight,
+            [0.0, f64::MAX],
+            "a weight (a finite number of at least 0)",
+        )?;
+        let is_positive =
+            columns
+                .label
+                .map_or(Ok(true), |place| match number::<f32>(record, place) {
+                    Some(label) if label == 0.0 || label == 1.0 => Ok(label == 1.0),
+                    _ => Err(wrong_number("a label (0 or 1)", record, place)),
+                })?;
         let time = match columns.timestamp {
             Some(place) => self.time(record, place)?,
             None => self.count as i64,
         };
         let user = self.users.number(user_name)?;
         if user as usize == self.ratings.user_names.len() {
-            self.ratings.user_names.push(String::from_utf8_lossy(user_name).into());
+            self.ratings
+                .user_names
+                .push(String::from_utf8_lossy(user_name).into());
         }
         let item = self.items.number(item_name)?;
         self.count += 1;
-        if let Some((user, item)) = self.keep.kept((user, item), (rating, time, weight, is_positive)) {
+        if let Some((user, item)) = self
+            .keep
+            .kept((user, item), (rating, time, weight, is_positive))
+        {
             self.ratings.users.push(user);
-            self.ratings.interactions.push(Interaction { item, rating, time, weight, is_positive });
+            self.ratings.interactions.push(Interaction {
+                item,
+                rating,
+                time,
+                weight,
+                is_positive,
+            });
         }
         Ok(())
     }
 
-    /// Returns the timestamp as a sort key. Integers are kept exactly (nanoseconds of an epoch do not fit a double);
-    /// the first real number turns all keys into those of reals.
+    /// Returns the timestamp as a sort key. Integers are kept exactly (nanoseconds of an epoch do
+    /// not fit a double); the first real number turns all keys into those of reals.
     fn time(&mut self, record: &ByteRecord, place: usize) -> Result<i64, Fault> {
         if !self.real_times
             && let Some(time) = number(record, place)
@@ -270,7 +327,8 @@ impl Rows {
             return Ok(time);
         }
         let real = number(record, place).filter(|time: &f64| time.is_finite());
-        let real = real.ok_or_else(|| wrong_number("a timestamp (a finite number)", record, place))?;
+        let real =
+            real.ok_or_else(|| wrong_number("a timestamp (a finite number)", record, place))?;
         if !self.real_times {
             self.real_times = true;
             for interaction in &mut self.ratings.interactions {
@@ -281,20 +339,30 @@ impl Rows {
     }
 
     fn finish(self) -> Ratings {
-        Ratings { items: self.items.0.len() as u32, ..self.ratings }
+        Ratings {
+            items: self.items.0.len() as u32,
+            ..self.ratings
+        }
     }
 }
 
 fn number<T: std::str::FromStr>(record: &ByteRecord, place: usize) -> Option<T> {
-    std::str::from_utf8(trimmed(record, place)).ok()?.parse().ok()
+    std::str::from_utf8(trimmed(record, place))
+        .ok()?
+        .parse()
+        .ok()
 }
 
 fn wrong_number(expected: &str, record: &ByteRecord, place: usize) -> Fault {
     let found = shown(record.get(place).unwrap_or_default());
-    Fault::Line(format!("expected {expected} in column {}, found {found}", place + 1))
+    Fault::Line(format!(
+        "expected {expected} in column {}, found {found}",
+        place + 1
+    ))
 }
 
-/// Returns an integer that orders as the real number does (the transformation of [`f64::total_cmp`]).
+/// Returns an integer that orders as the real number does (the transformation of
+/// [`f64::total_cmp`]).
 fn order_of(real: f64) -> i64 {
     // Adding zero makes -0 equal to 0.
     let bits = (real + 0.0).to_bits() as i64;
@@ -310,7 +378,8 @@ impl Names {
         if let Some(&number) = self.0.get(name) {
             return Ok(number);
         }
-        let number = u32::try_from(self.0.len()).map_err(|_| Fault::Line("more than 2^32 names".into()))?;
+        let number =
+            u32::try_from(self.0.len()).map_err(|_| Fault::Line("more than 2^32 names".into()))?;
         self.0.insert(name.into(), number);
         Ok(number)
     }

@@ -1,7 +1,7 @@
 //! Reads the ratings of some users out of a file of all, which is gone through twice.
 //!
-//! The first time, users and ratings are counted; the second time, the ratings of the wanted users are kept. All users and
-//! items are numbered as they are where the whole file is read.
+//! The first time, users and ratings are counted; the second time, the ratings of the wanted users
+//! are kept. All users and items are numbered as they are where the whole file is read.
 
 use std::ops::Range;
 use std::path::Path;
@@ -63,16 +63,28 @@ impl Keep {
         match self {
             Self::All => Some((user, item)),
             Self::Counts(counts) => {
-                counts.rows.resize(counts.rows.len().max(user as usize + 1), 0);
+                counts
+                    .rows
+                    .resize(counts.rows.len().max(user as usize + 1), 0);
                 counts.rows[user as usize] += 1;
                 counts.rounds |= rating.abs() > 1e4 || (rating * 64.0).fract() != 0.0;
-                for field in [user, item, rating.to_bits(), weight.to_bits(), u32::from(is_positive)] {
+                for field in [
+                    user,
+                    item,
+                    rating.to_bits(),
+                    weight.to_bits(),
+                    u32::from(is_positive),
+                ] {
                     counts.digest.update(&field.to_le_bytes());
                 }
                 counts.digest.update(&time.to_le_bytes());
                 None
             }
-            Self::Own { numbers, own, items } => {
+            Self::Own {
+                numbers,
+                own,
+                items,
+            } => {
                 let user = numbers[user as usize];
                 if user == Numbering::NONE {
                     return None;
@@ -84,9 +96,10 @@ impl Keep {
     }
 }
 
-/// Reads the ratings of those users of the file at `path` whom `own_of` names, of a number of users from which those with
-/// fewer than `minimum` ratings are left out. Returns `None` if what is known of all users cannot be added up from parts of
-/// them without rounding, because of the ratings' fractions.
+/// Reads the ratings of those users of the file at `path` whom `own_of` names, of a number of users
+/// from which those with fewer than `minimum` ratings are left out. Returns `None` if what is known
+/// of all users cannot be added up from parts of them without rounding, because of the ratings'
+/// fractions.
 ///
 /// # Errors
 /// As [`read`](super::read) and [`Ratings::keep_active_users`].
@@ -96,10 +109,15 @@ pub fn read_own(
     minimum: u32,
     own_of: impl FnOnce(usize) -> Range<u32>,
 ) -> Result<Option<OwnRatings>> {
-    let counting = Rows { keep: Keep::Counts(Box::default()), ..Rows::default() };
+    let counting = Rows {
+        keep: Keep::Counts(Box::default()),
+        ..Rows::default()
+    };
     let counted = parse_rows(compressed::open(path)?, path, layout, usize::MAX, counting)?;
     let (all_items, all_names) = (counted.items.0.len(), counted.ratings.user_names);
-    let Keep::Counts(counts) = counted.keep else { return Ok(None) };
+    let Keep::Counts(counts) = counted.keep else {
+        return Ok(None);
+    };
     if counts.rounds {
         return Ok(None);
     }
@@ -110,7 +128,11 @@ pub fn read_own(
     let (mut numbers, mut user_names, mut rows) = (Vec::new(), Vec::new(), Vec::new());
     for (&count, name) in counts.rows.iter().zip(all_names) {
         let stays = count >= u64::from(minimum);
-        numbers.push(if stays { rows.len() as u32 } else { Numbering::NONE });
+        numbers.push(if stays {
+            rows.len() as u32
+        } else {
+            Numbering::NONE
+        });
         if stays {
             rows.push(count);
             user_names.push(name);
@@ -118,10 +140,36 @@ pub fn read_own(
     }
     let own = own_of(rows.len());
     let before: u64 = rows[..own.start as usize].iter().sum();
-    let keep = Keep::Own { numbers, own: own.clone(), items: Numbering::of(all_items) };
-    let read = parse_rows(compressed::open(path)?, path, layout, usize::MAX, Rows { keep, ..Rows::default() })?;
-    let items = if let Keep::Own { items, .. } = &read.keep { items.count() } else { 0 };
-    let ratings = Ratings { user_names, items, ..read.ratings };
+    let keep = Keep::Own {
+        numbers,
+        own: own.clone(),
+        items: Numbering::of(all_items),
+    };
+    let read = parse_rows(
+        compressed::open(path)?,
+        path,
+        layout,
+        usize::MAX,
+        Rows {
+            keep,
+            ..Rows::default()
+        },
+    )?;
+    let items = if let Keep::Own { items, .. } = &read.keep {
+        items.count()
+    } else {
+        0
+    };
+    let ratings = Ratings {
+        user_names,
+        items,
+        ..read.ratings
+    };
     let digest = *counts.digest.finalize().as_bytes();
-    Ok(Some(OwnRatings { ratings, own, rows: (rows.iter().sum(), before), digest }))
+    Ok(Some(OwnRatings {
+        ratings,
+        own,
+        rows: (rows.iter().sum(), before),
+        digest,
+    }))
 }

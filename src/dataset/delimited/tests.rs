@@ -6,7 +6,8 @@ fn named(name: &str) -> ColumnRef {
     ColumnRef::Name(name.into())
 }
 
-/// Returns a layout with the columns user, item, rating and timestamp in this order, without a header.
+/// Returns a layout with the columns user, item, rating and timestamp in this order, without a
+/// header.
 fn four_columns(separator: &str) -> DelimitedSpec {
     DelimitedSpec {
         separator: separator.into(),
@@ -32,18 +33,35 @@ fn fault(content: impl AsRef<[u8]>, layout: &DelimitedSpec) -> String {
 }
 
 fn triples(ratings: &Ratings) -> Vec<(u32, u32, f32)> {
-    ratings.users.iter().zip(&ratings.interactions).map(|(&user, i)| (user, i.item, i.rating)).collect()
+    ratings
+        .users
+        .iter()
+        .zip(&ratings.interactions)
+        .map(|(&user, i)| (user, i.item, i.rating))
+        .collect()
 }
 
 #[test]
 fn separators_of_any_length_read_alike() {
     let expected = [(0, 0, 5.0), (1, 1, 3.5), (0, 1, 1.0)];
     for separator in [",", "\t", "::", ";", " || ", "|"] {
-        let lines = ["b,x,5,30", "a,y,3.5,-10", "b,y,1,20"].map(|line| line.replace(',', separator)).join("\n");
+        let lines = ["b,x,5,30", "a,y,3.5,-10", "b,y,1,20"]
+            .map(|line| line.replace(',', separator))
+            .join("\n");
         let ratings = read_text(lines, &four_columns(separator)).unwrap();
         assert_eq!(triples(&ratings), expected, "{separator:?}");
-        assert_eq!(ratings.interactions.iter().map(|i| i.time).collect::<Vec<_>>(), [30, -10, 20]);
-        assert_eq!((ratings.user_names, ratings.items), (vec!["b".into(), "a".into()], 2));
+        assert_eq!(
+            ratings
+                .interactions
+                .iter()
+                .map(|i| i.time)
+                .collect::<Vec<_>>(),
+            [30, -10, 20]
+        );
+        assert_eq!(
+            (ratings.user_names, ratings.items),
+            (vec!["b".into(), "a".into()], 2)
+        );
     }
 }
 
@@ -57,7 +75,11 @@ fn columns_are_found_by_name_wherever_they_stand() {
         timestamp: Some(ColumnRef::Position(1)),
         ..four_columns(",")
     };
-    let ratings = read_text("when,what,note,who\n7,\"x,1\",,\"ann\"\n6,y,,ann\n", &layout).unwrap();
+    let ratings = read_text(
+        "when,what,note,who\n7,\"x,1\",,\"ann\"\n6,y,,ann\n",
+        &layout,
+    )
+    .unwrap();
     assert_eq!(triples(&ratings), [(0, 0, 1.0), (0, 1, 1.0)]);
     assert_eq!(ratings.interactions[0].time, 7);
     assert_eq!(ratings.user_names, ["ann".into()]);
@@ -65,7 +87,10 @@ fn columns_are_found_by_name_wherever_they_stand() {
 
 #[test]
 fn without_timestamps_the_order_of_the_file_is_the_order_in_time() {
-    let layout = DelimitedSpec { timestamp: None, ..four_columns(",") };
+    let layout = DelimitedSpec {
+        timestamp: None,
+        ..four_columns(",")
+    };
     let ratings = read_text("a,x,1,9\na,y,1,8\na,z,1,7\n", &layout).unwrap();
     assert!(ratings.interactions.is_sorted_by(|a, b| a.time < b.time));
 }
@@ -73,9 +98,16 @@ fn without_timestamps_the_order_of_the_file_is_the_order_in_time() {
 #[test]
 fn timestamps_keep_their_order_at_any_size_and_with_fractions() {
     let times = |values: &[&str]| {
-        let lines: Vec<String> = values.iter().map(|value| format!("a,x,1,{value}")).collect();
+        let lines: Vec<String> = values
+            .iter()
+            .map(|value| format!("a,x,1,{value}"))
+            .collect();
         let ratings = read_text(lines.join("\n"), &four_columns(",")).unwrap();
-        ratings.interactions.iter().map(|i| i.time).collect::<Vec<_>>()
+        ratings
+            .interactions
+            .iter()
+            .map(|i| i.time)
+            .collect::<Vec<_>>()
     };
     // These are nanoseconds since 1970, which a double could not tell apart.
     assert!(times(&["1700000000000000001", "1700000000000000002"]).is_sorted_by(|a, b| a < b));
@@ -89,28 +121,69 @@ fn timestamps_keep_their_order_at_any_size_and_with_fractions() {
 fn every_malformed_line_is_named_with_what_was_expected_and_found() {
     let good = "1,2,3,4\n";
     for (bad, message) in [
-        ("1,2,3", "ratings:2: expected 4 columns as in the first line, found 3: \"1\", \"2\", \"3\""),
-        ("1,2,3,4,5", "ratings:2: expected 4 columns as in the first line, found 5: \"1\", \"2\", \"3\", \"4\", \"5\""),
-        ("1,2,good,4", "ratings:2: expected a finite rating in column 3, found \"good\""),
-        ("1,2,,4", "ratings:2: expected a finite rating in column 3, found \"\""),
-        ("1,2,NaN,4", "ratings:2: expected a finite rating in column 3, found \"NaN\""),
-        ("1,2,-inf,4", "ratings:2: expected a finite rating in column 3, found \"-inf\""),
-        ("1,2,1e39,4", "ratings:2: expected a finite rating in column 3, found \"1e39\""),
-        ("1,2,3,soon", "ratings:2: expected a timestamp (a finite number) in column 4, found \"soon\""),
-        ("1,2,3,inf", "ratings:2: expected a timestamp (a finite number) in column 4, found \"inf\""),
-        (" ,2,3,4", "ratings:2: expected the user in column 1, found nothing"),
-        ("1,,3,4", "ratings:2: expected the item in column 2, found nothing"),
+        (
+            "1,2,3",
+            "ratings:2: expected 4 columns as in the first line, found 3: \"1\", \"2\", \"3\"",
+        ),
+        (
+            "1,2,3,4,5",
+            "ratings:2: expected 4 columns as in the first line, found 5: \"1\", \"2\", \"3\", \"4\", \"5\"",
+        ),
+        (
+            "1,2,good,4",
+            "ratings:2: expected a finite rating in column 3, found \"good\"",
+        ),
+        (
+            "1,2,,4",
+            "ratings:2: expected a finite rating in column 3, found \"\"",
+        ),
+        (
+            "1,2,NaN,4",
+            "ratings:2: expected a finite rating in column 3, found \"NaN\"",
+        ),
+        (
+            "1,2,-inf,4",
+            "ratings:2: expected a finite rating in column 3, found \"-inf\"",
+        ),
+        (
+            "1,2,1e39,4",
+            "ratings:2: expected a finite rating in column 3, found \"1e39\"",
+        ),
+        (
+            "1,2,3,soon",
+            "ratings:2: expected a timestamp (a finite number) in column 4, found \"soon\"",
+        ),
+        (
+            "1,2,3,inf",
+            "ratings:2: expected a timestamp (a finite number) in column 4, found \"inf\"",
+        ),
+        (
+            " ,2,3,4",
+            "ratings:2: expected the user in column 1, found nothing",
+        ),
+        (
+            "1,,3,4",
+            "ratings:2: expected the item in column 2, found nothing",
+        ),
     ] {
         for separator in [",", "::"] {
             let content = format!("{good}{bad}\n{good}").replace(',', separator);
-            assert_eq!(fault(content, &four_columns(separator)), message, "{bad:?} with {separator:?}");
+            assert_eq!(
+                fault(content, &four_columns(separator)),
+                message,
+                "{bad:?} with {separator:?}"
+            );
         }
     }
 }
 
 #[test]
 fn a_header_without_the_column_says_what_it_has() {
-    let layout = DelimitedSpec { header: true, rating: Some(named("stars")), ..four_columns(",") };
+    let layout = DelimitedSpec {
+        header: true,
+        rating: Some(named("stars")),
+        ..four_columns(",")
+    };
     assert_eq!(
         fault("user,movie,rating,time\n1,2,3,4\n", &layout),
         "ratings:1: expected a header with a column \"stars\" (the rating), found the columns \"user\", \"movie\", \
@@ -132,25 +205,51 @@ fn a_wrong_separator_is_recognisable_from_the_message() {
 
 #[test]
 fn files_without_ratings_are_errors() {
-    let layout = DelimitedSpec { header: true, ..four_columns(",") };
+    let layout = DelimitedSpec {
+        header: true,
+        ..four_columns(",")
+    };
     for content in ["", "\n\n", "\u{feff}"] {
-        assert_eq!(fault(content, &layout), "cannot read ratings: the file is empty");
+        assert_eq!(
+            fault(content, &layout),
+            "cannot read ratings: the file is empty"
+        );
     }
-    assert_eq!(fault("a,b,c,d\n", &layout), "cannot read ratings: the file holds a header line but no ratings");
-    let missing = read(Path::new("/nonexistent/ratings"), &layout).unwrap_err().to_string();
-    assert!(missing.starts_with("cannot read /nonexistent/ratings: "), "{missing}");
+    assert_eq!(
+        fault("a,b,c,d\n", &layout),
+        "cannot read ratings: the file holds a header line but no ratings"
+    );
+    let missing = read(Path::new("/nonexistent/ratings"), &layout)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        missing.starts_with("cannot read /nonexistent/ratings: "),
+        "{missing}"
+    );
 }
 
 #[test]
 fn a_layout_that_contradicts_itself_is_refused() {
-    let by_name = DelimitedSpec { user: named("user"), ..four_columns(",") };
+    let by_name = DelimitedSpec {
+        user: named("user"),
+        ..four_columns(",")
+    };
     assert_eq!(
         fault("1,2,3,4\n", &by_name),
         "the user column is given by name (\"user\"), but the file is said to have no header line"
     );
-    let zero = DelimitedSpec { item: ColumnRef::Position(0), ..four_columns(",") };
-    assert_eq!(fault("1,2,3,4\n", &zero), "the item column is 0; columns count from 1");
-    assert_eq!(fault("1,2,3,4\n", &four_columns("")), "the separator of a delimited file must not be empty");
+    let zero = DelimitedSpec {
+        item: ColumnRef::Position(0),
+        ..four_columns(",")
+    };
+    assert_eq!(
+        fault("1,2,3,4\n", &zero),
+        "the item column is 0; columns count from 1"
+    );
+    assert_eq!(
+        fault("1,2,3,4\n", &four_columns("")),
+        "the separator of a delimited file must not be empty"
+    );
 }
 
 #[test]
@@ -159,18 +258,30 @@ fn names_need_not_be_text() {
     assert_eq!(ratings.users, [0, 1]);
 }
 
-/// If this fails, a mistyped rating widens the range to which predictions are clipped, and trains a method.
+/// If this fails, a mistyped rating widens the range to which predictions are clipped, and trains a
+/// method.
 #[test]
 fn a_rating_outside_the_range_is_refused_with_its_line() {
-    let layout = DelimitedSpec { rating_range: Some([0.5, 5.0]), ..four_columns(",") };
+    let layout = DelimitedSpec {
+        rating_range: Some([0.5, 5.0]),
+        ..four_columns(",")
+    };
     for rating in ["0.25", "5.5", "-1", "55", "inf", "nan"] {
-        let message = format!("ratings:2: expected a rating from 0.5 to 5 in column 3, found \"{rating}\"");
-        assert_eq!(fault(format!("a,x,0.5,1\nb,y,{rating},2\n"), &layout), message);
+        let message =
+            format!("ratings:2: expected a rating from 0.5 to 5 in column 3, found \"{rating}\"");
+        assert_eq!(
+            fault(format!("a,x,0.5,1\nb,y,{rating},2\n"), &layout),
+            message
+        );
     }
-    assert_eq!(triples(&read_text("a,x,0.5,1\nb,y,5,2\n", &layout).unwrap()).len(), 2);
+    assert_eq!(
+        triples(&read_text("a,x,0.5,1\nb,y,5,2\n", &layout).unwrap()).len(),
+        2
+    );
 }
 
-/// If this fails, a method that weighs ratings, or learns from what was not wanted, is given something else.
+/// If this fails, a method that weighs ratings, or learns from what was not wanted, is given
+/// something else.
 #[test]
 fn labels_and_weights_are_read_from_their_columns() {
     let layout = DelimitedSpec {
@@ -181,37 +292,67 @@ fn labels_and_weights_are_read_from_their_columns() {
         ..four_columns(",")
     };
     let ratings = read_text("a,x,1,2.5\na,y,0,0\n", &layout).unwrap();
-    let read: Vec<_> = ratings.interactions.iter().map(|row| (row.is_positive, row.weight, row.rating)).collect();
+    let read: Vec<_> = ratings
+        .interactions
+        .iter()
+        .map(|row| (row.is_positive, row.weight, row.rating))
+        .collect();
     assert_eq!(read, [(true, 2.5, 1.0), (false, 0.0, 1.0)]);
-    assert_eq!(fault("a,x,2,1\n", &layout), "ratings:1: expected a label (0 or 1) in column 3, found \"2\"");
+    assert_eq!(
+        fault("a,x,2,1\n", &layout),
+        "ratings:1: expected a label (0 or 1) in column 3, found \"2\""
+    );
     assert_eq!(
         fault("a,x,1,-1\n", &layout),
         "ratings:1: expected a weight (a finite number of at least 0) in column 4, found \"-1\""
     );
 }
 
-/// If this fails, the names of the columns become a user with a rating, or a rating is lost as if it named columns.
+/// If this fails, the names of the columns become a user with a rating, or a rating is lost as if
+/// it named columns.
 #[test]
 fn a_header_that_was_forgotten_or_is_none_is_told() {
-    let implicit = DelimitedSpec { rating: None, timestamp: None, ..four_columns(",") };
+    let implicit = DelimitedSpec {
+        rating: None,
+        timestamp: None,
+        ..four_columns(",")
+    };
     let forgotten = fault("user,item,rating,time\n1,2,3,4\n", &implicit);
-    assert!(forgotten.starts_with("ratings:1: there is no number in this line"), "{forgotten}");
+    assert!(
+        forgotten.starts_with("ratings:1: there is no number in this line"),
+        "{forgotten}"
+    );
     assert!(forgotten.contains("say `header = true`"), "{forgotten}");
     let unreadable = fault("user,item,rating,time\n1,2,3,4\n", &four_columns(","));
     let expected = "ratings:1: expected a finite rating in column 3, found \"rating\"; if this line names the columns, say \
                     `header = true`";
     assert_eq!(unreadable, expected);
-    let header = DelimitedSpec { header: true, ..implicit.clone() };
+    let header = DelimitedSpec {
+        header: true,
+        ..implicit.clone()
+    };
     let none = fault("1,2,3,4\n5,6,7,8\n", &header);
-    assert!(none.starts_with("ratings:1: `header = true` says that this line names the columns"), "{none}");
-    assert!(none.ends_with("if it is a rating, say `header = false`"), "{none}");
+    assert!(
+        none.starts_with("ratings:1: `header = true` says that this line names the columns"),
+        "{none}"
+    );
+    assert!(
+        none.ends_with("if it is a rating, say `header = false`"),
+        "{none}"
+    );
     // Names may be words, and the columns of a header may be years.
     for (content, layout) in [
         ("ann,x,,\nbob,y,,\n", &implicit),
         ("ann,x,,\n7,y,,\n", &implicit),
         ("ann,7,,\n7,8,,\n", &implicit),
         ("user,2,3,4\n1,2,3,4\n", &header),
-        ("1,2,3,4\n5,6,7,8\n", &DelimitedSpec { user: named("1"), ..header.clone() }),
+        (
+            "1,2,3,4\n5,6,7,8\n",
+            &DelimitedSpec {
+                user: named("1"),
+                ..header.clone()
+            },
+        ),
     ] {
         assert!(read_text(content, layout).is_ok(), "{content}");
     }
@@ -225,15 +366,25 @@ fn compressed_files_are_read_whatever_they_are_called() {
     let expected = read_text(text, &four_columns(",")).unwrap();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     std::io::Write::write_all(&mut gzip, text.as_bytes()).unwrap();
-    let zstd = ruzstd::encoding::compress_to_vec(text.as_bytes(), ruzstd::encoding::CompressionLevel::Fastest);
-    for (name, bytes) in
-        [("ratings.csv.gz", gzip.finish().unwrap()), ("ratings.csv.zst", zstd.clone()), ("plain", zstd)]
-    {
+    let zstd = ruzstd::encoding::compress_to_vec(
+        text.as_bytes(),
+        ruzstd::encoding::CompressionLevel::Fastest,
+    );
+    for (name, bytes) in [
+        ("ratings.csv.gz", gzip.finish().unwrap()),
+        ("ratings.csv.zst", zstd.clone()),
+        ("plain", zstd),
+    ] {
         let path = folder.path().join(name);
         std::fs::write(&path, &bytes).unwrap();
         assert_eq!(read(&path, &four_columns(",")).unwrap(), expected, "{name}");
         std::fs::write(&path, &bytes[..bytes.len() - 2]).unwrap();
         let error = read(&path, &four_columns(",")).unwrap_err();
-        assert!(error.to_string().starts_with(&format!("cannot read {}", path.display())), "{error}");
+        assert!(
+            error
+                .to_string()
+                .starts_with(&format!("cannot read {}", path.display())),
+            "{error}"
+        );
     }
 }

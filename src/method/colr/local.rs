@@ -39,7 +39,8 @@ impl LocalSettings {
 pub struct LocalModel<'a> {
     /// The user vector u (k values).
     pub user: &'a mut [f32],
-    /// The rows V_j + A_j B of the participation's distinct items (k values each), in the order of [`RoundRows::rows`].
+    /// The rows V_j + A_j B of the participation's distinct items (k values each), in the order of
+    /// [`RoundRows::rows`].
     pub rows: &'a mut [f32],
     /// Their rows A_j (r values each), which are zero at the start.
     pub factors: &'a mut [f32],
@@ -56,12 +57,12 @@ pub struct LocalResult {
     pub multiply_adds: u64,
 }
 
-/// Trains `model` on `samples` by mini-batches, with A B in the basis `basis` (r x k). If there is more than one batch,
-/// `order` shuffles the samples.
+/// Trains `model` on `samples` by mini-batches, with A B in the basis `basis` (r x k). If there is
+/// more than one batch, `order` shuffles the samples.
 ///
-/// u and A take one simultaneous step for each batch, along the gradient of the batch's mean binary cross-entropy. With
-/// g_j = (p_j - y_j) / B, the gradients are the sum of g_j (V_j + A_j B) and g_j B u. So V_j + A_j B moves along
-/// B^T B u, which is worked out once for a batch.
+/// u and A take one simultaneous step for each batch, along the gradient of the batch's mean binary
+/// cross-entropy. With g_j = (p_j - y_j) / B, the gradients are the sum of g_j (V_j + A_j B) and
+/// g_j B u. So V_j + A_j B moves along B^T B u, which is worked out once for a batch.
 pub fn train(
     settings: &LocalSettings,
     basis: &[f32],
@@ -69,7 +70,11 @@ pub fn train(
     order: &mut Stream,
     model: LocalModel<'_>,
 ) -> LocalResult {
-    let LocalModel { user, rows, factors } = model;
+    let LocalModel {
+        user,
+        rows,
+        factors,
+    } = model;
     let dimension = user.len();
     let rank = basis.len() / dimension;
     let (mut result, mut batch) = (LocalResult::default(), RowBatch::default());
@@ -86,9 +91,17 @@ pub fn train(
                 logits.set_sample(sample, &[dot(user, &rows[row(at)])]);
             }
             let mean = 1.0 / batch.occurrences() as f32;
-            result.loss += f64::from(binary_cross_entropy(&logits, batch.targets(), mean, &mut by_logits));
+            result.loss += f64::from(binary_cross_entropy(
+                &logits,
+                batch.targets(),
+                mean,
+                &mut by_logits,
+            ));
             // B u, and B^T of it.
-            let along: Vec<f32> = basis.chunks_exact(dimension).map(|direction| dot(direction, user)).collect();
+            let along: Vec<f32> = basis
+                .chunks_exact(dimension)
+                .map(|direction| dot(direction, user))
+                .collect();
             let mut direction = vec![0.0; dimension];
             for (along, basis) in along.iter().zip(basis.chunks_exact(dimension)) {
                 add_scaled(*along, basis, &mut direction);
@@ -98,7 +111,11 @@ pub fn train(
                 by_logits.read_sample(sample, &mut by_logit);
                 let step = -settings.factor_rate * by_logit[0];
                 add_scaled(-settings.user_rate * by_logit[0], &rows[row(at)], user);
-                add_scaled(step, &along, &mut factors[at as usize * rank..(at as usize + 1) * rank]);
+                add_scaled(
+                    step,
+                    &along,
+                    &mut factors[at as usize * rank..(at as usize + 1) * rank],
+                );
                 add_scaled(step, &direction, &mut rows[row(at)]);
             }
             let distinct = batch.rows().len() as u64;

@@ -6,7 +6,8 @@ use super::{Downloaded, Shared, numbers_of};
 use crate::error::{Error, Result};
 use crate::method::largest_magnitude;
 use crate::method::server::{
-    Accumulator, Contribution, Download, Server, StepContext, StepReport, UploadUse, WeightTotals, downcast,
+    Accumulator, Contribution, Download, Server, StepContext, StepReport, UploadUse, WeightTotals,
+    downcast,
 };
 use crate::model::aggregate;
 use crate::model::blocks::Model;
@@ -27,7 +28,11 @@ impl LowRankServer {
     /// Makes the server that starts with `model`.
     pub fn new(shared: Arc<Shared>, model: Model) -> Self {
         let mean = Table::zeros(shared.parameters.factors(shared.initial.shape().rows).shape);
-        Self { shared, model, mean }
+        Self {
+            shared,
+            model,
+            mean,
+        }
     }
 }
 
@@ -49,18 +54,27 @@ impl Server for LowRankServer {
         if parameters.download == Downloaded::Table {
             return Download::Shared(self.model.clone());
         }
-        let (mean, layout) = (Arc::new(self.mean.clone()), parameters.factors(self.mean.shape().rows));
+        let (mean, layout) = (
+            Arc::new(self.mean.clone()),
+            parameters.factors(self.mean.shape().rows),
+        );
         let model = self.shared.model(mean, layout, numbers_of(&self.model));
         // The mean has been made with the shape of this layout.
         Download::Shared(model.unwrap_or_else(|fault| unreachable!("{fault}")))
     }
 
     fn accumulator(&self) -> Box<dyn Accumulator> {
-        Box::new(Sums { shape: self.mean.shape(), by_step: Vec::new(), totals: WeightTotals::default() })
+        Box::new(Sums {
+            shape: self.mean.shape(),
+            by_step: Vec::new(),
+            totals: WeightTotals::default(),
+        })
     }
 
     fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
-        let Sums { by_step, totals, .. } = *downcast::<Sums>(sums)?;
+        let Sums {
+            by_step, totals, ..
+        } = *downcast::<Sums>(sums)?;
         let divisor = (step.normalise)(&totals).divisor;
         let [seed, number] = numbers_of(&self.model);
         let mut report = StepReport::default();
@@ -76,19 +90,30 @@ impl Server for LowRankServer {
             let mut rows = Vec::new();
             for row in sums.iter() {
                 let values = mean.row_mut(row.row as usize);
-                values.iter_mut().zip(row.sum).for_each(|(value, sum)| *value = (sum / divisor) as f32);
+                values
+                    .iter_mut()
+                    .zip(row.sum)
+                    .for_each(|(value, sum)| *value = (sum / divisor) as f32);
                 rows.push(row.row as usize);
             }
             let table = self.model.table_mut(0);
-            report.multiply_adds += (rows.len() * mean.shape().dimension * table.shape().dimension) as u64;
-            self.shared.add_product(table, [seed, *sent_for], rows.iter().map(|row| (*row, mean.row(*row))));
+            report.multiply_adds +=
+                (rows.len() * mean.shape().dimension * table.shape().dimension) as u64;
+            self.shared.add_product(
+                table,
+                [seed, *sent_for],
+                rows.iter().map(|row| (*row, mean.row(*row))),
+            );
             report.uploads.add_times(&sums.counts(), 1);
             if *sent_for == number {
                 self.mean = mean;
             }
         }
         step.check_magnitude("V", largest_magnitude(self.model.table(0).as_slice()))?;
-        let (table, layout) = (Arc::clone(self.model.table(0)), self.model.layout().blocks()[0].clone());
+        let (table, layout) = (
+            Arc::clone(self.model.table(0)),
+            self.model.layout().blocks()[0].clone(),
+        );
         self.model = self.shared.model(table, layout, [seed, number + 1])?;
         Ok(report)
     }
@@ -104,7 +129,8 @@ impl Server for LowRankServer {
 /// Holds the sums of a step.
 struct Sums {
     shape: TableShape,
-    /// The sums of A of those who trained in the basis of the same step, in the order in which they first came.
+    /// The sums of A of those who trained in the basis of the same step, in the order in which they
+    /// first came.
     by_step: Vec<(u64, SentRows)>,
     totals: WeightTotals,
 }
@@ -112,10 +138,14 @@ struct Sums {
 impl Sums {
     /// Returns the sums of those who trained in the basis of `step`.
     fn of(&mut self, step: u64) -> &mut SentRows {
-        let place = self.by_step.iter().position(|(known, _)| *known == step).unwrap_or_else(|| {
-            self.by_step.push((step, SentRows::new(self.shape)));
-            self.by_step.len() - 1
-        });
+        let place = self
+            .by_step
+            .iter()
+            .position(|(known, _)| *known == step)
+            .unwrap_or_else(|| {
+                self.by_step.push((step, SentRows::new(self.shape)));
+                self.by_step.len() - 1
+            });
         &mut self.by_step[place].1
     }
 }
@@ -124,7 +154,8 @@ impl Accumulator for Sums {
     fn absorb(&mut self, contributions: &[Contribution<'_>]) -> Result<()> {
         for contribution in contributions {
             let by_method = contribution.weight_by_method();
-            self.totals.add(by_method, contribution.weight, contribution.is_fresh);
+            self.totals
+                .add(by_method, contribution.weight, contribution.is_fresh);
             let [_, step] = numbers_of(contribution.received);
             self.of(step).add(&[aggregate::Contribution {
                 update: &contribution.update.blocks[0],

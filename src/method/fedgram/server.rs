@@ -1,4 +1,5 @@
-//! Implements FedGram's server, which adds up gradients and x x^T and makes a Newton-like step of the item table.
+//! Implements FedGram's server, which adds up gradients and x x^T and makes a Newton-like step of
+//! the item table.
 
 use std::sync::Arc;
 
@@ -6,7 +7,9 @@ use super::numerics::{Constants, Sums};
 use super::{Counts, Shared, TABLE};
 use crate::error::{Error, Result};
 use crate::method::listed_sums::Told;
-use crate::method::server::{Accumulator, Contribution, Server, StepContext, StepReport, UploadUse, downcast};
+use crate::method::server::{
+    Accumulator, Contribution, Server, StepContext, StepReport, UploadUse, downcast,
+};
 use crate::model::algebra::AlgebraError;
 use crate::model::blocks::Model;
 use crate::model::magnitude::MagnitudeCounts;
@@ -33,7 +36,9 @@ impl Server for GramServer {
     fn set_model(&mut self, model: Model) -> Result<()> {
         self.model.check_same_layout(&model)?;
         // Y^T Y is computed from Y again, so that it fits even if the caller has only changed Y.
-        self.model = self.shared.model(Table::clone(model.table(TABLE)), Counts::of(&model))?;
+        self.model = self
+            .shared
+            .model(Table::clone(model.table(TABLE)), Counts::of(&model))?;
         Ok(())
     }
 
@@ -51,19 +56,37 @@ impl Server for GramServer {
     fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
         let GramSums { sums, uploads } = *downcast::<GramSums>(sums)?;
         let counts = match sums.participants > 0.0 {
-            true => Counts { popularity: sums.popularity(), mean_positives: sums.mean_positives().max(1.0) },
+            true => Counts {
+                popularity: sums.popularity(),
+                mean_positives: sums.mean_positives().max(1.0),
+            },
             false => Counts::of(&self.model),
         };
-        let decay = crate::math::pow(self.shared.parameters.server_rate_decay, f64::from(step.step));
+        let decay = crate::math::pow(
+            self.shared.parameters.server_rate_decay,
+            f64::from(step.step),
+        );
         let constants = self.shared.constants(f64::from(counts.mean_positives));
-        let constants = Constants { server_rate: constants.server_rate * decay, ..constants };
+        let constants = Constants {
+            server_rate: constants.server_rate * decay,
+            ..constants
+        };
         let mut table = Table::clone(self.model.table(TABLE));
-        sums.step(&mut table.view_mut(), &constants).map_err(|cause| step_error(step, cause))?;
+        sums.step(&mut table.view_mut(), &constants)
+            .map_err(|cause| step_error(step, cause))?;
         self.model = self.shared.model(table, counts)?;
-        let (m, k) = (self.shared.shape.rows as u64, self.shared.shape.dimension as u64);
-        // The terms are three products with the table, Y^T Y, and ten sweeps of 4 k^3 for the eigenvectors.
+        let (m, k) = (
+            self.shared.shape.rows as u64,
+            self.shared.shape.dimension as u64,
+        );
+        // The terms are three products with the table, Y^T Y, and ten sweeps of 4 k^3 for the
+        // eigenvectors.
         let multiply_adds = 3 * m * k * k + m * k * (k + 1) / 2 + 40 * k * k * k;
-        Ok(StepReport { uploads, multiply_adds, ..StepReport::default() })
+        Ok(StepReport {
+            uploads,
+            multiply_adds,
+            ..StepReport::default()
+        })
     }
 }
 
@@ -86,11 +109,15 @@ impl Accumulator for GramSums {
     fn absorb(&mut self, contributions: &[Contribution<'_>]) -> Result<()> {
         for contribution in contributions {
             let [gradients, outer, rest @ ..] = &contribution.update.blocks[..] else {
-                return Err(Error::Update("a contribution to FedGram has two blocks or more".to_owned()));
+                return Err(Error::Update(
+                    "a contribution to FedGram has two blocks or more".to_owned(),
+                ));
             };
             // A codec may have left the only row out, which is then zero.
             let triangle: Vec<f32> = floats(&outer.to_whole_bytes(Base::Zeros)?).collect();
-            let of_gradients = self.sums.absorb(contribution.weight, (gradients, Told::of(rest)?), &triangle)?;
+            let of_gradients =
+                self.sums
+                    .absorb(contribution.weight, (gradients, Told::of(rest)?), &triangle)?;
             for magnitudes in [of_gradients, MagnitudeCounts::of(&triangle, 1.0)] {
                 self.uploads.add_times(&magnitudes, 1);
             }
@@ -116,29 +143,68 @@ mod tests {
     use crate::method::tests::{problem_of, with_step};
     use crate::model::table::{TableShape, TableUpdate};
 
-    /// If this fails, devices are told another mean than the server has counted and steps with, or none.
+    /// If this fails, devices are told another mean than the server has counted and steps with, or
+    /// none.
     #[test]
     fn the_model_tells_the_mean_that_was_counted_last() {
         let by_density = Some(ByDensity::default());
-        let parameters = FedGramParameters { latent_dimension: 2, by_density, ..FedGramParameters::default() };
+        let parameters = FedGramParameters {
+            latent_dimension: 2,
+            by_density,
+            ..FedGramParameters::default()
+        };
         let method = FedGram::new(parameters, &problem_of(3, 5));
         let mut server = GramServer::new(Arc::clone(&method.shared), method.initial());
         let step = |server: &mut GramServer, uploads: &[&[u32]]| {
             let mut sums = Sums::default();
             for items in uploads {
-                let shape = TableShape { rows: 5, dimension: 2 };
-                let rows = TableUpdate::listed(shape, items.to_vec(), &vec![0.1; 2 * items.len()], 1.0).unwrap();
-                sums.absorb(1.0, (&rows, None), &outer_triangle(&[0.5, 0.25])).unwrap();
+                let shape = TableShape {
+                    rows: 5,
+                    dimension: 2,
+                };
+                let rows =
+                    TableUpdate::listed(shape, items.to_vec(), &vec![0.1; 2 * items.len()], 1.0)
+                        .unwrap();
+                sums.absorb(1.0, (&rows, None), &outer_triangle(&[0.5, 0.25]))
+                    .unwrap();
             }
-            with_step(0, |step| server.step(Box::new(GramSums { sums, ..GramSums::default() }), step)).unwrap();
+            with_step(0, |step| {
+                server.step(
+                    Box::new(GramSums {
+                        sums,
+                        ..GramSums::default()
+                    }),
+                    step,
+                )
+            })
+            .unwrap();
             Counts::of(server.model()).mean_positives
         };
-        assert_eq!(Counts::of(server.model()).mean_positives, 0.0, "nothing is counted yet");
-        assert_eq!(step(&mut server, &[&[0, 1, 2, 3], &[4], &[1, 2]]), 7.0 / 3.0);
-        assert_eq!(step(&mut server, &[]), 7.0 / 3.0, "a step without participants");
+        assert_eq!(
+            Counts::of(server.model()).mean_positives,
+            0.0,
+            "nothing is counted yet"
+        );
+        assert_eq!(
+            step(&mut server, &[&[0, 1, 2, 3], &[4], &[1, 2]]),
+            7.0 / 3.0
+        );
+        assert_eq!(
+            step(&mut server, &[]),
+            7.0 / 3.0,
+            "a step without participants"
+        );
         let model = server.model().clone();
         server.set_model(model).unwrap();
-        assert_eq!(Counts::of(server.model()).mean_positives, 7.0 / 3.0, "the same model once more");
-        assert_eq!(step(&mut server, &[&[]]), 1.0, "0 would say that nothing was counted");
+        assert_eq!(
+            Counts::of(server.model()).mean_positives,
+            7.0 / 3.0,
+            "the same model once more"
+        );
+        assert_eq!(
+            step(&mut server, &[&[]]),
+            1.0,
+            "0 would say that nothing was counted"
+        );
     }
 }

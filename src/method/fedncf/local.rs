@@ -34,8 +34,8 @@ pub struct LocalSettings {
     pub item_rate: f64,
     /// The learning rate of the network.
     pub network_rate: f64,
-    /// Whether the item rows take their step after the user vector and the network, from the new ones, instead of at
-    /// the same time.
+    /// Whether the item rows take their step after the user vector and the network, from the new
+    /// ones, instead of at the same time.
     pub rows_last: bool,
 }
 
@@ -44,16 +44,19 @@ pub struct LocalSettings {
 pub struct LocalModel<'a> {
     /// The user vector (k values).
     pub user: &'a mut [f32],
-    /// The rows of the participation's distinct items (k values each), in the order of [`RoundRows::rows`].
+    /// The rows of the participation's distinct items (k values each), in the order of
+    /// [`RoundRows::rows`].
     pub rows: &'a mut [f32],
-    /// The parameters of the network. Its samples are item rows, and the user vector is the features that they share.
+    /// The parameters of the network. Its samples are item rows, and the user vector is the
+    /// features that they share.
     pub network: &'a mut [f32],
 }
 
 /// Holds what a training yielded, and its work.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LocalResult {
-    /// The mean binary cross-entropy over all samples of all epochs, each batch before its last step.
+    /// The mean binary cross-entropy over all samples of all epochs, each batch before its last
+    /// step.
     pub loss: f64,
     /// The number of item rows read and written, one for each distinct row of a batch.
     pub row_visits: u64,
@@ -101,11 +104,13 @@ impl Group {
     }
 }
 
-/// Trains `model` on `samples` by mini-batches. If there is more than one batch, `order` shuffles the samples.
+/// Trains `model` on `samples` by mini-batches. If there is more than one batch, `order` shuffles
+/// the samples.
 ///
-/// All three groups of parameters take one simultaneous step for each batch, along the gradient of the batch's mean
-/// binary cross-entropy, unless the item rows come last. Rows that are not in the batch have a gradient of zero. Adam
-/// still moves those that it has moved before, as it does in PyTorch with a dense embedding.
+/// All three groups of parameters take one simultaneous step for each batch, along the gradient of
+/// the batch's mean binary cross-entropy, unless the item rows come last. Rows that are not in the
+/// batch have a gradient of zero. Adam still moves those that it has moved before, as it does in
+/// PyTorch with a dense embedding.
 pub fn train(
     network: &Perceptron,
     settings: &LocalSettings,
@@ -120,7 +125,11 @@ pub fn train(
     buffers.weights.reset(model.network.len(), optimizer);
     let (mut result, mut step) = (LocalResult::default(), 0);
     // Which of score function and rows move, in one step after the other.
-    let moves: &[[bool; 2]] = if settings.rows_last { &[[true, false], [false, true]] } else { &[[true, true]] };
+    let moves: &[[bool; 2]] = if settings.rows_last {
+        &[[true, false], [false, true]]
+    } else {
+        &[[true, true]]
+    };
     for _ in 0..settings.epochs {
         if samples.samples().len() > settings.batch_size {
             samples.shuffle(order);
@@ -131,10 +140,16 @@ pub fn train(
             let mut loss = 0.0;
             for [moves_function, moves_rows] in moves {
                 loss = buffers.differentiate(network, &model);
-                let LocalModel { user, rows, network: weights } = &mut model;
+                let LocalModel {
+                    user,
+                    rows,
+                    network: weights,
+                } = &mut model;
                 if *moves_function {
                     buffers.user.step(user, optimizer, settings.user_rate, step);
-                    buffers.weights.step(weights, optimizer, settings.network_rate, step);
+                    buffers
+                        .weights
+                        .step(weights, optimizer, settings.network_rate, step);
                 }
                 if *moves_rows {
                     buffers.rows.step(rows, optimizer, settings.item_rate, step);
@@ -156,7 +171,12 @@ impl LocalBuffers {
         batch.gather(model.rows, user.len(), self.network.inputs_mut());
         network.forward(model.network, user, &mut self.network);
         let (logits, gradient) = self.network.outputs_and_gradient();
-        let loss = binary_cross_entropy(logits, batch.targets(), 1.0 / batch.occurrences() as f32, gradient);
+        let loss = binary_cross_entropy(
+            logits,
+            batch.targets(),
+            1.0 / batch.occurrences() as f32,
+            gradient,
+        );
         let (of_weights, of_user) = (&mut self.weights.gradient, &mut self.user.gradient);
         network.backward(model.network, user, &mut self.network, of_weights, of_user);
         self.rows.gradient.fill(0.0);
@@ -180,8 +200,16 @@ mod tests {
 
     fn start(network: &Perceptron, items: usize) -> Model {
         let mut stream = Streams::new(5).stream(Purpose::PrivateInit, 0, 0);
-        let mut draw = |count: usize| (0..count).map(|_| stream.standard_normal() as f32 * 0.3).collect::<Vec<f32>>();
-        Model { user: draw(DIMENSION), items: draw(items * DIMENSION), network: draw(network.parameters()) }
+        let mut draw = |count: usize| {
+            (0..count)
+                .map(|_| stream.standard_normal() as f32 * 0.3)
+                .collect::<Vec<f32>>()
+        };
+        Model {
+            user: draw(DIMENSION),
+            items: draw(items * DIMENSION),
+            network: draw(network.parameters()),
+        }
     }
 
     /// Returns samples of forty items, of which every third is a positive and item 0 occurs twice.
@@ -196,14 +224,37 @@ mod tests {
     fn train_on(settings: &LocalSettings, model: &mut Model) -> LocalResult {
         let network = Perceptron::new(DIMENSION, &[DIMENSION, 8, 4, 1]);
         let mut order = Streams::new(1).stream(Purpose::Shuffle, 0, 0);
-        let Model { user, items, network: weights } = model;
-        let local = LocalModel { user, rows: items, network: weights };
-        train(&network, settings, &mut samples(), &mut order, local, &mut LocalBuffers::default())
+        let Model {
+            user,
+            items,
+            network: weights,
+        } = model;
+        let local = LocalModel {
+            user,
+            rows: items,
+            network: weights,
+        };
+        train(
+            &network,
+            settings,
+            &mut samples(),
+            &mut order,
+            local,
+            &mut LocalBuffers::default(),
+        )
     }
 
     fn settings(optimizer: Optimizer, rate: f64) -> LocalSettings {
         let (user_rate, item_rate, network_rate) = (rate, rate, rate);
-        LocalSettings { epochs: 1, batch_size: 100, optimizer, user_rate, item_rate, network_rate, rows_last: false }
+        LocalSettings {
+            epochs: 1,
+            batch_size: 100,
+            optimizer,
+            user_rate,
+            item_rate,
+            network_rate,
+            rows_last: false,
+        }
     }
 
     /// If this fails, a client does not learn from its own samples.
@@ -212,14 +263,19 @@ mod tests {
         for (optimizer, rate) in [(Optimizer::Sgd, 0.5), (Optimizer::Adam, 0.01)] {
             let mut model = start(&Perceptron::new(DIMENSION, &[DIMENSION, 8, 4, 1]), 40);
             let before = train_on(&settings(optimizer, 0.0), &mut model).loss;
-            let trained = LocalSettings { epochs: 200, batch_size: 16, ..settings(optimizer, rate) };
+            let trained = LocalSettings {
+                epochs: 200,
+                batch_size: 16,
+                ..settings(optimizer, rate)
+            };
             train_on(&trained, &mut model);
             let after = train_on(&settings(optimizer, 0.0), &mut model).loss;
             assert!(after < 0.5 * before, "{optimizer:?}: {before} to {after}");
         }
     }
 
-    /// If this fails, a learning rate is used for other parameters than its own, or work is counted wrongly.
+    /// If this fails, a learning rate is used for other parameters than its own, or work is counted
+    /// wrongly.
     #[test]
     fn each_rate_moves_its_own_parameters() {
         let network = Perceptron::new(DIMENSION, &[DIMENSION, 8, 4, 1]);
@@ -234,7 +290,10 @@ mod tests {
                 ..settings(Optimizer::Sgd, 0.0)
             };
             let result = train_on(&settings, &mut model);
-            assert_eq!(result.row_visits, 40, "item 0 is one row although it occurs twice");
+            assert_eq!(
+                result.row_visits, 40,
+                "item 0 is one row although it occurs twice"
+            );
             assert_eq!(result.multiply_adds, 3 * network.multiply_adds(40));
             assert_eq!(model.user != before.user, moved == 0);
             assert_eq!(model.items != before.items, moved == 1);
@@ -242,33 +301,81 @@ mod tests {
         }
     }
 
-    /// If this fails, dual personalisation tunes the rows for a score function that is not the user's any more.
+    /// If this fails, dual personalisation tunes the rows for a score function that is not the
+    /// user's any more.
     #[test]
     fn rows_that_come_last_are_stepped_from_the_new_score_function() {
         let network = Perceptron::new(DIMENSION, &[DIMENSION, 8, 4, 1]);
         let at_once = settings(Optimizer::Sgd, 0.1);
         let (mut together, mut apart) = (start(&network, 40), start(&network, 40));
-        let result = train_on(&LocalSettings { rows_last: true, ..at_once }, &mut together);
-        let of_function = train_on(&LocalSettings { item_rate: 0.0, ..at_once }, &mut apart);
-        let of_rows = train_on(&LocalSettings { user_rate: 0.0, network_rate: 0.0, ..at_once }, &mut apart);
-        assert_eq!([&together.user, &together.items, &together.network], [&apart.user, &apart.items, &apart.network]);
+        let result = train_on(
+            &LocalSettings {
+                rows_last: true,
+                ..at_once
+            },
+            &mut together,
+        );
+        let of_function = train_on(
+            &LocalSettings {
+                item_rate: 0.0,
+                ..at_once
+            },
+            &mut apart,
+        );
+        let of_rows = train_on(
+            &LocalSettings {
+                user_rate: 0.0,
+                network_rate: 0.0,
+                ..at_once
+            },
+            &mut apart,
+        );
+        assert_eq!(
+            [&together.user, &together.items, &together.network],
+            [&apart.user, &apart.items, &apart.network]
+        );
         assert_eq!(result.loss, of_rows.loss);
-        assert_eq!(result.row_visits, of_function.row_visits + of_rows.row_visits);
-        assert_eq!(result.multiply_adds, of_function.multiply_adds + of_rows.multiply_adds);
+        assert_eq!(
+            result.row_visits,
+            of_function.row_visits + of_rows.row_visits
+        );
+        assert_eq!(
+            result.multiply_adds,
+            of_function.multiply_adds + of_rows.multiply_adds
+        );
     }
 
     /// If this fails, a training depends on the one that used the buffers before.
     #[test]
     fn buffers_carry_nothing_from_one_client_to_the_next() {
         let network = Perceptron::new(DIMENSION, &[DIMENSION, 8, 4, 1]);
-        let settings = LocalSettings { epochs: 3, batch_size: 7, ..settings(Optimizer::Adam, 0.01) };
+        let settings = LocalSettings {
+            epochs: 3,
+            batch_size: 7,
+            ..settings(Optimizer::Adam, 0.01)
+        };
         let mut used = LocalBuffers::default();
         let mut trained = || {
             let mut model = start(&network, 40);
             let mut order = Streams::new(1).stream(Purpose::Shuffle, 0, 0);
-            let Model { user, items, network: weights } = &mut model;
-            let local = LocalModel { user, rows: items, network: weights };
-            let result = train(&network, &settings, &mut samples(), &mut order, local, &mut used);
+            let Model {
+                user,
+                items,
+                network: weights,
+            } = &mut model;
+            let local = LocalModel {
+                user,
+                rows: items,
+                network: weights,
+            };
+            let result = train(
+                &network,
+                &settings,
+                &mut samples(),
+                &mut order,
+                local,
+                &mut used,
+            );
             (result, model.items, model.user, model.network)
         };
         assert_eq!(trained(), trained());

@@ -1,12 +1,13 @@
-//! Implements FedNCF, federated neural collaborative filtering (Perifanis and Efraimidis, Knowledge-Based Systems 242,
-//! 2022).
+//! Implements FedNCF, federated neural collaborative filtering (Perifanis and Efraimidis,
+//! Knowledge-Based Systems 242, 2022).
 //!
-//! The user embedding u is private. The item embeddings V and a network are shared. The network scores item j from u
-//! and V_j side by side (2k -> 32 -> 16 -> 8 -> 1 with rectifiers in between; section 3.2 and He et al., WWW 2017). A
-//! client minimises the mean binary cross-entropy by mini-batches on all three at once, and the server takes the plain
-//! mean of V and of the network. With dual personalisation the network is private too, V takes its step after it, and a
-//! client scores with its own V. The paper has no public code. The learning rates and the initial values, which it
-//! leaves open, are chosen for this simulator and documented in [`FedNcfParameters`].
+//! The user embedding u is private. The item embeddings V and a network are shared. The network
+//! scores item j from u and V_j side by side (2k -> 32 -> 16 -> 8 -> 1 with rectifiers in between;
+//! section 3.2 and He et al., WWW 2017). A client minimises the mean binary cross-entropy by
+//! mini-batches on all three at once, and the server takes the plain mean of V and of the network.
+//! With dual personalisation the network is private too, V takes its step after it, and a client
+//! scores with its own V. The paper has no public code. The learning rates and the initial values,
+//! which it leaves open, are chosen for this simulator and documented in [`FedNcfParameters`].
 
 use std::sync::Arc;
 
@@ -15,8 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use super::tuned_table::TunedTable;
 use super::{
-    Client, Entry, LocalTask, LocalUpdate, Method, PersonalTable, Placement, Problem, Scorer, ScoringContext, Scratch,
-    largest_magnitude, network, parameters, sizes_by,
+    Client, Entry, LocalTask, LocalUpdate, Method, PersonalTable, Placement, Problem, Scorer,
+    ScoringContext, Scratch, largest_magnitude, network, parameters, sizes_by,
 };
 use crate::error::Result;
 use crate::ids::UserId;
@@ -69,8 +70,8 @@ pub struct FedNcfParameters {
     /// Learning rate of the user embedding.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub learning_rate_user: f64,
-    /// Learning rate of the item embeddings for each user of the run: the rate itself is this times the number of
-    /// users, by which the mean over all users divides it again.
+    /// Learning rate of the item embeddings for each user of the run: the rate itself is this times
+    /// the number of users, by which the mean over all users divides it again.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub learning_rate_items: f64,
     /// Learning rate of the network.
@@ -79,9 +80,9 @@ pub struct FedNcfParameters {
     /// Standard deviation of the embeddings at the start.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub embedding_deviation: f64,
-    /// Whether the network stays private, and a client steps its user embedding and network first and the item
-    /// embeddings after them, and keeps these to score with (DualPer of PFedRec's authors). The item embeddings are
-    /// averaged as before.
+    /// Whether the network stays private, and a client steps its user embedding and network first
+    /// and the item embeddings after them, and keeps these to score with (DualPer of PFedRec's
+    /// authors). The item embeddings are averaged as before.
     pub dual_personalization: bool,
 }
 
@@ -94,7 +95,11 @@ impl FedNcfParameters {
 
     /// Returns the layout of the model for this many items.
     fn layout(&self, items: usize) -> Layout {
-        network::layout("V", TableShape::of_items(items, self.latent_dimension), &self.network())
+        network::layout(
+            "V",
+            TableShape::of_items(items, self.latent_dimension),
+            &self.network(),
+        )
     }
 }
 
@@ -131,10 +136,13 @@ struct Shared {
 }
 
 impl FedNcf {
-    /// Makes the method for a problem of this size. V is drawn from N(0, deviation^2) and weights from Xavier's uniform
-    /// distribution. Biases are zero.
+    /// Makes the method for a problem of this size. V is drawn from N(0, deviation^2) and weights
+    /// from Xavier's uniform distribution. Biases are zero.
     pub fn new(parameters: FedNcfParameters, problem: &Problem) -> Self {
-        let (items, network) = (TableShape::of_items(problem.items, parameters.latent_dimension), parameters.network());
+        let (items, network) = (
+            TableShape::of_items(problem.items, parameters.latent_dimension),
+            parameters.network(),
+        );
         let settings = LocalSettings {
             epochs: parameters.local_epochs,
             batch_size: parameters.batch_size as usize,
@@ -146,16 +154,33 @@ impl FedNcf {
         };
         let mut stream = problem.streams.stream(Purpose::GlobalInit, 0, 0);
         let deviation = parameters.embedding_deviation;
-        let initial_items = Arc::new(Table::from_fn(items, || (stream.standard_normal() * deviation) as f32));
+        let initial_items = Arc::new(Table::from_fn(items, || {
+            (stream.standard_normal() * deviation) as f32
+        }));
         let mut initial_network = Vec::with_capacity(network.parameters());
-        for Layer { inputs, outputs, weights, bias } in network.layers() {
+        for Layer {
+            inputs,
+            outputs,
+            weights,
+            bias,
+        } in network.layers()
+        {
             let reach = (6.0 / (inputs + outputs) as f64).sqrt();
             initial_network.extend(weights.clone().map(|_| stream.uniform_within(reach) as f32));
             initial_network.resize(initial_network.len() + bias.len(), 0.0);
         }
         let streams = problem.streams;
-        let shared = Shared { parameters, settings, network, streams, initial_items, initial_network };
-        Self { shared: Arc::new(shared) }
+        let shared = Shared {
+            parameters,
+            settings,
+            network,
+            streams,
+            initial_items,
+            initial_network,
+        };
+        Self {
+            shared: Arc::new(shared),
+        }
     }
 
     fn is_dual(&self) -> bool {
@@ -165,12 +190,19 @@ impl FedNcf {
 
 impl Method for FedNcf {
     fn initial(&self) -> Model {
-        let Shared { network, initial_items, initial_network, .. } = &*self.shared;
+        let Shared {
+            network,
+            initial_items,
+            initial_network,
+            ..
+        } = &*self.shared;
         if self.is_dual() {
             return Model::of_table("V", Arc::clone(initial_items));
         }
         let layout = network::layout("V", initial_items.shape(), network);
-        let values = [Table::clone(initial_items)].into_iter().chain(network::tables(network, initial_network));
+        let values = [Table::clone(initial_items)]
+            .into_iter()
+            .chain(network::tables(network, initial_network));
         network::model_of(layout, values.collect())
     }
 
@@ -178,15 +210,26 @@ impl Method for FedNcf {
         !self.is_dual()
     }
 
-    /// Draws the user embedding from N(0, deviation^2), for every user from a stream of its own. A private network starts
-    /// alike for all users.
+    /// Draws the user embedding from N(0, deviation^2), for every user from a stream of its own. A
+    /// private network starts alike for all users.
     fn client(&self, user: UserId) -> Box<dyn Client> {
-        let Shared { parameters, streams, initial_items, initial_network, .. } = &*self.shared;
+        let Shared {
+            parameters,
+            streams,
+            initial_items,
+            initial_network,
+            ..
+        } = &*self.shared;
         let mut stream: Stream = streams.stream(Purpose::PrivateInit, u64::from(user.0), 0);
         let draw = |_| (stream.standard_normal() * parameters.embedding_deviation) as f32;
         let vector = (0..initial_items.shape().dimension).map(draw).collect();
-        let dual = self.is_dual().then(|| Box::new((initial_network.clone(), TunedTable::new(initial_items))));
-        Box::new(FedNcfClient { shared: Arc::clone(&self.shared), own: Private::new(Own { vector, dual }) })
+        let dual = self
+            .is_dual()
+            .then(|| Box::new((initial_network.clone(), TunedTable::new(initial_items))));
+        Box::new(FedNcfClient {
+            shared: Arc::clone(&self.shared),
+            own: Private::new(Own { vector, dual }),
+        })
     }
 }
 
@@ -206,7 +249,9 @@ struct Own {
 
 impl Client for FedNcfClient {
     fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
-        let Shared { settings, network, .. } = &*self.shared;
+        let Shared {
+            settings, network, ..
+        } = &*self.shared;
         let Own { vector, dual } = self.own.get_mut();
         let mut rows = network::draw_rows(task, scratch)?;
         let round_rows = &mut scratch.round_rows;
@@ -215,8 +260,19 @@ impl Client for FedNcfClient {
             None => network::parameters(task.model, 1),
         };
         let mut order = task.stream(Purpose::Shuffle);
-        let model = LocalModel { user: vector, rows: &mut rows, network: &mut weights };
-        let result = local::train(network, settings, round_rows, &mut order, model, &mut LocalBuffers::default());
+        let model = LocalModel {
+            user: vector,
+            rows: &mut rows,
+            network: &mut weights,
+        };
+        let result = local::train(
+            network,
+            settings,
+            round_rows,
+            &mut order,
+            model,
+            &mut LocalBuffers::default(),
+        );
         task.check_magnitude("u", largest_magnitude(vector))?;
         task.check_magnitude("V", largest_magnitude(&rows))?;
         task.check_magnitude("the network", largest_magnitude(&weights))?;
@@ -242,19 +298,38 @@ impl Client for FedNcfClient {
         }
     }
 
-    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(
+        &'a self,
+        context: &ScoringContext<'a>,
+        _scratch: &mut Scratch,
+    ) -> Result<Box<dyn Scorer + 'a>> {
         let Own { vector, dual } = self.own.get();
         let (parameters, table) = match dual {
             Some(dual) => (dual.0.clone(), Arc::new(dual.1.whole()?)),
-            None => (network::parameters(context.model, 1), Arc::clone(context.model.table(0))),
+            None => (
+                network::parameters(context.model, 1),
+                Arc::clone(context.model.table(0)),
+            ),
         };
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
-            network::score(&self.shared.network, &parameters, vector, &table, items, scores);
+            network::score(
+                &self.shared.network,
+                &parameters,
+                vector,
+                &table,
+                items,
+                scores,
+            );
         }))
     }
 
     fn personal_table(&self) -> Result<Option<PersonalTable>> {
-        self.own.get().dual.as_ref().map(|dual| dual.1.shown_as("V")).transpose()
+        self.own
+            .get()
+            .dual
+            .as_ref()
+            .map(|dual| dual.1.shown_as("V"))
+            .transpose()
     }
 
     fn replace_personal_table(&mut self, values: Table) -> Result<()> {
@@ -267,7 +342,9 @@ impl Client for FedNcfClient {
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
         let Own { vector, dual } = self.own.get_mut();
         state.values(vector)?;
-        let Some((network, table)) = dual.as_deref_mut() else { return Ok(()) };
+        let Some((network, table)) = dual.as_deref_mut() else {
+            return Ok(());
+        };
         state.values(network)?;
         table.visit_state(state)
     }

@@ -1,8 +1,8 @@
 //! Computes the gradient of a device's loss in FedPerGNN, layer by layer from the output back.
 
 use super::graph::{
-    AGGREGATE, EXPANDED, Expansion, Gathered, GraphNetwork, ITEM, ITEM_ATTENTION, NEIGHBOUR, NEIGHBOUR_ATTENTION,
-    Neighbours, OUTPUT, OWN, USER, leaky_slope,
+    AGGREGATE, EXPANDED, Expansion, Gathered, GraphNetwork, ITEM, ITEM_ATTENTION, NEIGHBOUR,
+    NEIGHBOUR_ATTENTION, Neighbours, OUTPUT, OWN, USER, leaky_slope,
 };
 use crate::model::neural::dense::{add_scaled, dot};
 
@@ -19,7 +19,8 @@ pub struct Participation<'a> {
     pub own: &'a [u32],
     /// The neighbours of the own items.
     pub neighbours: &'a Neighbours,
-    /// The factors of dropout, for each rated item those of u before those of i; empty without dropout.
+    /// The factors of dropout, for each rated item those of u before those of i; empty without
+    /// dropout.
     pub dropout: &'a [f32],
 }
 
@@ -50,7 +51,12 @@ impl Participation<'_> {
     /// Returns the gradients, and what was gathered from the neighbours on the way.
     pub fn gradient(&self, network: &GraphNetwork, parameters: &[f32]) -> (Gradient, Gathered) {
         let k = network.dimension;
-        let own_rows: Vec<f32> = self.own.iter().flat_map(|&position| self.row(position, k)).copied().collect();
+        let own_rows: Vec<f32> = self
+            .own
+            .iter()
+            .flat_map(|&position| self.row(position, k))
+            .copied()
+            .collect();
         let own = network.own_vectors(parameters, &own_rows);
         let gathered = network.gather(parameters, &own, self.neighbours);
         let expansion = network.expand(parameters, own, &gathered);
@@ -62,21 +68,49 @@ impl Participation<'_> {
             loss: 0.0,
         };
         let own = expansion.own.len();
-        let mut shared = Shared { user: vec![0.0; k], own: vec![0.0; own], logits: vec![0.0; self.own.len()] };
+        let mut shared = Shared {
+            user: vec![0.0; k],
+            own: vec![0.0; own],
+            logits: vec![0.0; self.own.len()],
+        };
         for sample in 0..self.labels.len() {
-            self.add_sample(network, parameters, (sample, &user, &expansion), &mut gradient, &mut shared);
+            self.add_sample(
+                network,
+                parameters,
+                (sample, &user, &expansion),
+                &mut gradient,
+                &mut shared,
+            );
         }
         gradient.loss /= self.labels.len().max(1) as f64;
-        self.add_aggregation(network, parameters, (&expansion, &gathered), &mut gradient.network, &mut shared);
+        self.add_aggregation(
+            network,
+            parameters,
+            (&expansion, &gathered),
+            &mut gradient.network,
+            &mut shared,
+        );
         for (number, &position) in self.own.iter().enumerate() {
             let values = number * k..(number + 1) * k;
             let by_sum = before_logistic(&expansion.own[values.clone()], &shared.own[values]);
             let place = position as usize * k..(position as usize + 1) * k;
             let (by_network, by_row) = (&mut gradient.network, &mut gradient.rows[place.clone()]);
-            network.layers[OWN].backward_one(parameters, &self.rows[place], &by_sum, by_network, by_row);
+            network.layers[OWN].backward_one(
+                parameters,
+                &self.rows[place],
+                &by_sum,
+                by_network,
+                by_row,
+            );
         }
         let by_sum = before_logistic(&user, &shared.user);
-        network.layers[USER].backward_one(parameters, self.user, &by_sum, &mut gradient.network, &mut gradient.user);
+        network.layers[USER].backward_one(
+            parameters,
+            self.user,
+            &by_sum,
+            &mut gradient.network,
+            &mut gradient.user,
+        );
         (gradient, gathered)
     }
 
@@ -87,8 +121,15 @@ impl Participation<'_> {
     /// Returns `values` with this part of a sample's dropout.
     fn dropped(&self, sample: usize, part: usize, values: &[f32]) -> Vec<f32> {
         let k = values.len();
-        match self.dropout.get((2 * sample + part) * k..(2 * sample + part + 1) * k) {
-            Some(factors) => values.iter().zip(factors).map(|(value, factor)| value * factor).collect(),
+        match self
+            .dropout
+            .get((2 * sample + part) * k..(2 * sample + part + 1) * k)
+        {
+            Some(factors) => values
+                .iter()
+                .zip(factors)
+                .map(|(value, factor)| value * factor)
+                .collect(),
             None => values.to_vec(),
         }
     }
@@ -106,7 +147,10 @@ impl Participation<'_> {
         let place = sample * k..(sample + 1) * k;
         let row = &self.rows[place.clone()];
         let whole_item = network.activated(ITEM, parameters, row);
-        let (user, item) = (self.dropped(sample, 0, user), self.dropped(sample, 1, &whole_item));
+        let (user, item) = (
+            self.dropped(sample, 0, user),
+            self.dropped(sample, 1, &whole_item),
+        );
         let expanded = network.expand_user(parameters, expansion, &user);
         let features = network.features(&expanded.vector, &item);
         let output = network.output(parameters, &features);
@@ -116,25 +160,53 @@ impl Participation<'_> {
         let by_output = 2.0 * error * output * (1.0 - output) / self.labels.len() as f32;
         let mut by_features = vec![0.0; features.len()];
         let of_network = &mut gradient.network;
-        network.layers[OUTPUT].backward_one(parameters, &features, &[by_output], of_network, &mut by_features);
+        network.layers[OUTPUT].backward_one(
+            parameters,
+            &features,
+            &[by_output],
+            of_network,
+            &mut by_features,
+        );
         let (by_vector, by_item) = network.split_gradient(&expanded.vector, &item, &by_features);
         let by_item = before_logistic(&whole_item, &self.dropped(sample, 1, &by_item));
-        network.layers[ITEM].backward_one(parameters, row, &by_item, of_network, &mut gradient.rows[place]);
+        network.layers[ITEM].backward_one(
+            parameters,
+            row,
+            &by_item,
+            of_network,
+            &mut gradient.rows[place],
+        );
 
         let mut by_joined = vec![0.0; 2 * k];
-        network.layers[EXPANDED].backward_one(parameters, &expanded.joined, &by_vector, of_network, &mut by_joined);
+        network.layers[EXPANDED].backward_one(
+            parameters,
+            &expanded.joined,
+            &by_vector,
+            of_network,
+            &mut by_joined,
+        );
         let (by_mean, by_user) = by_joined.split_at_mut(k);
         let own = expansion.own.chunks_exact(k);
         let by_attention: Vec<f32> = own.map(|own| dot(by_mean, own)).collect();
-        let mean: f32 = by_attention.iter().zip(&expanded.attention).map(|(by, attention)| by * attention).sum();
+        let mean: f32 = by_attention
+            .iter()
+            .zip(&expanded.attention)
+            .map(|(by, attention)| by * attention)
+            .sum();
         let mut by_common = 0.0;
         for (number, attention) in expanded.attention.iter().enumerate() {
-            add_scaled(*attention, by_mean, &mut shared.own[number * k..(number + 1) * k]);
-            let by_logit = attention * (by_attention[number] - mean) * leaky_slope(expanded.logits[number]);
+            add_scaled(
+                *attention,
+                by_mean,
+                &mut shared.own[number * k..(number + 1) * k],
+            );
+            let by_logit =
+                attention * (by_attention[number] - mean) * leaky_slope(expanded.logits[number]);
             shared.logits[number] += by_logit;
             by_common += by_logit;
         }
-        let of_user = network.layers[ITEM_ATTENTION].weights.start..network.layers[ITEM_ATTENTION].weights.start + k;
+        let of_user = network.layers[ITEM_ATTENTION].weights.start
+            ..network.layers[ITEM_ATTENTION].weights.start + k;
         add_scaled(by_common, &user, &mut of_network[of_user.clone()]);
         add_scaled(by_common, &parameters[of_user], by_user);
         add_scaled(1.0, &self.dropped(sample, 0, by_user), &mut shared.user);
@@ -156,7 +228,8 @@ impl Participation<'_> {
         let weights = &parameters[neighbour.weights.clone()];
         let (by_embedding, parts) = network.attention_parts(parameters, &expansion.own);
         let mut rest = self.neighbours.values.chunks_exact(k);
-        // The gradient with respect to the attention is collected as that of the weights of n and of the common part.
+        // The gradient with respect to the attention is collected as that of the weights of n and
+        // of the common part.
         let (mut by_weights_of_n, mut by_common) = (vec![0.0; k], 0.0);
         for (number, &by_logit) in shared.logits.iter().enumerate() {
             let state = &expansion.states[number * k..(number + 1) * k];
@@ -166,14 +239,24 @@ impl Participation<'_> {
             add_scaled(by_logit, &parameters[of_state.clone()], &mut by_state);
             let mut by_joined = vec![0.0; 2 * k];
             let joined = &expansion.joined[number * 2 * k..(number + 1) * 2 * k];
-            network.layers[AGGREGATE].backward_one(parameters, joined, &by_state, gradient, &mut by_joined);
+            network.layers[AGGREGATE].backward_one(
+                parameters,
+                joined,
+                &by_state,
+                gradient,
+                &mut by_joined,
+            );
             let (by_aggregate, by_own) = by_joined.split_at_mut(k);
 
             let sums = &gathered[number * (k + 1)..(number + 1) * (k + 1)];
             let mut by_sum = vec![0.0; k];
             for (output, by) in by_aggregate.iter().enumerate() {
                 let row = output * k..(output + 1) * k;
-                add_scaled(*by, &sums[..k], &mut gradient[neighbour.weights.start..][row.clone()]);
+                add_scaled(
+                    *by,
+                    &sums[..k],
+                    &mut gradient[neighbour.weights.start..][row.clone()],
+                );
                 add_scaled(*by, &weights[row], &mut by_sum);
             }
             add_scaled(sums[k], by_aggregate, &mut gradient[neighbour.bias.clone()]);
@@ -187,7 +270,11 @@ impl Participation<'_> {
             }
             by_common += by_part;
             let of_own = to_neighbours.weights.start..to_neighbours.weights.start + k;
-            add_scaled(by_part, &expansion.own[number * k..(number + 1) * k], &mut gradient[of_own.clone()]);
+            add_scaled(
+                by_part,
+                &expansion.own[number * k..(number + 1) * k],
+                &mut gradient[of_own.clone()],
+            );
             add_scaled(by_part, &parameters[of_own], by_own);
             add_scaled(1.0, by_own, &mut shared.own[number * k..(number + 1) * k]);
         }
@@ -196,17 +283,25 @@ impl Participation<'_> {
         for output in 0..k {
             let row = output * k..(output + 1) * k;
             let factor = parameters[of_neighbour + output];
-            gradient[of_neighbour + output] +=
-                dot(&weights[row.clone()], &by_weights_of_n) + by_common * parameters[neighbour.bias.start + output];
-            add_scaled(factor, &by_weights_of_n, &mut gradient[neighbour.weights.start..][row]);
+            gradient[of_neighbour + output] += dot(&weights[row.clone()], &by_weights_of_n)
+                + by_common * parameters[neighbour.bias.start + output];
+            add_scaled(
+                factor,
+                &by_weights_of_n,
+                &mut gradient[neighbour.weights.start..][row],
+            );
             gradient[neighbour.bias.start + output] += by_common * factor;
         }
         gradient[to_neighbours.bias.start] += by_common;
     }
 }
 
-/// Returns the gradient with respect to what a logistic function was taken of, given its values and the gradient with
-/// respect to these.
+/// Returns the gradient with respect to what a logistic function was taken of, given its values and
+/// the gradient with respect to these.
 fn before_logistic(values: &[f32], by_values: &[f32]) -> Vec<f32> {
-    values.iter().zip(by_values).map(|(value, by)| by * value * (1.0 - value)).collect()
+    values
+        .iter()
+        .zip(by_values)
+        .map(|(value, by)| by * value * (1.0 - value))
+        .collect()
 }

@@ -1,25 +1,29 @@
-//! Computes FedPerGNN's predictions on a device, from its user's embedding, the rated items and their neighbours.
+//! Computes FedPerGNN's predictions on a device, from its user's embedding, the rated items and
+//! their neighbours.
 //!
-//! With sigma the logistic function, L a leaky rectifier and \[a; b\] the vectors a and b one after the other, in the
-//! order of the layers:
+//! With sigma the logistic function, L a leaky rectifier and \[a; b\] the vectors a and b one after
+//! the other, in the order of the layers:
 //!
 //! - h_j = sigma(W_own e_j + b_own) for every own item j,
 //! - n' = W_neighbour n + b_neighbour for the embedding n of every neighbour of j,
-//! - a_jn = L(v_neighbour-attention . \[h_j; n'\] + b), without a softmax, and s_j = sum over n of a_jn n',
+//! - a_jn = L(v_neighbour-attention . \[h_j; n'\] + b), without a softmax, and s_j = sum over n of
+//!   a_jn n',
 //! - z_j = W_aggregate \[s_j; h_j\] + b_aggregate,
-//! - u = sigma(W_user e_u + b_user) and i = sigma(W_item e_i + b_item), both with dropout in training,
+//! - u = sigma(W_user e_u + b_user) and i = sigma(W_item e_i + b_item), both with dropout in
+//!   training,
 //! - alpha = softmax over j of L(v_item-attention . \[u; z_j\] + b),
 //! - g = W_expanded \[sum over j of alpha_j h_j; u\] + b_expanded,
 //! - the output sigma(v_output . \[g; i\] + b), which adds up what user and item contribute, or
 //!   sigma(v_output . (g * i) + b), in which the two interact.
 //!
-//! Neighbours' embeddings enter linearly, so that n' is never computed: a device keeps the sums of a_jn n and of a_jn
-//! over the neighbours of each own item ([`Gathered`]), from which s_j follows. Everything is in single precision with
-//! sums in a fixed order (contract 1).
+//! Neighbours' embeddings enter linearly, so that n' is never computed: a device keeps the sums of
+//! a_jn n and of a_jn over the neighbours of each own item ([`Gathered`]), from which s_j follows.
+//! Everything is in single precision with sums in a fixed order (contract 1).
 //!
-//! Source: Wu et al., A federated graph neural network framework for privacy-preserving personalization, Nature
-//! Communications 2022, and the authors' code wuch15/FedPerGNN, `model.py` at 290e966. That code gives the places of
-//! absent neighbours the attention -99 instead of none, by which their common bias would count; here they do not count.
+//! Source: Wu et al., A federated graph neural network framework for privacy-preserving
+//! personalization, Nature Communications 2022, and the authors' code wuch15/FedPerGNN, `model.py`
+//! at 290e966. That code gives the places of absent neighbours the attention -99 instead of none,
+//! by which their common bias would count; here they do not count.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -37,8 +41,8 @@ const SLOPE: f32 = 0.3;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Predictor {
-    /// The authors' code: one dense layer over user and item side by side. What it adds up has no term of both, so that
-    /// all users get the same order of items.
+    /// The authors' code: one dense layer over user and item side by side. What it adds up has no
+    /// term of both, so that all users get the same order of items.
     #[default]
     PublishedCode,
     /// One dense layer over the products of user and item, value by value.
@@ -56,8 +60,17 @@ pub(super) const ITEM_ATTENTION: usize = 6;
 pub(super) const EXPANDED: usize = 7;
 pub(super) const OUTPUT: usize = 8;
 
-const NAMES: [&str; 9] =
-    ["neighbour", "own", "neighbour-attention", "aggregate", "user", "item", "item-attention", "expanded", "output"];
+const NAMES: [&str; 9] = [
+    "neighbour",
+    "own",
+    "neighbour-attention",
+    "aggregate",
+    "user",
+    "item",
+    "item-attention",
+    "expanded",
+    "output",
+];
 
 /// Describes the layers of the network and the places of their parameters in one flat slice.
 #[derive(Clone, Debug)]
@@ -78,8 +91,8 @@ pub struct Neighbours {
     pub counts: Vec<usize>,
 }
 
-/// Holds for each own item the attention-weighted sum of its neighbours' embeddings and behind it the sum of their
-/// attention, k + 1 values for each.
+/// Holds for each own item the attention-weighted sum of its neighbours' embeddings and behind it
+/// the sum of their attention, k + 1 values for each.
 pub type Gathered = Vec<f32>;
 
 /// Holds what a device makes of its own items before it looks at any item to rate.
@@ -112,15 +125,33 @@ impl GraphNetwork {
     /// Describes the network for embeddings of `dimension` values.
     pub fn new(dimension: usize, predictor: Predictor) -> Self {
         let (k, pair) = (dimension, 2 * dimension);
-        let features = if predictor == Predictor::PublishedCode { pair } else { k };
-        let shapes = [(k, k), (k, k), (pair, 1), (pair, k), (k, k), (k, k), (pair, 1), (pair, k), (features, 1)];
+        let features = if predictor == Predictor::PublishedCode {
+            pair
+        } else {
+            k
+        };
+        let shapes = [
+            (k, k),
+            (k, k),
+            (pair, 1),
+            (pair, k),
+            (k, k),
+            (k, k),
+            (pair, 1),
+            (pair, k),
+            (features, 1),
+        ];
         let mut end = 0;
         let layers = shapes.map(|(inputs, outputs)| {
             let layer = Layer::at(end, inputs, outputs);
             end = layer.bias.end;
             layer
         });
-        Self { dimension, layers: layers.into(), predictor }
+        Self {
+            dimension,
+            layers: layers.into(),
+            predictor,
+        }
     }
 
     /// Returns the number of parameters.
@@ -128,12 +159,20 @@ impl GraphNetwork {
         self.layers[OUTPUT].bias.end
     }
 
-    /// Returns the blocks of the parameters, which are those of each layer, its weights before its bias.
+    /// Returns the blocks of the parameters, which are those of each layer, its weights before its
+    /// bias.
     pub fn blocks(&self) -> impl Iterator<Item = BlockLayout> {
         self.layers.iter().zip(NAMES).flat_map(|(layer, name)| {
-            let weights = TableShape { rows: layer.outputs, dimension: layer.inputs };
-            let bias = TableShape { rows: 1, dimension: layer.outputs };
-            [("W", weights), ("b", bias)].map(|(part, shape)| BlockLayout::weights(format!("{name}-{part}"), shape))
+            let weights = TableShape {
+                rows: layer.outputs,
+                dimension: layer.inputs,
+            };
+            let bias = TableShape {
+                rows: 1,
+                dimension: layer.outputs,
+            };
+            [("W", weights), ("b", bias)]
+                .map(|(part, shape)| BlockLayout::weights(format!("{name}-{part}"), shape))
         })
     }
 
@@ -146,29 +185,45 @@ impl GraphNetwork {
 
     /// Returns the vectors h_j of own items with these embeddings, one after the other.
     pub fn own_vectors(&self, parameters: &[f32], rows: &[f32]) -> Vec<f32> {
-        rows.chunks_exact(self.dimension).flat_map(|row| self.activated(OWN, parameters, row)).collect()
+        rows.chunks_exact(self.dimension)
+            .flat_map(|row| self.activated(OWN, parameters, row))
+            .collect()
     }
 
-    /// Returns the weights of n in the attention to it, and for every own item the part that does not depend on n.
+    /// Returns the weights of n in the attention to it, and for every own item the part that does
+    /// not depend on n.
     pub(super) fn attention_parts(&self, parameters: &[f32], own: &[f32]) -> (Vec<f32>, Vec<f32>) {
-        let [neighbour, attention] = [NEIGHBOUR, NEIGHBOUR_ATTENTION].map(|layer| &self.layers[layer]);
+        let [neighbour, attention] =
+            [NEIGHBOUR, NEIGHBOUR_ATTENTION].map(|layer| &self.layers[layer]);
         let (of_own, of_neighbour) = parameters[attention.weights.clone()].split_at(self.dimension);
         let mut by_embedding = vec![0.0; self.dimension];
-        for (row, factor) in parameters[neighbour.weights.clone()].chunks_exact(self.dimension).zip(of_neighbour) {
+        for (row, factor) in parameters[neighbour.weights.clone()]
+            .chunks_exact(self.dimension)
+            .zip(of_neighbour)
+        {
             add_scaled(*factor, row, &mut by_embedding);
         }
-        let common = parameters[attention.bias.start] + dot(of_neighbour, &parameters[neighbour.bias.clone()]);
-        let parts = own.chunks_exact(self.dimension).map(|own| common + dot(of_own, own));
+        let common = parameters[attention.bias.start]
+            + dot(of_neighbour, &parameters[neighbour.bias.clone()]);
+        let parts = own
+            .chunks_exact(self.dimension)
+            .map(|own| common + dot(of_own, own));
         (by_embedding, parts.collect())
     }
 
-    /// Gathers what the neighbours of the own items contribute, with the attention that these parameters give them.
+    /// Gathers what the neighbours of the own items contribute, with the attention that these
+    /// parameters give them.
     pub fn gather(&self, parameters: &[f32], own: &[f32], neighbours: &Neighbours) -> Gathered {
         let k = self.dimension;
         let (by_embedding, parts) = self.attention_parts(parameters, own);
         let mut gathered = vec![0.0; neighbours.counts.len() * (k + 1)];
         let mut rest = neighbours.values.chunks_exact(k);
-        for ((count, part), sums) in neighbours.counts.iter().zip(parts).zip(gathered.chunks_exact_mut(k + 1)) {
+        for ((count, part), sums) in neighbours
+            .counts
+            .iter()
+            .zip(parts)
+            .zip(gathered.chunks_exact_mut(k + 1))
+        {
             for embedding in rest.by_ref().take(*count) {
                 let attention = leaky(part + dot(&by_embedding, embedding));
                 add_scaled(attention, embedding, &mut sums[..k]);
@@ -178,8 +233,8 @@ impl GraphNetwork {
         gathered
     }
 
-    /// Computes what does not depend on the user's embedding, from the vectors h_j and what was gathered. A device that
-    /// has gathered nothing yet has no neighbours.
+    /// Computes what does not depend on the user's embedding, from the vectors h_j and what was
+    /// gathered. A device that has gathered nothing yet has no neighbours.
     pub fn expand(&self, parameters: &[f32], own: Vec<f32>, gathered: &[f32]) -> Expansion {
         let k = self.dimension;
         let [neighbour, attention] = [NEIGHBOUR, ITEM_ATTENTION].map(|layer| &self.layers[layer]);
@@ -201,14 +256,31 @@ impl GraphNetwork {
             logits.push(dot(of_state, &state) + parameters[attention.bias.start]);
             states.extend(state);
         }
-        Expansion { own, joined, states, logits }
+        Expansion {
+            own,
+            joined,
+            states,
+            logits,
+        }
     }
 
     /// Expands the user's vector u by those of the own items.
-    pub fn expand_user(&self, parameters: &[f32], expansion: &Expansion, user: &[f32]) -> ExpandedUser {
+    pub fn expand_user(
+        &self,
+        parameters: &[f32],
+        expansion: &Expansion,
+        user: &[f32],
+    ) -> ExpandedUser {
         let k = self.dimension;
-        let of_user = dot(&parameters[self.layers[ITEM_ATTENTION].weights.clone()][..k], user);
-        let logits: Vec<f32> = expansion.logits.iter().map(|logit| of_user + logit).collect();
+        let of_user = dot(
+            &parameters[self.layers[ITEM_ATTENTION].weights.clone()][..k],
+            user,
+        );
+        let logits: Vec<f32> = expansion
+            .logits
+            .iter()
+            .map(|logit| of_user + logit)
+            .collect();
         let mut attention: Vec<f32> = logits.iter().map(|logit| leaky(*logit)).collect();
         softmax(&mut attention);
         let mut joined = vec![0.0; k];
@@ -217,20 +289,41 @@ impl GraphNetwork {
         }
         joined.extend_from_slice(user);
         let vector = self.layers[EXPANDED].forward_one(parameters, &joined);
-        ExpandedUser { logits, attention, joined, vector }
+        ExpandedUser {
+            logits,
+            attention,
+            joined,
+            vector,
+        }
     }
 
     /// Returns what the last layer reads, for the expanded user g and the item i.
     pub fn features(&self, user: &[f32], item: &[f32]) -> Vec<f32> {
         match self.predictor {
             Predictor::PublishedCode => [user, item].concat(),
-            Predictor::Product => user.iter().zip(item).map(|(user, item)| user * item).collect(),
+            Predictor::Product => user
+                .iter()
+                .zip(item)
+                .map(|(user, item)| user * item)
+                .collect(),
         }
     }
 
-    /// Returns the gradients with respect to g and i, given that with respect to what the last layer reads.
-    pub(super) fn split_gradient(&self, user: &[f32], item: &[f32], by_features: &[f32]) -> (Vec<f32>, Vec<f32>) {
-        let times = |other: &[f32]| by_features.iter().zip(other).map(|(by, other)| by * other).collect();
+    /// Returns the gradients with respect to g and i, given that with respect to what the last
+    /// layer reads.
+    pub(super) fn split_gradient(
+        &self,
+        user: &[f32],
+        item: &[f32],
+        by_features: &[f32],
+    ) -> (Vec<f32>, Vec<f32>) {
+        let times = |other: &[f32]| {
+            by_features
+                .iter()
+                .zip(other)
+                .map(|(by, other)| by * other)
+                .collect()
+        };
         match self.predictor {
             Predictor::PublishedCode => {
                 let (by_user, by_item) = by_features.split_at(self.dimension);
@@ -247,8 +340,9 @@ impl GraphNetwork {
         output[0]
     }
 
-    /// Returns the number of multiply-adds of training on `samples` ratings with `own` own items that have `neighbours`
-    /// neighbours in all. Back-propagation takes twice as many as going forward.
+    /// Returns the number of multiply-adds of training on `samples` ratings with `own` own items
+    /// that have `neighbours` neighbours in all. Back-propagation takes twice as many as going
+    /// forward.
     pub fn multiply_adds(&self, samples: usize, own: usize, neighbours: usize) -> u64 {
         let k = self.dimension;
         let each_sample = 3 * k * k + k * own + 2 * k + own;

@@ -1,25 +1,29 @@
-//! Implements FedPerGNN, which predicts ratings from a graph that every device expands by anonymous neighbours.
+//! Implements FedPerGNN, which predicts ratings from a graph that every device expands by anonymous
+//! neighbours.
 //!
-//! A device knows its user's embedding, its ratings, and up to a hundred own items of them. Before it trains, it asks a
-//! third party for neighbours, which are other users who have rated the same items ([`matching`]). It then computes one
-//! gradient of the mean squared error over all of its ratings through a network with attention to own items and
-//! neighbours ([`graph`], [`gradient`]), clips it, moves the user's embedding by it, and uploads the rest among rows of
-//! items that the user has not rated, with Laplace noise. The server steps by the mean over devices, weighted by their
-//! numbers of ratings unless all are to weigh the same.
+//! A device knows its user's embedding, its ratings, and up to a hundred own items of them. Before
+//! it trains, it asks a third party for neighbours, which are other users who have rated the same
+//! items ([`matching`]). It then computes one gradient of the mean squared error over all of its
+//! ratings through a network with attention to own items and neighbours ([`graph`], [`gradient`]),
+//! clips it, moves the user's embedding by it, and uploads the rest among rows of items that the
+//! user has not rated, with Laplace noise. The server steps by the mean over devices, weighted by
+//! their numbers of ratings unless all are to weigh the same.
 //!
-//! Between participations a device keeps what it has gathered from its neighbours, which is one vector for each own
-//! item, and not their embeddings. It scores with that: its attention to neighbours is that of its last participation.
+//! Between participations a device keeps what it has gathered from its neighbours, which is one
+//! vector for each own item, and not their embeddings. It scores with that: its attention to
+//! neighbours is that of its last participation.
 //!
-//! Source: Wu, Wu, Lyu, Qi, Huang and Xie, A federated graph neural network framework for privacy-preserving
-//! personalization, Nature Communications 2022, and the authors' code wuch15/FedPerGNN at 290e966, which trains all
-//! users on one machine. What it adds to the table once for all users of a batch, devices add here. Gradients are
-//! clipped on the device instead of after the mean. With Laplace(0, 2 clip / epsilon) on each gradient, the mean over
-//! 32 devices has the standard deviation of the published Laplace(0, 2 rate clip / (sqrt(32) epsilon)). Noise in a
+//! Source: Wu, Wu, Lyu, Qi, Huang and Xie, A federated graph neural network framework for
+//! privacy-preserving personalization, Nature Communications 2022, and the authors' code
+//! wuch15/FedPerGNN at 290e966, which trains all users on one machine. What it adds to the table
+//! once for all users of a batch, devices add here. Gradients are clipped on the device instead of
+//! after the mean. With Laplace(0, 2 clip / epsilon) on each gradient, the mean over 32 devices has
+//! the standard deviation of the published Laplace(0, 2 rate clip / (sqrt(32) epsilon)). Noise in a
 //! thousand unrated rows of each device stands for noise in the whole table.
 //!
-//! Slips of that code are not followed: only the last own item gets neighbours there, and users are looked up by the
-//! numbers of their items. Neighbours are the users whom the third party has already heard of, and never the user
-//! itself.
+//! Slips of that code are not followed: only the last own item gets neighbours there, and users are
+//! looked up by the numbers of their items. Neighbours are the users whom the third party has
+//! already heard of, and never the user itself.
 
 use std::sync::Arc;
 
@@ -35,8 +39,8 @@ use super::rule::Rule;
 use super::third_party::{Exchange, LocalRequest};
 use super::user_vector::collect_last_ratings;
 use super::{
-    Averager, Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer, ScoringContext,
-    Scratch, Server, ThirdParty, largest_magnitude, parameters, sizes_by,
+    Averager, Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer,
+    ScoringContext, Scratch, Server, ThirdParty, largest_magnitude, parameters, sizes_by,
 };
 use crate::dataset::OwnData;
 use crate::error::Result;
@@ -69,7 +73,12 @@ pub const ENTRY: Entry = Entry {
     placement: Placement::Assisted,
     draws_negatives: false,
     sizes: &|value, size| sizes_by(value, |p: FedPerGnnParameters| p.layout(size.items)),
-    build: &|value, problem| Ok(Box::new(FedPerGnn::new(parameters("fedpergnn", value)?, problem))),
+    build: &|value, problem| {
+        Ok(Box::new(FedPerGnn::new(
+            parameters("fedpergnn", value)?,
+            problem,
+        )))
+    },
 };
 
 /// Parameters of FedPerGNN; the defaults are those of the published code.
@@ -93,24 +102,25 @@ pub struct FedPerGnnParameters {
     /// The largest norm of a device's gradient; beyond it the gradient is scaled down.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub clip_norm: f64,
-    /// Share of the values of user and item vectors that are dropped in training, anew for every rating.
+    /// Share of the values of user and item vectors that are dropped in training, anew for every
+    /// rating.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1.0))]
     pub dropout: f64,
     /// Number of unrated items with which an upload hides the rated ones.
     #[schemars(range(min = 0))]
     pub pseudo_items: u32,
-    /// Budget epsilon of the Laplace noise on uploads and on embeddings for the third party, whose scale is 2
-    /// `clip_norm` / epsilon for gradients. 0 adds no noise.
+    /// Budget epsilon of the Laplace noise on uploads and on embeddings for the third party, whose
+    /// scale is 2 `clip_norm` / epsilon for gradients. 0 adds no noise.
     #[schemars(range(min = 0))]
     pub epsilon: f64,
     /// The rating that an output of 1 stands for.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub rating_scale: f64,
-    /// Whether ratings are divided by 100 and cut down to integers, as the published code does, by which every label
-    /// from 1 to 99 becomes 0.
+    /// Whether ratings are divided by 100 and cut down to integers, as the published code does, by
+    /// which every label from 1 to 99 becomes 0.
     pub as_published_labels: bool,
-    /// Whether all uploads weigh the same, which noise on the sum needs. Otherwise an upload says its number of ratings, and
-    /// weighs as much.
+    /// Whether all uploads weigh the same, which noise on the sum needs. Otherwise an upload says
+    /// its number of ratings, and weighs as much.
     pub equal_weights: bool,
 }
 
@@ -154,32 +164,55 @@ impl FedPerGnnParameters {
 
     /// Returns the layout of the model for this many items.
     fn layout(&self, items: usize) -> Layout {
-        let embeddings = BlockLayout::item_table("E", TableShape::of_items(items, self.latent_dimension));
-        Layout::new([embeddings].into_iter().chain(self.network().blocks()).collect())
+        let embeddings =
+            BlockLayout::item_table("E", TableShape::of_items(items, self.latent_dimension));
+        Layout::new(
+            [embeddings]
+                .into_iter()
+                .chain(self.network().blocks())
+                .collect(),
+        )
     }
 
     /// Returns the scale of the Laplace noise on gradients.
     fn gradient_noise(&self) -> f64 {
-        if self.epsilon > 0.0 { 2.0 * self.clip_norm / self.epsilon } else { 0.0 }
+        if self.epsilon > 0.0 {
+            2.0 * self.clip_norm / self.epsilon
+        } else {
+            0.0
+        }
     }
 
     fn scale(&self) -> f64 {
-        if self.as_published_labels { PUBLISHED_SCALE } else { self.rating_scale }
+        if self.as_published_labels {
+            PUBLISHED_SCALE
+        } else {
+            self.rating_scale
+        }
     }
 
     fn label(&self, rating: f32) -> f32 {
         let label = f64::from(rating) / self.scale();
-        (if self.as_published_labels { label.trunc() } else { label }) as f32
+        (if self.as_published_labels {
+            label.trunc()
+        } else {
+            label
+        }) as f32
     }
 }
 
 /// Returns the parameters that others leave without an effect.
 fn without_effect(value: &mut Value) -> Vec<ParameterFault> {
-    let Ok(p) = serde_json::from_value::<FedPerGnnParameters>(value.clone()) else { return Vec::new() };
+    let Ok(p) = serde_json::from_value::<FedPerGnnParameters>(value.clone()) else {
+        return Vec::new();
+    };
     let is_written = p.rating_scale != FedPerGnnParameters::default().rating_scale;
     let because = "`as_published_labels` divides ratings by 100";
     let fault = || ParameterFault::without_effect("rating_scale", because);
-    (p.as_published_labels && is_written).then(fault).into_iter().collect()
+    (p.as_published_labels && is_written)
+        .then(fault)
+        .into_iter()
+        .collect()
 }
 
 /// Holds what all clients share.
@@ -204,23 +237,44 @@ impl FedPerGnn {
         let mut stream = problem.streams.named("fedpergnn/key", 0, 0);
         let key = std::array::from_fn(|_| stream.below(256) as u8);
         let (network, layout) = (parameters.network(), parameters.layout(problem.items));
-        Self { shared: Arc::new(Shared { network, layout, parameters, streams: problem.streams, key }) }
+        Self {
+            shared: Arc::new(Shared {
+                network,
+                layout,
+                parameters,
+                streams: problem.streams,
+                key,
+            }),
+        }
     }
 }
 
 fn initial_embedding(stream: &mut Stream, values: usize) -> Vec<f32> {
-    (0..values).map(|_| stream.uniform_within(INITIAL_REACH) as f32).collect()
+    (0..values)
+        .map(|_| stream.uniform_within(INITIAL_REACH) as f32)
+        .collect()
 }
 
 impl Method for FedPerGnn {
-    /// Returns embeddings from U(-0.05, 0.05), weights from Glorot's uniform distribution, and biases of zero.
+    /// Returns embeddings from U(-0.05, 0.05), weights from Glorot's uniform distribution, and
+    /// biases of zero.
     fn initial(&self) -> Model {
-        let Shared { network, layout, streams, .. } = &*self.shared;
+        let Shared {
+            network,
+            layout,
+            streams,
+            ..
+        } = &*self.shared;
         let mut stream = streams.stream(Purpose::GlobalInit, 0, 0);
         let mut flat = initial_embedding(&mut stream, layout.blocks()[0].shape.values());
         for layer in &network.layers {
             let reach = crate::math::sqrt(6.0 / (layer.inputs + layer.outputs) as f64);
-            flat.extend(layer.weights.clone().map(|_| stream.uniform_within(reach) as f32));
+            flat.extend(
+                layer
+                    .weights
+                    .clone()
+                    .map(|_| stream.uniform_within(reach) as f32),
+            );
             flat.extend(layer.bias.clone().map(|_| 0.0));
         }
         network::model(layout.clone(), &flat)
@@ -228,7 +282,11 @@ impl Method for FedPerGnn {
 
     fn upload_layout(&self, _phase: Phase) -> Layout {
         let layout = self.shared.layout.clone().statistics();
-        if self.shared.parameters.equal_weights { layout } else { layout.weighted() }
+        if self.shared.parameters.equal_weights {
+            layout
+        } else {
+            layout.weighted()
+        }
     }
 
     fn exchange(&self, _phase: Phase) -> Option<Exchange> {
@@ -236,7 +294,10 @@ impl Method for FedPerGnn {
     }
 
     fn third_party(&self) -> Option<Box<dyn ThirdParty>> {
-        Some(Box::new(Matchmaker::new(self.shared.parameters.sizes(), self.shared.streams)))
+        Some(Box::new(Matchmaker::new(
+            self.shared.parameters.sizes(),
+            self.shared.streams,
+        )))
     }
 
     fn predicts_ratings(&self) -> bool {
@@ -244,7 +305,11 @@ impl Method for FedPerGnn {
     }
 
     fn client(&self, user: UserId) -> Box<dyn Client> {
-        let Shared { streams, parameters, .. } = &*self.shared;
+        let Shared {
+            streams,
+            parameters,
+            ..
+        } = &*self.shared;
         let mut stream = streams.stream(Purpose::PrivateInit, u64::from(user.0), 0);
         let embedding = initial_embedding(&mut stream, parameters.latent_dimension as usize);
         Box::new(FedPerGnnClient {
@@ -257,9 +322,16 @@ impl Method for FedPerGnn {
 
     fn server(&self) -> Box<dyn Server> {
         let model = self.initial();
-        let rule = Rule { rate: self.shared.parameters.learning_rate, ..Rule::MEAN };
+        let rule = Rule {
+            rate: self.shared.parameters.learning_rate,
+            ..Rule::MEAN
+        };
         let rules = vec![rule; model.blocks().len()];
-        Box::new(Averager::with_rules(model, self.upload_layout(Phase::default()), &rules))
+        Box::new(Averager::with_rules(
+            model,
+            self.upload_layout(Phase::default()),
+            &rules,
+        ))
     }
 }
 
@@ -285,7 +357,10 @@ struct Rated {
 impl Rated {
     /// Returns the own items of the graph.
     fn own_items(&self) -> Vec<u32> {
-        self.own.iter().map(|position| self.items[*position as usize]).collect()
+        self.own
+            .iter()
+            .map(|position| self.items[*position as usize])
+            .collect()
     }
 }
 
@@ -296,36 +371,84 @@ impl FedPerGnnClient {
         collect_last_ratings(data, &mut items, &mut ratings);
         let mut own: Vec<u32> = (0..items.len() as u32).collect();
         let count = self.shared.parameters.own_items as usize;
-        let mut stream = self.shared.streams.named("fedpergnn/own-items", u64::from(self.user.0), 0);
+        let mut stream =
+            self.shared
+                .streams
+                .named("fedpergnn/own-items", u64::from(self.user.0), 0);
         stream.draw_to_front(&mut own, count);
         own.truncate(count);
-        Rated { items, ratings, own }
+        Rated {
+            items,
+            ratings,
+            own,
+        }
     }
 
     /// Draws the factors of dropout for this many ratings; there are none without dropout.
     fn dropout(&self, task: &LocalTask<'_>, ratings: usize) -> Vec<f32> {
-        let FedPerGnnParameters { dropout, latent_dimension, .. } = self.shared.parameters;
-        let values = if dropout > 0.0 { 2 * latent_dimension as usize * ratings } else { 0 };
-        let (mut stream, kept) = (task.named_stream("fedpergnn/dropout"), (1.0 / (1.0 - dropout)) as f32);
-        (0..values).map(|_| if stream.open_unit() < dropout { 0.0 } else { kept }).collect()
+        let FedPerGnnParameters {
+            dropout,
+            latent_dimension,
+            ..
+        } = self.shared.parameters;
+        let values = if dropout > 0.0 {
+            2 * latent_dimension as usize * ratings
+        } else {
+            0
+        };
+        let (mut stream, kept) = (
+            task.named_stream("fedpergnn/dropout"),
+            (1.0 / (1.0 - dropout)) as f32,
+        );
+        (0..values)
+            .map(|_| {
+                if stream.open_unit() < dropout {
+                    0.0
+                } else {
+                    kept
+                }
+            })
+            .collect()
     }
 }
 
 impl Client for FedPerGnnClient {
     fn request(&self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalRequest> {
-        let Shared { parameters, key, .. } = &*self.shared;
+        let Shared {
+            parameters, key, ..
+        } = &*self.shared;
         let own = self.rated(&task.own).own_items();
-        // A step moves the embedding by the rate times a clipped gradient, and the noise follows from that.
+        // A step moves the embedding by the rate times a clipped gradient, and the noise follows
+        // from that.
         let noise = parameters.learning_rate * parameters.gradient_noise();
         let mut embedding = self.embedding.get().clone();
-        upload::add_noise(&mut embedding, noise, task.named_stream("fedpergnn/noise-of-embedding"));
-        Ok(LocalRequest::new(parameters.sizes().request(key, &own, embedding), Work::of_row_visits(own.len() as u64)))
+        upload::add_noise(
+            &mut embedding,
+            noise,
+            task.named_stream("fedpergnn/noise-of-embedding"),
+        );
+        Ok(LocalRequest::new(
+            parameters.sizes().request(key, &own, embedding),
+            Work::of_row_visits(own.len() as u64),
+        ))
     }
 
     fn train(&mut self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
-        let Shared { parameters, network, layout, .. } = &*self.shared;
-        let Rated { items, ratings, own } = self.rated(&task.own);
-        let labels: Vec<f32> = ratings.iter().map(|rating| parameters.label(*rating)).collect();
+        let Shared {
+            parameters,
+            network,
+            layout,
+            ..
+        } = &*self.shared;
+        let Rated {
+            items,
+            ratings,
+            own,
+        } = self.rated(&task.own);
+        let labels: Vec<f32> = ratings
+            .iter()
+            .map(|rating| parameters.label(*rating))
+            .collect();
         let table = task.model.table(0);
         let mut rows = Vec::new();
         table.append_rows(&items, &mut rows);
@@ -341,19 +464,37 @@ impl Client for FedPerGnnClient {
         };
         let (mut gradient, gathered) = participation.gradient(network, &weights);
         upload::clip(&mut gradient, parameters.clip_norm);
-        task.check_magnitude("gradient of the item embeddings", largest_magnitude(&gradient.rows))?;
+        task.check_magnitude(
+            "gradient of the item embeddings",
+            largest_magnitude(&gradient.rows),
+        )?;
         let embedding = self.embedding.get_mut();
         let rate = parameters.learning_rate as f32;
-        embedding.iter_mut().zip(&gradient.user).for_each(|(value, by)| *value -= rate * by);
+        embedding
+            .iter_mut()
+            .zip(&gradient.user)
+            .for_each(|(value, by)| *value -= rate * by);
         task.check_magnitude("the user's embedding", largest_magnitude(embedding))?;
         self.gathered = Private::new(gathered);
 
-        let mut blocks = vec![upload::of_items(parameters, task, table.shape(), (&items, &gradient.rows))?];
+        let mut blocks = vec![upload::of_items(
+            parameters,
+            task,
+            table.shape(),
+            (&items, &gradient.rows),
+        )?];
         let stream = task.named_stream("fedpergnn/noise-of-network");
         upload::add_noise(&mut gradient.network, parameters.gradient_noise(), stream);
-        task.check_magnitude("gradient of the network, with noise", largest_magnitude(&gradient.network))?;
+        task.check_magnitude(
+            "gradient of the network, with noise",
+            largest_magnitude(&gradient.network),
+        )?;
         let shapes = layout.blocks()[1..].iter().map(|block| block.shape);
-        blocks.extend(network::cut(shapes, &gradient.network).iter().map(TableUpdate::whole));
+        blocks.extend(
+            network::cut(shapes, &gradient.network)
+                .iter()
+                .map(TableUpdate::whole),
+        );
         let mut update = ModelUpdate::of_blocks(blocks);
         if !parameters.equal_weights {
             update = update.weighing(items.len() as f32);
@@ -363,8 +504,16 @@ impl Client for FedPerGnnClient {
         Ok(LocalUpdate::new(update, gradient.loss, items.len() as u64).with_multiply_adds(work))
     }
 
-    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
-        let Shared { parameters, network, .. } = &*self.shared;
+    fn scorer<'a>(
+        &'a self,
+        context: &ScoringContext<'a>,
+        _scratch: &mut Scratch,
+    ) -> Result<Box<dyn Scorer + 'a>> {
+        let Shared {
+            parameters,
+            network,
+            ..
+        } = &*self.shared;
         let table = context.model.table(0);
         let weights = network::parameters(context.model, 1);
         let mut rows = Vec::new();

@@ -1,4 +1,5 @@
-//! Makes FedPerGNN's upload from a gradient: clipped, with rows of items that the user has not rated, and with noise.
+//! Makes FedPerGNN's upload from a gradient: clipped, with rows of items that the user has not
+//! rated, and with noise.
 
 use super::FedPerGnnParameters;
 use super::gradient::Gradient;
@@ -12,8 +13,15 @@ use crate::rng::{PortableDraws, Stream};
 
 /// Scales a gradient down, all of its parts by one factor, so that its norm is at most `limit`.
 pub(super) fn clip(gradient: &mut Gradient, limit: f64) {
-    let mut parts = [&mut gradient.user, &mut gradient.rows, &mut gradient.network];
-    let squared: f64 = parts.iter().map(|values| f64::from(squared_norm(values))).sum();
+    let mut parts = [
+        &mut gradient.user,
+        &mut gradient.rows,
+        &mut gradient.network,
+    ];
+    let squared: f64 = parts
+        .iter()
+        .map(|values| f64::from(squared_norm(values)))
+        .sum();
     let factor = clipping_factor(squared, limit);
     if factor != 1.0 {
         parts.iter_mut().for_each(|values| scale(values, factor));
@@ -27,8 +35,9 @@ pub(super) fn add_noise(values: &mut [f32], scale: f64, stream: Stream) {
     }
 }
 
-/// Makes the update of the item table: the gradients of the `rated` rows (ascending), and normal noise as wide as these
-/// gradients as the gradients of unrated rows, all with Laplace noise on top.
+/// Makes the update of the item table: the gradients of the `rated` rows (ascending), and normal
+/// noise as wide as these gradients as the gradients of unrated rows, all with Laplace noise on
+/// top.
 pub(super) fn of_items(
     parameters: &FedPerGnnParameters,
     task: &LocalTask<'_>,
@@ -37,7 +46,12 @@ pub(super) fn of_items(
 ) -> Result<TableUpdate> {
     let mut stream = task.named_stream("fedpergnn/pseudo-items");
     let mut items = Vec::new();
-    draw_unrated(rated, (shape.rows, parameters.pseudo_items as usize), &mut stream, &mut items);
+    draw_unrated(
+        rated,
+        (shape.rows, parameters.pseudo_items as usize),
+        &mut stream,
+        &mut items,
+    );
     items.extend_from_slice(rated);
     items.sort_unstable();
     let mut rows = gradients.chunks_exact(shape.dimension);
@@ -47,11 +61,19 @@ pub(super) fn of_items(
     for item in &items {
         match is_rated.next_if_eq(item).and_then(|_| rows.next()) {
             Some(row) => values.extend_from_slice(row),
-            None => values.extend((0..shape.dimension).map(|_| (width * stream.standard_normal()) as f32)),
+            None => values
+                .extend((0..shape.dimension).map(|_| (width * stream.standard_normal()) as f32)),
         }
     }
-    add_noise(&mut values, parameters.gradient_noise(), task.named_stream("fedpergnn/noise-of-items"));
-    task.check_magnitude("gradient of the item embeddings, with noise", largest_magnitude(&values))?;
+    add_noise(
+        &mut values,
+        parameters.gradient_noise(),
+        task.named_stream("fedpergnn/noise-of-items"),
+    );
+    task.check_magnitude(
+        "gradient of the item embeddings, with noise",
+        largest_magnitude(&values),
+    )?;
     TableUpdate::listed(shape, items, &values, 1.0)
 }
 
@@ -59,6 +81,9 @@ pub(super) fn of_items(
 fn deviation(values: &[f32]) -> f64 {
     let count = values.len().max(1) as f64;
     let mean = values.iter().map(|value| f64::from(*value)).sum::<f64>() / count;
-    let squares: f64 = values.iter().map(|value| (f64::from(*value) - mean) * (f64::from(*value) - mean)).sum();
+    let squares: f64 = values
+        .iter()
+        .map(|value| (f64::from(*value) - mean) * (f64::from(*value) - mean))
+        .sum();
     crate::math::sqrt(squares / count)
 }

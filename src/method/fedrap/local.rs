@@ -1,5 +1,5 @@
-//! Implements FedRAP's local training: the rows of a participation are gathered, trained in all epochs, and written
-//! back.
+//! Implements FedRAP's local training: the rows of a participation are gathered, trained in all
+//! epochs, and written back.
 
 use super::moving_rows::{C, D, MovingRows};
 use super::noise::Disturbance;
@@ -35,24 +35,43 @@ pub(super) fn train(
     let plan = &shared.plan;
     draw_samples(task, &mut scratch.samples)?;
     let gathering = enter(Stage::Gather);
-    let (items, labels) = (&scratch.samples.samples.items, &scratch.samples.samples.labels);
+    let (items, labels) = (
+        &scratch.samples.samples.items,
+        &scratch.samples.samples.labels,
+    );
     match plan.packs_every_row() {
         false => scratch.round_rows.collect(items, labels, shared.items),
-        true => scratch.round_rows.collect_whole_catalogue(items, labels, shared.items),
+        true => scratch
+            .round_rows
+            .collect_whole_catalogue(items, labels, shared.items),
     }
     let rows = scratch.round_rows.rows().to_vec();
     let mut epochs = LocalEpochs::new(plan, own, task, &rows);
     let mut moving = MovingRows::new(
         plan,
         rows.len(),
-        plan.keeps_d().then(|| own.d.found(&rows, &shared.start.d, &mut scratch.slots)),
+        plan.keeps_d()
+            .then(|| own.d.found(&rows, &shared.start.d, &mut scratch.slots)),
         plan.shares().then(|| downloaded_rows(task, plan, &rows)),
         &mut scratch.packed,
         std::mem::take(&mut scratch.values),
     );
     drop(gathering);
-    epochs.run(&mut scratch.round_rows, &mut scratch.packed, &mut scratch.weights, &mut moving);
-    let LocalEpochs { w, b, others_scale, loss, row_visits, disturbance, .. } = epochs;
+    epochs.run(
+        &mut scratch.round_rows,
+        &mut scratch.packed,
+        &mut scratch.weights,
+        &mut moving,
+    );
+    let LocalEpochs {
+        w,
+        b,
+        others_scale,
+        loss,
+        row_visits,
+        disturbance,
+        ..
+    } = epochs;
     moving.move_out_at_once(&scratch.packed, others_scale);
     let (mut values, [largest_d, mut largest_c]) = moving.finish();
     if let Some(mut disturbance) = disturbance {
@@ -65,21 +84,37 @@ pub(super) fn train(
     task.check_magnitude("C", largest_c)?;
     task.check_magnitude("D", largest_d)?;
     let table = update(plan, task, rows, others_scale, values);
-    Ok(LocalUpdate::new(ModelUpdate::of_table(table), loss, row_visits))
+    Ok(LocalUpdate::new(
+        ModelUpdate::of_table(table),
+        loss,
+        row_visits,
+    ))
 }
 
 /// Returns `rows` of the downloaded C.
 fn downloaded_rows<'a>(task: &LocalTask<'a>, plan: &Plan, rows: &'a [u32]) -> TableRows<'a> {
-    TableRows { values: task.model.table(0).as_slice(), dimension: plan.dimension, rows }
+    TableRows {
+        values: task.model.table(0).as_slice(),
+        dimension: plan.dimension,
+        rows,
+    }
 }
 
-/// Returns the update that leaves the device: the trained rows of C, and the factor by which all others have decayed.
-fn update(plan: &Plan, task: &LocalTask<'_>, rows: Vec<u32>, others_scale: f32, values: Vec<u8>) -> TableUpdate {
+/// Returns the update that leaves the device: the trained rows of C, and the factor by which all
+/// others have decayed.
+fn update(
+    plan: &Plan,
+    task: &LocalTask<'_>,
+    rows: Vec<u32>,
+    others_scale: f32,
+    values: Vec<u8>,
+) -> TableUpdate {
     let shape = task.model.table(0).shape();
     match plan.uploads_every_row() {
-        false if plan.shares() => {
-            TableUpdate { others_scale, ..TableUpdate::of_rows(shape, RowSet::Listed(rows), values.into()) }
-        }
+        false if plan.shares() => TableUpdate {
+            others_scale,
+            ..TableUpdate::of_rows(shape, RowSet::Listed(rows), values.into())
+        },
         _ => TableUpdate::of_rows(shape, RowSet::All, values.into()),
     }
 }
@@ -96,7 +131,8 @@ struct LocalEpochs<'a> {
     order: Stream,
     /// The factor by which the steps have scaled the rows that none of them touched.
     others_scale: f32,
-    /// The running mean of the batch losses, weighted by batch size and never reset, as in the published code.
+    /// The running mean of the batch losses, weighted by batch size and never reset, as in the
+    /// published code.
     loss: f64,
     loss_sum: f64,
     occurrences: f64,
@@ -115,7 +151,8 @@ impl<'a> LocalEpochs<'a> {
     /// Prepares to train the rows of the items `rows` (ascending).
     fn new(plan: &'a Plan, own: &PrivateParameters, task: &LocalTask<'a>, rows: &[u32]) -> Self {
         let round = task.round.0;
-        // Repeated multiplication gives the same bits on every platform, which a power function need not.
+        // Repeated multiplication gives the same bits on every platform, which a power function
+        // need not.
         let decay = (0..round).fold(1.0f64, |decay, _| decay * f64::from(plan.round_decay));
         let factor = plan.curriculum_factor(round);
         let table_rate = (f64::from(plan.table_rate) * decay) as f32;
@@ -141,8 +178,8 @@ impl<'a> LocalEpochs<'a> {
         }
     }
 
-    /// Runs all epochs over the rows, which move in as the first step reaches them and out as the last one does, if it
-    /// is known to be the last one.
+    /// Runs all epochs over the rows, which move in as the first step reaches them and out as the
+    /// last one does, if it is known to be the last one.
     fn run(
         &mut self,
         round_rows: &mut RoundRows,
@@ -182,13 +219,21 @@ impl<'a> LocalEpochs<'a> {
         let whole_matrix = (self.plan.objective == Objective::Paper).then_some(1.0);
         weights.count_batch(batch, rows, per_value as f32, whole_matrix);
         self.visits_per_step = match self.plan.objective {
-            Objective::PublishedCode => weights.count.iter().filter(|count| **count > 0.0).count() as u64,
+            Objective::PublishedCode => {
+                weights.count.iter().filter(|count| **count > 0.0).count() as u64
+            }
             Objective::Paper => rows as u64,
         };
     }
 
     /// Takes one step. The rows move in during the first one and out during the last one.
-    fn step(&mut self, batch: usize, packed: &mut PackedRows, weights: &RowWeights, moving: &mut MovingRows<'_>) {
+    fn step(
+        &mut self,
+        batch: usize,
+        packed: &mut PackedRows,
+        weights: &RowWeights,
+        moving: &mut MovingRows<'_>,
+    ) {
         let plan = self.plan;
         let data_weight = match plan.objective {
             Objective::PublishedCode => (1.0 / batch as f64) as f32,
@@ -208,7 +253,10 @@ impl<'a> LocalEpochs<'a> {
         let (w, b) = (&mut self.w, &mut self.b);
         let loss = if self.steps == 1 {
             additive::step_while_moving(packed, weights, w, b, &step, moving)
-        } else if self.steps == self.last_step && plan.tables == Tables::Both && self.disturbance.is_none() {
+        } else if self.steps == self.last_step
+            && plan.tables == Tables::Both
+            && self.disturbance.is_none()
+        {
             moving.turn_round(self.others_scale);
             additive::step_while_moving(packed, weights, w, b, &step, moving)
         } else {

@@ -1,8 +1,9 @@
-//! Implements FedRAP, additive personalisation (Li, Long, Zhou, ICLR 2024; code mtics/FedRAP d6ee2ac).
+//! Implements FedRAP, additive personalisation (Li, Long, Zhou, ICLR 2024; code mtics/FedRAP
+//! d6ee2ac).
 //!
-//! The table D (m x k) and the score function w (k) and b are private. The table C (m x k) is shared: it is averaged,
-//! and a penalty makes it sparse. The logit of item j is w . (D_j + C_j) + b. Items are scored with the client's own w,
-//! b and D and the newest averaged C.
+//! The table D (m x k) and the score function w (k) and b are private. The table C (m x k) is
+//! shared: it is averaged, and a penalty makes it sparse. The logit of item j is w . (D_j + C_j) +
+//! b. Items are scored with the client's own w, b and D and the newest averaged C.
 
 use std::sync::Arc;
 
@@ -10,8 +11,8 @@ use super::averager::Averager;
 use super::rule::Rule;
 use super::server::Server;
 use super::{
-    Client, Entry, LocalTask, LocalUpdate, Method, OwnNoise, PersonalTable, Phase, Placement, Problem, Scorer,
-    ScoringContext, Scratch, sizes_by,
+    Client, Entry, LocalTask, LocalUpdate, Method, OwnNoise, PersonalTable, Phase, Placement,
+    Problem, Scorer, ScoringContext, Scratch, sizes_by,
 };
 use crate::error::Result;
 use crate::ids::UserId;
@@ -34,7 +35,9 @@ mod tests;
 
 use local::PrivateParameters;
 use parameters::Plan;
-pub use parameters::{Curriculum, FedRapParameters, Noise, NoiseAt, Objective, Regularizer, Tables};
+pub use parameters::{
+    Curriculum, FedRapParameters, Noise, NoiseAt, Objective, Regularizer, Tables,
+};
 
 /// Describes the method to the registry.
 pub const ENTRY: Entry = Entry {
@@ -49,10 +52,19 @@ pub const ENTRY: Entry = Entry {
     sizes: &|value, size| {
         sizes_by(value, |p: FedRapParameters| {
             let shape = TableShape::of_items(size.items, p.latent_dimension);
-            Layout::new(["C", "D"].map(|name| BlockLayout::item_table(name, shape)).into())
+            Layout::new(
+                ["C", "D"]
+                    .map(|name| BlockLayout::item_table(name, shape))
+                    .into(),
+            )
         })
     },
-    build: &|value, problem| Ok(Box::new(FedRap::new(&super::parameters("fedrap", value)?, problem))),
+    build: &|value, problem| {
+        Ok(Box::new(FedRap::new(
+            &super::parameters("fedrap", value)?,
+            problem,
+        )))
+    },
 };
 
 /// Holds the initial parameters, which are the same for all clients.
@@ -71,7 +83,10 @@ pub struct Start {
 impl Start {
     /// Draws C and D from N(0, 1), and w and b from U(-1/sqrt k, 1/sqrt k).
     fn draw(problem: &Problem, dimension: usize) -> Self {
-        let shape = TableShape { rows: problem.items, dimension };
+        let shape = TableShape {
+            rows: problem.items,
+            dimension,
+        };
         let mut global = problem.streams.stream(Purpose::GlobalInit, 0, 0);
         let mut private = problem.streams.stream(Purpose::PrivateInit, 0, 0);
         let reach = 1.0 / (dimension as f64).sqrt();
@@ -107,13 +122,22 @@ impl FedRap {
         if let Some(noise) = &mut parameters.noise {
             noise.participants.get_or_insert(problem.users as u32);
         }
-        Self::from_start(&parameters, Start::draw(problem, parameters.latent_dimension as usize))
+        Self::from_start(
+            &parameters,
+            Start::draw(problem, parameters.latent_dimension as usize),
+        )
     }
 
     /// Makes the method with these initial parameters.
     pub fn from_start(parameters: &FedRapParameters, start: Start) -> Self {
         let items = start.c.shape().rows;
-        Self { shared: Arc::new(Shared { plan: Plan::new(parameters), start, items }) }
+        Self {
+            shared: Arc::new(Shared {
+                plan: Plan::new(parameters),
+                start,
+                items,
+            }),
+        }
     }
 }
 
@@ -123,12 +147,25 @@ impl Method for FedRap {
         if plan.shares() {
             return Model::of_table("C", start.c.clone());
         }
-        Model::of_table("C", Table::zeros(TableShape { rows: 0, dimension: plan.dimension }))
+        Model::of_table(
+            "C",
+            Table::zeros(TableShape {
+                rows: 0,
+                dimension: plan.dimension,
+            }),
+        )
     }
 
     fn server(&self) -> Box<dyn Server> {
-        let rule = Rule { threshold: self.shared.plan.server_threshold, ..Rule::MEAN };
-        Box::new(Averager::with_rules(self.initial(), self.upload_layout(Phase::default()), &[rule]))
+        let rule = Rule {
+            threshold: self.shared.plan.server_threshold,
+            ..Rule::MEAN
+        };
+        Box::new(Averager::with_rules(
+            self.initial(),
+            self.upload_layout(Phase::default()),
+            &[rule],
+        ))
     }
 
     fn own_noise(&self) -> Option<OwnNoise> {
@@ -137,8 +174,15 @@ impl Method for FedRap {
 
     fn client(&self, _user: UserId) -> Box<dyn Client> {
         let start = &self.shared.start;
-        let own = PrivateParameters { w: start.w.clone(), b: start.b, d: RowTable::new(self.shared.plan.dimension) };
-        Box::new(FedRapClient { shared: Arc::clone(&self.shared), own: Private::new(own) })
+        let own = PrivateParameters {
+            w: start.w.clone(),
+            b: start.b,
+            d: RowTable::new(self.shared.plan.dimension),
+        };
+        Box::new(FedRapClient {
+            shared: Arc::clone(&self.shared),
+            own: Private::new(own),
+        })
     }
 }
 
@@ -153,16 +197,37 @@ impl Client for FedRapClient {
         local::train(&self.shared, self.own.get_mut(), task, scratch)
     }
 
-    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(
+        &'a self,
+        context: &ScoringContext<'a>,
+        _scratch: &mut Scratch,
+    ) -> Result<Box<dyn Scorer + 'a>> {
         let (own, plan, table) = (self.own.get(), &self.shared.plan, context.model.table(0));
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
-            let plain = |item: &u32| if plan.shares() { table.row(*item as usize) } else { &[] };
-            let mut rows: Vec<ScaledSum<'_>> =
-                items.iter().map(|item| ScaledSum { scaled: &[], scale: 0.0, plain: plain(item) }).collect();
+            let plain = |item: &u32| {
+                if plan.shares() {
+                    table.row(*item as usize)
+                } else {
+                    &[]
+                }
+            };
+            let mut rows: Vec<ScaledSum<'_>> = items
+                .iter()
+                .map(|item| ScaledSum {
+                    scaled: &[],
+                    scale: 0.0,
+                    plain: plain(item),
+                })
+                .collect();
             if plan.keeps_d() {
-                own.d.read_rows(items, &self.shared.start.d, &mut Vec::new(), |position, d, scale| {
-                    (rows[position].scaled, rows[position].scale) = (d, scale);
-                });
+                own.d.read_rows(
+                    items,
+                    &self.shared.start.d,
+                    &mut Vec::new(),
+                    |position, d, scale| {
+                        (rows[position].scaled, rows[position].scale) = (d, scale);
+                    },
+                );
             }
             score_sums(&own.w, own.b, &rows, scores);
         }))
@@ -175,16 +240,29 @@ impl Client for FedRapClient {
         }
         let mut values = Table::zeros(start.d.shape());
         let rows: Vec<u32> = (0..*items as u32).collect();
-        self.own.get().d.read_rows(&rows, &start.d, &mut Vec::new(), |row, stored, scale| {
-            values.row_mut(row).iter_mut().zip(stored).for_each(|(value, stored)| *value = stored * scale);
-        });
-        Ok(Some(PersonalTable { name: "D", values, is_added: true }))
+        self.own
+            .get()
+            .d
+            .read_rows(&rows, &start.d, &mut Vec::new(), |row, stored, scale| {
+                values
+                    .row_mut(row)
+                    .iter_mut()
+                    .zip(stored)
+                    .for_each(|(value, stored)| *value = stored * scale);
+            });
+        Ok(Some(PersonalTable {
+            name: "D",
+            values,
+            is_added: true,
+        }))
     }
 
     fn replace_personal_table(&mut self, values: Table) -> Result<()> {
         let mut own = RowTable::new(values.shape().dimension);
         let rows: Vec<u32> = (0..values.shape().rows as u32).collect();
-        own.write_rows(&rows, 1.0, &mut Vec::new(), |row, own| own.copy_from_slice(values.row(row)));
+        own.write_rows(&rows, 1.0, &mut Vec::new(), |row, own| {
+            own.copy_from_slice(values.row(row))
+        });
         self.own.get_mut().d = own;
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! Moves the rows of a participation of FedRAP: they are gathered while the first step goes through them, and written
-//! back while the last one does.
+//! Moves the rows of a participation of FedRAP: they are gathered while the first step goes through
+//! them, and written back while the last one does.
 
 use super::parameters::Plan;
 use crate::math::LANES;
@@ -43,8 +43,8 @@ enum PrivateRows<'a> {
 }
 
 impl<'a> MovingRows<'a> {
-    /// Prepares to gather so many rows of D and C into `packed`, which gets room for them. A table that is left out is
-    /// zero. The memory of `uploaded` is reused.
+    /// Prepares to gather so many rows of D and C into `packed`, which gets room for them. A table
+    /// that is left out is zero. The memory of `uploaded` is reused.
     pub fn new(
         plan: &Plan,
         rows: usize,
@@ -74,7 +74,8 @@ impl<'a> MovingRows<'a> {
         }
     }
 
-    /// Makes the rows, which have moved in, move out from now on. All other rows of D decay by `others_scale`.
+    /// Makes the rows, which have moved in, move out from now on. All other rows of D decay by
+    /// `others_scale`.
     pub fn turn_round(&mut self, others_scale: f32) {
         let _stage = enter(Stage::Scatter);
         self.direction = Direction::Out;
@@ -86,7 +87,8 @@ impl<'a> MovingRows<'a> {
         self.uploaded.reserve(self.rows * self.dimension * 4);
     }
 
-    /// Moves the rows out at once, unless they have moved out already. All other rows of D decay by `others_scale`.
+    /// Moves the rows out at once, unless they have moved out already. All other rows of D decay by
+    /// `others_scale`.
     pub fn move_out_at_once(&mut self, packed: &PackedRows, others_scale: f32) {
         if self.direction == Direction::In {
             self.turn_round(others_scale);
@@ -94,7 +96,8 @@ impl<'a> MovingRows<'a> {
         }
     }
 
-    /// Returns the trained rows of C as bytes, and the largest magnitudes in D and C (NaN where there was one).
+    /// Returns the trained rows of C as bytes, and the largest magnitudes in D and C (NaN where
+    /// there was one).
     pub fn finish(self) -> (Vec<u8>, [f32; 2]) {
         (self.uploaded, self.largest.map(|largest| largest.value()))
     }

@@ -1,12 +1,13 @@
-//! Implements probabilistic matrix factorisation and SVD++ at the server, with which FedRec in its batch style is compared.
+//! Implements probabilistic matrix factorisation and SVD++ at the server, with which FedRec in its
+//! batch style is compared.
 //!
-//! The server has the ratings and vectors of all users, and makes the steps that FedRec's devices and server make
-//! without virtual items, in the same order. From the same initial values, U and the item tables have the same bits as
-//! those of FedRec.
+//! The server has the ratings and vectors of all users, and makes the steps that FedRec's devices
+//! and server make without virtual items, in the same order. From the same initial values, U and
+//! the item tables have the same bits as those of FedRec.
 //!
-//! Source: Salakhutdinov and Mnih, Probabilistic Matrix Factorization, NIPS 2007, and Koren, Factorization Meets the
-//! Neighborhood, KDD 2008; learning rates and order of steps as in the authors' code of FedRec (Guanyu-Lin/FedRec
-//! 521b7cf).
+//! Source: Salakhutdinov and Mnih, Probabilistic Matrix Factorization, NIPS 2007, and Koren,
+//! Factorization Meets the Neighborhood, KDD 2008; learning rates and order of steps as in the
+//! authors' code of FedRec (Guanyu-Lin/FedRec 521b7cf).
 
 use std::sync::Arc;
 
@@ -20,11 +21,14 @@ use super::server::FedRecServer;
 use super::{Factors, FedRec, FedRecParameters, Shared};
 use crate::error::Result;
 use crate::ids::{InvitationId, UserId};
-use crate::method::central::{CentralClient, CentralServer, CentralTrainer, UserRatings, ratings_layout};
+use crate::method::central::{
+    CentralClient, CentralServer, CentralTrainer, UserRatings, ratings_layout,
+};
 use crate::method::network::model_of;
 use crate::method::server::{Contribution, StepContext, StepReport};
 use crate::method::{
-    Client, Entry, Method, Phase, Placement, Problem, ScoringContext, Server, largest_magnitude, parameters, sizes_by,
+    Client, Entry, Method, Phase, Placement, Problem, ScoringContext, Server, largest_magnitude,
+    parameters, sizes_by,
 };
 use crate::model::blocks::Model;
 use crate::model::kernel::MAX_DIMENSION;
@@ -42,7 +46,13 @@ pub const ENTRY: Entry = Entry {
     placement: Placement::Central,
     draws_negatives: false,
     sizes: &|value, size| sizes(Factors::Pmf, value, size),
-    build: &|value, problem| Ok(Box::new(Pmf::new(Factors::Pmf, &parameters("pmf", value)?, problem))),
+    build: &|value, problem| {
+        Ok(Box::new(Pmf::new(
+            Factors::Pmf,
+            &parameters("pmf", value)?,
+            problem,
+        )))
+    },
 };
 
 /// Describes SVD++ to the registry.
@@ -51,7 +61,13 @@ pub const SVD_PLUS_PLUS: Entry = Entry {
     summary: "rating prediction by SVD++ at the server; FedRec's batch style with SVD++ without federation",
     source: "Koren, Factorization Meets the Neighborhood, KDD 2008, with the settings of FedRec 2020",
     sizes: &|value, size| sizes(Factors::SvdPlusPlus, value, size),
-    build: &|value, problem| Ok(Box::new(Pmf::new(Factors::SvdPlusPlus, &parameters("svdpp", value)?, problem))),
+    build: &|value, problem| {
+        Ok(Box::new(Pmf::new(
+            Factors::SvdPlusPlus,
+            &parameters("svdpp", value)?,
+            problem,
+        )))
+    },
     ..ENTRY
 };
 
@@ -78,9 +94,20 @@ pub struct PmfParameters {
 
 impl Default for PmfParameters {
     fn default() -> Self {
-        let FedRecParameters { latent_dimension, learning_rate_decay, regularization, initial_range, .. } =
-            FedRecParameters::default();
-        Self { latent_dimension, learning_rate: None, learning_rate_decay, regularization, initial_range }
+        let FedRecParameters {
+            latent_dimension,
+            learning_rate_decay,
+            regularization,
+            initial_range,
+            ..
+        } = FedRecParameters::default();
+        Self {
+            latent_dimension,
+            learning_rate: None,
+            learning_rate_decay,
+            regularization,
+            initial_range,
+        }
     }
 }
 
@@ -94,8 +121,13 @@ pub struct Pmf {
 impl Pmf {
     /// Makes the method for a problem of this size, with the initial values of FedRec.
     pub fn new(factors: Factors, parameters: &PmfParameters, problem: &Problem) -> Self {
-        let PmfParameters { latent_dimension, learning_rate, learning_rate_decay, regularization, initial_range } =
-            *parameters;
+        let PmfParameters {
+            latent_dimension,
+            learning_rate,
+            learning_rate_decay,
+            regularization,
+            initial_range,
+        } = *parameters;
         let federated = FedRecParameters {
             latent_dimension,
             style: Style::Batch,
@@ -105,31 +137,52 @@ impl Pmf {
             initial_range,
             ..FedRecParameters::default()
         };
-        Self { federated: FedRec::new(factors, federated, problem), users: problem.users }
+        Self {
+            federated: FedRec::new(factors, federated, problem),
+            users: problem.users,
+        }
     }
 
     fn trainer(&self) -> PmfTrainer {
         let shared = &self.federated.shared;
         let dimension = shared.shape.dimension;
-        let mut vectors = Table::zeros(TableShape { rows: self.users, dimension });
-        (0..self.users)
-            .for_each(|user| vectors.row_mut(user).copy_from_slice(&shared.initial_user_vector(UserId::from(user))));
+        let mut vectors = Table::zeros(TableShape {
+            rows: self.users,
+            dimension,
+        });
+        (0..self.users).for_each(|user| {
+            vectors
+                .row_mut(user)
+                .copy_from_slice(&shared.initial_user_vector(UserId::from(user)))
+        });
         let upload = self.federated.upload_layout(Phase::default());
         let server = FedRecServer::new(Arc::clone(shared), self.federated.initial(), upload);
         let model = whole_model(shared.factors, server.model(), vectors);
-        PmfTrainer { shared: Arc::clone(shared), server, model }
+        PmfTrainer {
+            shared: Arc::clone(shared),
+            server,
+            model,
+        }
     }
 }
 
 /// Returns the layout of the item tables and of U, of which rows have the width of `shape`.
 fn layout(factors: Factors, shape: TableShape, users: usize) -> Layout {
-    let of_users = BlockLayout::weights("U", TableShape { rows: users, ..shape });
+    let of_users = BlockLayout::weights(
+        "U",
+        TableShape {
+            rows: users,
+            ..shape
+        },
+    );
     Layout::new([factors.layout(shape).blocks(), &[of_users]].concat())
 }
 
 fn sizes(factors: Factors, value: &Value, size: ProblemSize) -> Vec<BlockSize> {
     let shape = |p: &PmfParameters| TableShape::of_items(size.items, p.latent_dimension);
-    sizes_by(value, |p: PmfParameters| layout(factors, shape(&p), size.users))
+    sizes_by(value, |p: PmfParameters| {
+        layout(factors, shape(&p), size.users)
+    })
 }
 
 /// Returns the model that consists of the item tables of `items` and of U.
@@ -159,9 +212,16 @@ impl Method for Pmf {
 
     fn client(&self, _user: UserId) -> Box<dyn Client> {
         let factors = self.federated.shared.factors;
-        Box::new(CentralClient::new(move |context: &ScoringContext<'_>, items: &[u32], scores: &mut [f32]| {
-            factors.score(users(context.model).row(context.user.index()), context, items, scores);
-        }))
+        Box::new(CentralClient::new(
+            move |context: &ScoringContext<'_>, items: &[u32], scores: &mut [f32]| {
+                factors.score(
+                    users(context.model).row(context.user.index()),
+                    context,
+                    items,
+                    scores,
+                );
+            },
+        ))
     }
 
     fn predicts_ratings(&self) -> bool {
@@ -187,14 +247,23 @@ impl CentralTrainer for PmfTrainer {
 
     fn set_model(&mut self, model: Model) -> Result<()> {
         self.model.check_same_layout(&model)?;
-        let tables = model.tables().take(model.blocks().len() - 1).map(|(_, table)| Table::clone(table));
-        self.server.set_model(model_of(self.server.model().layout().clone(), tables.collect()))?;
+        let tables = model
+            .tables()
+            .take(model.blocks().len() - 1)
+            .map(|(_, table)| Table::clone(table));
+        self.server.set_model(model_of(
+            self.server.model().layout().clone(),
+            tables.collect(),
+        ))?;
         self.model = model;
         Ok(())
     }
 
     fn pass(&mut self, ratings: &[UserRatings], step: &StepContext<'_>) -> Result<StepReport> {
-        let (received, mut vectors) = (self.server.model().clone(), Table::clone(users(&self.model)));
+        let (received, mut vectors) = (
+            self.server.model().clone(),
+            Table::clone(users(&self.model)),
+        );
         let iteration = self.shared.iteration(step.step);
         let (mut visits, mut losses) = (0, 0.0);
         let mut sums = self.server.accumulator();
@@ -203,15 +272,28 @@ impl CentralTrainer for PmfTrainer {
             scratch.items.clone_from(&sent.items);
             scratch.ratings.clone_from(&sent.ratings);
             let vector = vectors.row_mut(sent.user.index());
-            let (loss, row_visits) = self.shared.participate(&received, vector, (iteration, iteration), scratch);
+            let (loss, row_visits) =
+                self.shared
+                    .participate(&received, vector, (iteration, iteration), scratch);
             (losses, visits) = (losses + loss, visits + row_visits);
             let update = scratch.update(self.shared.factors, self.shared.shape, false)?;
             let invitation_id = InvitationId(number as u32);
-            sums.absorb(&[Contribution::fresh(sent.user, invitation_id, &update, &received)])?;
+            sums.absorb(&[Contribution::fresh(
+                sent.user,
+                invitation_id,
+                &update,
+                &received,
+            )])?;
         }
         let report = self.server.step(sums, step)?;
         step.check_magnitude("U", largest_magnitude(vectors.as_slice()))?;
-        for (name, (_, table)) in self.shared.factors.tables().iter().zip(self.server.model().tables()) {
+        for (name, (_, table)) in self
+            .shared
+            .factors
+            .tables()
+            .iter()
+            .zip(self.server.model().tables())
+        {
             step.check_magnitude(name, largest_magnitude(table.as_slice()))?;
         }
         if !losses.is_finite() {
@@ -219,6 +301,10 @@ impl CentralTrainer for PmfTrainer {
         }
         self.model = whole_model(self.shared.factors, self.server.model(), vectors);
         let loss = (!ratings.is_empty()).then(|| losses / ratings.len() as f64);
-        Ok(StepReport { row_visits: report.row_visits + visits, loss, ..report })
+        Ok(StepReport {
+            row_visits: report.row_visits + visits,
+            loss,
+            ..report
+        })
     }
 }

@@ -1,4 +1,5 @@
-//! Implements FedRec's client, and what it shares with a server that makes the participations of all users itself.
+//! Implements FedRec's client, and what it shares with a server that makes the participations of
+//! all users itself.
 
 use std::sync::Arc;
 
@@ -9,7 +10,9 @@ use crate::error::Result;
 use crate::ids::UserId;
 use crate::method::row_counts::counts_of;
 use crate::method::user_vector::{collect_last_ratings, draw_unrated, score_items};
-use crate::method::{Client, LocalTask, LocalUpdate, Scorer, ScoringContext, Scratch, largest_magnitude};
+use crate::method::{
+    Client, LocalTask, LocalUpdate, Scorer, ScoringContext, Scratch, largest_magnitude,
+};
 use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::private::Private;
 use crate::model::state::StateVisitor;
@@ -23,7 +26,8 @@ pub(super) const O: usize = 1;
 pub(super) struct FedRecClient {
     shared: Arc<Shared>,
     user_vector: Private<Box<[f32]>>,
-    /// The number of the user's participations, by which its own learning rate falls in the stochastic style.
+    /// The number of the user's participations, by which its own learning rate falls in the
+    /// stochastic style.
     participations: u32,
 }
 
@@ -31,7 +35,11 @@ impl FedRecClient {
     /// Makes the client of `user`, before its first participation.
     pub fn new(shared: Arc<Shared>, user: UserId) -> Self {
         let user_vector = Private::new(shared.initial_user_vector(user));
-        Self { shared, user_vector, participations: 0 }
+        Self {
+            shared,
+            user_vector,
+            participations: 0,
+        }
     }
 }
 
@@ -45,15 +53,17 @@ pub struct FedRecScratch {
     rows: Vec<f32>,
     /// The gradient of each item's row of V, which is uploaded.
     pub(super) gradients: Vec<f32>,
-    /// By how much the device has lowered the values of each item's row of O, which is uploaded; empty without O.
+    /// By how much the device has lowered the values of each item's row of O, which is uploaded;
+    /// empty without O.
     pub(super) moves: Vec<f32>,
     order: Vec<u32>,
     memory: Memory,
 }
 
 impl FedRecScratch {
-    /// Collects the items of a participation: the rated items, each with its last rating, then `per_rated` times as
-    /// many unrated items (or as many as there are), drawn without replacement.
+    /// Collects the items of a participation: the rated items, each with its last rating, then
+    /// `per_rated` times as many unrated items (or as many as there are), drawn without
+    /// replacement.
     fn collect(&mut self, task: &LocalTask<'_>, catalogue: usize, per_rated: usize) {
         collect_last_ratings(&task.own, &mut self.items, &mut self.ratings);
         if per_rated == 0 {
@@ -61,14 +71,31 @@ impl FedRecScratch {
         }
         let count = per_rated * self.items.len();
         let mut stream = task.named_stream("fedrec/virtual-items");
-        draw_unrated(&self.items, (catalogue, count), &mut stream, &mut self.unrated);
+        draw_unrated(
+            &self.items,
+            (catalogue, count),
+            &mut stream,
+            &mut self.unrated,
+        );
         self.items.extend_from_slice(&self.unrated);
     }
 
-    /// Returns the update of the tables of `factors` that lists the items in ascending order with what is uploaded for
-    /// them, and with a count of 1 for each if the device sends counts.
-    pub(super) fn update(&mut self, factors: Factors, shape: TableShape, sends_counts: bool) -> Result<ModelUpdate> {
-        let Self { items, gradients, moves, order, rows, .. } = self;
+    /// Returns the update of the tables of `factors` that lists the items in ascending order with
+    /// what is uploaded for them, and with a count of 1 for each if the device sends counts.
+    pub(super) fn update(
+        &mut self,
+        factors: Factors,
+        shape: TableShape,
+        sends_counts: bool,
+    ) -> Result<ModelUpdate> {
+        let Self {
+            items,
+            gradients,
+            moves,
+            order,
+            rows,
+            ..
+        } = self;
         let (d, is_sorted) = (shape.dimension, items.is_sorted());
         order.clear();
         order.extend(0..items.len() as u32);
@@ -83,7 +110,9 @@ impl FedRecScratch {
                 false => {
                     rows.clear();
                     let places = order.iter().map(|place| *place as usize);
-                    places.for_each(|place| rows.extend_from_slice(&values[place * d..(place + 1) * d]));
+                    places.for_each(|place| {
+                        rows.extend_from_slice(&values[place * d..(place + 1) * d])
+                    });
                     &rows[..]
                 }
             };
@@ -97,10 +126,11 @@ impl FedRecScratch {
 }
 
 impl Shared {
-    /// Makes a participation with the items and ratings in `scratch`, in which `user_vector` is trained and the learning
-    /// rate has fallen `decays` times. Leaves what is uploaded in `scratch`, and returns the mean squared error over the
-    /// rated items and the number of rows that were visited. In SVD++, every visit of a row of V comes with one of the
-    /// same item's row of O.
+    /// Makes a participation with the items and ratings in `scratch`, in which `user_vector` is
+    /// trained and the learning rate has fallen `decays` times. Leaves what is uploaded in
+    /// `scratch`, and returns the mean squared error over the rated items and the number of rows
+    /// that were visited. In SVD++, every visit of a row of V comes with one of the same item's row
+    /// of O.
     pub(super) fn participate(
         &self,
         model: &Model,
@@ -108,8 +138,22 @@ impl Shared {
         (iteration, decays): (u32, u32),
         scratch: &mut FedRecScratch,
     ) -> (f64, u64) {
-        let Self { factors, parameters, shape, filling, .. } = self;
-        let FedRecScratch { items, ratings, rows, gradients, moves, memory, .. } = scratch;
+        let Self {
+            factors,
+            parameters,
+            shape,
+            filling,
+            ..
+        } = self;
+        let FedRecScratch {
+            items,
+            ratings,
+            rows,
+            gradients,
+            moves,
+            memory,
+            ..
+        } = scratch;
         rows.clear();
         model.table(V).append_rows(items, rows);
         gradients.clear();
@@ -128,28 +172,46 @@ impl Shared {
             Factors::Pmf => participation.train(user_vector, &mut UserAlone, gradients, memory),
             Factors::SvdPlusPlus => {
                 model.table(O).append_rows(items, moves);
-                let mut profile = WithRatedItems::new(ratings.len(), moves.clone(), shape.dimension);
+                let mut profile =
+                    WithRatedItems::new(ratings.len(), moves.clone(), shape.dimension);
                 let loss = participation.train(user_vector, &mut profile, gradients, memory);
-                moves.iter_mut().zip(profile.into_rows()).for_each(|(old, new)| *old -= new);
+                moves
+                    .iter_mut()
+                    .zip(profile.into_rows())
+                    .for_each(|(old, new)| *old -= new);
                 loss
             }
         };
-        (loss, participation.row_visits(shape.dimension) * factors.tables().len() as u64)
+        (
+            loss,
+            participation.row_visits(shape.dimension) * factors.tables().len() as u64,
+        )
     }
 }
 
 impl Client for FedRecClient {
     fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
-        let Shared { factors, parameters, shape, .. } = &*self.shared;
+        let Shared {
+            factors,
+            parameters,
+            shape,
+            ..
+        } = &*self.shared;
         let scratch = &mut scratch.fedrec;
-        scratch.collect(task, shape.rows, parameters.virtual_items_per_rated as usize);
+        scratch.collect(
+            task,
+            shape.rows,
+            parameters.virtual_items_per_rated as usize,
+        );
         let iteration = self.shared.iteration(task.step.0);
         let decays = match parameters.style {
             Style::Batch => iteration,
             Style::Stochastic => self.participations,
         };
         let vector = self.user_vector.get_mut();
-        let (loss, row_visits) = self.shared.participate(task.model, vector, (iteration, decays), scratch);
+        let (loss, row_visits) =
+            self.shared
+                .participate(task.model, vector, (iteration, decays), scratch);
         self.participations += 1;
         task.check_magnitude("U", largest_magnitude(vector))?;
         task.check_magnitude("gradient of V", largest_magnitude(&scratch.gradients))?;
@@ -158,10 +220,16 @@ impl Client for FedRecClient {
         Ok(LocalUpdate::new(update, loss, row_visits))
     }
 
-    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(
+        &'a self,
+        context: &ScoringContext<'a>,
+        _scratch: &mut Scratch,
+    ) -> Result<Box<dyn Scorer + 'a>> {
         let context = *context;
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
-            self.shared.factors.score(self.user_vector.get(), &context, items, scores);
+            self.shared
+                .factors
+                .score(self.user_vector.get(), &context, items, scores);
         }))
     }
 
@@ -172,8 +240,15 @@ impl Client for FedRecClient {
 }
 
 impl Factors {
-    /// Writes to `scores` the rating that is predicted for each of `items`, for the user with this vector.
-    pub(super) fn score(self, user_vector: &[f32], context: &ScoringContext<'_>, items: &[u32], scores: &mut [f32]) {
+    /// Writes to `scores` the rating that is predicted for each of `items`, for the user with this
+    /// vector.
+    pub(super) fn score(
+        self,
+        user_vector: &[f32],
+        context: &ScoringContext<'_>,
+        items: &[u32],
+        scores: &mut [f32],
+    ) {
         let table = context.model.table(V);
         if self == Self::Pmf {
             return score_items(user_vector, table, items, scores);
@@ -186,7 +261,12 @@ impl Factors {
         // The profile for an item that the user has rated leaves the item itself out.
         for (item, score) in items.iter().zip(scores) {
             if let Ok(place) = own.binary_search(item) {
-                score_items(profile.at(user_vector, place), table, &[*item], std::slice::from_mut(score));
+                score_items(
+                    profile.at(user_vector, place),
+                    table,
+                    &[*item],
+                    std::slice::from_mut(score),
+                );
             }
         }
     }

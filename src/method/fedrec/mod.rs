@@ -1,22 +1,26 @@
-//! Implements FedRec with probabilistic matrix factorisation and with SVD++, which predicts ratings from explicit ratings
-//! and hides which items a user has rated among virtual ratings.
+//! Implements FedRec with probabilistic matrix factorisation and with SVD++, which predicts ratings
+//! from explicit ratings and hides which items a user has rated among virtual ratings.
 //!
-//! The user vector U_u is private and the item table V is shared. Uploads are gradients of rows of V. SVD++ has a second
-//! item table O, from which a device takes the rows of the rated items ([`profile`]). It moves them itself, and uploads by
-//! how much, so that without virtual items this reveals I_u once more. In the **batch**
-//! style all users take part in a step, and the server moves a row by the mean over those who sent it (equation 9). In
-//! the **stochastic** style a step has one participant, drawn with replacement, and an iteration has as many steps as
-//! there are users (`training.participation = { cohort = 1 }` and `training.steps_per_round`). Learning rates fall by a
-//! factor after every iteration. In the stochastic style, as in the authors' code, a device's own rate falls with its
-//! participations. The authors have SVD++ in the stochastic style only. In the batch style, a device moves O, like U, by
-//! the mean gradient over its items, and the server takes the mean of this over those who sent a row.
+//! The user vector U_u is private and the item table V is shared. Uploads are gradients of rows of
+//! V. SVD++ has a second item table O, from which a device takes the rows of the rated items
+//! ([`profile`]). It moves them itself, and uploads by how much, so that without virtual items this
+//! reveals I_u once more. In the **batch** style all users take part in a step, and the server
+//! moves a row by the mean over those who sent it (equation 9). In the **stochastic** style a step
+//! has one participant, drawn with replacement, and an iteration has as many steps as there are
+//! users (`training.participation = { cohort = 1 }` and `training.steps_per_round`). Learning rates
+//! fall by a factor after every iteration. In the stochastic style, as in the authors' code, a
+//! device's own rate falls with its participations. The authors have SVD++ in the stochastic style
+//! only. In the batch style, a device moves O, like U, by the mean gradient over its items, and the
+//! server takes the mean of this over those who sent a row.
 //!
-//! With rho > 0 a device also trains on unrated items, rho for every rated one, which are drawn anew in every
-//! participation so that the server cannot tell which of the rows are rated. With `sends_counts` devices say which rows they
-//! have sent, by a 1 for each, and the server uses nothing but sums. [`central`] is the same without federation.
+//! With rho > 0 a device also trains on unrated items, rho for every rated one, which are drawn
+//! anew in every participation so that the server cannot tell which of the rows are rated. With
+//! `sends_counts` devices say which rows they have sent, by a 1 for each, and the server uses
+//! nothing but sums. [`central`] is the same without federation.
 //!
-//! Source: Lin, Liang, Pan and Ming, FedRec: Federated Recommendation with Explicit Feedback (IEEE Intelligent Systems
-//! 2020), and the authors' code Guanyu-Lin/FedRec at 521b7cf. [`numerics`] states the equations.
+//! Source: Lin, Liang, Pan and Ming, FedRec: Federated Recommendation with Explicit Feedback (IEEE
+//! Intelligent Systems 2020), and the authors' code Guanyu-Lin/FedRec at 521b7cf. [`numerics`]
+//! states the equations.
 
 use std::sync::Arc;
 
@@ -57,7 +61,13 @@ pub const ENTRY: Entry = Entry {
     placement: Placement::Federated,
     draws_negatives: false,
     sizes: &|value, size| sizes(Factors::Pmf, value, size),
-    build: &|value, problem| Ok(Box::new(FedRec::new(Factors::Pmf, parameters("fedrec-pmf", value)?, problem))),
+    build: &|value, problem| {
+        Ok(Box::new(FedRec::new(
+            Factors::Pmf,
+            parameters("fedrec-pmf", value)?,
+            problem,
+        )))
+    },
 };
 
 /// Describes the method with SVD++ to the registry.
@@ -68,7 +78,11 @@ pub const SVD_PLUS_PLUS: Entry = Entry {
              the model of Koren, KDD 2008; Guanyu-Lin/FedRec 521b7cf",
     sizes: &|value, size| sizes(Factors::SvdPlusPlus, value, size),
     build: &|value, problem| {
-        Ok(Box::new(FedRec::new(Factors::SvdPlusPlus, parameters("fedrec-svdpp", value)?, problem)))
+        Ok(Box::new(FedRec::new(
+            Factors::SvdPlusPlus,
+            parameters("fedrec-svdpp", value)?,
+            problem,
+        )))
     },
     ..ENTRY
 };
@@ -93,12 +107,19 @@ impl Factors {
 
     /// Returns the layout of the item tables.
     fn layout(self, shape: TableShape) -> Layout {
-        Layout::new(self.tables().iter().map(|name| BlockLayout::item_table(*name, shape)).collect())
+        Layout::new(
+            self.tables()
+                .iter()
+                .map(|name| BlockLayout::item_table(*name, shape))
+                .collect(),
+        )
     }
 }
 
 fn sizes(factors: Factors, value: &Value, size: ProblemSize) -> Vec<BlockSize> {
-    sizes_by(value, |p: FedRecParameters| factors.layout(TableShape::of_items(size.items, p.latent_dimension)))
+    sizes_by(value, |p: FedRecParameters| {
+        factors.layout(TableShape::of_items(size.items, p.latent_dimension))
+    })
 }
 
 /// Where the ratings of unrated items come from.
@@ -120,14 +141,15 @@ pub struct FedRecParameters {
     pub latent_dimension: u32,
     /// When the user vector moves, and how many users a step has.
     pub style: Style,
-    /// Learning rate gamma of devices and server. Left out: 0.01 for `stochastic`; for `batch` 0.8 with PMF, and 0.4 with
-    /// SVD++, where 0.8 diverges, as U and O both take the step.
+    /// Learning rate gamma of devices and server. Left out: 0.01 for `stochastic`; for `batch` 0.8
+    /// with PMF, and 0.4 with SVD++, where 0.8 diverges, as U and O both take the step.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub learning_rate: Option<f64>,
     /// Factor of the learning rate after every iteration.
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))]
     pub learning_rate_decay: f64,
-    /// Steps of the server that make an iteration. Left out: 1 for `batch`, the number of users for `stochastic`.
+    /// Steps of the server that make an iteration. Left out: 1 for `batch`, the number of users for
+    /// `stochastic`.
     #[schemars(range(min = 1))]
     pub steps_per_iteration: Option<u32>,
     /// Weight lambda of the regulariser.
@@ -149,8 +171,9 @@ pub struct FedRecParameters {
     /// U and the item tables start uniformly distributed over an interval of this length around 0.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub initial_range: f64,
-    /// Whether devices send a count of 1 for each row beside the rows, so that the server uses nothing but sums, which secure
-    /// aggregation and noise on the sum need. Otherwise it counts who has sent which row.
+    /// Whether devices send a count of 1 for each row beside the rows, so that the server uses
+    /// nothing but sums, which secure aggregation and noise on the sum need. Otherwise it counts
+    /// who has sent which row.
     pub sends_counts: bool,
 }
 
@@ -176,7 +199,9 @@ impl Default for FedRecParameters {
 
 /// Returns the parameters that others leave without an effect.
 fn without_effect(value: &mut Value) -> Vec<ParameterFault> {
-    let Ok(p) = serde_json::from_value::<FedRecParameters>(value.clone()) else { return Vec::new() };
+    let Ok(p) = serde_json::from_value::<FedRecParameters>(value.clone()) else {
+        return Vec::new();
+    };
     let usual = FedRecParameters::default();
     let is_hybrid = p.strategy == Strategy::HybridFilling;
     let of_hybrid = [
@@ -184,12 +209,16 @@ fn without_effect(value: &mut Value) -> Vec<ParameterFault> {
         ("predict_from", p.predict_from != usual.predict_from),
         ("local_steps", p.local_steps != usual.local_steps),
     ];
-    let of_hybrid = of_hybrid.into_iter().filter(|(_, is_written)| *is_written && !is_hybrid);
-    let mut found: Vec<ParameterFault> =
-        of_hybrid.map(|(key, _)| ParameterFault::without_effect(key, "`strategy` is not `hybrid-filling`")).collect();
+    let of_hybrid = of_hybrid
+        .into_iter()
+        .filter(|(_, is_written)| *is_written && !is_hybrid);
+    let mut found: Vec<ParameterFault> = of_hybrid
+        .map(|(key, _)| ParameterFault::without_effect(key, "`strategy` is not `hybrid-filling`"))
+        .collect();
     // The slides' reading takes its local steps over the rated items too.
     if is_hybrid && p.virtual_items_per_rated == 0 && p.hybrid_filling == HybridFilling::Code {
-        let because = "`virtual_items_per_rated` is 0, so that there are no unrated items to give ratings to";
+        let because =
+            "`virtual_items_per_rated` is 0, so that there are no unrated items to give ratings to";
         found.push(ParameterFault::without_effect("strategy", because));
     }
     found
@@ -252,12 +281,20 @@ impl Shared {
 
     /// Returns the learning rate after this many decays.
     fn rate(&self, decays: u32) -> f32 {
-        decayed(self.learning_rate, self.parameters.learning_rate_decay, decays)
+        decayed(
+            self.learning_rate,
+            self.parameters.learning_rate_decay,
+            decays,
+        )
     }
 
     fn initial_user_vector(&self, user: UserId) -> Box<[f32]> {
-        let mut stream = self.streams.stream(Purpose::PrivateInit, u64::from(user.0), 0);
-        (0..self.shape.dimension).map(|_| self.initial_value(&mut stream)).collect()
+        let mut stream = self
+            .streams
+            .stream(Purpose::PrivateInit, u64::from(user.0), 0);
+        (0..self.shape.dimension)
+            .map(|_| self.initial_value(&mut stream))
+            .collect()
     }
 
     fn initial_value(&self, stream: &mut Stream) -> f32 {
@@ -269,7 +306,9 @@ impl Method for FedRec {
     fn initial(&self) -> Model {
         let mut stream = self.shared.streams.stream(Purpose::GlobalInit, 0, 0);
         let layout = self.shared.factors.layout(self.shared.shape);
-        let mut table = |block: &BlockLayout| Table::from_fn(block.shape, || self.shared.initial_value(&mut stream));
+        let mut table = |block: &BlockLayout| {
+            Table::from_fn(block.shape, || self.shared.initial_value(&mut stream))
+        };
         let tables = layout.blocks().iter().map(&mut table).collect();
         model_of(layout, tables)
     }
@@ -279,7 +318,12 @@ impl Method for FedRec {
     }
 
     fn upload_layout(&self, _phase: Phase) -> Layout {
-        let Shared { factors, shape, parameters, .. } = &*self.shared;
+        let Shared {
+            factors,
+            shape,
+            parameters,
+            ..
+        } = &*self.shared;
         let tables = factors.layout(*shape).statistics();
         let counts = parameters.sends_counts.then(|| counts_layout(shape.rows));
         Layout::new(tables.blocks().iter().cloned().chain(counts).collect())

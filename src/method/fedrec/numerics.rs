@@ -1,14 +1,16 @@
 //! Implements FedRec's arithmetic: what a device computes in one participation.
 //!
-//! A rating is predicted by p . V_i, in which the profile p is U_u in probabilistic matrix factorisation, and
-//! [`profile`](super::profile) says what it is in SVD++. For an item with rating r, the gradients are
-//! (p . V_i - r) V_i + lambda U with respect to U (equation 7) and (p . V_i - r) p + lambda V_i with respect to V_i
-//! (equation 8). Unrated items are trained as well, to hide which items are rated. Their ratings are *virtual*: the
-//! user's mean (user averaging, equation 5) or a prediction (hybrid filling, equation 6).
+//! A rating is predicted by p . V_i, in which the profile p is U_u in probabilistic matrix
+//! factorisation, and [`profile`](super::profile) says what it is in SVD++. For an item with rating
+//! r, the gradients are (p . V_i - r) V_i + lambda U with respect to U (equation 7) and (p . V_i -
+//! r) p + lambda V_i with respect to V_i (equation 8). Unrated items are trained as well, to hide
+//! which items are rated. Their ratings are *virtual*: the user's mean (user averaging, equation 5)
+//! or a prediction (hybrid filling, equation 6).
 //!
-//! Source: Lin, Liang, Pan and Ming, FedRec: Federated Recommendation with Explicit Feedback (IEEE Intelligent Systems
-//! 2020), its slides, and the authors' code Guanyu-Lin/FedRec at 521b7cf, `Client.java` of both styles. All computation
-//! is in single precision like that of the code, and every sum has a fixed order (contract 1).
+//! Source: Lin, Liang, Pan and Ming, FedRec: Federated Recommendation with Explicit Feedback (IEEE
+//! Intelligent Systems 2020), its slides, and the authors' code Guanyu-Lin/FedRec at 521b7cf,
+//! `Client.java` of both styles. All computation is in single precision like that of the code, and
+//! every sum has a fixed order (contract 1).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,12 +31,13 @@ pub enum Style {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HybridFilling {
-    /// The authors' code: a temporary copy of U, and in SVD++ of O, takes the local steps, gives the virtual ratings and
-    /// is discarded; it is made only in iterations that predict, which are those numbered above T_predict when the first
-    /// has number 0.
+    /// The authors' code: a temporary copy of U, and in SVD++ of O, takes the local steps, gives
+    /// the virtual ratings and is discarded; it is made only in iterations that predict, which are
+    /// those numbered above T_predict when the first has number 0.
     Code,
-    /// The slides' Algorithm 3: U itself takes the local steps, over the rated items, in every iteration, and O stays as
-    /// it is; iterations from number T_predict on predict when the first has number 1.
+    /// The slides' Algorithm 3: U itself takes the local steps, over the rated items, in every
+    /// iteration, and O stays as it is; iterations from number T_predict on predict when the first
+    /// has number 1.
     Slides,
 }
 
@@ -59,8 +62,16 @@ impl Filling {
     pub fn predicts(&self, iteration: u32) -> bool {
         match *self {
             Self::UserAveraging => false,
-            Self::Hybrid { reading: HybridFilling::Code, predict_from, .. } => iteration > predict_from,
-            Self::Hybrid { reading: HybridFilling::Slides, predict_from, .. } => iteration + 1 >= predict_from,
+            Self::Hybrid {
+                reading: HybridFilling::Code,
+                predict_from,
+                ..
+            } => iteration > predict_from,
+            Self::Hybrid {
+                reading: HybridFilling::Slides,
+                predict_from,
+                ..
+            } => iteration + 1 >= predict_from,
         }
     }
 }
@@ -70,7 +81,8 @@ impl Filling {
 pub struct Participation<'a> {
     /// The style, which says when U moves.
     pub style: Style,
-    /// The rows of V as downloaded (d values each), first those of the rated items, then those of the virtual ones.
+    /// The rows of V as downloaded (d values each), first those of the rated items, then those of
+    /// the virtual ones.
     pub rows: &'a [f32],
     /// The ratings of the rated items. Further rows are those of virtual items.
     pub ratings: &'a [f32],
@@ -94,9 +106,9 @@ pub struct Memory {
 }
 
 impl Participation<'_> {
-    /// Trains U, which is `user_vector` (d values), and what else belongs to the `profile`. Writes the gradient of every
-    /// row of V to `gradients`, which has the length of `rows`. Returns the mean squared error over the rated items, each
-    /// before its own step.
+    /// Trains U, which is `user_vector` (d values), and what else belongs to the `profile`. Writes
+    /// the gradient of every row of V to `gradients`, which has the length of `rows`. Returns the
+    /// mean squared error over the rated items, each before its own step.
     pub fn train<P: Profile>(
         &self,
         user_vector: &mut [f32],
@@ -106,9 +118,20 @@ impl Participation<'_> {
     ) -> f64 {
         let (rated_rows, virtual_rows) = self.rows.split_at(self.ratings.len() * user_vector.len());
         let (rated_gradients, virtual_gradients) = gradients.split_at_mut(rated_rows.len());
-        if let Filling::Hybrid { reading: HybridFilling::Slides, local_steps, .. } = self.filling {
+        if let Filling::Hybrid {
+            reading: HybridFilling::Slides,
+            local_steps,
+            ..
+        } = self.filling
+        {
             for _ in 0..local_steps {
-                self.batch_step(user_vector, profile, (rated_rows, self.ratings), None, memory);
+                self.batch_step(
+                    user_vector,
+                    profile,
+                    (rated_rows, self.ratings),
+                    None,
+                    memory,
+                );
             }
         }
         let mut targets = std::mem::take(&mut memory.targets);
@@ -117,16 +140,34 @@ impl Participation<'_> {
             Style::Batch => {
                 targets.extend_from_slice(self.ratings);
                 self.append_virtual_ratings(user_vector, profile, &mut targets, memory);
-                let squares = self.batch_step(user_vector, profile, (self.rows, &targets), Some(gradients), memory);
+                let squares = self.batch_step(
+                    user_vector,
+                    profile,
+                    (self.rows, &targets),
+                    Some(gradients),
+                    memory,
+                );
                 profile.step_together(self.rows, &memory.errors, self.pass());
                 squares
             }
             Style::Stochastic => {
                 let rated = (0, rated_rows, self.ratings);
-                let squares = stochastic_pass(user_vector, profile, rated, Some(rated_gradients), self.pass());
+                let squares = stochastic_pass(
+                    user_vector,
+                    profile,
+                    rated,
+                    Some(rated_gradients),
+                    self.pass(),
+                );
                 self.append_virtual_ratings(user_vector, profile, &mut targets, memory);
                 let filled = (self.ratings.len(), virtual_rows, &targets[..]);
-                stochastic_pass(user_vector, profile, filled, Some(virtual_gradients), self.pass());
+                stochastic_pass(
+                    user_vector,
+                    profile,
+                    filled,
+                    Some(virtual_gradients),
+                    self.pass(),
+                );
                 squares
             }
         };
@@ -139,12 +180,24 @@ impl Participation<'_> {
         (self.rate, self.regularization)
     }
 
-    /// Returns the number of rows of V that are visited, including those of the local steps of hybrid filling.
+    /// Returns the number of rows of V that are visited, including those of the local steps of
+    /// hybrid filling.
     pub fn row_visits(&self, dimension: usize) -> u64 {
-        let (rows, rated) = ((self.rows.len() / dimension.max(1)) as u64, self.ratings.len() as u64);
+        let (rows, rated) = (
+            (self.rows.len() / dimension.max(1)) as u64,
+            self.ratings.len() as u64,
+        );
         let local_passes = match self.filling {
-            Filling::Hybrid { reading: HybridFilling::Slides, local_steps, .. } => local_steps,
-            Filling::Hybrid { local_steps, .. } if rows > rated && self.filling.predicts(self.iteration) => local_steps,
+            Filling::Hybrid {
+                reading: HybridFilling::Slides,
+                local_steps,
+                ..
+            } => local_steps,
+            Filling::Hybrid { local_steps, .. }
+                if rows > rated && self.filling.predicts(self.iteration) =>
+            {
+                local_steps
+            }
             _ => 0,
         };
         rows + u64::from(local_passes) * rated
@@ -166,7 +219,12 @@ impl Participation<'_> {
             return;
         }
         let places = self.ratings.len()..;
-        let Filling::Hybrid { reading: HybridFilling::Code, local_steps, .. } = self.filling else {
+        let Filling::Hybrid {
+            reading: HybridFilling::Code,
+            local_steps,
+            ..
+        } = self.filling
+        else {
             let rows = places.zip(virtual_rows.chunks_exact(dimension));
             targets.extend(rows.map(|(place, row)| dot(profile.at(user_vector, place), row)));
             return;
@@ -174,17 +232,32 @@ impl Participation<'_> {
         if virtual_rows.is_empty() {
             return;
         }
-        let (mut vector, mut local) = (std::mem::take(&mut memory.local_vector), profile.for_local_steps());
+        let (mut vector, mut local) = (
+            std::mem::take(&mut memory.local_vector),
+            profile.for_local_steps(),
+        );
         vector.clear();
         vector.extend_from_slice(user_vector);
         for _ in 0..local_steps {
             match self.style {
                 Style::Batch => {
-                    self.batch_step(&mut vector, &mut local, (rated_rows, self.ratings), None, memory);
+                    self.batch_step(
+                        &mut vector,
+                        &mut local,
+                        (rated_rows, self.ratings),
+                        None,
+                        memory,
+                    );
                     local.step_together(rated_rows, &memory.errors, self.pass());
                 }
                 Style::Stochastic => {
-                    stochastic_pass(&mut vector, &mut local, (0, rated_rows, self.ratings), None, self.pass());
+                    stochastic_pass(
+                        &mut vector,
+                        &mut local,
+                        (0, rated_rows, self.ratings),
+                        None,
+                        self.pass(),
+                    );
                 }
             }
         }
@@ -193,8 +266,9 @@ impl Participation<'_> {
         memory.local_vector = vector;
     }
 
-    /// Moves U once by the mean gradient over `rows`, and writes the gradients of the rows at the old U to `gradients`.
-    /// The errors remain in `memory`. Returns the sum of squared errors over the rated items.
+    /// Moves U once by the mean gradient over `rows`, and writes the gradients of the rows at the
+    /// old U to `gradients`. The errors remain in `memory`. Returns the sum of squared errors over
+    /// the rated items.
     fn batch_step<P: Profile>(
         &self,
         user_vector: &mut [f32],
@@ -214,10 +288,20 @@ impl Participation<'_> {
             if index < self.ratings.len() {
                 squares += f64::from(error) * f64::from(error);
             }
-            memory.gradient.iter_mut().zip(row).for_each(|(sum, v)| *sum += error * v);
+            memory
+                .gradient
+                .iter_mut()
+                .zip(row)
+                .for_each(|(sum, v)| *sum += error * v);
             memory.errors.push(error);
             if let Some(gradients) = &mut gradients {
-                write_gradient(&mut gradients[index * dimension..], vector, row, error, self.regularization);
+                write_gradient(
+                    &mut gradients[index * dimension..],
+                    vector,
+                    row,
+                    error,
+                    self.regularization,
+                );
             }
         }
         if !targets.is_empty() {
@@ -230,8 +314,9 @@ impl Participation<'_> {
     }
 }
 
-/// Moves U after every row of `rows`, the first of which is at `first` in the participation, and writes the gradient of
-/// each row, at the U before its step, to `gradients`. Returns the sum of squared errors.
+/// Moves U after every row of `rows`, the first of which is at `first` in the participation, and
+/// writes the gradient of each row, at the U before its step, to `gradients`. Returns the sum of
+/// squared errors.
 #[inline]
 fn stochastic_pass<P: Profile>(
     user_vector: &mut [f32],
@@ -247,7 +332,13 @@ fn stochastic_pass<P: Profile>(
         let error = dot(vector, row) - target;
         squares += f64::from(error) * f64::from(error);
         if let Some(gradients) = &mut gradients {
-            write_gradient(&mut gradients[index * dimension..], vector, row, error, regularization);
+            write_gradient(
+                &mut gradients[index * dimension..],
+                vector,
+                row,
+                error,
+                regularization,
+            );
         }
         for (u, v) in user_vector.iter_mut().zip(row) {
             *u -= rate * (error * v + regularization * *u);
@@ -259,7 +350,13 @@ fn stochastic_pass<P: Profile>(
 
 /// Writes the gradient with respect to a row of V to the first values of `gradient`.
 #[inline]
-fn write_gradient(gradient: &mut [f32], vector: &[f32], row: &[f32], error: f32, regularization: f32) {
+fn write_gradient(
+    gradient: &mut [f32],
+    vector: &[f32],
+    row: &[f32],
+    error: f32,
+    regularization: f32,
+) {
     for ((g, p), v) in gradient.iter_mut().zip(vector).zip(row) {
         *g = error * p + regularization * v;
     }
@@ -286,7 +383,8 @@ pub fn dot(a: &[f32], b: &[f32]) -> f32 {
     (sums[0] + sums[2]) + (sums[1] + sums[3])
 }
 
-/// Returns the learning rate of an iteration (from 0), which is `rate` times `decay` to the power of its number.
+/// Returns the learning rate of an iteration (from 0), which is `rate` times `decay` to the power
+/// of its number.
 pub fn decayed(rate: f64, decay: f64, iterations: u32) -> f32 {
     (rate * crate::math::pow(decay, f64::from(iterations))) as f32
 }

@@ -1,23 +1,26 @@
-//! Defines what is multiplied with V_i to predict a rating of item i: U in probabilistic matrix factorisation, and U with
-//! the rated items' rows of O in SVD++.
+//! Defines what is multiplied with V_i to predict a rating of item i: U in probabilistic matrix
+//! factorisation, and U with the rated items' rows of O in SVD++.
 //!
-//! In SVD++ the profile of a user for item i is p = U + (sum over I_u without i of O_i') / sqrt(|I_u without i|), in which
-//! I_u are the rated items. With the error e = p . V_i - r, the gradient with respect to each of these rows of O is
-//! e V_i / sqrt(|I_u without i|) + lambda O_i'. A virtual item is not in I_u. Its own row takes the same step besides, so
-//! that rows of O do not give the rated items away.
+//! In SVD++ the profile of a user for item i is p = U + (sum over I_u without i of O_i') /
+//! sqrt(|I_u without i|), in which I_u are the rated items. With the error e = p . V_i - r, the
+//! gradient with respect to each of these rows of O is e V_i / sqrt(|I_u without i|) + lambda O_i'.
+//! A virtual item is not in I_u. Its own row takes the same step besides, so that rows of O do not
+//! give the rated items away.
 //!
-//! Source: Koren, Factorization Meets the Neighborhood, KDD 2008, as in the slides of FedRec (equation 2, W is O here) and
-//! the authors' code Guanyu-Lin/FedRec at 521b7cf, `Client.java` of the stochastic style.
+//! Source: Koren, Factorization Meets the Neighborhood, KDD 2008, as in the slides of FedRec
+//! (equation 2, W is O here) and the authors' code Guanyu-Lin/FedRec at 521b7cf, `Client.java` of
+//! the stochastic style.
 
 use crate::math;
 
-/// Says what is multiplied with V_i, and learns what belongs to it besides U. Items are meant by their place among the rows
-/// of a participation.
+/// Says what is multiplied with V_i, and learns what belongs to it besides U. Items are meant by
+/// their place among the rows of a participation.
 pub trait Profile: Clone {
     /// Returns the vector that is multiplied with the row of V at `place`.
     fn at<'a>(&'a mut self, user_vector: &'a [f32], place: usize) -> &'a [f32];
 
-    /// Moves by the gradient of one item, whose row of V and error are given, with a rate and a weight of the regulariser.
+    /// Moves by the gradient of one item, whose row of V and error are given, with a rate and a
+    /// weight of the regulariser.
     fn step(&mut self, place: usize, row: &[f32], error: f32, pass: (f32, f32));
 
     /// Moves by the mean gradient over the first items, one for each of `errors`, with `rows` of V.
@@ -48,9 +51,10 @@ impl Profile for UserAlone {
 
 /// Is the profile of SVD++.
 ///
-/// A step of the stochastic style moves all rated rows but one by the same amount, apart from the regulariser, which
-/// shrinks them by the same factor. So the rows are kept as `scale` times a remainder plus `offset`, and a step takes time
-/// that does not grow with the number of rated items.
+/// A step of the stochastic style moves all rated rows but one by the same amount, apart from the
+/// regulariser, which shrinks them by the same factor. So the rows are kept as `scale` times a
+/// remainder plus `offset`, and a step takes time that does not grow with the number of rated
+/// items.
 #[derive(Clone, Debug)]
 pub struct WithRatedItems {
     /// The number of rated items.
@@ -68,12 +72,19 @@ pub struct WithRatedItems {
 }
 
 impl WithRatedItems {
-    /// Makes the profile from the rows of O (`dimension` values each), of which the first `rated` are those of the rated
-    /// items.
+    /// Makes the profile from the rows of O (`dimension` values each), of which the first `rated`
+    /// are those of the rated items.
     pub fn new(rated: usize, rows: Vec<f32>, dimension: usize) -> Self {
         let offset = vec![0.0; dimension];
-        let mut profile =
-            Self { rated, rows, scale: 1.0, sum: offset.clone(), vector: offset.clone(), offset, spares_own: true };
+        let mut profile = Self {
+            rated,
+            rows,
+            scale: 1.0,
+            sum: offset.clone(),
+            vector: offset.clone(),
+            offset,
+            spares_own: true,
+        };
         profile.add_up();
         profile
     }
@@ -93,14 +104,21 @@ impl WithRatedItems {
     fn read(&self, place: usize, row: &mut Vec<f32>) {
         let remainder = &self.rows[place * self.sum.len()..(place + 1) * self.sum.len()];
         row.clear();
-        row.extend(remainder.iter().zip(&self.offset).map(|(value, offset)| self.scale * value + offset));
+        row.extend(
+            remainder
+                .iter()
+                .zip(&self.offset)
+                .map(|(value, offset)| self.scale * value + offset),
+        );
     }
 
     /// Makes the remainders the rows themselves.
     fn settle(&mut self) {
         let dimension = self.sum.len();
         for row in self.rows.chunks_exact_mut(dimension).take(self.rated) {
-            row.iter_mut().zip(&self.offset).for_each(|(value, offset)| *value = self.scale * *value + offset);
+            row.iter_mut()
+                .zip(&self.offset)
+                .for_each(|(value, offset)| *value = self.scale * *value + offset);
         }
         self.scale = 1.0;
         self.offset.fill(0.0);
@@ -110,7 +128,10 @@ impl WithRatedItems {
     fn add_up(&mut self) {
         self.sum.fill(0.0);
         for row in self.rows.chunks_exact(self.sum.len()).take(self.rated) {
-            self.sum.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+            self.sum
+                .iter_mut()
+                .zip(row)
+                .for_each(|(sum, value)| *sum += value);
         }
     }
 }
@@ -149,7 +170,10 @@ impl Profile for WithRatedItems {
         for ((sum, own), v) in self.sum.iter_mut().zip(&own).zip(row) {
             *sum = keep * (*sum - own) + moved * (factor * v) + own;
         }
-        self.offset.iter_mut().zip(row).for_each(|(offset, v)| *offset = keep * *offset + factor * v);
+        self.offset
+            .iter_mut()
+            .zip(row)
+            .for_each(|(offset, v)| *offset = keep * *offset + factor * v);
         self.scale *= keep;
         if !(0.5..=2.0).contains(&self.scale) {
             self.settle();
@@ -160,7 +184,10 @@ impl Profile for WithRatedItems {
                 *value = (own - offset) / self.scale;
             }
         } else if place >= self.rated {
-            at_place.iter_mut().zip(row).for_each(|(value, v)| *value = keep * *value + factor * v);
+            at_place
+                .iter_mut()
+                .zip(row)
+                .for_each(|(value, v)| *value = keep * *value + factor * v);
         }
         self.vector = own;
     }
@@ -175,9 +202,15 @@ impl Profile for WithRatedItems {
         let pulls: Vec<f32> = (0..errors.len()).map(pulls).collect();
         let mut all = vec![0.0; dimension];
         for (pull, row) in pulls.iter().zip(rows.chunks_exact(dimension)) {
-            all.iter_mut().zip(row).for_each(|(sum, v)| *sum += pull * v);
+            all.iter_mut()
+                .zip(row)
+                .for_each(|(sum, v)| *sum += pull * v);
         }
-        let moved = self.rows.chunks_exact_mut(dimension).zip(rows.chunks_exact(dimension)).zip(&pulls);
+        let moved = self
+            .rows
+            .chunks_exact_mut(dimension)
+            .zip(rows.chunks_exact(dimension))
+            .zip(&pulls);
         for (place, ((row, of_v), pull)) in moved.enumerate() {
             for ((o, v), all) in row.iter_mut().zip(of_v).zip(&all) {
                 let gradient = match place < self.rated {
@@ -190,8 +223,12 @@ impl Profile for WithRatedItems {
         self.add_up();
     }
 
-    /// Returns a copy in whose steps, as in the authors' code, a rated item's own row moves with the others.
+    /// Returns a copy in whose steps, as in the authors' code, a rated item's own row moves with
+    /// the others.
     fn for_local_steps(&self) -> Self {
-        Self { spares_own: false, ..self.clone() }
+        Self {
+            spares_own: false,
+            ..self.clone()
+        }
     }
 }

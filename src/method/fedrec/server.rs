@@ -1,6 +1,7 @@
-//! Implements FedRec's server, which moves every row of V against the mean gradient of those who sent it. The learning
-//! rate falls by iteration. A row of O moves as the devices have moved it, by the mean over those who sent it. Who has sent a
-//! row is what the server counts, or what devices say (`sends_counts`).
+//! Implements FedRec's server, which moves every row of V against the mean gradient of those who
+//! sent it. The learning rate falls by iteration. A row of O moves as the devices have moved it, by
+//! the mean over those who sent it. Who has sent a row is what the server counts, or what devices
+//! say (`sends_counts`).
 
 use std::sync::Arc;
 
@@ -14,8 +15,8 @@ use crate::model::blocks::Model;
 use crate::model::layout::Layout;
 use crate::model::state::StateVisitor;
 
-/// Steps the model by an [`Averager`] with the learning rate of the iteration, which in the stochastic style has many
-/// steps.
+/// Steps the model by an [`Averager`] with the learning rate of the iteration, which in the
+/// stochastic style has many steps.
 pub(super) struct FedRecServer {
     shared: Arc<Shared>,
     averager: Averager,
@@ -24,7 +25,10 @@ pub(super) struct FedRecServer {
 impl FedRecServer {
     /// Makes the server that starts with `model` and takes in uploads of this layout.
     pub fn new(shared: Arc<Shared>, model: Model, upload: Layout) -> Self {
-        let of_o = Rule { combine: Combine::MeanPerSender, ..Rule::MEAN };
+        let of_o = Rule {
+            combine: Combine::MeanPerSender,
+            ..Rule::MEAN
+        };
         let rules = [Self::rule(&shared, 0), of_o];
         let averager = Averager::with_rules(model, upload, &rules).counted_by("counts");
         Self { shared, averager }
@@ -34,7 +38,11 @@ impl FedRecServer {
     fn rule(shared: &Shared, step: u32) -> Rule {
         let rate = f64::from(shared.rate(shared.iteration(step)));
         // The mean over one sender is its gradient, so that the rule serves both styles.
-        Rule { combine: Combine::MeanPerSender, rate, ..Rule::MEAN }
+        Rule {
+            combine: Combine::MeanPerSender,
+            rate,
+            ..Rule::MEAN
+        }
     }
 }
 
@@ -56,7 +64,8 @@ impl Server for FedRecServer {
     }
 
     fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
-        self.averager.set_rule(V, Self::rule(&self.shared, step.step));
+        self.averager
+            .set_rule(V, Self::rule(&self.shared, step.step));
         self.averager.step(sums, step)
     }
 

@@ -1,4 +1,5 @@
-//! Trains one client of FedRecon, on plain slices: the user vector is reconstructed, then the item rows are trained.
+//! Trains one client of FedRecon, on plain slices: the user vector is reconstructed, then the item
+//! rows are trained.
 
 use crate::model::kernel::logistic::{self, BatchRows, LogisticStep, Target};
 use crate::model::kernel::{Block, PackedRows, packed_vector, unpack_into};
@@ -19,7 +20,8 @@ pub struct LocalSettings {
     pub item_rate: f32,
     /// The largest magnitude of the uniform draws that a reconstruction starts from.
     pub reach: f64,
-    /// Whether one half of the samples reconstructs and the other trains. Otherwise all samples do both.
+    /// Whether one half of the samples reconstructs and the other trains. Otherwise all samples do
+    /// both.
     pub splits_samples: bool,
 }
 
@@ -28,7 +30,8 @@ pub struct LocalSettings {
 pub struct LocalResult {
     /// The user vector that was reconstructed.
     pub user: Vec<f32>,
-    /// The mean binary cross-entropy over the query samples of all epochs, each batch before its step.
+    /// The mean binary cross-entropy over the query samples of all epochs, each batch before its
+    /// step.
     pub loss: f64,
     /// The number of query samples, which is the weight of this client's update.
     pub query_samples: usize,
@@ -52,8 +55,8 @@ pub struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Makes `epochs` passes over `samples` in batches, with one `step` of the rows and of the packed user vector for
-    /// each batch. Returns the summed loss and the number of rows visited.
+    /// Makes `epochs` passes over `samples` in batches, with one `step` of the rows and of the
+    /// packed user vector for each batch. Returns the summed loss and the number of rows visited.
     fn run_epochs(
         &mut self,
         (epochs, batch_size): (u32, usize),
@@ -68,7 +71,13 @@ impl Session<'_> {
             }
             for chunk in samples.chunks(batch_size) {
                 self.batch.collect(chunk, self.padding_row);
-                loss += f64::from(logistic::step(self.rows, self.batch, user, &mut no_bias, step));
+                loss += f64::from(logistic::step(
+                    self.rows,
+                    self.batch,
+                    user,
+                    &mut no_bias,
+                    step,
+                ));
                 row_visits += self.batch.distinct() as u64;
             }
         }
@@ -76,8 +85,9 @@ impl Session<'_> {
     }
 }
 
-/// Reconstructs the user vector from the samples `support`, by SGD on the mean binary cross-entropy of each batch, from
-/// a fresh uniform draw and with the item rows held fixed. Returns the vector with the number of rows visited.
+/// Reconstructs the user vector from the samples `support`, by SGD on the mean binary cross-entropy
+/// of each batch, from a fresh uniform draw and with the item rows held fixed. Returns the vector
+/// with the number of rows visited.
 pub fn reconstruct(
     settings: &LocalSettings,
     session: &mut Session<'_>,
@@ -99,11 +109,16 @@ pub fn reconstruct(
     (user, row_visits)
 }
 
-/// Splits `samples` into halves at random, reconstructs the user vector from the first half (support), and trains the
-/// rows on the second (query), with the vector held fixed. Without a split all samples are in both.
+/// Splits `samples` into halves at random, reconstructs the user vector from the first half
+/// (support), and trains the rows on the second (query), with the vector held fixed. Without a
+/// split all samples are in both.
 ///
 /// With an odd number of samples the query half has one more.
-pub fn train(settings: &LocalSettings, session: &mut Session<'_>, samples: &mut [(u32, bool)]) -> LocalResult {
+pub fn train(
+    settings: &LocalSettings,
+    session: &mut Session<'_>,
+    samples: &mut [(u32, bool)],
+) -> LocalResult {
     session.stream.shuffle_portably(samples);
     let (support, query) = match settings.splits_samples {
         true => (0..samples.len() / 2, samples.len() / 2..samples.len()),
@@ -123,7 +138,12 @@ pub fn train(settings: &LocalSettings, session: &mut Session<'_>, samples: &mut 
     let seen = query.len() as f64 * f64::from(settings.epochs);
     let row_visits = support_visits + query_visits;
     // A client without query samples reports a loss of zero.
-    LocalResult { user, loss: loss / seen.max(1.0), query_samples: query.len(), row_visits }
+    LocalResult {
+        user,
+        loss: loss / seen.max(1.0),
+        query_samples: query.len(),
+        row_visits,
+    }
 }
 
 #[cfg(test)]
@@ -134,10 +154,20 @@ mod tests {
     const DIMENSION: usize = 5;
 
     /// Runs `work` in a session over `rows` whose randomness is named by `number`.
-    fn with_session<T>(number: u64, rows: &mut PackedRows, work: impl FnOnce(&mut Session<'_>) -> T) -> T {
+    fn with_session<T>(
+        number: u64,
+        rows: &mut PackedRows,
+        work: impl FnOnce(&mut Session<'_>) -> T,
+    ) -> T {
         let mut stream = Streams::new(4).stream(Purpose::PrivateInit, number, 0);
         let batch = &mut BatchRows::default();
-        work(&mut Session { rows, padding_row: 30, dimension: DIMENSION, batch, stream: &mut stream })
+        work(&mut Session {
+            rows,
+            padding_row: 30,
+            dimension: DIMENSION,
+            batch,
+            stream: &mut stream,
+        })
     }
 
     fn settings() -> LocalSettings {
@@ -176,16 +206,27 @@ mod tests {
         (0..30).map(row).collect()
     }
 
-    /// If this fails, a user vector is not made from the user's own samples, or item rows move while it is made.
+    /// If this fails, a user vector is not made from the user's own samples, or item rows move
+    /// while it is made.
     #[test]
     fn a_reconstructed_vector_tells_liked_items_from_others() {
         let mut rows = rows();
         let before = values(&rows);
-        let (user, visits) = with_session(0, &mut rows, |session| reconstruct(&settings(), session, &mut samples()));
+        let (user, visits) = with_session(0, &mut rows, |session| {
+            reconstruct(&settings(), session, &mut samples())
+        });
         assert_eq!(values(&rows), before);
         assert_eq!(visits, 60 * 30);
-        let score = |row: usize| user.iter().zip(&before[row]).map(|(u, v)| u * v).sum::<f32>();
-        assert!((0..15).all(|liked| (15..30).all(|other| score(liked) > score(other))), "{user:?}");
+        let score = |row: usize| {
+            user.iter()
+                .zip(&before[row])
+                .map(|(u, v)| u * v)
+                .sum::<f32>()
+        };
+        assert!(
+            (0..15).all(|liked| (15..30).all(|other| score(liked) > score(other))),
+            "{user:?}"
+        );
     }
 
     /// If this fails, the support half trains item rows, or the query half does not.
@@ -195,11 +236,20 @@ mod tests {
         let before = values(&rows);
         let mut shuffled = samples();
         shuffled.truncate(29);
-        let result = with_session(1, &mut rows, |session| train(&settings(), session, &mut shuffled));
+        let result = with_session(1, &mut rows, |session| {
+            train(&settings(), session, &mut shuffled)
+        });
         assert_eq!(result.query_samples, 15);
-        let moved = values(&rows).iter().zip(&before).filter(|(after, before)| after != before).count();
+        let moved = values(&rows)
+            .iter()
+            .zip(&before)
+            .filter(|(after, before)| after != before)
+            .count();
         assert_eq!(moved, 15);
-        assert!(result.loss > 0.0 && result.loss < 0.6, "the vector was made from other samples of the same user");
+        assert!(
+            result.loss > 0.0 && result.loss < 0.6,
+            "the vector was made from other samples of the same user"
+        );
         assert_eq!(result.row_visits, 60 * 14 + 15);
     }
 
@@ -208,21 +258,46 @@ mod tests {
     fn without_a_split_every_sample_reconstructs_and_trains() {
         let mut rows = rows();
         let before = values(&rows);
-        let whole = LocalSettings { splits_samples: false, ..settings() };
-        let result = with_session(1, &mut rows, |session| train(&whole, session, &mut samples()));
-        assert_eq!((result.query_samples, result.row_visits), (30, 60 * 30 + 30));
-        assert!(values(&rows).iter().zip(&before).all(|(after, before)| after != before));
+        let whole = LocalSettings {
+            splits_samples: false,
+            ..settings()
+        };
+        let result = with_session(1, &mut rows, |session| {
+            train(&whole, session, &mut samples())
+        });
+        assert_eq!(
+            (result.query_samples, result.row_visits),
+            (30, 60 * 30 + 30)
+        );
+        assert!(
+            values(&rows)
+                .iter()
+                .zip(&before)
+                .all(|(after, before)| after != before)
+        );
     }
 
-    /// If this fails, a client reports another loss than the mean over its query samples and epochs.
+    /// If this fails, a client reports another loss than the mean over its query samples and
+    /// epochs.
     #[test]
     fn the_loss_is_a_mean() {
         // Without reconstruction and with rows that are zero and stay so, every logit is 0.
         let mut rows = PackedRows::default();
         rows.reset(31, DIMENSION, 1);
-        let still = LocalSettings { reconstruction_epochs: 0, epochs: 3, item_rate: 0.0, ..settings() };
-        let result = with_session(3, &mut rows, |session| train(&still, session, &mut samples()));
-        assert!((result.loss - std::f64::consts::LN_2).abs() < 1e-6, "{}", result.loss);
+        let still = LocalSettings {
+            reconstruction_epochs: 0,
+            epochs: 3,
+            item_rate: 0.0,
+            ..settings()
+        };
+        let result = with_session(3, &mut rows, |session| {
+            train(&still, session, &mut samples())
+        });
+        assert!(
+            (result.loss - std::f64::consts::LN_2).abs() < 1e-6,
+            "{}",
+            result.loss
+        );
     }
 
     /// If this fails, a client is not stateless, since the same draws give another result.
@@ -230,7 +305,9 @@ mod tests {
     fn the_same_draws_give_the_same_bits() {
         let trained = || {
             let mut rows = rows();
-            let result = with_session(2, &mut rows, |session| train(&settings(), session, &mut samples()));
+            let result = with_session(2, &mut rows, |session| {
+                train(&settings(), session, &mut samples())
+            });
             (result, values(&rows))
         };
         assert_eq!(trained(), trained());

@@ -1,4 +1,5 @@
-//! Implements FedSpec's server, which adds sums of rows up until enough users have sent theirs, and then makes a step.
+//! Implements FedSpec's server, which adds sums of rows up until enough users have sent theirs, and
+//! then makes a step.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +12,9 @@ use crate::ids::UserId;
 use crate::math;
 use crate::method::listed_sums::{ListedSums, Told};
 use crate::method::row_counts::noise_on;
-use crate::method::server::{Accumulator, Contribution, Server, StepContext, StepReport, UploadUse, downcast};
+use crate::method::server::{
+    Accumulator, Contribution, Server, StepContext, StepReport, UploadUse, downcast,
+};
 use crate::model::algebra::AlgebraError;
 use crate::model::blocks::Model;
 use crate::model::magnitude::MagnitudeCounts;
@@ -25,8 +28,9 @@ const LEAST_REST: f64 = 1e-3;
 pub(super) struct SpectralServer {
     shared: Arc<Shared>,
     model: Model,
-    /// The number n_i of users with item i among their positives, at least 1 and at least as large as noise, as the
-    /// uploads of the first step give it; nothing before that. What later uploads count is not used.
+    /// The number n_i of users with item i among their positives, at least 1 and at least as large
+    /// as noise, as the uploads of the first step give it; nothing before that. What later uploads
+    /// count is not used.
     counts: Vec<f64>,
     /// What has been sent since the last step of A.
     pending: Sums,
@@ -39,7 +43,8 @@ struct Sums {
     listed: ListedSums,
     /// The number of uploads that the sums are over.
     uploads: f64,
-    /// The sum of the weights with which these are in the sums, which are 1 where nothing is clipped.
+    /// The sum of the weights with which these are in the sums, which are 1 where nothing is
+    /// clipped.
     weight: f64,
     /// Those who have sent something; nobody where the server knows nothing but sums.
     users: BTreeSet<UserId>,
@@ -50,7 +55,12 @@ struct Sums {
 impl SpectralServer {
     /// Makes the server that starts with `model`.
     pub fn new(shared: Arc<Shared>, model: Model) -> Self {
-        Self { shared, model, counts: Vec::new(), pending: Sums::default() }
+        Self {
+            shared,
+            model,
+            counts: Vec::new(),
+            pending: Sums::default(),
+        }
     }
 
     /// Returns n^(-d) of every item; 1 before the first step.
@@ -59,7 +69,8 @@ impl SpectralServer {
             return vec![1.0; self.shared.items];
         }
         let damping = |count: &f64| match self.shared.parameters.damping_exponent {
-            // Roots are faster than a power, and differ from it in the last bits, on which results depend.
+            // Roots are faster than a power, and differ from it in the last bits, on which results
+            // depend.
             0.25 => 1.0 / math::sqrt(math::sqrt(*count)),
             exponent => math::pow(*count, -exponent),
         };
@@ -68,44 +79,78 @@ impl SpectralServer {
 
     /// Replaces the model by that of the eigenvectors which the pending sums give.
     fn advance(&mut self, step: &StepContext<'_>) -> Result<()> {
-        let Sums { listed: ListedSums { rows, senders }, uploads, weight, received, .. } =
-            std::mem::take(&mut self.pending);
+        let Sums {
+            listed: ListedSums { rows, senders },
+            uploads,
+            weight,
+            received,
+            ..
+        } = std::mem::take(&mut self.pending);
         // A codec may have left everything out. Nothing was learned then.
         if rows.iter().all(|value| *value == 0.0) {
             return Ok(());
         }
         // Where uploads are clipped, a user counts for less than 1. Noise can hide for how much.
-        let of_one_user = if weight > 0.0 && uploads > 0.0 { weight / uploads } else { 1.0 };
+        let of_one_user = if weight > 0.0 && uploads > 0.0 {
+            weight / uploads
+        } else {
+            1.0
+        };
         let senders: Vec<f64> = senders.iter().map(|count| count / of_one_user).collect();
         if self.counts.is_empty() {
-            // Counts below the noise say little, and a small one would make the noise in its row large.
+            // Counts below the noise say little, and a small one would make the noise in its row
+            // large.
             let floor = noise_on(&senders).max(1.0);
             self.counts = senders.iter().map(|count| count.max(floor)).collect();
         }
         let (parameters, damping) = (&self.shared.parameters, self.damping());
-        let shape = (self.shared.items, parameters.table(self.shared.items).dimension);
+        let shape = (
+            self.shared.items,
+            parameters.table(self.shared.items).dimension,
+        );
         let misfit = |_| Error::Update("the sums of FedSpec have another shape than A".to_owned());
         let mut images = Array2::from_shape_vec(shape, rows).map_err(misfit)?;
         let start: Vec<f64> = received.iter().map(|value| f64::from(*value)).collect();
         let mut start = Array2::from_shape_vec(shape, start).map_err(misfit)?;
-        for ((mut image, mut start), damping) in images.rows_mut().into_iter().zip(start.rows_mut()).zip(&damping) {
+        for ((mut image, mut start), damping) in images
+            .rows_mut()
+            .into_iter()
+            .zip(start.rows_mut())
+            .zip(&damping)
+        {
             image *= *damping;
             start /= *damping;
         }
-        let spectrum = numerics::nystroem(&images.view(), &start.view()).map_err(|cause| match cause {
-            AlgebraError::NotFinite { .. } => step.diverged("the sum of the uploads", f32::NAN),
-            other => Error::Update(other.to_string()),
-        })?;
-        let Some(spectrum) = spectrum else { return Ok(()) };
+        let spectrum =
+            numerics::nystroem(&images.view(), &start.view()).map_err(|cause| match cause {
+                AlgebraError::NotFinite { .. } => step.diverged("the sum of the uploads", f32::NAN),
+                other => Error::Update(other.to_string()),
+            })?;
+        let Some(spectrum) = spectrum else {
+            return Ok(());
+        };
         let (mut filter, lengths) = numerics::filtered(&spectrum, parameters.ridge);
         // Columns that noise has left nothing of are zero.
         filter.resize(shape.1, 0.0);
         let mut vectors = Array2::zeros(shape);
-        vectors.slice_mut(s![.., ..spectrum.values.len()]).assign(&spectrum.vectors);
-        vectors.rows_mut().into_iter().zip(&damping).for_each(|(mut row, damping)| row *= *damping);
+        vectors
+            .slice_mut(s![.., ..spectrum.values.len()])
+            .assign(&spectrum.vectors);
+        vectors
+            .rows_mut()
+            .into_iter()
+            .zip(&damping)
+            .for_each(|(mut row, damping)| row *= *damping);
         let exponent = parameters.damping_exponent + parameters.popularity_exponent;
-        let weight = |(count, length): (&f64, &f64)| math::pow(*count, exponent) / (1.0 - length).max(LEAST_REST);
-        let weights: Vec<f32> = self.counts.iter().zip(&lengths).map(|counted| weight(counted) as f32).collect();
+        let weight = |(count, length): (&f64, &f64)| {
+            math::pow(*count, exponent) / (1.0 - length).max(LEAST_REST)
+        };
+        let weights: Vec<f32> = self
+            .counts
+            .iter()
+            .zip(&lengths)
+            .map(|counted| weight(counted) as f32)
+            .collect();
         let layout = parameters.layout(self.shared.items);
         let column = layout.blocks()[ITEM_WEIGHTS].shape;
         let filter: Vec<f32> = filter.iter().map(|value| *value as f32).collect();
@@ -142,21 +187,36 @@ impl Server for SpectralServer {
 
     fn accumulator(&self) -> Box<dyn Accumulator> {
         let known = Arc::new(self.pending.users.clone());
-        Box::new(Gathered { known, sums: Sums::default(), magnitudes: MagnitudeCounts::default() })
+        Box::new(Gathered {
+            known,
+            sums: Sums::default(),
+            magnitudes: MagnitudeCounts::default(),
+        })
     }
 
     fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
-        let Gathered { mut sums, magnitudes: uploads, .. } = *downcast::<Gathered>(sums)?;
+        let Gathered {
+            mut sums,
+            magnitudes: uploads,
+            ..
+        } = *downcast::<Gathered>(sums)?;
         sums.uploads = step.contributions(sums.uploads);
         self.pending.add(sums);
         let needed = self.shared.parameters.coverage * f64::from(step.users);
         let mut multiply_adds = 0;
         if self.pending.uploads >= needed.max(1.0) {
             self.advance(step)?;
-            let (m, r) = (self.shared.items as u64, self.shared.parameters.table(self.shared.items).dimension as u64);
+            let (m, r) = (
+                self.shared.items as u64,
+                self.shared.parameters.table(self.shared.items).dimension as u64,
+            );
             multiply_adds = 8 * m * r * r + 80 * r * r * r;
         }
-        Ok(StepReport { uploads, multiply_adds, ..StepReport::default() })
+        Ok(StepReport {
+            uploads,
+            multiply_adds,
+            ..StepReport::default()
+        })
     }
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
@@ -184,8 +244,8 @@ impl Sums {
     }
 }
 
-/// Holds the uploads of a step: all where devices send counts, and otherwise those of users who have sent nothing since the
-/// last step of A.
+/// Holds the uploads of a step: all where devices send counts, and otherwise those of users who
+/// have sent nothing since the last step of A.
 struct Gathered {
     known: Arc<BTreeSet<UserId>>,
     sums: Sums,
@@ -196,7 +256,9 @@ impl Accumulator for Gathered {
     fn absorb(&mut self, contributions: &[Contribution<'_>]) -> Result<()> {
         for contribution in contributions {
             let [sums, rest @ ..] = &contribution.update.blocks[..] else {
-                return Err(Error::Update("a contribution to FedSpec has a block or more".to_owned()));
+                return Err(Error::Update(
+                    "a contribution to FedSpec has a block or more".to_owned(),
+                ));
             };
             let told = Told::of(rest)?;
             let user = contribution.user;
@@ -215,7 +277,9 @@ impl Accumulator for Gathered {
     }
 
     fn merge(&mut self, other: Box<dyn Accumulator>) -> Result<()> {
-        let Self { sums, magnitudes, .. } = *downcast::<Self>(other)?;
+        let Self {
+            sums, magnitudes, ..
+        } = *downcast::<Self>(other)?;
         self.sums.add(sums);
         self.magnitudes.add_times(&magnitudes, 1);
         Ok(())

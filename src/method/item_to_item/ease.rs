@@ -1,8 +1,8 @@
 //! Implements EASE, the ridge regression of every item on all others, which has a closed form.
 //!
-//! For the users' positives X (n x m, zeros and ones), B minimises |X - X B|^2 + lambda |B|^2 among the matrices with a
-//! diagonal of zeros. With P = (X^T X + lambda I)^(-1) it is B_ij = -P_ij / P_jj. A device scores item j by the sum of
-//! B_ij over its positives i.
+//! For the users' positives X (n x m, zeros and ones), B minimises |X - X B|^2 + lambda |B|^2 among
+//! the matrices with a diagonal of zeros. With P = (X^T X + lambda I)^(-1) it is B_ij = -P_ij /
+//! P_jj. A device scores item j by the sum of B_ij over its positives i.
 //!
 //! Source: Steck, Embarrassingly Shallow Autoencoders for Sparse Data, WWW 2019.
 
@@ -31,8 +31,15 @@ pub const ENTRY: Entry = Entry {
     draws_negatives: false,
     sizes: &|value, size| sizes_by(value, |_: EaseParameters| layout(Ease::MATRIX, size.items)),
     build: &|value, problem| {
-        let EaseParameters { regularization, recency } = parameters("ease", value)?;
-        Ok(Box::new(ItemToItem::new(Ease { regularization }, recency, problem)))
+        let EaseParameters {
+            regularization,
+            recency,
+        } = parameters("ease", value)?;
+        Ok(Box::new(ItemToItem::new(
+            Ease { regularization },
+            recency,
+            problem,
+        )))
     },
 };
 
@@ -49,7 +56,10 @@ pub struct EaseParameters {
 
 impl Default for EaseParameters {
     fn default() -> Self {
-        Self { regularization: 300.0, recency: None }
+        Self {
+            regularization: 300.0,
+            recency: None,
+        }
     }
 }
 
@@ -62,22 +72,47 @@ pub(super) struct Ease {
 impl Weigher for Ease {
     const MATRIX: &'static str = "B";
 
-    fn weigh(&self, ratings: &[UserRatings], items: usize, step: &StepContext<'_>) -> Result<(Table, u64)> {
+    fn weigh(
+        &self,
+        ratings: &[UserRatings],
+        items: usize,
+        step: &StepContext<'_>,
+    ) -> Result<(Table, u64)> {
         let (mut matrix, additions) = counts(ratings, items);
-        matrix.diag_mut().iter_mut().for_each(|count| *count += self.regularization);
-        invert(&mut matrix).and_then(|()| mirror_upper(&mut matrix)).map_err(|cause| match cause {
-            // The weight is so small or so large that the sum with the counts is singular or infinite.
-            AlgebraError::NotPositiveDefinite { .. } => step.singular(Self::MATRIX, &cause),
-            other => Error::Update(other.to_string()),
-        })?;
+        matrix
+            .diag_mut()
+            .iter_mut()
+            .for_each(|count| *count += self.regularization);
+        invert(&mut matrix)
+            .and_then(|()| mirror_upper(&mut matrix))
+            .map_err(|cause| match cause {
+                // The weight is so small or so large that the sum with the counts is singular or
+                // infinite.
+                AlgebraError::NotPositiveDefinite { .. } => step.singular(Self::MATRIX, &cause),
+                other => Error::Update(other.to_string()),
+            })?;
         let diagonal: Vec<f64> = matrix.diag().to_vec();
         let mut values = Vec::with_capacity(items * items);
         for (i, row) in matrix.rows().into_iter().enumerate() {
-            values.extend(row.iter().zip(&diagonal).map(|(value, divisor)| (-value / divisor) as f32));
+            values.extend(
+                row.iter()
+                    .zip(&diagonal)
+                    .map(|(value, divisor)| (-value / divisor) as f32),
+            );
             values[i * items + i] = 0.0;
         }
         let m = items as u64;
-        // A third of the work each for the Cholesky factor, its inverse, and the product of that with itself.
-        Ok((Table::new(TableShape { rows: items, dimension: items }, values), additions + m * m * m / 2 + m * m))
+        // A third of the work each for the Cholesky factor, its inverse, and the product of that
+        // with itself.
+        Ok((
+            Table::new(
+                TableShape {
+                    rows: items,
+                    dimension: items,
+                },
+                values,
+            ),
+            additions + m * m * m / 2 + m * m,
+        ))
     }
 }

@@ -1,11 +1,14 @@
-//! Implements neighbourhoods of items: the similarity of two items is the cosine of their columns of positives.
+//! Implements neighbourhoods of items: the similarity of two items is the cosine of their columns
+//! of positives.
 //!
-//! With c_ij, the number of users who have rated both items, and c_i, that of users of item i, the similarity is
-//! S_ij = c_ij / (sqrt(c_i c_j) + shrinkage). Each item keeps its k most similar items. A device scores item j by the sum
-//! of S_ij over its positives i among whose neighbours j is.
+//! With c_ij, the number of users who have rated both items, and c_i, that of users of item i, the
+//! similarity is S_ij = c_ij / (sqrt(c_i c_j) + shrinkage). Each item keeps its k most similar
+//! items. A device scores item j by the sum of S_ij over its positives i among whose neighbours j
+//! is.
 //!
-//! Source: Sarwar et al., Item-based Collaborative Filtering Recommendation Algorithms, WWW 2001, for the cosine;
-//! Deshpande and Karypis, Item-based Top-N Recommendation Algorithms, TOIS 2004, for the neighbours of positives.
+//! Source: Sarwar et al., Item-based Collaborative Filtering Recommendation Algorithms, WWW 2001,
+//! for the cosine; Deshpande and Karypis, Item-based Top-N Recommendation Algorithms, TOIS 2004,
+//! for the neighbours of positives.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,10 +32,25 @@ pub const ENTRY: Entry = Entry {
     resolve: &|_| Vec::new(),
     placement: Placement::Central,
     draws_negatives: false,
-    sizes: &|value, size| sizes_by(value, |_: ItemKnnParameters| layout(ItemKnn::MATRIX, size.items)),
+    sizes: &|value, size| {
+        sizes_by(value, |_: ItemKnnParameters| {
+            layout(ItemKnn::MATRIX, size.items)
+        })
+    },
     build: &|value, problem| {
-        let ItemKnnParameters { neighbours, shrinkage, recency } = parameters("itemknn", value)?;
-        Ok(Box::new(ItemToItem::new(ItemKnn { neighbours, shrinkage }, recency, problem)))
+        let ItemKnnParameters {
+            neighbours,
+            shrinkage,
+            recency,
+        } = parameters("itemknn", value)?;
+        Ok(Box::new(ItemToItem::new(
+            ItemKnn {
+                neighbours,
+                shrinkage,
+            },
+            recency,
+            problem,
+        )))
     },
 };
 
@@ -43,7 +61,8 @@ pub struct ItemKnnParameters {
     /// Number k of neighbours that each item keeps.
     #[schemars(range(min = 1))]
     pub neighbours: u32,
-    /// Shrinkage, which is added to the divisor of a cosine, so that items with few users in common count less.
+    /// Shrinkage, which is added to the divisor of a cosine, so that items with few users in common
+    /// count less.
     #[schemars(range(min = 0))]
     pub shrinkage: f64,
     /// Lets recent positives count more when a device scores. Left out: all count alike.
@@ -52,7 +71,11 @@ pub struct ItemKnnParameters {
 
 impl Default for ItemKnnParameters {
     fn default() -> Self {
-        Self { neighbours: 100, shrinkage: 10.0, recency: None }
+        Self {
+            neighbours: 100,
+            shrinkage: 10.0,
+            recency: None,
+        }
     }
 }
 
@@ -66,11 +89,23 @@ pub(super) struct ItemKnn {
 impl Weigher for ItemKnn {
     const MATRIX: &'static str = "S";
 
-    fn weigh(&self, ratings: &[UserRatings], items: usize, _step: &StepContext<'_>) -> Result<(Table, u64)> {
+    fn weigh(
+        &self,
+        ratings: &[UserRatings],
+        items: usize,
+        _step: &StepContext<'_>,
+    ) -> Result<(Table, u64)> {
         let (mut counts, additions) = counts(ratings, items);
         mirror_upper(&mut counts).map_err(|cause| Error::Update(cause.to_string()))?;
-        let roots: Vec<f64> = counts.diag().iter().map(|count| math::sqrt(*count)).collect();
-        let mut table = Table::zeros(TableShape { rows: items, dimension: items });
+        let roots: Vec<f64> = counts
+            .diag()
+            .iter()
+            .map(|count| math::sqrt(*count))
+            .collect();
+        let mut table = Table::zeros(TableShape {
+            rows: items,
+            dimension: items,
+        });
         let mut neighbours = Vec::new();
         for (i, row) in counts.rows().into_iter().enumerate() {
             let similar = |(j, count): (usize, &f64)| {

@@ -9,8 +9,9 @@ use crate::model::instruction_sets::per_instruction_set;
 /// The number of rows that a thread takes at a time.
 const ROWS_AT_ONCE: usize = 64;
 
-/// Holds the sparse matrix D^-1/2 A D^-1/2 for the symmetric adjacency matrix A of users and items and the diagonal
-/// matrix D of their degrees. Nodes are the users and then the items. A node without edges has a row of zeros.
+/// Holds the sparse matrix D^-1/2 A D^-1/2 for the symmetric adjacency matrix A of users and items
+/// and the diagonal matrix D of their degrees. Nodes are the users and then the items. A node
+/// without edges has a row of zeros.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Graph {
     /// For each node the position of its first edge, and behind them the number of all.
@@ -29,8 +30,8 @@ pub(super) struct Layers {
 }
 
 impl Graph {
-    /// Makes the graph of `edges`, which are different pairs of a user and an item, in an order that fixes that of all
-    /// sums.
+    /// Makes the graph of `edges`, which are different pairs of a user and an item, in an order
+    /// that fixes that of all sums.
     ///
     /// # Errors
     /// [`Error::Dataset`] if there are no edges.
@@ -40,8 +41,13 @@ impl Graph {
                 "lightgcn: users have sent no ratings, so that the graph of users and items has no edges".to_owned(),
             ));
         }
-        let both = edges.iter().map(|&(user, item)| (user as usize, users + item as usize));
-        let directed = || both.clone().flat_map(|(user, item)| [(user, item), (item, user)]);
+        let both = edges
+            .iter()
+            .map(|&(user, item)| (user as usize, users + item as usize));
+        let directed = || {
+            both.clone()
+                .flat_map(|(user, item)| [(user, item), (item, user)])
+        };
         let mut starts = vec![0; users + items + 1];
         directed().for_each(|(from, _)| starts[from + 1] += 1);
         (1..starts.len()).for_each(|node| starts[node] += starts[node - 1]);
@@ -54,7 +60,11 @@ impl Graph {
             ends[place] = to as u32;
             weights[place] = (1.0 / (root(from) * root(to))) as f32;
         }
-        Ok(Self { starts, ends, weights })
+        Ok(Self {
+            starts,
+            ends,
+            weights,
+        })
     }
 
     /// Returns the number of multiply-adds of [`Self::mean_of_layers`].
@@ -62,10 +72,11 @@ impl Graph {
         u64::from(layers) * (self.ends.len() * dimension) as u64
     }
 
-    /// Replaces `mean` by the mean of E, M E, M^2 E and so on for this number of layers besides E, where M is the matrix
-    /// of the graph and E has a row of `dimension` values for each node.
+    /// Replaces `mean` by the mean of E, M E, M^2 E and so on for this number of layers besides E,
+    /// where M is the matrix of the graph and E has a row of `dimension` values for each node.
     ///
-    /// M is symmetric, so that the gradient with respect to E is the same mean of the gradient with respect to `mean`.
+    /// M is symmetric, so that the gradient with respect to E is the same mean of the gradient with
+    /// respect to `mean`.
     pub fn mean_of_layers(
         &self,
         embeddings: &[f32],
@@ -82,24 +93,28 @@ impl Graph {
         for _ in 0..layers {
             self.propagate(present, next, dimension);
             std::mem::swap(present, next);
-            mean.iter_mut().zip(&*present).for_each(|(sum, value)| *sum += value);
+            mean.iter_mut()
+                .zip(&*present)
+                .for_each(|(sum, value)| *sum += value);
         }
         let share = 1.0 / (layers + 1) as f32;
         mean.iter_mut().for_each(|sum| *sum *= share);
     }
 
-    /// Replaces `to` by M times `from`. Threads compute rows of their own, each in the order of its edges, so that they
-    /// change no bit.
+    /// Replaces `to` by M times `from`. Threads compute rows of their own, each in the order of its
+    /// edges, so that they change no bit.
     fn propagate(&self, from: &[f32], to: &mut [f32], dimension: usize) {
-        to.par_chunks_mut(ROWS_AT_ONCE * dimension).enumerate().for_each(|(part, rows)| {
-            add_neighbours(self, from, dimension, part * ROWS_AT_ONCE, rows);
-        });
+        to.par_chunks_mut(ROWS_AT_ONCE * dimension)
+            .enumerate()
+            .for_each(|(part, rows)| {
+                add_neighbours(self, from, dimension, part * ROWS_AT_ONCE, rows);
+            });
     }
 }
 
 per_instruction_set! {
-    /// Replaces `rows`, the first of which is that of node `first`, by the weighted sums of the rows of their
-    /// neighbours.
+    /// Replaces `rows`, the first of which is that of node `first`, by the weighted sums of the
+    /// rows of their neighbours.
     fn add_neighbours(graph: &Graph, from: &[f32], dimension: usize, first: usize, rows: &mut [f32]) {
         for (node, row) in (first..).zip(rows.chunks_exact_mut(dimension)) {
             let edges = graph.starts[node]..graph.starts[node + 1];
@@ -127,10 +142,16 @@ struct Neighbours<'a> {
 }
 
 impl Neighbours<'_> {
-    /// Replaces the `C` columns of `row` from `first` by the weighted sums of those of the neighbours, and returns `C`.
-    /// The sums stay in registers until the last edge: in memory, each would wait for the one before to be stored.
+    /// Replaces the `C` columns of `row` from `first` by the weighted sums of those of the
+    /// neighbours, and returns `C`. The sums stay in registers until the last edge: in memory, each
+    /// would wait for the one before to be stored.
     #[inline(always)]
-    fn sum_columns<const C: usize>(&self, dimension: usize, first: usize, row: &mut [f32]) -> usize {
+    fn sum_columns<const C: usize>(
+        &self,
+        dimension: usize,
+        first: usize,
+        row: &mut [f32],
+    ) -> usize {
         let mut sums = [0.0; C];
         for (end, weight) in self.ends.iter().zip(self.weights) {
             let start = *end as usize * dimension + first;
@@ -155,11 +176,20 @@ mod tests {
         // Sums of every width: 64, 32, 16, 4 and three times 1.
         const DIMENSION: usize = 119;
         let graph = Graph::new([2, 3], &[(0, 0), (0, 2), (1, 2), (1, 1)]).unwrap();
-        let embeddings: Vec<f32> = (0..NODES * DIMENSION).map(|number| (number as f32).sqrt()).collect();
+        let embeddings: Vec<f32> = (0..NODES * DIMENSION)
+            .map(|number| (number as f32).sqrt())
+            .collect();
         let (mut memory, mut all, mut one) = (Layers::default(), Vec::new(), Vec::new());
         graph.mean_of_layers(&embeddings, (DIMENSION, 3), &mut memory, &mut all);
         for column in 0..DIMENSION {
-            let of_column = |values: &[f32]| values.iter().skip(column).step_by(DIMENSION).copied().collect::<Vec<_>>();
+            let of_column = |values: &[f32]| {
+                values
+                    .iter()
+                    .skip(column)
+                    .step_by(DIMENSION)
+                    .copied()
+                    .collect::<Vec<_>>()
+            };
             graph.mean_of_layers(&of_column(&embeddings), (1, 3), &mut memory, &mut one);
             assert_eq!(of_column(&all), one, "column {column}");
         }

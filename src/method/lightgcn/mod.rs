@@ -1,10 +1,11 @@
-//! Implements LightGCN at the server, which propagates embeddings along the ratings and learns to score the positives
-//! of a user above other items.
+//! Implements LightGCN at the server, which propagates embeddings along the ratings and learns to
+//! score the positives of a user above other items.
 //!
-//! With the embeddings E of users and items and the adjacency matrix A of the graph whose edges are their ratings,
-//! normalised to M = D^-1/2 A D^-1/2 by the degrees D, the vectors of users and items are the mean of E, M E, M^2 E and
-//! M^3 E. The score of an item is the product of its vector with the user's. For a batch of B triples of a user u, a
-//! positive i and a negative j, Adam minimises over E
+//! With the embeddings E of users and items and the adjacency matrix A of the graph whose edges are
+//! their ratings, normalised to M = D^-1/2 A D^-1/2 by the degrees D, the vectors of users and
+//! items are the mean of E, M E, M^2 E and M^3 E. The score of an item is the product of its vector
+//! with the user's. For a batch of B triples of a user u, a positive i and a negative j, Adam
+//! minimises over E
 //!
 //! ```text
 //! (1 / B) sum over triples of ( -ln sigmoid(s_ui - s_uj) + (lambda / 2) (|E_u|^2 + |E_i|^2 + |E_j|^2) )
@@ -13,8 +14,9 @@
 //! Every positive stands in a pass once with each of its negatives, of which the paper has one
 //! (`dataset.negatives.per_positive`). A device scores with the vectors of the last pass.
 //!
-//! Source: He et al., LightGCN: Simplifying and Powering Graph Convolution Network for Recommendation, SIGIR 2020; code
-//! `gusye1234/LightGCN-PyTorch` for the regulariser of the rows of a batch.
+//! Source: He et al., LightGCN: Simplifying and Powering Graph Convolution Network for
+//! Recommendation, SIGIR 2020; code `gusye1234/LightGCN-PyTorch` for the regulariser of the rows of
+//! a batch.
 
 use std::borrow::Cow;
 
@@ -49,9 +51,16 @@ pub const ENTRY: Entry = Entry {
     resolve: &|_| Vec::new(),
     placement: Placement::Central,
     draws_negatives: true,
-    sizes: &|value, size| sizes_by(value, |p: LightGcnParameters| p.layout([size.users, size.items])),
+    sizes: &|value, size| {
+        sizes_by(value, |p: LightGcnParameters| {
+            p.layout([size.users, size.items])
+        })
+    },
     build: &|value, problem| {
-        Ok(Box::new(LightGcn { parameters: parameters("lightgcn", value)?, problem: problem.clone() }))
+        Ok(Box::new(LightGcn {
+            parameters: parameters("lightgcn", value)?,
+            problem: problem.clone(),
+        }))
     },
 };
 
@@ -87,10 +96,11 @@ pub struct LightGcnParameters {
 pub enum Edges {
     /// The ratings that users have sent.
     Train,
-    /// These and the held-out test items: a leak, as no server has them. It shows what an accuracy is worth whose graph
-    /// was built of all ratings. They are edges alone and never positives.
+    /// These and the held-out test items: a leak, as no server has them. It shows what an accuracy
+    /// is worth whose graph was built of all ratings. They are edges alone and never positives.
     TrainAndTest,
-    /// The same, and the test items are positives to be trained on as well, as if nothing had been held out.
+    /// The same, and the test items are positives to be trained on as well, as if nothing had been
+    /// held out.
     TrainAndTestPositives,
 }
 
@@ -112,7 +122,10 @@ impl LightGcnParameters {
     /// Returns the layout of the vectors to score with, followed by that of the embeddings.
     fn layout(&self, sizes: [usize; 2]) -> Layout {
         let vectors = mf::layout(sizes, self.latent_dimension as usize);
-        let embedding = |block: &BlockLayout| BlockLayout { name: format!("{}0", block.name).into(), ..block.clone() };
+        let embedding = |block: &BlockLayout| BlockLayout {
+            name: format!("{}0", block.name).into(),
+            ..block.clone()
+        };
         let embeddings = vectors.blocks().iter().map(embedding);
         Layout::new(vectors.blocks().iter().cloned().chain(embeddings).collect())
     }
@@ -132,13 +145,20 @@ impl CentralMethod for LightGcn {
         self.problem.items
     }
 
-    /// Draws the embeddings from N(0, deviation^2). They are the vectors as well until there is a graph.
+    /// Draws the embeddings from N(0, deviation^2). They are the vectors as well until there is a
+    /// graph.
     fn trainer(&self) -> Box<dyn CentralTrainer> {
         let mut stream = self.problem.streams.stream(Purpose::GlobalInit, 0, 0);
         let draw = |_| (stream.standard_normal() * self.parameters.deviation) as f32;
         let rows = self.problem.users + self.problem.items;
-        let values = (0..rows * self.parameters.latent_dimension as usize).map(draw).collect();
-        Box::new(Trainer::new(self.parameters.clone(), self.problem.clone(), values))
+        let values = (0..rows * self.parameters.latent_dimension as usize)
+            .map(draw)
+            .collect();
+        Box::new(Trainer::new(
+            self.parameters.clone(),
+            self.problem.clone(),
+            values,
+        ))
     }
 
     fn scoring(&self) -> ScoreFunction {
@@ -170,17 +190,31 @@ impl Trainer {
     fn new(parameters: LightGcnParameters, problem: Problem, embeddings: Vec<f32>) -> Self {
         let layout = parameters.layout([problem.users, problem.items]);
         let model = model(layout, [&embeddings, &embeddings]);
-        Self { parameters, problem, embeddings: AdamParameters::new(embeddings), model, buffers: Buffers::default() }
+        Self {
+            parameters,
+            problem,
+            embeddings: AdamParameters::new(embeddings),
+            model,
+            buffers: Buffers::default(),
+        }
     }
 
     /// Returns the shape of a propagation, which is the latent dimension and the number of layers.
     fn propagation(&self) -> (usize, u32) {
-        (self.parameters.latent_dimension as usize, self.parameters.layers)
+        (
+            self.parameters.latent_dimension as usize,
+            self.parameters.layers,
+        )
     }
 
     /// Returns the graph of what users have sent and, if the parameters say so, of the test items.
     fn graph(&self, ratings: &[UserRatings]) -> Result<Graph> {
-        let sent = |sent: &UserRatings| sent.items.iter().map(move |item| (sent.user.0, *item)).collect::<Vec<_>>();
+        let sent = |sent: &UserRatings| {
+            sent.items
+                .iter()
+                .map(move |item| (sent.user.0, *item))
+                .collect::<Vec<_>>()
+        };
         let mut edges: Vec<(u32, u32)> = ratings.iter().flat_map(sent).collect();
         if self.parameters.graph == Edges::TrainAndTest {
             // The split sees to it that a test item is not among the user's training items.
@@ -194,8 +228,8 @@ impl Trainer {
         self.problem.protocol.leaked_test_item(user)
     }
 
-    /// Returns what the server trains on: the ratings that users have sent and, if the parameters say so, the test items
-    /// among them.
+    /// Returns what the server trains on: the ratings that users have sent and, if the parameters
+    /// say so, the test items among them.
     fn trained_on<'a>(&self, ratings: &'a [UserRatings]) -> Cow<'a, [UserRatings]> {
         if self.parameters.graph != Edges::TrainAndTestPositives {
             return Cow::Borrowed(ratings);
@@ -213,16 +247,32 @@ impl Trainer {
         ratings.iter().map(with_leak).collect()
     }
 
-    /// Makes one step of Adam on the loss of `batch`, and returns that loss without the regulariser, summed over the
-    /// batch.
+    /// Makes one step of Adam on the loss of `batch`, and returns that loss without the
+    /// regulariser, summed over the batch.
     fn step(&mut self, graph: &Graph, batch: &[Triple], adam: &AdamSettings) -> f64 {
-        let ((k, _), propagation, users) = (self.propagation(), self.propagation(), self.problem.users);
-        let Buffers { layers, vectors, by_vectors } = &mut self.buffers;
-        let AdamParameters { values, gradient, .. } = &mut self.embeddings;
+        let ((k, _), propagation, users) =
+            (self.propagation(), self.propagation(), self.problem.users);
+        let Buffers {
+            layers,
+            vectors,
+            by_vectors,
+        } = &mut self.buffers;
+        let AdamParameters {
+            values, gradient, ..
+        } = &mut self.embeddings;
         let row = |row: usize| row * k..(row + 1) * k;
         let rows = |triple: &Triple| {
-            let Triple { user, positive, negative } = *triple;
-            [user as usize, users + positive as usize, users + negative as usize].map(row)
+            let Triple {
+                user,
+                positive,
+                negative,
+            } = *triple;
+            [
+                user as usize,
+                users + positive as usize,
+                users + negative as usize,
+            ]
+            .map(row)
         };
         graph.mean_of_layers(values, propagation, layers, vectors);
         by_vectors.clear();
@@ -253,7 +303,9 @@ impl Trainer {
 /// Returns the model of the vectors and the embeddings of users and items.
 fn model(layout: Layout, values: [&[f32]; 2]) -> Model {
     let pairs = layout.blocks().chunks_exact(2).zip(values);
-    let cut = |(blocks, values): (&[BlockLayout], _)| network::cut(blocks.iter().map(|block| block.shape), values);
+    let cut = |(blocks, values): (&[BlockLayout], _)| {
+        network::cut(blocks.iter().map(|block| block.shape), values)
+    };
     let tables = pairs.flat_map(cut).collect();
     network::model_of(layout, tables)
 }
@@ -273,18 +325,34 @@ impl CentralTrainer for Trainer {
     fn pass(&mut self, ratings: &[UserRatings], step: &StepContext<'_>) -> Result<StepReport> {
         let ratings = &*self.trained_on(ratings);
         let graph = self.graph(ratings)?;
-        let triples = pairs::draw(&self.problem.protocol, (ratings, self.problem.items), step, "lightgcn")?;
+        let triples = pairs::draw(
+            &self.problem.protocol,
+            (ratings, self.problem.items),
+            step,
+            "lightgcn",
+        )?;
         let adam = AdamSettings::with_rate(self.parameters.learning_rate);
         let batches = triples.chunks(self.parameters.batch_size as usize);
         let propagations = 2 * batches.len() as u64 + 1;
         let loss: f64 = batches.map(|batch| self.step(&graph, batch, &adam)).sum();
-        let (propagation, Buffers { layers, vectors, .. }) = (self.propagation(), &mut self.buffers);
+        let (
+            propagation,
+            Buffers {
+                layers, vectors, ..
+            },
+        ) = (self.propagation(), &mut self.buffers);
         graph.mean_of_layers(&self.embeddings.values, propagation, layers, vectors);
         step.check_magnitude("the embeddings", largest_magnitude(&self.embeddings.values))?;
         step.check_magnitude("the vectors", largest_magnitude(vectors))?;
-        self.model = model(self.model.layout().clone(), [vectors, &self.embeddings.values]);
+        self.model = model(
+            self.model.layout().clone(),
+            [vectors, &self.embeddings.values],
+        );
         let multiply_adds = propagations * graph.multiply_adds(propagation.0, propagation.1);
-        Ok(StepReport { multiply_adds, ..pairs::report(&triples, loss) })
+        Ok(StepReport {
+            multiply_adds,
+            ..pairs::report(&triples, loss)
+        })
     }
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {

@@ -1,4 +1,5 @@
-//! Computes the device's side of MetaMF, on plain slices: the gradients with respect to the generated parameters.
+//! Computes the device's side of MetaMF, on plain slices: the gradients with respect to the
+//! generated parameters.
 
 use crate::model::neural::loss::binary_cross_entropy;
 use crate::model::neural::{Perceptron, PerceptronBuffers, RowBatch};
@@ -23,16 +24,18 @@ pub struct DeviceGradient {
     pub multiply_adds: u64,
 }
 
-/// Returns the prediction network of a device, W2 relu(W1 e + b1) + b2, for item rows of `dimension` values.
+/// Returns the prediction network of a device, W2 relu(W1 e + b1) + b2, for item rows of
+/// `dimension` values.
 ///
-/// Its hidden layer has a quarter as many units, as in the published code (`item_emb_size / 4`). The order of the
-/// parameters is W1 (row-major, a row for each hidden unit), b1, W2, b2.
+/// Its hidden layer has a quarter as many units, as in the published code (`item_emb_size / 4`).
+/// The order of the parameters is W1 (row-major, a row for each hidden unit), b1, W2, b2.
 pub fn prediction_network(dimension: usize) -> Perceptron {
     Perceptron::new(0, &[dimension, (dimension / 4).max(1), 1])
 }
 
-/// Computes the gradients of the mean binary cross-entropy over `samples` (position of the row, whether positive) with
-/// respect to the item rows (`rows`, row-major) and to the parameters of the prediction network.
+/// Computes the gradients of the mean binary cross-entropy over `samples` (position of the row,
+/// whether positive) with respect to the item rows (`rows`, row-major) and to the parameters of the
+/// prediction network.
 pub fn gradient(
     network: &Perceptron,
     parameters: &[f32],
@@ -40,18 +43,31 @@ pub fn gradient(
     samples: &[(u32, bool)],
     buffers: &mut DeviceBuffers,
 ) -> DeviceGradient {
-    let DeviceBuffers { batch, network: activations } = buffers;
+    let DeviceBuffers {
+        batch,
+        network: activations,
+    } = buffers;
     let dimension = network.layers()[0].inputs;
     batch.collect(samples, rows.len() / dimension);
     batch.gather(rows, dimension, activations.inputs_mut());
     network.forward(parameters, &[], activations);
     let (logits, by_logits) = activations.outputs_and_gradient();
     let factor = 1.0 / samples.len() as f32;
-    let loss = f64::from(binary_cross_entropy(logits, batch.targets(), factor, by_logits)) / samples.len() as f64;
+    let loss = f64::from(binary_cross_entropy(
+        logits,
+        batch.targets(),
+        factor,
+        by_logits,
+    )) / samples.len() as f64;
     let mut by_parameters = vec![0.0; network.parameters()];
     network.backward(parameters, &[], activations, &mut by_parameters, &mut []);
     let mut by_rows = vec![0.0; rows.len()];
     batch.scatter(activations.input_gradient(), &mut by_rows);
     let multiply_adds = 3 * network.multiply_adds(batch.rows().len());
-    DeviceGradient { rows: by_rows, network: by_parameters, loss, multiply_adds }
+    DeviceGradient {
+        rows: by_rows,
+        network: by_parameters,
+        loss,
+        multiply_adds,
+    }
 }

@@ -1,5 +1,5 @@
-//! Implements the hypernetwork of MetaMF's server, on plain slices. It generates every user's item table and prediction
-//! network, and back-propagates the gradients with respect to them.
+//! Implements the hypernetwork of MetaMF's server, on plain slices. It generates every user's item
+//! table and prediction network, and back-propagates the gradients with respect to them.
 
 use super::device::prediction_network;
 use crate::method::network;
@@ -11,7 +11,8 @@ use crate::model::neural::{Perceptron, PerceptronBuffers};
 use crate::model::table::TableShape;
 use crate::rng::{PortableDraws, Stream};
 
-/// Describes the sizes of a hypernetwork. Those of the published code are the defaults of the method's parameters.
+/// Describes the sizes of a hypernetwork. Those of the published code are the defaults of the
+/// method's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HyperShape {
     /// The number of users.
@@ -42,7 +43,8 @@ pub struct Generated {
 pub struct Contribution<'a> {
     /// The user.
     pub user: u32,
-    /// The weight of the contribution: its number of samples, or 1 where all weigh the same, times the policy's weight.
+    /// The weight of the contribution: its number of samples, or 1 where all weigh the same, times
+    /// the policy's weight.
     pub weight: f32,
     /// The items with a gradient.
     pub rows: &'a [u32],
@@ -64,35 +66,56 @@ pub struct HyperStep {
 impl HyperShape {
     /// Returns the shape of a generated item table.
     pub fn item_table(&self) -> TableShape {
-        TableShape { rows: self.items, dimension: self.dimension }
+        TableShape {
+            rows: self.items,
+            dimension: self.dimension,
+        }
     }
 
-    /// Returns the number of values that each head generates, matrix by matrix, since each matrix is a layer of its own
-    /// in the published code.
+    /// Returns the number of values that each head generates, matrix by matrix, since each matrix
+    /// is a layer of its own in the published code.
     fn outputs(&self) -> [[usize; 2]; 3] {
         let network = prediction_network(self.dimension);
         let [first, second] = [0, 1].map(|layer| {
             let layer = &network.layers()[layer];
             [layer.weights.len(), layer.bias.len()]
         });
-        [first, second, [self.items * self.item_factors, self.item_factors * self.dimension]]
+        [
+            first,
+            second,
+            [
+                self.items * self.item_factors,
+                self.item_factors * self.dimension,
+            ],
+        ]
     }
 
-    /// Returns the heads, which map the memory's output to W1 and b1, to W2 and b2, and to the item table's factors.
+    /// Returns the heads, which map the memory's output to W1 and b1, to W2 and b2, and to the item
+    /// table's factors.
     fn heads(&self) -> [Perceptron; 3] {
-        self.outputs().map(|outputs| Perceptron::new(0, &[self.memory, self.hidden, outputs.iter().sum()]))
+        self.outputs()
+            .map(|outputs| Perceptron::new(0, &[self.memory, self.hidden, outputs.iter().sum()]))
     }
 
     /// Returns the layout of the server's matrices, in the order of the parameters.
     pub fn layout(&self) -> Layout {
-        let block = |name: String, rows, dimension| BlockLayout::weights(name, TableShape { rows, dimension });
+        let block = |name: String, rows, dimension| {
+            BlockLayout::weights(name, TableShape { rows, dimension })
+        };
         let mut blocks = vec![
             block("users".to_owned(), self.users, self.dimension),
             block("memory".to_owned(), self.dimension, self.memory),
         ];
-        for (name, head) in ["first layer", "second layer", "items"].into_iter().zip(self.heads()) {
+        for (name, head) in ["first layer", "second layer", "items"]
+            .into_iter()
+            .zip(self.heads())
+        {
             for (layer, shape) in ["hidden", "output"].into_iter().zip(head.layers()) {
-                blocks.push(block(format!("{name}, {layer} weights"), shape.outputs, shape.inputs));
+                blocks.push(block(
+                    format!("{name}, {layer} weights"),
+                    shape.outputs,
+                    shape.inputs,
+                ));
                 blocks.push(block(format!("{name}, {layer} bias"), 1, shape.outputs));
             }
         }
@@ -100,12 +123,13 @@ impl HyperShape {
     }
 }
 
-/// Holds the networks of the server. One flat slice holds all parameters: the user embeddings, the memory, then the
-/// three heads.
+/// Holds the networks of the server. One flat slice holds all parameters: the user embeddings, the
+/// memory, then the three heads.
 #[derive(Clone, Debug)]
 pub struct HyperNetwork {
     shape: HyperShape,
-    /// The heads map the memory's output to W1 and b1, to W2 and b2, and to the item table's factors.
+    /// The heads map the memory's output to W1 and b1, to W2 and b2, and to the item table's
+    /// factors.
     heads: [Perceptron; 3],
     /// The position of each head's first parameter.
     starts: [usize; 3],
@@ -118,15 +142,26 @@ pub const GROUP: usize = crate::math::LANES;
 
 /// Sets the inputs of a network to the memory's outputs of a group.
 fn fill(buffers: &mut PerceptronBuffers, memories: &[Vec<f32>]) {
-    buffers.inputs_mut().reset(memories.len(), memories.first().map_or(0, Vec::len));
-    memories.iter().enumerate().for_each(|(lane, values)| buffers.inputs_mut().set_sample(lane, values));
+    buffers
+        .inputs_mut()
+        .reset(memories.len(), memories.first().map_or(0, Vec::len));
+    memories
+        .iter()
+        .enumerate()
+        .for_each(|(lane, values)| buffers.inputs_mut().set_sample(lane, values));
 }
 
 impl HyperNetwork {
-    /// Draws the initial parameters as the published code does: embeddings from N(0, 1) and every matrix from Xavier's
-    /// normal distribution. Biases are zero.
+    /// Draws the initial parameters as the published code does: embeddings from N(0, 1) and every
+    /// matrix from Xavier's normal distribution. Biases are zero.
     pub fn new(shape: HyperShape, stream: &mut Stream) -> Self {
-        let HyperShape { users, dimension, memory, hidden, .. } = shape;
+        let HyperShape {
+            users,
+            dimension,
+            memory,
+            hidden,
+            ..
+        } = shape;
         let network = prediction_network(dimension);
         let (outputs, heads) = (shape.outputs(), shape.heads());
         let mut starts = [(users + memory) * dimension; 3];
@@ -136,16 +171,26 @@ impl HyperNetwork {
         parameters.extend((0..users * dimension).map(|_| stream.standard_normal() as f32));
         let mut xavier = |parameters: &mut Vec<f32>, inputs: usize, outputs: usize| {
             let deviation = crate::math::sqrt(2.0 / (inputs + outputs) as f64);
-            parameters.extend((0..inputs * outputs).map(|_| (stream.standard_normal() * deviation) as f32));
+            parameters.extend(
+                (0..inputs * outputs).map(|_| (stream.standard_normal() * deviation) as f32),
+            );
         };
         xavier(&mut parameters, dimension, memory);
         for outputs in outputs {
             xavier(&mut parameters, memory, hidden);
             parameters.resize(parameters.len() + hidden, 0.0);
-            outputs.iter().for_each(|&outputs| xavier(&mut parameters, hidden, outputs));
+            outputs
+                .iter()
+                .for_each(|&outputs| xavier(&mut parameters, hidden, outputs));
             parameters.resize(parameters.len() + outputs.iter().sum::<usize>(), 0.0);
         }
-        Self { shape, heads, starts, parameters, prediction: network }
+        Self {
+            shape,
+            heads,
+            starts,
+            parameters,
+            prediction: network,
+        }
     }
 
     /// Returns the sizes of the hypernetwork.
@@ -168,12 +213,20 @@ impl HyperNetwork {
         &self.prediction
     }
 
-    /// Returns the number of multiply-adds of back-propagating a contribution with gradients of `rows` items.
+    /// Returns the number of multiply-adds of back-propagating a contribution with gradients of
+    /// `rows` items.
     pub fn multiply_adds(&self, rows: usize) -> u64 {
-        let HyperShape { memory, hidden, item_factors, dimension, .. } = self.shape;
+        let HyperShape {
+            memory,
+            hidden,
+            item_factors,
+            dimension,
+            ..
+        } = self.shape;
         let small: usize = [0, 1].map(|head| self.outputs(head)).iter().sum();
         let outputs = (small + rows * item_factors + item_factors * dimension) * hidden;
-        (3 * (outputs + 3 * memory * hidden + memory * dimension) + 2 * rows * item_factors * dimension) as u64
+        (3 * (outputs + 3 * memory * hidden + memory * dimension)
+            + 2 * rows * item_factors * dimension) as u64
     }
 
     /// Returns the server's matrices as a model. It never travels.
@@ -181,15 +234,23 @@ impl HyperNetwork {
         network::model(self.shape.layout(), &self.parameters)
     }
 
-    /// Replaces all parameters by those of `model`, which must have the layout of [`Self::to_model`].
+    /// Replaces all parameters by those of `model`, which must have the layout of
+    /// [`Self::to_model`].
     pub fn set_parameters(&mut self, model: &Model) {
         self.parameters.clear();
-        model.tables().for_each(|(_, table)| self.parameters.extend_from_slice(table.as_slice()));
+        model
+            .tables()
+            .for_each(|(_, table)| self.parameters.extend_from_slice(table.as_slice()));
     }
 
     /// Returns the memory's output for `user`, c_u = e_u K.
     fn memory_of(&self, user: u32) -> Vec<f32> {
-        let HyperShape { users, dimension, memory, .. } = self.shape;
+        let HyperShape {
+            users,
+            dimension,
+            memory,
+            ..
+        } = self.shape;
         let embedding = &self.parameters[user as usize * dimension..][..dimension];
         let mut output = vec![0.0; memory];
         let rows = self.parameters[users * dimension..].chunks_exact(memory);
@@ -205,14 +266,23 @@ impl HyperNetwork {
 
     /// Generates the item table and the prediction network of each of `users`, in their order.
     ///
-    /// What a user gets does not depend on the other users. Up to sixteen at a time take about as long as one, since most of
-    /// the time goes into reading the weights of the item table's head, which is done once for all of them.
+    /// What a user gets does not depend on the other users. Up to sixteen at a time take about as
+    /// long as one, since most of the time goes into reading the weights of the item table's head,
+    /// which is done once for all of them.
     pub fn generate(&self, users: &[u32]) -> Vec<Generated> {
-        users.chunks(GROUP).flat_map(|group| self.generate_group(group)).collect()
+        users
+            .chunks(GROUP)
+            .flat_map(|group| self.generate_group(group))
+            .collect()
     }
 
     fn generate_group(&self, group: &[u32]) -> Vec<Generated> {
-        let HyperShape { items, dimension, item_factors, .. } = self.shape;
+        let HyperShape {
+            items,
+            dimension,
+            item_factors,
+            ..
+        } = self.shape;
         let memories: Vec<Vec<f32>> = group.iter().map(|&user| self.memory_of(user)).collect();
         let mut buffers: [PerceptronBuffers; 3] = Default::default();
         let mut outputs = [0, 1, 2].map(|head| vec![0.0; self.outputs(head)]);
@@ -228,7 +298,10 @@ impl HyperNetwork {
             let (left, right) = factors.split_at(items * item_factors);
             let mut table = vec![0.0; items * dimension];
             multiply(left, right, item_factors, &mut table);
-            Generated { items: table, network: [&first[..], second].concat() }
+            Generated {
+                items: table,
+                network: [&first[..], second].concat(),
+            }
         };
         (0..group.len()).map(one).collect()
     }
@@ -237,8 +310,8 @@ impl HyperNetwork {
         self.heads[head].layers()[1].outputs
     }
 
-    /// Returns the rectified hidden units of the item table's head, for each user of the group. `buffers` holds what
-    /// back-propagation through that layer needs.
+    /// Returns the rectified hidden units of the item table's head, for each user of the group.
+    /// `buffers` holds what back-propagation through that layer needs.
     fn item_units(&self, memories: &[Vec<f32>], buffers: &mut PerceptronBuffers) -> Vec<Vec<f32>> {
         fill(buffers, memories);
         let hidden = self.shape.hidden;
@@ -249,7 +322,9 @@ impl HyperNetwork {
         let units = (0..memories.len()).map(|lane| {
             let mut values = vec![0.0; hidden];
             outputs.read_sample(lane, &mut values);
-            values.iter_mut().for_each(|value| *value = if *value < 0.0 { 0.0 } else { *value });
+            values
+                .iter_mut()
+                .for_each(|value| *value = if *value < 0.0 { 0.0 } else { *value });
             values
         });
         units.collect()
@@ -266,15 +341,25 @@ impl HyperNetwork {
         dot(&parameters[start..start + layer.inputs], units) + parameters[layer.bias.start + output]
     }
 
-    /// Back-propagates the contributions of `group` (at most sixteen), each times its weight, through the present
-    /// networks, and adds the gradients with respect to all parameters to `total`.
+    /// Back-propagates the contributions of `group` (at most sixteen), each times its weight,
+    /// through the present networks, and adds the gradients with respect to all parameters to
+    /// `total`.
     pub fn add_gradient(&self, group: &[Contribution<'_>], total: &mut [f32]) {
-        let HyperShape { users, dimension, memory, .. } = self.shape;
-        let memories: Vec<Vec<f32>> = group.iter().map(|contribution| self.memory_of(contribution.user)).collect();
+        let HyperShape {
+            users,
+            dimension,
+            memory,
+            ..
+        } = self.shape;
+        let memories: Vec<Vec<f32>> = group
+            .iter()
+            .map(|contribution| self.memory_of(contribution.user))
+            .collect();
         let mut by_memory = vec![vec![0.0; memory]; group.len()];
         for head in 0..3 {
             let mut buffers = PerceptronBuffers::default();
-            let of_head = &mut total[self.starts[head]..self.starts[head] + self.heads[head].parameters()];
+            let of_head =
+                &mut total[self.starts[head]..self.starts[head] + self.heads[head].parameters()];
             if head < 2 {
                 fill(&mut buffers, &memories);
                 self.add_small_head(head, group, &mut buffers, of_head);
@@ -290,15 +375,20 @@ impl HyperNetwork {
         for (contribution, by_memory) in group.iter().zip(&by_memory) {
             let start = contribution.user as usize * dimension;
             for input in 0..dimension {
-                let row = (users * dimension + input * memory)..(users * dimension + (input + 1) * memory);
-                add_scaled(self.parameters[start + input], by_memory, &mut total[row.clone()]);
+                let row = (users * dimension + input * memory)
+                    ..(users * dimension + (input + 1) * memory);
+                add_scaled(
+                    self.parameters[start + input],
+                    by_memory,
+                    &mut total[row.clone()],
+                );
                 total[start + input] += dot(by_memory, &self.parameters[row]);
             }
         }
     }
 
-    /// Adds the gradients of a head of the prediction network to `total`. It has few outputs, all of them with a
-    /// gradient.
+    /// Adds the gradients of a head of the prediction network to `total`. It has few outputs, all
+    /// of them with a gradient.
     fn add_small_head(
         &self,
         head: usize,
@@ -322,8 +412,8 @@ impl HyperNetwork {
         add_scaled(1.0, &of_group, total);
     }
 
-    /// Adds the gradients of the head of the item table to `total`. It has very many outputs, of which each user has a
-    /// gradient for its own items only.
+    /// Adds the gradients of the head of the item table to `total`. It has very many outputs, of
+    /// which each user has a gradient for its own items only.
     fn add_item_head(
         &self,
         group: &[Contribution<'_>],
@@ -331,7 +421,13 @@ impl HyperNetwork {
         buffers: &mut PerceptronBuffers,
         total: &mut [f32],
     ) {
-        let HyperShape { items, dimension, hidden, item_factors, .. } = self.shape;
+        let HyperShape {
+            items,
+            dimension,
+            hidden,
+            item_factors,
+            ..
+        } = self.shape;
         let [first, second] = [0, 1].map(|layer| &self.heads[2].layers()[layer]);
         let parameters = self.head_parameters(2);
         let all_units = self.item_units(memories, buffers);
@@ -339,23 +435,36 @@ impl HyperNetwork {
         let (_, gradient) = buffers.outputs_and_gradient();
         gradient.reset(group.len(), hidden);
         for (lane, (contribution, units)) in group.iter().zip(&all_units).enumerate() {
-            let right: Vec<f32> =
-                (items * item_factors..second.outputs).map(|output| self.item_output(output, units)).collect();
+            let right: Vec<f32> = (items * item_factors..second.outputs)
+                .map(|output| self.item_output(output, units))
+                .collect();
             let mut by_right = vec![0.0; right.len()];
             let mut by_units = vec![0.0; hidden];
-            // The gradient of one output is added to those of its weights, its bias and the hidden units. The result is the
-            // output itself.
+            // The gradient of one output is added to those of its weights, its bias and the hidden
+            // units. The result is the output itself.
             let mut back_propagate = |output: usize, value: f32| {
                 let row = second.weights.start + output * hidden;
                 let start = row - first.bias.end;
-                let (weights, gradient) = (&parameters[row..row + hidden], &mut of_outputs[start..start + hidden]);
+                let (weights, gradient) = (
+                    &parameters[row..row + hidden],
+                    &mut of_outputs[start..start + hidden],
+                );
                 let product = backward_output(value, weights, units, gradient, &mut by_units);
                 of_outputs[second.bias.start + output - first.bias.end] += value;
                 product + parameters[second.bias.start + output]
             };
-            for (item, row) in contribution.rows.iter().zip(contribution.row_gradient.chunks_exact(dimension)) {
-                let row: Vec<f32> = row.iter().map(|value| value * contribution.weight).collect();
-                let bases = right.chunks_exact(dimension).zip(by_right.chunks_exact_mut(dimension));
+            for (item, row) in contribution
+                .rows
+                .iter()
+                .zip(contribution.row_gradient.chunks_exact(dimension))
+            {
+                let row: Vec<f32> = row
+                    .iter()
+                    .map(|value| value * contribution.weight)
+                    .collect();
+                let bases = right
+                    .chunks_exact(dimension)
+                    .zip(by_right.chunks_exact_mut(dimension));
                 for (number, (basis, by_basis)) in bases.enumerate() {
                     let output = *item as usize * item_factors + number;
                     add_scaled(back_propagate(output, dot(&row, basis)), &row, by_basis);
@@ -371,7 +480,13 @@ impl HyperNetwork {
         }
         let hidden_layer = self.item_hidden_layer();
         let mut of_group = vec![0.0; hidden_layer.parameters()];
-        hidden_layer.backward(&parameters[..first.bias.end], &[], buffers, &mut of_group, &mut []);
+        hidden_layer.backward(
+            &parameters[..first.bias.end],
+            &[],
+            buffers,
+            &mut of_group,
+            &mut [],
+        );
         add_scaled(1.0, &of_group, of_hidden);
     }
 }

@@ -1,14 +1,18 @@
-//! Implements MetaMF, meta matrix factorisation (Lin et al., SIGIR 2020; code TempSDU/MetaMF 26b1497).
+//! Implements MetaMF, meta matrix factorisation (Lin et al., SIGIR 2020; code TempSDU/MetaMF
+//! 26b1497).
 //!
-//! The server keeps all parameters. A [hypernetwork] generates an item table E and a small prediction network, W2
-//! relu(W1 e + b1) + b2, for each user, who downloads both. The device uploads the gradients of its mean loss with
-//! respect to them and keeps no state. The server back-propagates these gradients through the hypernetwork, clips the
-//! result, and steps by Adam. Contributions are weighted by their numbers of samples, so that a step follows the mean
-//! over the samples of its users, unless all are to weigh the same. With noise on the sum, the server clips what each
-//! contribution adds to the gradient of its parameters, and adds the noise to that gradient.
+//! The server keeps all parameters. A [hypernetwork] generates an item table E and a small
+//! prediction network, W2 relu(W1 e + b1) + b2, for each user, who downloads both. The device
+//! uploads the gradients of its mean loss with respect to them and keeps no state. The server
+//! back-propagates these gradients through the hypernetwork, clips the result, and steps by Adam.
+//! Contributions are weighted by their numbers of samples, so that a step follows the mean over the
+//! samples of its users, unless all are to weigh the same. With noise on the sum, the server clips
+//! what each contribution adds to the gradient of its parameters, and adds the noise to that
+//! gradient.
 //!
-//! The published method minimises the squared error on explicit ratings, in batches of 64 ratings of any users. This
-//! simulator chooses the logistic loss on positives and drawn negatives, and all samples of the users of a step.
+//! The published method minimises the squared error on explicit ratings, in batches of 64 ratings
+//! of any users. This simulator chooses the logistic loss on positives and drawn negatives, and all
+//! samples of the users of a step.
 
 use std::sync::Arc;
 
@@ -16,8 +20,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer, ScoringContext, Scratch, Server,
-    largest_magnitude, network, parameters, sizes_by,
+    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer,
+    ScoringContext, Scratch, Server, largest_magnitude, network, parameters, sizes_by,
 };
 use crate::error::Result;
 use crate::ids::UserId;
@@ -78,8 +82,8 @@ pub struct MetaMfParameters {
     /// The largest norm of a gradient; beyond it the gradient is scaled down.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub clip_norm: f64,
-    /// Whether all uploads weigh the same, which noise on the sum and every epsilon need. Otherwise an upload says its number
-    /// of samples, and weighs as much.
+    /// Whether all uploads weigh the same, which noise on the sum and every epsilon need. Otherwise
+    /// an upload says its number of samples, and weighs as much.
     pub equal_weights: bool,
 }
 
@@ -98,8 +102,18 @@ impl MetaMfParameters {
     /// Returns the layout of the hypernetwork's blocks, followed by those that a user downloads.
     fn layout(&self, size: ProblemSize) -> Layout {
         let shape = self.shape(size);
-        let download = network::layout("E", shape.item_table(), &prediction_network(shape.dimension));
-        let blocks = shape.layout().blocks().iter().chain(download.blocks()).cloned().collect();
+        let download = network::layout(
+            "E",
+            shape.item_table(),
+            &prediction_network(shape.dimension),
+        );
+        let blocks = shape
+            .layout()
+            .blocks()
+            .iter()
+            .chain(download.blocks())
+            .cloned()
+            .collect();
         Layout::new(blocks)
     }
 }
@@ -132,10 +146,18 @@ pub struct MetaMf {
 impl MetaMf {
     /// Makes the method for a problem of this size.
     pub fn new(parameters: MetaMfParameters, problem: &Problem) -> Self {
-        let shape = parameters.shape(ProblemSize { users: problem.users, items: problem.items });
-        let adam =
-            AdamSettings { weight_decay: parameters.weight_decay, ..AdamSettings::with_rate(parameters.learning_rate) };
-        let step = HyperStep { adam, clip_norm: parameters.clip_norm };
+        let shape = parameters.shape(ProblemSize {
+            users: problem.users,
+            items: problem.items,
+        });
+        let adam = AdamSettings {
+            weight_decay: parameters.weight_decay,
+            ..AdamSettings::with_rate(parameters.learning_rate)
+        };
+        let step = HyperStep {
+            adam,
+            clip_norm: parameters.clip_norm,
+        };
         Self {
             shape,
             step,
@@ -146,7 +168,10 @@ impl MetaMf {
     }
 
     fn hypernetwork(&self) -> HyperNetwork {
-        HyperNetwork::new(self.shape, &mut self.streams.stream(Purpose::GlobalInit, 0, 0))
+        HyperNetwork::new(
+            self.shape,
+            &mut self.streams.stream(Purpose::GlobalInit, 0, 0),
+        )
     }
 }
 
@@ -162,16 +187,28 @@ impl Method for MetaMf {
 
     fn upload_layout(&self, _phase: Phase) -> Layout {
         let layout = self.download_layout(Phase::default()).statistics();
-        if self.equal_weights { layout } else { layout.weighted() }
+        if self.equal_weights {
+            layout
+        } else {
+            layout.weighted()
+        }
     }
 
     fn client(&self, _user: UserId) -> Box<dyn Client> {
-        Box::new(MetaMfClient { network: Arc::clone(&self.network), equal_weights: self.equal_weights })
+        Box::new(MetaMfClient {
+            network: Arc::clone(&self.network),
+            equal_weights: self.equal_weights,
+        })
     }
 
     fn server(&self) -> Box<dyn Server> {
         let (networks, download) = (self.hypernetwork(), self.download_layout(Phase::default()));
-        Box::new(server::MetaMfServer::new(networks, download, self.step, self.equal_weights))
+        Box::new(server::MetaMfServer::new(
+            networks,
+            download,
+            self.step,
+            self.equal_weights,
+        ))
     }
 }
 
@@ -188,12 +225,28 @@ impl Client for MetaMfClient {
         let round_rows = &scratch.round_rows;
         let parameters = network::parameters(task.model, 1);
         let mut buffers = DeviceBuffers::default();
-        let gradient = device::gradient(&self.network, &parameters, &rows, round_rows.samples(), &mut buffers);
+        let gradient = device::gradient(
+            &self.network,
+            &parameters,
+            &rows,
+            round_rows.samples(),
+            &mut buffers,
+        );
         task.check_magnitude("the item embeddings", largest_magnitude(&rows))?;
         task.check_magnitude("the prediction network", largest_magnitude(&parameters))?;
-        task.check_magnitude("the gradient of the item embeddings", largest_magnitude(&gradient.rows))?;
-        task.check_magnitude("the gradient of the prediction network", largest_magnitude(&gradient.network))?;
-        let items = (task.model.table(0).shape(), round_rows.rows(), &gradient.rows[..]);
+        task.check_magnitude(
+            "the gradient of the item embeddings",
+            largest_magnitude(&gradient.rows),
+        )?;
+        task.check_magnitude(
+            "the gradient of the prediction network",
+            largest_magnitude(&gradient.network),
+        )?;
+        let items = (
+            task.model.table(0).shape(),
+            round_rows.rows(),
+            &gradient.rows[..],
+        );
         let mut update = network::update(&self.network, items, &gradient.network)?;
         if !self.equal_weights {
             update = update.weighing(round_rows.samples().len() as f32);
@@ -202,7 +255,11 @@ impl Client for MetaMfClient {
         Ok(update.with_multiply_adds(gradient.multiply_adds))
     }
 
-    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(
+        &'a self,
+        context: &ScoringContext<'a>,
+        _scratch: &mut Scratch,
+    ) -> Result<Box<dyn Scorer + 'a>> {
         let table = context.model.table(0);
         let parameters = network::parameters(context.model, 1);
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {

@@ -1,4 +1,5 @@
-//! Trains centralised matrix factorisation on plain slices, by mini-batches over the samples of all users.
+//! Trains centralised matrix factorisation on plain slices, by mini-batches over the samples of all
+//! users.
 
 use crate::method::samples::Sample;
 use crate::model::kernel::score::{ScaledSum, score_sums};
@@ -29,11 +30,18 @@ struct Buffers {
 }
 
 impl Factors {
-    /// Makes tables whose values are taken from `draw`, first the users' and then the items', row by row.
+    /// Makes tables whose values are taken from `draw`, first the users' and then the items', row
+    /// by row.
     pub fn new(users: usize, items: usize, dimension: usize, draw: impl FnMut() -> f32) -> Self {
         let mut draw = draw;
-        let parameters = AdamParameters::new((0..(users + items) * dimension).map(|_| draw()).collect());
-        Self { dimension, parameters, users, buffers: Buffers::default() }
+        let parameters =
+            AdamParameters::new((0..(users + items) * dimension).map(|_| draw()).collect());
+        Self {
+            dimension,
+            parameters,
+            users,
+            buffers: Buffers::default(),
+        }
     }
 
     /// Returns the vector of `user`.
@@ -46,23 +54,39 @@ impl Factors {
         &self.parameters.values[self.users * self.dimension..]
     }
 
-    /// Makes one step of Adam on the mean binary cross-entropy of `batch`, and returns that loss as a sum over the
-    /// batch. The logit is the scalar product of the two vectors.
+    /// Makes one step of Adam on the mean binary cross-entropy of `batch`, and returns that loss as
+    /// a sum over the batch. The logit is the scalar product of the two vectors.
     ///
-    /// All rows are stepped. A row that is not in the batch has a gradient of zero and moves by its moments, as a dense
-    /// embedding does in PyTorch.
+    /// All rows are stepped. A row that is not in the batch has a gradient of zero and moves by its
+    /// moments, as a dense embedding does in PyTorch.
     pub fn step(&mut self, batch: &[Sample], settings: &AdamSettings) -> f32 {
         let (dimension, users) = (self.dimension, self.users);
         let places = |sample: &Sample| [sample.user as usize, users + sample.item as usize];
-        let AdamParameters { values, gradient, .. } = &mut self.parameters;
-        let Buffers { touched, logits, by_logits, targets } = &mut self.buffers;
+        let AdamParameters {
+            values, gradient, ..
+        } = &mut self.parameters;
+        let Buffers {
+            touched,
+            logits,
+            by_logits,
+            targets,
+        } = &mut self.buffers;
         let row = |place: usize| place * dimension..(place + 1) * dimension;
         logits.reset(batch.len(), 1);
         targets.clear();
         for (number, sample) in batch.iter().enumerate() {
             let [user, item] = places(sample).map(|place| &values[row(place)]);
             let mut score = [0.0];
-            score_sums(user, 0.0, &[ScaledSum { scaled: &[], scale: 0.0, plain: item }], &mut score);
+            score_sums(
+                user,
+                0.0,
+                &[ScaledSum {
+                    scaled: &[],
+                    scale: 0.0,
+                    plain: item,
+                }],
+                &mut score,
+            );
             logits.set_sample(number, &score);
             targets.push(1.0, f32::from(sample.is_positive));
         }
@@ -96,15 +120,19 @@ mod tests {
     }
 
     fn batch() -> Vec<Sample> {
-        let sample =
-            |number: u32| Sample { user: number % 3, item: number * 5 % 6, is_positive: number.is_multiple_of(3) };
+        let sample = |number: u32| Sample {
+            user: number % 3,
+            item: number * 5 % 6,
+            is_positive: number.is_multiple_of(3),
+        };
         (0..18).map(sample).collect()
     }
 
     fn mean_loss(values: &[f64]) -> f64 {
         let batch = batch();
         let loss = |sample: &Sample| {
-            let [u, v] = [sample.user as usize, 5 + sample.item as usize].map(|row| &values[3 * row..3 * row + 3]);
+            let [u, v] = [sample.user as usize, 5 + sample.item as usize]
+                .map(|row| &values[3 * row..3 * row + 3]);
             let z: f64 = u.iter().zip(v).map(|(u, v)| u * v).sum();
             z.max(0.0) + libm::log1p(libm::exp(-z.abs())) - if sample.is_positive { z } else { 0.0 }
         };
@@ -115,13 +143,25 @@ mod tests {
     #[test]
     fn the_gradient_agrees_with_central_differences() {
         let mut factors = factors();
-        let start: Vec<f64> = factors.parameters.values.iter().map(|value| f64::from(*value)).collect();
-        // The second step would show a row that is not cleared between batches. The rate of zero keeps the parameters.
+        let start: Vec<f64> = factors
+            .parameters
+            .values
+            .iter()
+            .map(|value| f64::from(*value))
+            .collect();
+        // The second step would show a row that is not cleared between batches. The rate of zero
+        // keeps the parameters.
         for _ in 0..2 {
             let loss = factors.step(&batch(), &AdamSettings::with_rate(0.0));
             assert!((f64::from(loss) / 18.0 - mean_loss(&start)).abs() < 1e-6);
-            let gradient: Vec<f64> = factors.parameters.gradient.iter().map(|value| f64::from(*value)).collect();
-            gradient_check_within(2e-4, &start, &gradient, mean_loss).unwrap_or_else(|wrong| panic!("{wrong}"));
+            let gradient: Vec<f64> = factors
+                .parameters
+                .gradient
+                .iter()
+                .map(|value| f64::from(*value))
+                .collect();
+            gradient_check_within(2e-4, &start, &gradient, mean_loss)
+                .unwrap_or_else(|wrong| panic!("{wrong}"));
         }
     }
 
@@ -131,7 +171,9 @@ mod tests {
         let mut factors = factors();
         let settings = AdamSettings::with_rate(0.02);
         let first = factors.step(&batch(), &settings);
-        let last = (0..300).map(|_| factors.step(&batch(), &settings)).fold(0.0, |_, loss| loss);
+        let last = (0..300)
+            .map(|_| factors.step(&batch(), &settings))
+            .fold(0.0, |_, loss| loss);
         assert!(last < 0.2 * first, "{first} to {last}");
         assert_eq!((factors.user(1).len(), factors.items().len()), (3, 18));
     }

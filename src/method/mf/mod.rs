@@ -1,10 +1,10 @@
-//! Implements centralised matrix factorisation with the logistic loss (the `MF` of the PFedRec paper's Table 2), which
-//! shows what a server could do that had the ratings of all users.
+//! Implements centralised matrix factorisation with the logistic loss (the `MF` of the PFedRec
+//! paper's Table 2), which shows what a server could do that had the ratings of all users.
 //!
-//! The logit is U_u . V_j and the loss is the mean binary cross-entropy, which Adam minimises on both tables by
-//! mini-batches over the samples of all users. A step is one pass over every positive with freshly drawn negatives, from the
-//! pool that the scenario names. The paper states neither the learning rate nor the initial values. Those of He et al.
-//! (WWW 2017) are used.
+//! The logit is U_u . V_j and the loss is the mean binary cross-entropy, which Adam minimises on
+//! both tables by mini-batches over the samples of all users. A step is one pass over every
+//! positive with freshly drawn negatives, from the pool that the scenario names. The paper states
+//! neither the learning rate nor the initial values. Those of He et al. (WWW 2017) are used.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,10 @@ use serde::{Deserialize, Serialize};
 use super::central::{CentralMethod, CentralTrainer, ScoreFunction, UserRatings};
 use super::server::{StepContext, StepReport};
 use super::user_vector::score_items;
-use super::{Entry, Placement, Problem, ScoringContext, largest_magnitude, network, parameters, samples, sizes_by};
+use super::{
+    Entry, Placement, Problem, ScoringContext, largest_magnitude, network, parameters, samples,
+    sizes_by,
+};
 use crate::error::Result;
 use crate::model::blocks::Model;
 use crate::model::kernel::MAX_DIMENSION;
@@ -36,7 +39,9 @@ pub const ENTRY: Entry = Entry {
     placement: Placement::Central,
     draws_negatives: true,
     sizes: &|value, size| {
-        sizes_by(value, |p: MfParameters| layout([size.users, size.items], p.latent_dimension as usize))
+        sizes_by(value, |p: MfParameters| {
+            layout([size.users, size.items], p.latent_dimension as usize)
+        })
     },
     build: &|value, problem| Ok(Box::new(Mf::new(parameters("mf", value)?, problem))),
 };
@@ -64,7 +69,13 @@ pub struct MfParameters {
 
 impl Default for MfParameters {
     fn default() -> Self {
-        Self { latent_dimension: 32, batch_size: 256, learning_rate: 1e-3, weight_decay: 0.0, deviation: 0.01 }
+        Self {
+            latent_dimension: 32,
+            batch_size: 256,
+            learning_rate: 1e-3,
+            weight_decay: 0.0,
+            deviation: 0.01,
+        }
     }
 }
 
@@ -78,7 +89,10 @@ pub struct Mf {
 impl Mf {
     /// Makes the method for a problem of this size.
     pub fn new(parameters: MfParameters, problem: &Problem) -> Self {
-        Self { parameters, problem: problem.clone() }
+        Self {
+            parameters,
+            problem: problem.clone(),
+        }
     }
 }
 
@@ -91,13 +105,23 @@ impl CentralMethod for Mf {
 
     /// Draws both tables from N(0, deviation^2).
     fn trainer(&self) -> Box<dyn CentralTrainer> {
-        let Problem { users, items, streams, .. } = self.problem;
+        let Problem {
+            users,
+            items,
+            streams,
+            ..
+        } = self.problem;
         let mut stream = streams.stream(Purpose::GlobalInit, 0, 0);
         let dimension = self.parameters.latent_dimension as usize;
         let draw = || (stream.standard_normal() * self.parameters.deviation) as f32;
         let factors = Factors::new(users, items, dimension, draw);
         let model = model([users, items], dimension, &factors.parameters.values);
-        Box::new(Trainer { parameters: self.parameters.clone(), problem: self.problem.clone(), model, factors })
+        Box::new(Trainer {
+            parameters: self.parameters.clone(),
+            problem: self.problem.clone(),
+            model,
+            factors,
+        })
     }
 
     fn scoring(&self) -> ScoreFunction {
@@ -108,18 +132,28 @@ impl CentralMethod for Mf {
 /// Returns the layout of both tables, with `dimension` values in a row.
 pub(super) fn layout([users, items]: [usize; 2], dimension: usize) -> Layout {
     let shape = |rows| TableShape { rows, dimension };
-    Layout::new(vec![BlockLayout::weights("U", shape(users)), BlockLayout::item_table("V", shape(items))])
+    Layout::new(vec![
+        BlockLayout::weights("U", shape(users)),
+        BlockLayout::item_table("V", shape(items)),
+    ])
 }
 
-/// Returns the model of both tables, whose rows stand in `values` one after the other, those of the users first.
+/// Returns the model of both tables, whose rows stand in `values` one after the other, those of the
+/// users first.
 pub(super) fn model(sizes: [usize; 2], dimension: usize, values: &[f32]) -> Model {
     network::model(layout(sizes, dimension), values)
 }
 
-/// Writes to `scores` the scalar products of the user's row of the first table with those of `items` in the second one.
+/// Writes to `scores` the scalar products of the user's row of the first table with those of
+/// `items` in the second one.
 pub(super) fn score(context: &ScoringContext<'_>, items: &[u32], scores: &mut [f32]) {
     let ScoringContext { user, model, .. } = *context;
-    score_items(model.table(0).row(user.index()), model.table(1), items, scores);
+    score_items(
+        model.table(0).row(user.index()),
+        model.table(1),
+        items,
+        scores,
+    );
 }
 
 /// Trains the server's tables on the ratings.
@@ -144,10 +178,18 @@ impl CentralTrainer for Trainer {
     }
 
     fn pass(&mut self, ratings: &[UserRatings], step: &StepContext<'_>) -> Result<StepReport> {
-        let MfParameters { batch_size, learning_rate, weight_decay, .. } = self.parameters;
+        let MfParameters {
+            batch_size,
+            learning_rate,
+            weight_decay,
+            ..
+        } = self.parameters;
         let Problem { users, items, .. } = self.problem;
         let samples = samples::draw(&self.problem.protocol, (ratings, items), step, "mf")?;
-        let adam = AdamSettings { weight_decay, ..AdamSettings::with_rate(learning_rate) };
+        let adam = AdamSettings {
+            weight_decay,
+            ..AdamSettings::with_rate(learning_rate)
+        };
         let mut loss = 0.0;
         for batch in samples.chunks(batch_size as usize) {
             loss += f64::from(self.factors.step(batch, &adam));
@@ -156,7 +198,11 @@ impl CentralTrainer for Trainer {
         if !loss.is_finite() {
             return Err(step.diverged("the loss", loss as f32));
         }
-        self.model = model([users, items], self.factors.dimension, &self.factors.parameters.values);
+        self.model = model(
+            [users, items],
+            self.factors.dimension,
+            &self.factors.parameters.values,
+        );
         let visits = 2 * samples.len() as u64;
         Ok(StepReport {
             row_visits: visits,

@@ -1,5 +1,5 @@
-//! Trains the rows of one table in local epochs of mini-batches. PFedRec and FedMF share the loop, and FedRecon shares
-//! the gathering of rows.
+//! Trains the rows of one table in local epochs of mini-batches. PFedRec and FedMF share the loop,
+//! and FedRecon shares the gathering of rows.
 
 use super::{LocalTask, SampleScratch, Scratch};
 use crate::error::Result;
@@ -24,7 +24,8 @@ pub(super) struct Schedule<'a> {
 
 /// Holds what the loop returns, besides the trained rows, which it leaves in `scratch.packed`.
 pub(super) struct Trained {
-    /// The mean loss over all batches of all epochs, each before its last step, as PFedRec's code reports it.
+    /// The mean loss over all batches of all epochs, each before its last step, as PFedRec's code
+    /// reports it.
     pub loss: f64,
     /// The number of rows read or written, one for each distinct row in a step.
     pub row_visits: u64,
@@ -32,7 +33,8 @@ pub(super) struct Trained {
     pub others_scale: f32,
 }
 
-/// Trains `vector` and `bias` and the rows of the participation's samples, starting from the downloaded table.
+/// Trains `vector` and `bias` and the rows of the participation's samples, starting from the
+/// downloaded table.
 pub(super) fn train(
     task: &LocalTask<'_>,
     schedule: &Schedule<'_>,
@@ -42,7 +44,13 @@ pub(super) fn train(
 ) -> Result<Trained> {
     draw_samples(task, &mut scratch.samples)?;
     let gathering = enter(Stage::Gather);
-    let Scratch { samples, round_rows, packed, batch, .. } = scratch;
+    let Scratch {
+        samples,
+        round_rows,
+        packed,
+        batch,
+        ..
+    } = scratch;
     let padding_row = gather(task.model.table(0), samples, round_rows, packed);
     drop(gathering);
     let mut w = packed_vector(vector);
@@ -71,11 +79,15 @@ pub(super) fn train(
     task.check_magnitude(schedule.names[0], super::largest_magnitude(vector))?;
     task.check_magnitude(schedule.names[1], bias.abs())?;
     let occurrences = round_rows.samples().len() as f64 * f64::from(schedule.epochs);
-    Ok(Trained { loss: loss / occurrences, row_visits, others_scale })
+    Ok(Trained {
+        loss: loss / occurrences,
+        row_visits,
+        others_scale,
+    })
 }
 
-/// Collects the distinct rows of the samples that were drawn and gathers them from `table`, with a row of zeros behind
-/// them that pads batches. Returns the number of that row.
+/// Collects the distinct rows of the samples that were drawn and gathers them from `table`, with a
+/// row of zeros behind them that pads batches. Returns the number of that row.
 pub(super) fn gather(
     table: &Table,
     samples: &SampleScratch,
@@ -87,7 +99,11 @@ pub(super) fn gather(
     let padding_row = round_rows.rows().len();
     packed.reset_for_overwriting(padding_row + 1, shape.dimension, 1);
     packed.clear_row(padding_row, 0);
-    let source = TableRows { values: table.as_slice(), dimension: shape.dimension, rows: round_rows.rows() };
+    let source = TableRows {
+        values: table.as_slice(),
+        dimension: shape.dimension,
+        rows: round_rows.rows(),
+    };
     packed.gather(0, &source);
     padding_row as u32
 }
@@ -98,8 +114,8 @@ pub(super) fn draw_samples(task: &LocalTask<'_>, scratch: &mut SampleScratch) ->
     task.draw_samples(scratch)
 }
 
-/// Returns the update that leaves the device: the trained rows, and the factor by which all others have decayed. `name`
-/// is that of the table in the papers, for error messages.
+/// Returns the update that leaves the device: the trained rows, and the factor by which all others
+/// have decayed. `name` is that of the table in the papers, for error messages.
 ///
 /// # Errors
 /// [`Error::Diverged`](crate::error::Error::Diverged) if a trained row has left the allowed range.
@@ -112,10 +128,15 @@ pub(super) fn update(
     let _stage = enter(Stage::Encode);
     let shape = task.model.table(0).shape();
     let rows = scratch.round_rows.rows();
-    let largest = scratch.packed.copy_bytes(rows.len(), shape.dimension, 0, &mut scratch.values);
+    let largest = scratch
+        .packed
+        .copy_bytes(rows.len(), shape.dimension, 0, &mut scratch.values);
     task.check_magnitude(name, largest)?;
     let values = std::mem::take(&mut scratch.values).into();
-    Ok(TableUpdate { others_scale, ..TableUpdate::of_rows(shape, RowSet::Listed(rows.to_vec()), values) })
+    Ok(TableUpdate {
+        others_scale,
+        ..TableUpdate::of_rows(shape, RowSet::Listed(rows.to_vec()), values)
+    })
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Contains the kernel of an aggregation, which adds rows to sums and counts the magnitudes of their values.
+//! Contains the kernel of an aggregation, which adds rows to sums and counts the magnitudes of
+//! their values.
 
 use super::support::Tally;
 use crate::math::LANES;
@@ -9,16 +10,16 @@ use crate::model::magnitude::count_above;
 /// The number of bytes in a value.
 const VALUE_BYTES: usize = size_of::<f32>();
 
-/// Bytes that are counted together: so few that they are still at hand when they are looked at again, and of far fewer
-/// than 2^32 values.
+/// Bytes that are counted together: so few that they are still at hand when they are looked at
+/// again, and of far fewer than 2^32 values.
 const PIECE_BYTES: usize = 1024;
 
 /// Holds rows that are to be added.
 pub(super) struct AddedRows<'a> {
     /// The little-endian values of the rows, row after row.
     pub bytes: &'a [u8],
-    /// The numbers of the rows, and what is to be subtracted from these; without them, they are the first rows in their
-    /// order.
+    /// The numbers of the rows, and what is to be subtracted from these; without them, they are the
+    /// first rows in their order.
     pub listed: Option<(&'a [u32], usize)>,
     /// The factor that they take.
     pub weight: f64,
@@ -29,10 +30,19 @@ pub(super) struct AddedRows<'a> {
 }
 
 impl AddedRows<'_> {
-    /// Adds the rows, by their weight, to `sums`, row after row, counts their magnitudes, and marks what is not 0.
+    /// Adds the rows, by their weight, to `sums`, row after row, counts their magnitudes, and marks
+    /// what is not 0.
     pub fn add(&self, sums: &mut [f64], tally: &mut Tally) {
         let listed = self.listed;
-        add(self.bytes, self.later, listed, self.weight, self.dimension, sums, tally);
+        add(
+            self.bytes,
+            self.later,
+            listed,
+            self.weight,
+            self.dimension,
+            sums,
+            tally,
+        );
     }
 }
 
@@ -83,9 +93,11 @@ per_instruction_set! {
 #[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
 #[inline(always)]
 fn add_row(values: &[[u8; VALUE_BYTES]], weight: f64, sums: &mut [f64]) {
-    let ((values, values_rest), (sums, sums_rest)) = (values.as_chunks::<LANES>(), sums.as_chunks_mut::<LANES>());
+    let ((values, values_rest), (sums, sums_rest)) =
+        (values.as_chunks::<LANES>(), sums.as_chunks_mut::<LANES>());
     for (values, sums) in values.iter().zip(sums) {
-        // All of them are read before any is written: the compiler need not know that the two are apart.
+        // All of them are read before any is written: the compiler need not know that the two are
+        // apart.
         let mut next = [0.0; LANES];
         for i in 0..LANES {
             next[i] = sums[i] + weight * f64::from(f32::from_le_bytes(values[i]));

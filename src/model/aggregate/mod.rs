@@ -27,8 +27,8 @@ pub struct Aggregate {
     pub union: SupportCount,
 }
 
-/// The number of rows in one part of the average: enough that a visit to a frame is worth its cache misses, few enough
-/// that popular items, whose rows are in more frames, spread over the threads.
+/// The number of rows in one part of the average: enough that a visit to a frame is worth its cache
+/// misses, few enough that popular items, whose rows are in more frames, spread over the threads.
 const ROWS_PER_PART: usize = 128;
 
 /// Holds what a client says of one block, what it started from, and how much that counts.
@@ -36,17 +36,20 @@ const ROWS_PER_PART: usize = 128;
 pub struct Contribution<'a> {
     /// The table x; rows not listed are scaled rows of `base`.
     pub update: &'a TableUpdate,
-    /// The table b that the client received; `None` where the block is a statistic, whose other rows are zero.
+    /// The table b that the client received; `None` where the block is a statistic, whose other
+    /// rows are zero.
     pub base: Option<&'a SharedTable>,
-    /// What the server meant to send, where the downlink lost some of it. What it lost is then taken out of x: the sum
-    /// takes x - b + this, so that the server's model is not damaged by its own downloads.
+    /// What the server meant to send, where the downlink lost some of it. What it lost is then
+    /// taken out of x: the sum takes x - b + this, so that the server's model is not damaged by its
+    /// own downloads.
     pub intended: Option<&'a SharedTable>,
-    /// The number of b: one for those who downloaded the same, another for every other download, whether or not it said
-    /// the same.
+    /// The number of b: one for those who downloaded the same, another for every other download,
+    /// whether or not it said the same.
     pub base_number: u64,
     /// The weight of x.
     pub weight: f64,
-    /// The weight with which b is subtracted: 0 for the mean of tables, `weight` where x - b counts and not x.
+    /// The weight with which b is subtracted: 0 for the mean of tables, `weight` where x - b counts
+    /// and not x.
     pub base_weight: f64,
 }
 
@@ -67,9 +70,10 @@ pub fn mean(base: &SharedTable, updates: &[TableUpdate]) -> Aggregate {
 
 /// Adds up tables with weights: weight x - base_weight b, summed over the contributions.
 ///
-/// Sums run in double precision: listed rows in the order of the contributions, then what each origin has besides,
-/// in the order of their first appearance. So the result depends neither on the number of threads nor on how the
-/// contributions are dealt out to [`Averaging::add`]. Memory: 8 bytes a value, and 4 bytes a row and origin.
+/// Sums run in double precision: listed rows in the order of the contributions, then what each
+/// origin has besides, in the order of their first appearance. So the result depends neither on the
+/// number of threads nor on how the contributions are dealt out to [`Averaging::add`]. Memory: 8
+/// bytes a value, and 4 bytes a row and origin.
 #[derive(Debug)]
 pub struct Averaging {
     shape: TableShape,
@@ -110,41 +114,72 @@ impl Averaging {
         let rows_of = |first: usize| (shape.rows - first).min(ROWS_PER_PART);
         let part = |first| Part {
             first,
-            sums: memory::zeros_or_unwind(rows_of(first) * shape.dimension, || format!("the sum of {shape} tables")),
+            sums: memory::zeros_or_unwind(rows_of(first) * shape.dimension, || {
+                format!("the sum of {shape} tables")
+            }),
             listed: Vec::new(),
-            tally: Tally { counts: MagnitudeCounts::default(), support: Support::new(rows_of(first), shape.dimension) },
+            tally: Tally {
+                counts: MagnitudeCounts::default(),
+                support: Support::new(rows_of(first), shape.dimension),
+            },
         };
         let rows = if shape.dimension == 0 { 0 } else { shape.rows };
-        Self { shape, parts: (0..rows).step_by(ROWS_PER_PART).map(part).collect(), origins: Vec::new() }
+        Self {
+            shape,
+            parts: (0..rows).step_by(ROWS_PER_PART).map(part).collect(),
+            origins: Vec::new(),
+        }
     }
 
     /// Takes `contributions` in, each of this shape.
     pub fn add(&mut self, contributions: &[Contribution<'_>]) {
-        let origins: Vec<usize> = contributions.iter().map(|contribution| self.count_origin(contribution)).collect();
+        let origins: Vec<usize> = contributions
+            .iter()
+            .map(|contribution| self.count_origin(contribution))
+            .collect();
         let parts = self.parts.len();
         let cut = |one: &Contribution<'_>| cuts_of(one.update, parts);
         let cuts: Vec<Vec<usize>> = match is_in_a_pool() {
             true => contributions.par_iter().map(cut).collect(),
             false => contributions.iter().map(cut).collect(),
         };
-        let batch = Batch { contributions, origins: &origins, cuts: &cuts };
+        let batch = Batch {
+            contributions,
+            origins: &origins,
+            cuts: &cuts,
+        };
         let (dimension, known) = (self.shape.dimension, self.origins.len());
         let add = |(number, part): (usize, &mut Part)| {
             let _stage = enter(Stage::Aggregate);
-            part.listed.resize_with(known, || vec![0; part.sums.len() / dimension]);
+            part.listed
+                .resize_with(known, || vec![0; part.sums.len() / dimension]);
             part.add(number, &batch, dimension);
         };
         match is_in_a_pool() {
-            // Popular items are in more frames, so parts differ in length and are handed out one by one.
-            true => self.parts.par_iter_mut().enumerate().with_max_len(1).for_each(add),
+            // Popular items are in more frames, so parts differ in length and are handed out one by
+            // one.
+            true => self
+                .parts
+                .par_iter_mut()
+                .enumerate()
+                .with_max_len(1)
+                .for_each(add),
             false => self.parts.iter_mut().enumerate().for_each(add),
         }
     }
 
     /// The position of a contribution's origin among the distinct ones, after it has been counted.
     fn count_origin(&mut self, contribution: &Contribution<'_>) -> usize {
-        let Contribution { update, base, intended, base_number, weight, base_weight } = contribution;
-        // Origins are told apart by number. A checkpoint may change which tables share memory or content.
+        let Contribution {
+            update,
+            base,
+            intended,
+            base_number,
+            weight,
+            base_weight,
+        } = contribution;
+        // Origins are told apart by number. A checkpoint may change which tables share memory or
+        // content.
         let place = self.origins.iter().position(|known| {
             known.base_number == *base_number
                 && known.scale.to_bits() == update.others_scale.to_bits()
@@ -154,15 +189,23 @@ impl Averaging {
             let (base, intended) = (base.map(Arc::clone), intended.map(Arc::clone));
             let (base_number, scale) = (*base_number, update.others_scale);
             let (weight, base_weight) = (*weight, *base_weight);
-            self.origins.push(Origin { base, intended, base_number, scale, weight, base_weight, clients: 0 });
+            self.origins.push(Origin {
+                base,
+                intended,
+                base_number,
+                scale,
+                weight,
+                base_weight,
+                clients: 0,
+            });
             self.origins.len() - 1
         });
         self.origins[place].clients += 1;
         place
     }
 
-    /// Adds what another sum of the same shape has taken in. The result is that of one sum up to the rounding of double
-    /// precision.
+    /// Adds what another sum of the same shape has taken in. The result is that of one sum up to
+    /// the rounding of double precision.
     pub fn merge(&mut self, other: Self) {
         let mut places = Vec::with_capacity(other.origins.len());
         for origin in other.origins {
@@ -179,10 +222,17 @@ impl Averaging {
         }
         let (known, dimension) = (self.origins.len(), self.shape.dimension);
         for (part, other) in self.parts.iter_mut().zip(other.parts) {
-            part.listed.resize_with(known, || vec![0; part.sums.len() / dimension]);
-            part.sums.iter_mut().zip(other.sums).for_each(|(sum, more)| *sum += more);
+            part.listed
+                .resize_with(known, || vec![0; part.sums.len() / dimension]);
+            part.sums
+                .iter_mut()
+                .zip(other.sums)
+                .for_each(|(sum, more)| *sum += more);
             for (listed, place) in other.listed.iter().zip(&places) {
-                part.listed[*place].iter_mut().zip(listed).for_each(|(listed, more)| *listed += more);
+                part.listed[*place]
+                    .iter_mut()
+                    .zip(listed)
+                    .for_each(|(listed, more)| *listed += more);
             }
             part.tally.counts.add_times(&other.tally.counts, 1);
             part.tally.support.merge(&other.tally.support);
@@ -194,7 +244,11 @@ impl Averaging {
         let mut table = global.clone();
         let (mut uploads, mut union) = (MagnitudeCounts::default(), SupportCount::default());
         if self.origins.is_empty() || self.parts.is_empty() {
-            return Aggregate { table, uploads, union };
+            return Aggregate {
+                table,
+                uploads,
+                union,
+            };
         }
         let part_values = ROWS_PER_PART * self.shape.dimension;
         let finish = |(mut part, rows): (Part, &mut [f32])| {
@@ -202,26 +256,44 @@ impl Averaging {
             part.add_unlisted(&self.origins, self.shape.dimension);
             for (value, sum) in rows.iter_mut().zip(&part.sums) {
                 // Adding zero times something would turn -0.0 into +0.0.
-                let whole = if kept == 0.0 { *sum } else { kept * f64::from(*value) + sum };
+                let whole = if kept == 0.0 {
+                    *sum
+                } else {
+                    kept * f64::from(*value) + sum
+                };
                 *value = (whole / divisor) as f32;
             }
             (part.tally.counts, part.tally.support.count())
         };
         let values = table.as_mut_slice();
         let counts: Vec<(MagnitudeCounts, SupportCount)> = match is_in_a_pool() {
-            true => self.parts.into_par_iter().zip(values.par_chunks_mut(part_values)).map(finish).collect(),
-            false => self.parts.into_iter().zip(values.chunks_mut(part_values)).map(finish).collect(),
+            true => self
+                .parts
+                .into_par_iter()
+                .zip(values.par_chunks_mut(part_values))
+                .map(finish)
+                .collect(),
+            false => self
+                .parts
+                .into_iter()
+                .zip(values.chunks_mut(part_values))
+                .map(finish)
+                .collect(),
         };
         for (counts, of_part) in &counts {
             uploads.add_times(counts, 1);
             union += *of_part;
         }
-        Aggregate { table, uploads, union }
+        Aggregate {
+            table,
+            uploads,
+            union,
+        }
     }
 }
 
-/// Returns whether the caller runs on worker threads. Elsewhere one thread does all of it, as nobody has said how many
-/// there may be; the result is the same.
+/// Returns whether the caller runs on worker threads. Elsewhere one thread does all of it, as
+/// nobody has said how many there may be; the result is the same.
 fn is_in_a_pool() -> bool {
     rayon::current_thread_index().is_some()
 }
@@ -241,12 +313,14 @@ impl Batch<'_> {
         let row_bytes = dimension * VALUE_BYTES;
         (
             positions.clone(),
-            &self.contributions[number].update.values[positions.start * row_bytes..positions.end * row_bytes],
+            &self.contributions[number].update.values
+                [positions.start * row_bytes..positions.end * row_bytes],
         )
     }
 }
 
-/// Returns where the listed rows of each part begin among those of `update`, and where those of the last one end.
+/// Returns where the listed rows of each part begin among those of `update`, and where those of the
+/// last one end.
 ///
 /// Found in one walk: a search by halves for every part would wait for memory at each of its steps.
 fn cuts_of(update: &TableUpdate, parts: usize) -> Vec<usize> {
@@ -268,28 +342,43 @@ fn cuts_of(update: &TableUpdate, parts: usize) -> Vec<usize> {
 
 impl Part {
     fn add(&mut self, number: usize, batch: &Batch<'_>, dimension: usize) {
-        for (at, (contribution, &origin)) in batch.contributions.iter().zip(batch.origins).enumerate() {
+        for (at, (contribution, &origin)) in
+            batch.contributions.iter().zip(batch.origins).enumerate()
+        {
             let later = at + 1 < batch.contributions.len();
-            let later = if later { batch.listed(at + 1, number, dimension).1 } else { &[] };
+            let later = if later {
+                batch.listed(at + 1, number, dimension).1
+            } else {
+                &[]
+            };
             let (positions, bytes) = batch.listed(at, number, dimension);
             let listed = match &contribution.update.rows {
                 RowSet::All => {
-                    self.listed[origin].iter_mut().for_each(|clients| *clients += 1);
+                    self.listed[origin]
+                        .iter_mut()
+                        .for_each(|clients| *clients += 1);
                     None
                 }
                 RowSet::Listed(rows) => {
                     let rows = &rows[positions];
-                    rows.iter().for_each(|row| self.listed[origin][*row as usize - self.first] += 1);
+                    rows.iter()
+                        .for_each(|row| self.listed[origin][*row as usize - self.first] += 1);
                     Some((rows, self.first))
                 }
             };
-            let rows = AddedRows { bytes, listed, weight: contribution.weight, dimension, later };
+            let rows = AddedRows {
+                bytes,
+                listed,
+                weight: contribution.weight,
+                dimension,
+                later,
+            };
             rows.add(&mut self.sums, &mut self.tally);
         }
     }
 
-    /// Adds the rows that were left out: rows of the base, as often and by the factors that they were left out; and
-    /// takes away what is to be taken away of the bases.
+    /// Adds the rows that were left out: rows of the base, as often and by the factors that they
+    /// were left out; and takes away what is to be taken away of the bases.
     fn add_unlisted(&mut self, origins: &[Origin], dimension: usize) {
         for (origin, listed) in origins.iter().zip(&self.listed) {
             for (offset, listed) in listed.iter().enumerate() {
@@ -299,19 +388,28 @@ impl Part {
                     continue;
                 };
                 let base_row = base.row(self.first + offset);
-                let intended_row = origin.intended.as_ref().map(|intended| intended.row(self.first + offset));
+                let intended_row = origin
+                    .intended
+                    .as_ref()
+                    .map(|intended| intended.row(self.first + offset));
                 let sums = &mut self.sums[offset * dimension..(offset + 1) * dimension];
                 if unlisted > 0 {
                     let weight = unlisted as f64 * origin.weight;
                     for (sum, value) in sums.iter_mut().zip(base_row) {
                         *sum += weight * f64::from(origin.scale * value);
                     }
-                    self.tally.counts.add_times(&MagnitudeCounts::of(base_row, origin.scale), unlisted);
-                    self.tally.support.mark_scaled(offset, base_row, origin.scale);
+                    self.tally
+                        .counts
+                        .add_times(&MagnitudeCounts::of(base_row, origin.scale), unlisted);
+                    self.tally
+                        .support
+                        .mark_scaled(offset, base_row, origin.scale);
                 }
                 if let Some(intended_row) = intended_row {
                     let weight = origin.clients as f64 * origin.weight;
-                    for ((sum, intended), received) in sums.iter_mut().zip(intended_row).zip(base_row) {
+                    for ((sum, intended), received) in
+                        sums.iter_mut().zip(intended_row).zip(base_row)
+                    {
                         *sum += weight * (f64::from(*intended) - f64::from(*received));
                     }
                 }

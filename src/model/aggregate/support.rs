@@ -12,20 +12,25 @@ pub(super) struct Tally {
     pub support: Support,
 }
 
-/// The marks of consecutive rows. Rows of which every value is marked, which are most rows of tables that are not sparse,
-/// are not looked at again.
+/// The marks of consecutive rows. Rows of which every value is marked, which are most rows of
+/// tables that are not sparse, are not looked at again.
 #[derive(Debug)]
 pub(super) struct Support {
     dimension: usize,
     is_full: Vec<bool>,
-    /// For each value, whether it is marked; 0 or 1. It has no memory before a row is found that has a zero.
+    /// For each value, whether it is marked; 0 or 1. It has no memory before a row is found that
+    /// has a zero.
     marks: Vec<u8>,
 }
 
 impl Support {
     /// Marks nothing in so many rows.
     pub fn new(rows: usize, dimension: usize) -> Self {
-        Self { dimension, is_full: vec![false; rows], marks: Vec::new() }
+        Self {
+            dimension,
+            is_full: vec![false; rows],
+            marks: Vec::new(),
+        }
     }
 
     /// Marks every value of a row.
@@ -53,7 +58,10 @@ impl Support {
     /// Marks the values of a row that are not 0, each times `scale`.
     pub fn mark_scaled(&mut self, row: usize, values: &[f32], scale: f32) {
         if !self.is_full[row] {
-            let bytes: Vec<_> = values.iter().map(|value| (scale * value).to_le_bytes()).collect();
+            let bytes: Vec<_> = values
+                .iter()
+                .map(|value| (scale * value).to_le_bytes())
+                .collect();
             self.mark(row, &bytes);
         }
     }
@@ -65,7 +73,10 @@ impl Support {
                 self.mark_all(row);
             } else if !other.marks.is_empty() {
                 let marks = &other.marks[row * self.dimension..(row + 1) * self.dimension];
-                let bytes: Vec<_> = marks.iter().map(|mark| u32::from(*mark).to_le_bytes()).collect();
+                let bytes: Vec<_> = marks
+                    .iter()
+                    .map(|mark| u32::from(*mark).to_le_bytes())
+                    .collect();
                 self.mark(row, &bytes);
             }
         }
@@ -76,9 +87,10 @@ impl Support {
         let of_row = |(row, is_full): (usize, &bool)| match is_full {
             true => self.dimension as u64,
             false if self.marks.is_empty() => 0,
-            false => {
-                self.marks[row * self.dimension..(row + 1) * self.dimension].iter().map(|mark| u64::from(*mark)).sum()
-            }
+            false => self.marks[row * self.dimension..(row + 1) * self.dimension]
+                .iter()
+                .map(|mark| u64::from(*mark))
+                .sum(),
         };
         SupportCount {
             values: (self.is_full.len() * self.dimension) as u64,
@@ -99,20 +111,43 @@ mod tests {
     #[test]
     fn a_value_is_in_the_support_if_one_table_has_it() {
         let mut support = Support::new(3, 2);
-        assert_eq!(support.count(), SupportCount { values: 6, nonzero: 0 });
+        assert_eq!(
+            support.count(),
+            SupportCount {
+                values: 6,
+                nonzero: 0
+            }
+        );
         support.mark(0, &bytes(&[0.0, -0.0]));
         support.mark(1, &bytes(&[1e-30, 0.0]));
         assert_eq!(support.count().nonzero, 1);
         support.mark(1, &bytes(&[0.0, f32::NAN]));
         support.mark_all(2);
-        assert_eq!(support.count(), SupportCount { values: 6, nonzero: 4 });
+        assert_eq!(
+            support.count(),
+            SupportCount {
+                values: 6,
+                nonzero: 4
+            }
+        );
         support.mark_scaled(0, &[3.0, 4.0], 0.0);
-        assert_eq!(support.count().nonzero, 4, "rows that are scaled by 0 are 0");
+        assert_eq!(
+            support.count().nonzero,
+            4,
+            "rows that are scaled by 0 are 0"
+        );
         let mut other = Support::new(3, 2);
         other.mark(0, &bytes(&[0.0, 5.0]));
         other.merge(&support);
         assert_eq!(other.count().nonzero, 5);
-        assert_eq!(SupportCount { values: 8, nonzero: 2 }.share(), Some(0.25));
+        assert_eq!(
+            SupportCount {
+                values: 8,
+                nonzero: 2
+            }
+            .share(),
+            Some(0.25)
+        );
         assert_eq!(SupportCount::default().share(), None);
     }
 }

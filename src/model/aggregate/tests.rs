@@ -7,13 +7,21 @@ use crate::model::layout::ValueType;
 use crate::model::table::TableShape;
 
 fn little_endian(values: &[f32]) -> bytes::Bytes {
-    values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>().into()
+    values
+        .iter()
+        .flat_map(|value| value.to_le_bytes())
+        .collect::<Vec<u8>>()
+        .into()
 }
 
 /// A whole table, spelled out.
 fn spelled_out(base: &Table, update: &TableUpdate) -> Vec<f32> {
     let dimension = base.shape().dimension;
-    let mut whole: Vec<f32> = base.as_slice().iter().map(|value| value * update.others_scale).collect();
+    let mut whole: Vec<f32> = base
+        .as_slice()
+        .iter()
+        .map(|value| value * update.others_scale)
+        .collect();
     let rows: Vec<u32> = match &update.rows {
         RowSet::All => (0..base.shape().rows as u32).collect(),
         RowSet::Listed(rows) => rows.clone(),
@@ -35,12 +43,18 @@ fn any_update(rows: usize, dimension: usize) -> impl Strategy<Value = TableUpdat
     let scale = prop_oneof![Just(1.0f32), Just(0.5), 0.0f32..1.0];
     (listed, any::<bool>(), scale).prop_flat_map(move |(listed, all, others_scale)| {
         let count = if all { rows } else { listed.len() };
-        prop::collection::vec(value.clone(), count * dimension).prop_map(move |values| TableUpdate {
-            shape,
-            value_type: ValueType::F32,
-            rows: if all { RowSet::All } else { RowSet::Listed(listed.iter().copied().collect()) },
-            values: little_endian(&values),
-            others_scale,
+        prop::collection::vec(value.clone(), count * dimension).prop_map(move |values| {
+            TableUpdate {
+                shape,
+                value_type: ValueType::F32,
+                rows: if all {
+                    RowSet::All
+                } else {
+                    RowSet::Listed(listed.iter().copied().collect())
+                },
+                values: little_endian(&values),
+                others_scale,
+            }
         })
     })
 }
@@ -70,7 +84,10 @@ proptest! {
 
 #[test]
 fn the_mean_depends_neither_on_threads_nor_on_how_updates_are_dealt_out() {
-    let shape = TableShape { rows: 1000, dimension: 5 };
+    let shape = TableShape {
+        rows: 1000,
+        dimension: 5,
+    };
     let mut next = 0.1f32;
     let mut pseudo = || {
         next = (next * 37.7 + 0.13) % 1.0;
@@ -88,7 +105,10 @@ fn the_mean_depends_neither_on_threads_nor_on_how_updates_are_dealt_out() {
         })
         .collect();
     let with_threads = |threads| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .unwrap();
         pool.install(|| mean(&base, &updates))
     };
     assert_eq!(with_threads(1), with_threads(3));
@@ -104,19 +124,30 @@ fn the_mean_depends_neither_on_threads_nor_on_how_updates_are_dealt_out() {
     let contributions: Vec<Contribution<'_>> = updates.iter().map(contribution).collect();
     in_two.add(&contributions[..4]);
     in_two.add(&contributions[4..]);
-    assert_eq!(in_two.finish(&base, 0.0, 9.0), with_threads(1), "it depends on how updates are dealt out");
+    assert_eq!(
+        in_two.finish(&base, 0.0, 9.0),
+        with_threads(1),
+        "it depends on how updates are dealt out"
+    );
 }
 
 #[test]
 fn without_updates_the_model_stays() {
-    let base = Arc::new(Table::zeros(TableShape { rows: 3, dimension: 2 }));
+    let base = Arc::new(Table::zeros(TableShape {
+        rows: 3,
+        dimension: 2,
+    }));
     assert_eq!(mean(&base, &[]).table, *base);
 }
 
-/// If this fails, the order in which an average is summed depends on which tables happen to share their memory.
+/// If this fails, the order in which an average is summed depends on which tables happen to share
+/// their memory.
 #[test]
 fn contributions_share_an_origin_by_number_and_not_by_memory() {
-    let shape = TableShape { rows: 1, dimension: 1 };
+    let shape = TableShape {
+        rows: 1,
+        dimension: 1,
+    };
     let (base, copy) = (Arc::new(Table::zeros(shape)), Arc::new(Table::zeros(shape)));
     let update = TableUpdate::nothing(shape, ValueType::F32);
     let of = |base, base_number| Contribution {
@@ -129,5 +160,12 @@ fn contributions_share_an_origin_by_number_and_not_by_memory() {
     };
     let mut averaging = Averaging::new(shape);
     averaging.add(&[of(&base, 0), of(&copy, 0), of(&base, 1), of(&base, 0)]);
-    assert_eq!(averaging.origins.iter().map(|origin| origin.clients).collect::<Vec<_>>(), [3, 1]);
+    assert_eq!(
+        averaging
+            .origins
+            .iter()
+            .map(|origin| origin.clients)
+            .collect::<Vec<_>>(),
+        [3, 1]
+    );
 }

@@ -8,11 +8,18 @@ use super::{AlgebraError, Result};
 ///
 /// # Errors
 /// [`AlgebraError::Shape`] if it is not square, or stored column by column.
-pub(super) fn square_mut<'a>(matrix: &'a mut Array2<f64>, what: &'static str) -> Result<(&'a mut [f64], usize)> {
+pub(super) fn square_mut<'a>(
+    matrix: &'a mut Array2<f64>,
+    what: &'static str,
+) -> Result<(&'a mut [f64], usize)> {
     let (rows, columns) = matrix.dim();
     match matrix.as_slice_mut() {
         Some(elements) if rows == columns => Ok((elements, rows)),
-        _ => Err(AlgebraError::Shape { what, rows, columns }),
+        _ => Err(AlgebraError::Shape {
+            what,
+            rows,
+            columns,
+        }),
     }
 }
 
@@ -20,9 +27,16 @@ pub(super) fn square_mut<'a>(matrix: &'a mut Array2<f64>, what: &'static str) ->
 ///
 /// # Errors
 /// [`AlgebraError::Shape`] if they are not stored row after row.
-pub(super) fn elements<'a>(matrix: &'a ArrayView2<'_, f64>, what: &'static str) -> Result<&'a [f64]> {
+pub(super) fn elements<'a>(
+    matrix: &'a ArrayView2<'_, f64>,
+    what: &'static str,
+) -> Result<&'a [f64]> {
     let (rows, columns) = matrix.dim();
-    matrix.as_slice().ok_or(AlgebraError::Shape { what, rows, columns })
+    matrix.as_slice().ok_or(AlgebraError::Shape {
+        what,
+        rows,
+        columns,
+    })
 }
 
 /// Refuses a matrix with an element that is infinite or not a number.
@@ -30,26 +44,45 @@ pub(super) fn elements<'a>(matrix: &'a ArrayView2<'_, f64>, what: &'static str) 
 /// # Errors
 /// [`AlgebraError::NotFinite`] for such a matrix.
 pub(super) fn check_finite(matrix: &ArrayView2<'_, f64>, what: &'static str) -> Result<()> {
-    if matrix.iter().all(|value| value.is_finite()) { Ok(()) } else { Err(AlgebraError::NotFinite { what }) }
+    if matrix.iter().all(|value| value.is_finite()) {
+        Ok(())
+    } else {
+        Err(AlgebraError::NotFinite { what })
+    }
 }
 
 /// Returns the elements of the identity matrix of this size.
 pub(super) fn identity(size: usize) -> Vec<f64> {
     let mut elements = vec![0.0; size * size];
-    elements.iter_mut().step_by(size + 1).for_each(|value| *value = 1.0);
+    elements
+        .iter_mut()
+        .step_by(size + 1)
+        .for_each(|value| *value = 1.0);
     elements
 }
 
-/// Returns two different rows of `elements`, each of `length` elements. `first` must be less than `second`.
+/// Returns two different rows of `elements`, each of `length` elements. `first` must be less than
+/// `second`.
 #[inline(always)]
-pub(super) fn two_rows(elements: &mut [f64], length: usize, first: usize, second: usize) -> (&mut [f64], &mut [f64]) {
+pub(super) fn two_rows(
+    elements: &mut [f64],
+    length: usize,
+    first: usize,
+    second: usize,
+) -> (&mut [f64], &mut [f64]) {
     let (head, tail) = elements.split_at_mut(second * length);
-    (&mut head[first * length..(first + 1) * length], &mut tail[..length])
+    (
+        &mut head[first * length..(first + 1) * length],
+        &mut tail[..length],
+    )
 }
 
-/// Returns the matrix whose row i is row `order[i]` of `elements`, whose rows have `length` elements.
+/// Returns the matrix whose row i is row `order[i]` of `elements`, whose rows have `length`
+/// elements.
 pub(super) fn rows_in_order(elements: &[f64], length: usize, order: &[usize]) -> Array2<f64> {
-    Array2::from_shape_fn((order.len(), length), |(row, column)| elements[order[row] * length + column])
+    Array2::from_shape_fn((order.len(), length), |(row, column)| {
+        elements[order[row] * length + column]
+    })
 }
 
 /// Returns the positions of `values` in descending order of value. Equal values keep their order.
@@ -59,7 +92,8 @@ pub(super) fn descending(values: &[f64]) -> Vec<usize> {
     order
 }
 
-/// Returns the sign, 1 or -1, that makes the element of largest magnitude positive. The first of equal ones decides.
+/// Returns the sign, 1 or -1, that makes the element of largest magnitude positive. The first of
+/// equal ones decides.
 pub(super) fn sign_of_largest(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut largest = 0.0f64;
     for value in values {

@@ -1,4 +1,5 @@
-//! Factorises symmetric positive definite matrices by Cholesky's method, solves their systems, and inverts them.
+//! Factorises symmetric positive definite matrices by Cholesky's method, solves their systems, and
+//! inverts them.
 
 use ndarray::Array2;
 
@@ -7,13 +8,15 @@ use super::vector::{add_scaled, dot};
 use super::{AlgebraError, Result};
 use crate::model::instruction_sets::per_instruction_set;
 
-/// Replaces the upper triangle of `matrix` by its Cholesky factor R with `matrix` = R^T R and a positive diagonal.
+/// Replaces the upper triangle of `matrix` by its Cholesky factor R with `matrix` = R^T R and a
+/// positive diagonal.
 ///
 /// Costs k^3 / 6 multiply-adds. Elements below the diagonal are neither read nor written.
 ///
 /// # Errors
-/// [`AlgebraError::NotPositiveDefinite`] at the first pivot that is not a finite number above zero, which leaves the
-/// matrix half factorised, and [`AlgebraError::Shape`] if the matrix is not square.
+/// [`AlgebraError::NotPositiveDefinite`] at the first pivot that is not a finite number above zero,
+/// which leaves the matrix half factorised, and [`AlgebraError::Shape`] if the matrix is not
+/// square.
 pub fn factorise(matrix: &mut Array2<f64>) -> Result<()> {
     let (elements, dimension) = square_mut(matrix, "the matrix to factorise")?;
     match factorise_rows(elements, dimension) {
@@ -22,7 +25,8 @@ pub fn factorise(matrix: &mut Array2<f64>) -> Result<()> {
     }
 }
 
-/// Solves R^T R x = b for the factor R of [`factorise`] and replaces `b` by x. Costs k^2 multiply-adds.
+/// Solves R^T R x = b for the factor R of [`factorise`] and replaces `b` by x. Costs k^2
+/// multiply-adds.
 ///
 /// # Errors
 /// [`AlgebraError::Shape`] if `b` has another dimension than R.
@@ -33,14 +37,18 @@ pub fn solve(factor: &Array2<f64>, b: &mut [f64]) -> Result<()> {
             solve_rows(elements, b);
             Ok(())
         }
-        _ => Err(AlgebraError::Shape { what: "the Cholesky factor", rows, columns }),
+        _ => Err(AlgebraError::Shape {
+            what: "the Cholesky factor",
+            rows,
+            columns,
+        }),
     }
 }
 
 /// Replaces the upper triangle of `matrix` by that of its inverse.
 ///
-/// Costs k^3 / 2 multiply-adds, and is meant for matrices of thousands of rows as well. Elements below the diagonal are
-/// neither read nor written.
+/// Costs k^3 / 2 multiply-adds, and is meant for matrices of thousands of rows as well. Elements
+/// below the diagonal are neither read nor written.
 ///
 /// # Errors
 /// Those of [`factorise`], which leave the matrix half factorised.
@@ -57,8 +65,8 @@ per_instruction_set! {
     }
 }
 
-/// Returns the row and the value of the first pivot that is not a finite number above zero, if there is one. Step j
-/// subtracts multiples of row j from all rows below.
+/// Returns the row and the value of the first pivot that is not a finite number above zero, if
+/// there is one. Step j subtracts multiples of row j from all rows below.
 #[inline(always)]
 fn factorise_inline(elements: &mut [f64], dimension: usize) -> Option<(usize, f64)> {
     for j in 0..dimension {
@@ -110,7 +118,8 @@ per_instruction_set! {
     }
 }
 
-/// Replaces the factor R by W = R^(-1), from the last row to the first, and that by W W^T, from the first to the last.
+/// Replaces the factor R by W = R^(-1), from the last row to the first, and that by W W^T, from the
+/// first to the last.
 #[inline(always)]
 fn invert_inline(elements: &mut [f64], dimension: usize) {
     let mut row = vec![0.0; dimension];

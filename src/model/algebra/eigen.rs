@@ -12,38 +12,51 @@ use crate::model::instruction_sets::per_instruction_set;
 pub struct SymmetricEigen {
     /// The eigenvalues, in descending order.
     pub values: Array1<f64>,
-    /// Q^T, whose row i is the eigenvector of `values[i]`, of length one and with its element of largest magnitude
-    /// positive.
+    /// Q^T, whose row i is the eigenvector of `values[i]`, of length one and with its element of
+    /// largest magnitude positive.
     pub vectors: Array2<f64>,
 }
 
-/// The largest share of the largest eigenvalue that is taken for rounding, also that of single precision.
+/// The largest share of the largest eigenvalue that is taken for rounding, also that of single
+/// precision.
 pub const ROUNDING_SHARE: f64 = 1e-6;
 
 impl SymmetricEigen {
-    /// Returns how large noise, or the error of a codec, is in a matrix that would have no negative eigenvalue without it:
-    /// the magnitude of the most negative one, and 0 where that is no more than rounding. It has the unit of the eigenvalues.
+    /// Returns how large noise, or the error of a codec, is in a matrix that would have no negative
+    /// eigenvalue without it: the magnitude of the most negative one, and 0 where that is no more
+    /// than rounding. It has the unit of the eigenvalues.
     #[must_use]
     pub fn noise(&self) -> f64 {
-        let (Some(largest), Some(least)) = (self.values.first(), self.values.last()) else { return 0.0 };
-        if -least > ROUNDING_SHARE * largest { -least } else { 0.0 }
+        let (Some(largest), Some(least)) = (self.values.first(), self.values.last()) else {
+            return 0.0;
+        };
+        if -least > ROUNDING_SHARE * largest {
+            -least
+        } else {
+            0.0
+        }
     }
 }
 
-/// Decomposes the symmetric matrix whose upper triangle is that of `matrix` (k x k), by cyclic Jacobi rotations
-/// (Golub and Van Loan, Matrix Computations, section 8.5).
+/// Decomposes the symmetric matrix whose upper triangle is that of `matrix` (k x k), by cyclic
+/// Jacobi rotations (Golub and Van Loan, Matrix Computations, section 8.5).
 ///
-/// An eigenvalue is exact to a few units of rounding of the one of largest magnitude. Costs about 4 k^3 multiply-adds a
-/// sweep, and about ten sweeps.
+/// An eigenvalue is exact to a few units of rounding of the one of largest magnitude. Costs about 4
+/// k^3 multiply-adds a sweep, and about ten sweeps.
 ///
 /// # Errors
-/// [`AlgebraError::Shape`] if the matrix is not square, [`AlgebraError::NotFinite`] for an element that is not a finite
-/// number, and [`AlgebraError::NoConvergence`] if rotations do not converge, which no matrix is known to cause.
+/// [`AlgebraError::Shape`] if the matrix is not square, [`AlgebraError::NotFinite`] for an element
+/// that is not a finite number, and [`AlgebraError::NoConvergence`] if rotations do not converge,
+/// which no matrix is known to cause.
 pub fn symmetric_eigen(matrix: &ArrayView2<'_, f64>) -> Result<SymmetricEigen> {
     const WHAT: &str = "the matrix to decompose";
     let (rows, columns) = matrix.dim();
     if rows != columns {
-        return Err(AlgebraError::Shape { what: WHAT, rows, columns });
+        return Err(AlgebraError::Shape {
+            what: WHAT,
+            rows,
+            columns,
+        });
     }
     check_finite(matrix, WHAT)?;
     let mut work: Vec<f64> = Vec::with_capacity(rows * rows);
@@ -61,7 +74,10 @@ pub fn symmetric_eigen(matrix: &ArrayView2<'_, f64>) -> Result<SymmetricEigen> {
         let sign = sign_of_largest(row.iter().copied());
         row.mapv_inplace(|value| sign * value);
     }
-    Ok(SymmetricEigen { values: order.iter().map(|&position| diagonal[position]).collect(), vectors })
+    Ok(SymmetricEigen {
+        values: order.iter().map(|&position| diagonal[position]).collect(),
+        vectors,
+    })
 }
 
 per_instruction_set! {
@@ -70,7 +86,8 @@ per_instruction_set! {
     }
 }
 
-/// Rotates until a whole sweep finds no element above the rounding of the matrix. Returns whether that happened.
+/// Rotates until a whole sweep finds no element above the rounding of the matrix. Returns whether
+/// that happened.
 #[inline(always)]
 fn sweep_inline(work: &mut [f64], vectors: &mut [f64], dimension: usize) -> bool {
     let squares: f64 = work.iter().map(|value| value * value).sum();
@@ -93,9 +110,16 @@ fn sweep_inline(work: &mut [f64], vectors: &mut [f64], dimension: usize) -> bool
     false
 }
 
-/// Rotates rows and columns p and q, so that the elements (p, q) and (q, p), which are `off`, become zero.
+/// Rotates rows and columns p and q, so that the elements (p, q) and (q, p), which are `off`,
+/// become zero.
 #[inline(always)]
-fn rotate_pair(work: &mut [f64], vectors: &mut [f64], dimension: usize, (p, q): (usize, usize), off: f64) {
+fn rotate_pair(
+    work: &mut [f64],
+    vectors: &mut [f64],
+    dimension: usize,
+    (p, q): (usize, usize),
+    off: f64,
+) {
     let (first, second) = (work[p * dimension + p], work[q * dimension + q]);
     let (tangent, cosine, sine) = jacobi_angle(first, off, second);
     let (row_p, row_q) = two_rows(work, dimension, p, q);

@@ -6,33 +6,52 @@ use super::arrays::{elements, square_mut};
 use super::{AlgebraError, Result};
 use crate::model::instruction_sets::per_instruction_set;
 
-/// Adds `weight * x x^T` to the upper triangle of `matrix` (k x k), which is a symmetric update of rank one.
+/// Adds `weight * x x^T` to the upper triangle of `matrix` (k x k), which is a symmetric update of
+/// rank one.
 ///
 /// # Errors
 /// [`AlgebraError::Shape`] if `x` does not have k elements.
 pub fn add_outer_product(matrix: &mut Array2<f64>, weight: f64, x: &[f64]) -> Result<()> {
     let (target, dimension) = square_mut(matrix, "the sum of outer products")?;
     if x.len() != dimension {
-        return Err(AlgebraError::Shape { what: "the vector of an outer product", rows: x.len(), columns: 1 });
+        return Err(AlgebraError::Shape {
+            what: "the vector of an outer product",
+            rows: x.len(),
+            columns: 1,
+        });
     }
     add_rows(target, dimension, x, Some(&[weight]));
     Ok(())
 }
 
-/// Adds the sum over r of `w_r x_r x_r^T` to the upper triangle of `matrix` (k x k), where x_r is row r of `rows` (n x
-/// k). This is a symmetric update of rank n. Without weights every w_r is 1.
+/// Adds the sum over r of `w_r x_r x_r^T` to the upper triangle of `matrix` (k x k), where x_r is
+/// row r of `rows` (n x k). This is a symmetric update of rank n. Without weights every w_r is 1.
 ///
 /// The bits are those of n updates of rank one, in the order of the rows.
 ///
 /// # Errors
-/// [`AlgebraError::Shape`] if the rows do not have k elements, or if there are not as many weights as rows.
-pub fn add_gram(matrix: &mut Array2<f64>, rows: &ArrayView2<'_, f64>, weights: Option<&[f64]>) -> Result<()> {
+/// [`AlgebraError::Shape`] if the rows do not have k elements, or if there are not as many weights
+/// as rows.
+pub fn add_gram(
+    matrix: &mut Array2<f64>,
+    rows: &ArrayView2<'_, f64>,
+    weights: Option<&[f64]>,
+) -> Result<()> {
     let (target, dimension) = square_mut(matrix, "the Gram matrix")?;
     let (count, columns) = rows.dim();
     if columns != dimension || weights.is_some_and(|weights| weights.len() != count) {
-        return Err(AlgebraError::Shape { what: "the rows of a Gram matrix", rows: count, columns });
+        return Err(AlgebraError::Shape {
+            what: "the rows of a Gram matrix",
+            rows: count,
+            columns,
+        });
     }
-    add_rows(target, dimension, elements(rows, "the rows of a Gram matrix")?, weights);
+    add_rows(
+        target,
+        dimension,
+        elements(rows, "the rows of a Gram matrix")?,
+        weights,
+    );
     Ok(())
 }
 
@@ -56,7 +75,8 @@ per_instruction_set! {
     }
 }
 
-/// Adds four rows at a time, so that the triangle is loaded and stored a quarter as often. The sums keep their order.
+/// Adds four rows at a time, so that the triangle is loaded and stored a quarter as often. The sums
+/// keep their order.
 #[inline(always)]
 fn add_rows_inline(target: &mut [f64], dimension: usize, rows: &[f64], weights: Option<&[f64]>) {
     if dimension == 0 {
@@ -81,7 +101,11 @@ fn add_rows_inline(target: &mut [f64], dimension: usize, rows: &[f64], weights: 
     for x in groups.remainder().chunks_exact(dimension) {
         for i in 0..dimension {
             let factor = weight(row) * x[i];
-            super::vector::add_scaled(&mut target[i * dimension + i..(i + 1) * dimension], factor, &x[i..]);
+            super::vector::add_scaled(
+                &mut target[i * dimension + i..(i + 1) * dimension],
+                factor,
+                &x[i..],
+            );
         }
         row += 1;
     }

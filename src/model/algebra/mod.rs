@@ -1,15 +1,18 @@
-//! Implements dense linear algebra of small matrices in double precision, with the same bits on every machine.
+//! Implements dense linear algebra of small matrices in double precision, with the same bits on
+//! every machine.
 //!
-//! Least-squares, spectral and second-order methods need a handful of routines on matrices of up to about 128 columns.
-//! Every sum here has a fixed order, nothing uses a fused multiply-add, and the only function beyond arithmetic is the
-//! correctly rounded square root, so that results do not depend on the processor (contract 1). Arguments are `ndarray`
-//! arrays. The products of `ndarray` are not called, because they choose their instructions by processor.
+//! Least-squares, spectral and second-order methods need a handful of routines on matrices of up to
+//! about 128 columns. Every sum here has a fixed order, nothing uses a fused multiply-add, and the
+//! only function beyond arithmetic is the correctly rounded square root, so that results do not
+//! depend on the processor (contract 1). Arguments are `ndarray` arrays. The products of `ndarray`
+//! are not called, because they choose their instructions by processor.
 //!
-//! [`cholesky`] solves positive definite systems and inverts their matrices, which [`gram`] adds up from rows. [`eigen`] and [`svd`] decompose by
-//! Jacobi rotations, [`qr`] makes columns orthonormal, and [`product`] multiplies matrices.
+//! [`cholesky`] solves positive definite systems and inverts their matrices, which [`gram`] adds up
+//! from rows. [`eigen`] and [`svd`] decompose by Jacobi rotations, [`qr`] makes columns
+//! orthonormal, and [`product`] multiplies matrices.
 //!
-//! Symmetric matrices are described by their upper triangle. Elements below the diagonal are not read, except where a
-//! function says so.
+//! Symmetric matrices are described by their upper triangle. Elements below the diagonal are not
+//! read, except where a function says so.
 
 mod arrays;
 pub mod cholesky;
@@ -29,7 +32,9 @@ pub use vector::mixed_dot;
 #[non_exhaustive]
 pub enum AlgebraError {
     /// Dimensions do not fit each other, or the elements of an array are not stored row after row.
-    #[error("{what}: {rows} x {columns} is not the shape that is needed here, or its rows are not contiguous")]
+    #[error(
+        "{what}: {rows} x {columns} is not the shape that is needed here, or its rows are not contiguous"
+    )]
     Shape {
         /// The array.
         what: &'static str,

@@ -10,14 +10,22 @@ use crate::model::instruction_sets::per_instruction_set;
 /// Returns A B for A (m x k) and B (k x n). Every element is summed in the order of k.
 ///
 /// # Errors
-/// [`AlgebraError::Shape`] if the shapes do not fit, or if the elements are not stored row after row.
+/// [`AlgebraError::Shape`] if the shapes do not fit, or if the elements are not stored row after
+/// row.
 pub fn product(a: &ArrayView2<'_, f64>, b: &ArrayView2<'_, f64>) -> Result<Array2<f64>> {
     let ((rows, inner), (other, columns)) = (a.dim(), b.dim());
     if inner != other {
-        return Err(AlgebraError::Shape { what: "the right factor of a product", rows: other, columns });
+        return Err(AlgebraError::Shape {
+            what: "the right factor of a product",
+            rows: other,
+            columns,
+        });
     }
     let mut result = Array2::zeros((rows, columns));
-    let (a, b) = (elements(a, "the left factor of a product")?, elements(b, "the right factor of a product")?);
+    let (a, b) = (
+        elements(a, "the left factor of a product")?,
+        elements(b, "the right factor of a product")?,
+    );
     if let Some(result) = result.as_slice_mut().filter(|_| columns > 0 && inner > 0) {
         add_products(result, a, b, inner, columns);
     }
@@ -27,7 +35,8 @@ pub fn product(a: &ArrayView2<'_, f64>, b: &ArrayView2<'_, f64>) -> Result<Array
 /// Returns A^T B for A (m x k) and B (m x n). Every element is summed in the order of m.
 ///
 /// # Errors
-/// [`AlgebraError::Shape`] if the shapes do not fit, or if the elements are not stored row after row.
+/// [`AlgebraError::Shape`] if the shapes do not fit, or if the elements are not stored row after
+/// row.
 pub fn transposed_product(a: &ArrayView2<'_, f64>, b: &ArrayView2<'_, f64>) -> Result<Array2<f64>> {
     let ((rows, columns), (other, width)) = (a.dim(), b.dim());
     if rows != other {
@@ -38,7 +47,10 @@ pub fn transposed_product(a: &ArrayView2<'_, f64>, b: &ArrayView2<'_, f64>) -> R
         });
     }
     let mut result = Array2::zeros((columns, width));
-    let (a, b) = (elements(a, "the left factor of a product")?, elements(b, "the right factor of a product")?);
+    let (a, b) = (
+        elements(a, "the left factor of a product")?,
+        elements(b, "the right factor of a product")?,
+    );
     if let Some(result) = result.as_slice_mut().filter(|_| columns > 0 && width > 0) {
         add_transposed_products(result, a, b, columns, width);
     }

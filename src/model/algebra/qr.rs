@@ -18,17 +18,21 @@ pub struct ThinQr {
 
 /// Decomposes `matrix` (m x r, m at least r) into Q R.
 ///
-/// Since R has no negative element on its diagonal, Q R is unique for a matrix of full rank, and Q of a matrix of
-/// independent normal draws is uniformly distributed. Costs 2 m r^2 multiply-adds.
+/// Since R has no negative element on its diagonal, Q R is unique for a matrix of full rank, and Q
+/// of a matrix of independent normal draws is uniformly distributed. Costs 2 m r^2 multiply-adds.
 ///
 /// # Errors
-/// [`AlgebraError::Shape`] for fewer rows than columns, and [`AlgebraError::NotFinite`] for an element that is not a
-/// finite number.
+/// [`AlgebraError::Shape`] for fewer rows than columns, and [`AlgebraError::NotFinite`] for an
+/// element that is not a finite number.
 pub fn thin_qr(matrix: &ArrayView2<'_, f64>) -> Result<ThinQr> {
     const WHAT: &str = "the matrix to make orthonormal";
     let (rows, columns) = matrix.dim();
     if rows < columns {
-        return Err(AlgebraError::Shape { what: WHAT, rows, columns });
+        return Err(AlgebraError::Shape {
+            what: WHAT,
+            rows,
+            columns,
+        });
     }
     check_finite(matrix, WHAT)?;
     // The matrix is stored column after column, so that reflections run along memory.
@@ -52,8 +56,9 @@ per_instruction_set! {
     }
 }
 
-/// Leaves in column j of `work` the unit vector of reflection j from element j downward, and R above it. Returns R's
-/// diagonal. The vector of a column that is already zero is zero, so that its reflection does nothing.
+/// Leaves in column j of `work` the unit vector of reflection j from element j downward, and R
+/// above it. Returns R's diagonal. The vector of a column that is already zero is zero, so that its
+/// reflection does nothing.
 #[inline(always)]
 fn reflect_inline(work: &mut [f64], rows: usize, columns: usize) -> Vec<f64> {
     let mut diagonal = Vec::with_capacity(columns);

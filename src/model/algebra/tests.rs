@@ -36,7 +36,10 @@ fn positive_definite(size: usize, seed: u64) -> Array2<f64> {
 /// Returns the largest magnitude of the difference.
 fn distance(a: &Array2<f64>, b: &Array2<f64>) -> f64 {
     assert_eq!(a.dim(), b.dim());
-    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
+    a.iter()
+        .zip(b)
+        .map(|(a, b)| (a - b).abs())
+        .fold(0.0, f64::max)
 }
 
 fn assert_orthonormal_rows(matrix: &Array2<f64>) {
@@ -65,16 +68,24 @@ fn eigenvectors_and_eigenvalues_put_the_matrix_together_again() {
         assert_orthonormal_rows(&eigen.vectors);
         assert!(eigen.values.iter().is_sorted_by(|a, b| a >= b));
         let mut scaled = eigen.vectors.clone();
-        scaled.rows_mut().into_iter().zip(&eigen.values).for_each(|(mut row, value)| row *= *value);
+        scaled
+            .rows_mut()
+            .into_iter()
+            .zip(&eigen.values)
+            .for_each(|(mut row, value)| row *= *value);
         let again = transposed_product(&eigen.vectors.view(), &scaled.view()).unwrap();
-        assert!(distance(&again, &matrix) < 1e-12 * (1 + size) as f64, "{size}");
+        assert!(
+            distance(&again, &matrix) < 1e-12 * (1 + size) as f64,
+            "{size}"
+        );
     }
 }
 
 /// If this fails, eigenvalues are wrong although vectors and values fit each other.
 #[test]
 fn eigenvalues_agree_with_closed_forms() {
-    // The eigenvalues of the second difference are 2 - 2 cos(j pi / (n + 1)), which have closed forms for n = 5.
+    // The eigenvalues of the second difference are 2 - 2 cos(j pi / (n + 1)), which have closed
+    // forms for n = 5.
     let matrix = Array2::from_shape_fn((5, 5), |(i, j): (usize, usize)| match i.abs_diff(j) {
         0 => 2.0,
         1 => -1.0,
@@ -82,15 +93,28 @@ fn eigenvalues_agree_with_closed_forms() {
     });
     let root = 3f64.sqrt();
     let eigen = symmetric_eigen(&matrix.view()).unwrap();
-    for (value, expected) in eigen.values.iter().zip([2.0 + root, 3.0, 2.0, 1.0, 2.0 - root]) {
-        assert!((value - expected).abs() < 1e-14, "{value} is not {expected}");
+    for (value, expected) in eigen
+        .values
+        .iter()
+        .zip([2.0 + root, 3.0, 2.0, 1.0, 2.0 - root])
+    {
+        assert!(
+            (value - expected).abs() < 1e-14,
+            "{value} is not {expected}"
+        );
     }
     // Only the upper triangle is read, and the element of largest magnitude is positive.
     let upper = array![[2.0, 1.0], [f64::MAX, 2.0]];
     let eigen = symmetric_eigen(&upper.view()).unwrap();
     assert!((eigen.values[0] - 3.0).abs() < 1e-15 && (eigen.values[1] - 1.0).abs() < 1e-15);
     assert!(eigen.vectors[(0, 0)] > 0.0 && eigen.vectors[(1, 0)] * eigen.vectors[(1, 1)] < 0.0);
-    assert_eq!(symmetric_eigen(&Array2::zeros((3, 3)).view()).unwrap().values.to_vec(), [0.0; 3]);
+    assert_eq!(
+        symmetric_eigen(&Array2::zeros((3, 3)).view())
+            .unwrap()
+            .values
+            .to_vec(),
+        [0.0; 3]
+    );
 }
 
 #[test]
@@ -100,13 +124,31 @@ fn singular_vectors_and_values_put_the_matrix_together_again() {
         let svd = thin_svd(&matrix.view()).unwrap();
         assert_orthonormal_rows(&owned_transpose(&svd.u));
         assert_orthonormal_rows(&svd.vt);
-        assert!(svd.values.iter().is_sorted_by(|a, b| a >= b) && svd.values.iter().all(|value| *value > 0.0));
+        assert!(
+            svd.values.iter().is_sorted_by(|a, b| a >= b)
+                && svd.values.iter().all(|value| *value > 0.0)
+        );
         let mut scaled = svd.vt.clone();
-        scaled.rows_mut().into_iter().zip(&svd.values).for_each(|(mut row, value)| row *= *value);
-        assert!(distance(&product(&svd.u.view(), &scaled.view()).unwrap(), &matrix) < 1e-12, "{rows} x {columns}");
-        let largest =
-            |column: Vec<f64>| column.into_iter().fold(0.0, |a: f64, b| if b.abs() > a.abs() { b } else { a });
-        assert!(svd.u.columns().into_iter().all(|column| largest(column.to_vec()) > 0.0));
+        scaled
+            .rows_mut()
+            .into_iter()
+            .zip(&svd.values)
+            .for_each(|(mut row, value)| row *= *value);
+        assert!(
+            distance(&product(&svd.u.view(), &scaled.view()).unwrap(), &matrix) < 1e-12,
+            "{rows} x {columns}"
+        );
+        let largest = |column: Vec<f64>| {
+            column
+                .into_iter()
+                .fold(0.0, |a: f64, b| if b.abs() > a.abs() { b } else { a })
+        };
+        assert!(
+            svd.u
+                .columns()
+                .into_iter()
+                .all(|column| largest(column.to_vec()) > 0.0)
+        );
     }
 }
 
@@ -114,10 +156,17 @@ fn singular_vectors_and_values_put_the_matrix_together_again() {
 #[test]
 fn a_matrix_of_lower_rank_has_a_full_set_of_singular_vectors() {
     let mut matrix = Array2::zeros((6, 4));
-    matrix.column_mut(1).assign(&array![3.0, 0.0, 4.0, 0.0, 0.0, 0.0]);
-    matrix.column_mut(3).assign(&array![3.0, 0.0, 4.0, 0.0, 0.0, 0.0]);
+    matrix
+        .column_mut(1)
+        .assign(&array![3.0, 0.0, 4.0, 0.0, 0.0, 0.0]);
+    matrix
+        .column_mut(3)
+        .assign(&array![3.0, 0.0, 4.0, 0.0, 0.0, 0.0]);
     let svd = thin_svd(&matrix.view()).unwrap();
-    assert!((svd.values[0] - 50f64.sqrt()).abs() < 1e-14 && svd.values.iter().skip(1).all(|value| *value < 1e-14));
+    assert!(
+        (svd.values[0] - 50f64.sqrt()).abs() < 1e-14
+            && svd.values.iter().skip(1).all(|value| *value < 1e-14)
+    );
     assert_orthonormal_rows(&owned_transpose(&svd.u));
     assert_orthonormal_rows(&svd.vt);
     let zero = thin_svd(&Array2::zeros((3, 2)).view()).unwrap();
@@ -131,9 +180,19 @@ fn qr_gives_orthonormal_columns_and_a_triangle() {
         let qr = thin_qr(&matrix.view()).unwrap();
         assert_orthonormal_rows(&owned_transpose(&qr.q));
         assert!(distance(&product(&qr.q.view(), &qr.r.view()).unwrap(), &matrix) < 1e-12);
-        assert!(qr.r.indexed_iter().all(|((i, j), value)| i < j || (i == j && *value > 0.0) || *value == 0.0));
+        assert!(
+            qr.r.indexed_iter()
+                .all(|((i, j), value)| i < j || (i == j && *value > 0.0) || *value == 0.0)
+        );
     }
-    assert!(matches!(thin_qr(&normal(2, 3, 1).view()), Err(AlgebraError::Shape { rows: 2, columns: 3, .. })));
+    assert!(matches!(
+        thin_qr(&normal(2, 3, 1).view()),
+        Err(AlgebraError::Shape {
+            rows: 2,
+            columns: 3,
+            ..
+        })
+    ));
 }
 
 proptest! {
@@ -177,34 +236,77 @@ fn the_inverse_times_the_matrix_is_the_identity() {
         let matrix = positive_definite(size, 7);
         let mut inverse = matrix.clone();
         invert(&mut inverse).unwrap();
-        assert!(inverse.indexed_iter().all(|((i, j), value)| i <= j || *value == matrix[(i, j)]));
+        assert!(
+            inverse
+                .indexed_iter()
+                .all(|((i, j), value)| i <= j || *value == matrix[(i, j)])
+        );
         mirror_upper(&mut inverse).unwrap();
-        assert!(distance(&product(&matrix.view(), &inverse.view()).unwrap(), &Array2::eye(size)) < 1e-9);
+        assert!(
+            distance(
+                &product(&matrix.view(), &inverse.view()).unwrap(),
+                &Array2::eye(size)
+            ) < 1e-9
+        );
     }
     let mut indefinite = array![[1.0, 2.0], [2.0, 1.0]];
-    assert!(matches!(invert(&mut indefinite), Err(AlgebraError::NotPositiveDefinite { pivot: 1, .. })));
+    assert!(matches!(
+        invert(&mut indefinite),
+        Err(AlgebraError::NotPositiveDefinite { pivot: 1, .. })
+    ));
 }
 
 #[test]
 fn what_cannot_be_done_is_an_error_that_says_why() {
     let mut indefinite = array![[1.0, 2.0], [2.0, 1.0]];
-    assert_eq!(factorise(&mut indefinite), Err(AlgebraError::NotPositiveDefinite { pivot: 1, value: -3.0 }));
+    assert_eq!(
+        factorise(&mut indefinite),
+        Err(AlgebraError::NotPositiveDefinite {
+            pivot: 1,
+            value: -3.0
+        })
+    );
     let mut not_a_number = array![[f64::NAN]];
-    assert!(matches!(factorise(&mut not_a_number), Err(AlgebraError::NotPositiveDefinite { pivot: 0, .. })));
+    assert!(matches!(
+        factorise(&mut not_a_number),
+        Err(AlgebraError::NotPositiveDefinite { pivot: 0, .. })
+    ));
     let infinite = array![[1.0, f64::INFINITY], [0.0, 1.0]];
-    assert!(matches!(symmetric_eigen(&infinite.view()), Err(AlgebraError::NotFinite { .. })));
-    assert!(matches!(thin_svd(&infinite.view()), Err(AlgebraError::NotFinite { .. })));
-    assert!(matches!(factorise(&mut Array2::zeros((2, 3))), Err(AlgebraError::Shape { rows: 2, columns: 3, .. })));
-    assert!(matches!(solve(&Array2::eye(3), &mut [0.0; 2]), Err(AlgebraError::Shape { .. })));
-    assert!(matches!(add_outer_product(&mut Array2::eye(3), 1.0, &[0.0; 2]), Err(AlgebraError::Shape { .. })));
+    assert!(matches!(
+        symmetric_eigen(&infinite.view()),
+        Err(AlgebraError::NotFinite { .. })
+    ));
+    assert!(matches!(
+        thin_svd(&infinite.view()),
+        Err(AlgebraError::NotFinite { .. })
+    ));
+    assert!(matches!(
+        factorise(&mut Array2::zeros((2, 3))),
+        Err(AlgebraError::Shape {
+            rows: 2,
+            columns: 3,
+            ..
+        })
+    ));
+    assert!(matches!(
+        solve(&Array2::eye(3), &mut [0.0; 2]),
+        Err(AlgebraError::Shape { .. })
+    ));
+    assert!(matches!(
+        add_outer_product(&mut Array2::eye(3), 1.0, &[0.0; 2]),
+        Err(AlgebraError::Shape { .. })
+    ));
     assert!(product(&normal(2, 3, 1).view(), &normal(2, 3, 1).view()).is_err());
     assert!(transposed_product(&normal(2, 3, 1).view(), &normal(3, 3, 1).view()).is_err());
     let message = factorise(&mut array![[-1.0]]).unwrap_err().to_string();
-    assert_eq!(message, "the matrix is not positive definite: pivot 0 is -1e0");
+    assert_eq!(
+        message,
+        "the matrix is not positive definite: pivot 0 is -1e0"
+    );
 }
 
-/// If this fails, an operation sums in another order than before, or depends on the processor, and the digests of
-/// whatever is trained by it change.
+/// If this fails, an operation sums in another order than before, or depends on the processor, and
+/// the digests of whatever is trained by it change.
 #[test]
 fn results_are_pinned_to_the_bit() {
     let matrix = positive_definite(37, 4);
@@ -228,13 +330,20 @@ fn results_are_pinned_to_the_bit() {
     insta::assert_debug_snapshot!(digests);
 }
 
-/// If this fails, a matrix of low rank whose other columns are nothing but rounding has no decomposition.
+/// If this fails, a matrix of low rank whose other columns are nothing but rounding has no
+/// decomposition.
 #[test]
 fn columns_whose_squares_vanish_do_not_keep_a_decomposition_from_its_end() {
-    let matrix = Array2::from_shape_fn((5, 3), |(i, j)| [1.0, 1e-170, 3e-171][j] * ((i * (j + 2) + 1) % 4) as f64);
+    let matrix = Array2::from_shape_fn((5, 3), |(i, j)| {
+        [1.0, 1e-170, 3e-171][j] * ((i * (j + 2) + 1) % 4) as f64
+    });
     let ThinSvd { u, values, vt } = thin_svd(&matrix.view()).unwrap();
     assert_eq!(values.iter().filter(|value| **value > 0.0).count(), 1);
-    let largest = |matrix: Array2<f64>| matrix.iter().fold(0.0, |most: f64, value| most.max(value.abs()));
+    let largest = |matrix: Array2<f64>| {
+        matrix
+            .iter()
+            .fold(0.0, |most: f64, value| most.max(value.abs()))
+    };
     assert!(largest(u.t().dot(&u) - Array2::<f64>::eye(3)) < 1e-12);
     assert!(largest(u.dot(&Array2::from_diag(&values)).dot(&vt) - &matrix) < 1e-12);
 }
@@ -242,13 +351,24 @@ fn columns_whose_squares_vanish_do_not_keep_a_decomposition_from_its_end() {
 /// If this fails, rounding counts as noise, or noise as rounding.
 #[test]
 fn noise_is_what_is_below_zero_beyond_rounding() {
-    let of =
-        |values: [f64; 2]| symmetric_eigen(&Array2::from_diag(&array![values[0], values[1]]).view()).unwrap().noise();
-    assert_eq!([of([4.0, -0.5]), of([4.0, 0.5]), of([-2.0, -3.0])], [0.5, 0.0, 3.0]);
+    let of = |values: [f64; 2]| {
+        symmetric_eigen(&Array2::from_diag(&array![values[0], values[1]]).view())
+            .unwrap()
+            .noise()
+    };
+    assert_eq!(
+        [of([4.0, -0.5]), of([4.0, 0.5]), of([-2.0, -3.0])],
+        [0.5, 0.0, 3.0]
+    );
     assert_eq!(
         [of([4.0, -3.9e-6]), of([4.0, -4.1e-6])],
         [0.0, 4.1e-6],
         "a millionth of 4 is rounding, and more is not"
     );
-    assert_eq!(symmetric_eigen(&Array2::<f64>::zeros((0, 0)).view()).unwrap().noise(), 0.0);
+    assert_eq!(
+        symmetric_eigen(&Array2::<f64>::zeros((0, 0)).view())
+            .unwrap()
+            .noise(),
+        0.0
+    );
 }

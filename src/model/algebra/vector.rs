@@ -1,7 +1,8 @@
-//! Implements operations on vectors in a fixed order. They are inlined into callers that are compiled for several
-//! instruction sets.
+//! Implements operations on vectors in a fixed order. They are inlined into callers that are
+//! compiled for several instruction sets.
 
-/// The number of sweeps after which Jacobi rotations are given up. Matrices of a hundred rows need about ten.
+/// The number of sweeps after which Jacobi rotations are given up. Matrices of a hundred rows need
+/// about ten.
 pub(super) const SWEEPS_MAX: usize = 64;
 
 /// The number of partial sums of a scalar product, whatever the width of the machine's vectors.
@@ -15,7 +16,10 @@ const LANES: usize = 8;
 pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
     let length = a.len().min(b.len());
     let mut sums = [0.0; LANES];
-    let ((a_groups, a_rest), (b_groups, b_rest)) = (a[..length].as_chunks::<LANES>(), b[..length].as_chunks::<LANES>());
+    let ((a_groups, a_rest), (b_groups, b_rest)) = (
+        a[..length].as_chunks::<LANES>(),
+        b[..length].as_chunks::<LANES>(),
+    );
     for (a, b) in a_groups.iter().zip(b_groups) {
         for lane in 0..LANES {
             sums[lane] += a[lane] * b[lane];
@@ -27,13 +31,17 @@ pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
     tree_sum(&sums)
 }
 
-/// Returns the scalar product of a vector in double precision with one in single precision, in the order of [`dot`].
+/// Returns the scalar product of a vector in double precision with one in single precision, in the
+/// order of [`dot`].
 #[allow(clippy::needless_range_loop)] // As for `dot`.
 #[inline]
 pub fn mixed_dot(a: &[f64], b: &[f32]) -> f64 {
     let length = a.len().min(b.len());
     let mut sums = [0.0; LANES];
-    let ((a_groups, a_rest), (b_groups, b_rest)) = (a[..length].as_chunks::<LANES>(), b[..length].as_chunks::<LANES>());
+    let ((a_groups, a_rest), (b_groups, b_rest)) = (
+        a[..length].as_chunks::<LANES>(),
+        b[..length].as_chunks::<LANES>(),
+    );
     for (a, b) in a_groups.iter().zip(b_groups) {
         for lane in 0..LANES {
             sums[lane] += a[lane] * f64::from(b[lane]);
@@ -60,7 +68,8 @@ pub(super) fn add_scaled(y: &mut [f64], factor: f64, x: &[f64]) {
     }
 }
 
-/// Rotates the pair (x, y), so that x becomes cosine * x - sine * y, and y becomes sine * x + cosine * y.
+/// Rotates the pair (x, y), so that x becomes cosine * x - sine * y, and y becomes sine * x +
+/// cosine * y.
 #[inline(always)]
 pub(super) fn rotate(x: &mut [f64], y: &mut [f64], cosine: f64, sine: f64) {
     for (x, y) in x.iter_mut().zip(y) {
@@ -70,13 +79,19 @@ pub(super) fn rotate(x: &mut [f64], y: &mut [f64], cosine: f64, sine: f64) {
     }
 }
 
-/// Returns tangent, cosine and sine of the smaller angle whose rotation makes `off` zero in the symmetric matrix
-/// ((first, off), (off, second)); `off` must not be 0 (Golub and Van Loan, Matrix Computations, section 8.5.2).
+/// Returns tangent, cosine and sine of the smaller angle whose rotation makes `off` zero in the
+/// symmetric matrix ((first, off), (off, second)); `off` must not be 0 (Golub and Van Loan, Matrix
+/// Computations, section 8.5.2).
 #[inline(always)]
 pub(super) fn jacobi_angle(first: f64, off: f64, second: f64) -> (f64, f64, f64) {
     let cotangent_twice = (second - first) / (2.0 * off);
-    let magnitude = 1.0 / (cotangent_twice.abs() + (cotangent_twice * cotangent_twice + 1.0).sqrt());
-    let tangent = if cotangent_twice < 0.0 { -magnitude } else { magnitude };
+    let magnitude =
+        1.0 / (cotangent_twice.abs() + (cotangent_twice * cotangent_twice + 1.0).sqrt());
+    let tangent = if cotangent_twice < 0.0 {
+        -magnitude
+    } else {
+        magnitude
+    };
     let cosine = 1.0 / (tangent * tangent + 1.0).sqrt();
     (tangent, cosine, tangent * cosine)
 }

@@ -15,8 +15,9 @@ impl Block {
 /// The largest latent dimension that the kernels are built for.
 pub const MAX_DIMENSION: usize = 16 * LANES;
 
-/// Returns the number of lane vectors that hold `dimension` values, rounded up to a number that a kernel is built for:
-/// 1, 2, 3, 4, 8 or 16. `dimension` is at most [`MAX_DIMENSION`]; scenarios with more are refused.
+/// Returns the number of lane vectors that hold `dimension` values, rounded up to a number that a
+/// kernel is built for: 1, 2, 3, 4, 8 or 16. `dimension` is at most [`MAX_DIMENSION`]; scenarios
+/// with more are refused.
 pub const fn padded_vectors(dimension: usize) -> usize {
     match dimension.div_ceil(LANES) {
         0 | 1 => 1,
@@ -39,12 +40,19 @@ pub(super) fn pack_into(values: &[f32], blocks: &mut [Block]) {
     let (whole, rest) = values.as_chunks::<LANES>();
     let (front, back) = blocks.split_at_mut(whole.len());
     match (whole, front) {
-        // The common widths by value: a copy of known length is a few moves, a loop would become a call.
+        // The common widths by value: a copy of known length is a few moves, a loop would become a
+        // call.
         ([first], [to]) => to.0 = *first,
         ([first, second], [to, to_second]) => (to.0, to_second.0) = (*first, *second),
-        (whole, front) => front.iter_mut().zip(whole).for_each(|(block, chunk)| block.0 = *chunk),
+        (whole, front) => front
+            .iter_mut()
+            .zip(whole)
+            .for_each(|(block, chunk)| block.0 = *chunk),
     }
-    for (value, slot) in rest.iter().zip(back.iter_mut().flat_map(|block| &mut block.0)) {
+    for (value, slot) in rest
+        .iter()
+        .zip(back.iter_mut().flat_map(|block| &mut block.0))
+    {
         *slot = *value;
     }
 }
@@ -57,7 +65,10 @@ pub fn unpack_into(blocks: &[Block], values: &mut [f32]) {
     match (whole, front) {
         ([to], [first]) => *to = first.0,
         ([to, to_second], [first, second]) => (*to, *to_second) = (first.0, second.0),
-        (whole, front) => whole.iter_mut().zip(front).for_each(|(chunk, block)| *chunk = block.0),
+        (whole, front) => whole
+            .iter_mut()
+            .zip(front)
+            .for_each(|(chunk, block)| *chunk = block.0),
     }
     for (value, slot) in rest.iter_mut().zip(back.iter().flat_map(|block| &block.0)) {
         *value = *slot;
@@ -66,12 +77,13 @@ pub fn unpack_into(blocks: &[Block], values: &mut [f32]) {
 
 /// Holds rows of one table, or of several side by side, that were gathered for training.
 ///
-/// They are stored row after row. A row has one padded vector of k values for each table, so that the values which are
-/// read together are adjacent. The number of rows is padded to a multiple of sixteen with zero rows.
+/// They are stored row after row. A row has one padded vector of k values for each table, so that
+/// the values which are read together are adjacent. The number of rows is padded to a multiple of
+/// sixteen with zero rows.
 #[derive(Clone, Debug, Default)]
 pub struct PackedRows {
-    /// The blocks of the rows, and behind them those that larger problems have left, so that growing again clears
-    /// nothing.
+    /// The blocks of the rows, and behind them those that larger problems have left, so that
+    /// growing again clears nothing.
     blocks: Vec<Block>,
     /// The number of blocks that belong to the rows.
     used: usize,
@@ -81,14 +93,16 @@ pub struct PackedRows {
 }
 
 impl PackedRows {
-    /// Makes room for `rows` rows of `tables` tables of `dimension` columns, all zero. Keeps its allocation.
+    /// Makes room for `rows` rows of `tables` tables of `dimension` columns, all zero. Keeps its
+    /// allocation.
     pub fn reset(&mut self, rows: usize, dimension: usize, tables: usize) {
         self.shape_for(rows, dimension, tables);
         self.blocks_mut().fill(Block::ZERO);
     }
 
-    /// Makes room as [`Self::reset`] does, for a caller that will set every row of every table. Only what the caller
-    /// cannot reach (padding lanes and padding rows) is zero, and the rows themselves hold anything.
+    /// Makes room as [`Self::reset`] does, for a caller that will set every row of every table.
+    /// Only what the caller cannot reach (padding lanes and padding rows) is zero, and the rows
+    /// themselves hold anything.
     pub fn reset_for_overwriting(&mut self, rows: usize, dimension: usize, tables: usize) {
         self.shape_for(rows, dimension, tables);
         if dimension.is_multiple_of(LANES) && dimension / LANES == self.vectors {
@@ -169,7 +183,11 @@ impl PackedRows {
             if except.next_if_eq(&(row as u32)).is_some() {
                 continue;
             }
-            for value in self.row_mut(row, table).iter_mut().flat_map(|block| &mut block.0) {
+            for value in self
+                .row_mut(row, table)
+                .iter_mut()
+                .flat_map(|block| &mut block.0)
+            {
                 *value *= factor;
             }
         }
@@ -188,7 +206,8 @@ impl PackedRows {
     }
 }
 
-/// Holds what a training step needs to know of each row beside its values. It is padded as [`PackedRows`] are.
+/// Holds what a training step needs to know of each row beside its values. It is padded as
+/// [`PackedRows`] are.
 #[derive(Clone, Debug, Default)]
 pub struct RowWeights {
     /// The number of times that the row occurs in the batch.
@@ -235,10 +254,20 @@ mod tests {
         let values: Vec<f32> = (0..17).map(|i| i as f32).collect();
         rows.set_row(1, 1, &values, 1.0);
         let mut bytes = vec![9; 300];
-        assert_eq!(rows.copy_bytes(2, 17, 1, &mut bytes), 16.0, "the largest magnitude");
+        assert_eq!(
+            rows.copy_bytes(2, 17, 1, &mut bytes),
+            16.0,
+            "the largest magnitude"
+        );
         assert_eq!(bytes.len(), 2 * 17 * 4);
         assert!(bytes[..17 * 4].iter().all(|byte| *byte == 0));
-        assert_eq!(bytes[17 * 4..], values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>());
+        assert_eq!(
+            bytes[17 * 4..],
+            values
+                .iter()
+                .flat_map(|v| v.to_le_bytes())
+                .collect::<Vec<u8>>()
+        );
     }
 
     #[test]

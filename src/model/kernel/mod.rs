@@ -1,9 +1,9 @@
 //! Contains the training kernels, which take full steps over compact arrays of item rows.
 //!
-//! A client gathers the distinct rows of a round into one array, aligned to cache lines and padded to
-//! sixteen lanes, and trains all epochs there. Every kernel is compiled for several instruction sets and
-//! chosen at run time; the sixteen partial sums, their order and the absence of fused multiply-add are the
-//! same in all of them, so the bits are too (contract 1).
+//! A client gathers the distinct rows of a round into one array, aligned to cache lines and padded
+//! to sixteen lanes, and trains all epochs there. Every kernel is compiled for several instruction
+//! sets and chosen at run time; the sixteen partial sums, their order and the absence of fused
+//! multiply-add are the same in all of them, so the bits are too (contract 1).
 
 pub mod additive;
 mod lanes;
@@ -15,12 +15,15 @@ pub mod score;
 mod tests;
 mod wire;
 
-pub use lanes::{Block, MAX_DIMENSION, PackedRows, RowWeights, packed_vector, padded_vectors, unpack_into};
+pub use lanes::{
+    Block, MAX_DIMENSION, PackedRows, RowWeights, packed_vector, padded_vectors, unpack_into,
+};
 pub use passes::{Column, LargestMagnitude, RowSink, RowSource, TableRows};
 pub use prefetch::prefetch;
 pub use wire::little_endian_bytes;
 
-/// Calls `$function::<V, ...>($arguments)` for the instance that fits a run-time number of lane vectors.
+/// Calls `$function::<V, ...>($arguments)` for the instance that fits a run-time number of lane
+/// vectors.
 ///
 /// Instances exist for the numbers that [`padded_vectors`] gives.
 macro_rules! for_vectors {

@@ -1,7 +1,9 @@
-//! Moves rows into packed rows and out of them, as rows or as bytes, and notes the largest magnitude of what goes out.
+//! Moves rows into packed rows and out of them, as rows or as bytes, and notes the largest
+//! magnitude of what goes out.
 //!
-//! What bounds these passes is the width of a move, so they are compiled like the training kernels. A caller that takes
-//! rows away also checks them for divergence, which costs least while they are in registers.
+//! What bounds these passes is the width of a move, so they are compiled like the training kernels.
+//! A caller that takes rows away also checks them for divergence, which costs least while they are
+//! in registers.
 
 use std::ops::Range;
 
@@ -10,7 +12,8 @@ use super::lanes::{Block, PackedRows, pack_into, unpack_into};
 use crate::math::{LANES, Lanes};
 use crate::model::instruction_sets::per_instruction_set;
 
-/// The number of rows by which prefetching is ahead of gathering, which is about as many as memory delivers at once.
+/// The number of rows by which prefetching is ahead of gathering, which is about as many as memory
+/// delivers at once.
 const ROWS_AHEAD: usize = 16;
 
 /// Provides the rows that are gathered.
@@ -18,7 +21,8 @@ pub trait RowSource {
     /// Returns how many rows there are.
     fn rows(&self) -> usize;
 
-    /// Returns the values of the row that comes to `position` of the packed rows, and the factor that they take.
+    /// Returns the values of the row that comes to `position` of the packed rows, and the factor
+    /// that they take.
     fn row(&self, position: usize) -> (&[f32], f32);
 
     /// Prefetches the row that comes to `position`, if it is likely not to be in the cache.
@@ -55,7 +59,8 @@ impl RowSource for TableRows<'_> {
     }
 }
 
-/// Says where one of several tables stands in packed rows, which hold the rows of all of them side by side.
+/// Says where one of several tables stands in packed rows, which hold the rows of all of them side
+/// by side.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     /// The number of lane vectors in a row of one table.
@@ -67,14 +72,14 @@ pub struct Column {
 }
 
 impl Column {
-    /// Sets rows of the table to those that `source` has for `positions`, times their factors. `blocks` begin with the
-    /// packed row of the first position.
+    /// Sets rows of the table to those that `source` has for `positions`, times their factors.
+    /// `blocks` begin with the packed row of the first position.
     pub fn gather<S: RowSource>(self, blocks: &mut [Block], positions: Range<usize>, source: &S) {
         for_vectors!(self.vectors, gather[S](blocks, self, positions, source));
     }
 
-    /// Writes the rows of the table at `positions` to `sink`, and notes their magnitudes. `blocks` begin with the
-    /// packed row of the first position.
+    /// Writes the rows of the table at `positions` to `sink`, and notes their magnitudes. `blocks`
+    /// begin with the packed row of the first position.
     pub fn scatter<S: RowSink>(
         self,
         blocks: &[Block],
@@ -82,11 +87,14 @@ impl Column {
         sink: &mut S,
         largest: &mut LargestMagnitude,
     ) {
-        for_vectors!(self.vectors, scatter[S](blocks, self, positions, sink, largest));
+        for_vectors!(
+            self.vectors,
+            scatter[S](blocks, self, positions, sink, largest)
+        );
     }
 
-    /// Appends the first `rows` rows of the table in `blocks` to `bytes`, `dimension` (at least 1) values each,
-    /// little-endian, and notes their magnitudes.
+    /// Appends the first `rows` rows of the table in `blocks` to `bytes`, `dimension` (at least 1)
+    /// values each, little-endian, and notes their magnitudes.
     pub fn append_bytes(
         self,
         blocks: &[Block],
@@ -98,18 +106,21 @@ impl Column {
         for_vectors!(self.vectors, append_bytes[](blocks, self, rows, dimension, bytes, largest));
     }
 
-    /// Returns the rows of the table in `blocks`, padded to whole vectors; `V` is the number of vectors in a row.
+    /// Returns the rows of the table in `blocks`, padded to whole vectors; `V` is the number of
+    /// vectors in a row.
     #[inline(always)]
     fn rows_in<const V: usize>(self, blocks: &[Block]) -> impl Iterator<Item = &[Block]> {
-        blocks.chunks_exact(V * self.tables).map(move |row| &row[self.table * V..(self.table + 1) * V])
+        blocks
+            .chunks_exact(V * self.tables)
+            .map(move |row| &row[self.table * V..(self.table + 1) * V])
     }
 }
 
 /// Keeps the largest magnitude of the values that pass.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LargestMagnitude {
-    /// The largest magnitudes by lane, as bit patterns: magnitudes order like these, and every NaN comes after
-    /// infinity.
+    /// The largest magnitudes by lane, as bit patterns: magnitudes order like these, and every NaN
+    /// comes after infinity.
     lanes: [u32; LANES],
 }
 
@@ -133,21 +144,33 @@ impl LargestMagnitude {
 impl PackedRows {
     /// Returns where table `table` stands.
     pub fn column(&self, table: usize) -> Column {
-        Column { vectors: self.vectors(), tables: self.tables(), table }
+        Column {
+            vectors: self.vectors(),
+            tables: self.tables(),
+            table,
+        }
     }
 
     /// Sets the first rows of table `table` to those of `source`, times their factors.
     pub fn gather<S: RowSource>(&mut self, table: usize, source: &S) {
-        self.column(table).gather(self.blocks_mut(), 0..source.rows(), source);
+        self.column(table)
+            .gather(self.blocks_mut(), 0..source.rows(), source);
     }
 
-    /// Replaces `bytes` by the first `rows` rows of table `table`, `dimension` (at least 1) values each, little-endian.
-    /// Returns the largest magnitude in them; NaN if they hold one.
-    pub fn copy_bytes(&self, rows: usize, dimension: usize, table: usize, bytes: &mut Vec<u8>) -> f32 {
+    /// Replaces `bytes` by the first `rows` rows of table `table`, `dimension` (at least 1) values
+    /// each, little-endian. Returns the largest magnitude in them; NaN if they hold one.
+    pub fn copy_bytes(
+        &self,
+        rows: usize,
+        dimension: usize,
+        table: usize,
+        bytes: &mut Vec<u8>,
+    ) -> f32 {
         let mut largest = LargestMagnitude::default();
         bytes.clear();
         bytes.reserve(rows * dimension * 4);
-        self.column(table).append_bytes(self.blocks(), rows, dimension, bytes, &mut largest);
+        self.column(table)
+            .append_bytes(self.blocks(), rows, dimension, bytes, &mut largest);
         largest.value()
     }
 }
@@ -205,8 +228,9 @@ fn gather_inline<const V: usize, S: RowSource>(
         let blocks = &mut row[start..start + V];
         let (whole, rest) = values.as_chunks::<LANES>();
         if whole.len() == V && rest.is_empty() {
-            // A factor of 1 changes no value, so that there is no need to ask for it. Sixteen values are read before
-            // any is written: the compiler need not know that source and target are apart.
+            // A factor of 1 changes no value, so that there is no need to ask for it. Sixteen
+            // values are read before any is written: the compiler need not know that source and
+            // target are apart.
             for v in 0..V {
                 let mut lanes = whole[v];
                 for i in 0..LANES {
@@ -263,7 +287,8 @@ fn append_bytes_inline<const V: usize>(
     for row in column.rows_in::<V>(blocks).take(rows) {
         noted.note(row);
         if dimension == V * LANES {
-            row.iter().for_each(|block| bytes.extend_from_slice(&little_endian(&block.0)));
+            row.iter()
+                .for_each(|block| bytes.extend_from_slice(&little_endian(&block.0)));
         } else {
             let mut rest = 4 * dimension;
             for block in row {
@@ -276,7 +301,8 @@ fn append_bytes_inline<const V: usize>(
     *largest = noted;
 }
 
-/// Returns sixteen values in the layout of the wire; on little-endian machines, this is a plain copy.
+/// Returns sixteen values in the layout of the wire; on little-endian machines, this is a plain
+/// copy.
 #[inline(always)]
 fn little_endian(values: &Lanes) -> [u8; 4 * LANES] {
     let mut bytes = [0; 4 * LANES];

@@ -5,10 +5,11 @@
 /// The number of bytes that the processor fetches at once.
 const LINE_BYTES: usize = 64;
 
-/// Asks the processor to bring `values` into the cache while other work goes on. This changes no value.
+/// Asks the processor to bring `values` into the cache while other work goes on. This changes no
+/// value.
 ///
-/// A user's rows are in no cache when a round begins, and a copy would wait for each of them. When rows are asked for
-/// some time ahead, many are on their way at once.
+/// A user's rows are in no cache when a round begins, and a copy would wait for each of them. When
+/// rows are asked for some time ahead, many are on their way at once.
 #[inline]
 pub fn prefetch<T>(values: &[T]) {
     #[cfg(target_arch = "x86_64")]
@@ -18,8 +19,8 @@ pub fn prefetch<T>(values: &[T]) {
         let bytes = size_of_val(values);
         let mut offset = 0;
         while offset < bytes {
-            // SAFETY: the pointer stays inside `values`, and the instruction reads nothing that the program
-            // could see: it cannot fault and has no result.
+            // SAFETY: the pointer stays inside `values`, and the instruction reads nothing that the
+            // program could see: it cannot fault and has no result.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(start.add(offset)) };
             offset += LINE_BYTES;
         }
@@ -43,7 +44,12 @@ mod tests {
         for length in [0, 1, 15, 16, 17, 1000] {
             let values: Vec<f32> = (0..length).map(|value| value as f32).collect();
             prefetch(&values);
-            assert!(values.iter().enumerate().all(|(place, value)| *value == place as f32));
+            assert!(
+                values
+                    .iter()
+                    .enumerate()
+                    .all(|(place, value)| *value == place as f32)
+            );
         }
     }
 }

@@ -24,7 +24,8 @@ impl Stored for [u8; 4] {
     }
 }
 
-/// Holds the row of an item as one user sees it, `scale * scaled + plain`. Either part may be empty, which means zero.
+/// Holds the row of an item as one user sees it, `scale * scaled + plain`. Either part may be
+/// empty, which means zero.
 #[derive(Clone, Copy, Debug)]
 pub struct ScaledSum<'a, V = f32> {
     /// The part that is scaled: k values or none.
@@ -35,8 +36,8 @@ pub struct ScaledSum<'a, V = f32> {
     pub plain: &'a [V],
 }
 
-/// Computes `scores[i] = w . (scale_i scaled_i + plain_i) + b`, each product in the kernels' order: sixteen partial
-/// sums, then one tree.
+/// Computes `scores[i] = w . (scale_i scaled_i + plain_i) + b`, each product in the kernels' order:
+/// sixteen partial sums, then one tree.
 pub fn score_sums<V: Stored>(w: &[f32], b: f32, rows: &[ScaledSum<'_, V>], scores: &mut [f32]) {
     dispatch(w, b, rows, scores);
 }
@@ -64,7 +65,8 @@ fn quads(all: &mut [f32; 4 * LANES]) -> impl Iterator<Item = &mut [f32; 4]> {
     all.as_chunks_mut().0.iter_mut()
 }
 
-/// Returns the four partial sums of a scalar product. The shorter length counts: those of an empty row are zero.
+/// Returns the four partial sums of a scalar product. The shorter length counts: those of an empty
+/// row are zero.
 #[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
 #[inline(always)]
 fn quad_of_product<V: Stored>(a: &[f32], b: &[V]) -> [f32; 4] {
@@ -96,22 +98,57 @@ mod tests {
             let sum = (0..length).sum::<usize>() as f32;
             let squares = (0..length).map(|i| i * i).sum::<usize>() as f32;
             let rows = [
-                ScaledSum { scaled: &w, scale: 2.0, plain: &ones },
-                ScaledSum { scaled: &[], scale: 9.0, plain: &w },
-                ScaledSum { scaled: &ones, scale: 3.0, plain: &[] },
+                ScaledSum {
+                    scaled: &w,
+                    scale: 2.0,
+                    plain: &ones,
+                },
+                ScaledSum {
+                    scaled: &[],
+                    scale: 9.0,
+                    plain: &w,
+                },
+                ScaledSum {
+                    scaled: &ones,
+                    scale: 3.0,
+                    plain: &[],
+                },
             ];
             let mut scores = [0.0; 3];
             score_sums(&w, 0.5, &rows, &mut scores);
-            assert_eq!(scores, [2.0 * squares + sum + 0.5, squares + 0.5, 3.0 * sum + 0.5], "k = {length}");
+            assert_eq!(
+                scores,
+                [2.0 * squares + sum + 0.5, squares + 0.5, 3.0 * sum + 0.5],
+                "k = {length}"
+            );
             // More rows than are summed at once, and not a multiple of them.
-            let many: Vec<ScaledSum<'_>> = rows.iter().copied().cycle().take(3 * LANES + 5).collect();
+            let many: Vec<ScaledSum<'_>> =
+                rows.iter().copied().cycle().take(3 * LANES + 5).collect();
             let mut all = vec![0.0; many.len()];
             score_sums(&w, 0.5, &many, &mut all);
-            assert!(all.iter().zip(scores.iter().cycle()).all(|(score, expected)| score == expected), "k = {length}");
+            assert!(
+                all.iter()
+                    .zip(scores.iter().cycle())
+                    .all(|(score, expected)| score == expected),
+                "k = {length}"
+            );
             let wire: Vec<[u8; 4]> = w.iter().map(|value| value.to_le_bytes()).collect();
             let mut scores = [0.0];
-            score_sums(&w, 0.5, &[ScaledSum { scaled: &ones, scale: 2.0, plain: &wire }], &mut scores);
-            assert_eq!(scores, [2.0 * sum + squares + 0.5], "k = {length}, in the layout of the wire");
+            score_sums(
+                &w,
+                0.5,
+                &[ScaledSum {
+                    scaled: &ones,
+                    scale: 2.0,
+                    plain: &wire,
+                }],
+                &mut scores,
+            );
+            assert_eq!(
+                scores,
+                [2.0 * sum + squares + 0.5],
+                "k = {length}, in the layout of the wire"
+            );
         }
     }
 }

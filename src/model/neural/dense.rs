@@ -1,13 +1,16 @@
-//! Implements the kernels of a dense layer, `z = W x + b`, for sixteen samples at a time and for a single sample.
+//! Implements the kernels of a dense layer, `z = W x + b`, for sixteen samples at a time and for a
+//! single sample.
 //!
-//! Weights are row-major with a row for each output. A layer may read a part of each row only ([`Weights`]): the other
-//! inputs are then the same for all samples, and the caller adds their share to the bias.
+//! Weights are row-major with a row for each output. A layer may read a part of each row only
+//! ([`Weights`]): the other inputs are then the same for all samples, and the caller adds their
+//! share to the bias.
 
 use crate::math::{LANES, Lanes, quad_sum};
 use crate::model::instruction_sets::per_instruction_set;
 use crate::model::kernel::Block;
 
-/// Describes the columns `first_input..first_input + inputs` of a row-major matrix with `stride` columns.
+/// Describes the columns `first_input..first_input + inputs` of a row-major matrix with `stride`
+/// columns.
 #[derive(Clone, Copy, Debug)]
 pub struct Weights<'a> {
     /// All values of the matrix, row after row.
@@ -23,7 +26,12 @@ pub struct Weights<'a> {
 impl<'a> Weights<'a> {
     /// Describes all `inputs` columns of a matrix.
     pub const fn all(values: &'a [f32], inputs: usize) -> Self {
-        Self { values, stride: inputs, first_input: 0, inputs }
+        Self {
+            values,
+            stride: inputs,
+            first_input: 0,
+            inputs,
+        }
     }
 
     #[inline(always)]
@@ -33,8 +41,8 @@ impl<'a> Weights<'a> {
     }
 }
 
-/// Replaces `z` (groups x outputs) by `W x + b` for every sample of `x` (groups x inputs), and negative results by zero
-/// where `rectified` is set.
+/// Replaces `z` (groups x outputs) by `W x + b` for every sample of `x` (groups x inputs), and
+/// negative results by zero where `rectified` is set.
 ///
 /// Each sum begins with the bias and goes through the inputs in ascending order.
 pub fn forward(weights: Weights<'_>, bias: &[f32], x: &[Block], z: &mut [Block], rectified: bool) {
@@ -48,9 +56,18 @@ per_instruction_set! {
 }
 
 #[inline(always)]
-fn forward_groups(weights: Weights<'_>, bias: &[f32], x: &[Block], z: &mut [Block], rectified: bool) {
+fn forward_groups(
+    weights: Weights<'_>,
+    bias: &[f32],
+    x: &[Block],
+    z: &mut [Block],
+    rectified: bool,
+) {
     let tiles = bias.len() / 4;
-    for (x, z) in x.chunks_exact(weights.inputs).zip(z.chunks_exact_mut(bias.len())) {
+    for (x, z) in x
+        .chunks_exact(weights.inputs)
+        .zip(z.chunks_exact_mut(bias.len()))
+    {
         for tile in 0..tiles {
             forward_tile::<4>(weights, bias, 4 * tile, x, z, rectified);
         }
@@ -112,7 +129,10 @@ per_instruction_set! {
 #[inline(always)]
 fn input_gradient_groups(weights: Weights<'_>, outputs: usize, dz: &[Block], dx: &mut [Block]) {
     let tiles = weights.inputs / 4;
-    for (dz, dx) in dz.chunks_exact(outputs).zip(dx.chunks_exact_mut(weights.inputs)) {
+    for (dz, dx) in dz
+        .chunks_exact(outputs)
+        .zip(dx.chunks_exact_mut(weights.inputs))
+    {
         for tile in 0..tiles {
             input_gradient_tile::<4>(weights, 4 * tile, dz, dx);
         }
@@ -124,11 +144,16 @@ fn input_gradient_groups(weights: Weights<'_>, outputs: usize, dz: &[Block], dx:
 
 /// Computes the gradients of the inputs `first..first + T` of one group.
 ///
-/// Each column of the weights is a slice of its own: with the T weights side by side in one slice, the compiler makes
-/// vectors of them instead of the samples, and takes 36 times as long.
+/// Each column of the weights is a slice of its own: with the T weights side by side in one slice,
+/// the compiler makes vectors of them instead of the samples, and takes 36 times as long.
 #[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
 #[inline(always)]
-fn input_gradient_tile<const T: usize>(weights: Weights<'_>, first: usize, dz: &[Block], dx: &mut [Block]) {
+fn input_gradient_tile<const T: usize>(
+    weights: Weights<'_>,
+    first: usize,
+    dz: &[Block],
+    dx: &mut [Block],
+) {
     let mut columns: [&[f32]; T] = [&[]; T];
     let mut sums = [[0f32; LANES]; T];
     for t in 0..T {
@@ -147,7 +172,8 @@ fn input_gradient_tile<const T: usize>(weights: Weights<'_>, first: usize, dz: &
     }
 }
 
-/// Describes where the gradient of [`Weights`] is written, which is to the same columns of a matrix of the same shape.
+/// Describes where the gradient of [`Weights`] is written, which is to the same columns of a matrix
+/// of the same shape.
 #[derive(Debug)]
 pub struct WeightGradient<'a> {
     /// All values of the matrix, row after row.
@@ -160,11 +186,17 @@ pub struct WeightGradient<'a> {
     pub inputs: usize,
 }
 
-/// Sets the gradient of the weights to the sum of `dz x^T` over all samples, and that of the bias to the sum of `dz`.
+/// Sets the gradient of the weights to the sum of `dz x^T` over all samples, and that of the bias
+/// to the sum of `dz`.
 ///
-/// `bias` has an entry for each output. Sums have sixteen partial sums, one for each lane, that go through the groups
-/// in ascending order and are then added as one tree ([`quad_sum`]).
-pub fn weight_gradient(x: &[Block], dz: &[Block], mut weights: WeightGradient<'_>, bias: &mut [f32]) {
+/// `bias` has an entry for each output. Sums have sixteen partial sums, one for each lane, that go
+/// through the groups in ascending order and are then added as one tree ([`quad_sum`]).
+pub fn weight_gradient(
+    x: &[Block],
+    dz: &[Block],
+    mut weights: WeightGradient<'_>,
+    bias: &mut [f32],
+) {
     dispatch_weight_gradient(x, dz, &mut weights, bias);
 }
 
@@ -175,7 +207,12 @@ per_instruction_set! {
 }
 
 #[inline(always)]
-fn weight_gradient_outputs(x: &[Block], dz: &[Block], weights: &mut WeightGradient<'_>, bias: &mut [f32]) {
+fn weight_gradient_outputs(
+    x: &[Block],
+    dz: &[Block],
+    weights: &mut WeightGradient<'_>,
+    bias: &mut [f32],
+) {
     let outputs = bias.len();
     for (output, bias) in bias.iter_mut().enumerate() {
         let mut sum = [0f32; LANES];
@@ -246,7 +283,8 @@ fn add_product(sum: &mut Lanes, a: &Lanes, b: &Lanes) {
     }
 }
 
-/// Adds `factor` times `x` to `y`, element by element, for outer products and transposed products of one sample.
+/// Adds `factor` times `x` to `y`, element by element, for outer products and transposed products
+/// of one sample.
 pub fn add_scaled(factor: f32, x: &[f32], y: &mut [f32]) {
     dispatch_add_scaled(factor, x, y);
 }
@@ -259,8 +297,8 @@ per_instruction_set! {
     }
 }
 
-/// Adds the product of `left` (rows x `inner`) and `right` (`inner` x columns), both row-major, to `product` (rows x
-/// columns). Each sum goes through the inner dimension in ascending order.
+/// Adds the product of `left` (rows x `inner`) and `right` (`inner` x columns), both row-major, to
+/// `product` (rows x columns). Each sum goes through the inner dimension in ascending order.
 pub fn multiply(left: &[f32], right: &[f32], inner: usize, product: &mut [f32]) {
     dispatch_multiply(left, right, inner, product);
 }
@@ -297,11 +335,19 @@ per_instruction_set! {
     }
 }
 
-/// Back-propagates the gradient `dz` of one output through its weights, for a single sample `x`: adds `dz` times the sample
-/// to `gradient`, and `dz` times the weights to `dx`. Returns the scalar product of weights and sample, as [`dot`] does.
+/// Back-propagates the gradient `dz` of one output through its weights, for a single sample `x`:
+/// adds `dz` times the sample to `gradient`, and `dz` times the weights to `dx`. Returns the scalar
+/// product of weights and sample, as [`dot`] does.
 ///
-/// All slices have the same length. It reads them once, where [`dot`] and two times [`add_scaled`] would do so twice.
-pub fn backward_output(dz: f32, weights: &[f32], x: &[f32], gradient: &mut [f32], dx: &mut [f32]) -> f32 {
+/// All slices have the same length. It reads them once, where [`dot`] and two times [`add_scaled`]
+/// would do so twice.
+pub fn backward_output(
+    dz: f32,
+    weights: &[f32],
+    x: &[f32],
+    gradient: &mut [f32],
+    dx: &mut [f32],
+) -> f32 {
     dispatch_backward_output(dz, weights, x, gradient, dx)
 }
 
@@ -325,7 +371,8 @@ per_instruction_set! {
     }
 }
 
-/// Back-propagates through a rectifier, by setting the gradient to zero wherever the rectified activation is zero.
+/// Back-propagates through a rectifier, by setting the gradient to zero wherever the rectified
+/// activation is zero.
 pub fn rectifier_gradient(activations: &[Block], gradient: &mut [Block]) {
     dispatch_rectifier_gradient(activations, gradient);
 }
@@ -334,7 +381,8 @@ per_instruction_set! {
     fn dispatch_rectifier_gradient(activations: &[Block], gradient: &mut [Block]) {
         for (gradient, activation) in gradient.iter_mut().zip(activations) {
             for i in 0..LANES {
-                // A mask, since the compiler makes a branch of a choice, which is as often predicted wrongly as not.
+                // A mask, since the compiler makes a branch of a choice, which is as often
+                // predicted wrongly as not.
                 let kept = u32::from(activation.0[i] != 0.0).wrapping_neg();
                 gradient.0[i] = f32::from_bits(gradient.0[i].to_bits() & kept);
             }

@@ -5,7 +5,8 @@ use crate::math::{LANES, exp_neg_abs, quad_sum, sigmoid_from, softplus_from};
 use crate::model::instruction_sets::per_instruction_set;
 use crate::model::kernel::Block;
 
-/// Holds what a loss needs of each sample beside its output, padded with zeros to a multiple of sixteen.
+/// Holds what a loss needs of each sample beside its output, padded with zeros to a multiple of
+/// sixteen.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Targets {
     /// For each sample, the number of its occurrences in the batch.
@@ -30,8 +31,10 @@ impl Targets {
         self.weights.push(count);
         self.targets.push(target_sum);
         self.samples += 1;
-        self.weights.resize(self.samples.next_multiple_of(LANES), 0.0);
-        self.targets.resize(self.samples.next_multiple_of(LANES), 0.0);
+        self.weights
+            .resize(self.samples.next_multiple_of(LANES), 0.0);
+        self.targets
+            .resize(self.samples.next_multiple_of(LANES), 0.0);
     }
 
     /// Returns the number of samples, without padding.
@@ -40,14 +43,26 @@ impl Targets {
     }
 }
 
-/// Replaces `gradient` by `factor` times the derivative of the binary cross-entropy with respect to each logit, and
-/// returns the cross-entropy, summed over all occurrences.
+/// Replaces `gradient` by `factor` times the derivative of the binary cross-entropy with respect to
+/// each logit, and returns the cross-entropy, summed over all occurrences.
 ///
-/// With a count c and t positives among them, a sample's loss is c ln(1 + exp(z)) - t z, and its derivative is
-/// c sigmoid(z) - t. For the mean over a batch, `factor` is one over the number of occurrences.
-pub fn binary_cross_entropy(logits: &SampleMatrix, targets: &Targets, factor: f32, gradient: &mut SampleMatrix) -> f32 {
+/// With a count c and t positives among them, a sample's loss is c ln(1 + exp(z)) - t z, and its
+/// derivative is c sigmoid(z) - t. For the mean over a batch, `factor` is one over the number of
+/// occurrences.
+pub fn binary_cross_entropy(
+    logits: &SampleMatrix,
+    targets: &Targets,
+    factor: f32,
+    gradient: &mut SampleMatrix,
+) -> f32 {
     gradient.reset_for_overwriting(logits.samples(), 1);
-    dispatch_cross_entropy(logits.blocks(), &targets.weights, &targets.targets, factor, gradient.blocks_mut())
+    dispatch_cross_entropy(
+        logits.blocks(),
+        &targets.weights,
+        &targets.targets,
+        factor,
+        gradient.blocks_mut(),
+    )
 }
 
 per_instruction_set! {
@@ -72,7 +87,11 @@ fn cross_entropy_groups(
     gradient: &mut [Block],
 ) -> f32 {
     let mut loss = [0f32; LANES];
-    let groups = weights.as_chunks::<LANES>().0.iter().zip(targets.as_chunks::<LANES>().0);
+    let groups = weights
+        .as_chunks::<LANES>()
+        .0
+        .iter()
+        .zip(targets.as_chunks::<LANES>().0);
     for ((z, gradient), (weight, target)) in logits.iter().zip(gradient).zip(groups) {
         let e = exp_neg_abs(&z.0);
         let p = sigmoid_from(&z.0, &e);
@@ -85,13 +104,29 @@ fn cross_entropy_groups(
     quad_sum(&loss)
 }
 
-/// Replaces `gradient` by `factor` times the derivative of half the squared error with respect to each output, and
-/// returns half the squared error, summed over all samples. Every sample must have been pushed with a count of 1.
-pub fn half_squared_error(outputs: &SampleMatrix, targets: &Targets, factor: f32, gradient: &mut SampleMatrix) -> f32 {
+/// Replaces `gradient` by `factor` times the derivative of half the squared error with respect to
+/// each output, and returns half the squared error, summed over all samples. Every sample must have
+/// been pushed with a count of 1.
+pub fn half_squared_error(
+    outputs: &SampleMatrix,
+    targets: &Targets,
+    factor: f32,
+    gradient: &mut SampleMatrix,
+) -> f32 {
     gradient.reset_for_overwriting(outputs.samples(), 1);
     let mut loss = [0f32; LANES];
-    let groups = targets.weights.as_chunks::<LANES>().0.iter().zip(targets.targets.as_chunks::<LANES>().0);
-    for ((output, gradient), (weight, target)) in outputs.blocks().iter().zip(gradient.blocks_mut()).zip(groups) {
+    let groups = targets
+        .weights
+        .as_chunks::<LANES>()
+        .0
+        .iter()
+        .zip(targets.targets.as_chunks::<LANES>().0);
+    for ((output, gradient), (weight, target)) in outputs
+        .blocks()
+        .iter()
+        .zip(gradient.blocks_mut())
+        .zip(groups)
+    {
         for i in 0..LANES {
             // The weight is 0 for padding and 1 otherwise.
             let error = weight[i] * (output.0[i] - target[i]);

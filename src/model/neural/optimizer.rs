@@ -5,7 +5,8 @@ use crate::math::{LANES, pow, quad_sum, sqrt};
 use crate::model::instruction_sets::per_instruction_set;
 use crate::model::state::StateVisitor;
 
-/// Subtracts `learning_rate` times (gradient + `weight_decay` times parameter) from every parameter.
+/// Subtracts `learning_rate` times (gradient + `weight_decay` times parameter) from every
+/// parameter.
 pub fn sgd_step(parameters: &mut [f32], gradient: &[f32], learning_rate: f32, weight_decay: f32) {
     dispatch_sgd(parameters, gradient, learning_rate, weight_decay);
 }
@@ -18,8 +19,8 @@ per_instruction_set! {
     }
 }
 
-/// Holds the settings of Adam (Kingma and Ba, ICLR 2015), with weight decay as an L2 term of the gradient, as in
-/// PyTorch.
+/// Holds the settings of Adam (Kingma and Ba, ICLR 2015), with weight decay as an L2 term of the
+/// gradient, as in PyTorch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdamSettings {
     /// The step size alpha.
@@ -37,7 +38,13 @@ pub struct AdamSettings {
 impl AdamSettings {
     /// Returns the paper's settings (0.9, 0.999, 1e-8) with this step size and no weight decay.
     pub const fn with_rate(learning_rate: f64) -> Self {
-        Self { learning_rate, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.0 }
+        Self {
+            learning_rate,
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-8,
+            weight_decay: 0.0,
+        }
     }
 }
 
@@ -79,13 +86,22 @@ impl AdamParameters {
         let mut moments = AdamMoments::default();
         moments.reset(values.len());
         let gradient = vec![0.0; values.len()];
-        Self { values, gradient, moments, steps: 0 }
+        Self {
+            values,
+            gradient,
+            moments,
+            steps: 0,
+        }
     }
 
     /// Moves all parameters by one step against the gradient.
     pub fn step(&mut self, settings: &AdamSettings) {
         self.steps += 1;
-        AdamStep::new(settings, self.steps).apply(&mut self.values, &self.gradient, &mut self.moments);
+        AdamStep::new(settings, self.steps).apply(
+            &mut self.values,
+            &self.gradient,
+            &mut self.moments,
+        );
     }
 
     /// Visits what a model does not hold, which is the moments and the number of steps.
@@ -128,11 +144,22 @@ impl AdamStep {
 
     /// Moves `parameters` by one step against `gradient`.
     pub fn apply(&self, parameters: &mut [f32], gradient: &[f32], moments: &mut AdamMoments) {
-        self.apply_to_slices(parameters, gradient, &mut moments.first, &mut moments.second);
+        self.apply_to_slices(
+            parameters,
+            gradient,
+            &mut moments.first,
+            &mut moments.second,
+        );
     }
 
     /// Moves `parameters` as [`Self::apply`] does, for moments that are parts of longer slices.
-    pub fn apply_to_slices(&self, parameters: &mut [f32], gradient: &[f32], first: &mut [f32], second: &mut [f32]) {
+    pub fn apply_to_slices(
+        &self,
+        parameters: &mut [f32],
+        gradient: &[f32],
+        first: &mut [f32],
+        second: &mut [f32],
+    ) {
         dispatch_adam(self, parameters, gradient, first, second);
     }
 }
@@ -150,7 +177,13 @@ per_instruction_set! {
 }
 
 #[inline(always)]
-fn adam(step: AdamStep, parameters: &mut [f32], gradient: &[f32], first: &mut [f32], second: &mut [f32]) {
+fn adam(
+    step: AdamStep,
+    parameters: &mut [f32],
+    gradient: &[f32],
+    first: &mut [f32],
+    second: &mut [f32],
+) {
     let (rest1, rest2) = (1.0 - step.beta1, 1.0 - step.beta2);
     let moments = first.iter_mut().zip(second);
     for ((parameter, gradient), (m, v)) in parameters.iter_mut().zip(gradient).zip(moments) {
@@ -183,11 +216,11 @@ per_instruction_set! {
     }
 }
 
-/// Returns the factor that brings a gradient with this squared norm to a norm of `limit`, and 1 where the norm is
-/// within the limit.
+/// Returns the factor that brings a gradient with this squared norm to a norm of `limit`, and 1
+/// where the norm is within the limit.
 ///
-/// Like PyTorch's `clip_grad_norm_`, it adds 1e-6 to the norm before it divides. The squared norm of several slices is
-/// the sum of their squared norms.
+/// Like PyTorch's `clip_grad_norm_`, it adds 1e-6 to the norm before it divides. The squared norm
+/// of several slices is the sum of their squared norms.
 pub fn clipping_factor(squared_norm: f64, limit: f64) -> f32 {
     let factor = limit / (sqrt(squared_norm) + 1e-6);
     if factor < 1.0 { factor as f32 } else { 1.0 }

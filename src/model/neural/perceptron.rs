@@ -7,8 +7,9 @@ use super::dense::{self, WeightGradient, Weights};
 
 /// Describes a perceptron, which has dense layers with a rectifier after each of them but the last.
 ///
-/// The first layer may read features that all samples of a batch have in common (a user's vector) in front of each
-/// sample's own features (an item's vector). Their part of the first layer is computed once for the batch.
+/// The first layer may read features that all samples of a batch have in common (a user's vector)
+/// in front of each sample's own features (an item's vector). Their part of the first layer is
+/// computed once for the batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Perceptron {
     common: usize,
@@ -29,22 +30,38 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// Describes a layer whose parameters begin at `start` of the flat slice, the weights before the bias.
+    /// Describes a layer whose parameters begin at `start` of the flat slice, the weights before
+    /// the bias.
     pub fn at(start: usize, inputs: usize, outputs: usize) -> Self {
         let weights = start..start + inputs * outputs;
         let bias = weights.end..weights.end + outputs;
-        Self { inputs, outputs, weights, bias }
+        Self {
+            inputs,
+            outputs,
+            weights,
+            bias,
+        }
     }
 
     /// Returns `W x + b` for a single sample. `parameters` is the flat slice of all layers.
     pub fn forward_one(&self, parameters: &[f32], x: &[f32]) -> Vec<f32> {
         let rows = parameters[self.weights.clone()].chunks_exact(self.inputs);
-        rows.zip(&parameters[self.bias.clone()]).map(|(row, bias)| dense::dot(row, x) + bias).collect()
+        rows.zip(&parameters[self.bias.clone()])
+            .map(|(row, bias)| dense::dot(row, x) + bias)
+            .collect()
     }
 
-    /// Back-propagates through the layer for a single sample `x`, whose outputs have the gradient `dz`. Adds the
-    /// gradient of the layer's parameters to `gradient`, which is that of the flat slice, and that of `x` to `dx`.
-    pub fn backward_one(&self, parameters: &[f32], x: &[f32], dz: &[f32], gradient: &mut [f32], dx: &mut [f32]) {
+    /// Back-propagates through the layer for a single sample `x`, whose outputs have the gradient
+    /// `dz`. Adds the gradient of the layer's parameters to `gradient`, which is that of the flat
+    /// slice, and that of `x` to `dx`.
+    pub fn backward_one(
+        &self,
+        parameters: &[f32],
+        x: &[f32],
+        dz: &[f32],
+        gradient: &mut [f32],
+        dx: &mut [f32],
+    ) {
         dense::add_scaled(1.0, dz, &mut gradient[self.bias.clone()]);
         let places = self.weights.clone().step_by(self.inputs.max(1));
         for (start, dz) in places.zip(dz) {
@@ -54,11 +71,12 @@ impl Layer {
     }
 }
 
-/// Holds the activations and gradients of one batch. The memory is reused, and nothing passes from one batch to the
-/// next.
+/// Holds the activations and gradients of one batch. The memory is reused, and nothing passes from
+/// one batch to the next.
 #[derive(Clone, Debug, Default)]
 pub struct PerceptronBuffers {
-    /// The inputs, then the outputs of every layer, which are rectified except those of the last layer.
+    /// The inputs, then the outputs of every layer, which are rectified except those of the last
+    /// layer.
     activations: Vec<SampleMatrix>,
     /// The gradient, which [`Perceptron::backward`] takes from the outputs back to the inputs.
     gradient: SampleMatrix,
@@ -77,7 +95,8 @@ impl PerceptronBuffers {
         &mut self.activations[0]
     }
 
-    /// Returns the outputs of the last layer, and the matrix for the gradient with respect to them, which a loss fills.
+    /// Returns the outputs of the last layer, and the matrix for the gradient with respect to them,
+    /// which a loss fills.
     pub fn outputs_and_gradient(&mut self) -> (&SampleMatrix, &mut SampleMatrix) {
         // The last activations are the outputs, once `forward` has added those of each layer.
         let last = self.activations.len() - 1;
@@ -91,8 +110,9 @@ impl PerceptronBuffers {
 }
 
 impl Perceptron {
-    /// Makes a perceptron whose samples have `widths[0]` features of their own besides `common` features in common, and
-    /// whose layers have `widths[1..]` outputs. There must be at least one layer.
+    /// Makes a perceptron whose samples have `widths[0]` features of their own besides `common`
+    /// features in common, and whose layers have `widths[1..]` outputs. There must be at least one
+    /// layer.
     pub fn new(common: usize, widths: &[usize]) -> Self {
         let mut end = 0;
         let layers = widths.windows(2).enumerate().map(|(number, pair)| {
@@ -100,7 +120,10 @@ impl Perceptron {
             end = layer.bias.end;
             layer
         });
-        Self { common, layers: layers.collect() }
+        Self {
+            common,
+            layers: layers.collect(),
+        }
     }
 
     /// Returns the layers, from the inputs to the outputs.
@@ -113,17 +136,28 @@ impl Perceptron {
         self.layers.last().map_or(0, |layer| layer.bias.end)
     }
 
-    /// Returns the number of multiply-adds of a forward pass over `samples` samples. A backward pass takes twice as
-    /// many.
+    /// Returns the number of multiply-adds of a forward pass over `samples` samples. A backward
+    /// pass takes twice as many.
     pub fn multiply_adds(&self, samples: usize) -> u64 {
-        let shared = self.layers.first().map_or(0, |layer| self.common * layer.outputs);
-        let all: usize = self.layers.iter().map(|layer| layer.inputs * layer.outputs).sum();
+        let shared = self
+            .layers
+            .first()
+            .map_or(0, |layer| self.common * layer.outputs);
+        let all: usize = self
+            .layers
+            .iter()
+            .map(|layer| layer.inputs * layer.outputs)
+            .sum();
         ((all - shared) * samples + shared) as u64
     }
 
     /// Computes the outputs for the inputs in `buffers`. `common` are the features in common.
     pub fn forward(&self, parameters: &[f32], common: &[f32], buffers: &mut PerceptronBuffers) {
-        let PerceptronBuffers { activations, bias: common_bias, .. } = buffers;
+        let PerceptronBuffers {
+            activations,
+            bias: common_bias,
+            ..
+        } = buffers;
         activations.resize_with(self.layers.len() + 1, SampleMatrix::default);
         for (number, layer) in self.layers.iter().enumerate() {
             let (before, after) = activations.split_at_mut(number + 1);
@@ -135,18 +169,27 @@ impl Perceptron {
                 let rows = parameters[layer.weights.clone()].chunks_exact(layer.inputs);
                 common_bias.clear();
                 common_bias.extend(bias.iter().zip(rows).map(|(bias, row)| {
-                    row.iter().zip(common).fold(*bias, |sum, (weight, feature)| sum + weight * feature)
+                    row.iter()
+                        .zip(common)
+                        .fold(*bias, |sum, (weight, feature)| sum + weight * feature)
                 }));
                 bias = common_bias;
             }
-            dense::forward(weights, bias, x.blocks(), z.blocks_mut(), number + 1 < self.layers.len());
+            dense::forward(
+                weights,
+                bias,
+                x.blocks(),
+                z.blocks_mut(),
+                number + 1 < self.layers.len(),
+            );
         }
     }
 
-    /// Replaces the gradient with respect to the outputs, in `buffers`, by that with respect to the inputs.
+    /// Replaces the gradient with respect to the outputs, in `buffers`, by that with respect to the
+    /// inputs.
     ///
-    /// Replaces `gradient` by that of the parameters, and `common_gradient` by that of the features in common. The
-    /// buffers must be those of [`Self::forward`] with the same parameters.
+    /// Replaces `gradient` by that of the parameters, and `common_gradient` by that of the features
+    /// in common. The buffers must be those of [`Self::forward`] with the same parameters.
     pub fn backward(
         &self,
         parameters: &[f32],
@@ -156,7 +199,12 @@ impl Perceptron {
         common_gradient: &mut [f32],
     ) {
         for (number, layer) in self.layers.iter().enumerate().rev() {
-            let PerceptronBuffers { activations, gradient: dz, next_gradient: dx, .. } = buffers;
+            let PerceptronBuffers {
+                activations,
+                gradient: dz,
+                next_gradient: dx,
+                ..
+            } = buffers;
             let x = &activations[number];
             if number + 1 < self.layers.len() {
                 dense::rectifier_gradient(activations[number + 1].blocks(), dz.blocks_mut());
@@ -166,8 +214,18 @@ impl Perceptron {
             let values = &mut until_bias[layer.weights.clone()];
             let bias_gradient = &mut from_bias[..layer.outputs];
             let weights = self.own_weights(number, parameters);
-            let Weights { stride, first_input, inputs, .. } = weights;
-            let target = WeightGradient { values, stride, first_input, inputs };
+            let Weights {
+                stride,
+                first_input,
+                inputs,
+                ..
+            } = weights;
+            let target = WeightGradient {
+                values,
+                stride,
+                first_input,
+                inputs,
+            };
             dense::weight_gradient(x.blocks(), dz.blocks(), target, bias_gradient);
             if number == 0 && self.common > 0 {
                 self.common_gradients(parameters, common, gradient, common_gradient);
@@ -178,9 +236,15 @@ impl Perceptron {
         }
     }
 
-    /// Computes the gradients of the first layer's weights of features in common and of these features. Both need the
-    /// sum over all samples, which is the gradient of the bias.
-    fn common_gradients(&self, parameters: &[f32], common: &[f32], gradient: &mut [f32], common_gradient: &mut [f32]) {
+    /// Computes the gradients of the first layer's weights of features in common and of these
+    /// features. Both need the sum over all samples, which is the gradient of the bias.
+    fn common_gradients(
+        &self,
+        parameters: &[f32],
+        common: &[f32],
+        gradient: &mut [f32],
+        common_gradient: &mut [f32],
+    ) {
         let layer = &self.layers[0];
         common_gradient.fill(0.0);
         for output in 0..layer.outputs {
@@ -199,6 +263,11 @@ impl Perceptron {
         let layer = &self.layers[number];
         let first_input = if number == 0 { self.common } else { 0 };
         let values = &parameters[layer.weights.clone()];
-        Weights { values, stride: layer.inputs, first_input, inputs: layer.inputs - first_input }
+        Weights {
+            values,
+            stride: layer.inputs,
+            first_input,
+            inputs: layer.inputs - first_input,
+        }
     }
 }

@@ -5,7 +5,8 @@ use super::loss::Targets;
 
 /// Holds a mini-batch of one user, each item once with its numbers of occurrences and of positives.
 ///
-/// All samples of a user share the user's vector, so that equal items have equal outputs, which are computed only once.
+/// All samples of a user share the user's vector, so that equal items have equal outputs, which are
+/// computed only once.
 #[derive(Clone, Debug, Default)]
 pub struct RowBatch {
     rows: Vec<u32>,
@@ -16,7 +17,8 @@ pub struct RowBatch {
 }
 
 impl RowBatch {
-    /// Collects `samples`, each the position of its row among `rows` rows and whether it is a positive.
+    /// Collects `samples`, each the position of its row among `rows` rows and whether it is a
+    /// positive.
     pub fn collect(&mut self, samples: &[(u32, bool)], rows: usize) {
         self.tally.resize(rows, [0; 2]);
         for &(row, is_positive) in samples {
@@ -51,7 +53,8 @@ impl RowBatch {
         self.occurrences
     }
 
-    /// Replaces `matrix` by the distinct rows of `table`, which is row-major with `dimension` columns.
+    /// Replaces `matrix` by the distinct rows of `table`, which is row-major with `dimension`
+    /// columns.
     pub fn gather(&self, table: &[f32], dimension: usize, matrix: &mut SampleMatrix) {
         matrix.reset(self.rows.len(), dimension);
         for (sample, &row) in self.rows.iter().enumerate() {
@@ -60,7 +63,8 @@ impl RowBatch {
         }
     }
 
-    /// Writes the rows of `matrix` to their places in `table`, which is row-major. Other rows stay as they are.
+    /// Writes the rows of `matrix` to their places in `table`, which is row-major. Other rows stay
+    /// as they are.
     pub fn scatter(&self, matrix: &SampleMatrix, table: &mut [f32]) {
         let dimension = matrix.features();
         for (sample, &row) in self.rows.iter().enumerate() {
@@ -74,7 +78,8 @@ impl RowBatch {
 mod tests {
     use super::*;
 
-    /// If this fails, an item that is in a batch twice counts once, or rows are written to other items' places.
+    /// If this fails, an item that is in a batch twice counts once, or rows are written to other
+    /// items' places.
     #[test]
     fn rows_are_distinct_and_come_back_to_their_places() {
         let mut batch = RowBatch::default();
@@ -91,6 +96,9 @@ mod tests {
         batch.gather(&table, 2, &mut matrix);
         let mut back = vec![-1.0; 10];
         batch.scatter(&matrix, &mut back);
-        assert_eq!(back, [0.0, 1.0, -1.0, -1.0, -1.0, -1.0, 6.0, 7.0, -1.0, -1.0]);
+        assert_eq!(
+            back,
+            [0.0, 1.0, -1.0, -1.0, -1.0, -1.0, 6.0, 7.0, -1.0, -1.0]
+        );
     }
 }

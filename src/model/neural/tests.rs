@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use super::loss::{Targets, binary_cross_entropy, half_squared_error};
-use super::optimizer::{AdamMoments, AdamSettings, AdamStep, clipping_factor, scale, sgd_step, squared_norm};
+use super::optimizer::{
+    AdamMoments, AdamSettings, AdamStep, clipping_factor, scale, sgd_step, squared_norm,
+};
 use super::{Perceptron, PerceptronBuffers, dense};
 use crate::math::gradient::gradient_check_within;
 use crate::rng::{PortableDraws, Purpose, Stream, Streams};
@@ -13,7 +15,9 @@ fn stream(number: usize) -> Stream {
 }
 
 fn normal(stream: &mut Stream, count: usize, deviation: f64) -> Vec<f32> {
-    (0..count).map(|_| (stream.standard_normal() * deviation) as f32).collect()
+    (0..count)
+        .map(|_| (stream.standard_normal() * deviation) as f32)
+        .collect()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,13 +51,22 @@ impl Case {
         let mut stream = stream(samples + common);
         let network = Perceptron::new(common, widths);
         let parameters = to_f64(&normal(&mut stream, network.parameters(), 0.4));
-        let inputs = (0..samples).map(|_| to_f64(&normal(&mut stream, widths[0], 1.0))).collect();
+        let inputs = (0..samples)
+            .map(|_| to_f64(&normal(&mut stream, widths[0], 1.0)))
+            .collect();
         let target = |sample: usize| match loss {
             Loss::CrossEntropy => ((1 + sample % 3) as f64, (sample % 2) as f64),
             Loss::SquaredError => (1.0, (sample % 5) as f64),
         };
         let common = to_f64(&normal(&mut stream, common, 1.0));
-        Self { network, parameters, common, inputs, targets: (0..samples).map(target).collect(), loss }
+        Self {
+            network,
+            parameters,
+            common,
+            inputs,
+            targets: (0..samples).map(target).collect(),
+            loss,
+        }
     }
 
     /// Returns the output of one sample.
@@ -64,8 +77,17 @@ impl Case {
             let weights = &self.parameters[layer.weights.clone()];
             let bias = &self.parameters[layer.bias.clone()];
             let dot = |row: &[f64]| row.iter().zip(&values).map(|(w, x)| w * x).sum::<f64>();
-            let outputs = weights.chunks_exact(layer.inputs).zip(bias).map(|(row, bias)| dot(row) + bias);
-            let rectify = |z: f64| if number + 1 < layers.len() { z.max(0.0) } else { z };
+            let outputs = weights
+                .chunks_exact(layer.inputs)
+                .zip(bias)
+                .map(|(row, bias)| dot(row) + bias);
+            let rectify = |z: f64| {
+                if number + 1 < layers.len() {
+                    z.max(0.0)
+                } else {
+                    z
+                }
+            };
             values = outputs.map(rectify).collect();
         }
         values[0]
@@ -73,13 +95,19 @@ impl Case {
 
     /// Returns the mean loss over all occurrences.
     fn mean_loss(&self) -> f64 {
-        let losses = self.inputs.iter().zip(&self.targets).map(|(inputs, (count, target))| {
-            let z = self.output(inputs);
-            match self.loss {
-                Loss::CrossEntropy => count * (z.max(0.0) + libm::log1p(libm::exp(-z.abs()))) - target * z,
-                Loss::SquaredError => 0.5 * (z - target) * (z - target),
-            }
-        });
+        let losses = self
+            .inputs
+            .iter()
+            .zip(&self.targets)
+            .map(|(inputs, (count, target))| {
+                let z = self.output(inputs);
+                match self.loss {
+                    Loss::CrossEntropy => {
+                        count * (z.max(0.0) + libm::log1p(libm::exp(-z.abs()))) - target * z
+                    }
+                    Loss::SquaredError => 0.5 * (z - target) * (z - target),
+                }
+            });
         losses.sum::<f64>() / self.occurrences()
     }
 
@@ -87,9 +115,15 @@ impl Case {
         self.targets.iter().map(|(count, _)| count).sum()
     }
 
-    /// Returns the numbers that the loss depends on: parameters, features in common, then the inputs of each sample.
+    /// Returns the numbers that the loss depends on: parameters, features in common, then the
+    /// inputs of each sample.
     fn variables(&self) -> Vec<f64> {
-        self.parameters.iter().chain(&self.common).chain(self.inputs.iter().flatten()).copied().collect()
+        self.parameters
+            .iter()
+            .chain(&self.common)
+            .chain(self.inputs.iter().flatten())
+            .copied()
+            .collect()
     }
 
     /// Returns the mean loss with other [`variables`](Self::variables).
@@ -98,18 +132,22 @@ impl Case {
         let (common, inputs) = rest.split_at(self.common.len());
         let mut case = self.clone();
         (case.parameters, case.common) = (parameters.to_vec(), common.to_vec());
-        case.inputs = inputs.chunks_exact(self.inputs[0].len()).map(<[f64]>::to_vec).collect();
+        case.inputs = inputs
+            .chunks_exact(self.inputs[0].len())
+            .map(<[f64]>::to_vec)
+            .collect();
         case.mean_loss()
     }
 
-    /// Returns the mean loss that the network computes, and its gradients with respect to parameters, features in
-    /// common and inputs.
+    /// Returns the mean loss that the network computes, and its gradients with respect to
+    /// parameters, features in common and inputs.
     fn gradients(&self) -> (f64, Vec<f32>, Vec<f32>, Vec<Vec<f32>>) {
         let mut buffers = PerceptronBuffers::default();
         let width = self.inputs[0].len();
         buffers.inputs_mut().reset(self.inputs.len(), width);
         let mut targets = Targets::default();
-        for (sample, (inputs, (count, target))) in self.inputs.iter().zip(&self.targets).enumerate() {
+        for (sample, (inputs, (count, target))) in self.inputs.iter().zip(&self.targets).enumerate()
+        {
             buffers.inputs_mut().set_sample(sample, &to_f32(inputs));
             targets.push(*count as f32, *target as f32);
         }
@@ -123,28 +161,45 @@ impl Case {
         };
         let mut of_parameters = vec![f32::NAN; parameters.len()];
         let mut of_common = vec![f32::NAN; common.len()];
-        self.network.backward(&parameters, &common, &mut buffers, &mut of_parameters, &mut of_common);
+        self.network.backward(
+            &parameters,
+            &common,
+            &mut buffers,
+            &mut of_parameters,
+            &mut of_common,
+        );
         let of_inputs = (0..self.inputs.len()).map(|sample| {
             let mut values = vec![f32::NAN; width];
             buffers.input_gradient().read_sample(sample, &mut values);
             values
         });
-        (f64::from(loss) / self.occurrences(), of_parameters, of_common, of_inputs.collect())
+        (
+            f64::from(loss) / self.occurrences(),
+            of_parameters,
+            of_common,
+            of_inputs.collect(),
+        )
     }
 }
 
 #[track_caller]
 fn assert_close(value: f32, expected: f64, what: &str) {
     let difference = (f64::from(value) - expected).abs();
-    assert!(difference < 2e-5 * expected.abs().max(0.05), "{what} is {value} instead of {expected}");
+    assert!(
+        difference < 2e-5 * expected.abs().max(0.05),
+        "{what} is {value} instead of {expected}"
+    );
 }
 
 /// If this fails, a network does not follow the gradient of its loss.
 #[test]
 fn gradients_agree_with_central_differences() {
-    for (common, widths, samples) in
-        [(0, &[5, 1][..], 3), (0, &[4, 3, 1], 16), (3, &[5, 6, 4, 1], 37), (8, &[8, 9, 5, 2, 1], 20)]
-    {
+    for (common, widths, samples) in [
+        (0, &[5, 1][..], 3),
+        (0, &[4, 3, 1], 16),
+        (3, &[5, 6, 4, 1], 37),
+        (8, &[8, 9, 5, 2, 1], 20),
+    ] {
         for loss in [Loss::CrossEntropy, Loss::SquaredError] {
             let case = Case::random(common, widths, samples, loss);
             let (mean_loss, of_parameters, of_common, of_inputs) = case.gradients();
@@ -152,8 +207,10 @@ fn gradients_agree_with_central_differences() {
             assert_close(mean_loss as f32, case.mean_loss(), &format!("{name}: loss"));
             let gradient = [of_parameters, of_common, of_inputs.concat()].concat();
             let (at, tolerance) = (case.variables(), 2e-4);
-            gradient_check_within(tolerance, &at, &to_f64(&gradient), |moved| case.mean_loss_at(moved))
-                .unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
+            gradient_check_within(tolerance, &at, &to_f64(&gradient), |moved| {
+                case.mean_loss_at(moved)
+            })
+            .unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
         }
     }
 }
@@ -170,15 +227,27 @@ fn a_nan_reaches_the_loss() {
 /// If this fails, a device is charged with other work than a network takes.
 #[test]
 fn multiply_adds_leave_out_what_is_computed_once() {
-    assert_eq!(Perceptron::new(0, &[4, 3, 1]).multiply_adds(10), 10 * (12 + 3));
-    assert_eq!(Perceptron::new(2, &[4, 3, 1]).multiply_adds(10), 10 * (12 + 3) + 6);
-    assert_eq!(Perceptron::new(32, &[32, 32, 16, 8, 1]).parameters(), 64 * 32 + 32 + 32 * 16 + 16 + 16 * 8 + 8 + 8 + 1);
+    assert_eq!(
+        Perceptron::new(0, &[4, 3, 1]).multiply_adds(10),
+        10 * (12 + 3)
+    );
+    assert_eq!(
+        Perceptron::new(2, &[4, 3, 1]).multiply_adds(10),
+        10 * (12 + 3) + 6
+    );
+    assert_eq!(
+        Perceptron::new(32, &[32, 32, 16, 8, 1]).parameters(),
+        64 * 32 + 32 + 32 * 16 + 16 + 16 * 8 + 8 + 8 + 1
+    );
 }
 
 /// If this fails, Adam is not the published algorithm.
 #[test]
 fn adam_follows_the_published_equations() {
-    let settings = AdamSettings { weight_decay: 0.01, ..AdamSettings::with_rate(0.002) };
+    let settings = AdamSettings {
+        weight_decay: 0.01,
+        ..AdamSettings::with_rate(0.002)
+    };
     let mut stream = stream(0);
     let mut parameters = normal(&mut stream, 21, 1.0);
     let mut expected = to_f64(&parameters);
@@ -192,7 +261,10 @@ fn adam_follows_the_published_equations() {
             let g = f64::from(gradient[i]) + 0.01 * expected[i];
             first[i] = 0.9 * first[i] + 0.1 * g;
             second[i] = 0.999 * second[i] + 0.001 * g * g;
-            let (m, v) = (first[i] / (1.0 - 0.9f64.powi(step as i32)), second[i] / (1.0 - 0.999f64.powi(step as i32)));
+            let (m, v) = (
+                first[i] / (1.0 - 0.9f64.powi(step as i32)),
+                second[i] / (1.0 - 0.999f64.powi(step as i32)),
+            );
             expected[i] -= 0.002 * m / (v.sqrt() + 1e-8);
             assert_close(parameters[i], expected[i], "parameter");
         }
@@ -204,13 +276,21 @@ fn adam_follows_the_published_equations() {
 fn clipping_and_decay_do_what_they_say() {
     let mut gradient: Vec<f32> = (0..35).map(|i| i as f32 - 10.0).collect();
     let norm = squared_norm(&gradient);
-    assert_eq!(norm, (0..35).map(|i| (i as f32 - 10.0) * (i as f32 - 10.0)).sum::<f32>());
+    assert_eq!(
+        norm,
+        (0..35)
+            .map(|i| (i as f32 - 10.0) * (i as f32 - 10.0))
+            .sum::<f32>()
+    );
     assert_eq!(clipping_factor(f64::from(norm), 1e4), 1.0);
     scale(&mut gradient, clipping_factor(f64::from(norm), 5.0));
     assert!((squared_norm(&gradient).sqrt() - 5.0).abs() < 1e-4);
     let mut parameters = [2.0, -4.0];
     sgd_step(&mut parameters, &[1.0, 1.0], 0.5, 0.25);
-    assert_eq!(parameters, [2.0 - 0.5 * (1.0 + 0.5), -4.0 - 0.5 * (1.0 - 1.0)]);
+    assert_eq!(
+        parameters,
+        [2.0 - 0.5 * (1.0 + 0.5), -4.0 - 0.5 * (1.0 - 1.0)]
+    );
 }
 
 /// If this fails, the bits of trained networks have changed, or differ from one machine to another.
@@ -226,7 +306,10 @@ fn a_small_training_run_keeps_its_bits() {
     let mut user_gradient = vec![0.0; 6];
     let mut moments = AdamMoments::default();
     moments.reset(network.parameters());
-    let settings = AdamSettings { weight_decay: 1e-4, ..AdamSettings::with_rate(0.01) };
+    let settings = AdamSettings {
+        weight_decay: 1e-4,
+        ..AdamSettings::with_rate(0.01)
+    };
     for step in 1..=20 {
         buffers.inputs_mut().reset(50, 6);
         targets.clear();
@@ -237,14 +320,22 @@ fn a_small_training_run_keeps_its_bits() {
         network.forward(&parameters, &user, &mut buffers);
         let (outputs, output_gradient) = buffers.outputs_and_gradient();
         binary_cross_entropy(outputs, &targets, 1.0 / 50.0, output_gradient);
-        network.backward(&parameters, &user, &mut buffers, &mut gradient, &mut user_gradient);
+        network.backward(
+            &parameters,
+            &user,
+            &mut buffers,
+            &mut gradient,
+            &mut user_gradient,
+        );
         let factor = clipping_factor(f64::from(squared_norm(&gradient)), 0.2);
         scale(&mut gradient, factor);
         AdamStep::new(&settings, step).apply(&mut parameters, &gradient, &mut moments);
         sgd_step(&mut user, &user_gradient, 0.1, 0.0);
         let mut row_gradient = [0.0; 6];
         for (item, row) in items.chunks_exact_mut(6).enumerate() {
-            buffers.input_gradient().read_sample(item, &mut row_gradient);
+            buffers
+                .input_gradient()
+                .read_sample(item, &mut row_gradient);
             sgd_step(row, &row_gradient, 2.0, 0.0);
         }
     }
@@ -252,7 +343,10 @@ fn a_small_training_run_keeps_its_bits() {
     for value in parameters.iter().chain(&user).chain(&items) {
         digest.update(&value.to_le_bytes());
     }
-    assert_eq!(digest.finalize().to_hex().as_str(), "f08ce124641fb5d4726487df35ffeabbbb20773bbe6f10293ee881bf10141931");
+    assert_eq!(
+        digest.finalize().to_hex().as_str(),
+        "f08ce124641fb5d4726487df35ffeabbbb20773bbe6f10293ee881bf10141931"
+    );
 }
 
 /// If this fails, MetaMF's heads learn from other gradients than those of the kernels of one slice.
@@ -267,6 +361,10 @@ fn an_output_is_back_propagated_as_by_the_single_kernels() {
         dense::add_scaled(0.3, &weights, &mut expected_dx);
         let (mut gradient, mut dx) = (gradient, dx);
         let product = dense::backward_output(0.3, &weights, &x, &mut gradient, &mut dx);
-        assert_eq!((product, gradient, dx), (dense::dot(&weights, &x), expected_gradient, expected_dx), "{length}");
+        assert_eq!(
+            (product, gradient, dx),
+            (dense::dot(&weights, &x), expected_gradient, expected_dx),
+            "{length}"
+        );
     }
 }

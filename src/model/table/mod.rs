@@ -1,7 +1,8 @@
 //! Holds tables of values, and updates of them.
 //!
-//! A [`Table`] is trained by a method and averaged by a server. A [`TableUpdate`] describes a whole table by the rows
-//! that differ from what both sides have. A [codec](crate::codec) encodes updates.
+//! A [`Table`] is trained by a method and averaged by a server. A [`TableUpdate`] describes a whole
+//! table by the rows that differ from what both sides have. A [codec](crate::codec) encodes
+//! updates.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -37,7 +38,10 @@ impl std::fmt::Display for TableShape {
 impl TableShape {
     /// Returns the shape of a table of `latent_dimension` values for each of `items` items.
     pub fn of_items(items: usize, latent_dimension: u32) -> Self {
-        Self { rows: items, dimension: latent_dimension as usize }
+        Self {
+            rows: items,
+            dimension: latent_dimension as usize,
+        }
     }
 
     /// Returns the number of values, m k.
@@ -48,17 +52,21 @@ impl TableShape {
     /// Returns room for the values of a table. It unwinds if there is no memory for them.
     fn room(self) -> Vec<f32> {
         let mut values = Vec::new();
-        memory::reserve_or_unwind(&mut values, self.values(), || format!("a table of {self} values"));
+        memory::reserve_or_unwind(&mut values, self.values(), || {
+            format!("a table of {self} values")
+        });
         values
     }
 }
 
-/// Holds a dense table of single-precision values (m x k, row-major). An item table has a row for every item, and a
-/// layer of a network has one for every output. A table that is shared is copied before it is changed.
+/// Holds a dense table of single-precision values (m x k, row-major). An item table has a row for
+/// every item, and a layer of a network has one for every output. A table that is shared is copied
+/// before it is changed.
 ///
-/// A method can use it as an [`ndarray::Array2`] in standard layout: [`Table::from_array`], [`Table::view`] and
-/// [`Table::into_array`] copy nothing. It is stored as its shape and values, because the hot loops take rows as slices,
-/// and an array would check its strides for each of them.
+/// A method can use it as an [`ndarray::Array2`] in standard layout: [`Table::from_array`],
+/// [`Table::view`] and [`Table::into_array`] copy nothing. It is stored as its shape and values,
+/// because the hot loops take rows as slices, and an array would check its strides for each of
+/// them.
 #[derive(Debug, PartialEq)]
 pub struct Table {
     shape: TableShape,
@@ -78,7 +86,10 @@ impl Clone for Table {
     fn clone(&self) -> Self {
         let mut values = self.shape.room();
         values.extend_from_slice(&self.values);
-        Self { shape: self.shape, values }
+        Self {
+            shape: self.shape,
+            values,
+        }
     }
 }
 
@@ -96,10 +107,14 @@ impl Table {
     /// Makes a table of row-major values.
     ///
     /// # Panics
-    /// If there are not exactly m k of them, which is a defect of the caller. [`Self::from_values`] checks values that
-    /// come from elsewhere.
+    /// If there are not exactly m k of them, which is a defect of the caller. [`Self::from_values`]
+    /// checks values that come from elsewhere.
     pub fn new(shape: TableShape, values: Vec<f32>) -> Self {
-        assert_eq!(values.len(), shape.values(), "the values of a {shape} table");
+        assert_eq!(
+            values.len(),
+            shape.values(),
+            "the values of a {shape} table"
+        );
         Self { shape, values }
     }
 
@@ -115,10 +130,13 @@ impl Table {
         Self { shape, values }
     }
 
-    /// Makes a table from an array (m x k). The values are copied only if the array is not in standard (row-major)
-    /// layout.
+    /// Makes a table from an array (m x k). The values are copied only if the array is not in
+    /// standard (row-major) layout.
     pub fn from_array(array: Array2<f32>) -> Self {
-        let shape = TableShape { rows: array.nrows(), dimension: array.ncols() };
+        let shape = TableShape {
+            rows: array.nrows(),
+            dimension: array.ncols(),
+        };
         let values = match array.is_standard_layout() {
             true => match array.into_raw_vec_and_offset() {
                 (values, None | Some(0)) if values.len() == shape.values() => values,
@@ -143,14 +161,18 @@ impl Table {
 
     /// Returns the table as an array (m x k) to read.
     pub fn view(&self) -> ArrayView2<'_, f32> {
-        let array = ArrayView2::from_shape((self.shape.rows, self.shape.dimension), &self.values[..]);
+        let array =
+            ArrayView2::from_shape((self.shape.rows, self.shape.dimension), &self.values[..]);
         // As in `into_array`, this cannot fail.
         array.unwrap_or_else(|_| ArrayView2::from(&[[]; 0]))
     }
 
     /// Returns the table as an array (m x k) to write to.
     pub fn view_mut(&mut self) -> ArrayViewMut2<'_, f32> {
-        let array = ArrayViewMut2::from_shape((self.shape.rows, self.shape.dimension), &mut self.values[..]);
+        let array = ArrayViewMut2::from_shape(
+            (self.shape.rows, self.shape.dimension),
+            &mut self.values[..],
+        );
         array.unwrap_or_else(|_| ArrayViewMut2::from(&mut [[]; 0]))
     }
 
@@ -171,7 +193,8 @@ impl Table {
     /// Appends the values of `rows` to `values`, row after row.
     pub fn append_rows(&self, rows: &[u32], values: &mut Vec<f32>) {
         values.reserve(rows.len() * self.shape.dimension);
-        rows.iter().for_each(|row| values.extend_from_slice(self.row(*row as usize)));
+        rows.iter()
+            .for_each(|row| values.extend_from_slice(self.row(*row as usize)));
     }
 
     /// Returns all values, row-major.
@@ -187,10 +210,15 @@ impl Table {
     }
 }
 
-/// Returns the values that `bytes` hold in the layout of the wire. Incomplete values at the end are left out.
+/// Returns the values that `bytes` hold in the layout of the wire. Incomplete values at the end are
+/// left out.
 #[inline]
 pub fn floats(bytes: &[u8]) -> impl ExactSizeIterator<Item = f32> {
-    bytes.as_chunks().0.iter().map(|&value| f32::from_le_bytes(value))
+    bytes
+        .as_chunks()
+        .0
+        .iter()
+        .map(|&value| f32::from_le_bytes(value))
 }
 
 /// Gives access to a table as the bytes of its values.
@@ -206,7 +234,8 @@ impl AsRef<[u8]> for BytesOfTable {
     }
 }
 
-/// Returns the values of a table in the layout of the wire, without a copy on little-endian machines.
+/// Returns the values of a table in the layout of the wire, without a copy on little-endian
+/// machines.
 fn shared_bytes(table: &SharedTable) -> Bytes {
     match little_endian_bytes(table.as_slice()) {
         Cow::Borrowed(_) => Bytes::from_owner(BytesOfTable(Arc::clone(table))),
@@ -219,18 +248,23 @@ pub fn extend_bytes(out: &mut Vec<u8>, values: &[f32]) {
     out.extend_from_slice(&little_endian_bytes(values));
 }
 
-/// Appends `scale` times the values in the layout of the wire. With a scale of 1 the bits do not change.
+/// Appends `scale` times the values in the layout of the wire. With a scale of 1 the bits do not
+/// change.
 fn extend_scaled_bytes(out: &mut Vec<u8>, values: &[f32], scale: f32) {
     if scale == 1.0 {
         // A multiplication by one would quieten signalling NaNs.
         return extend_bytes(out, values);
     }
-    // Each block is made on the stack and appended whole, so that room for it in `out` need not be zeroed first.
+    // Each block is made on the stack and appended whole, so that room for it in `out` need not be
+    // zeroed first.
     let mut block = [[0; VALUE_BYTES]; 256];
     out.reserve(VALUE_BYTES * values.len());
     for values in values.chunks(block.len()) {
         let bytes = &mut block[..values.len()];
-        bytes.iter_mut().zip(values).for_each(|(bytes, value)| *bytes = (value * scale).to_le_bytes());
+        bytes
+            .iter_mut()
+            .zip(values)
+            .for_each(|(bytes, value)| *bytes = (value * scale).to_le_bytes());
         out.extend_from_slice(bytes.as_flattened());
     }
 }
@@ -239,7 +273,8 @@ per_instruction_set! {
     /// Writes rows of `width` bytes to their places in `table`.
     fn overwrite_rows(table: &mut [u8], rows: &[u32], values: &[u8], width: usize) {
         match width {
-            // For the common widths the length is a constant, so that a copy is a few moves instead of a call.
+            // For the common widths the length is a constant, so that a copy is a few moves instead
+            // of a call.
             64 => overwrite_rows_inline::<64>(table, rows, values),
             128 => overwrite_rows_inline::<128>(table, rows, values),
             256 => overwrite_rows_inline::<256>(table, rows, values),
@@ -268,14 +303,27 @@ mod tests {
 
     #[test]
     fn a_table_and_an_array_are_the_same_values_in_the_same_order() {
-        let shape = TableShape { rows: 2, dimension: 3 };
+        let shape = TableShape {
+            rows: 2,
+            dimension: 3,
+        };
         let mut table = counting_table(shape, 1.0);
         assert_eq!(table.view().row(1).to_vec(), table.row(1));
         table.view_mut()[[0, 2]] = 9.0;
         assert_eq!(table.as_slice(), [1.0, 2.0, 9.0, 4.0, 5.0, 6.0]);
         let transposed = Table::from_array(table.view().reversed_axes().to_owned());
-        assert_eq!(transposed.shape(), TableShape { rows: 3, dimension: 2 });
-        assert_eq!(transposed.as_slice(), [1.0, 4.0, 2.0, 5.0, 9.0, 6.0], "a transposed array is copied into rows");
+        assert_eq!(
+            transposed.shape(),
+            TableShape {
+                rows: 3,
+                dimension: 2
+            }
+        );
+        assert_eq!(
+            transposed.as_slice(),
+            [1.0, 4.0, 2.0, 5.0, 9.0, 6.0],
+            "a transposed array is copied into rows"
+        );
         assert_eq!(Table::from_array(table.clone().into_array()), table);
     }
 }

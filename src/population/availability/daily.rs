@@ -37,17 +37,24 @@ impl Daily {
         // This is the time since the window last opened, which may be before the run began.
         let since = (at % DAY + DAY - self.opens_at(user)) % DAY;
         if since < self.length {
-            return Some(Stay { from: at.saturating_sub(since), until: at.checked_add(self.length - since) });
+            return Some(Stay {
+                from: at.saturating_sub(since),
+                until: at.checked_add(self.length - since),
+            });
         }
         let from = at.checked_add(DAY - since)?;
-        Some(Stay { from, until: from.checked_add(self.length) })
+        Some(Stay {
+            from,
+            until: from.checked_add(self.length),
+        })
     }
 
     /// Returns the nanoseconds after midnight at offset 0 at which the user's window opens.
     fn opens_at(&self, user: UserId) -> u64 {
         let (offset, mut stream) = self.zones.draw(user);
         let jitter = stream.uniform_within(self.spec.jitter_hours);
-        // Adding 72 hours keeps the sum positive, as the terms are at most 24 + 12 + 24 hours in either direction.
+        // Adding 72 hours keeps the sum positive, as the terms are at most 24 + 12 + 24 hours in
+        // either direction.
         let hours = self.spec.starts_at_hour + jitter - offset + 72.0;
         (hours * HOUR + 0.5) as u64 % DAY
     }

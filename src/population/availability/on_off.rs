@@ -1,11 +1,14 @@
-//! Availability in stays and gaps of exponential length: a two-state Markov chain per user, as a function of time.
+//! Availability in stays and gaps of exponential length: a two-state Markov chain per user, as a
+//! function of time.
 //!
-//! A chain that is drawn switch by switch from its beginning takes as many steps as it has switches, and a run can last
-//! for years of virtual time. So time is cut into cells of one mean stay and one mean gap, and the states at their ends
-//! are drawn as a bridge: at 1, 2, 4, 8, ... cells from the state before, and in between from both neighbours, halving
-//! the distance each time. Every one of them has a stream of its own, so any cell is found in a number of draws that
-//! grows with the logarithm of time, whatever was asked before. Within its cell a path is drawn until one ends in the
-//! state at the cell's end. The Markov property makes all of this the very law of the chain, not an approximation.
+//! A chain that is drawn switch by switch from its beginning takes as many steps as it has
+//! switches, and a run can last for years of virtual time. So time is cut into cells of one mean
+//! stay and one mean gap, and the states at their ends are drawn as a bridge: at 1, 2, 4, 8, ...
+//! cells from the state before, and in between from both neighbours, halving the distance each
+//! time. Every one of them has a stream of its own, so any cell is found in a number of draws that
+//! grows with the logarithm of time, whatever was asked before. Within its cell a path is drawn
+//! until one ends in the state at the cell's end. The Markov property makes all of this the very
+//! law of the chain, not an approximation.
 
 use super::Stay;
 use crate::ids::UserId;
@@ -27,12 +30,19 @@ impl OnOff {
     /// Makes the chains, which draw from the streams of `purpose`.
     pub(super) fn new(spec: OnOffSpec, purpose: Purpose, streams: Streams) -> Self {
         let (mean_on, mean_off) = (spec.mean_on_s * 1e9, spec.mean_off_s * 1e9);
-        Self { mean_on, mean_off, cell: (mean_on + mean_off) as u64, purpose, streams }
+        Self {
+            mean_on,
+            mean_off,
+            cell: (mean_on + mean_off) as u64,
+            purpose,
+            streams,
+        }
     }
 
     /// Returns the first stay that ends after `at`.
     ///
-    /// A stay that began before its cell is given the cell's beginning, as all that matters is that it covers `at`.
+    /// A stay that began before its cell is given the cell's beginning, as all that matters is that
+    /// it covers `at`.
     pub(super) fn stay_after(&self, user: UserId, at: u64) -> Option<Stay> {
         let mut number = at / self.cell;
         let (mut left, mut right) = self.ends(user, number);
@@ -42,7 +52,12 @@ impl OnOff {
                 let instant = (number * self.cell).saturating_add(switch);
                 from = match from {
                     None => Some(instant),
-                    Some(from) if instant > at.max(from) => return Some(Stay { from, until: Some(instant) }),
+                    Some(from) if instant > at.max(from) => {
+                        return Some(Stay {
+                            from,
+                            until: Some(instant),
+                        });
+                    }
                     Some(_) => None,
                 };
             }
@@ -68,7 +83,9 @@ impl OnOff {
         while high - low > 1 {
             let half = (high - low) / 2;
             let middle = low + half;
-            let path = |state: bool| self.transition(at_low, state, half) * self.transition(state, at_high, half);
+            let path = |state: bool| {
+                self.transition(at_low, state, half) * self.transition(state, at_high, half)
+            };
             let (on, off) = (path(true), path(false));
             let at_middle = self.draw(user, middle) * (on + off) < on;
             if middle <= number {
@@ -80,10 +97,13 @@ impl OnOff {
         (at_low, at_high)
     }
 
-    /// Returns when the state changes within a cell, in nanoseconds from its beginning, given the states at its ends.
+    /// Returns when the state changes within a cell, in nanoseconds from its beginning, given the
+    /// states at its ends.
     fn switches(&self, user: UserId, number: u64, left: bool, right: bool) -> Vec<u64> {
         // Odd numbers name the streams of paths, even ones those of states.
-        let mut stream = self.streams.stream(self.purpose, u64::from(user.0), 2 * number + 1);
+        let mut stream = self
+            .streams
+            .stream(self.purpose, u64::from(user.0), 2 * number + 1);
         let mut switches = Vec::new();
         loop {
             let (mut time, mut state) = (0.0, left);
@@ -95,8 +115,8 @@ impl OnOff {
                 switches.push(time as u64);
                 state = !state;
             }
-            // On average the second try succeeds, because a state that is hard to reach is seldom the one that has to
-            // be reached.
+            // On average the second try succeeds, because a state that is hard to reach is seldom
+            // the one that has to be reached.
             if state == right {
                 return switches;
             }
@@ -106,7 +126,9 @@ impl OnOff {
 
     /// Draws the number that decides the state at the beginning of a cell.
     fn draw(&self, user: UserId, number: u64) -> f64 {
-        self.streams.stream(self.purpose, u64::from(user.0), 2 * number).open_unit()
+        self.streams
+            .stream(self.purpose, u64::from(user.0), 2 * number)
+            .open_unit()
     }
 
     /// Returns the share of time that a user is available.

@@ -25,14 +25,22 @@ impl AvailabilityTrace {
     /// Reads `text`, whose faults are reported under `path`.
     ///
     /// # Errors
-    /// The errors of the columns, and one for a stay that ends before it begins, begins before the user's last one in
-    /// the file has ended, or ends after the period, and for a gap in the users' numbers.
-    pub(in crate::population) fn parse(text: &str, path: &Path, period_s: Option<f64>) -> Result<Self> {
+    /// The errors of the columns, and one for a stay that ends before it begins, begins before the
+    /// user's last one in the file has ended, or ends after the period, and for a gap in the users'
+    /// numbers.
+    pub(in crate::population) fn parse(
+        text: &str,
+        path: &Path,
+        period_s: Option<f64>,
+    ) -> Result<Self> {
         let nanoseconds = |seconds: f64| SimDuration::from_secs_f64(seconds).as_nanos();
         let period = period_s.map(nanoseconds);
         let mut rows: Vec<(u32, u64, u64, u64)> = Vec::new();
         columns::read(text, path, ["user", "on", "off"], 3, |row| {
-            let (on_s, off_s) = (row.not_negative(1, LAST_SECOND)?, row.not_negative(2, LAST_SECOND)?);
+            let (on_s, off_s) = (
+                row.not_negative(1, LAST_SECOND)?,
+                row.not_negative(2, LAST_SECOND)?,
+            );
             let (on, off) = (nanoseconds(on_s), nanoseconds(off_s));
             if off <= on {
                 return Err(Fault::new(format!(
@@ -42,7 +50,9 @@ impl AvailabilityTrace {
             if let (Some(period_s), Some(period)) = (period_s, period)
                 && off > period
             {
-                let message = format!("the stay ends at {off_s} s, after the period of {period_s} s (`period_s`)");
+                let message = format!(
+                    "the stay ends at {off_s} s, after the period of {period_s} s (`period_s`)"
+                );
                 return Err(Fault::new(message));
             }
             rows.push((row.user()?, row.line, on, off));
@@ -51,7 +61,11 @@ impl AvailabilityTrace {
         let last = rows.iter().map(|(_, _, _, off)| *off).max().unwrap_or(1);
         // The sort is stable, so that a user's stays keep the order of the file.
         rows.sort_by_key(|(user, ..)| *user);
-        let mut trace = Self { offsets: Vec::new(), stays: Vec::new(), period: period.unwrap_or(last) };
+        let mut trace = Self {
+            offsets: Vec::new(),
+            stays: Vec::new(),
+            period: period.unwrap_or(last),
+        };
         let mut before: Option<(u32, u64)> = None;
         for (user, line, on, off) in rows {
             if before.is_none_or(|(other, _)| other != user) {
@@ -62,7 +76,8 @@ impl AvailabilityTrace {
                 trace.stays.push((on, off));
             } else if let (Some((_, earlier)), Some(stay)) = (before, trace.stays.last_mut()) {
                 if on < stay.1 {
-                    let [begin_s, end_s] = [on, stay.1].map(|time| SimDuration::from_nanos(time).as_secs_f64());
+                    let [begin_s, end_s] =
+                        [on, stay.1].map(|time| SimDuration::from_nanos(time).as_secs_f64());
                     let message = format!(
                         "user {user} has a stay that begins at {begin_s} s, before the one in line {earlier} has ended \
                          at {end_s} s"
@@ -70,7 +85,11 @@ impl AvailabilityTrace {
                     return Err(Fault::new(message).at(path, line));
                 }
                 // A stay that begins when the one before ends is part of it.
-                if on == stay.1 { stay.1 = off } else { trace.stays.push((on, off)) }
+                if on == stay.1 {
+                    stay.1 = off
+                } else {
+                    trace.stays.push((on, off))
+                }
             }
             before = Some((user, line));
         }
@@ -80,9 +99,15 @@ impl AvailabilityTrace {
 
     /// Feeds the trace to `sink`, as little-endian bytes in a fixed order.
     pub(in crate::population) fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
-        let Self { offsets, stays, period } = self;
+        let Self {
+            offsets,
+            stays,
+            period,
+        } = self;
         sink(&period.to_le_bytes());
-        offsets.iter().for_each(|offset| sink(&(*offset as u64).to_le_bytes()));
+        offsets
+            .iter()
+            .for_each(|offset| sink(&(*offset as u64).to_le_bytes()));
         for (on, off) in stays {
             sink(&on.to_le_bytes());
             sink(&off.to_le_bytes());
@@ -101,12 +126,16 @@ impl AvailabilityTrace {
         };
         let (on, off) = stays[next];
         let from = start.checked_add(on)?;
-        // A stay that reaches the end of the period goes on with the first one, if that begins with the period.
+        // A stay that reaches the end of the period goes on with the first one, if that begins with
+        // the period.
         let goes_on = off == self.period && first.0 == 0;
         if goes_on && first == last {
             return Some(Stay { from, until: None });
         }
         let length = off - on + if goes_on { first.1 } else { 0 };
-        Some(Stay { from, until: from.checked_add(length) })
+        Some(Stay {
+            from,
+            until: from.checked_add(length),
+        })
     }
 }

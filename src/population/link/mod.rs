@@ -29,9 +29,13 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Returns the claim of a transfer that shares equally with others and goes no faster than `cap`.
+    /// Returns the claim of a transfer that shares equally with others and goes no faster than
+    /// `cap`.
     pub const fn equal(cap: BitsPerSecond) -> Self {
-        Self { cap, weight: NonZeroU32::MIN }
+        Self {
+            cap,
+            weight: NonZeroU32::MIN,
+        }
     }
 }
 
@@ -47,15 +51,25 @@ pub struct Link {
 }
 
 impl Link {
-    /// Makes a link of a rate that does not change, beside a server without a limit. `latency` is one-way.
+    /// Makes a link of a rate that does not change, beside a server without a limit. `latency` is
+    /// one-way.
     pub fn constant(rate: BitsPerSecond, latency: SimDuration) -> Self {
-        Self { rates: Rates::Constant(rate), latency, sharing: Sharing::Equal, server: None }
+        Self {
+            rates: Rates::Constant(rate),
+            latency,
+            sharing: Sharing::Equal,
+            server: None,
+        }
     }
 
-    /// Returns the link with transfers that share as `sharing` says with others on the server's link, whose rate is
-    /// `server`.
+    /// Returns the link with transfers that share as `sharing` says with others on the server's
+    /// link, whose rate is `server`.
     pub fn sharing(self, sharing: Sharing, server: Option<BitsPerSecond>) -> Self {
-        Self { sharing, server, ..self }
+        Self {
+            sharing,
+            server,
+            ..self
+        }
     }
 
     /// Returns how long a transfer takes before its first byte leaves.
@@ -66,7 +80,8 @@ impl Link {
         }
     }
 
-    /// Returns the time from the departure of the last byte to its arrival. TCP's is part of the start-up.
+    /// Returns the time from the departure of the last byte to its arrival. TCP's is part of the
+    /// start-up.
     pub fn latency_after(&self) -> SimDuration {
         match self.sharing {
             Sharing::Equal => self.latency,
@@ -79,37 +94,48 @@ impl Link {
         self.claim(self.rates.at(at).rate)
     }
 
-    /// Returns the first instant after `at` at which the claim may be another one; `None` if it never is.
+    /// Returns the first instant after `at` at which the claim may be another one; `None` if it
+    /// never is.
     pub fn changes_after(&self, at: SimTime) -> Option<SimTime> {
         self.rates.at(at).until
     }
 
-    /// Returns when the last byte of a frame of `size` arrives if the server holds nobody back and the transfer begins
-    /// at `began`.
+    /// Returns when the last byte of a frame of `size` arrives if the server holds nobody back and
+    /// the transfer begins at `began`.
     pub fn arrival(&self, began: SimTime, size: Bytes) -> SimTime {
         match self.rates {
             Rates::Constant(rate) => {
-                began + (self.start_up() + self.latency_after() + self.claim(rate).cap.time_for(size))
+                began
+                    + (self.start_up() + self.latency_after() + self.claim(rate).cap.time_for(size))
             }
-            Rates::Traced { .. } => self.carry(began, size, SimTime::END).until + self.latency_after(),
+            Rates::Traced { .. } => {
+                self.carry(began, size, SimTime::END).until + self.latency_after()
+            }
         }
     }
 
-    /// Returns how many bytes of a frame of `size` have left the sender by `now` if the transfer began at `began`,
-    /// which is what a cut-off loses.
+    /// Returns how many bytes of a frame of `size` have left the sender by `now` if the transfer
+    /// began at `began`, which is what a cut-off loses.
     pub fn carried(&self, size: Bytes, began: SimTime, now: SimTime) -> Bytes {
         match self.rates {
             Rates::Constant(rate) => {
                 let elapsed = now.since(began + self.start_up()).as_nanos();
                 let bit_nanoseconds = u128::from(elapsed) * u128::from(self.claim(rate).cap.get());
-                Bytes::new(u64::try_from(bit_nanoseconds / 8_000_000_000).unwrap_or(u64::MAX).min(size.get()))
+                Bytes::new(
+                    u64::try_from(bit_nanoseconds / 8_000_000_000)
+                        .unwrap_or(u64::MAX)
+                        .min(size.get()),
+                )
             }
             Rates::Traced { .. } => self.carry(began, size, now).bytes().min(size),
         }
     }
 
     fn carry(&self, began: SimTime, size: Bytes, until: SimTime) -> Carried {
-        self.rates.carry(began + self.start_up(), size, until, |rate| self.claim(rate).cap)
+        self.rates
+            .carry(began + self.start_up(), size, until, |rate| {
+                self.claim(rate).cap
+            })
     }
 
     fn claim(&self, rate: BitsPerSecond) -> Claim {
@@ -149,34 +175,77 @@ impl Links {
     ///
     /// # Errors
     /// [`Error::Usage`](crate::error::Error::Usage) if it names a file and that was not read.
-    pub(super) fn new(network: &NetworkSpec, trace: Option<Arc<LinkTrace>>, streams: Streams) -> Result<Self> {
-        let trace = network.trace.as_ref().map(|spec| super::was_read(trace, &spec.path)).transpose()?;
-        Ok(Self { network: network.clone(), trace, streams })
+    pub(super) fn new(
+        network: &NetworkSpec,
+        trace: Option<Arc<LinkTrace>>,
+        streams: Streams,
+    ) -> Result<Self> {
+        let trace = network
+            .trace
+            .as_ref()
+            .map(|spec| super::was_read(trace, &spec.path))
+            .transpose()?;
+        Ok(Self {
+            network: network.clone(),
+            trace,
+            streams,
+        })
     }
 
     /// Draws link and dropout of one participation; the speed of the device is passed on.
-    pub(super) fn conditions(&self, user: UserId, invitation_id: InvitationId, speed: Speed) -> Conditions {
+    pub(super) fn conditions(
+        &self,
+        user: UserId,
+        invitation_id: InvitationId,
+        speed: Speed,
+    ) -> Conditions {
         let [down_mbit, up_mbit, rtt_ms] = self.link_of(user);
         let network = &self.network;
-        let mut transfer = self.streams.stream(Purpose::Transfer, u64::from(user.0), u64::from(invitation_id.0));
-        let mut vary = |mbit: f64| BitsPerSecond::from_mbit_f64(transfer.lognormal(mbit, network.transfer_log_sigma));
+        let mut transfer = self.streams.stream(
+            Purpose::Transfer,
+            u64::from(user.0),
+            u64::from(invitation_id.0),
+        );
+        let mut vary = |mbit: f64| {
+            BitsPerSecond::from_mbit_f64(transfer.lognormal(mbit, network.transfer_log_sigma))
+        };
         let latency = SimDuration::from_millis_f64(rtt_ms / 2.0);
         let mut link = |mbit, direction| {
             let rates = match &self.trace {
                 None => Rates::Constant(vary(mbit)),
-                Some(trace) => Rates::Traced { trace: Arc::clone(trace), user, direction },
+                Some(trace) => Rates::Traced {
+                    trace: Arc::clone(trace),
+                    user,
+                    direction,
+                },
             };
-            Link { rates, latency, sharing: network.sharing, server: server_rate(&network.server, direction) }
+            Link {
+                rates,
+                latency,
+                sharing: network.sharing,
+                server: server_rate(&network.server, direction),
+            }
         };
         let down = link(down_mbit, Direction::Down);
         let up = link(up_mbit, Direction::Up);
-        let dropout_at = (network.dropout > 0.0).then(|| self.dropout_at(user, invitation_id)).flatten();
-        Conditions { down, up, speed, dropout_at }
+        let dropout_at = (network.dropout > 0.0)
+            .then(|| self.dropout_at(user, invitation_id))
+            .flatten();
+        Conditions {
+            down,
+            up,
+            speed,
+            dropout_at,
+        }
     }
 
     /// Draws whether a participation drops out, and the share of its duration after which it does.
     fn dropout_at(&self, user: UserId, invitation_id: InvitationId) -> Option<f64> {
-        let mut dropout = self.streams.stream(Purpose::Dropout, u64::from(user.0), u64::from(invitation_id.0));
+        let mut dropout = self.streams.stream(
+            Purpose::Dropout,
+            u64::from(user.0),
+            u64::from(invitation_id.0),
+        );
         (dropout.open_unit() < self.network.dropout).then(|| dropout.open_unit())
     }
 
@@ -187,10 +256,19 @@ impl Links {
         let (first, second) = (stream.standard_normal(), stream.standard_normal());
         let correlation = network.correlation;
         let correlated = correlation * first + math::sqrt(1.0 - correlation * correlation) * second;
-        let lognormal = |median: f64, log_sigma: f64, normal: f64| median * math::exp(log_sigma * normal);
+        let lognormal =
+            |median: f64, log_sigma: f64, normal: f64| median * math::exp(log_sigma * normal);
         [
-            lognormal(network.downlink_median_mbit_per_s, network.downlink_log_sigma, first),
-            lognormal(network.uplink_median_mbit_per_s, network.uplink_log_sigma, correlated),
+            lognormal(
+                network.downlink_median_mbit_per_s,
+                network.downlink_log_sigma,
+                first,
+            ),
+            lognormal(
+                network.uplink_median_mbit_per_s,
+                network.uplink_log_sigma,
+                correlated,
+            ),
             stream.lognormal(network.rtt_ms, network.rtt_log_sigma),
         ]
     }

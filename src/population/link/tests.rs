@@ -11,38 +11,73 @@ use crate::population::{Population, Traces};
 
 fn population(seed: u64) -> Population {
     let network = "preset = \"wifi-2020\"\ntransfer_log_sigma = 0\ndropout = 0.25";
-    users_of(&format!("[network]\n{network}\n[devices]\nlog_sigma = 0.6\n"), seed)
+    users_of(
+        &format!("[network]\n{network}\n[devices]\nlog_sigma = 0.6\n"),
+        seed,
+    )
 }
 
 #[test]
 fn a_transfer_takes_latency_plus_size_over_rate() {
-    let link = Link::constant(BitsPerSecond::from_mbit_f64(8.0), SimDuration::from_millis_f64(20.0));
+    let link = Link::constant(
+        BitsPerSecond::from_mbit_f64(8.0),
+        SimDuration::from_millis_f64(20.0),
+    );
     let size = Bytes::new(1_000_000);
     let at = |milliseconds| SimTime::ZERO + SimDuration::from_millis_f64(milliseconds);
     assert_eq!(link.arrival(at(100.0), size), at(1_120.0));
-    assert_eq!(link.carried(size, at(100.0), at(600.0)), Bytes::new(500_000));
-    assert_eq!(link.carried(size, at(100.0), at(1_110.0)), size, "the rest is on its way");
+    assert_eq!(
+        link.carried(size, at(100.0), at(600.0)),
+        Bytes::new(500_000)
+    );
+    assert_eq!(
+        link.carried(size, at(100.0), at(1_110.0)),
+        size,
+        "the rest is on its way"
+    );
 }
 
 /// If this fails, a transfer over TCP starts before its handshake, or waits for the latency twice.
 #[test]
 fn a_transfer_over_tcp_takes_its_start_up_and_size_over_the_rate_of_payload() {
-    let link = Link::constant(BitsPerSecond::from_mbit_f64(8.0), SimDuration::from_millis_f64(20.0));
+    let link = Link::constant(
+        BitsPerSecond::from_mbit_f64(8.0),
+        SimDuration::from_millis_f64(20.0),
+    );
     let link = link.sharing(Sharing::Tcp, None);
     let size = Bytes::new(970_000);
     let at = |milliseconds| SimTime::ZERO + SimDuration::from_millis_f64(milliseconds);
-    assert_eq!((link.start_up(), link.latency_after()), (SimDuration::from_millis_f64(260.2), SimDuration::ZERO));
+    assert_eq!(
+        (link.start_up(), link.latency_after()),
+        (SimDuration::from_millis_f64(260.2), SimDuration::ZERO)
+    );
     assert_eq!(link.arrival(at(100.0), size), at(1_360.2));
     assert_eq!(link.carried(size, at(100.0), at(360.2)), Bytes::ZERO);
-    assert_eq!(link.carried(size, at(100.0), at(860.2)), Bytes::new(485_000));
+    assert_eq!(
+        link.carried(size, at(100.0), at(860.2)),
+        Bytes::new(485_000)
+    );
 }
 
 /// Returns the links of 5 users with the lines of this trace, and their round-trip time of 1 s.
 fn traced(lines: &str, sharing: &str, period_s: Option<f64>) -> Population {
-    let tables = format!("[network]\nrtt_ms = 1000\nsharing = \"{sharing}\"\ntrace = {{ path = \"l.csv\" }}\n");
+    let tables = format!(
+        "[network]\nrtt_ms = 1000\nsharing = \"{sharing}\"\ntrace = {{ path = \"l.csv\" }}\n"
+    );
     let text = format!("user,time_s,down_mbit_per_s,up_mbit_per_s\n{lines}");
-    let links = Some(Arc::new(LinkTrace::parse(&text, Path::new("l.csv"), period_s).unwrap()));
-    Population::new(&scenario_with(&tables), 5, &Traces { links, ..Traces::default() }, Streams::new(1)).unwrap()
+    let links = Some(Arc::new(
+        LinkTrace::parse(&text, Path::new("l.csv"), period_s).unwrap(),
+    ));
+    Population::new(
+        &scenario_with(&tables),
+        5,
+        &Traces {
+            links,
+            ..Traces::default()
+        },
+        Streams::new(1),
+    )
+    .unwrap()
 }
 
 fn up(population: &Population, user: u32) -> Link {
@@ -56,10 +91,16 @@ fn second(seconds: f64) -> SimTime {
 /// If this fails, a transfer that spans changes of the rate takes another time than its pieces.
 #[test]
 fn a_transfer_over_changing_rates_takes_the_time_of_its_pieces() {
-    // 8 Mbit/s for 2 s, nothing for 1 s, 16 Mbit/s for 3 s, and again; user 1 has 0.8 Mbit/s always.
-    let population = traced("0,0,1,8\n0,2,1,0\n0,3,1,16\n1,0,1,0.8\n", "equal", Some(6.0));
+    // 8 Mbit/s for 2 s, nothing for 1 s, 16 Mbit/s for 3 s, and again; user 1 has 0.8 Mbit/s
+    // always.
+    let population = traced(
+        "0,0,1,8\n0,2,1,0\n0,3,1,16\n1,0,1,0.8\n",
+        "equal",
+        Some(6.0),
+    );
     let (link, megabyte) = (up(&population, 0), 1_000_000_u64);
-    // A rate of zero stands as 1 bit/s, which carries the first bit of what is left while there is none.
+    // A rate of zero stands as 1 bit/s, which carries the first bit of what is left while there is
+    // none.
     for (began, bytes, sent) in [
         (0.0, megabyte, 1.0),
         (0.0, 2 * megabyte, 2.0),
@@ -73,20 +114,44 @@ fn a_transfer_over_changing_rates_takes_the_time_of_its_pieces() {
     ] {
         // Each second without a rate carries a bit, which 16 Mbit/s carry in 62.5 ns.
         let bits_without = bytes.div_ceil(8 * megabyte);
-        let (arrival, expected) = (link.arrival(second(began), Bytes::new(bytes)), second(sent + 0.5));
-        let (late, early) = (arrival.since(expected).as_nanos(), expected.since(arrival).as_nanos());
-        assert!(late <= 1 && early <= bits_without * 125, "{bytes} bytes from {began} s: {late} or {early} ns");
+        let (arrival, expected) = (
+            link.arrival(second(began), Bytes::new(bytes)),
+            second(sent + 0.5),
+        );
+        let (late, early) = (
+            arrival.since(expected).as_nanos(),
+            expected.since(arrival).as_nanos(),
+        );
+        assert!(
+            late <= 1 && early <= bits_without * 125,
+            "{bytes} bytes from {began} s: {late} or {early} ns"
+        );
     }
-    for (began, now, bytes) in
-        [(0.0, 0.5, 500_000), (1.0, 2.5, 1_000_000), (1.0, 3.5, 2_000_000), (0.0, 600.0, 800_000_012)]
-    {
-        let found = link.carried(Bytes::new(u64::MAX), second(began), second(now)).get();
-        assert!(found.abs_diff(bytes) <= 1, "{found} bytes from {began} s to {now} s, not {bytes}");
+    for (began, now, bytes) in [
+        (0.0, 0.5, 500_000),
+        (1.0, 2.5, 1_000_000),
+        (1.0, 3.5, 2_000_000),
+        (0.0, 600.0, 800_000_012),
+    ] {
+        let found = link
+            .carried(Bytes::new(u64::MAX), second(began), second(now))
+            .get();
+        assert!(
+            found.abs_diff(bytes) <= 1,
+            "{found} bytes from {began} s to {now} s, not {bytes}"
+        );
     }
     let constant = up(&population, 1);
-    assert_eq!(constant.arrival(second(7.0), Bytes::new(100_000)), second(8.5));
+    assert_eq!(
+        constant.arrival(second(7.0), Bytes::new(100_000)),
+        second(8.5)
+    );
     assert_eq!(constant.changes_after(second(7.0)), None);
-    assert_eq!(up(&population, 2).claim_at(second(3.0)), link.claim_at(second(3.0)), "users begin again");
+    assert_eq!(
+        up(&population, 2).claim_at(second(3.0)),
+        link.claim_at(second(3.0)),
+        "users begin again"
+    );
 }
 
 #[test]
@@ -95,7 +160,8 @@ fn rates_have_the_stated_medians_spread_and_correlation() {
     let logs: Vec<(f64, f64)> = (0..20_000)
         .map(|user| {
             let conditions = population.conditions(UserId(user), InvitationId(0));
-            let log_mbit = |link: &Link| math::ln(link.claim_at(SimTime::ZERO).cap.get() as f64 / 1e6);
+            let log_mbit =
+                |link: &Link| math::ln(link.claim_at(SimTime::ZERO).cap.get() as f64 / 1e6);
             (log_mbit(&conditions.down), log_mbit(&conditions.up))
         })
         .collect();
@@ -106,54 +172,100 @@ fn rates_have_the_stated_medians_spread_and_correlation() {
     let sigma_up = math::sqrt(mean(&|log| (log.1 - up) * (log.1 - up)));
     let correlation = mean(&|log| (log.0 - down) * (log.1 - up)) / (sigma_down * sigma_up);
     // The mean of the logarithm is the logarithm of the median.
-    assert!((math::exp(down) - 34.5).abs() < 0.6, "median down {}", math::exp(down));
-    assert!((math::exp(up) - 26.3).abs() < 0.6, "median up {}", math::exp(up));
+    assert!(
+        (math::exp(down) - 34.5).abs() < 0.6,
+        "median down {}",
+        math::exp(down)
+    );
+    assert!(
+        (math::exp(up) - 26.3).abs() < 0.6,
+        "median up {}",
+        math::exp(up)
+    );
     assert!((sigma_down - 0.47).abs() < 0.01 && (sigma_up - 0.68).abs() < 0.015);
-    assert!((correlation - 0.45).abs() < 0.02, "correlation {correlation}");
+    assert!(
+        (correlation - 0.45).abs() < 0.02,
+        "correlation {correlation}"
+    );
 }
 
 #[test]
 fn conditions_are_the_stated_functions_of_the_users_streams() {
-    // The distributions alone would not tell a formula from its mirror image, and every digest depends on the
-    // draws.
+    // The distributions alone would not tell a formula from its mirror image, and every digest
+    // depends on the draws.
     let streams = Streams::new(1);
     let conditions = population(1).conditions(UserId(5), InvitationId(2));
     let mut link = streams.stream(Purpose::Link, 5, 0);
     let (first, second) = (link.standard_normal(), link.standard_normal());
     let correlated = 0.45 * first + (1.0 - 0.45 * 0.45_f64).sqrt() * second;
     let close = |rate: BitsPerSecond, mbit: f64| (rate.get() as f64 - mbit * 1e6).abs() < 1.0;
-    assert!(close(conditions.down.claim_at(SimTime::ZERO).cap, 34.5 * (0.47 * first).exp()));
-    assert!(close(conditions.up.claim_at(SimTime::ZERO).cap, 26.3 * (0.68 * correlated).exp()));
-    assert_eq!(conditions.down.latency, SimDuration::from_millis_f64(20.0), "half a round trip");
+    assert!(close(
+        conditions.down.claim_at(SimTime::ZERO).cap,
+        34.5 * (0.47 * first).exp()
+    ));
+    assert!(close(
+        conditions.up.claim_at(SimTime::ZERO).cap,
+        26.3 * (0.68 * correlated).exp()
+    ));
+    assert_eq!(
+        conditions.down.latency,
+        SimDuration::from_millis_f64(20.0),
+        "half a round trip"
+    );
     assert_eq!(conditions.up.latency, conditions.down.latency);
     let nanoseconds = 50.0 * (0.6 * streams.stream(Purpose::Device, 5, 0).standard_normal()).exp();
-    assert!((conditions.speed.picoseconds_per_row_visit as f64 - 1000.0 * nanoseconds).abs() <= 0.5);
+    assert!(
+        (conditions.speed.picoseconds_per_row_visit as f64 - 1000.0 * nanoseconds).abs() <= 0.5
+    );
 }
 
 #[test]
 fn dropout_has_its_probability_and_a_uniform_instant() {
     let population = population(1);
-    let instants: Vec<f64> =
-        (0..20_000).filter_map(|user| population.conditions(UserId(user), InvitationId(3)).dropout_at).collect();
+    let instants: Vec<f64> = (0..20_000)
+        .filter_map(|user| {
+            population
+                .conditions(UserId(user), InvitationId(3))
+                .dropout_at
+        })
+        .collect();
     let share = instants.len() as f64 / 20_000.0;
     assert!((share - 0.25).abs() < 0.01, "share {share}");
-    let early = instants.iter().filter(|instant| **instant < 0.5).count() as f64 / instants.len() as f64;
-    assert!((early - 0.5).abs() < 0.02, "{early} of the dropouts in the first half");
+    let early =
+        instants.iter().filter(|instant| **instant < 0.5).count() as f64 / instants.len() as f64;
+    assert!(
+        (early - 0.5).abs() < 0.02,
+        "{early} of the dropouts in the first half"
+    );
 }
 
 #[test]
 fn a_users_machine_is_its_own_and_does_not_change_between_rounds() {
     let population = population(1);
-    let speed = |user, round| population.conditions(UserId(user), InvitationId(round)).speed;
+    let speed = |user, round| {
+        population
+            .conditions(UserId(user), InvitationId(round))
+            .speed
+    };
     assert_eq!(speed(3, 0), speed(3, 9));
     assert_ne!(speed(3, 0), speed(4, 0));
-    let rate = |round| population.conditions(UserId(3), InvitationId(round)).down.claim_at(SimTime::ZERO).cap;
-    assert_eq!(rate(0), rate(9), "without transfer variation a user's rate is constant");
+    let rate = |round| {
+        population
+            .conditions(UserId(3), InvitationId(round))
+            .down
+            .claim_at(SimTime::ZERO)
+            .cap
+    };
+    assert_eq!(
+        rate(0),
+        rate(9),
+        "without transfer variation a user's rate is constant"
+    );
 }
 
 proptest! {
-    /// If this fails, a transfer over a trace takes another time than a bit counter that looks at every piece, or more
-    /// or fewer bytes are carried by then.
+    /// If this fails, a transfer over a trace takes another time than a bit counter that looks at
+    /// every piece, or more or fewer bytes are carried by then.
     #[test]
     fn a_trace_is_followed_exactly(
         lines in prop::collection::vec((1u64..2_000_000_000, 0u64..20_000_000), 1..6),
@@ -196,15 +308,35 @@ proptest! {
 fn every_wrong_line_of_a_trace_of_links_is_named() {
     let fault = |lines: &str, period_s| {
         let text = format!("user,time_s,down_mbit_per_s,up_mbit_per_s\n{lines}");
-        LinkTrace::parse(&text, Path::new("l.csv"), period_s).unwrap_err().to_string()
+        LinkTrace::parse(&text, Path::new("l.csv"), period_s)
+            .unwrap_err()
+            .to_string()
     };
     for (lines, message) in [
-        ("", "cannot read l.csv: the file holds a header line and nothing else"),
-        ("0,0,5\n", "l.csv:2: expected 4 columns as in the header, found 3"),
-        ("0,0,5,x\n", "l.csv:2: expected a number from 0 to 1e9 in column `up_mbit_per_s`, found \"x\""),
-        ("0,0,-1,5\n", "l.csv:2: expected a number from 0 to 1e9 in column `down_mbit_per_s`, found \"-1\""),
-        ("0,nan,5,5\n", "l.csv:2: expected a number from 0 to 1e9 in column `time_s`, found \"nan\""),
-        ("0,1.5,5,5\n", "l.csv:2: the first line of user 0 is of 1.5 s; a user's lines begin at 0 s"),
+        (
+            "",
+            "cannot read l.csv: the file holds a header line and nothing else",
+        ),
+        (
+            "0,0,5\n",
+            "l.csv:2: expected 4 columns as in the header, found 3",
+        ),
+        (
+            "0,0,5,x\n",
+            "l.csv:2: expected a number from 0 to 1e9 in column `up_mbit_per_s`, found \"x\"",
+        ),
+        (
+            "0,0,-1,5\n",
+            "l.csv:2: expected a number from 0 to 1e9 in column `down_mbit_per_s`, found \"-1\"",
+        ),
+        (
+            "0,nan,5,5\n",
+            "l.csv:2: expected a number from 0 to 1e9 in column `time_s`, found \"nan\"",
+        ),
+        (
+            "0,1.5,5,5\n",
+            "l.csv:2: the first line of user 0 is of 1.5 s; a user's lines begin at 0 s",
+        ),
         (
             "0,0,5,5\n1,0,5,5\n0,2,5,5\n0,2,4,4\n",
             "l.csv:5: user 0 has a time of 2 s, which is not after the 2 s in line 4",
@@ -213,23 +345,37 @@ fn every_wrong_line_of_a_trace_of_links_is_named() {
             "0,0,5,5\n2,0,5,5\n",
             "l.csv:3: user 2 stands here, but no line has user 1: users are numbered from 0 without gaps",
         ),
-        ("0,0,5,0\n0,1,5,0\n", "l.csv:2: no line of user 0 has a rate above 0 in column `up_mbit_per_s`"),
-        ("0,0,0,5\n", "l.csv:2: no line of user 0 has a rate above 0 in column `down_mbit_per_s`"),
+        (
+            "0,0,5,0\n0,1,5,0\n",
+            "l.csv:2: no line of user 0 has a rate above 0 in column `up_mbit_per_s`",
+        ),
+        (
+            "0,0,0,5\n",
+            "l.csv:2: no line of user 0 has a rate above 0 in column `down_mbit_per_s`",
+        ),
     ] {
         assert_eq!(fault(lines, None), message);
     }
-    let message = "l.csv:3: the time of 60 s is not before the end of the period of 60 s (`period_s`)";
+    let message =
+        "l.csv:3: the time of 60 s is not before the end of the period of 60 s (`period_s`)";
     assert_eq!(fault("0,0,5,5\n0,60,5,5\n", Some(60.0)), message);
     let text = "user,time_s,up_mbit_per_s\n0,0,5\n";
-    let message = LinkTrace::parse(text, Path::new("l.csv"), None).unwrap_err().to_string();
-    assert!(message.starts_with("l.csv:1: the header has no column `down_mbit_per_s`"), "{message}");
+    let message = LinkTrace::parse(text, Path::new("l.csv"), None)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        message.starts_with("l.csv:1: the header has no column `down_mbit_per_s`"),
+        "{message}"
+    );
 }
 
-/// If this fails, a trace whose period is not stated ends at its last line, or later than one line after it.
+/// If this fails, a trace whose period is not stated ends at its last line, or later than one line
+/// after it.
 #[test]
 fn without_a_period_the_last_line_holds_as_long_as_the_one_before() {
     let link = up(&traced("0,0,1,8\n0,2,1,16\n0,5,1,4\n", "equal", None), 0);
-    let rates = [0.0, 2.0, 4.9, 5.0, 7.9, 8.0, 10.0, 13.0].map(|at| link.claim_at(second(at)).cap.as_mbit_f64());
+    let rates = [0.0, 2.0, 4.9, 5.0, 7.9, 8.0, 10.0, 13.0]
+        .map(|at| link.claim_at(second(at)).cap.as_mbit_f64());
     assert_eq!(rates, [8.0, 16.0, 16.0, 4.0, 4.0, 8.0, 16.0, 4.0]);
     assert_eq!(link.changes_after(second(8.0)), Some(second(10.0)));
 }

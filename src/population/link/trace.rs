@@ -19,10 +19,15 @@ pub(super) enum Rates {
     /// A rate that does not change during the transfer.
     Constant(BitsPerSecond),
     /// The rates that a trace has for the user.
-    Traced { trace: Arc<LinkTrace>, user: UserId, direction: Direction },
+    Traced {
+        trace: Arc<LinkTrace>,
+        user: UserId,
+        direction: Direction,
+    },
 }
 
-/// The rate at an instant, and the first instant after it at which the rate may change; `None` if it never does.
+/// The rate at an instant, and the first instant after it at which the rate may change; `None` if
+/// it never does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub rate: BitsPerSecond,
@@ -47,13 +52,21 @@ impl Carried {
 impl Rates {
     pub fn at(&self, at: SimTime) -> Piece {
         match self {
-            Self::Constant(rate) => Piece { rate: *rate, until: None },
-            Self::Traced { trace, user, direction } => trace.piece(*user, *direction, at),
+            Self::Constant(rate) => Piece {
+                rate: *rate,
+                until: None,
+            },
+            Self::Traced {
+                trace,
+                user,
+                direction,
+            } => trace.piece(*user, *direction, at),
         }
     }
 
-    /// Lets a frame of `size` leave from the instant `from` on, at the rate that `cap` makes of that of the link, until
-    /// all of it has left or `until` is reached. Ends are rounded up to a whole nanosecond.
+    /// Lets a frame of `size` leave from the instant `from` on, at the rate that `cap` makes of
+    /// that of the link, until all of it has left or `until` is reached. Ends are rounded up to a
+    /// whole nanosecond.
     pub fn carry(
         &self,
         from: SimTime,
@@ -63,8 +76,8 @@ impl Rates {
     ) -> Carried {
         let whole = u128::from(size.get()) * 8_000_000_000;
         let (mut at, mut work) = (from, 0);
-        // The first change of the rate, and the work that had been done by then. A period later the same rates begin
-        // again, and as many periods as possible are passed over at once.
+        // The first change of the rate, and the work that had been done by then. A period later the
+        // same rates begin again, and as many periods as possible are passed over at once.
         let mut first_change = None;
         while at < until && work < whole {
             let piece = self.at(at);
@@ -73,16 +86,23 @@ impl Rates {
             let possible = rate * u128::from(end.since(at).as_nanos());
             if possible >= whole - work {
                 let nanoseconds = (whole - work).div_ceil(rate) as u64;
-                return Carried { until: at + SimDuration::from_nanos(nanoseconds), work: whole };
+                return Carried {
+                    until: at + SimDuration::from_nanos(nanoseconds),
+                    work: whole,
+                };
             }
             (at, work) = (end, work + possible);
-            let Some(period) = self.period() else { continue };
+            let Some(period) = self.period() else {
+                continue;
+            };
             match first_change {
                 None => first_change = Some((at, work)),
                 Some((time, before)) if at.since(time).as_nanos() == period && work > before => {
                     let each = work - before;
                     let in_time = until.since(at).as_nanos() / period;
-                    let skipped = u64::try_from((whole - work) / each).unwrap_or(u64::MAX).min(in_time);
+                    let skipped = u64::try_from((whole - work) / each)
+                        .unwrap_or(u64::MAX)
+                        .min(in_time);
                     at = at + SimDuration::from_nanos(skipped * period);
                     work += u128::from(skipped) * each;
                     first_change = Some((SimTime::END, 0));
@@ -108,7 +128,8 @@ pub(in crate::population) struct LinkTrace {
     offsets: Vec<usize>,
     /// The lines of a user are in the order of time, and the first one is of time 0.
     lines: Vec<Line>,
-    /// The nanoseconds after which each user's lines begin again; `None` for a rate that never changes.
+    /// The nanoseconds after which each user's lines begin again; `None` for a rate that never
+    /// changes.
     periods: Vec<Option<u64>>,
 }
 
@@ -124,36 +145,60 @@ impl LinkTrace {
     /// Reads `text`, whose faults are reported under `path`.
     ///
     /// # Errors
-    /// The errors of the columns, and one for a user whose first line is not of time 0, whose times do not grow, whose
-    /// last time is not before the period's end, or who has no rate in a direction in any line, and for a gap in the
-    /// users' numbers.
-    pub(in crate::population) fn parse(text: &str, path: &Path, period_s: Option<f64>) -> Result<Self> {
+    /// The errors of the columns, and one for a user whose first line is not of time 0, whose times
+    /// do not grow, whose last time is not before the period's end, or who has no rate in a
+    /// direction in any line, and for a gap in the users' numbers.
+    pub(in crate::population) fn parse(
+        text: &str,
+        path: &Path,
+        period_s: Option<f64>,
+    ) -> Result<Self> {
         let nanoseconds = |seconds: f64| SimDuration::from_secs_f64(seconds).as_nanos();
         let mut rows: Vec<(u32, u64, Line)> = Vec::new();
         let names = ["user", "time_s", "down_mbit_per_s", "up_mbit_per_s"];
         columns::read(text, path, names, 4, |row| {
             let time_s = row.not_negative(1, LAST_SECOND)?;
-            if let Some(period_s) = period_s.filter(|period_s| nanoseconds(time_s) >= nanoseconds(*period_s)) {
+            if let Some(period_s) =
+                period_s.filter(|period_s| nanoseconds(time_s) >= nanoseconds(*period_s))
+            {
                 return Err(Fault::new(format!(
                     "the time of {time_s} s is not before the end of the period of {period_s} s (`period_s`)"
                 )));
             }
-            let [down, up] = [row.not_negative(2, LARGEST_MBIT_PER_S)?, row.not_negative(3, LARGEST_MBIT_PER_S)?]
-                .map(BitsPerSecond::from_mbit_f64);
-            rows.push((row.user()?, row.line, Line { time: nanoseconds(time_s), down, up }));
+            let [down, up] = [
+                row.not_negative(2, LARGEST_MBIT_PER_S)?,
+                row.not_negative(3, LARGEST_MBIT_PER_S)?,
+            ]
+            .map(BitsPerSecond::from_mbit_f64);
+            rows.push((
+                row.user()?,
+                row.line,
+                Line {
+                    time: nanoseconds(time_s),
+                    down,
+                    up,
+                },
+            ));
             Ok(())
         })?;
         // The sort is stable, so that a user's lines keep the order of the file.
         rows.sort_by_key(|(user, ..)| *user);
-        let mut trace = Self { offsets: Vec::new(), lines: Vec::with_capacity(rows.len()), periods: Vec::new() };
+        let mut trace = Self {
+            offsets: Vec::new(),
+            lines: Vec::with_capacity(rows.len()),
+            periods: Vec::new(),
+        };
         for of_user in rows.chunk_by(|(user, ..), (next, ..)| user == next) {
-            trace.add(of_user, period_s.map(nanoseconds)).map_err(|(fault, line)| fault.at(path, line))?;
+            trace
+                .add(of_user, period_s.map(nanoseconds))
+                .map_err(|(fault, line)| fault.at(path, line))?;
         }
         trace.offsets.push(trace.lines.len());
         Ok(trace)
     }
 
-    /// Adds the lines of the next user, who has some. An error comes with the number of the line in the file.
+    /// Adds the lines of the next user, who has some. An error comes with the number of the line in
+    /// the file.
     fn add(&mut self, rows: &[(u32, u64, Line)], period: Option<u64>) -> Result<(), (Fault, u64)> {
         let (user, number, _) = rows[0];
         if user as usize != self.offsets.len() {
@@ -164,7 +209,10 @@ impl LinkTrace {
         for (index, (_, number, line)) in rows.iter().enumerate() {
             let fault = match index.checked_sub(1).map(|before| rows[before]) {
                 None if line.time != 0 => {
-                    format!("the first line of user {user} is of {} s; a user's lines begin at 0 s", seconds(line.time))
+                    format!(
+                        "the first line of user {user} is of {} s; a user's lines begin at 0 s",
+                        seconds(line.time)
+                    )
                 }
                 Some((_, earlier, before)) if line.time <= before.time => format!(
                     "user {user} has a time of {} s, which is not after the {} s in line {earlier}",
@@ -180,10 +228,15 @@ impl LinkTrace {
         }
         // A rate of zero stands as 1 bit/s.
         let none = BitsPerSecond::new(0);
-        let idle = |rate: fn(&Line) -> BitsPerSecond| rows.iter().all(|(.., line)| rate(line) == none);
-        for (column, idle) in [("down_mbit_per_s", idle(|line| line.down)), ("up_mbit_per_s", idle(|line| line.up))] {
+        let idle =
+            |rate: fn(&Line) -> BitsPerSecond| rows.iter().all(|(.., line)| rate(line) == none);
+        for (column, idle) in [
+            ("down_mbit_per_s", idle(|line| line.down)),
+            ("up_mbit_per_s", idle(|line| line.up)),
+        ] {
             if idle {
-                let message = format!("no line of user {user} has a rate above 0 in column `{column}`");
+                let message =
+                    format!("no line of user {user} has a rate above 0 in column `{column}`");
                 return Err((Fault::new(message), number));
             }
         }
@@ -197,30 +250,59 @@ impl LinkTrace {
 
     /// Feeds the trace to `sink`, as little-endian bytes in a fixed order.
     pub(in crate::population) fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
-        let Self { offsets, lines, periods } = self;
-        offsets.iter().for_each(|offset| sink(&(*offset as u64).to_le_bytes()));
+        let Self {
+            offsets,
+            lines,
+            periods,
+        } = self;
+        offsets
+            .iter()
+            .for_each(|offset| sink(&(*offset as u64).to_le_bytes()));
         for line in lines {
-            [line.time, line.down.get(), line.up.get()].iter().for_each(|number| sink(&number.to_le_bytes()));
+            [line.time, line.down.get(), line.up.get()]
+                .iter()
+                .for_each(|number| sink(&number.to_le_bytes()));
         }
-        periods.iter().for_each(|period| sink(&period.unwrap_or(0).to_le_bytes()));
+        periods
+            .iter()
+            .for_each(|period| sink(&period.unwrap_or(0).to_le_bytes()));
     }
 
     /// Returns the lines of a user, and the period after which they begin again.
     fn of(&self, user: UserId) -> (&[Line], Option<u64>) {
         let user = user.index() % self.periods.len();
-        (&self.lines[self.offsets[user]..self.offsets[user + 1]], self.periods[user])
+        (
+            &self.lines[self.offsets[user]..self.offsets[user + 1]],
+            self.periods[user],
+        )
     }
 
     fn piece(&self, user: UserId, direction: Direction, at: SimTime) -> Piece {
         let (lines, period) = self.of(user);
-        let rate = |line: &Line| if direction == Direction::Up { line.up } else { line.down };
-        let Some(period) = period else { return Piece { rate: rate(&lines[0]), until: None } };
+        let rate = |line: &Line| {
+            if direction == Direction::Up {
+                line.up
+            } else {
+                line.down
+            }
+        };
+        let Some(period) = period else {
+            return Piece {
+                rate: rate(&lines[0]),
+                until: None,
+            };
+        };
         let within = at.as_nanos() % period;
         // The first line is of time 0, so at least one is not after any time.
         let next = lines.partition_point(|line| line.time <= within);
         let end = lines.get(next).map_or(period, |line| line.time);
         // There is no change beyond the end of time.
-        let until = (at.as_nanos() - within).checked_add(end).map(SimTime::from_nanos);
-        Piece { rate: rate(&lines[next - 1]), until }
+        let until = (at.as_nanos() - within)
+            .checked_add(end)
+            .map(SimTime::from_nanos);
+        Piece {
+            rate: rate(&lines[next - 1]),
+            until,
+        }
     }
 }

@@ -43,9 +43,14 @@ pub(super) struct Line {
     pub privacy: Option<PrivacyRecord>,
 }
 
-/// Makes the line of `booking`, which belongs to a participation of `round` and was made while `open_round` was open.
-/// `stretch` is the stretch of time that ended with it.
-pub(super) fn event(booking: &Booking, round: u32, open_round: u32, stretch: Option<&Stretch>) -> Line {
+/// Makes the line of `booking`, which belongs to a participation of `round` and was made while
+/// `open_round` was open. `stretch` is the stretch of time that ended with it.
+pub(super) fn event(
+    booking: &Booking,
+    round: u32,
+    open_round: u32,
+    stretch: Option<&Stretch>,
+) -> Line {
     let mut line = Line {
         time_ns: booking.at.as_nanos(),
         user: Some(booking.user),
@@ -62,12 +67,22 @@ pub(super) fn event(booking: &Booking, round: u32, open_round: u32, stretch: Opt
         }
         LinkEvent::InLine(route) => line.event = transfer(route, "in-line"),
         LinkEvent::Connected(route) => line.event = transfer(route, "connected"),
-        LinkEvent::TransferEnded { route, ending, carried, took_ns, .. } => {
+        LinkEvent::TransferEnded {
+            route,
+            ending,
+            carried,
+            took_ns,
+            ..
+        } => {
             line.bytes = stretch.map(|stretch| stretch.frame_bytes);
             if ending.is_arrival() {
                 line.event = transfer(route, "arrived");
                 line.took_ns = Some(took_ns);
-                let used = if ending == Ending::Done { "useful" } else { ending.name() };
+                let used = if ending == Ending::Done {
+                    "useful"
+                } else {
+                    ending.name()
+                };
                 line.r#use = (route == Route::UPLOAD).then_some(used);
             } else {
                 line.event = transfer(route, ending.name());
@@ -75,8 +90,21 @@ pub(super) fn event(booking: &Booking, round: u32, open_round: u32, stretch: Opt
             }
         }
         LinkEvent::WorkBegan(job) => line.event = format!("{}-started", job.name()),
-        LinkEvent::WorkEnded { job, ending, work, took_ns } => {
-            line.event = format!("{}-{}", job.name(), if ending == Ending::Done { "ended" } else { ending.name() });
+        LinkEvent::WorkEnded {
+            job,
+            ending,
+            work,
+            took_ns,
+        } => {
+            line.event = format!(
+                "{}-{}",
+                job.name(),
+                if ending == Ending::Done {
+                    "ended"
+                } else {
+                    ending.name()
+                }
+            );
             (line.row_visits, line.took_ns) = (Some(work.row_visits), Some(took_ns));
             line.multiply_adds = (work.multiply_adds > 0).then_some(work.multiply_adds);
         }

@@ -9,17 +9,33 @@ use crate::work::Work;
 
 /// Returns the parts of a frame of `bytes` bytes.
 pub fn parts(bytes: u64) -> FrameParts {
-    FrameParts { header: 20, index: 0, values: bytes - 20, modelled: 0 }
+    FrameParts {
+        header: 20,
+        index: 0,
+        values: bytes - 20,
+        modelled: 0,
+    }
 }
 
 /// Returns the event that ends a transfer after `carried` bytes and `took_ns` nanoseconds.
 pub fn ended(route: Route, ending: Ending, carried: u64, took_ns: u64) -> LinkEvent {
-    LinkEvent::TransferEnded { route, ending, carried, received: true, took_ns }
+    LinkEvent::TransferEnded {
+        route,
+        ending,
+        carried,
+        received: true,
+        took_ns,
+    }
 }
 
 /// Returns the event that ends a training after so many row visits and nanoseconds.
 pub fn trained(ending: Ending, row_visits: u64, took_ns: u64) -> LinkEvent {
-    LinkEvent::WorkEnded { job: Job::Training, ending, work: Work::of_row_visits(row_visits), took_ns }
+    LinkEvent::WorkEnded {
+        job: Job::Training,
+        ending,
+        work: Work::of_row_visits(row_visits),
+        took_ns,
+    }
 }
 
 /// Returns the span of a round, with times in nanoseconds.
@@ -54,8 +70,8 @@ impl Scene {
     }
 }
 
-/// Returns the bookings of two rounds, the first with four users whose updates are used, late (in the next round), lost
-/// and cancelled.
+/// Returns the bookings of two rounds, the first with four users whose updates are used, late (in
+/// the next round), lost and cancelled.
 pub fn two_rounds() -> [(RoundSpan, Vec<Booking>); 2] {
     let mut scene = Scene::default();
     for user in 1..=4 {
@@ -75,7 +91,14 @@ pub fn two_rounds() -> [(RoundSpan, Vec<Booking>); 2] {
         .at(6_001, 1, ended(Route::UPLOAD, Ending::Done, 60, 1_501))
         .at(8_000, 2, trained(Ending::Done, 50, 5_000))
         .at(8_000, 2, LinkEvent::Sent(Route::UPLOAD, parts(60)))
-        .at(9_000, 4, ended(Route::DOWNLOAD, Ending::Cancelled, 70, 8_000));
+        .at(
+            9_000,
+            4,
+            ended(Route::DOWNLOAD, Ending::Cancelled, 70, 8_000),
+        );
     let late = Scene::default().at(9_500, 2, ended(Route::UPLOAD, Ending::Late, 60, 1_500));
-    [(span(1, 1_000, 9_000, 1), scene.bookings), (span(2, 9_000, 12_000, 0), late.bookings)]
+    [
+        (span(1, 1_000, 9_000, 1), scene.bookings),
+        (span(2, 9_000, 12_000, 0), late.bookings),
+    ]
 }

@@ -52,7 +52,9 @@ impl State {
     pub fn take(&mut self, span: Option<RoundSpan>, bookings: &[Booking]) {
         let open_round = self.last_round.map_or(0, |last| last.round) + 1;
         for booking in bookings {
-            if let LinkEvent::Sent(Route::DOWNLOAD | Route::ROW_REQUEST, _) | LinkEvent::WorkBegan(_) = booking.event {
+            if let LinkEvent::Sent(Route::DOWNLOAD | Route::ROW_REQUEST, _)
+            | LinkEvent::WorkBegan(_) = booking.event
+            {
                 self.begun += 1;
             }
             if let Some(stretch) = self.participations.follow(open_round, booking) {
@@ -71,7 +73,10 @@ impl State {
             self.work += stretch.work;
         }
         if let Phase::Transfer(route) = stretch.phase {
-            *self.carried.entry((route.direction, stretch.ending)).or_default() += stretch.carried_bytes;
+            *self
+                .carried
+                .entry((route.direction, stretch.ending))
+                .or_default() += stretch.carried_bytes;
             self.waiting += u32::from(route == Route::UPLOAD && stretch.ending == Ending::Done);
         }
         if stretch.is_last() {
@@ -82,33 +87,56 @@ impl State {
         }
     }
 
-    /// Returns in words the state of a run of `scenario` that was asked to go on up to `at`, in lines of at most 100
-    /// columns except for the first one.
+    /// Returns in words the state of a run of `scenario` that was asked to go on up to `at`, in
+    /// lines of at most 100 columns except for the first one.
     pub fn describe(&self, scenario: &Scenario, at: SimTime, reached: Reached) -> String {
         let seconds = |time: SimTime| format!("{} s", time.as_secs_f64());
         let planned = scenario.training.rounds;
-        let (finished, since) = self.last_round.map_or((0, SimTime::ZERO), |last| (last.round, last.ended));
+        let (finished, since) = self
+            .last_round
+            .map_or((0, SimTime::ZERO), |last| (last.round, last.ended));
         let (name, open) = (&scenario.name, finished + 1);
-        let before = if since < at { format!(", before {}", seconds(at)) } else { String::new() };
+        let before = if since < at {
+            format!(", before {}", seconds(at))
+        } else {
+            String::new()
+        };
         let mut lines = vec![match reached {
             Reached::Instant => {
-                format!("{name}, at {}: round {open} of {planned} is open since {}", seconds(at), seconds(since))
+                format!(
+                    "{name}, at {}: round {open} of {planned} is open since {}",
+                    seconds(at),
+                    seconds(since)
+                )
             }
             Reached::LastRound => {
                 let rounds = counted(planned.into(), "round");
-                format!("{name}: the last of {rounds} has ended at {}{before}", seconds(since))
+                format!(
+                    "{name}: the last of {rounds} has ended at {}{before}",
+                    seconds(since)
+                )
             }
             Reached::Failure => {
                 let since = seconds(since);
-                format!("{name}: the run has failed in round {open} of {planned}, open since {since}{before}")
+                format!(
+                    "{name}: the run has failed in round {open} of {planned}, open since {since}{before}"
+                )
             }
         }];
         let mut entry = |name: &str, text: String| {
             let wrapped = words::lines(&text, WIDTH - LABEL_WIDTH - 2);
             let names = std::iter::once(name).chain(std::iter::repeat(""));
-            lines.extend(wrapped.iter().zip(names).map(|(text, name)| format!("  {name:<LABEL_WIDTH$}{text}")));
+            lines.extend(
+                wrapped
+                    .iter()
+                    .zip(names)
+                    .map(|(text, name)| format!("  {name:<LABEL_WIDTH$}{text}")),
+            );
         };
-        entry("rounds", setup::rounds(&Policy::of(&scenario.training.mode), &scenario.training));
+        entry(
+            "rounds",
+            setup::rounds(&Policy::of(&scenario.training.mode), &scenario.training),
+        );
         entry("model", counted(self.model_steps.into(), "step"));
         entry("participations", self.participations_in_words());
         for (name, direction) in [("down", Direction::Down), ("up", Direction::Up)] {
@@ -119,7 +147,10 @@ impl State {
             entry("multiply-adds", thousands(self.work.multiply_adds));
         }
         if reached == Reached::Instant && self.under_way.is_empty() {
-            entry("under way", "nobody: the round waits for a user to come, or for its deadline".to_owned());
+            entry(
+                "under way",
+                "nobody: the round waits for a user to come, or for its deadline".to_owned(),
+            );
         }
         for phase in [
             Phase::InLine(Route::ROW_REQUEST),
@@ -157,16 +188,36 @@ impl State {
         };
         // An update that has arrived is used when its round ends.
         let waiting = u64::from(self.waiting);
-        let mut fates = vec![(count(Ending::Done) - waiting, "used"), (waiting, "waiting for the end of the round")];
-        fates.extend(Ending::ALL.into_iter().filter(|end| *end != Ending::Done).map(|end| (count(end), name(end))));
+        let mut fates = vec![
+            (count(Ending::Done) - waiting, "used"),
+            (waiting, "waiting for the end of the round"),
+        ];
+        fates.extend(
+            Ending::ALL
+                .into_iter()
+                .filter(|end| *end != Ending::Done)
+                .map(|end| (count(end), name(end))),
+        );
         fates.retain(|(count, _)| *count > 0);
-        let fates: Vec<String> = fates.iter().map(|(count, name)| format!("{} {name}", thousands(*count))).collect();
-        let fates = if fates.is_empty() { String::new() } else { format!(": {}", fates.join(", ")) };
+        let fates: Vec<String> = fates
+            .iter()
+            .map(|(count, name)| format!("{} {name}", thousands(*count)))
+            .collect();
+        let fates = if fates.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", fates.join(", "))
+        };
         format!("{} begun{fates}", thousands(self.begun))
     }
 
     fn carried_in_words(&self, direction: Direction) -> String {
-        let carried = |end: Ending| self.carried.get(&(direction, end)).copied().unwrap_or_default();
+        let carried = |end: Ending| {
+            self.carried
+                .get(&(direction, end))
+                .copied()
+                .unwrap_or_default()
+        };
         let name = |end: Ending| match end {
             Ending::Done => "useful",
             Ending::Unfinished => "under way",
@@ -178,30 +229,51 @@ impl State {
             .filter(|end| carried(*end) > 0)
             .map(|end| format!("{} {}", Bytes::new(carried(end)), name(end)))
             .collect();
-        let fates = if fates.is_empty() { String::new() } else { format!(": {}", fates.join(", ")) };
+        let fates = if fates.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", fates.join(", "))
+        };
         format!("{}{fates}", Bytes::new(all))
     }
 
     /// Returns which users are in `phase` and how far they are; `None` if there are none.
     fn users_in_words(&self, phase: Phase) -> Option<String> {
-        let users: Vec<&Stretch> = self.under_way.iter().filter(|stretch| stretch.phase == phase).collect();
+        let users: Vec<&Stretch> = self
+            .under_way
+            .iter()
+            .filter(|stretch| stretch.phase == phase)
+            .collect();
         let how_far = |stretch: &Stretch| match stretch.phase {
             Phase::InLine(_) => format!("since {} s", stretch.from.as_secs_f64()),
             Phase::Transfer(_) if stretch.carried_bytes == stretch.frame_bytes => {
                 format!("all {} sent", Bytes::new(stretch.frame_bytes))
             }
             Phase::Transfer(_) => {
-                format!("{} of {}", Bytes::new(stretch.carried_bytes), Bytes::new(stretch.frame_bytes))
+                format!(
+                    "{} of {}",
+                    Bytes::new(stretch.carried_bytes),
+                    Bytes::new(stretch.frame_bytes)
+                )
             }
             Phase::Work(_) => counted(stretch.work.row_visits, "row visit"),
         };
-        let named: Vec<String> =
-            users.iter().take(NAMED_MAX).map(|stretch| format!("{} ({})", stretch.user, how_far(stretch))).collect();
+        let named: Vec<String> = users
+            .iter()
+            .take(NAMED_MAX)
+            .map(|stretch| format!("{} ({})", stretch.user, how_far(stretch)))
+            .collect();
         let more = match users.len().saturating_sub(NAMED_MAX) {
             0 => String::new(),
             more => format!(", and {} more", thousands(more as u64)),
         };
-        (!users.is_empty()).then(|| format!("{}: {}{more}", counted(users.len() as u64, "user"), named.join(", ")))
+        (!users.is_empty()).then(|| {
+            format!(
+                "{}: {}{more}",
+                counted(users.len() as u64, "user"),
+                named.join(", ")
+            )
+        })
     }
 }
 
@@ -222,24 +294,37 @@ mod tests {
             .at(9_000, 6, LinkEvent::Sent(Route::DOWNLOAD, parts(100)))
             .at(9_000, 6, LinkEvent::InLine(Route::DOWNLOAD))
             .at(9_400, 2, ended(Route::UPLOAD, Ending::Unfinished, 55, 400))
-            .at(9_400, 5, ended(Route::DOWNLOAD, Ending::Unfinished, 30, 400))
+            .at(
+                9_400,
+                5,
+                ended(Route::DOWNLOAD, Ending::Unfinished, 30, 400),
+            )
             .at(9_400, 6, ended(Route::DOWNLOAD, Ending::Unfinished, 0, 400));
         state.take(None, &rest.bookings);
         let scenario = sample::run(60).scenario;
-        insta::assert_snapshot!(state.describe(&scenario, SimTime::from_nanos(9_400), Reached::Instant));
+        insta::assert_snapshot!(state.describe(
+            &scenario,
+            SimTime::from_nanos(9_400),
+            Reached::Instant
+        ));
     }
 
     #[test]
     fn a_round_of_nobody_says_what_it_waits_for() {
         let state = State::default();
         let says = |reached| {
-            let text = state.describe(&sample::run(60).scenario, SimTime::from_nanos(9_400), reached);
+            let text = state.describe(
+                &sample::run(60).scenario,
+                SimTime::from_nanos(9_400),
+                reached,
+            );
             text.contains("waits for a user to come")
         };
         assert!(says(Reached::Instant) && !says(Reached::LastRound));
     }
 
-    /// If this fails, a reader takes the end of a run for its state at the instant that was asked for.
+    /// If this fails, a reader takes the end of a run for its state at the instant that was asked
+    /// for.
     #[test]
     fn a_run_that_does_not_get_that_far_says_where_it_ended() {
         let mut state = State::default();
@@ -251,10 +336,20 @@ mod tests {
         };
         let expected = |text: &str| Some(format!("ml100k-fedrap: {text}"));
         let failed = "the run has failed in round 2 of 60, open since 0.000009 s, before 7 s";
-        assert_eq!(first_line(7_000_000_000, Reached::Failure), expected(failed));
+        assert_eq!(
+            first_line(7_000_000_000, Reached::Failure),
+            expected(failed)
+        );
         let over = "the last of 60 rounds has ended at 0.000009 s";
-        assert_eq!(first_line(9_000, Reached::LastRound), expected(over), "at that instant, and not before it");
-        assert_eq!(first_line(9_500, Reached::LastRound), expected(&format!("{over}, before 0.0000095 s")));
+        assert_eq!(
+            first_line(9_000, Reached::LastRound),
+            expected(over),
+            "at that instant, and not before it"
+        );
+        assert_eq!(
+            first_line(9_500, Reached::LastRound),
+            expected(&format!("{over}, before 0.0000095 s"))
+        );
     }
 
     #[test]

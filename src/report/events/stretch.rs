@@ -1,4 +1,5 @@
-//! Turns events into stretches of time, which say what a client was doing, from when to when, and how that ended.
+//! Turns events into stretches of time, which say what a client was doing, from when to when, and
+//! how that ended.
 
 use std::collections::BTreeMap;
 
@@ -78,7 +79,8 @@ struct Open {
 }
 
 impl Participations {
-    /// Returns the round, from 1, in which the current participation of `user` began, if there is one.
+    /// Returns the round, from 1, in which the current participation of `user` began, if there is
+    /// one.
     pub fn round_of(&self, user: UserId) -> Option<u32> {
         self.open.get(&user).map(|open| open.round)
     }
@@ -88,10 +90,15 @@ impl Participations {
         self.open.values().map(|open| open.round).min()
     }
 
-    /// Takes `booking`, which is made while `round` (from 1) is open, and returns the stretch that ends with it, if one
-    /// does.
+    /// Takes `booking`, which is made while `round` (from 1) is open, and returns the stretch that
+    /// ends with it, if one does.
     pub fn follow(&mut self, round: u32, booking: &Booking) -> Option<Stretch> {
-        let Booking { at, invitation_id, user, event } = *booking;
+        let Booking {
+            at,
+            invitation_id,
+            user,
+            event,
+        } = *booking;
         let begun = match event {
             LinkEvent::Sent(route, parts) => Some((
                 Phase::Transfer(route),
@@ -103,7 +110,15 @@ impl Participations {
         };
         if let Some((phase, frame_bytes, is_first)) = begun {
             let round = self.round_of(user).filter(|_| !is_first).unwrap_or(round);
-            self.open.insert(user, Open { round, phase, since: at, frame_bytes });
+            self.open.insert(
+                user,
+                Open {
+                    round,
+                    phase,
+                    since: at,
+                    frame_bytes,
+                },
+            );
             return None;
         }
         let open = self.open.get_mut(&user)?;
@@ -114,9 +129,14 @@ impl Participations {
                 return None;
             }
             LinkEvent::Connected(_) => (Ending::Done, 0, Work::default()),
-            LinkEvent::TransferEnded { ending, carried, .. } => (ending, carried, Work::default()),
-            LinkEvent::WorkEnded { job, ending, work, .. } => {
-                // That work began showed in the end of a transfer, which does not say what the work was.
+            LinkEvent::TransferEnded {
+                ending, carried, ..
+            } => (ending, carried, Work::default()),
+            LinkEvent::WorkEnded {
+                job, ending, work, ..
+            } => {
+                // That work began showed in the end of a transfer, which does not say what the work
+                // was.
                 open.phase = Phase::Work(job);
                 (ending, 0, work)
             }
@@ -124,15 +144,39 @@ impl Participations {
         let before = *open;
         match event {
             LinkEvent::Connected(route) => (open.phase, open.since) = (Phase::Transfer(route), at),
-            // The next thing that is booked is the end of work, or the beginning of a transfer at this instant.
-            LinkEvent::TransferEnded { ending: Ending::Done, .. } => {
-                *open = Open { phase: Phase::Work(Job::Training), since: at, frame_bytes: 0, ..before };
+            // The next thing that is booked is the end of work, or the beginning of a transfer at
+            // this instant.
+            LinkEvent::TransferEnded {
+                ending: Ending::Done,
+                ..
+            } => {
+                *open = Open {
+                    phase: Phase::Work(Job::Training),
+                    since: at,
+                    frame_bytes: 0,
+                    ..before
+                };
             }
             _ => {}
         }
-        let Open { round, phase, since: from, frame_bytes } = before;
-        let stretch =
-            Stretch { user, invitation_id, round, phase, from, to: at, ending, frame_bytes, carried_bytes, work };
+        let Open {
+            round,
+            phase,
+            since: from,
+            frame_bytes,
+        } = before;
+        let stretch = Stretch {
+            user,
+            invitation_id,
+            round,
+            phase,
+            from,
+            to: at,
+            ending,
+            frame_bytes,
+            carried_bytes,
+            work,
+        };
         if stretch.is_last() {
             self.open.remove(&user);
         }
@@ -157,14 +201,26 @@ mod tests {
             .at(80, 7, ended(Route::UPLOAD, Ending::Late, 40, 30))
             .bookings;
         let mut participations = Participations::default();
-        // The open round has changed meanwhile, but the participation belongs to the round that it was invited in.
+        // The open round has changed meanwhile, but the participation belongs to the round that it
+        // was invited in.
         let stretches: Vec<Stretch> = bookings
             .iter()
-            .filter_map(|booking| participations.follow(if booking.at.as_nanos() < 60 { 3 } else { 4 }, booking))
+            .filter_map(|booking| {
+                participations.follow(if booking.at.as_nanos() < 60 { 3 } else { 4 }, booking)
+            })
             .collect();
         let seen: Vec<_> = stretches
             .iter()
-            .map(|s| (s.phase.name(), s.from.as_nanos(), s.to.as_nanos(), s.ending, s.carried_bytes, s.work.row_visits))
+            .map(|s| {
+                (
+                    s.phase.name(),
+                    s.from.as_nanos(),
+                    s.to.as_nanos(),
+                    s.ending,
+                    s.carried_bytes,
+                    s.work.row_visits,
+                )
+            })
             .collect();
         assert_eq!(
             seen,
@@ -175,8 +231,16 @@ mod tests {
                 ("upload", 50, 80, Ending::Late, 40, 0)
             ]
         );
-        assert!(stretches.iter().all(|stretch| stretch.round == 3 && stretch.invitation_id == InvitationId(0)));
-        assert_eq!(participations.earliest_round(), None, "it has come to its end");
+        assert!(
+            stretches
+                .iter()
+                .all(|stretch| stretch.round == 3 && stretch.invitation_id == InvitationId(0))
+        );
+        assert_eq!(
+            participations.earliest_round(),
+            None,
+            "it has come to its end"
+        );
     }
 
     #[test]
@@ -190,7 +254,10 @@ mod tests {
             assert_eq!(participations.follow(1, &bookings[0]), None);
             assert_eq!(participations.round_of(UserId(7)), Some(1));
             let stretch = participations.follow(1, &bookings[1]);
-            assert_eq!(stretch.map(|s| (s.ending, s.carried_bytes, s.frame_bytes)), Some((ending, 60, 100)));
+            assert_eq!(
+                stretch.map(|s| (s.ending, s.carried_bytes, s.frame_bytes)),
+                Some((ending, 60, 100))
+            );
             assert_eq!(participations.round_of(UserId(7)), None);
         }
     }

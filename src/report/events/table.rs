@@ -49,10 +49,14 @@ impl EventTable {
             line.took_ns,
             line.updates.map(u64::from),
         ];
-        self.counts.iter_mut().zip(values).for_each(|(column, value)| column.append_option(value));
+        self.counts
+            .iter_mut()
+            .zip(values)
+            .for_each(|(column, value)| column.append_option(value));
         self.event.append_value(&line.event);
         self.used.append_option(line.r#use);
-        self.epsilon.append_option(line.privacy.and_then(|privacy| privacy.epsilon));
+        self.epsilon
+            .append_option(line.privacy.and_then(|privacy| privacy.epsilon));
     }
 
     /// Returns the table.
@@ -61,12 +65,20 @@ impl EventTable {
     /// It cannot fail, as all columns have the same number of rows.
     pub fn finish(mut self) -> Result<RecordBatch> {
         let mut arrays: Vec<ArrayRef> = Vec::with_capacity(COUNTS.len() + 3);
-        arrays.extend(self.counts.iter_mut().map(|column| Arc::new(column.finish()) as ArrayRef));
+        arrays.extend(
+            self.counts
+                .iter_mut()
+                .map(|column| Arc::new(column.finish()) as ArrayRef),
+        );
         arrays.insert(1, Arc::new(self.event.finish()));
         arrays.push(Arc::new(self.used.finish()));
         arrays.push(Arc::new(self.epsilon.finish()));
         let (first, others) = COUNTS.split_at(1);
-        let names = first.iter().chain(&["event"]).chain(others).chain(&["use", "epsilon"]);
+        let names = first
+            .iter()
+            .chain(&["event"])
+            .chain(others)
+            .chain(&["use", "epsilon"]);
         of_arrays(names.copied(), arrays)
     }
 }

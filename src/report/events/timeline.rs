@@ -31,12 +31,14 @@ pub struct Timeline {
     pub deadline: Option<SimDuration>,
     /// The rounds, in order.
     pub rounds: Vec<RoundSpan>,
-    /// The stretches of all participations that were invited in these rounds, in the order of their ends.
+    /// The stretches of all participations that were invited in these rounds, in the order of their
+    /// ends.
     pub stretches: Vec<Stretch>,
 }
 
-/// Okabe and Ito's sky blue, orange and bluish green, which stay apart under every common colour blindness, and their
-/// yellow, blue, vermilion and reddish purple for the exchange with a third party; grey for waiting.
+/// Okabe and Ito's sky blue, orange and bluish green, which stay apart under every common colour
+/// blindness, and their yellow, blue, vermilion and reddish purple for the exchange with a third
+/// party; grey for waiting.
 const COLORS: [(Phase, RGBColor); 8] = [
     (Phase::Transfer(Route::DOWNLOAD), RGBColor(86, 180, 233)),
     (Phase::Work(Job::Training), RGBColor(230, 159, 0)),
@@ -49,10 +51,16 @@ const COLORS: [(Phase, RGBColor); 8] = [
 ];
 
 fn color(phase: Phase) -> RGBColor {
-    let of = |wanted: Phase| COLORS.iter().find(|(phase, _)| *phase == wanted).map(|(_, color)| *color);
+    let of = |wanted: Phase| {
+        COLORS
+            .iter()
+            .find(|(phase, _)| *phase == wanted)
+            .map(|(_, color)| *color)
+    };
     match phase {
         Phase::InLine(_) => of(Phase::InLine(Route::UPLOAD)),
-        // A method with a third party and requests for rows has two kinds of requests of one colour.
+        // A method with a third party and requests for rows has two kinds of requests of one
+        // colour.
         Phase::Transfer(Route::ROW_REQUEST) => of(Phase::Transfer(Route::REQUEST)),
         Phase::Transfer(Route::ASKED_ROWS) => of(Phase::Transfer(Route::DOWNLOAD)),
         other => of(other),
@@ -76,10 +84,14 @@ impl Timeline {
     fn participations(&self) -> Vec<Vec<&Stretch>> {
         let mut by_name: BTreeMap<(InvitationId, UserId), Vec<&Stretch>> = BTreeMap::new();
         for stretch in &self.stretches {
-            by_name.entry((stretch.invitation_id, stretch.user)).or_default().push(stretch);
+            by_name
+                .entry((stretch.invitation_id, stretch.user))
+                .or_default()
+                .push(stretch);
         }
         let mut all: Vec<_> = by_name.into_values().collect();
-        // The sort is stable, so that participations that end together stay in the order of their users.
+        // The sort is stable, so that participations that end together stay in the order of their
+        // users.
         all.sort_by_key(|stretches| stretches.last().map(|last| last.to));
         all
     }
@@ -94,38 +106,91 @@ impl Timeline {
 
     fn chart(&self) -> TimelineChart {
         let all = self.participations();
-        let start = self.rounds.first().map_or(SimTime::ZERO, |round| round.began);
+        let start = self
+            .rounds
+            .first()
+            .map_or(SimTime::ZERO, |round| round.began);
         let seconds = |time: SimTime| time.since(start).as_secs_f64();
-        let shown: Vec<&Vec<&Stretch>> = spread(all.len(), ROWS_MAX).map(|place| &all[place]).collect();
-        let rows: Vec<Row> = shown.iter().map(|stretches| row(stretches, seconds)).collect();
-        let mut instants: Vec<Instant> =
-            self.rounds.iter().map(|round| Instant { at_s: seconds(round.ended), rule: Rule::Solid }).collect();
-        let last_bar = rows.iter().flat_map(|row| &row.bars).map(|bar| bar.2).fold(0.0, f64::max);
-        let happened_s = instants.iter().map(|instant| instant.at_s).fold(last_bar, f64::max);
+        let shown: Vec<&Vec<&Stretch>> = spread(all.len(), ROWS_MAX)
+            .map(|place| &all[place])
+            .collect();
+        let rows: Vec<Row> = shown
+            .iter()
+            .map(|stretches| row(stretches, seconds))
+            .collect();
+        let mut instants: Vec<Instant> = self
+            .rounds
+            .iter()
+            .map(|round| Instant {
+                at_s: seconds(round.ended),
+                rule: Rule::Solid,
+            })
+            .collect();
+        let last_bar = rows
+            .iter()
+            .flat_map(|row| &row.bars)
+            .map(|bar| bar.2)
+            .fold(0.0, f64::max);
+        let happened_s = instants
+            .iter()
+            .map(|instant| instant.at_s)
+            .fold(last_bar, f64::max);
         // A deadline that is far away would leave little room for what happens, so it is not drawn.
         let near = |at_s: &f64| *at_s <= DEADLINE_MAX * happened_s;
-        let deadlines: Vec<f64> = self.deadlines().into_iter().map(seconds).filter(near).collect();
+        let deadlines: Vec<f64> = self
+            .deadlines()
+            .into_iter()
+            .map(seconds)
+            .filter(near)
+            .collect();
         let length_s = deadlines.iter().copied().fold(happened_s, f64::max);
-        instants.extend(deadlines.iter().map(|&at_s| Instant { at_s, rule: Rule::Dashed }));
+        instants.extend(deadlines.iter().map(|&at_s| Instant {
+            at_s,
+            rule: Rule::Dashed,
+        }));
         let mut lines = vec![(Rule::Solid, "end of a round".to_owned())];
         lines.extend(self.deadline.map(|deadline| {
-            let beyond = if deadlines.is_empty() { ", beyond the picture" } else { "" };
+            let beyond = if deadlines.is_empty() {
+                ", beyond the picture"
+            } else {
+                ""
+            };
             let deadline = duration(deadline.as_secs_f64());
-            (Rule::Dashed, format!("deadline: {deadline} after the invitation{beyond}"))
+            (
+                Rule::Dashed,
+                format!("deadline: {deadline} after the invitation{beyond}"),
+            )
         }));
-        let occurs = |phase: Phase| shown.iter().copied().flatten().any(|stretch| color(stretch.phase) == color(phase));
-        let is_in_all = |phase| [Route::DOWNLOAD, Route::UPLOAD].map(Phase::Transfer).contains(&phase);
-        let is_named = |phase: &Phase| is_in_all(*phase) || *phase == Phase::Work(Job::Training) || occurs(*phase);
+        let occurs = |phase: Phase| {
+            shown
+                .iter()
+                .copied()
+                .flatten()
+                .any(|stretch| color(stretch.phase) == color(phase))
+        };
+        let is_in_all = |phase| {
+            [Route::DOWNLOAD, Route::UPLOAD]
+                .map(Phase::Transfer)
+                .contains(&phase)
+        };
+        let is_named = |phase: &Phase| {
+            is_in_all(*phase) || *phase == Phase::Work(Job::Training) || occurs(*phase)
+        };
         let bars = COLORS.iter().filter(|(phase, _)| is_named(phase));
         TimelineChart {
             title: self.title.clone(),
             subtitle: self.subtitle(all.len(), rows.len()),
             length_s,
-            since: self.rounds.first().map_or_else(String::new, |round| format!("round {} began", round.round)),
+            since: self
+                .rounds
+                .first()
+                .map_or_else(String::new, |round| format!("round {} began", round.round)),
             remark: rows.is_empty().then(|| "nobody took part".to_owned()),
             rows,
             instants,
-            bars: bars.map(|(phase, color)| (*color, phase_name(*phase).to_owned())).collect(),
+            bars: bars
+                .map(|(phase, color)| (*color, phase_name(*phase).to_owned()))
+                .collect(),
             marks: marks(&all, shown.len()),
             lines,
         }
@@ -140,26 +205,40 @@ impl Timeline {
             _ => "no round".to_owned(),
         };
         let which = if shown < all {
-            format!("{shown} of the {} participations that began in {rounds}, evenly spread", thousands(all as u64))
+            format!(
+                "{shown} of the {} participations that began in {rounds}, evenly spread",
+                thousands(all as u64)
+            )
         } else {
-            format!("the {} that began in {rounds}", counted(all as u64, "participation"))
+            format!(
+                "the {} that began in {rounds}",
+                counted(all as u64, "participation")
+            )
         };
         let shown = format!(
             "{}. Shown: {which}, in the order in which they ended. No bar is narrower than {BAR_WIDTH_MIN} pixels.",
             self.mode
         );
-        self.overrides.as_ref().map_or_else(|| shown.clone(), |overrides| format!("{shown}\n{overrides}."))
+        self.overrides.as_ref().map_or_else(
+            || shown.clone(),
+            |overrides| format!("{shown}\n{overrides}."),
+        )
     }
 
     /// Returns the deadlines of the rounds, each counted from its invitation.
     fn deadlines(&self) -> Vec<SimTime> {
-        let Some(deadline) = self.deadline else { return Vec::new() };
+        let Some(deadline) = self.deadline else {
+            return Vec::new();
+        };
         let mut invited: BTreeMap<u32, SimTime> = BTreeMap::new();
         for stretch in &self.stretches {
             let first = invited.entry(stretch.round).or_insert(stretch.from);
             *first = (*first).min(stretch.from);
         }
-        invited.into_values().map(|invited| invited + deadline).collect()
+        invited
+            .into_values()
+            .map(|invited| invited + deadline)
+            .collect()
     }
 }
 
@@ -171,7 +250,13 @@ fn phase_name(phase: Phase) -> &'static str {
 }
 
 fn row(stretches: &[&Stretch], seconds: impl Fn(SimTime) -> f64) -> Row {
-    let bars = stretches.iter().map(|stretch| (color(stretch.phase), seconds(stretch.from), seconds(stretch.to)));
+    let bars = stretches.iter().map(|stretch| {
+        (
+            color(stretch.phase),
+            seconds(stretch.from),
+            seconds(stretch.to),
+        )
+    });
     let last = stretches.last();
     Row {
         label: last.map_or_else(String::new, |last| last.user.to_string()),
@@ -180,14 +265,19 @@ fn row(stretches: &[&Stretch], seconds: impl Fn(SimTime) -> f64) -> Row {
     }
 }
 
-/// Returns the marks that occur, with their names and the number of participations that have each, shown or not.
+/// Returns the marks that occur, with their names and the number of participations that have each,
+/// shown or not.
 fn marks(participations: &[Vec<&Stretch>], shown: usize) -> Vec<(Mark, String)> {
     let of_all = match participations.len() {
         all if all > shown => format!(" of all {}", thousands(all as u64)),
         _ => String::new(),
     };
-    let count =
-        |end: Ending| participations.iter().filter(|all| all.last().is_some_and(|last| last.ending == end)).count();
+    let count = |end: Ending| {
+        participations
+            .iter()
+            .filter(|all| all.last().is_some_and(|last| last.ending == end))
+            .count()
+    };
     let name = |end: Ending| match end {
         Ending::Done => "used",
         Ending::Late => "late: arrived, not used",
@@ -196,18 +286,31 @@ fn marks(participations: &[Vec<&Stretch>], shown: usize) -> Vec<(Mark, String)> 
         Ending::Cancelled => "cancelled by the server",
         Ending::Unfinished => "under way when the run ended",
     };
-    let marked = Ending::ALL.into_iter().filter_map(|end| Some((end, mark(end)?)));
+    let marked = Ending::ALL
+        .into_iter()
+        .filter_map(|end| Some((end, mark(end)?)));
     marked
         .filter(|(end, _)| count(*end) > 0)
-        .map(|(end, mark)| (mark, format!("{} ({}{of_all})", name(end), thousands(count(end) as u64))))
+        .map(|(end, mark)| {
+            (
+                mark,
+                format!("{} ({}{of_all})", name(end), thousands(count(end) as u64)),
+            )
+        })
         .collect()
 }
 
-/// Returns at most `most` places out of `all`, evenly spread, with the first and, if there are two, the last among
-/// them.
+/// Returns at most `most` places out of `all`, evenly spread, with the first and, if there are two,
+/// the last among them.
 fn spread(all: usize, most: usize) -> impl Iterator<Item = usize> {
     let shown = all.min(most);
-    (0..shown).map(move |place| if shown < 2 { 0 } else { place * (all - 1) / (shown - 1) })
+    (0..shown).map(move |place| {
+        if shown < 2 {
+            0
+        } else {
+            place * (all - 1) / (shown - 1)
+        }
+    })
 }
 
 #[cfg(test)]
@@ -227,16 +330,32 @@ mod tests {
         };
         let [(first, bookings), (_, late)] = two_rounds();
         timeline.rounds.push(first);
-        timeline.stretches.extend(bookings.iter().filter_map(|booking| participations.follow(1, booking)));
-        timeline.stretches.extend(late.iter().filter_map(|booking| participations.follow(2, booking)));
+        timeline.stretches.extend(
+            bookings
+                .iter()
+                .filter_map(|booking| participations.follow(1, booking)),
+        );
+        timeline.stretches.extend(
+            late.iter()
+                .filter_map(|booking| participations.follow(2, booking)),
+        );
         timeline
     }
 
     #[test]
     fn rows_are_participations_in_the_order_of_their_ends_with_marks() {
         let chart = timeline().chart();
-        let rows: Vec<_> =
-            chart.rows.iter().map(|row| (row.label.as_str(), row.bars.len(), row.mark.map(|(mark, _)| mark))).collect();
+        let rows: Vec<_> = chart
+            .rows
+            .iter()
+            .map(|row| {
+                (
+                    row.label.as_str(),
+                    row.bars.len(),
+                    row.mark.map(|(mark, _)| mark),
+                )
+            })
+            .collect();
         assert_eq!(
             rows,
             [
@@ -246,25 +365,51 @@ mod tests {
                 ("user 2", 3, Some(Mark::Ring))
             ]
         );
-        assert!(chart.instants.contains(&Instant { at_s: 8e-6, rule: Rule::Dashed }), "{:?}", chart.instants);
-        assert_eq!(chart.length_s, 8.5e-6, "the late one's end is on the picture");
+        assert!(
+            chart.instants.contains(&Instant {
+                at_s: 8e-6,
+                rule: Rule::Dashed
+            }),
+            "{:?}",
+            chart.instants
+        );
+        assert_eq!(
+            chart.length_s, 8.5e-6,
+            "the late one's end is on the picture"
+        );
     }
 
-    /// If this fails, a long deadline leaves only a corner of the picture to everything that happens.
+    /// If this fails, a long deadline leaves only a corner of the picture to everything that
+    /// happens.
     #[test]
     fn a_deadline_far_away_is_told_and_not_drawn() {
-        let far = Timeline { deadline: Some(SimDuration::from_nanos(1_000_000)), ..timeline() };
+        let far = Timeline {
+            deadline: Some(SimDuration::from_nanos(1_000_000)),
+            ..timeline()
+        };
         let chart = far.chart();
-        assert!(chart.instants.iter().all(|instant| instant.rule == Rule::Solid), "{:?}", chart.instants);
+        assert!(
+            chart
+                .instants
+                .iter()
+                .all(|instant| instant.rule == Rule::Solid),
+            "{:?}",
+            chart.instants
+        );
         assert_eq!(chart.length_s, 8.5e-6);
-        assert_eq!(chart.lines[1].1, "deadline: 1.00 ms after the invitation, beyond the picture");
+        assert_eq!(
+            chart.lines[1].1,
+            "deadline: 1.00 ms after the invitation, beyond the picture"
+        );
     }
 
     #[test]
     fn a_line_for_connections_is_named_where_there_is_one() {
         let mut timeline = timeline();
         assert_eq!(timeline.chart().bars.len(), 4, "user 4 waits");
-        timeline.stretches.retain(|stretch| !matches!(stretch.phase, Phase::InLine(_)));
+        timeline
+            .stretches
+            .retain(|stretch| !matches!(stretch.phase, Phase::InLine(_)));
         assert_eq!(timeline.chart().bars.len(), 3);
     }
 
@@ -288,7 +433,13 @@ mod tests {
     #[test]
     fn the_picture_names_its_rows_marks_and_lines() {
         let svg = timeline().render().unwrap();
-        for text in ["user 2", "cancelled by the server (1)", "deadline: 8.00 us", "round 1 began", "over-selection"] {
+        for text in [
+            "user 2",
+            "cancelled by the server (1)",
+            "deadline: 8.00 us",
+            "round 1 began",
+            "over-selection",
+        ] {
             assert!(svg.contains(text), "no {text:?} in\n{svg}");
         }
         assert!(svg.trim_end().ends_with("</svg>"));
@@ -296,7 +447,10 @@ mod tests {
 
     #[test]
     fn a_round_of_nobody_has_a_picture() {
-        let empty = Timeline { rounds: vec![span(1, 0, 0, 0)], ..Timeline::default() };
+        let empty = Timeline {
+            rounds: vec![span(1, 0, 0, 0)],
+            ..Timeline::default()
+        };
         assert!(empty.render().unwrap().contains("nobody took part"));
     }
 }

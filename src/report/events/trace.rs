@@ -1,9 +1,11 @@
-//! Writes events in the Trace Event format, which Perfetto (ui.perfetto.dev) and chrome://tracing show on a time line.
+//! Writes events in the Trace Event format, which Perfetto (ui.perfetto.dev) and chrome://tracing
+//! show on a time line.
 //!
-//! There is one process, with a track for the rounds and below it one for each client that took part, in the order of
-//! their numbers; and a counter for each quantity that is watched at the server. Times are microseconds; the nanoseconds stand behind the point, written as integers so that none is
-//! lost in a float. The details of a slice are among its arguments. Colours are hints, which chrome://tracing follows
-//! and Perfetto ignores.
+//! There is one process, with a track for the rounds and below it one for each client that took
+//! part, in the order of their numbers; and a counter for each quantity that is watched at the
+//! server. Times are microseconds; the nanoseconds stand behind the point, written as integers so
+//! that none is lost in a float. The details of a slice are among its arguments. Colours are hints,
+//! which chrome://tracing follows and Perfetto ignores.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -21,8 +23,9 @@ const PROCESS: u32 = 1;
 /// The number of the rounds' track: Perfetto puts the track that has its process's number first.
 const ROUNDS: u32 = PROCESS;
 
-/// The number of the first user's track. Perfetto shows the number of a track after its name, so the user's number has
-/// to be recognisable in it; small numbers, above all 0, have another meaning there.
+/// The number of the first user's track. Perfetto shows the number of a track after its name, so
+/// the user's number has to be recognisable in it; small numbers, above all 0, have another meaning
+/// there.
 const FIRST_USER: u32 = 1_000_000_000;
 
 /// A trace that is being written.
@@ -74,16 +77,27 @@ impl Trace {
         let (name, end) = (stretch.phase.name(), stretch.ending.name());
         let (category, color) = match stretch.phase {
             Phase::InLine(_) => ("line", "grey"),
-            Phase::Transfer(Route { direction: Direction::Down, .. }) => ("transfer", "thread_state_runnable"),
+            Phase::Transfer(Route {
+                direction: Direction::Down,
+                ..
+            }) => ("transfer", "thread_state_runnable"),
             Phase::Work(_) => ("training", "rail_idle"),
-            Phase::Transfer(Route { direction: Direction::Up, .. }) => ("transfer", "rail_load"),
+            Phase::Transfer(Route {
+                direction: Direction::Up,
+                ..
+            }) => ("transfer", "rail_load"),
         };
-        let mut args =
-            format!("\"round\":{},\"invitation_id\":{},\"end\":\"{end}\"", stretch.round, stretch.invitation_id.0);
+        let mut args = format!(
+            "\"round\":{},\"invitation_id\":{},\"end\":\"{end}\"",
+            stretch.round, stretch.invitation_id.0
+        );
         match stretch.phase {
             Phase::InLine(route) => args += &format!(",\"for\":\"{}\"", route.name()),
             Phase::Transfer(_) => {
-                args += &format!(",\"bytes\":{},\"carried_bytes\":{}", stretch.frame_bytes, stretch.carried_bytes);
+                args += &format!(
+                    ",\"bytes\":{},\"carried_bytes\":{}",
+                    stretch.frame_bytes, stretch.carried_bytes
+                );
             }
             Phase::Work(_) => args += &format!(",\"row_visits\":{}", stretch.work.row_visits),
         }
@@ -133,7 +147,10 @@ impl Trace {
         (from, to): (SimTime, SimTime),
         args: &str,
     ) -> io::Result<()> {
-        let (ts, dur) = (microseconds(from.as_nanos()), microseconds(to.since(from).as_nanos()));
+        let (ts, dur) = (
+            microseconds(from.as_nanos()),
+            microseconds(to.since(from).as_nanos()),
+        );
         self.element(
             out,
             &format!(
@@ -142,30 +159,59 @@ impl Trace {
         )
     }
 
-    /// Names a track and states its place, because chrome://tracing would otherwise sort users by their names as texts.
+    /// Names a track and states its place, because chrome://tracing would otherwise sort users by
+    /// their names as texts.
     fn track(&mut self, out: &mut impl Write, track: u32, name: &str) -> io::Result<()> {
         self.metadata(out, track, "thread_name", &format!("\"name\":\"{name}\""))?;
-        self.metadata(out, track, "thread_sort_index", &format!("\"sort_index\":{track}"))
+        self.metadata(
+            out,
+            track,
+            "thread_sort_index",
+            &format!("\"sort_index\":{track}"),
+        )
     }
 
-    fn metadata(&mut self, out: &mut impl Write, track: u32, what: &str, args: &str) -> io::Result<()> {
+    fn metadata(
+        &mut self,
+        out: &mut impl Write,
+        track: u32,
+        what: &str,
+        args: &str,
+    ) -> io::Result<()> {
         self.element(
             out,
             &format!("{{\"ph\":\"M\",\"name\":\"{what}\",\"pid\":{PROCESS},\"tid\":{track},\"args\":{{{args}}}}}"),
         )
     }
 
-    /// Writes an element. Nothing in it needs to be escaped, as names come from this file and from numbers.
+    /// Writes an element. Nothing in it needs to be escaped, as names come from this file and from
+    /// numbers.
     fn element(&mut self, out: &mut impl Write, element: &str) -> io::Result<()> {
-        out.write_all(if std::mem::replace(&mut self.begun, true) { b",\n" } else { b"\n" })?;
+        out.write_all(if std::mem::replace(&mut self.begun, true) {
+            b",\n"
+        } else {
+            b"\n"
+        })?;
         out.write_all(element.as_bytes())
     }
 }
 
 /// Returns the values of the counters: rates in whole bytes per second, the others as they are.
 fn in_shown_units(gauges: &Gauges<u64>) -> [u64; 5] {
-    let Gauges { up_bits_per_s, down_bits_per_s, transfers, line, waiting_users } = *gauges;
-    [up_bits_per_s / 8, down_bits_per_s / 8, transfers, line, waiting_users]
+    let Gauges {
+        up_bits_per_s,
+        down_bits_per_s,
+        transfers,
+        line,
+        waiting_users,
+    } = *gauges;
+    [
+        up_bits_per_s / 8,
+        down_bits_per_s / 8,
+        transfers,
+        line,
+        waiting_users,
+    ]
 }
 
 fn microseconds(nanoseconds: u64) -> String {

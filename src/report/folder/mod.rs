@@ -18,8 +18,9 @@ const PARTIAL: (&str, &str) = (".fedrecsim-", ".partial");
 
 /// A folder that a report can be written to, held open for one run.
 ///
-/// No other process can take it meanwhile. If it is dropped with nothing in it, it removes the folders that it made
-/// (never a file), so that a run which failed before there was anything to report leaves no trace.
+/// No other process can take it meanwhile. If it is dropped with nothing in it, it removes the
+/// folders that it made (never a file), so that a run which failed before there was anything to
+/// report leaves no trace.
 #[derive(Debug)]
 #[must_use]
 pub struct ReportFolder {
@@ -43,13 +44,13 @@ pub struct EarlierReport {
 }
 
 impl ReportFolder {
-    /// Claims `path` for a report: makes the folder, parents included, locks it, removes what a killed run left half
-    /// written, and tries to write a file, which is removed again. A folder with nothing else in it is free. With
-    /// `overwrite` any folder is taken as it is.
+    /// Claims `path` for a report: makes the folder, parents included, locks it, removes what a
+    /// killed run left half written, and tries to write a file, which is removed again. A folder
+    /// with nothing else in it is free. With `overwrite` any folder is taken as it is.
     ///
     /// # Errors
-    /// [`Error::Usage`], so that the run does not start: something is there already and `overwrite` is false, it is
-    /// not a folder, another process is at work in it, or it cannot be written to.
+    /// [`Error::Usage`], so that the run does not start: something is there already and `overwrite`
+    /// is false, it is not a folder, another process is at work in it, or it cannot be written to.
     pub fn create(path: impl Into<PathBuf>, overwrite: bool) -> Result<Self> {
         let path = path.into();
         // `exists` would not do, as it returns false for a dangling link.
@@ -75,7 +76,12 @@ impl ReportFolder {
                 path.join(checkpoint::SCENARIO_FILE).display()
             )));
         }
-        let mut folder = Self { path, made: Vec::new(), lock: None, exporters: EXPORTERS.to_vec() };
+        let mut folder = Self {
+            path,
+            made: Vec::new(),
+            lock: None,
+            exporters: EXPORTERS.to_vec(),
+        };
         let claimed = folder.claim();
         claimed.map_err(|error| match error {
             Error::Write { source, .. } => Error::Usage(format!(
@@ -104,10 +110,14 @@ impl ReportFolder {
     }
 
     fn claim(&mut self) -> Result<()> {
-        self.make_folders().map_err(|reason| Error::write(&self.path, reason))?;
+        self.make_folders()
+            .map_err(|reason| Error::write(&self.path, reason))?;
         self.lock = Some(FolderLock::take(&self.path)?);
-        // The folder must be locked before: only then are the leftovers those of a killed run, not of one at work.
-        self.remove_leftovers().and_then(|()| self.try_writing()).map_err(|reason| Error::write(&self.path, reason))
+        // The folder must be locked before: only then are the leftovers those of a killed run, not
+        // of one at work.
+        self.remove_leftovers()
+            .and_then(|()| self.try_writing())
+            .map_err(|reason| Error::write(&self.path, reason))
     }
 
     /// Returns the folder.
@@ -115,17 +125,24 @@ impl ReportFolder {
         &self.path
     }
 
-    /// Writes the report: `run.json`, `rounds.csv`, `network.csv`, `users.csv`, `summary.md`, `scenario.toml` and the
-    /// charts. Files of an earlier report in the folder are replaced, or removed where this one has no such file; other files are left alone.
+    /// Writes the report: `run.json`, `rounds.csv`, `network.csv`, `users.csv`, `summary.md`,
+    /// `scenario.toml` and the charts. Files of an earlier report in the folder are replaced, or
+    /// removed where this one has no such file; other files are left alone.
     ///
-    /// Everything is rendered before anything is written, and each file appears whole under its name or not at all;
-    /// `run.json` is the last, so that the run does not count as complete before all of its report is there.
+    /// Everything is rendered before anything is written, and each file appears whole under its
+    /// name or not at all; `run.json` is the last, so that the run does not count as complete
+    /// before all of its report is there.
     ///
     /// # Errors
     /// The errors of the exporters if they refuse the record, or [`Error::Write`] with the file.
     pub fn write(&self, record: &RunRecord) -> Result<()> {
         let files = exporter::render(&self.exporters, record)?;
-        self.write_files(&files.iter().map(|(name, bytes)| (*name, &bytes[..])).collect::<Vec<_>>())
+        self.write_files(
+            &files
+                .iter()
+                .map(|(name, bytes)| (*name, &bytes[..]))
+                .collect::<Vec<_>>(),
+        )
     }
 
     /// Writes the files of a report that was rendered before, as [`Self::write`] does.
@@ -133,12 +150,18 @@ impl ReportFolder {
     /// # Errors
     /// [`Error::Write`] with the file.
     pub fn write_files(&self, files: &[(&str, &[u8])]) -> Result<()> {
-        let (last, others): (Vec<_>, Vec<_>) = files.iter().partition(|(name, _)| *name == RUN_JSON);
-        others.iter().try_for_each(|(name, bytes)| self.put(name, bytes))?;
-        for name in exporter::file_names(&self.exporters).filter(|name| files.iter().all(|(other, _)| other != name)) {
+        let (last, others): (Vec<_>, Vec<_>) =
+            files.iter().partition(|(name, _)| *name == RUN_JSON);
+        others
+            .iter()
+            .try_for_each(|(name, bytes)| self.put(name, bytes))?;
+        for name in exporter::file_names(&self.exporters)
+            .filter(|name| files.iter().all(|(other, _)| other != name))
+        {
             self.if_there(name, |path| fs::remove_file(path))?;
         }
-        last.iter().try_for_each(|(name, bytes)| self.put(name, bytes))
+        last.iter()
+            .try_for_each(|(name, bytes)| self.put(name, bytes))
     }
 
     /// Forces the report to the disk, after which the run's checkpoints may be removed.
@@ -146,7 +169,8 @@ impl ReportFolder {
     /// # Errors
     /// [`Error::Write`] with the file.
     pub fn sync(&self) -> Result<()> {
-        // The file is opened for writing because not every system forces a read-only file to the disk.
+        // The file is opened for writing because not every system forces a read-only file to the
+        // disk.
         let force = |path: &Path| fs::File::options().append(true).open(path)?.sync_all();
         exporter::file_names(&self.exporters).try_for_each(|name| self.if_there(name, force))
     }
@@ -196,11 +220,14 @@ impl ReportFolder {
 
     fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let (path, partial) = (self.path.join(name), self.path.join(partial_name(name)));
-        fs::write(&partial, bytes).and_then(|()| fs::rename(&partial, &path)).map_err(|error| {
-            // The first error is the one to report. What may be left over is a hidden file with a telling name.
-            let _ = fs::remove_file(&partial);
-            Error::write(path, error)
-        })
+        fs::write(&partial, bytes)
+            .and_then(|()| fs::rename(&partial, &path))
+            .map_err(|error| {
+                // The first error is the one to report. What may be left over is a hidden file with
+                // a telling name.
+                let _ = fs::remove_file(&partial);
+                Error::write(path, error)
+            })
     }
 
     fn if_there(&self, name: &str, what: impl Fn(&Path) -> io::Result<()>) -> Result<()> {
@@ -216,8 +243,8 @@ impl Drop for ReportFolder {
     fn drop(&mut self) {
         self.lock = None;
         for folder in self.made.iter().rev() {
-            // It fails on a folder with anything in it, which keeps a report, and the loop ends with the first one that
-            // stays.
+            // It fails on a folder with anything in it, which keeps a report, and the loop ends
+            // with the first one that stays.
             if fs::remove_dir(folder).is_err() {
                 break;
             }
@@ -225,23 +252,27 @@ impl Drop for ReportFolder {
     }
 }
 
-/// Returns whether the folder holds nothing but what a killed run leaves or a run holds while it is at work. The
-/// scenario of a run that was killed before its first checkpoint is such a thing.
+/// Returns whether the folder holds nothing but what a killed run leaves or a run holds while it is
+/// at work. The scenario of a run that was killed before its first checkpoint is such a thing.
 fn is_free_folder(path: &Path) -> bool {
-    let is_scenario =
-        |entry: &fs::DirEntry| entry.file_name() == checkpoint::SCENARIO_FILE && !checkpoint::is_in_the_way(path);
-    let is_nobodys =
-        |entry: fs::DirEntry| entry.file_name() == lock::FILE_NAME || is_leftover(&entry) || is_scenario(&entry);
+    let is_scenario = |entry: &fs::DirEntry| {
+        entry.file_name() == checkpoint::SCENARIO_FILE && !checkpoint::is_in_the_way(path)
+    };
+    let is_nobodys = |entry: fs::DirEntry| {
+        entry.file_name() == lock::FILE_NAME || is_leftover(&entry) || is_scenario(&entry)
+    };
     fs::read_dir(path).is_ok_and(|mut entries| entries.all(|entry| entry.is_ok_and(is_nobodys)))
 }
 
 /// Returns whether `entry` is a file of a report or a checkpoint that was not completed.
 fn is_leftover(entry: &fs::DirEntry) -> bool {
     let name = entry.file_name();
-    name.to_str().is_some_and(|name| name.starts_with(PARTIAL.0) && name.ends_with(PARTIAL.1))
+    name.to_str()
+        .is_some_and(|name| name.starts_with(PARTIAL.0) && name.ends_with(PARTIAL.1))
 }
 
-/// Returns a name that no user's file has, in the same folder because a rename does not cross file systems.
+/// Returns a name that no user's file has, in the same folder because a rename does not cross file
+/// systems.
 fn partial_name(name: &str) -> String {
     format!("{}{name}{}", PARTIAL.0, PARTIAL.1)
 }

@@ -4,8 +4,10 @@ use crate::report::sample;
 use crate::report::{charts, json};
 
 fn names(folder: &Path) -> Vec<String> {
-    let mut names: Vec<String> =
-        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     names
 }
@@ -26,10 +28,19 @@ fn a_report_is_its_charts_and_its_other_files_and_no_leftovers() {
     drop(folder);
     let mut expected = charts::file_names(&sample::run(3));
     assert_eq!(expected.len(), if cfg!(feature = "plots") { 5 } else { 0 });
-    expected.extend(["network.csv", "rounds.csv", "run.json", "scenario.toml", "summary.md"]);
+    expected.extend([
+        "network.csv",
+        "rounds.csv",
+        "run.json",
+        "scenario.toml",
+        "summary.md",
+    ]);
     expected.sort_unstable();
     assert_eq!(names(&path), expected);
-    assert_eq!(fs::read_to_string(path.join("run.json")).unwrap(), json::render(&sample::run(3)).unwrap());
+    assert_eq!(
+        fs::read_to_string(path.join("run.json")).unwrap(),
+        json::render(&sample::run(3)).unwrap()
+    );
 }
 
 #[test]
@@ -37,7 +48,10 @@ fn a_folder_with_anything_in_it_is_refused_before_the_run_and_left_as_it_was() {
     let root = tempfile::tempdir().unwrap();
     fs::write(root.path().join("notes.txt"), "mine").unwrap();
     let text = usage_error(root.path(), false);
-    assert!(text.contains("--out") && text.contains("--overwrite"), "{text}");
+    assert!(
+        text.contains("--out") && text.contains("--overwrite"),
+        "{text}"
+    );
     assert_eq!(names(root.path()), ["notes.txt"]);
 }
 
@@ -47,7 +61,10 @@ fn an_empty_folder_is_free_and_stays_when_it_is_given_up() {
     let root = tempfile::tempdir().unwrap();
     drop(ReportFolder::create(root.path(), false).unwrap());
     assert!(root.path().is_dir());
-    ReportFolder::create(root.path(), false).unwrap().write(&sample::run(2)).unwrap();
+    ReportFolder::create(root.path(), false)
+        .unwrap()
+        .write(&sample::run(2))
+        .unwrap();
     assert!(usage_error(root.path(), false).contains("--overwrite"));
 }
 
@@ -59,7 +76,10 @@ fn a_file_in_the_way_is_refused_even_with_overwrite() {
     assert!(usage_error(&file, false).contains("--out"));
     assert!(usage_error(&file, true).contains("not a folder"));
     let below = usage_error(&file.join("report"), false);
-    assert!(below.contains("cannot be written") && below.contains("report"), "{below}");
+    assert!(
+        below.contains("cannot be written") && below.contains("report"),
+        "{below}"
+    );
     assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
 }
 
@@ -75,15 +95,31 @@ fn a_link_to_nowhere_is_something_that_is_there() {
 #[test]
 fn overwriting_replaces_the_report_and_keeps_every_other_file() {
     let root = tempfile::tempdir().unwrap();
-    ReportFolder::create(root.path(), true).unwrap().write(&sample::run(3)).unwrap();
+    ReportFolder::create(root.path(), true)
+        .unwrap()
+        .write(&sample::run(3))
+        .unwrap();
     fs::write(root.path().join("notes.txt"), "mine").unwrap();
     let mut second = sample::run(2);
-    second.per_round.iter_mut().for_each(|round| round.sparsity = None);
-    ReportFolder::create(root.path(), true).unwrap().write(&second).unwrap();
+    second
+        .per_round
+        .iter_mut()
+        .for_each(|round| round.sparsity = None);
+    ReportFolder::create(root.path(), true)
+        .unwrap()
+        .write(&second)
+        .unwrap();
     let left = names(root.path());
     assert!(left.contains(&"notes.txt".to_owned()));
-    assert!(!left.contains(&"sparsity-by-round.svg".to_owned()), "a chart of the run before would mislead");
-    assert!(fs::read_to_string(root.path().join("run.json")).unwrap().contains("\"rounds\": 2"));
+    assert!(
+        !left.contains(&"sparsity-by-round.svg".to_owned()),
+        "a chart of the run before would mislead"
+    );
+    assert!(
+        fs::read_to_string(root.path().join("run.json"))
+            .unwrap()
+            .contains("\"rounds\": 2")
+    );
 }
 
 #[test]
@@ -110,21 +146,35 @@ fn a_refused_record_leaves_no_file() {
     let folder = ReportFolder::create(root.path().join("report"), false).unwrap();
     let mut record = sample::run(2);
     record.virtual_time_s = f64::NAN;
-    assert!(matches!(folder.write(&record), Err(Error::NonFinite { .. })));
+    assert!(matches!(
+        folder.write(&record),
+        Err(Error::NonFinite { .. })
+    ));
     assert_eq!(names(folder.path()), [lock::FILE_NAME]);
 }
 
-/// If this fails, a report of which half is missing counts as that of a complete run, and nothing adds the rest.
+/// If this fails, a report of which half is missing counts as that of a complete run, and nothing
+/// adds the rest.
 #[test]
 fn what_says_that_a_run_is_complete_is_written_last() {
     let root = tempfile::tempdir().unwrap();
     let folder = ReportFolder::create(root.path(), true).unwrap();
     assert_eq!(folder.earlier_report(), None);
-    for name in ["rounds.csv", "summary.md"].into_iter().chain(charts::file_names(&sample::run(3))) {
+    for name in ["rounds.csv", "summary.md"]
+        .into_iter()
+        .chain(charts::file_names(&sample::run(3)))
+    {
         let in_the_way = root.path().join(name);
         fs::create_dir_all(in_the_way.join("mine")).unwrap();
-        assert!(matches!(folder.write(&sample::run(3)), Err(Error::Write { path, .. }) if path == in_the_way));
-        assert!(!names(root.path()).iter().any(|name| name == RUN_JSON || name.ends_with(".partial")), "{name}");
+        assert!(
+            matches!(folder.write(&sample::run(3)), Err(Error::Write { path, .. }) if path == in_the_way)
+        );
+        assert!(
+            !names(root.path())
+                .iter()
+                .any(|name| name == RUN_JSON || name.ends_with(".partial")),
+            "{name}"
+        );
         fs::remove_dir_all(in_the_way).unwrap();
     }
     folder.write(&sample::run(3)).unwrap();
@@ -151,26 +201,57 @@ fn a_report_that_cannot_be_forced_to_the_disk_is_named() {
     }
 }
 
-/// If this fails, what a killed run has left half written stays for ever, or keeps the next one from starting.
+/// If this fails, what a killed run has left half written stays for ever, or keeps the next one
+/// from starting.
 #[test]
 fn leftovers_of_a_run_that_was_killed_go_and_nothing_else() {
     let root = tempfile::tempdir().unwrap();
     let killed = ReportFolder::create(root.path(), false).unwrap();
-    let leave = |names: &[&str]| names.iter().for_each(|name| fs::write(root.path().join(name), "half").unwrap());
-    leave(&[".fedrecsim-run.json.partial", ".fedrecsim-checkpoint.partial", ".fedrecsim-probe.partial"]);
-    assert!(matches!(ReportFolder::create(root.path(), false), Err(Error::Usage(text)) if text.contains("at work")));
-    assert_eq!(names(root.path()).len(), 4, "they are of a run that is at work");
+    let leave = |names: &[&str]| {
+        names
+            .iter()
+            .for_each(|name| fs::write(root.path().join(name), "half").unwrap())
+    };
+    leave(&[
+        ".fedrecsim-run.json.partial",
+        ".fedrecsim-checkpoint.partial",
+        ".fedrecsim-probe.partial",
+    ]);
+    assert!(
+        matches!(ReportFolder::create(root.path(), false), Err(Error::Usage(text)) if text.contains("at work"))
+    );
+    assert_eq!(
+        names(root.path()).len(),
+        4,
+        "they are of a run that is at work"
+    );
     // A killed run leaves the file of the lock as well.
     drop(killed);
     leave(&[lock::FILE_NAME]);
     drop(ReportFolder::create(root.path(), false).unwrap());
     assert!(names(root.path()).is_empty());
-    leave(&["checkpoint-5.bin", "x.partial", ".fedrecsim-notes", ".fedrecsim-x.partial"]);
+    leave(&[
+        "checkpoint-5.bin",
+        "x.partial",
+        ".fedrecsim-notes",
+        ".fedrecsim-x.partial",
+    ]);
     fs::create_dir(root.path().join(".fedrecsim-folder.partial")).unwrap();
     assert!(usage_error(root.path(), false).contains("is there already"));
     drop(ReportFolder::reopen(root.path()).unwrap());
-    assert_eq!(names(root.path()), [".fedrecsim-folder.partial", ".fedrecsim-notes", "checkpoint-5.bin", "x.partial"]);
+    assert_eq!(
+        names(root.path()),
+        [
+            ".fedrecsim-folder.partial",
+            ".fedrecsim-notes",
+            "checkpoint-5.bin",
+            "x.partial"
+        ]
+    );
     let nowhere = root.path().join("nowhere");
-    assert!(matches!(ReportFolder::reopen(&nowhere), Err(Error::Read { .. })));
+    assert!(matches!(
+        ReportFolder::reopen(&nowhere),
+        Err(Error::Read { .. })
+    ));
     assert!(!nowhere.exists());
 }

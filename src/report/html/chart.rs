@@ -10,7 +10,8 @@ use crate::report::courses::Against;
 /// The number of colours of the page's style.
 const COLORS: usize = 8;
 
-/// The outlines of points in a legend, in the order in which the page's script gives shapes to series.
+/// The outlines of points in a legend, in the order in which the page's script gives shapes to
+/// series.
 const SHAPES: [&str; 6] = [
     "M7 7a5 5 0 1 0 10 0a5 5 0 1 0-10 0z",
     "M7.5 2.5h9v9h-9z",
@@ -89,7 +90,8 @@ pub struct Series {
     /// The horizontal places, for each of the chart's axes. Of a bar, the lengths of its parts.
     #[serde(serialize_with = "short")]
     pub x: Vec<Vec<f64>>,
-    /// The vertical places, for each of the chart's axes; a single list if they are the same for all.
+    /// The vertical places, for each of the chart's axes; a single list if they are the same for
+    /// all.
     #[serde(serialize_with = "short")]
     pub y: Vec<Vec<f64>>,
     /// The lower ends of intervals, for each list of `y`; empty without intervals.
@@ -125,10 +127,14 @@ pub enum Stroke {
     Ring,
 }
 
-/// Writes numbers with seven digits, which is more than any screen can show, and half as long. The tables of the page have
-/// all digits.
+/// Writes numbers with seven digits, which is more than any screen can show, and half as long. The
+/// tables of the page have all digits.
 fn short<S: Serializer>(lists: &[Vec<f64>], serializer: S) -> Result<S::Ok, S::Error> {
-    let short = |list: &Vec<f64>| list.iter().map(|number| *number as f32).collect::<Vec<f32>>();
+    let short = |list: &Vec<f64>| {
+        list.iter()
+            .map(|number| *number as f32)
+            .collect::<Vec<f32>>()
+    };
     serializer.collect_seq(lists.iter().map(short))
 }
 
@@ -147,7 +153,12 @@ impl Stroke {
 impl Axis {
     /// Returns an axis that begins at zero.
     pub fn new(name: &'static str, title: impl Into<String>, unit: Unit) -> Self {
-        Self { name, title: title.into(), unit, from_zero: true }
+        Self {
+            name,
+            title: title.into(),
+            unit,
+            from_zero: true,
+        }
     }
 }
 
@@ -168,24 +179,47 @@ pub type CostAxis = (Axis, Against, f64);
 pub fn cost_axes(last_s: f64) -> Vec<CostAxis> {
     let (time, second) = time_unit(last_s);
     vec![
-        (Axis::new("all bytes", "sent so far, up and down", Unit::Bytes), Against::Bytes, 1.0),
-        (Axis::new("uploads", "uploaded so far", Unit::Bytes), Against::Uploads, 1.0),
-        (Axis::new("virtual time", format!("virtual time [{time}]"), Unit::Number), Against::VirtualTime, second),
-        (Axis::new("rounds", "round", Unit::Number), Against::Rounds, 1.0),
+        (
+            Axis::new("all bytes", "sent so far, up and down", Unit::Bytes),
+            Against::Bytes,
+            1.0,
+        ),
+        (
+            Axis::new("uploads", "uploaded so far", Unit::Bytes),
+            Against::Uploads,
+            1.0,
+        ),
+        (
+            Axis::new(
+                "virtual time",
+                format!("virtual time [{time}]"),
+                Unit::Number,
+            ),
+            Against::VirtualTime,
+            second,
+        ),
+        (
+            Axis::new("rounds", "round", Unit::Number),
+            Against::Rounds,
+            1.0,
+        ),
     ]
 }
 
-/// Returns the colour and the stroke of the series with this number, which no other one of the first 32 has.
+/// Returns the colour and the stroke of the series with this number, which no other one of the
+/// first 32 has.
 pub fn style(number: usize) -> (usize, Stroke) {
     let strokes = [Stroke::Thick, Stroke::Dash, Stroke::Dot, Stroke::DashDot];
     (number % COLORS, strokes[number / COLORS % strokes.len()])
 }
 
-/// Returns the places, among `count`, of the points that are drawn: all, or about `most` at equal distances with the last
-/// and the one at `kept`.
+/// Returns the places, among `count`, of the points that are drawn: all, or about `most` at equal
+/// distances with the last and the one at `kept`.
 pub fn drawn(count: usize, most: usize, kept: Option<usize>) -> Vec<usize> {
     let distance = count.div_ceil(most.max(1)).max(1);
-    (0..count).filter(|place| place % distance == 0 || place + 1 == count || Some(*place) == kept).collect()
+    (0..count)
+        .filter(|place| place % distance == 0 || place + 1 == count || Some(*place) == kept)
+        .collect()
 }
 
 impl Chart {
@@ -193,7 +227,11 @@ impl Chart {
     pub(super) fn html(&self) -> String {
         let Self { id, .. } = self;
         let title = escaped(&self.title);
-        let note = if self.note.is_empty() { String::new() } else { format!("<p>{}</p>", with_code(&self.note)) };
+        let note = if self.note.is_empty() {
+            String::new()
+        } else {
+            format!("<p>{}</p>", with_code(&self.note))
+        };
         let mut html = format!(
             "<figure class=\"chart\" id=\"{id}\">\n<figcaption><h3>{title}</h3>{note}</figcaption>\n\
              <div class=\"buttons\" role=\"group\" aria-label=\"Axes of the chart: {title}\">"
@@ -202,7 +240,11 @@ impl Chart {
             html.push_str("<span>against</span>");
             for (place, axis) in self.across.iter().enumerate() {
                 let name = escaped(axis.name);
-                let _ = write!(html, "<button data-x=\"{place}\" aria-pressed=\"{}\">{name}</button>", place == 0);
+                let _ = write!(
+                    html,
+                    "<button data-x=\"{place}\" aria-pressed=\"{}\">{name}</button>",
+                    place == 0
+                );
             }
         }
         let toggles: &[(&str, &str)] = match self.bars.is_empty() {
@@ -210,11 +252,20 @@ impl Chart {
             false => &[("share", "shares")],
         };
         for (what, name) in toggles {
-            let _ = write!(html, "<button data-toggle=\"{what}\" aria-pressed=\"false\">{name}</button>");
+            let _ = write!(
+                html,
+                "<button data-toggle=\"{what}\" aria-pressed=\"false\">{name}</button>"
+            );
         }
         let description = escaped(&self.description);
-        let _ = write!(html, "</div>\n<div class=\"plot\" role=\"img\" aria-label=\"{description}\"></div>\n");
-        let _ = write!(html, "<ul class=\"legend\" aria-label=\"Series of the chart: {title}\">");
+        let _ = write!(
+            html,
+            "</div>\n<div class=\"plot\" role=\"img\" aria-label=\"{description}\"></div>\n"
+        );
+        let _ = write!(
+            html,
+            "<ul class=\"legend\" aria-label=\"Series of the chart: {title}\">"
+        );
         for (place, series) in self.series.iter().enumerate() {
             let _ = write!(
                 html,
@@ -229,17 +280,30 @@ impl Chart {
     /// Returns the picture beside a name in the legend.
     fn swatch(&self, series: &Series, place: usize) -> String {
         let shape = match (series.stroke, self.bars.is_empty()) {
-            (_, false) => "<rect x=\"6\" y=\"1\" width=\"12\" height=\"12\" class=\"filled\"/>".to_owned(),
-            (Stroke::Points, _) => format!("<path d=\"{}\" class=\"filled\"/>", SHAPES[place % SHAPES.len()]),
+            (_, false) => {
+                "<rect x=\"6\" y=\"1\" width=\"12\" height=\"12\" class=\"filled\"/>".to_owned()
+            }
+            (Stroke::Points, _) => format!(
+                "<path d=\"{}\" class=\"filled\"/>",
+                SHAPES[place % SHAPES.len()]
+            ),
             (Stroke::Ring, _) => "<circle cx=\"12\" cy=\"7\" r=\"5\" fill=\"none\"/>".to_owned(),
             (stroke, _) => {
-                let width = if matches!(stroke, Stroke::Thin | Stroke::DotSteps) { 1.5 } else { 3.0 };
+                let width = if matches!(stroke, Stroke::Thin | Stroke::DotSteps) {
+                    1.5
+                } else {
+                    3.0
+                };
                 let dashes = stroke.dashes();
-                format!("<path d=\"M1 7h22\" stroke-width=\"{width}\" stroke-dasharray=\"{dashes}\"/>")
+                format!(
+                    "<path d=\"M1 7h22\" stroke-width=\"{width}\" stroke-dasharray=\"{dashes}\"/>"
+                )
             }
         };
         let color = series.color % COLORS;
-        format!("<svg width=\"24\" height=\"14\" aria-hidden=\"true\" style=\"--c:var(--c{color})\">{shape}</svg>")
+        format!(
+            "<svg width=\"24\" height=\"14\" aria-hidden=\"true\" style=\"--c:var(--c{color})\">{shape}</svg>"
+        )
     }
 }
 
@@ -266,14 +330,22 @@ mod tests {
 
     #[test]
     fn a_time_axis_has_numbers_that_can_be_read() {
-        assert_eq!([1.0, 1e3, 1e5, 1e7].map(|last| time_unit(last).0), ["s", "min", "h", "days"]);
+        assert_eq!(
+            [1.0, 1e3, 1e5, 1e7].map(|last| time_unit(last).0),
+            ["s", "min", "h", "days"]
+        );
     }
 
     /// If this fails, a chart has no text for a screen reader, or a series that no key can hide.
     #[test]
     fn a_chart_has_a_description_and_a_button_for_every_series_and_axis() {
-        let across = ["round", "all bytes"].map(|name| Axis::new(name, name, Unit::Number)).to_vec();
-        let series = Series { name: "<a>".to_owned(), ..Series::default() };
+        let across = ["round", "all bytes"]
+            .map(|name| Axis::new(name, name, Unit::Number))
+            .to_vec();
+        let series = Series {
+            name: "<a>".to_owned(),
+            ..Series::default()
+        };
         let chart = Chart {
             id: "c",
             title: "T".to_owned(),

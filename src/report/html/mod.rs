@@ -1,9 +1,10 @@
 //! Makes `report.html`: a page with charts and tables that is one file and needs no network.
 //!
-//! Reading order: [`Page`] is what a page consists of, and [`Page::render`] puts it together; [`chart`] and [`table`]
-//! are its parts; [`run`] makes the page of a run, from its record or from its report folder (`saved`); `script` is the
-//! charting library, which the feature `html` brings; `page.css` and `page.js` are the style and the script of our own.
-//! The page of a study is made where its tables are.
+//! Reading order: [`Page`] is what a page consists of, and [`Page::render`] puts it together;
+//! [`chart`] and [`table`] are its parts; [`run`] makes the page of a run, from its record or from
+//! its report folder (`saved`); `script` is the charting library, which the feature `html` brings;
+//! `page.css` and `page.js` are the style and the script of our own. The page of a study is made
+//! where its tables are.
 //!
 //! The same report gives the same page, byte for byte.
 
@@ -112,7 +113,8 @@ impl Page {
     fn with_library(&self, library: &str) -> Result<String> {
         let title = escaped(&self.title);
         let charts: Vec<&Chart> = self.parts.iter().filter_map(Part::chart).collect();
-        let charts = json_in_script(&charts).map_err(|error| Error::write(FILE_NAME, error.into()))?;
+        let charts =
+            json_in_script(&charts).map_err(|error| Error::write(FILE_NAME, error.into()))?;
         let mut body = String::new();
         for (number, part) in self.parts.iter().enumerate() {
             part.write(number, &mut body);
@@ -134,7 +136,11 @@ impl Page {
 impl Part {
     /// Returns the chart; `None` for a part that is none.
     pub fn chart(&self) -> Option<&Chart> {
-        if let Self::Chart(chart) = self { Some(chart) } else { None }
+        if let Self::Chart(chart) = self {
+            Some(chart)
+        } else {
+            None
+        }
     }
 
     /// Appends the part to `html`. `number` tells the parts of a page apart.
@@ -155,10 +161,18 @@ impl Part {
             }
             Self::Chart(chart) => write!(html, "{}", chart.html()),
             Self::Table(table) => write!(html, "{}", table.html(number)),
-            Self::Folded { line, is_open, table } => {
+            Self::Folded {
+                line,
+                is_open,
+                table,
+            } => {
                 let open = if *is_open { " open" } else { "" };
                 let table = table.html(number);
-                writeln!(html, "<details{open}><summary>{}</summary>\n{table}</details>", with_code(line))
+                writeln!(
+                    html,
+                    "<details{open}><summary>{}</summary>\n{table}</details>",
+                    with_code(line)
+                )
             }
             Self::Lines { line, text } => writeln!(
                 html,
@@ -173,12 +187,21 @@ impl Part {
 impl Fact {
     /// Returns a figure that the key `key` of `run.json` holds.
     pub fn of_key(name: impl Into<String>, text: String, key: &str, value: impl ToString) -> Self {
-        Self { name: name.into(), text, remark: String::new(), key: key.to_owned(), value: value.to_string() }
+        Self {
+            name: name.into(),
+            text,
+            remark: String::new(),
+            key: key.to_owned(),
+            value: value.to_string(),
+        }
     }
 
     /// Returns the figure with small print.
     pub fn with_remark(self, remark: impl Into<String>) -> Self {
-        Self { remark: remark.into(), ..self }
+        Self {
+            remark: remark.into(),
+            ..self
+        }
     }
 
     fn html(&self) -> String {
@@ -189,7 +212,9 @@ impl Fact {
             format!("<dd class=\"remark\">{}</dd>", with_code(&self.remark))
         };
         let (name, text) = (with_code(&self.name), with_code(&self.text));
-        format!("<div><dt>{name}</dt><dd data-key=\"{key}\" data-v=\"{value}\">{text}</dd>{remark}</div>\n")
+        format!(
+            "<div><dt>{name}</dt><dd data-key=\"{key}\" data-v=\"{value}\">{text}</dd>{remark}</div>\n"
+        )
     }
 }
 

@@ -11,9 +11,9 @@ use crate::error::{Error, Result};
 use crate::report::exporter::RUN_JSON;
 use crate::report::read::SavedRun;
 use crate::report::record::{
-    AuditRecord, ByDirection, DeviceBytes, Distribution, Energy, FORMAT, Flow, LossTotals, NetworkSummary,
-    ParticipationTotals, PrivacyRecord, ProblemSize, RoundRecord, RunRecord, SPARSITY_THRESHOLDS, Sparsity,
-    SplitFigures, VersionsCost, Work,
+    AuditRecord, ByDirection, DeviceBytes, Distribution, Energy, FORMAT, Flow, LossTotals,
+    NetworkSummary, ParticipationTotals, PrivacyRecord, ProblemSize, RoundRecord, RunRecord,
+    SPARSITY_THRESHOLDS, Sparsity, SplitFigures, VersionsCost, Work,
 };
 use crate::scenario::{self, MethodVocabulary, Policy, Scenario};
 
@@ -32,10 +32,16 @@ impl Rows {
     pub(super) fn parse(text: &str, path: &Path) -> Result<Self> {
         let refuse = |reason: csv::Error| Error::read(path, reason);
         let mut reader = csv::Reader::from_reader(text.as_bytes());
-        let cells = |record: &csv::StringRecord| record.iter().map(str::to_owned).collect::<Vec<String>>();
+        let cells =
+            |record: &csv::StringRecord| record.iter().map(str::to_owned).collect::<Vec<String>>();
         let header = cells(reader.headers().map_err(refuse)?);
-        let rows = reader.records().map(|record| record.map(|record| cells(&record)));
-        Ok(Self { header, rows: rows.collect::<csv::Result<_>>().map_err(refuse)? })
+        let rows = reader
+            .records()
+            .map(|record| record.map(|record| cells(&record)));
+        Ok(Self {
+            header,
+            rows: rows.collect::<csv::Result<_>>().map_err(refuse)?,
+        })
     }
 
     fn read(path: &Path) -> Result<Self> {
@@ -43,13 +49,18 @@ impl Rows {
         Self::parse(&text, path)
     }
 
-    /// Returns the numbers of a column, with `None` for an empty cell; all `None` if there is no such column.
+    /// Returns the numbers of a column, with `None` for an empty cell; all `None` if there is no
+    /// such column.
     pub(super) fn numbers(&self, name: &str) -> Vec<Option<f64>> {
         let place = self.header.iter().position(|column| column == name);
-        self.rows.iter().map(|row| row.get(place?)?.parse().ok()).collect()
+        self.rows
+            .iter()
+            .map(|row| row.get(place?)?.parse().ok())
+            .collect()
     }
 
-    /// Returns the cell of a row as a value of its kind; the default where it is empty or not there.
+    /// Returns the cell of a row as a value of its kind; the default where it is empty or not
+    /// there.
     fn cell<T: std::str::FromStr + Default>(&self, row: usize, name: &str) -> T {
         self.number(row, name).unwrap_or_default()
     }
@@ -105,17 +116,22 @@ struct Rest {
     other_builds: Vec<String>,
 }
 
-/// Returns the record of the report in `folder` as far as a page shows it, and the rows of its `network.csv`.
+/// Returns the record of the report in `folder` as far as a page shows it, and the rows of its
+/// `network.csv`.
 ///
 /// # Errors
-/// [`Error::Read`] for a file that is not there or is not that of a report, and the errors of a scenario whose method
-/// is not among `vocabulary`.
+/// [`Error::Read`] for a file that is not there or is not that of a report, and the errors of a
+/// scenario whose method is not among `vocabulary`.
 pub(super) fn read(folder: &Path, vocabulary: &[MethodVocabulary]) -> Result<(RunRecord, Rows)> {
     let run = SavedRun::read(folder)?;
     let path = folder.join(RUN_JSON);
     let text = fs::read(&path).map_err(|reason| Error::read(&path, reason))?;
-    let rest: Rest = serde_json::from_slice(&text)
-        .map_err(|reason| Error::read(&path, format!("it is not the run.json of a report: {reason}")))?;
+    let rest: Rest = serde_json::from_slice(&text).map_err(|reason| {
+        Error::read(
+            &path,
+            format!("it is not the run.json of a report: {reason}"),
+        )
+    })?;
     let scenario = scenario_of(&run.name, &run.scenario, vocabulary)?;
     let rows = Rows::read(&folder.join("rounds.csv"))?;
     let network = Rows::read(&folder.join("network.csv"))?;
@@ -141,12 +157,18 @@ fn yes() -> bool {
 
 /// Returns the scenario that `run.json` holds.
 fn scenario_of(name: &str, saved: &Value, vocabulary: &[MethodVocabulary]) -> Result<Scenario> {
-    let text = toml::to_string(saved).map_err(|reason| Error::Usage(format!("scenario {name}: {reason}")))?;
+    let text = toml::to_string(saved)
+        .map_err(|reason| Error::Usage(format!("scenario {name}: {reason}")))?;
     let mut scenario = scenario::parse(&text, &format!("{name}.toml"), &[], vocabulary)?;
     // A table of TOML is sorted by its keys, and the parameters had an order of their own.
-    let order = saved["method"].get(&scenario.method.name).and_then(Value::as_object);
+    let order = saved["method"]
+        .get(&scenario.method.name)
+        .and_then(Value::as_object);
     if let (Some(order), Some(parameters)) = (order, scenario.method.parameters.as_object_mut()) {
-        let in_order = order.keys().filter_map(|key| parameters.remove_entry(key)).collect();
+        let in_order = order
+            .keys()
+            .filter_map(|key| parameters.remove_entry(key))
+            .collect();
         let others = std::mem::replace(parameters, in_order);
         parameters.extend(others);
     }
@@ -203,7 +225,10 @@ fn round(rows: &Rows, row: usize) -> RoundRecord {
     let validation = Some(rows.figures(row, "validation_")).filter(|figures| !figures.is_empty());
     let flow = |direction: &str| {
         let bytes = |what: &str| rows.cell(row, &format!("{direction}_{what}"));
-        Flow { sent: bytes("sent_bytes"), ..Flow::default() }
+        Flow {
+            sent: bytes("sent_bytes"),
+            ..Flow::default()
+        }
     };
     RoundRecord {
         round: rows.cell(row, "round"),
@@ -217,7 +242,10 @@ fn round(rows: &Rows, row: usize) -> RoundRecord {
         stale: rows.cell(row, "stale"),
         loss: rows.number(row, "loss"),
         accuracy: (!test.is_empty()).then_some(SplitFigures { test, validation }),
-        bytes: ByDirection { up: flow("up"), down: flow("down") },
+        bytes: ByDirection {
+            up: flow("up"),
+            down: flow("down"),
+        },
         sparsity: sparsity(rows, row),
         ..RoundRecord::default()
     }
@@ -227,10 +255,19 @@ fn round(rows: &Rows, row: usize) -> RoundRecord {
 fn sparsity(rows: &Rows, row: usize) -> Option<Sparsity> {
     let shares = |place: &str| -> Option<[f64; SPARSITY_THRESHOLDS.len()]> {
         let share = |threshold: &f32| {
-            let name = if *threshold == 0.0 { "0".to_owned() } else { format!("{threshold:e}") };
+            let name = if *threshold == 0.0 {
+                "0".to_owned()
+            } else {
+                format!("{threshold:e}")
+            };
             rows.number(row, &format!("c_above_{name}_{place}"))
         };
-        SPARSITY_THRESHOLDS.iter().map(share).collect::<Option<Vec<f64>>>()?.try_into().ok()
+        SPARSITY_THRESHOLDS
+            .iter()
+            .map(share)
+            .collect::<Option<Vec<f64>>>()?
+            .try_into()
+            .ok()
     };
     Some(Sparsity {
         uploads: shares("uploads")?,

@@ -16,14 +16,18 @@ fn absent() -> Error {
 /// # Errors
 /// [`Error::Usage`] in a build without the feature `html`.
 pub fn check() -> Result<()> {
-    if cfg!(feature = "html") { Ok(()) } else { Err(absent()) }
+    if cfg!(feature = "html") {
+        Ok(())
+    } else {
+        Err(absent())
+    }
 }
 
 /// Returns plotly.js.
 ///
 /// # Errors
-/// [`Error::Usage`] in a build without the feature `html`, and if the crate `plotly` has changed how it carries the
-/// library.
+/// [`Error::Usage`] in a build without the feature `html`, and if the crate `plotly` has changed
+/// how it carries the library.
 #[cfg(feature = "html")]
 pub(super) fn library() -> Result<String> {
     library_of(&plotly::Plot::offline_js_sources())
@@ -38,11 +42,17 @@ pub(super) fn library() -> Result<String> {
     Err(absent())
 }
 
-/// Returns plotly.js out of the script elements in `sources`, among which MathJax is as well. Pages show no formulas.
+/// Returns plotly.js out of the script elements in `sources`, among which MathJax is as well. Pages
+/// show no formulas.
 #[cfg(any(feature = "html", test))]
 fn library_of(sources: &str) -> Result<String> {
     let mut elements = sources.split("<script type=\"text/javascript\">").skip(1);
-    let found = elements.find(|element| element.get(..200).unwrap_or(element).contains("plotly.js v"));
+    let found = elements.find(|element| {
+        element
+            .get(..200)
+            .unwrap_or(element)
+            .contains("plotly.js v")
+    });
     let script = found.and_then(|element| element.trim_end().strip_suffix("</script>"));
     match script {
         Some(script) if !script.contains("</script") => Ok(script.to_owned()),
@@ -64,7 +74,11 @@ mod tests {
         let element = |text: &str| format!("<script type=\"text/javascript\">{text}</script>\n");
         let both = element("MathJax") + &element("/* plotly.js v3 */ x");
         assert_eq!(library_of(&both).unwrap(), "/* plotly.js v3 */ x");
-        for changed in [element("MathJax"), both.replace("text/javascript", "module"), both.replace("</script>", "")] {
+        for changed in [
+            element("MathJax"),
+            both.replace("text/javascript", "module"),
+            both.replace("</script>", ""),
+        ] {
             let error = library_of(&changed).unwrap_err();
             assert!(error.to_string().contains("in another way"), "{error}");
         }

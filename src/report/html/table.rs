@@ -11,14 +11,18 @@ use crate::units::Bytes;
 pub struct Cell {
     /// What is shown.
     pub text: String,
-    /// The number in full that the cell shows and rows are sorted by; `None` for words, and where there is no value.
+    /// The number in full that the cell shows and rows are sorted by; `None` for words, and where
+    /// there is no value.
     pub number: Option<String>,
 }
 
 impl Cell {
     /// Returns a cell that shows `text` for the number `value`.
     pub fn number(text: impl Into<String>, value: impl ToString) -> Self {
-        Self { text: text.into(), number: Some(value.to_string()) }
+        Self {
+            text: text.into(),
+            number: Some(value.to_string()),
+        }
     }
 
     /// Returns a cell with a count.
@@ -38,7 +42,9 @@ impl Cell {
 
     /// Returns a cell with a figure of accuracy, or without one.
     pub fn accuracy(figure: Option<f64>) -> Self {
-        figure.map_or_else(Self::none, |figure| Self::number(words::accuracy(figure), figure))
+        figure.map_or_else(Self::none, |figure| {
+            Self::number(words::accuracy(figure), figure)
+        })
     }
 
     /// Returns a cell without a value.
@@ -49,7 +55,10 @@ impl Cell {
 
 impl From<&str> for Cell {
     fn from(text: &str) -> Self {
-        Self { text: text.to_owned(), number: None }
+        Self {
+            text: text.to_owned(),
+            number: None,
+        }
     }
 }
 
@@ -76,13 +85,21 @@ impl Table {
     /// Returns a table with this caption and these columns, without rows.
     pub fn new(caption: impl Into<String>, header: &[&str]) -> Self {
         let header = header.iter().map(|name| (*name).to_owned()).collect();
-        Self { caption: caption.into(), header, ..Self::default() }
+        Self {
+            caption: caption.into(),
+            header,
+            ..Self::default()
+        }
     }
 
-    /// Returns the table as HTML, in a box of its own that scrolls sideways where the table is wider than the page.
-    /// `number` tells the tables of a page apart.
+    /// Returns the table as HTML, in a box of its own that scrolls sideways where the table is
+    /// wider than the page. `number` tells the tables of a page apart.
     pub(super) fn html(&self, number: usize) -> String {
-        let class = if self.is_sortable { " class=\"sortable\"" } else { "" };
+        let class = if self.is_sortable {
+            " class=\"sortable\""
+        } else {
+            ""
+        };
         let mut html = format!(
             "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"table-{number}\">\n<table{class}>\n\
              <caption id=\"table-{number}\"><span>{}</span></caption>\n<thead><tr>",
@@ -90,7 +107,11 @@ impl Table {
         );
         for name in &self.header {
             // A column heading without a name would be read out as nothing.
-            let name = if name.is_empty() { "what".to_owned() } else { with_code(name) };
+            let name = if name.is_empty() {
+                "what".to_owned()
+            } else {
+                with_code(name)
+            };
             let _ = write!(html, "<th scope=\"col\">{name}</th>");
         }
         html.push_str("</tr></thead>\n<tbody>\n");
@@ -99,10 +120,19 @@ impl Table {
             for (place, Cell { text, number }) in row.iter().enumerate() {
                 let tag = if place == 0 { "th" } else { "td" };
                 let scope = if place == 0 { " scope=\"row\"" } else { "" };
-                let value =
-                    number.as_ref().map_or_else(String::new, |number| format!(" data-v=\"{}\"", escaped(number)));
-                let class = if number.is_none() && place > 0 && text != "-" { " class=\"words\"" } else { "" };
-                let _ = write!(html, "<{tag}{scope}{class}{value}>{}</{tag}>", with_code(text));
+                let value = number.as_ref().map_or_else(String::new, |number| {
+                    format!(" data-v=\"{}\"", escaped(number))
+                });
+                let class = if number.is_none() && place > 0 && text != "-" {
+                    " class=\"words\""
+                } else {
+                    ""
+                };
+                let _ = write!(
+                    html,
+                    "<{tag}{scope}{class}{value}>{}</{tag}>",
+                    with_code(text)
+                );
             }
             html.push_str("</tr>\n");
         }
@@ -114,12 +144,14 @@ impl Table {
 mod tests {
     use super::*;
 
-    /// If this fails, a screen reader does not tell which column or row a number belongs to, or rows are sorted by the
-    /// words that are shown.
+    /// If this fails, a screen reader does not tell which column or row a number belongs to, or
+    /// rows are sorted by the words that are shown.
     #[test]
     fn a_table_has_a_caption_and_headings_and_numbers_in_full() {
         let mut table = Table::new("What `a<b>` sent", &["", "sent"]);
-        table.rows.push(vec!["<up>".into(), Cell::bytes(2_400_000_123)]);
+        table
+            .rows
+            .push(vec!["<up>".into(), Cell::bytes(2_400_000_123)]);
         let html = table.html(3);
         for part in [
             "<caption id=\"table-3\"><span>What <code>a&lt;b&gt;</code> sent</span></caption>",

@@ -4,14 +4,27 @@ use super::*;
 /// If this fails, a page asks the network for something, or a browser lets it.
 #[test]
 fn a_page_is_one_file_and_the_policy_forbids_everything_else() {
-    let page = Page { title: "t".to_owned(), parts: vec![Part::Text("`a`".to_owned())] };
+    let page = Page {
+        title: "t".to_owned(),
+        parts: vec![Part::Text("`a`".to_owned())],
+    };
     let html = page.with_library("library").unwrap();
-    for tag in [" src=", "<link", "<iframe", "<img", "@import", "url(", "http:", "https:"] {
+    for tag in [
+        " src=", "<link", "<iframe", "<img", "@import", "url(", "http:", "https:",
+    ] {
         assert!(!html.contains(tag), "{tag}");
     }
-    assert!(html.contains("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "));
+    assert!(
+        html.contains(
+            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+        )
+    );
     assert!(html.contains("<script>library</script>") && html.ends_with("</html>\n"));
-    assert_eq!(html, page.with_library("library").unwrap(), "the same page differs from itself");
+    assert_eq!(
+        html,
+        page.with_library("library").unwrap(),
+        "the same page differs from itself"
+    );
 }
 
 /// If this fails, whoever builds without the feature gets half a page rather than a reason.
@@ -19,7 +32,10 @@ fn a_page_is_one_file_and_the_policy_forbids_everything_else() {
 #[test]
 fn a_build_without_the_library_says_so() {
     let error = Page::default().render().unwrap_err();
-    assert!(error.to_string().contains("without the feature `html`"), "{error}");
+    assert!(
+        error.to_string().contains("without the feature `html`"),
+        "{error}"
+    );
     assert!(check().is_err());
 }
 
@@ -27,7 +43,11 @@ fn a_build_without_the_library_says_so() {
 fn luminance(hex: &str) -> f64 {
     let channel = |place: usize| {
         let value = f64::from(u8::from_str_radix(&hex[place..place + 2], 16).unwrap()) / 255.0;
-        if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+        if value <= 0.04045 {
+            value / 12.92
+        } else {
+            ((value + 0.055) / 1.055).powf(2.4)
+        }
     };
     0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
 }
@@ -41,7 +61,11 @@ fn contrast(one: &str, other: &str) -> f64 {
 #[test]
 fn contrasts_hold_in_both_colour_schemes() {
     // A scheme begins with the background.
-    let schemes: Vec<&str> = STYLE.split("--bg:").skip(1).map(|rest| rest.split('}').next().unwrap()).collect();
+    let schemes: Vec<&str> = STYLE
+        .split("--bg:")
+        .skip(1)
+        .map(|rest| rest.split('}').next().unwrap())
+        .collect();
     assert_eq!(schemes.len(), 3);
     assert_eq!(
         schemes[1].replace([' ', '\n'], ""),
@@ -51,10 +75,18 @@ fn contrasts_hold_in_both_colour_schemes() {
     for scheme in schemes {
         let text = format!("--bg:{scheme}");
         let color = |name: &str| {
-            let rest = text.split(&format!("--{name}:")).nth(1).unwrap_or_else(|| panic!("no {name}"));
+            let rest = text
+                .split(&format!("--{name}:"))
+                .nth(1)
+                .unwrap_or_else(|| panic!("no {name}"));
             rest.trim_start()[..7].to_owned()
         };
-        for (name, least) in [("text", 7.0), ("muted", 4.5), ("accent", 4.5), ("note", 4.5)] {
+        for (name, least) in [
+            ("text", 7.0),
+            ("muted", 4.5),
+            ("accent", 4.5),
+            ("note", 4.5),
+        ] {
             for ground in ["bg", "surface"] {
                 let found = contrast(&color(name), &color(ground));
                 assert!(found >= least, "{name} on {ground}: {found:.2}");

@@ -15,18 +15,36 @@ pub(super) fn section(record: &RunRecord) -> Option<String> {
     let scores = [
         ("a changed row", audit.presence),
         ("how far the row moves", audit.norm),
-        ("how much it moves against the mean of the changes", audit.against_mean),
+        (
+            "how much it moves against the mean of the changes",
+            audit.against_mean,
+        ),
     ];
     let rows: Vec<Vec<String>> = scores
         .iter()
         .enumerate()
         .map(|(place, (name, figures))| {
             let linked = audit.linked.as_ref().map(|linked| &linked[place]);
-            [vec![(*name).to_owned()], cells(Some(figures)).into(), cells(linked).into()].concat()
+            [
+                vec![(*name).to_owned()],
+                cells(Some(figures)).into(),
+                cells(linked).into(),
+            ]
+            .concat()
         })
         .collect();
-    let header = ["guessed by", "AUC, one upload", "precision", "AUC, all uploads of a user", "precision"];
-    let rounds = record.per_round.iter().filter(|round| round.audit.is_some()).count() as u64;
+    let header = [
+        "guessed by",
+        "AUC, one upload",
+        "precision",
+        "AUC, all uploads of a user",
+        "precision",
+    ];
+    let rounds = record
+        .per_round
+        .iter()
+        .filter(|round| round.audit.is_some())
+        .count() as u64;
     let outer = audit.outer_product.map_or_else(String::new, |share| {
         format!(
             "\n\nOf the outer product of its vector with itself that a user uploads, the largest eigenvalue has {share:.4} of the \

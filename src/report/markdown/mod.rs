@@ -1,6 +1,8 @@
-//! Writes `summary.md`, which tells a researcher what was run, how accurate it was, and what that cost.
+//! Writes `summary.md`, which tells a researcher what was run, how accurate it was, and what that
+//! cost.
 //!
-//! Every section is a function from the record to Markdown; a section with nothing to say is left out.
+//! Every section is a function from the record to Markdown; a section with nothing to say is left
+//! out.
 
 use super::charts::file_names;
 use super::cost::{self, Milestone};
@@ -18,14 +20,20 @@ mod systems;
 /// Returns the summary as Markdown.
 ///
 /// # Errors
-/// The same as those of [`check::check`], and of [`Scenario::to_toml`](crate::scenario::Scenario::to_toml).
+/// The same as those of [`check::check`], and of
+/// [`Scenario::to_toml`](crate::scenario::Scenario::to_toml).
 pub fn render(record: &RunRecord) -> Result<String> {
     check::check(record)?;
     let mut blocks = vec![format!("# {}, seed {}", record.name, record.seed)];
     let caveats = setup::caveats_of_the_run(record)
         .into_iter()
-        .chain(setup::protocol_caveats(&record.scenario, record.draws_negatives));
-    let caveats = caveats.chain(setup::assumptions(&record.scenario)).chain(setup::warnings(record));
+        .chain(setup::protocol_caveats(
+            &record.scenario,
+            record.draws_negatives,
+        ));
+    let caveats = caveats
+        .chain(setup::assumptions(&record.scenario))
+        .chain(setup::warnings(record));
     blocks.extend(caveats.map(|Caveat { headline, text }| format!("> **{headline}** {text}")));
     blocks.push(what_was_run(record));
     blocks.push(accuracy(record));
@@ -43,25 +51,36 @@ pub fn render(record: &RunRecord) -> Result<String> {
     Ok(blocks.join("\n\n") + "\n")
 }
 
-/// Returns a Markdown table, with the first column aligned to the left and the others, which are numbers, to the right.
+/// Returns a Markdown table, with the first column aligned to the left and the others, which are
+/// numbers, to the right.
 fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let line = |cells: &[String]| format!("| {} |", cells.join(" | "));
     let header: Vec<String> = header.iter().map(|cell| (*cell).to_owned()).collect();
-    let rule: Vec<String> = (0..header.len()).map(|i| if i == 0 { "---" } else { "---:" }.to_owned()).collect();
+    let rule: Vec<String> = (0..header.len())
+        .map(|i| if i == 0 { "---" } else { "---:" }.to_owned())
+        .collect();
     let mut lines = vec![line(&header), line(&rule)];
     lines.extend(rows.iter().map(|row| line(row)));
     lines.join("\n")
 }
 
 fn what_was_run(record: &RunRecord) -> String {
-    let rows: Vec<String> =
-        setup::describe(record).into_iter().map(|(what, text)| format!("- **{what}:** {text}")).collect();
-    format!("## What was run\n\n{}\n\nThe whole scenario, with presets resolved, is the last section.", rows.join("\n"))
+    let rows: Vec<String> = setup::describe(record)
+        .into_iter()
+        .map(|(what, text)| format!("- **{what}:** {text}"))
+        .collect();
+    format!(
+        "## What was run\n\n{}\n\nThe whole scenario, with presets resolved, is the last section.",
+        rows.join("\n")
+    )
 }
 
 /// Returns the scenario as it was resolved, which `scenario.toml` holds as well.
 fn scenario(record: &RunRecord) -> Result<String> {
-    Ok(format!("## Scenario\n\n```toml\n{}```", record.scenario.to_toml()?))
+    Ok(format!(
+        "## Scenario\n\n```toml\n{}```",
+        record.scenario.to_toml()?
+    ))
 }
 
 fn accuracy(record: &RunRecord) -> String {
@@ -79,7 +98,10 @@ fn accuracy(record: &RunRecord) -> String {
     format!(
         "## Accuracy\n\n{}\n\n{}\n\nMeans over {} users. The round is {}.",
         protocol(record),
-        table(&accuracy_header(record, &columns), &accuracy_rows(record, &columns)),
+        table(
+            &accuracy_header(record, &columns),
+            &accuracy_rows(record, &columns)
+        ),
         thousands(record.size.evaluated_users),
         setup::selection(&record.scenario.evaluation),
     )
@@ -89,22 +111,43 @@ fn protocol(record: &RunRecord) -> String {
     format!("Protocol: {}.", record.protocol.trim_end_matches('.'))
 }
 
-fn accuracy_header<'a>(record: &'a RunRecord, columns: &[(&'a str, &'a SplitFigures)]) -> Vec<&'a str> {
+fn accuracy_header<'a>(
+    record: &'a RunRecord,
+    columns: &[(&'a str, &'a SplitFigures)],
+) -> Vec<&'a str> {
     let methods = columns.iter().map(|(name, _)| *name);
-    std::iter::once("").chain(methods).chain(record.baselines.keys().map(String::as_str)).collect()
+    std::iter::once("")
+        .chain(methods)
+        .chain(record.baselines.keys().map(String::as_str))
+        .collect()
 }
 
 fn accuracy_rows(record: &RunRecord, columns: &[(&str, &SplitFigures)]) -> Vec<Vec<String>> {
-    let all: Vec<&SplitFigures> = columns.iter().map(|(_, split)| *split).chain(record.baselines.values()).collect();
+    let all: Vec<&SplitFigures> = columns
+        .iter()
+        .map(|(_, split)| *split)
+        .chain(record.baselines.values())
+        .collect();
     let mut rows = Vec::new();
     for wanted in ["test", "validation"] {
         let of = |split: &SplitFigures, name: &str| {
-            figures::splits(split).find(|(of, _)| *of == wanted).and_then(|(_, figures)| figures.get(name).copied())
+            figures::splits(split)
+                .find(|(of, _)| *of == wanted)
+                .and_then(|(_, figures)| figures.get(name).copied())
         };
-        let names = all.iter().flat_map(|s| figures::splits(s)).filter(|(of, _)| *of == wanted);
+        let names = all
+            .iter()
+            .flat_map(|s| figures::splits(s))
+            .filter(|(of, _)| *of == wanted);
         for name in figures::ordered(names.flat_map(|(_, figures)| figures.keys())) {
-            let cells = all.iter().map(|split| of(split, name).map_or_else(|| "-".to_owned(), words::accuracy));
-            rows.push(std::iter::once(format!("{} ({wanted})", figures::label(name))).chain(cells).collect());
+            let cells = all
+                .iter()
+                .map(|split| of(split, name).map_or_else(|| "-".to_owned(), words::accuracy));
+            rows.push(
+                std::iter::once(format!("{} ({wanted})", figures::label(name)))
+                    .chain(cells)
+                    .collect(),
+            );
         }
     }
     rows
@@ -118,7 +161,14 @@ fn cost_of_accuracy(record: &RunRecord) -> Option<String> {
     let rows: Vec<Vec<String>> = cost::milestones(record)
         .into_iter()
         .map(|Milestone { goal, reached }| match reached {
-            None => vec![goal, "-".into(), "never reached".into(), "-".into(), "-".into(), "-".into()],
+            None => vec![
+                goal,
+                "-".into(),
+                "never reached".into(),
+                "-".into(),
+                "-".into(),
+                "-".into(),
+            ],
             Some((figure, cost)) => vec![
                 goal,
                 cost.round.to_string(),
@@ -129,9 +179,20 @@ fn cost_of_accuracy(record: &RunRecord) -> Option<String> {
             ],
         })
         .collect();
-    let figure = record.scenario.evaluation.headline().map_or_else(String::new, |headline| headline.label());
+    let figure = record
+        .scenario
+        .evaluation
+        .headline()
+        .map_or_else(String::new, |headline| headline.label());
     let figure = format!("{figure} (test)");
-    let header = ["", "round", figure.as_str(), "sent up", "sent down", "virtual time"];
+    let header = [
+        "",
+        "round",
+        figure.as_str(),
+        "sent up",
+        "sent down",
+        "virtual time",
+    ];
     Some(format!(
         "## What the accuracy cost\n\n{} Bytes and time are counted from the start of the run.\n\n{}",
         protocol(record),
@@ -141,21 +202,43 @@ fn cost_of_accuracy(record: &RunRecord) -> Option<String> {
 
 fn virtual_time(record: &RunRecord) -> Option<String> {
     // A method that neither travels nor trains takes no time, and a table of zeros tells nothing.
-    if record.durations.values().all(|duration| duration.max_s == 0.0) {
+    if record
+        .durations
+        .values()
+        .all(|duration| duration.max_s == 0.0)
+    {
         return None;
     }
     // Phases are listed in the order of a round; a phase that is not among these comes after them.
     let known = ["download", "compute", "upload", "round"];
     let mut phases: Vec<_> = record.durations.iter().collect();
-    phases.sort_by_key(|(name, _)| known.iter().position(|phase| phase == name).unwrap_or(known.len()));
+    phases.sort_by_key(|(name, _)| {
+        known
+            .iter()
+            .position(|phase| phase == name)
+            .unwrap_or(known.len())
+    });
     let rows: Vec<Vec<String>> = phases
         .into_iter()
         .map(|(name, d)| {
-            let times = [d.mean_s, d.min_s, d.p50_s, d.p90_s, d.p99_s, d.max_s].map(words::duration);
-            [name.clone(), thousands(d.count)].into_iter().chain(times).collect()
+            let times =
+                [d.mean_s, d.min_s, d.p50_s, d.p90_s, d.p99_s, d.max_s].map(words::duration);
+            [name.clone(), thousands(d.count)]
+                .into_iter()
+                .chain(times)
+                .collect()
         })
         .collect();
-    let header = ["phase", "count", "mean", "shortest", "median", "90 % within", "99 % within", "longest"];
+    let header = [
+        "phase",
+        "count",
+        "mean",
+        "shortest",
+        "median",
+        "90 % within",
+        "99 % within",
+        "longest",
+    ];
     let line = match record.scenario.network.server.connections {
         Some(_) => " Downloads and uploads include the time in line for a connection.",
         None => "",
@@ -169,15 +252,24 @@ fn virtual_time(record: &RunRecord) -> Option<String> {
 }
 
 fn sparsity(record: &RunRecord) -> Option<String> {
-    let of_round = |number| record.per_round.iter().find(|r| Some(r.round) == number && r.sparsity.is_some());
-    let round =
-        of_round(record.selected_round).or_else(|| record.per_round.iter().rev().find(|r| r.sparsity.is_some()))?;
+    let of_round = |number| {
+        record
+            .per_round
+            .iter()
+            .find(|r| Some(r.round) == number && r.sparsity.is_some())
+    };
+    let round = of_round(record.selected_round)
+        .or_else(|| record.per_round.iter().rev().find(|r| r.sparsity.is_some()))?;
     let measured = round.sparsity?;
     let rows: Vec<Vec<String>> = SPARSITY_THRESHOLDS
         .iter()
         .zip(measured.uploads.iter().zip(&measured.averaged))
         .map(|(&threshold, (&uploads, &averaged))| {
-            let threshold = if threshold == 0.0 { "0".to_owned() } else { format!("{threshold:e}") };
+            let threshold = if threshold == 0.0 {
+                "0".to_owned()
+            } else {
+                format!("{threshold:e}")
+            };
             vec![threshold, share(uploads), share(averaged)]
         })
         .collect();
@@ -186,14 +278,19 @@ fn sparsity(record: &RunRecord) -> Option<String> {
          Share of the values of the table (FedRAP's C) whose magnitude is above a threshold. A lossless sparse codec \
          leaves out exact zeros only, so what it can save stands in the first line.\n\n{}{}",
         round.round,
-        table(&["magnitude above", "in the uploads", "in the average"], &rows),
+        table(
+            &["magnitude above", "in the uploads", "in the average"],
+            &rows
+        ),
         exact_zeros(&measured)
     ))
 }
 
 /// Returns a remark on how many exact zeros the average keeps of those in the uploads.
 fn exact_zeros(sparsity: &Sparsity) -> String {
-    let Some(union) = sparsity.union else { return String::new() };
+    let Some(union) = sparsity.union else {
+        return String::new();
+    };
     format!(
         "\n\nOf the values of an upload, {} are exactly 0; of those of all uploads together, {} (no upload has another value \
          there); of those of the average, {}.",
@@ -206,13 +303,21 @@ fn exact_zeros(sparsity: &Sparsity) -> String {
 fn charts(record: &RunRecord) -> String {
     let images: Vec<String> = file_names(record)
         .into_iter()
-        .map(|name| format!("![{}]({name})", name.trim_end_matches(".svg").replace('-', " ")))
+        .map(|name| {
+            format!(
+                "![{}]({name})",
+                name.trim_end_matches(".svg").replace('-', " ")
+            )
+        })
         .collect();
     if images.is_empty() {
         return "## Charts\n\nThis program was built without charts. The figures of every round are in `rounds.csv`."
             .to_owned();
     }
-    format!("## Charts\n\n{}\n\nThe figures of every round are in `rounds.csv`.", images.join("\n\n"))
+    format!(
+        "## Charts\n\n{}\n\nThe figures of every round are in `rounds.csv`.",
+        images.join("\n\n")
+    )
 }
 
 fn reproduce(record: &RunRecord) -> String {
@@ -224,9 +329,15 @@ fn reproduce(record: &RunRecord) -> String {
             format!("```sh\n{}\n```\n\n{told}", words.join(" "))
         }
     };
-    let versions: Vec<String> = record.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
+    let versions: Vec<String> = record
+        .versions
+        .iter()
+        .map(|(name, version)| format!("{name} {version}"))
+        .collect();
     let wall = &record.wall;
-    let memory = wall.peak_rss_bytes.map_or_else(String::new, |rss| format!(", peak memory {}", Bytes::new(rss)));
+    let memory = wall.peak_rss_bytes.map_or_else(String::new, |rss| {
+        format!(", peak memory {}", Bytes::new(rss))
+    });
     format!(
         "## Reproduce\n\n{command}\n\nThe same scenario, seed ({}) and build give the result digest\n`{}`\nat any number of threads.\n\n\
          Made by {}. This run took {} of wall time on {} threads, {} per round (median){memory}; none of that is in the digest.",
@@ -257,13 +368,19 @@ mod tests {
     use crate::report::sample;
 
     #[test]
-    #[cfg_attr(not(feature = "plots"), ignore = "a build without charts leaves them out")]
+    #[cfg_attr(
+        not(feature = "plots"),
+        ignore = "a build without charts leaves them out"
+    )]
     fn the_summary_of_a_finished_run_reads_like_this() {
         insta::assert_snapshot!(render(&sample::run(24)).unwrap());
     }
 
     #[test]
-    #[cfg_attr(not(feature = "plots"), ignore = "a build without charts leaves them out")]
+    #[cfg_attr(
+        not(feature = "plots"),
+        ignore = "a build without charts leaves them out"
+    )]
     fn the_summary_of_an_interrupted_run_reads_like_this() {
         insta::assert_snapshot!(render(&sample::interrupted(12, 60)).unwrap());
     }
@@ -271,17 +388,25 @@ mod tests {
     #[test]
     fn the_summary_of_a_real_system_tells_fates_energy_and_who_is_too_small() {
         let text = render(&sample::over_selected(24)).unwrap();
-        let part = |from: &str, to: &str| text[text.find(from).unwrap()..text.find(to).unwrap()].to_owned();
-        insta::assert_snapshot!(part("## Participations", "## Bytes") + &part("## Energy", "## Virtual time"));
+        let part = |from: &str, to: &str| {
+            text[text.find(from).unwrap()..text.find(to).unwrap()].to_owned()
+        };
+        insta::assert_snapshot!(
+            part("## Participations", "## Bytes") + &part("## Energy", "## Virtual time")
+        );
     }
 
     #[test]
     fn a_run_without_a_round_says_so_first_and_why_and_reports_no_accuracy_of_its_own() {
         let text = render(&sample::nothing_finished()).unwrap();
         let second = text.split("\n\n").nth(1).unwrap();
-        assert!(second.contains("0 of 60 rounds") && second.contains("diverged in round 1"), "{second}");
         assert!(
-            text.contains("No round was finished") && text.contains("| HR@10 (test) | 0.4110 | 0.1004 |"),
+            second.contains("0 of 60 rounds") && second.contains("diverged in round 1"),
+            "{second}"
+        );
+        assert!(
+            text.contains("No round was finished")
+                && text.contains("| HR@10 (test) | 0.4110 | 0.1004 |"),
             "{text}"
         );
     }
@@ -305,6 +430,8 @@ mod tests {
     fn nan_is_refused() {
         let mut record = sample::run(2);
         record.durations.get_mut("upload").unwrap().p99_s = f64::NAN;
-        assert!(matches!(render(&record), Err(Error::NonFinite { place, .. }) if place == "durations.upload.p99_s"));
+        assert!(
+            matches!(render(&record), Err(Error::NonFinite { place, .. }) if place == "durations.upload.p99_s")
+        );
     }
 }

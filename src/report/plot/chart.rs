@@ -2,7 +2,9 @@
 
 use plotters::chart::ChartContext;
 use plotters::coord::Shift;
-use plotters::prelude::{Cartesian2d, DrawingArea, DrawingAreaErrorKind, RGBColor, SVGBackend, Text, TextStyle};
+use plotters::prelude::{
+    Cartesian2d, DrawingArea, DrawingAreaErrorKind, RGBColor, SVGBackend, Text, TextStyle,
+};
 use plotters::style::{FontStyle, IntoFont};
 
 use super::axis::Axis;
@@ -35,12 +37,17 @@ pub enum Marker {
 }
 
 impl Marker {
-    /// Returns the corners of the shape around the origin in pixels, for one that is about as large as a disc of this
-    /// radius; none for a disc.
+    /// Returns the corners of the shape around the origin in pixels, for one that is about as large
+    /// as a disc of this radius; none for a disc.
     pub(super) fn corners(self, radius: i32) -> Vec<(i32, i32)> {
         match self {
             Self::Circle => Vec::new(),
-            Self::Square => vec![(-radius, -radius), (radius, -radius), (radius, radius), (-radius, radius)],
+            Self::Square => vec![
+                (-radius, -radius),
+                (radius, -radius),
+                (radius, radius),
+                (-radius, radius),
+            ],
             Self::Triangle => {
                 let (half, up, down) = (radius + radius / 3, radius + radius / 3, radius);
                 vec![(0, -up), (half, down), (-half, down)]
@@ -91,8 +98,9 @@ pub struct Chart {
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// The lines, in the order of the legend. Lesser strokes are drawn above more prominent ones, which they would not be
-    /// seen below; of two lines of the same stroke, the earlier one is drawn above.
+    /// The lines, in the order of the legend. Lesser strokes are drawn above more prominent ones,
+    /// which they would not be seen below; of two lines of the same stroke, the earlier one is
+    /// drawn above.
     pub groups: Vec<Group>,
     /// Areas below the lines.
     pub areas: Vec<Area>,
@@ -128,8 +136,8 @@ pub struct Mark {
     pub marker: Marker,
 }
 
-/// The size of the canvas, which is higher if its legend takes more. It is large because coordinates in the file are whole numbers, which would show on a small
-/// one.
+/// The size of the canvas, which is higher if its legend takes more. It is large because
+/// coordinates in the file are whole numbers, which would show on a small one.
 pub(super) const SIZE: (u32, u32) = (1440, 800);
 pub(super) const LEGEND_WIDTH: u32 = 400;
 pub(super) const MARGIN: i32 = 36;
@@ -152,11 +160,18 @@ pub(super) fn font(size: u32, color: RGBColor) -> TextStyle<'static> {
 }
 
 pub(super) fn bold(size: u32) -> TextStyle<'static> {
-    (FONT, f64::from(size) * 1.24).into_font().style(FontStyle::Bold).color(&INK)
+    (FONT, f64::from(size) * 1.24)
+        .into_font()
+        .style(FontStyle::Bold)
+        .color(&INK)
 }
 
 /// Draws title and subtitle, and returns the height that they take.
-pub(super) fn draw_header(root: &Surface, title: &str, subtitle: &str) -> Result<i32, DrawingError> {
+pub(super) fn draw_header(
+    root: &Surface,
+    title: &str,
+    subtitle: &str,
+) -> Result<i32, DrawingError> {
     let mut y = 28;
     root.draw(&Text::new(title.to_owned(), (MARGIN, y), bold(28)))?;
     y += 44;
@@ -174,17 +189,24 @@ pub(super) fn header_height(subtitle: &str) -> i32 {
 
 /// Returns the lines in which a subtitle is drawn.
 pub(super) fn subtitle_lines(subtitle: &str) -> Vec<String> {
-    subtitle.lines().flat_map(|paragraph| lines(paragraph, SUBTITLE_WIDTH)).collect()
+    subtitle
+        .lines()
+        .flat_map(|paragraph| lines(paragraph, SUBTITLE_WIDTH))
+        .collect()
 }
 
-/// Returns the shade in which a dashed line can be seen on a solid one of this colour: a darker one, or a lighter one
-/// where the colour is dark.
+/// Returns the shade in which a dashed line can be seen on a solid one of this colour: a darker
+/// one, or a lighter one where the colour is dark.
 pub fn shade(RGBColor(red, green, blue): RGBColor) -> RGBColor {
     let luminance = (299 * u32::from(red) + 587 * u32::from(green) + 114 * u32::from(blue)) / 1000;
     let shaded = |part: u8| {
         let part = u32::from(part);
         // Both are shares of 100, so the result is at most 255.
-        if luminance < 80 { (255 - (255 - part) * 45 / 100) as u8 } else { (part * 55 / 100) as u8 }
+        if luminance < 80 {
+            (255 - (255 - part) * 45 / 100) as u8
+        } else {
+            (part * 55 / 100) as u8
+        }
     };
     RGBColor(shaded(red), shaded(green), shaded(blue))
 }

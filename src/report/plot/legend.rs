@@ -44,7 +44,11 @@ fn go_through(area: Option<&Surface>, chart: &Chart) -> Result<i32, DrawingError
     for group in &chart.groups {
         write(group.heading.clone(), (LEFT, y), bold(20))?;
         y += 34;
-        for series in group.series.iter().filter(|series| !series.label.is_empty()) {
+        for series in group
+            .series
+            .iter()
+            .filter(|series| !series.label.is_empty())
+        {
             let middle = y + 9;
             for (from, to, width) in sample_line(series.stroke, SAMPLE) {
                 let ends = vec![(LEFT + from, middle), (LEFT + to, middle)];
@@ -54,11 +58,16 @@ fn go_through(area: Option<&Surface>, chart: &Chart) -> Result<i32, DrawingError
             }
             if let (Some(area), Stroke::Points(marker)) = (area, series.stroke) {
                 let center = (LEFT + SAMPLE / 2, middle);
-                let corners =
-                    marker.corners(7).into_iter().map(|(x, y)| (center.0 + x, center.1 + y)).collect::<Vec<_>>();
+                let corners = marker
+                    .corners(7)
+                    .into_iter()
+                    .map(|(x, y)| (center.0 + x, center.1 + y))
+                    .collect::<Vec<_>>();
                 match marker {
                     Marker::Circle => area.draw(&Circle::new(center, 7, series.color.filled()))?,
-                    Marker::Square | Marker::Triangle => area.draw(&Polygon::new(corners, series.color.filled()))?,
+                    Marker::Square | Marker::Triangle => {
+                        area.draw(&Polygon::new(corners, series.color.filled()))?
+                    }
                 }
             }
             for line in lines(&series.label, width) {
@@ -83,17 +92,23 @@ fn go_through(area: Option<&Surface>, chart: &Chart) -> Result<i32, DrawingError
     Ok(y + 16)
 }
 
-/// Returns `text` broken into lines of at most `width` characters; a word that is longer is broken, too.
+/// Returns `text` broken into lines of at most `width` characters; a word that is longer is broken,
+/// too.
 fn lines(text: &str, width: usize) -> Vec<String> {
     let mut broken = Vec::new();
     for line in words::lines(text, width) {
         let letters: Vec<char> = line.chars().collect();
-        broken.extend(letters.chunks(width.max(1)).map(|chunk| chunk.iter().collect()));
+        broken.extend(
+            letters
+                .chunks(width.max(1))
+                .map(|chunk| chunk.iter().collect()),
+        );
     }
     broken
 }
 
-/// Returns the strokes (from, to, width) that show a line's style over `length` pixels; none for points.
+/// Returns the strokes (from, to, width) that show a line's style over `length` pixels; none for
+/// points.
 fn sample_line(stroke: Stroke, length: i32) -> Vec<(i32, i32, u32)> {
     let dashes = |dash: i32, gap: i32| {
         (0..)
@@ -118,7 +133,20 @@ mod tests {
     #[test]
     fn no_line_is_longer_than_the_legend_is_wide() {
         let broken = lines("a method.fedrap.learning_rate_tables=10: 0.400", 12);
-        assert_eq!(broken, ["a", "method.fedra", "p.learning_r", "ate_tables=1", "0:", "0.400"]);
-        assert_eq!(lines("on the front: no other arm", 27), ["on the front: no other arm"]);
+        assert_eq!(
+            broken,
+            [
+                "a",
+                "method.fedra",
+                "p.learning_r",
+                "ate_tables=1",
+                "0:",
+                "0.400"
+            ]
+        );
+        assert_eq!(
+            lines("on the front: no other arm", 27),
+            ["on the front: no other arm"]
+        );
     }
 }

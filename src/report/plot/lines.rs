@@ -1,5 +1,5 @@
-//! Draws lines that do not come from a single run, such as a course that a method prescribes or the results of many runs, as
-//! the charts of a report look.
+//! Draws lines that do not come from a single run, such as a course that a method prescribes or the
+//! results of many runs, as the charts of a report look.
 
 use super::arms::{Style, styles};
 use super::axis::Axis;
@@ -40,7 +40,8 @@ pub struct Line {
 }
 
 impl Lines {
-    /// Returns the picture `name` as SVG. Of two lines of the same kind that coincide, the earlier one is drawn above.
+    /// Returns the picture `name` as SVG. Of two lines of the same kind that coincide, the earlier
+    /// one is drawn above.
     ///
     /// # Errors
     /// [`Error::Write`](crate::error::Error::Write) with the name, if it cannot be drawn.
@@ -55,24 +56,41 @@ impl Lines {
             Series {
                 label: line.label.clone(),
                 color: style.color,
-                stroke: if line.is_dashed { Stroke::Dashed } else { style.stroke },
+                stroke: if line.is_dashed {
+                    Stroke::Dashed
+                } else {
+                    style.stroke
+                },
                 points: line.points.clone(),
             }
         });
         let chart = Chart {
             title: self.title.clone(),
             subtitle: self.subtitle.clone(),
-            x: Axis::count(&self.horizontal, points().map(|(place, _)| *place).fold(0.0, f64::max)),
+            x: Axis::count(
+                &self.horizontal,
+                points().map(|(place, _)| *place).fold(0.0, f64::max),
+            ),
             y: match self.is_error {
-                true => Axis::errors(&self.vertical, values().fold(f64::INFINITY, f64::min), largest),
+                true => Axis::errors(
+                    &self.vertical,
+                    values().fold(f64::INFINITY, f64::min),
+                    largest,
+                ),
                 false => Axis::share(&self.vertical, largest),
             },
-            groups: vec![Group { heading: self.heading.clone(), series: series.collect() }],
+            groups: vec![Group {
+                heading: self.heading.clone(),
+                series: series.collect(),
+            }],
             areas: Vec::new(),
             marked: None,
             notes: Vec::new(),
             legend_width: LEGEND_WIDTH,
-            remark: points().next().is_none().then(|| "no line has a value".to_owned()),
+            remark: points()
+                .next()
+                .is_none()
+                .then(|| "no line has a value".to_owned()),
         };
         render(name, &chart)
     }
@@ -94,10 +112,27 @@ mod tests {
             is_dashed,
             like: None,
         };
-        let lines = vec![line("rises", [0.1, 0.2, 0.3], false), line("stays", [0.2; 3], true)];
-        let picture = Lines { title, subtitle, horizontal, vertical, is_error: false, heading, lines };
+        let lines = vec![
+            line("rises", [0.1, 0.2, 0.3], false),
+            line("stays", [0.2; 3], true),
+        ];
+        let picture = Lines {
+            title,
+            subtitle,
+            horizontal,
+            vertical,
+            is_error: false,
+            heading,
+            lines,
+        };
         let svg = picture.draw("a.svg").unwrap();
-        for text in ["rises", "stays", "factor", "curriculum", "communication round"] {
+        for text in [
+            "rises",
+            "stays",
+            "factor",
+            "curriculum",
+            "communication round",
+        ] {
             assert!(svg.contains(text), "no {text:?} in {svg}");
         }
         let drawn = |stroke: &str| svg.matches(stroke).count();
@@ -105,11 +140,31 @@ mod tests {
         assert_eq!(solid, 2, "the line and the one in the legend, {svg}");
         let dashed = drawn("stroke=\"#D55E00\" stroke-width=\"3\" stroke-dasharray");
         assert_eq!((dashed, drawn("stroke-dasharray")), (1, 1), "{svg}");
-        let like_the_first = Line { like: Some(0), ..picture.lines[1].clone() };
+        let like_the_first = Line {
+            like: Some(0),
+            ..picture.lines[1].clone()
+        };
         let lines = vec![picture.lines[0].clone(), like_the_first];
-        let svg = Lines { lines, is_error: true, ..picture.clone() }.draw("a.svg").unwrap();
-        assert!(svg.contains("stroke=\"#0072B2\" stroke-width=\"3\" stroke-dasharray"), "its colour, {svg}");
-        let svg = Lines { lines: Vec::new(), ..picture }.draw("a.svg").unwrap();
-        assert!(svg.contains("no line has a value") && !svg.contains("NaN"), "{svg}");
+        let svg = Lines {
+            lines,
+            is_error: true,
+            ..picture.clone()
+        }
+        .draw("a.svg")
+        .unwrap();
+        assert!(
+            svg.contains("stroke=\"#0072B2\" stroke-width=\"3\" stroke-dasharray"),
+            "its colour, {svg}"
+        );
+        let svg = Lines {
+            lines: Vec::new(),
+            ..picture
+        }
+        .draw("a.svg")
+        .unwrap();
+        assert!(
+            svg.contains("no line has a value") && !svg.contains("NaN"),
+            "{svg}"
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! Draws the charts of a report as SVG: accuracy against rounds, bytes, uploaded bytes and virtual time, and the sparsity
-//! of C. [`arms`] draws the runs of a study beside each other, and [`lines`] what no run has measured.
+//! Draws the charts of a report as SVG: accuracy against rounds, bytes, uploaded bytes and virtual
+//! time, and the sparsity of C. [`arms`] draws the runs of a study beside each other, and [`lines`]
+//! what no run has measured.
 
 mod accuracy;
 pub mod arms;
@@ -36,23 +37,34 @@ pub fn charts(record: &RunRecord) -> Result<Vec<(&'static str, String)>> {
         (FILE_NAMES[3], accuracy::chart(record, Against::VirtualTime)),
     ];
     pictures.extend(sparsity::chart(record).map(|chart| (FILE_NAMES[4], chart)));
-    pictures.into_iter().map(|(name, chart)| Ok((name, render(name, &chart)?))).collect()
+    pictures
+        .into_iter()
+        .map(|(name, chart)| Ok((name, render(name, &chart)?)))
+        .collect()
 }
 
 fn render(name: &str, chart: &Chart) -> Result<String> {
-    draw::render(chart).map_err(|error| Error::write(name, std::io::Error::other(error.to_string())))
+    draw::render(chart)
+        .map_err(|error| Error::write(name, std::io::Error::other(error.to_string())))
 }
 
 /// Returns the first line of every chart, which says what was run and whether all of it was.
 fn title(record: &RunRecord) -> String {
-    let mut title = format!("{}: {}, seed {}", record.name, record.scenario.method.name, record.seed);
+    let mut title = format!(
+        "{}: {}, seed {}",
+        record.name, record.scenario.method.name, record.seed
+    );
     if !record.complete {
-        title.push_str(&format!(" (incomplete: {} of {} rounds)", record.rounds, record.scenario.training.rounds));
+        title.push_str(&format!(
+            " (incomplete: {} of {} rounds)",
+            record.rounds, record.scenario.training.rounds
+        ));
     }
     title
 }
 
-/// Returns `text` as the second line of a chart, and below it which keys of the scenario were changed on the command line.
+/// Returns `text` as the second line of a chart, and below it which keys of the scenario were
+/// changed on the command line.
 fn with_overrides(text: String, record: &RunRecord) -> String {
     let overrides = overrides::of_command(&record.command);
     let changed = overrides::sentence(&overrides, record.scenario.training.rounds);
@@ -94,7 +106,10 @@ mod tests {
     fn constant() -> RunRecord {
         let mut record = sample::run(20);
         let same = record.per_round[19].accuracy.clone();
-        record.per_round.iter_mut().for_each(|round| round.accuracy = same.clone());
+        record
+            .per_round
+            .iter_mut()
+            .for_each(|round| round.accuracy = same.clone());
         record
     }
 
@@ -115,7 +130,11 @@ mod tests {
             .split("=\"")
             .collect::<Vec<_>>()
             .windows(2)
-            .filter(|pair| attributes.iter().any(|a| pair[0].ends_with(&format!(" {a}"))))
+            .filter(|pair| {
+                attributes
+                    .iter()
+                    .any(|a| pair[0].ends_with(&format!(" {a}")))
+            })
             .flat_map(|pair| pair[1].split('"').next().unwrap().split([',', ' ']))
             .filter(|number| !number.is_empty())
             .map(|number| number.parse().unwrap())
@@ -127,11 +146,23 @@ mod tests {
         for (name, record) in all_samples() {
             for (file, svg) in charts(&record).unwrap() {
                 let numbers = coordinates(&svg);
-                assert!(numbers.len() > 50, "{name}/{file}: {} numbers", numbers.len());
-                let outside = numbers.iter().find(|n| !n.is_finite() || **n < 0.0 || **n > 1440.0);
+                assert!(
+                    numbers.len() > 50,
+                    "{name}/{file}: {} numbers",
+                    numbers.len()
+                );
+                let outside = numbers
+                    .iter()
+                    .find(|n| !n.is_finite() || **n < 0.0 || **n > 1440.0);
                 assert_eq!(outside, None, "{name}/{file}");
-                assert!(!svg.contains("NaN") && !svg.contains("inf"), "{name}/{file}");
-                assert!(svg.trim_end().ends_with("</svg>"), "{name}/{file} is cut off");
+                assert!(
+                    !svg.contains("NaN") && !svg.contains("inf"),
+                    "{name}/{file}"
+                );
+                assert!(
+                    svg.trim_end().ends_with("</svg>"),
+                    "{name}/{file} is cut off"
+                );
             }
         }
     }
@@ -140,7 +171,15 @@ mod tests {
     fn charts_name_run_protocol_and_every_line() {
         for (file, svg) in charts(&sample::run(60)).unwrap() {
             let texts: &[&str] = if file.starts_with("accuracy") {
-                &["99 sampled candidates", "HR@10", "NDCG@10", "popularity", "random", "validation", "round 60"]
+                &[
+                    "99 sampled candidates",
+                    "HR@10",
+                    "NDCG@10",
+                    "popularity",
+                    "random",
+                    "validation",
+                    "round 60",
+                ]
             } else {
                 &["uploads", "average", "1e-4: ", "round 60"]
             };
@@ -155,19 +194,37 @@ mod tests {
     fn charts_say_what_the_command_line_changed() {
         let mut record = sample::run(3);
         for (_, svg) in charts(&record).unwrap() {
-            assert!(svg.contains("\nChanged by --set: method.mu = 0.1\n"), "no line with the override");
+            assert!(
+                svg.contains("\nChanged by --set: method.mu = 0.1\n"),
+                "no line with the override"
+            );
         }
         record.command.clear();
-        assert!(charts(&record).unwrap().iter().all(|(_, svg)| !svg.contains("Changed by")));
+        assert!(
+            charts(&record)
+                .unwrap()
+                .iter()
+                .all(|(_, svg)| !svg.contains("Changed by"))
+        );
     }
 
-    /// If this fails, whoever does not see a picture is not told what it shows, or it is cut off on a narrow page.
+    /// If this fails, whoever does not see a picture is not told what it shows, or it is cut off on
+    /// a narrow page.
     #[test]
     fn pictures_have_text_for_screen_readers_and_fit_narrow_pages() {
         for (file, svg) in charts(&sample::run(60)).unwrap() {
-            let (opening, rest) = svg.split_once(">\n<title>ml100k-fedrap: fedrap, seed 1</title>\n<desc>").unwrap();
-            for attribute in ["viewBox=\"0 0 1440 800\"", "style=\"max-width: 100%; height: auto\"", "role=\"img\""] {
-                assert!(opening.contains(attribute), "{file}: no {attribute} in {opening}");
+            let (opening, rest) = svg
+                .split_once(">\n<title>ml100k-fedrap: fedrap, seed 1</title>\n<desc>")
+                .unwrap();
+            for attribute in [
+                "viewBox=\"0 0 1440 800\"",
+                "style=\"max-width: 100%; height: auto\"",
+                "role=\"img\"",
+            ] {
+                assert!(
+                    opening.contains(attribute),
+                    "{file}: no {attribute} in {opening}"
+                );
             }
             let description = rest.split("</desc>").next().unwrap();
             let parts: &[&str] = match file.starts_with("accuracy") {
@@ -180,11 +237,25 @@ mod tests {
                 ],
                 false => &["magnitude above", "1e-4: "],
             };
-            parts.iter().for_each(|part| assert!(description.contains(part), "{file}: no {part:?} in {description}"));
+            parts.iter().for_each(|part| {
+                assert!(
+                    description.contains(part),
+                    "{file}: no {part:?} in {description}"
+                )
+            });
         }
         let (_, empty) = charts(&sample::nothing_finished()).unwrap().remove(0);
-        let description = empty.split("<desc>").nth(1).unwrap().split("</desc>").next().unwrap();
-        assert!(description.contains("The chart is empty: no round was evaluated"), "{description}");
+        let description = empty
+            .split("<desc>")
+            .nth(1)
+            .unwrap()
+            .split("</desc>")
+            .next()
+            .unwrap();
+        assert!(
+            description.contains("The chart is empty: no round was evaluated"),
+            "{description}"
+        );
     }
 
     /// If this fails, one of two lines that coincide hides the other.
@@ -192,14 +263,22 @@ mod tests {
     fn dashed_lines_lie_above_solid_ones_and_begin_at_other_places() {
         for (file, svg) in charts(&sample::run(60)).unwrap().into_iter().take(4) {
             for offset in [0, 13] {
-                let dashes = format!("stroke-width=\"3\" stroke-dasharray=\"16 10\" stroke-dashoffset=\"{offset}\"");
+                let dashes = format!(
+                    "stroke-width=\"3\" stroke-dasharray=\"16 10\" stroke-dashoffset=\"{offset}\""
+                );
                 assert!(svg.contains(&dashes), "{file}: no {dashes}");
             }
             let first_dash = svg.find("stroke-dasharray").unwrap();
             let markers = svg[..first_dash].matches("<circle").count();
-            assert!(markers == 0 || markers > 60, "{file}: a solid line is drawn above a dashed one");
+            assert!(
+                markers == 0 || markers > 60,
+                "{file}: a solid line is drawn above a dashed one"
+            );
             let line = "stroke=\"#0072B2\" stroke-width=\"4\" points";
-            assert!(svg.find(line).unwrap() < first_dash, "{file}: the result is drawn above the references");
+            assert!(
+                svg.find(line).unwrap() < first_dash,
+                "{file}: the result is drawn above the references"
+            );
         }
     }
 
@@ -207,18 +286,33 @@ mod tests {
     #[test]
     fn dashes_have_a_shade_of_their_own() {
         use plotters::prelude::RGBColor;
-        for color in [RGBColor(0, 114, 178), RGBColor(68, 1, 84), RGBColor(255, 255, 255), RGBColor(0, 0, 0)] {
+        for color in [
+            RGBColor(0, 114, 178),
+            RGBColor(68, 1, 84),
+            RGBColor(255, 255, 255),
+            RGBColor(0, 0, 0),
+        ] {
             let shade = chart::shade(color);
             let difference = |one: u8, other: u8| u32::from(one.abs_diff(other));
-            let sum = difference(color.0, shade.0) + difference(color.1, shade.1) + difference(color.2, shade.2);
+            let sum = difference(color.0, shade.0)
+                + difference(color.1, shade.1)
+                + difference(color.2, shade.2);
             assert!(sum >= 100, "{color:?} and {shade:?}");
         }
     }
 
-    /// If this fails, somebody who compares codecs of uploads has only the sum of both directions to look at.
+    /// If this fails, somebody who compares codecs of uploads has only the sum of both directions
+    /// to look at.
     #[test]
     fn one_chart_counts_uploads_alone() {
-        let svg = |name: &str| charts(&sample::run(60)).unwrap().into_iter().find(|(file, _)| *file == name).unwrap().1;
+        let svg = |name: &str| {
+            charts(&sample::run(60))
+                .unwrap()
+                .into_iter()
+                .find(|(file, _)| *file == name)
+                .unwrap()
+                .1
+        };
         assert!(svg("accuracy-by-uploads.svg").contains("uploaded so far [GB]"));
         assert!(svg("accuracy-by-bytes.svg").contains("sent so far, up and down [GB]"));
     }
@@ -226,24 +320,43 @@ mod tests {
     #[test]
     fn an_incomplete_run_says_so_in_its_title() {
         let charts = charts(&sample::interrupted(12, 60)).unwrap();
-        assert!(charts.iter().all(|(_, svg)| svg.contains("(incomplete: 12 of 60 rounds)")));
+        assert!(
+            charts
+                .iter()
+                .all(|(_, svg)| svg.contains("(incomplete: 12 of 60 rounds)"))
+        );
     }
 
     #[test]
     fn markup_in_a_name_is_escaped() {
         let charts = charts(&long_names()).unwrap();
-        assert!(charts.iter().all(|(_, svg)| svg.contains("fedrap&lt;&amp;&gt;") && !svg.contains("fedrap<")));
+        assert!(
+            charts
+                .iter()
+                .all(|(_, svg)| svg.contains("fedrap&lt;&amp;&gt;") && !svg.contains("fedrap<"))
+        );
     }
 
     #[test]
     fn the_same_record_gives_the_same_pictures() {
-        assert_eq!(charts(&sample::run(60)).unwrap(), charts(&sample::run(60)).unwrap());
+        assert_eq!(
+            charts(&sample::run(60)).unwrap(),
+            charts(&sample::run(60)).unwrap()
+        );
     }
 
     #[test]
     fn without_sparsity_there_is_no_chart_of_it_and_none_is_announced() {
-        for (record, expected) in [(sample::popularity(), 4), (sample::nothing_finished(), 4), (sample::run(2), 5)] {
-            let files: Vec<_> = charts(&record).unwrap().into_iter().map(|(file, _)| file).collect();
+        for (record, expected) in [
+            (sample::popularity(), 4),
+            (sample::nothing_finished(), 4),
+            (sample::run(2), 5),
+        ] {
+            let files: Vec<_> = charts(&record)
+                .unwrap()
+                .into_iter()
+                .map(|(file, _)| file)
+                .collect();
             assert_eq!(files, FILE_NAMES[..expected]);
             assert_eq!(files, file_names(&record));
         }
@@ -252,11 +365,17 @@ mod tests {
     #[test]
     fn nan_is_refused() {
         let mut record = sample::run(2);
-        record.per_round[1].accuracy.as_mut().unwrap().test.insert("hr@10".into(), f64::NAN);
+        record.per_round[1]
+            .accuracy
+            .as_mut()
+            .unwrap()
+            .test
+            .insert("hr@10".into(), f64::NAN);
         assert!(matches!(charts(&record), Err(Error::NonFinite { .. })));
     }
 
-    /// Checks nothing: it leaves every sample's charts in `target/pictures` for somebody to look at.
+    /// Checks nothing: it leaves every sample's charts in `target/pictures` for somebody to look
+    /// at.
     #[test]
     #[ignore = "writes pictures for the eye"]
     fn pictures_to_look_at() {

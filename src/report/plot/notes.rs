@@ -40,37 +40,70 @@ pub(super) fn draw(context: &Context, chart: &Chart) -> Result<(), DrawingError>
     let plane = context.plotting_area();
     let (across, down) = plane.get_pixel_range();
     let to_plane = |(x, y): (i32, i32)| (x - across.start, y - down.start);
-    let points: Vec<(i32, i32)> = chart.notes.iter().map(|note| to_plane(plane.map_coordinate(&note.at))).collect();
-    let lengths: Vec<usize> = chart.notes.iter().map(|note| note.text.chars().count()).collect();
+    let points: Vec<(i32, i32)> = chart
+        .notes
+        .iter()
+        .map(|note| to_plane(plane.map_coordinate(&note.at)))
+        .collect();
+    let lengths: Vec<usize> = chart
+        .notes
+        .iter()
+        .map(|note| note.text.chars().count())
+        .collect();
     let room = [0, 0, across.end - across.start, down.end - down.start];
     let surface = plane.strip_coord_spec();
-    for ((note, point), center) in chart.notes.iter().zip(&points).zip(places(&points, &lengths, room)) {
+    for ((note, point), center) in chart
+        .notes
+        .iter()
+        .zip(&points)
+        .zip(places(&points, &lengths, room))
+    {
         let apart = (center.0 - point.0).abs().max((center.1 - point.1).abs());
         if apart > DISTANCES[0] {
-            surface.draw(&PathElement::new(vec![*point, center], GREY.mix(0.6).stroke_width(1)))?;
+            surface.draw(&PathElement::new(
+                vec![*point, center],
+                GREY.mix(0.6).stroke_width(1),
+            ))?;
         }
         let [left, top, right, bottom] = around(center, note.text.chars().count());
-        surface.draw(&Rectangle::new([(left, top), (right, bottom)], WHITE.mix(0.7).filled()))?;
-        surface.draw(&Text::new(note.text.clone(), (left, top), bold(19).color(&note.color)))?;
+        surface.draw(&Rectangle::new(
+            [(left, top), (right, bottom)],
+            WHITE.mix(0.7).filled(),
+        ))?;
+        surface.draw(&Text::new(
+            note.text.clone(),
+            (left, top),
+            bold(19).color(&note.color),
+        ))?;
     }
     Ok(())
 }
 
-/// Returns the centres of texts of these lengths beside `points`, in pixels. A text that fits nowhere stands where it
-/// was tried first.
+/// Returns the centres of texts of these lengths beside `points`, in pixels. A text that fits
+/// nowhere stands where it was tried first.
 fn places(points: &[(i32, i32)], lengths: &[usize], room: Place) -> Vec<(i32, i32)> {
-    let mut taken: Vec<Place> = points.iter().map(|&(x, y)| [x - POINT, y - POINT, x + POINT, y + POINT]).collect();
+    let mut taken: Vec<Place> = points
+        .iter()
+        .map(|&(x, y)| [x - POINT, y - POINT, x + POINT, y + POINT])
+        .collect();
     let mut found = Vec::new();
     for (&(x, y), &length) in points.iter().zip(lengths) {
         let tried = DISTANCES.iter().flat_map(|distance| {
-            DIRECTIONS.iter().map(move |(dx, dy)| (x + dx * distance / 100, y + dy * distance / 100))
+            DIRECTIONS
+                .iter()
+                .map(move |(dx, dy)| (x + dx * distance / 100, y + dy * distance / 100))
         });
         let is_free = |center: &(i32, i32)| {
             let at = around(*center, length);
-            let is_inside = at[0] >= room[0] && at[1] >= room[1] && at[2] <= room[2] && at[3] <= room[3];
+            let is_inside =
+                at[0] >= room[0] && at[1] >= room[1] && at[2] <= room[2] && at[3] <= room[3];
             is_inside && taken.iter().all(|other| !overlap(at, *other))
         };
-        let place = tried.clone().find(is_free).or_else(|| tried.clone().next()).unwrap_or((x, y));
+        let place = tried
+            .clone()
+            .find(is_free)
+            .or_else(|| tried.clone().next())
+            .unwrap_or((x, y));
         taken.push(around(place, length));
         found.push(place);
     }
@@ -97,9 +130,17 @@ mod tests {
         let points = [(200, 200); 16];
         let found = places(&points, &[2; 16], [0, 0, 900, 500]);
         for (place, center) in found.iter().enumerate() {
-            assert!(!overlap(around(*center, 2), [191, 191, 209, 209]), "{center:?}");
+            assert!(
+                !overlap(around(*center, 2), [191, 191, 209, 209]),
+                "{center:?}"
+            );
             let others = found[..place].iter();
-            assert!(others.into_iter().all(|other| !overlap(around(*center, 2), around(*other, 2))), "{center:?}");
+            assert!(
+                others
+                    .into_iter()
+                    .all(|other| !overlap(around(*center, 2), around(*other, 2))),
+                "{center:?}"
+            );
         }
         let at_edge = places(&[(895, 5)], &[2], [0, 0, 900, 500]);
         let [_, top, right, _] = around(at_edge[0], 2);

@@ -1,4 +1,5 @@
-//! Draws how sparse the shared table becomes over the rounds, by the figures of the papers' Table 3.
+//! Draws how sparse the shared table becomes over the rounds, by the figures of the papers' Table
+//! 3.
 
 use plotters::prelude::RGBColor;
 
@@ -19,26 +20,44 @@ const COLORS: [RGBColor; SPARSITY_THRESHOLDS.len()] = [
     RGBColor(230, 190, 20),
 ];
 
-/// Returns the chart of the share of values above each threshold, for the uploads (solid) and the averaged table
-/// (dashed); `None` if no round has such figures.
+/// Returns the chart of the share of values above each threshold, for the uploads (solid) and the
+/// averaged table (dashed); `None` if no round has such figures.
 pub fn chart(record: &RunRecord) -> Option<Chart> {
-    let points: Vec<(f64, Sparsity)> =
-        record.per_round.iter().filter_map(|round| Some((round.round.into(), round.sparsity?))).collect();
+    let points: Vec<(f64, Sparsity)> = record
+        .per_round
+        .iter()
+        .filter_map(|round| Some((round.round.into(), round.sparsity?)))
+        .collect();
     let (last, at_last) = *points.last()?;
-    let group = |heading: &str, stroke: Stroke, of: fn(&Sparsity) -> &[f64; SPARSITY_THRESHOLDS.len()]| Group {
+    let group = |heading: &str,
+                 stroke: Stroke,
+                 of: fn(&Sparsity) -> &[f64; SPARSITY_THRESHOLDS.len()]| Group {
         heading: heading.to_owned(),
         series: (0..SPARSITY_THRESHOLDS.len())
             .map(|i| Series {
                 // The figures in the labels tell lines apart even where they coincide.
-                label: format!("{}: {}", threshold_label(SPARSITY_THRESHOLDS[i]), share(of(&at_last)[i])),
-                color: if stroke == Stroke::Dashed { shade(COLORS[i]) } else { COLORS[i] },
+                label: format!(
+                    "{}: {}",
+                    threshold_label(SPARSITY_THRESHOLDS[i]),
+                    share(of(&at_last)[i])
+                ),
+                color: if stroke == Stroke::Dashed {
+                    shade(COLORS[i])
+                } else {
+                    COLORS[i]
+                },
                 stroke,
-                points: points.iter().map(|(round, sparsity)| (*round, of(sparsity)[i])).collect(),
+                points: points
+                    .iter()
+                    .map(|(round, sparsity)| (*round, of(sparsity)[i]))
+                    .collect(),
             })
             .collect(),
     };
-    let of_union: Vec<(f64, f64)> =
-        points.iter().filter_map(|(round, sparsity)| Some((*round, sparsity.union?))).collect();
+    let of_union: Vec<(f64, f64)> = points
+        .iter()
+        .filter_map(|(round, sparsity)| Some((*round, sparsity.union?)))
+        .collect();
     let union = of_union.last().map(|(_, last)| Group {
         heading: "any upload, magnitude above".to_owned(),
         series: vec![Series {
@@ -60,8 +79,12 @@ pub fn chart(record: &RunRecord) -> Option<Chart> {
         x: rounds_axis(last, points.len()),
         y: Axis::share("share of values", 1.0),
         groups: [
-            group("uploads, magnitude above", Stroke::Thick, |sparsity| &sparsity.uploads),
-            group("average, magnitude above", Stroke::Dashed, |sparsity| &sparsity.averaged),
+            group("uploads, magnitude above", Stroke::Thick, |sparsity| {
+                &sparsity.uploads
+            }),
+            group("average, magnitude above", Stroke::Dashed, |sparsity| {
+                &sparsity.averaged
+            }),
         ]
         .into_iter()
         .chain(union)
@@ -75,5 +98,9 @@ pub fn chart(record: &RunRecord) -> Option<Chart> {
 }
 
 fn threshold_label(threshold: f32) -> String {
-    if threshold == 0.0 { "0".to_owned() } else { format!("{threshold:e}") }
+    if threshold == 0.0 {
+        "0".to_owned()
+    } else {
+        format!("{threshold:e}")
+    }
 }

@@ -1,11 +1,15 @@
-//! Draws a time line as SVG: rows of coloured bars over virtual time, with marks and vertical lines.
+//! Draws a time line as SVG: rows of coloured bars over virtual time, with marks and vertical
+//! lines.
 
 use plotters::coord::ranged1d::Ranged;
-use plotters::prelude::{Circle, Color, IntoDrawingArea, PathElement, RGBColor, Rectangle, SVGBackend, Text, WHITE};
+use plotters::prelude::{
+    Circle, Color, IntoDrawingArea, PathElement, RGBColor, Rectangle, SVGBackend, Text, WHITE,
+};
 
 use super::axis::Axis;
 use super::chart::{
-    DrawingError, GREY, GRID, INK, LEGEND_WIDTH, MARGIN, SIZE, Surface, bold, draw_header, font, subtitle_lines,
+    DrawingError, GREY, GRID, INK, LEGEND_WIDTH, MARGIN, SIZE, Surface, bold, draw_header, font,
+    subtitle_lines,
 };
 use super::svg::{self, Dashes};
 use crate::report::words::lines;
@@ -83,13 +87,15 @@ const LABELS_WIDTH: i32 = 110;
 const ROW_HEIGHT: i32 = 15;
 /// The least width of a bar in pixels, so that a stretch too short to be seen is still there.
 pub const BAR_WIDTH_MIN: i32 = 3;
-/// Okabe and Ito's vermilion, in which dashed lines stand out from the solid ones that they may coincide with.
+/// Okabe and Ito's vermilion, in which dashed lines stand out from the solid ones that they may
+/// coincide with.
 const DASHED: RGBColor = RGBColor(213, 94, 0);
 
 /// Returns the picture as an SVG document, whose height follows the rows.
 ///
 /// # Errors
-/// No failure is known for a picture that is a string, since the library's drawing functions fail for files only.
+/// No failure is known for a picture that is a string, since the library's drawing functions fail
+/// for files only.
 pub fn render(chart: &TimelineChart) -> Result<String, DrawingError> {
     let mut drawn = String::new();
     let header = 72 + 28 * subtitle_lines(&chart.subtitle).len() as i32 + 16;
@@ -107,7 +113,8 @@ pub fn render(chart: &TimelineChart) -> Result<String, DrawingError> {
         };
         draw_axis(&root, chart, &plane)?;
         draw_rows(&root, chart, &plane)?;
-        // Dashed lines are drawn after the solid ones, which would hide them where both are at one instant.
+        // Dashed lines are drawn after the solid ones, which would hide them where both are at one
+        // instant.
         for rule in [Rule::Solid, Rule::Dashed] {
             for instant in chart.instants.iter().filter(|instant| instant.rule == rule) {
                 draw_rule(&root, plane.at(instant.at_s), plane.y, rule)?;
@@ -115,7 +122,11 @@ pub fn render(chart: &TimelineChart) -> Result<String, DrawingError> {
         }
         draw_marks(&root, chart, &plane)?;
         if let Some(remark) = &chart.remark {
-            root.draw(&Text::new(remark.clone(), (plane.x.0 + 40, header + body / 2), font(22, GREY)))?;
+            root.draw(&Text::new(
+                remark.clone(),
+                (plane.x.0 + 40, header + body / 2),
+                font(22, GREY),
+            ))?;
         }
         draw_legend(&root, chart, header)?;
         root.present()?;
@@ -125,7 +136,13 @@ pub fn render(chart: &TimelineChart) -> Result<String, DrawingError> {
 
 /// Returns the picture in words.
 fn description(chart: &TimelineChart) -> String {
-    let named = |names: Vec<&String>| names.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    let named = |names: Vec<&String>| {
+        names
+            .into_iter()
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
     let mut parts = vec![
         chart.subtitle.lines().collect::<Vec<_>>().join(" "),
         format!(
@@ -136,9 +153,17 @@ fn description(chart: &TimelineChart) -> String {
         ),
     ];
     if !chart.marks.is_empty() {
-        parts.push(format!("Rows end in: {}.", named(chart.marks.iter().map(|(_, name)| name).collect())));
+        parts.push(format!(
+            "Rows end in: {}.",
+            named(chart.marks.iter().map(|(_, name)| name).collect())
+        ));
     }
-    parts.extend(chart.remark.iter().map(|remark| format!("The picture is empty: {remark}.")));
+    parts.extend(
+        chart
+            .remark
+            .iter()
+            .map(|remark| format!("The picture is empty: {remark}.")),
+    );
     parts.join(" ")
 }
 
@@ -164,12 +189,26 @@ fn draw_axis(root: &Surface, chart: &TimelineChart, plane: &Plane) -> Result<(),
     let (top, bottom) = plane.y;
     for &tick in &plane.axis.ticks {
         let x = plane.at(tick * plane.axis.unit);
-        root.draw(&PathElement::new(vec![(x, top), (x, bottom)], GRID.stroke_width(2)))?;
+        root.draw(&PathElement::new(
+            vec![(x, top), (x, bottom)],
+            GRID.stroke_width(2),
+        ))?;
         let label = plane.axis.label(tick);
-        root.draw(&Text::new(label.clone(), (x - 5 * label.len() as i32, bottom + 10), font(20, INK)))?;
+        root.draw(&Text::new(
+            label.clone(),
+            (x - 5 * label.len() as i32, bottom + 10),
+            font(20, INK),
+        ))?;
     }
-    root.draw(&PathElement::new(vec![(plane.x.0, bottom), (plane.x.1, bottom)], INK.stroke_width(2)))?;
-    let title = plane.axis.title.replacen("virtual time", &format!("virtual time since {}", chart.since), 1);
+    root.draw(&PathElement::new(
+        vec![(plane.x.0, bottom), (plane.x.1, bottom)],
+        INK.stroke_width(2),
+    ))?;
+    let title = plane.axis.title.replacen(
+        "virtual time",
+        &format!("virtual time since {}", chart.since),
+        1,
+    );
     let middle = (plane.x.0 + plane.x.1) / 2 - 5 * title.len() as i32;
     root.draw(&Text::new(title, (middle, bottom + 48), font(22, INK)))
 }
@@ -177,7 +216,11 @@ fn draw_axis(root: &Surface, chart: &TimelineChart, plane: &Plane) -> Result<(),
 fn draw_rows(root: &Surface, chart: &TimelineChart, plane: &Plane) -> Result<(), DrawingError> {
     for (row, middle) in chart.rows.iter().zip(plane.middles()) {
         let top = middle - ROW_HEIGHT / 2;
-        root.draw(&Text::new(row.label.clone(), (MARGIN, middle - 7), font(14, GREY)))?;
+        root.draw(&Text::new(
+            row.label.clone(),
+            (MARGIN, middle - 7),
+            font(14, GREY),
+        ))?;
         // The longest bars come first, so that short ones lie above their neighbours.
         let mut bars = row.bars.clone();
         bars.sort_by(|one, other| (other.2 - other.1).total_cmp(&(one.2 - one.1)));
@@ -185,13 +228,17 @@ fn draw_rows(root: &Surface, chart: &TimelineChart, plane: &Plane) -> Result<(),
             let (left, right) = (plane.at(from), plane.at(to));
             let missing = (BAR_WIDTH_MIN - (right - left)).max(0);
             let (left, right) = (left - missing / 2, right + missing - missing / 2);
-            root.draw(&Rectangle::new([(left, top + 2), (right, top + ROW_HEIGHT - 2)], color.filled()))?;
+            root.draw(&Rectangle::new(
+                [(left, top + 2), (right, top + ROW_HEIGHT - 2)],
+                color.filled(),
+            ))?;
         }
     }
     Ok(())
 }
 
-/// Draws the marks after the lines, because the server cancels at the end of a round, where a line is.
+/// Draws the marks after the lines, because the server cancels at the end of a round, where a line
+/// is.
 fn draw_marks(root: &Surface, chart: &TimelineChart, plane: &Plane) -> Result<(), DrawingError> {
     for (row, middle) in chart.rows.iter().zip(plane.middles()) {
         if let Some((mark, at)) = row.mark {
@@ -213,18 +260,34 @@ fn draw_mark(root: &Surface, (x, y): (i32, i32), mark: Mark) -> Result<(), Drawi
             line(vec![(x - 5, y - 5), (x + 5, y + 5)])?;
             line(vec![(x - 5, y + 5), (x + 5, y - 5)])
         }
-        Mark::Square => root.draw(&Rectangle::new([(x - 4, y - 4), (x + 4, y + 4)], INK.filled())),
+        Mark::Square => root.draw(&Rectangle::new(
+            [(x - 4, y - 4), (x + 4, y + 4)],
+            INK.filled(),
+        )),
         Mark::Arrow => line(vec![(x, y - 5), (x + 7, y), (x, y + 5)]),
     }
 }
 
-fn draw_rule(root: &Surface, x: i32, (top, bottom): (i32, i32), rule: Rule) -> Result<(), DrawingError> {
+fn draw_rule(
+    root: &Surface,
+    x: i32,
+    (top, bottom): (i32, i32),
+    rule: Rule,
+) -> Result<(), DrawingError> {
     let line = [(x, top), (x, bottom)];
     if rule == Rule::Solid {
         return root.draw(&PathElement::new(line.to_vec(), INK.stroke_width(2)));
     }
     for (color, width) in [(WHITE, 7), (DASHED, 3)] {
-        let style = color.stroke_width(Dashes { width, dash: 10, gap: 8, offset: 0 }.code());
+        let style = color.stroke_width(
+            Dashes {
+                width,
+                dash: 10,
+                gap: 8,
+                offset: 0,
+            }
+            .code(),
+        );
         root.draw(&PathElement::new(line.to_vec(), style))?;
     }
     Ok(())
@@ -248,7 +311,10 @@ fn draw_legend(root: &Surface, chart: &TimelineChart, top: i32) -> Result<(), Dr
     };
     heading("a client", &mut y)?;
     for (color, name) in &chart.bars {
-        root.draw(&Rectangle::new([(left, y + 4), (left + 34, y + 15)], color.filled()))?;
+        root.draw(&Rectangle::new(
+            [(left, y + 4), (left + 34, y + 15)],
+            color.filled(),
+        ))?;
         label(name, &mut y)?;
     }
     y += 14;
@@ -275,15 +341,23 @@ mod tests {
     const UPLOAD: RGBColor = RGBColor(3, 0, 0);
 
     fn chart() -> TimelineChart {
-        let bars =
-            vec![(DOWNLOAD, 0.0, 1.0), (TRAINING, 1.0, 1.000_1), (UPLOAD, 1.000_1, 2.0), (RGBColor(9, 0, 0), 2.0, 2.0)];
+        let bars = vec![
+            (DOWNLOAD, 0.0, 1.0),
+            (TRAINING, 1.0, 1.000_1),
+            (UPLOAD, 1.000_1, 2.0),
+            (RGBColor(9, 0, 0), 2.0, 2.0),
+        ];
         let instant = |rule| Instant { at_s: 2.0, rule };
         TimelineChart {
             title: "a".to_owned(),
             subtitle: "b".to_owned(),
             length_s: 2.0,
             since: "c".to_owned(),
-            rows: vec![Row { label: "user 1".to_owned(), bars, mark: None }],
+            rows: vec![Row {
+                label: "user 1".to_owned(),
+                bars,
+                mark: None,
+            }],
             instants: vec![instant(Rule::Dashed), instant(Rule::Solid)],
             bars: Vec::new(),
             marks: Vec::new(),
@@ -300,15 +374,25 @@ mod tests {
         (place, &svg[start..start + svg[start..].find('>').unwrap()])
     }
 
-    /// If this fails, a training that takes milliseconds between transfers of seconds cannot be seen.
+    /// If this fails, a training that takes milliseconds between transfers of seconds cannot be
+    /// seen.
     #[test]
     fn a_short_bar_has_a_least_width_and_lies_above_its_neighbours() {
         let svg = render(&chart()).unwrap();
-        let ((download, _), (training, bar), (upload, _)) =
-            (element(&svg, DOWNLOAD), element(&svg, TRAINING), element(&svg, UPLOAD));
-        assert!(download < training && upload < training, "the short bar is hidden");
+        let ((download, _), (training, bar), (upload, _)) = (
+            element(&svg, DOWNLOAD),
+            element(&svg, TRAINING),
+            element(&svg, UPLOAD),
+        );
+        assert!(
+            download < training && upload < training,
+            "the short bar is hidden"
+        );
         assert!(bar.contains(&format!("width=\"{BAR_WIDTH_MIN}\"")), "{bar}");
-        assert!(!svg.contains("#090000"), "a stretch without a length is no stretch");
+        assert!(
+            !svg.contains("#090000"),
+            "a stretch without a length is no stretch"
+        );
     }
 
     /// If this fails, a deadline at which a round ends cannot be told from the end of the round.
@@ -316,6 +400,9 @@ mod tests {
     fn dashed_lines_are_drawn_above_solid_ones_in_a_colour_of_their_own() {
         let svg = render(&chart()).unwrap();
         let solid = svg.rfind("stroke=\"#222222\"").unwrap();
-        assert!(element(&svg, DASHED).0 > solid, "the solid line lies above the dashes");
+        assert!(
+            element(&svg, DASHED).0 > solid,
+            "the solid line lies above the dashes"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Describes tables of parameters: how many of their values are small, which rows are alike, and what they look like.
+//! Describes tables of parameters: how many of their values are small, which rows are alike, and
+//! what they look like.
 
 mod t_sne;
 
@@ -6,8 +7,8 @@ pub use t_sne::map;
 
 use ndarray::ArrayView2;
 
-/// The magnitudes of which a [`Summary`] says how many values are above them, as in FedRAP's table of the values of C (arXiv
-/// version 1, Table 3).
+/// The magnitudes of which a [`Summary`] says how many values are above them, as in FedRAP's table
+/// of the values of C (arXiv version 1, Table 3).
 pub const THRESHOLDS: [f64; 6] = [0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2];
 
 /// Describes the values of a table.
@@ -32,21 +33,33 @@ impl Summary {
     pub fn of(table: &ArrayView2<'_, f64>) -> Self {
         let values = table.len() as f64;
         let share = |count: usize| count as f64 / values;
-        let in_use = table.rows().into_iter().filter(|row| row.iter().any(|value| *value != 0.0)).count();
+        let in_use = table
+            .rows()
+            .into_iter()
+            .filter(|row| row.iter().any(|value| *value != 0.0))
+            .count();
         Self {
             rows: table.nrows(),
             columns: table.ncols(),
             mean_magnitude: table.iter().map(|value| value.abs()).sum::<f64>() / values,
-            largest_magnitude: table.iter().fold(0.0, |largest, value| value.abs().max(largest)),
-            shares_above: THRESHOLDS.map(|threshold| share(table.iter().filter(|v| v.abs() > threshold).count())),
+            largest_magnitude: table
+                .iter()
+                .fold(0.0, |largest, value| value.abs().max(largest)),
+            shares_above: THRESHOLDS
+                .map(|threshold| share(table.iter().filter(|v| v.abs() > threshold).count())),
             rows_in_use: in_use as f64 / table.nrows() as f64,
         }
     }
 }
 
-/// What a user has done with an item, by the number that stands in the arrays `items-USER` of a saved model.
-pub const RATED: [(u8, &str); 4] =
-    [(0, "not rated"), (1, "rated, and trained on"), (2, "held out for validation"), (3, "held out for the test")];
+/// What a user has done with an item, by the number that stands in the arrays `items-USER` of a
+/// saved model.
+pub const RATED: [(u8, &str); 4] = [
+    (0, "not rated"),
+    (1, "rated, and trained on"),
+    (2, "held out for validation"),
+    (3, "held out for the test"),
+];
 
 #[cfg(test)]
 mod tests {
@@ -57,9 +70,13 @@ mod tests {
     /// If this fails, a table is said to be sparser or denser than it is.
     #[test]
     fn shares_count_magnitudes_above_each_threshold() {
-        let summary = Summary::of(&array![[0.0, 0.5], [-2e-3, 5e-7], [0.0, 0.0], [1e-2, -5e-5]].view());
+        let summary =
+            Summary::of(&array![[0.0, 0.5], [-2e-3, 5e-7], [0.0, 0.0], [1e-2, -5e-5]].view());
         assert_eq!((summary.rows, summary.columns), (4, 2));
-        assert_eq!(summary.shares_above, [5.0, 4.0, 4.0, 3.0, 3.0, 1.0].map(|count| count / 8.0));
+        assert_eq!(
+            summary.shares_above,
+            [5.0, 4.0, 4.0, 3.0, 3.0, 1.0].map(|count| count / 8.0)
+        );
         assert_eq!(summary.rows_in_use, 0.75);
         assert_eq!(summary.largest_magnitude, 0.5);
     }

@@ -1,11 +1,14 @@
-//! The rules for the environment of the clients: resolves the presets and refuses keys that exclude one another.
+//! The rules for the environment of the clients: resolves the presets and refuses keys that exclude
+//! one another.
 
 use super::super::plain_schema::decimal;
 use super::super::presets::{self, Preset};
-use super::super::raw::{RawAvailability, RawDaily, RawDevices, RawNetwork, RawOnOff, RawScenario, RawServerLink};
+use super::super::raw::{
+    RawAvailability, RawDaily, RawDevices, RawNetwork, RawOnOff, RawScenario, RawServerLink,
+};
 use super::super::spec::{
-    AvailabilityPattern, AvailabilitySpec, DailySpec, DeviceClassSpec, DevicesSpec, MemorySpec, NetworkSpec, OnOffSpec,
-    ServerLinkSpec, SpeedSpec,
+    AvailabilityPattern, AvailabilitySpec, DailySpec, DeviceClassSpec, DevicesSpec, MemorySpec,
+    NetworkSpec, OnOffSpec, ServerLinkSpec, SpeedSpec,
 };
 use super::Checker;
 use crate::units::BitsPerSecond;
@@ -13,9 +16,16 @@ use crate::units::BitsPerSecond;
 /// The largest distance from 1 that the sum of the shares of device classes may have.
 const SHARES_TOLERANCE: f64 = 1e-6;
 
-/// Returns the numbers of the preset called `name`, if one is named. The schema has refused unknown names.
-pub(super) fn named<T, const COUNT: usize>(presets: [Preset<T>; COUNT], name: Option<&str>) -> Option<T> {
-    presets.into_iter().find(|preset| Some(preset.name) == name).map(|preset| preset.values)
+/// Returns the numbers of the preset called `name`, if one is named. The schema has refused unknown
+/// names.
+pub(super) fn named<T, const COUNT: usize>(
+    presets: [Preset<T>; COUNT],
+    name: Option<&str>,
+) -> Option<T> {
+    presets
+        .into_iter()
+        .find(|preset| Some(preset.name) == name)
+        .map(|preset| preset.values)
 }
 
 pub(super) fn network(raw: RawNetwork) -> NetworkSpec {
@@ -23,9 +33,13 @@ pub(super) fn network(raw: RawNetwork) -> NetworkSpec {
     let base = named(presets::networks(), raw.preset.as_deref()).unwrap_or(lan.values);
     NetworkSpec {
         preset: raw.preset,
-        downlink_median_mbit_per_s: raw.downlink_median_mbit_per_s.unwrap_or(base.downlink_median_mbit_per_s),
+        downlink_median_mbit_per_s: raw
+            .downlink_median_mbit_per_s
+            .unwrap_or(base.downlink_median_mbit_per_s),
         downlink_log_sigma: raw.downlink_log_sigma.unwrap_or(base.downlink_log_sigma),
-        uplink_median_mbit_per_s: raw.uplink_median_mbit_per_s.unwrap_or(base.uplink_median_mbit_per_s),
+        uplink_median_mbit_per_s: raw
+            .uplink_median_mbit_per_s
+            .unwrap_or(base.uplink_median_mbit_per_s),
         uplink_log_sigma: raw.uplink_log_sigma.unwrap_or(base.uplink_log_sigma),
         correlation: raw.correlation.unwrap_or(base.correlation),
         transfer_log_sigma: raw.transfer_log_sigma.unwrap_or(base.transfer_log_sigma),
@@ -42,8 +56,14 @@ fn server(raw: RawServerLink) -> ServerLinkSpec {
     let base = named(presets::server_links(), raw.preset.as_deref()).unwrap_or_default();
     ServerLinkSpec {
         preset: raw.preset,
-        downlink: raw.downlink_mbit_per_s.map(BitsPerSecond::from_mbit_f64).or(base.downlink),
-        uplink: raw.uplink_mbit_per_s.map(BitsPerSecond::from_mbit_f64).or(base.uplink),
+        downlink: raw
+            .downlink_mbit_per_s
+            .map(BitsPerSecond::from_mbit_f64)
+            .or(base.downlink),
+        uplink: raw
+            .uplink_mbit_per_s
+            .map(BitsPerSecond::from_mbit_f64)
+            .or(base.uplink),
         connections: raw.connections.or(base.connections),
     }
 }
@@ -63,30 +83,45 @@ impl Checker<'_> {
             ("transfer_log_sigma", raw.transfer_log_sigma),
         ];
         for (key, _) in written.into_iter().filter(|(_, value)| value.is_some()) {
-            self.fault(&["network", key], format!("`{key}` has no meaning here: the rates come from a `trace`"));
+            self.fault(
+                &["network", key],
+                format!("`{key}` has no meaning here: the rates come from a `trace`"),
+            );
         }
     }
 
-    /// Refuses times above 0 that the clock, which counts nanoseconds, would take for 0. Times that cannot be 0 have
-    /// their least value in the schema.
+    /// Refuses times above 0 that the clock, which counts nanoseconds, would take for 0. Times that
+    /// cannot be 0 have their least value in the schema.
     pub(super) fn times(&mut self, raw: &RawScenario) {
         let fixed = "fixed_ms_per_participation";
         let mut times = vec![
             (vec!["network", "rtt_ms"], raw.network.rtt_ms, 1e-6),
-            (vec!["devices", fixed], raw.devices.fixed_ms_per_participation, 1e-6),
+            (
+                vec!["devices", fixed],
+                raw.devices.fixed_ms_per_participation,
+                1e-6,
+            ),
         ];
         let numbers: Vec<String> = (0..100).map(|number: u32| number.to_string()).collect();
         for (class, number) in raw.devices.classes.iter().flatten().zip(&numbers) {
-            times.push((vec!["devices", "classes", number, fixed], class.fixed_ms_per_participation, 1e-6));
+            times.push((
+                vec!["devices", "classes", number, fixed],
+                class.fixed_ms_per_participation,
+                1e-6,
+            ));
         }
         for (rule, number) in raw.faults.iter().zip(&numbers) {
             times.push((vec!["faults", number, "from_s"], rule.from_s, 1e-9));
         }
         for (path, time, least) in times {
-            if let (Some(time), Some(key)) = (time.filter(|time| *time > 0.0 && *time < least), path.last()) {
+            if let (Some(time), Some(key)) = (
+                time.filter(|time| *time > 0.0 && *time < least),
+                path.last(),
+            ) {
                 let (time, least) = (decimal(time), decimal(least));
-                let message =
-                    format!("`{key}` is {time}, which is taken for 0: write 0 or at least {least}, a nanosecond");
+                let message = format!(
+                    "`{key}` is {time}, which is taken for 0: write 0 or at least {least}, a nanosecond"
+                );
                 self.fault(&path, message);
             }
         }
@@ -101,11 +136,15 @@ impl Checker<'_> {
             preset: raw.preset,
             speed,
             ns_per_multiply_add: raw.ns_per_multiply_add.unwrap_or(base.ns_per_multiply_add),
-            fixed_ms_per_participation: raw.fixed_ms_per_participation.unwrap_or(base.fixed_ms_per_participation),
+            fixed_ms_per_participation: raw
+                .fixed_ms_per_participation
+                .unwrap_or(base.fixed_ms_per_participation),
             memory: memory.or(base.memory),
             energy_nj_per_byte: raw.energy_nj_per_byte.or(base.energy_nj_per_byte),
             energy_nj_per_row_visit: raw.energy_nj_per_row_visit.or(base.energy_nj_per_row_visit),
-            energy_nj_per_multiply_add: raw.energy_nj_per_multiply_add.or(base.energy_nj_per_multiply_add),
+            energy_nj_per_multiply_add: raw
+                .energy_nj_per_multiply_add
+                .or(base.energy_nj_per_multiply_add),
         }
     }
 
@@ -117,16 +156,28 @@ impl Checker<'_> {
         let distribution = match (&raw.classes, &raw.trace, &base.speed) {
             (Some(classes), trace, _) => {
                 if trace.is_some() {
-                    self.fault(&["devices", "trace"], "devices come from `classes` or from a `trace`, not from both");
+                    self.fault(
+                        &["devices", "trace"],
+                        "devices come from `classes` or from a `trace`, not from both",
+                    );
                 }
                 self.shares(classes);
                 self.memory_beside_classes(raw, classes);
                 SpeedSpec::Classes(classes.clone())
             }
             (None, Some(trace), _) => SpeedSpec::Trace(trace.path.clone()),
-            (None, None, SpeedSpec::Lognormal { median_ns_per_row_visit, log_sigma }) => {
+            (
+                None,
+                None,
+                SpeedSpec::Lognormal {
+                    median_ns_per_row_visit,
+                    log_sigma,
+                },
+            ) => {
                 return SpeedSpec::Lognormal {
-                    median_ns_per_row_visit: raw.median_ns_per_row_visit.unwrap_or(*median_ns_per_row_visit),
+                    median_ns_per_row_visit: raw
+                        .median_ns_per_row_visit
+                        .unwrap_or(*median_ns_per_row_visit),
                     log_sigma: raw.log_sigma.unwrap_or(*log_sigma),
                 };
             }
@@ -141,8 +192,15 @@ impl Checker<'_> {
             SpeedSpec::Trace(_) => "a `trace`",
             _ => "`classes`",
         };
-        for (key, _) in lognormal_keys.iter().zip(written).filter(|(_, written)| *written) {
-            self.fault(&["devices", key], format!("`{key}` has no meaning here: the speeds come from {source}"));
+        for (key, _) in lognormal_keys
+            .iter()
+            .zip(written)
+            .filter(|(_, written)| *written)
+        {
+            self.fault(
+                &["devices", key],
+                format!("`{key}` has no meaning here: the speeds come from {source}"),
+            );
         }
         distribution
     }
@@ -154,8 +212,14 @@ impl Checker<'_> {
             self.fault(&["devices", "classes"], message);
         }
         for (index, class) in classes.iter().enumerate() {
-            if classes[..index].iter().any(|other| other.name == class.name) {
-                let message = format!("a class with the name `{}` stands here for the second time", class.name);
+            if classes[..index]
+                .iter()
+                .any(|other| other.name == class.name)
+            {
+                let message = format!(
+                    "a class with the name `{}` stands here for the second time",
+                    class.name
+                );
                 self.fault(&["devices", "classes", &index.to_string(), "name"], message);
             }
         }
@@ -166,19 +230,35 @@ impl Checker<'_> {
         if !classes.iter().all(|class| class.memory_mb.is_some()) {
             return;
         }
-        let written = [("memory_mb", raw.memory_mb), ("memory_median_mb", raw.memory_median_mb)];
+        let written = [
+            ("memory_mb", raw.memory_mb),
+            ("memory_median_mb", raw.memory_median_mb),
+        ];
         for (key, _) in written.into_iter().filter(|(_, value)| value.is_some()) {
-            self.fault(&["devices", key], format!("`{key}` has no meaning here: every class has its own `memory_mb`"));
+            self.fault(
+                &["devices", key],
+                format!("`{key}` has no meaning here: every class has its own `memory_mb`"),
+            );
         }
     }
 
     fn memory(&mut self, raw: &RawDevices) -> Option<MemorySpec> {
         match (raw.memory_mb, raw.memory_median_mb, raw.memory_log_sigma) {
-            (Some(memory_mb), None, None) => Some(MemorySpec { median_mb: memory_mb, log_sigma: 0.0 }),
-            (None, Some(median_mb), Some(log_sigma)) => Some(MemorySpec { median_mb, log_sigma }),
+            (Some(memory_mb), None, None) => Some(MemorySpec {
+                median_mb: memory_mb,
+                log_sigma: 0.0,
+            }),
+            (None, Some(median_mb), Some(log_sigma)) => Some(MemorySpec {
+                median_mb,
+                log_sigma,
+            }),
             (None, None, None) => None,
             (Some(_), median, _) => {
-                let key = if median.is_some() { "memory_median_mb" } else { "memory_log_sigma" };
+                let key = if median.is_some() {
+                    "memory_median_mb"
+                } else {
+                    "memory_log_sigma"
+                };
                 self.fault(
                     &["devices", key],
                     format!(
@@ -193,24 +273,33 @@ impl Checker<'_> {
                     Some(_) => ("memory_median_mb", "memory_log_sigma"),
                     None => ("memory_log_sigma", "memory_median_mb"),
                 };
-                self.fault(&["devices", given], format!("`{given}` needs the key `{missing}` beside it"));
+                self.fault(
+                    &["devices", given],
+                    format!("`{given}` needs the key `{missing}` beside it"),
+                );
                 None
             }
         }
     }
 
     pub(super) fn availability(&mut self, raw: RawAvailability) -> AvailabilitySpec {
-        let written: Vec<&str> =
-            [("daily", raw.daily.is_some()), ("on-off", raw.on_off.is_some()), ("trace", raw.trace.is_some())]
-                .into_iter()
-                .filter_map(|(key, written)| written.then_some(key))
-                .collect();
+        let written: Vec<&str> = [
+            ("daily", raw.daily.is_some()),
+            ("on-off", raw.on_off.is_some()),
+            ("trace", raw.trace.is_some()),
+        ]
+        .into_iter()
+        .filter_map(|(key, written)| written.then_some(key))
+        .collect();
         if let [first, second, ..] = written[..] {
-            let message = format!("availability follows one pattern, not several: `{first}` and `{second}`");
+            let message =
+                format!("availability follows one pattern, not several: `{first}` and `{second}`");
             self.fault(&["availability", second], message);
         }
-        let base = named(presets::availabilities(), raw.preset.as_deref()).map(|preset| preset.pattern);
-        // A preset goes only with the keys of its own pattern: the keys of another one would replace all of it.
+        let base =
+            named(presets::availabilities(), raw.preset.as_deref()).map(|preset| preset.pattern);
+        // A preset goes only with the keys of its own pattern: the keys of another one would
+        // replace all of it.
         let own = match &base {
             None => None,
             Some(AvailabilityPattern::Daily(_)) => Some("daily"),
@@ -220,7 +309,9 @@ impl Checker<'_> {
         if let (Some(own), Some(preset), [written, ..]) = (own, &raw.preset, &written[..])
             && own != *written
         {
-            let message = format!("`{written}` would leave nothing of the preset `{preset}`: keep one of them");
+            let message = format!(
+                "`{written}` would leave nothing of the preset `{preset}`: keep one of them"
+            );
             self.fault(&["availability", written], message);
         }
         let pattern = match (raw.daily, raw.on_off, raw.trace) {
@@ -229,7 +320,10 @@ impl Checker<'_> {
             (None, None, Some(trace)) => AvailabilityPattern::Trace(trace),
             (None, None, None) => base.unwrap_or_default(),
         };
-        AvailabilitySpec { preset: raw.preset, pattern }
+        AvailabilitySpec {
+            preset: raw.preset,
+            pattern,
+        }
     }
 
     fn on_off(&mut self, raw: RawOnOff, base: Option<AvailabilityPattern>) -> AvailabilityPattern {
@@ -239,13 +333,20 @@ impl Checker<'_> {
         };
         let mut mean = |key, written: Option<f64>, base: Option<f64>| {
             written.or(base).unwrap_or_else(|| {
-                self.fault(&["availability", "on-off"], format!("missing key `{key}` in `on-off`"));
+                self.fault(
+                    &["availability", "on-off"],
+                    format!("missing key `{key}` in `on-off`"),
+                );
                 0.0
             })
         };
         AvailabilityPattern::OnOff(OnOffSpec {
             mean_on_s: mean("mean_on_s", raw.mean_on_s, base.map(|base| base.mean_on_s)),
-            mean_off_s: mean("mean_off_s", raw.mean_off_s, base.map(|base| base.mean_off_s)),
+            mean_off_s: mean(
+                "mean_off_s",
+                raw.mean_off_s,
+                base.map(|base| base.mean_off_s),
+            ),
         })
     }
 }

@@ -1,21 +1,29 @@
-//! The rules for what goes wrong: resolves the presets and refuses rules that say nothing or contradict themselves.
+//! The rules for what goes wrong: resolves the presets and refuses rules that say nothing or
+//! contradict themselves.
 
 use super::super::presets;
 use super::super::raw::RawFault;
 use super::super::spec::{
-    AvailabilityPattern, AvailabilitySpec, DatasetSpec, DevicesSpec, FaultSpec, FaultUsers, SourceSpec, SpeedSpec,
+    AvailabilityPattern, AvailabilitySpec, DatasetSpec, DevicesSpec, FaultSpec, FaultUsers,
+    SourceSpec, SpeedSpec,
 };
 use super::Checker;
 use super::environment::named;
 
 impl Checker<'_> {
-    pub(super) fn fault_rules(&mut self, rules: Vec<RawFault>, dataset: Option<&DatasetSpec>) -> Vec<FaultSpec> {
+    pub(super) fn fault_rules(
+        &mut self,
+        rules: Vec<RawFault>,
+        dataset: Option<&DatasetSpec>,
+    ) -> Vec<FaultSpec> {
         let users = dataset.and_then(|dataset| match &dataset.source {
             SourceSpec::Generated(generator) => Some(generator.users),
             _ => None,
         });
         let rules = rules.into_iter().enumerate();
-        rules.filter_map(|(index, rule)| self.fault_rule(&index.to_string(), rule, users)).collect()
+        rules
+            .filter_map(|(index, rule)| self.fault_rule(&index.to_string(), rule, users))
+            .collect()
     }
 
     /// Returns the checked rule; `None` if the rule does nothing, which is noted as a fault.
@@ -44,9 +52,14 @@ impl Checker<'_> {
         }
         let from_s = rule.from_s;
         if let Some(until_s) = rule.until_s.filter(|until_s| *until_s <= from_s) {
-            let message =
-                format!("the rule ends at {until_s} s, which is not after its beginning (`from_s`) at {from_s} s");
-            self.contradiction(&["faults", index, "until_s"], &["faults", index, "from_s"], message);
+            let message = format!(
+                "the rule ends at {until_s} s, which is not after its beginning (`from_s`) at {from_s} s"
+            );
+            self.contradiction(
+                &["faults", index, "until_s"],
+                &["faults", index, "from_s"],
+                message,
+            );
         }
         if let (Some(FaultUsers::Numbers(numbers)), Some(users)) = (&rule.users, users)
             && let Some(number) = numbers.iter().find(|number| **number >= users)
@@ -60,7 +73,12 @@ impl Checker<'_> {
     }
 
     /// Refuses rules that choose their users by a class of devices or a time zone that no user has.
-    pub(super) fn fault_groups(&mut self, rules: &[FaultSpec], devices: &DevicesSpec, availability: &AvailabilitySpec) {
+    pub(super) fn fault_groups(
+        &mut self,
+        rules: &[FaultSpec],
+        devices: &DevicesSpec,
+        availability: &AvailabilitySpec,
+    ) {
         for (index, rule) in rules.iter().enumerate() {
             let index = index.to_string();
             match &rule.users {
@@ -83,9 +101,14 @@ impl Checker<'_> {
 
     /// Refuses keys that choose among transfers for a rule that keeps users away.
     fn transfers_of_outage(&mut self, index: &str, rule: &FaultSpec) {
-        let written = [("direction", rule.direction.is_some()), ("probability", rule.probability != 1.0)];
+        let written = [
+            ("direction", rule.direction.is_some()),
+            ("probability", rule.probability != 1.0),
+        ];
         for (key, _) in written.into_iter().filter(|(_, written)| *written) {
-            let message = format!("`{key}` has no meaning here: an outage concerns users, not single transfers");
+            let message = format!(
+                "`{key}` has no meaning here: an outage concerns users, not single transfers"
+            );
             self.fault(&["faults", index, key], message);
         }
     }
@@ -94,20 +117,35 @@ impl Checker<'_> {
 /// Returns what is wrong with a rule about devices of these classes, if anything is.
 fn class_that_is_not_there(names: &[String], speed: &SpeedSpec) -> Option<String> {
     let SpeedSpec::Classes(classes) = speed else {
-        return Some("devices come in no classes here: `device_classes` needs `devices.classes`".to_owned());
+        return Some(
+            "devices come in no classes here: `device_classes` needs `devices.classes`".to_owned(),
+        );
     };
-    let unknown = names.iter().find(|name| classes.iter().all(|class| class.name != **name))?;
-    let known: Vec<String> = classes.iter().map(|class| format!("`{}`", class.name)).collect();
-    Some(format!("there is no class of devices with the name `{unknown}`; known: {}", known.join(", ")))
+    let unknown = names
+        .iter()
+        .find(|name| classes.iter().all(|class| class.name != **name))?;
+    let known: Vec<String> = classes
+        .iter()
+        .map(|class| format!("`{}`", class.name))
+        .collect();
+    Some(format!(
+        "there is no class of devices with the name `{unknown}`; known: {}",
+        known.join(", ")
+    ))
 }
 
 /// Returns what is wrong with a rule about users in these time zones, if anything is.
 fn offset_that_is_not_there(offsets: &[f64], pattern: &AvailabilityPattern) -> Option<String> {
     let AvailabilityPattern::Daily(daily) = pattern else {
-        return Some("users have no time zones here: `utc_offsets` needs `availability.daily`".to_owned());
+        return Some(
+            "users have no time zones here: `utc_offsets` needs `availability.daily`".to_owned(),
+        );
     };
     let zones = daily.offsets();
     let unknown = offsets.iter().find(|offset| !zones.contains(offset))?;
     let known: Vec<String> = zones.iter().map(f64::to_string).collect();
-    Some(format!("no user has the time zone {unknown}; known (hours ahead of offset 0): {}", known.join(", ")))
+    Some(format!(
+        "no user has the time zone {unknown}; known (hours ahead of offset 0): {}",
+        known.join(", ")
+    ))
 }

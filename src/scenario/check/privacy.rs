@@ -14,7 +14,8 @@ const SECURE_AGGREGATION: &[&str] = &["overheads", "secure_aggregation"];
 const UPLINK: &[&str] = &["codec", "uplink"];
 
 impl Checker<'_> {
-    /// Checks that what is to protect uploads can do so. `users` is their number, where it is known already.
+    /// Checks that what is to protect uploads can do so. `users` is their number, where it is known
+    /// already.
     pub(super) fn privacy(
         &mut self,
         privacy: &PrivacySpec,
@@ -26,7 +27,10 @@ impl Checker<'_> {
             return;
         }
         if privacy.laplace.is_some() && privacy.gaussian.is_some() {
-            self.fault(&["privacy", "laplace"], "`laplace` and `gaussian` are two kinds of noise; choose one of them");
+            self.fault(
+                &["privacy", "laplace"],
+                "`laplace` and `gaussian` are two kinds of noise; choose one of them",
+            );
         }
         if beside.runs_at_server {
             let message = "this method's server trains on the ratings that users send as they are, and no mechanism here \
@@ -34,7 +38,11 @@ impl Checker<'_> {
             self.fault(PRIVACY, message);
         }
         if let Some(message) = users.and_then(|users| privacy.too_large_delta(users)) {
-            self.contradiction(&["privacy", "gaussian", "delta"], &["dataset", "generator", "users"], message);
+            self.contradiction(
+                &["privacy", "gaussian", "delta"],
+                &["dataset", "generator", "users"],
+                message,
+            );
         }
         self.gaussian(privacy, overheads, beside);
         self.noise_on_needed_rows(privacy, beside);
@@ -44,8 +52,15 @@ impl Checker<'_> {
     }
 
     fn gaussian(&mut self, privacy: &PrivacySpec, overheads: &OverheadsSpec, beside: &Beside<'_>) {
-        let Some(gaussian) = privacy.gaussian else { return };
-        let Beside { training, exchanged, runs_at_server, .. } = *beside;
+        let Some(gaussian) = privacy.gaussian else {
+            return;
+        };
+        let Beside {
+            training,
+            exchanged,
+            runs_at_server,
+            ..
+        } = *beside;
         if matches!(training.client_selection, ClientSelection::Oort(_)) {
             let message = "`oort` has each client report its loss, on which there is no noise";
             self.contradiction(&["training", "client_selection"], GAUSSIAN, message);
@@ -66,7 +81,10 @@ impl Checker<'_> {
                     );
                     self.contradiction(&["training", "mode"], TRUST, message);
                 }
-                if let Some(message) = exchanged.filter(|_| !runs_at_server).and_then(Exchanged::without_noisy_sums) {
+                if let Some(message) = exchanged
+                    .filter(|_| !runs_at_server)
+                    .and_then(Exchanged::without_noisy_sums)
+                {
                     self.fault(TRUST, message);
                 }
             }
@@ -76,7 +94,10 @@ impl Checker<'_> {
     /// Refuses noise on whole tables of which a device has downloaded the rows alone that it needs.
     fn noise_on_needed_rows(&mut self, privacy: &PrivacySpec, beside: &Beside<'_>) {
         let codec = beside.codec;
-        let mut uplinks = codec.uplinks_of_blocks().map(|(_, choice)| choice).chain([&codec.uplink]);
+        let mut uplinks = codec
+            .uplinks_of_blocks()
+            .map(|(_, choice)| choice)
+            .chain([&codec.uplink]);
         if !codec.downloads_needed_rows() {
             return;
         }
@@ -84,7 +105,10 @@ impl Checker<'_> {
             let message = "noise on every row takes all rows, and a client that downloads the rows that it needs has no \
                            others: take `rows-f32` for the uplink";
             self.contradiction(UPLINK, &["codec", "downlink"], message);
-        } else if privacy.gaussian.is_some_and(|gaussian| gaussian.trust == Trust::Central) {
+        } else if privacy
+            .gaussian
+            .is_some_and(|gaussian| gaussian.trust == Trust::Central)
+        {
             let message = "noise on a sum is on all rows, and the server knows each client's contribution in the rows alone \
                            that the client has downloaded: take another `select` than `needed-rows`";
             self.contradiction(&["codec", "downlink"], TRUST, message);
@@ -93,7 +117,10 @@ impl Checker<'_> {
 
     fn virtual_items(&mut self, overheads: &OverheadsSpec, beside: &Beside<'_>) {
         let codec = beside.codec;
-        let mut uplinks = codec.uplinks_of_blocks().map(|(_, choice)| choice).chain([&codec.uplink]);
+        let mut uplinks = codec
+            .uplinks_of_blocks()
+            .map(|(_, choice)| choice)
+            .chain([&codec.uplink]);
         if overheads.secure_aggregation.is_some() {
             let message = "`secure_aggregation` hides which rows a client has touched, so that `virtual_items` have nothing \
                            to hide";
@@ -104,8 +131,7 @@ impl Checker<'_> {
             self.contradiction(UPLINK, VIRTUAL_ITEMS, message);
         }
         if codec.downloads_needed_rows() {
-            let message =
-                "clients ask for the rows that they need and for no others, so that `virtual_items` hide nothing";
+            let message = "clients ask for the rows that they need and for no others, so that `virtual_items` hide nothing";
             self.contradiction(&["codec", "downlink"], VIRTUAL_ITEMS, message);
         }
     }

@@ -1,4 +1,5 @@
-//! The environment of the clients as it may be written: presets, and keys that replace their numbers.
+//! The environment of the clients as it may be written: presets, and keys that replace their
+//! numbers.
 
 use std::path::PathBuf;
 
@@ -7,8 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::super::presets;
 use super::super::spec::{
-    AvailabilityPattern, AvailabilitySpec, AvailabilityTraceSpec, DailySpec, DeviceClassSpec, DevicesSpec,
-    LinkTraceSpec, MemorySpec, NetworkSpec, OnOffSpec, ServerLinkSpec, Sharing, SpeedSpec,
+    AvailabilityPattern, AvailabilitySpec, AvailabilityTraceSpec, DailySpec, DeviceClassSpec,
+    DevicesSpec, LinkTraceSpec, MemorySpec, NetworkSpec, OnOffSpec, ServerLinkSpec, Sharing,
+    SpeedSpec,
 };
 use crate::units::BitsPerSecond;
 
@@ -57,7 +59,8 @@ pub(in super::super) struct RawNetwork {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1))]
     pub dropout: Option<f64>,
-    /// A file with measured rates of every user, in place of the medians, sigmas and correlation of the keys above.
+    /// A file with measured rates of every user, in place of the medians, sigmas and correlation of
+    /// the keys above.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<LinkTraceSpec>,
     /// How transfers share the server's link; equally if absent.
@@ -121,12 +124,13 @@ pub(in super::super) struct RawDevices {
     /// A file with the device of every user, in place of a distribution.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<RawDeviceTrace>,
-    /// Time of a multiplication with an addition outside row visits, on a device of median speed; 0 if absent.
+    /// Time of a multiplication with an addition outside row visits, on a device of median speed; 0
+    /// if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1e9))]
     pub ns_per_multiply_add: Option<f64>,
-    /// Time that every participation takes beside its operations: the start of the app, the load of the table; 0 if
-    /// absent.
+    /// Time that every participation takes beside its operations: the start of the app, the load of
+    /// the table; 0 if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1e9))]
     pub fixed_ms_per_participation: Option<f64>,
@@ -142,7 +146,8 @@ pub(in super::super) struct RawDevices {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 5), extend("exclusiveMinimum" = 0))]
     pub memory_log_sigma: Option<f64>,
-    /// Energy that a device needs for a byte sent or received, in nanojoules; not reported if absent.
+    /// Energy that a device needs for a byte sent or received, in nanojoules; not reported if
+    /// absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1e12))]
     pub energy_nj_per_byte: Option<f64>,
@@ -150,14 +155,16 @@ pub(in super::super) struct RawDevices {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1e12))]
     pub energy_nj_per_row_visit: Option<f64>,
-    /// Energy that a device needs for a multiplication with an addition, in nanojoules; not reported if absent.
+    /// Energy that a device needs for a multiplication with an addition, in nanojoules; not
+    /// reported if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1e12))]
     pub energy_nj_per_multiply_add: Option<f64>,
 }
 
-/// A file with a line per user, numbered from 0: `user,ns_per_row_visit` and, if it has the columns, `memory_mb`,
-/// `ns_per_multiply_add` and `fixed_ms_per_participation`. Users beyond the last one start again with the first.
+/// A file with a line per user, numbered from 0: `user,ns_per_row_visit` and, if it has the
+/// columns, `memory_mb`, `ns_per_multiply_add` and `fixed_ms_per_participation`. Users beyond the
+/// last one start again with the first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "DeviceTrace")]
@@ -193,8 +200,8 @@ impl RawAvailability {
     }
 }
 
-/// A window of local time, every day. Virtual time 0 is midnight in the time zone with offset 0. Keys that are not
-/// given are those of the preset, or of `night-charging` without one.
+/// A window of local time, every day. Virtual time 0 is midnight in the time zone with offset 0.
+/// Keys that are not given are those of the preset, or of `night-charging` without one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Daily")]
@@ -207,18 +214,20 @@ pub(in super::super) struct RawDaily {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 24))]
     pub starts_at_hour: Option<f64>,
-    /// Each user's window opens earlier or later by up to so many hours, uniformly, and every day alike.
+    /// Each user's window opens earlier or later by up to so many hours, uniformly, and every day
+    /// alike.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 12))]
     pub jitter_hours: Option<f64>,
-    /// The users' time zones as hours ahead of offset 0, equally likely. Without it, the 24 whole hours from -11 to 12.
+    /// The users' time zones as hours ahead of offset 0, equally likely. Without it, the 24 whole
+    /// hours from -11 to 12.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64), inner(range(min = -24, max = 24)))]
     pub utc_offsets: Option<Vec<f64>>,
 }
 
-/// Alternation of stays and gaps, both exponential: a two-state Markov chain, stationary from the start. Without a
-/// preset it needs both means.
+/// Alternation of stays and gaps, both exponential: a two-state Markov chain, stationary from the
+/// start. Without a preset it needs both means.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "OnOff")]
@@ -234,23 +243,40 @@ pub(in super::super) struct RawOnOff {
 }
 
 fn network_preset_schema(_: &mut SchemaGenerator) -> Schema {
-    preset_schema(presets::networks().iter().map(|preset| (preset.name, preset.source)))
+    preset_schema(
+        presets::networks()
+            .iter()
+            .map(|preset| (preset.name, preset.source)),
+    )
 }
 
 fn devices_preset_schema(_: &mut SchemaGenerator) -> Schema {
-    preset_schema(presets::devices().iter().map(|preset| (preset.name, preset.source)))
+    preset_schema(
+        presets::devices()
+            .iter()
+            .map(|preset| (preset.name, preset.source)),
+    )
 }
 
 fn server_preset_schema(_: &mut SchemaGenerator) -> Schema {
-    preset_schema(presets::server_links().iter().map(|preset| (preset.name, preset.source)))
+    preset_schema(
+        presets::server_links()
+            .iter()
+            .map(|preset| (preset.name, preset.source)),
+    )
 }
 
 fn availability_preset_schema(_: &mut SchemaGenerator) -> Schema {
-    preset_schema(presets::availabilities().iter().map(|preset| (preset.name, preset.source)))
+    preset_schema(
+        presets::availabilities()
+            .iter()
+            .map(|preset| (preset.name, preset.source)),
+    )
 }
 
 pub(super) fn preset_schema(presets: impl Iterator<Item = (&'static str, &'static str)>) -> Schema {
-    let choice = |(name, source)| json_schema!({ "type": "string", "const": name, "description": source });
+    let choice =
+        |(name, source)| json_schema!({ "type": "string", "const": name, "description": source });
     json_schema!({ "oneOf": presets.map(choice).collect::<Vec<_>>() })
 }
 
@@ -290,14 +316,20 @@ impl From<&ServerLinkSpec> for RawServerLink {
 impl From<&DevicesSpec> for RawDevices {
     fn from(devices: &DevicesSpec) -> Self {
         let presets = presets::devices();
-        let named = presets.iter().find(|preset| devices.preset.as_deref() == Some(preset.name));
-        let preset = |time: fn(&DevicesSpec) -> f64| named.map_or(0.0, |preset| time(&preset.values));
+        let named = presets
+            .iter()
+            .find(|preset| devices.preset.as_deref() == Some(preset.name));
+        let preset =
+            |time: fn(&DevicesSpec) -> f64| named.map_or(0.0, |preset| time(&preset.values));
         let mut raw = Self {
             preset: devices.preset.clone(),
             energy_nj_per_byte: devices.energy_nj_per_byte,
             energy_nj_per_row_visit: devices.energy_nj_per_row_visit,
             energy_nj_per_multiply_add: devices.energy_nj_per_multiply_add,
-            ns_per_multiply_add: unless_zero(devices.ns_per_multiply_add, preset(|preset| preset.ns_per_multiply_add)),
+            ns_per_multiply_add: unless_zero(
+                devices.ns_per_multiply_add,
+                preset(|preset| preset.ns_per_multiply_add),
+            ),
             fixed_ms_per_participation: unless_zero(
                 devices.fixed_ms_per_participation,
                 preset(|preset| preset.fixed_ms_per_participation),
@@ -305,16 +337,26 @@ impl From<&DevicesSpec> for RawDevices {
             ..Self::default()
         };
         match &devices.speed {
-            SpeedSpec::Lognormal { median_ns_per_row_visit, log_sigma } => {
-                (raw.median_ns_per_row_visit, raw.log_sigma) = (Some(*median_ns_per_row_visit), Some(*log_sigma));
+            SpeedSpec::Lognormal {
+                median_ns_per_row_visit,
+                log_sigma,
+            } => {
+                (raw.median_ns_per_row_visit, raw.log_sigma) =
+                    (Some(*median_ns_per_row_visit), Some(*log_sigma));
             }
             SpeedSpec::Classes(classes) => raw.classes = Some(classes.clone()),
             SpeedSpec::Trace(path) => raw.trace = Some(RawDeviceTrace { path: path.clone() }),
         }
         match devices.memory {
             None => {}
-            Some(MemorySpec { median_mb, log_sigma: 0.0 }) => raw.memory_mb = Some(median_mb),
-            Some(MemorySpec { median_mb, log_sigma }) => {
+            Some(MemorySpec {
+                median_mb,
+                log_sigma: 0.0,
+            }) => raw.memory_mb = Some(median_mb),
+            Some(MemorySpec {
+                median_mb,
+                log_sigma,
+            }) => {
                 (raw.memory_median_mb, raw.memory_log_sigma) = (Some(median_mb), Some(log_sigma));
             }
         }
@@ -322,20 +364,29 @@ impl From<&DevicesSpec> for RawDevices {
     }
 }
 
-/// Returns a time, or `None` if it is zero and so is that of the preset, so that it is printed only where it has an
-/// effect.
+/// Returns a time, or `None` if it is zero and so is that of the preset, so that it is printed only
+/// where it has an effect.
 fn unless_zero(time: f64, of_preset: f64) -> Option<f64> {
     (time != 0.0 || of_preset != 0.0).then_some(time)
 }
 
 impl From<&AvailabilitySpec> for RawAvailability {
     fn from(availability: &AvailabilitySpec) -> Self {
-        let mut raw = Self { preset: availability.preset.clone(), ..Self::default() };
+        let mut raw = Self {
+            preset: availability.preset.clone(),
+            ..Self::default()
+        };
         match &availability.pattern {
             AvailabilityPattern::Always => {}
             AvailabilityPattern::Daily(daily) => raw.daily = Some(RawDaily::from(daily)),
-            AvailabilityPattern::OnOff(OnOffSpec { mean_on_s, mean_off_s }) => {
-                raw.on_off = Some(RawOnOff { mean_on_s: Some(*mean_on_s), mean_off_s: Some(*mean_off_s) });
+            AvailabilityPattern::OnOff(OnOffSpec {
+                mean_on_s,
+                mean_off_s,
+            }) => {
+                raw.on_off = Some(RawOnOff {
+                    mean_on_s: Some(*mean_on_s),
+                    mean_off_s: Some(*mean_off_s),
+                });
             }
             AvailabilityPattern::Trace(trace) => raw.trace = Some(trace.clone()),
         }

@@ -8,8 +8,8 @@ use super::super::spec::{FaultEffect, FaultSpec, FaultUsers};
 use super::environment::preset_schema;
 use crate::units::Direction;
 
-/// A rule that spoils transfers, or an outage that keeps users away: a preset, and keys that replace its own, or an
-/// effect. Keys that are not given concern every transfer.
+/// A rule that spoils transfers, or an outage that keeps users away: a preset, and keys that
+/// replace its own, or an effect. Keys that are not given concern every transfer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Fault")]
@@ -24,11 +24,13 @@ pub(in super::super) struct RawFault {
     /// Which transfers it concerns; both directions if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direction: Option<Direction>,
-    /// It concerns transfers that start at this virtual time or later, in seconds; 0 if absent. Outages begin then.
+    /// It concerns transfers that start at this virtual time or later, in seconds; 0 if absent.
+    /// Outages begin then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1e9))]
     pub from_s: Option<f64>,
-    /// It concerns transfers that start before this virtual time, in seconds; for ever if absent. Outages end then.
+    /// It concerns transfers that start before this virtual time, in seconds; for ever if absent.
+    /// Outages end then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1e-9, max = 1e9))]
     pub until_s: Option<f64>,
@@ -42,7 +44,11 @@ pub(in super::super) struct RawFault {
 }
 
 fn fault_preset_schema(_: &mut SchemaGenerator) -> Schema {
-    preset_schema(presets::faults().iter().map(|preset| (preset.name, preset.source)))
+    preset_schema(
+        presets::faults()
+            .iter()
+            .map(|preset| (preset.name, preset.source)),
+    )
 }
 
 impl From<&FaultSpec> for RawFault {

@@ -1,7 +1,8 @@
-//! The raw mirror of a scenario file: what may be written, with its ranges, before presets and defaults.
+//! The raw mirror of a scenario file: what may be written, with its ranges, before presets and
+//! defaults.
 //!
-//! The schema of these types holds the rules of the file. A checked scenario is printed through them too, so that what
-//! is printed can be read again.
+//! The schema of these types holds the rules of the file. A checked scenario is printed through
+//! them too, so that what is printed can be read again.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -11,15 +12,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
 use super::spec::{
-    AuditSpec, CodecSpec, DatasetSpec, DelimitedSpec, EvaluationSpec, GeneratorSpec, MethodSpec, NegativesSpec,
-    OverheadsSpec, PrivacySpec, PublicDataset, ReportSpec, Scenario, ServerSpec, SourceSpec, SplitSpec, SubsetSpec,
-    TrainingSpec,
+    AuditSpec, CodecSpec, DatasetSpec, DelimitedSpec, EvaluationSpec, GeneratorSpec, MethodSpec,
+    NegativesSpec, OverheadsSpec, PrivacySpec, PublicDataset, ReportSpec, Scenario, ServerSpec,
+    SourceSpec, SplitSpec, SubsetSpec, TrainingSpec,
 };
 
 mod environment;
 mod fault;
 
-pub(super) use environment::{RawAvailability, RawDaily, RawDevices, RawNetwork, RawOnOff, RawServerLink};
+pub(super) use environment::{
+    RawAvailability, RawDaily, RawDevices, RawNetwork, RawOnOff, RawServerLink,
+};
 pub(super) use fault::RawFault;
 
 /// A simulation: the data, the method, how it is trained, and the simulated world around it.
@@ -40,11 +43,12 @@ pub(super) struct RawScenario {
     /// How tables become bytes, per direction.
     #[serde(default)]
     pub codec: CodecSpec,
-    /// Links between the server and the users' devices. Without a preset, keys that are not given are those
-    /// of the preset `lan`.
+    /// Links between the server and the users' devices. Without a preset, keys that are not given
+    /// are those of the preset `lan`.
     #[serde(default)]
     pub network: RawNetwork,
-    /// The users' devices. Without a preset, keys that are not given are those of the preset `uniform`.
+    /// The users' devices. Without a preset, keys that are not given are those of the preset
+    /// `uniform`.
     #[serde(default)]
     pub devices: RawDevices,
     /// The server as a computer, for methods that run there.
@@ -57,7 +61,8 @@ pub(super) struct RawScenario {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub faults: Vec<RawFault>,
-    /// Has a probe guess, from decoded uploads alone, which items their senders have rated; left out if absent.
+    /// Has a probe guess, from decoded uploads alone, which items their senders have rated; left
+    /// out if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<AuditSpec>,
     /// Bytes that a deployment would send beside the frames; none if absent.
@@ -108,24 +113,25 @@ impl JsonSchema for RawMethod {
 pub(super) struct RawDataset {
     /// Where the ratings come from.
     pub name: SourceName,
-    /// The ratings file, which may be compressed with gzip or zstd (`ratings.csv.gz`, `ratings.csv.zst`). Required for
-    /// `delimited`; a generated population has none; for the others the default is their usual place in a data folder.
+    /// The ratings file, which may be compressed with gzip or zstd (`ratings.csv.gz`,
+    /// `ratings.csv.zst`). Required for `delimited`; a generated population has none; for the
+    /// others the default is their usual place in a data folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub path: Option<PathBuf>,
-    /// Users with fewer ratings are left out. The default is 10 for `lastfm-2k` (the filter of the FedRAP paper), 5 for
-    /// `amazon-instant-video` (that of the PFedRec paper), else 0.
+    /// Users with fewer ratings are left out. The default is 10 for `lastfm-2k` (the filter of the
+    /// FedRAP paper), 5 for `amazon-instant-video` (that of the PFedRec paper), else 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub minimum_interactions: Option<u32>,
-    /// A part of the users and items, to study other sizes and densities; not with `name = "generated"`. It is taken before
-    /// users with few ratings are left out.
+    /// A part of the users and items, to study other sizes and densities; not with
+    /// `name = "generated"`. It is taken before users with few ratings are left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subset: Option<SubsetSpec>,
     /// How the ratings are divided into a part to train on and a part to measure accuracy on.
     #[serde(default)]
     pub split: RawSplit,
-    /// Whether the last but one rating is held out for validation too. The default is true with `leave-one-out`; with
-    /// `k-fold` the key has no meaning.
+    /// Whether the last but one rating is held out for validation too. The default is true with
+    /// `leave-one-out`; with `k-fold` the key has no meaning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub validation_item: Option<bool>,
     /// Training negatives.
@@ -147,8 +153,8 @@ pub(super) enum RawSplit {
     /// The latest rating of every user is held out, to be ranked against candidates.
     #[default]
     LeaveOneOut,
-    /// One of several random equal parts of all ratings is held out, to be predicted: a run is one fold. The folds of
-    /// one seed, or of one division, cover every rating once.
+    /// One of several random equal parts of all ratings is held out, to be predicted: a run is one
+    /// fold. The folds of one seed, or of one division, cover every rating once.
     KFold(RawKFold),
 }
 
@@ -162,15 +168,20 @@ pub(super) struct RawKFold {
     pub folds: u32,
     /// The part that is held out, from 0.
     pub fold: u32,
-    /// Number of a division that is the same with every seed. Runs whose seeds follow one another then hold out one part
-    /// after the other: part `fold` plus seed, modulo `folds`. Left out: the seed draws the division.
+    /// Number of a division that is the same with every seed. Runs whose seeds follow one another
+    /// then hold out one part after the other: part `fold` plus seed, modulo `folds`. Left out: the
+    /// seed draws the division.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub division: Option<u32>,
 }
 
 impl Default for RawKFold {
     fn default() -> Self {
-        Self { folds: 5, fold: 0, division: None }
+        Self {
+            folds: 5,
+            fold: 0,
+            division: None,
+        }
     }
 }
 
@@ -178,7 +189,15 @@ impl From<&SplitSpec> for RawSplit {
     fn from(split: &SplitSpec) -> Self {
         match *split {
             SplitSpec::LeaveOneOut { .. } => Self::LeaveOneOut,
-            SplitSpec::KFold { folds, fold, division } => Self::KFold(RawKFold { folds, fold, division }),
+            SplitSpec::KFold {
+                folds,
+                fold,
+                division,
+            } => Self::KFold(RawKFold {
+                folds,
+                fold,
+                division,
+            }),
         }
     }
 }
@@ -207,14 +226,15 @@ pub(super) enum SourceName {
     /// LastFM 2K (HetRec 2011), `user_artists.dat`.
     #[serde(rename = "lastfm-2k")]
     LastFm2k,
-    /// LastFM 2K (HetRec 2011), who has given which artist a tag, `user_taggedartists-timestamps.dat`.
+    /// LastFM 2K (HetRec 2011), who has given which artist a tag,
+    /// `user_taggedartists-timestamps.dat`.
     #[serde(rename = "lastfm-2k-tags")]
     LastFm2kTags,
     /// Amazon Instant Video (2014), all ratings, `ratings_Amazon_Instant_Video.csv`.
     #[serde(rename = "amazon-instant-video")]
     AmazonInstantVideo,
-    /// Amazon Instant Video (2014), ratings of users and items with at least five reviews, as `fedrecsim data fetch`
-    /// writes them.
+    /// Amazon Instant Video (2014), ratings of users and items with at least five reviews, as
+    /// `fedrecsim data fetch` writes them.
     #[serde(rename = "amazon-instant-video-5core")]
     AmazonInstantVideo5Core,
     /// Any delimited text file, as `[dataset.columns]` describes it.
@@ -281,9 +301,10 @@ impl From<&Scenario> for RawScenario {
 impl From<&MethodSpec> for RawMethod {
     fn from(method: &MethodSpec) -> Self {
         match method.parameters.as_object() {
-            Some(parameters) if !parameters.is_empty() => {
-                Self::Table(Map::from_iter([(method.name.clone(), method.parameters.clone())]))
-            }
+            Some(parameters) if !parameters.is_empty() => Self::Table(Map::from_iter([(
+                method.name.clone(),
+                method.parameters.clone(),
+            )])),
             _ => Self::Name(method.name.clone()),
         }
     }
@@ -292,7 +313,9 @@ impl From<&MethodSpec> for RawMethod {
 impl From<&DatasetSpec> for RawDataset {
     fn from(dataset: &DatasetSpec) -> Self {
         let (name, generator, columns) = match &dataset.source {
-            SourceSpec::Generated(generator) => (SourceName::Generated, Some(generator.clone()), None),
+            SourceSpec::Generated(generator) => {
+                (SourceName::Generated, Some(generator.clone()), None)
+            }
             SourceSpec::Public(dataset) => (SourceName::from(*dataset), None, None),
             SourceSpec::Delimited(columns) => (SourceName::Delimited, None, Some(columns.clone())),
         };

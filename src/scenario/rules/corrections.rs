@@ -8,19 +8,36 @@ use super::super::tree::Value;
 use super::Rules;
 
 impl<'s> Rules<'s> {
-    /// Returns the end of a message about a value of a wrong type, which says how to write what was probably meant.
-    pub(super) fn instead_of_value(&self, alternatives: &[&'s Json], value: &Value, name: &str) -> String {
-        let admits = |wanted: &str| alternatives.iter().any(|plain_schema| types(plain_schema).any(|t| t == wanted));
+    /// Returns the end of a message about a value of a wrong type, which says how to write what was
+    /// probably meant.
+    pub(super) fn instead_of_value(
+        &self,
+        alternatives: &[&'s Json],
+        value: &Value,
+        name: &str,
+    ) -> String {
+        let admits = |wanted: &str| {
+            alternatives
+                .iter()
+                .any(|plain_schema| types(plain_schema).any(|t| t == wanted))
+        };
         match value {
             // In `network = "lan"`, the text is the value of one key of the table.
             Value::String(text) => {
-                let tables = alternatives.iter().filter_map(|plain_schema| plain_schema.get("properties")?.as_object());
+                let tables = alternatives
+                    .iter()
+                    .filter_map(|plain_schema| plain_schema.get("properties")?.as_object());
                 let takes = |schema: &'s Json| {
                     let mut plain_schemas = Vec::new();
                     self.flatten(schema, &mut plain_schemas);
-                    plain_schemas.iter().any(|plain_schema| literals(plain_schema).contains(&text.as_str()))
+                    plain_schemas
+                        .iter()
+                        .any(|plain_schema| literals(plain_schema).contains(&text.as_str()))
                 };
-                let key = tables.flatten().find(|(_, schema)| takes(schema)).map(|(key, _)| key);
+                let key = tables
+                    .flatten()
+                    .find(|(_, schema)| takes(schema))
+                    .map(|(key, _)| key);
                 match (key, self.only_text(alternatives)) {
                     (Some(key), _) => format!("; did you mean `{name}.{key} = \"{text}\"`?"),
                     // In `trace = "a.csv"`, the text is the value of the only required key.
@@ -31,26 +48,43 @@ impl<'s> Rules<'s> {
             Value::Array(items)
                 if admits("object")
                     && !items.is_empty()
-                    && items.iter().all(|item| matches!(item.value, Value::Table(_))) =>
+                    && items
+                        .iter()
+                        .all(|item| matches!(item.value, Value::Table(_))) =>
             {
                 format!("; write `[{name}]` for `[[{name}]]`")
             }
-            Value::Table(_) if alternatives.iter().any(|plain_schema| self.lists_tables(plain_schema)) => {
+            Value::Table(_)
+                if alternatives
+                    .iter()
+                    .any(|plain_schema| self.lists_tables(plain_schema)) =>
+            {
                 "; write its header in double brackets (`[[`)".to_owned()
             }
-            Value::Float(number) if admits("integer") && number.fract() == 0.0 && number.abs() < 1e15 => {
+            Value::Float(number)
+                if admits("integer") && number.fract() == 0.0 && number.abs() < 1e15 =>
+            {
                 format!("; write `{number}`")
             }
             Value::Integer(_) => match self.takers(alternatives, value)[..] {
                 [tag] => format!("; write `{name} = {{ {tag} = {} }}`", in_short(value)),
                 _ => String::new(),
             },
-            // In `participation = 0.5`, the number is the value of one of the choices that could take it. In
-            // `users = [3, 4]`, the list is that of one that takes a list of such items.
+            // In `participation = 0.5`, the number is the value of one of the choices that could
+            // take it. In `users = [3, 4]`, the list is that of one that takes a list of such
+            // items.
             Value::Float(_) | Value::Array(_) => {
                 let written = |tag: &&str| format!("`{name} = {{ {tag} = {} }}`", in_short(value));
-                let choices: Vec<String> = self.takers(alternatives, value).iter().map(written).collect();
-                if choices.is_empty() { String::new() } else { format!("; write {}", suggest::or_list(&choices)) }
+                let choices: Vec<String> = self
+                    .takers(alternatives, value)
+                    .iter()
+                    .map(written)
+                    .collect();
+                if choices.is_empty() {
+                    String::new()
+                } else {
+                    format!("; write {}", suggest::or_list(&choices))
+                }
             }
             _ => String::new(),
         }
@@ -64,18 +98,26 @@ impl<'s> Rules<'s> {
         items.iter().any(|item| types(item).any(|t| t == "object"))
     }
 
-    /// Returns the key of the only table among the alternatives, if that table requires no other key and the key takes
-    /// any text.
+    /// Returns the key of the only table among the alternatives, if that table requires no other
+    /// key and the key takes any text.
     fn only_text(&self, alternatives: &[&'s Json]) -> Option<&'s str> {
-        let mut tables = alternatives.iter().filter(|plain_schema| types(plain_schema).any(|t| t == "object"));
-        let (table, None) = (tables.next()?, tables.next()) else { return None };
+        let mut tables = alternatives
+            .iter()
+            .filter(|plain_schema| types(plain_schema).any(|t| t == "object"));
+        let (table, None) = (tables.next()?, tables.next()) else {
+            return None;
+        };
         let mut keys = required(table);
-        let (key, None) = (keys.next()?, keys.next()) else { return None };
+        let (key, None) = (keys.next()?, keys.next()) else {
+            return None;
+        };
         let mut takes = Vec::new();
         self.flatten(table.get("properties")?.get(key)?, &mut takes);
         takes
             .iter()
-            .any(|plain_schema| types(plain_schema).any(|t| t == "string") && literals(plain_schema).is_empty())
+            .any(|plain_schema| {
+                types(plain_schema).any(|t| t == "string") && literals(plain_schema).is_empty()
+            })
             .then_some(key)
     }
 
@@ -87,28 +129,49 @@ impl<'s> Rules<'s> {
             self.flatten(plain_schema.get("properties")?.get(tag)?, &mut inner);
             inner
                 .iter()
-                .any(|plain_schema| admits(plain_schema, value) && self.takes_items(plain_schema, value))
+                .any(|plain_schema| {
+                    admits(plain_schema, value) && self.takes_items(plain_schema, value)
+                })
                 .then_some(tag)
         };
-        alternatives.iter().filter_map(|plain_schema| takes(plain_schema)).collect()
+        alternatives
+            .iter()
+            .filter_map(|plain_schema| takes(plain_schema))
+            .collect()
     }
 
-    /// Returns whether a list may have the first item of `value`; true if that is no list, or an empty one.
+    /// Returns whether a list may have the first item of `value`; true if that is no list, or an
+    /// empty one.
     fn takes_items(&self, plain_schema: &'s Json, value: &Value) -> bool {
-        let (Value::Array(items), Some(schema)) = (value, plain_schema.get("items")) else { return true };
+        let (Value::Array(items), Some(schema)) = (value, plain_schema.get("items")) else {
+            return true;
+        };
         let mut of_items = Vec::new();
         self.flatten(schema, &mut of_items);
-        items.first().is_none_or(|item| of_items.iter().any(|plain_schema| admits(plain_schema, &item.value)))
+        items.first().is_none_or(|item| {
+            of_items
+                .iter()
+                .any(|plain_schema| admits(plain_schema, &item.value))
+        })
     }
 
-    /// Returns how to write `key` if it is not a key but a choice of one of `properties`: `effect = "drop"` for `drop`.
-    pub(super) fn as_a_choice(&self, key: &str, properties: &'s serde_json::Map<String, Json>) -> Option<String> {
+    /// Returns how to write `key` if it is not a key but a choice of one of `properties`:
+    /// `effect = "drop"` for `drop`.
+    pub(super) fn as_a_choice(
+        &self,
+        key: &str,
+        properties: &'s serde_json::Map<String, Json>,
+    ) -> Option<String> {
         properties.iter().find_map(|(owner, schema)| {
             let mut choices = Vec::new();
             self.flatten(schema, &mut choices);
-            let chosen = |plain_schema: &&&Json| tag(plain_schema) == Some(key) && choices.len() > 1;
+            let chosen =
+                |plain_schema: &&&Json| tag(plain_schema) == Some(key) && choices.len() > 1;
             match choices.iter().find(chosen) {
-                Some(plain_schema) => Some(format!("{owner} = {{ {key} = {} }}", self.least_value(plain_schema, key))),
+                Some(plain_schema) => Some(format!(
+                    "{owner} = {{ {key} = {} }}",
+                    self.least_value(plain_schema, key)
+                )),
                 None => choices
                     .iter()
                     .any(|plain_schema| literals(plain_schema).contains(&key))
@@ -117,16 +180,24 @@ impl<'s> Rules<'s> {
         })
     }
 
-    /// Returns what has to stand behind the key of a tagged alternative: its required keys, if it is a table.
+    /// Returns what has to stand behind the key of a tagged alternative: its required keys, if it
+    /// is a table.
     pub(super) fn least_value(&self, plain_schema: &'s Json, tag: &str) -> String {
         let mut alternatives = Vec::new();
-        if let Some(property) = plain_schema.get("properties").and_then(|properties| properties.get(tag)) {
+        if let Some(property) = plain_schema
+            .get("properties")
+            .and_then(|properties| properties.get(tag))
+        {
             self.flatten(property, &mut alternatives);
         }
         match alternatives.as_slice() {
             [table] if types(table).any(|t| t == "object") => {
                 let keys: Vec<String> = required(table).map(|key| format!("{key} = ...")).collect();
-                if keys.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", keys.join(", ")) }
+                if keys.is_empty() {
+                    "{}".to_owned()
+                } else {
+                    format!("{{ {} }}", keys.join(", "))
+                }
             }
             _ => "...".to_owned(),
         }
@@ -136,18 +207,22 @@ impl<'s> Rules<'s> {
     pub(super) fn has_key(&self, schema: &'s Json, key: &str) -> bool {
         let mut alternatives = Vec::new();
         self.flatten(schema, &mut alternatives);
-        alternatives
-            .iter()
-            .any(|plain_schema| plain_schema.get("properties").is_some_and(|known| known.get(key).is_some()))
+        alternatives.iter().any(|plain_schema| {
+            plain_schema
+                .get("properties")
+                .is_some_and(|known| known.get(key).is_some())
+        })
     }
 
-    /// Returns in words where in the file the key `key` is known, if that is in few places. In TOML a key that is
-    /// written below a `[table]` belongs to that table, which is easily forgotten.
+    /// Returns in words where in the file the key `key` is known, if that is in few places. In TOML
+    /// a key that is written below a `[table]` belongs to that table, which is easily forgotten.
     pub(super) fn home_of(&self, key: &str) -> Option<String> {
         let mut homes = Vec::new();
         self.find_homes(self.root, "", key, &mut homes);
         match homes.as_slice() {
-            [top] if top.is_empty() => Some("at the top of the file, above the first `[table]`".to_owned()),
+            [top] if top.is_empty() => {
+                Some("at the top of the file, above the first `[table]`".to_owned())
+            }
             [] | [_, _, _, _, _, ..] => None,
             homes => {
                 let homes: Vec<String> = homes.iter().map(|home| format!("`[{home}]`")).collect();
@@ -160,7 +235,9 @@ impl<'s> Rules<'s> {
         let mut alternatives = Vec::new();
         self.flatten(schema, &mut alternatives);
         for plain_schema in alternatives {
-            let Some(properties) = plain_schema.get("properties").and_then(Json::as_object) else { continue };
+            let Some(properties) = plain_schema.get("properties").and_then(Json::as_object) else {
+                continue;
+            };
             if properties.contains_key(key) {
                 homes.push(path.to_owned());
             }
@@ -169,7 +246,11 @@ impl<'s> Rules<'s> {
                 continue;
             }
             for (name, property) in properties {
-                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                let path = if path.is_empty() {
+                    name.clone()
+                } else {
+                    format!("{path}.{name}")
+                };
                 self.find_homes(property, &path, key, homes);
             }
         }

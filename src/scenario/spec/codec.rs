@@ -13,10 +13,12 @@ pub struct CodecSpec {
     pub uplink: CodecChoice,
     /// The codec of what the server sends to clients.
     pub downlink: CodecChoice,
-    /// What a device downloads that has no version of the model, if `downlink` sends differences (`delta = true`).
+    /// What a device downloads that has no version of the model, if `downlink` sends differences
+    /// (`delta = true`).
     #[serde(skip_serializing_if = "FirstDownload::is_usual")]
     pub first_download: FirstDownload,
-    /// Codecs for single blocks of the method, such as `[codec.blocks.C]`, in place of those of the direction.
+    /// Codecs for single blocks of the method, such as `[codec.blocks.C]`, in place of those of the
+    /// direction.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub blocks: BTreeMap<String, BlockCodecSpec>,
 }
@@ -35,28 +37,41 @@ impl Default for CodecSpec {
 impl CodecSpec {
     /// Returns the blocks that have an uplink codec of their own, by name.
     pub fn uplinks_of_blocks(&self) -> impl Iterator<Item = (&str, &CodecChoice)> {
-        self.blocks.iter().filter_map(|(name, block)| Some((name.as_str(), block.uplink.as_ref()?)))
+        self.blocks
+            .iter()
+            .filter_map(|(name, block)| Some((name.as_str(), block.uplink.as_ref()?)))
     }
 
     /// Returns the codec with which a block of this name is sent.
     pub fn uplink_of(&self, block: &str) -> &CodecChoice {
-        self.blocks.get(block).and_then(|own| own.uplink.as_ref()).unwrap_or(&self.uplink)
+        self.blocks
+            .get(block)
+            .and_then(|own| own.uplink.as_ref())
+            .unwrap_or(&self.uplink)
     }
 
     /// Returns the codec with which a block of this name is downloaded.
     pub fn downlink_of(&self, block: &str) -> &CodecChoice {
-        self.blocks.get(block).and_then(|own| own.downlink.as_ref()).unwrap_or(&self.downlink)
+        self.blocks
+            .get(block)
+            .and_then(|own| own.downlink.as_ref())
+            .unwrap_or(&self.downlink)
     }
 
     /// Returns whether clients download only the rows that they ask for, of some block at least.
     pub fn downloads_needed_rows(&self) -> bool {
-        let mut downlinks = self.downlinks_of_blocks().map(|(_, choice)| choice).chain([&self.downlink]);
+        let mut downlinks = self
+            .downlinks_of_blocks()
+            .map(|(_, choice)| choice)
+            .chain([&self.downlink]);
         downlinks.any(CodecChoice::selects_needed_rows)
     }
 
     /// Returns the blocks that have a downlink codec of their own, by name.
     pub fn downlinks_of_blocks(&self) -> impl Iterator<Item = (&str, &CodecChoice)> {
-        self.blocks.iter().filter_map(|(name, block)| Some((name.as_str(), block.downlink.as_ref()?)))
+        self.blocks
+            .iter()
+            .filter_map(|(name, block)| Some((name.as_str(), block.downlink.as_ref()?)))
     }
 }
 
@@ -67,8 +82,8 @@ pub enum FirstDownload {
     /// The newest version, in single precision.
     #[default]
     Values,
-    /// The seed from which the device draws the model that the method begins with, and all differences since then, if
-    /// that is shorter than the newest version.
+    /// The seed from which the device draws the model that the method begins with, and all
+    /// differences since then, if that is shorter than the newest version.
     Seed,
 }
 
@@ -106,11 +121,15 @@ impl CodecChoice {
         matches!(self, Self::Composed(spec) if spec.select == SelectSpec::NeededRows)
     }
 
-    /// Returns whether an upload lists the rows that training touched, so that it says by itself which rows these are.
+    /// Returns whether an upload lists the rows that training touched, so that it says by itself
+    /// which rows these are.
     pub fn lists_touched_rows(&self) -> bool {
         match self {
             Self::Named(name) => *name == CodecName::RowsF32,
-            Self::Composed(spec) => matches!(spec.select, SelectSpec::TouchedRows | SelectSpec::LowRank(_)),
+            Self::Composed(spec) => matches!(
+                spec.select,
+                SelectSpec::TouchedRows | SelectSpec::LowRank(_)
+            ),
         }
     }
 
@@ -140,20 +159,21 @@ impl CodecName {
     pub const ALL: [Self; 3] = [Self::DenseF32, Self::RowsF32, Self::SparseF32];
 }
 
-/// A codec that is composed of what is sent, how values are represented, and how positions and symbols are coded.
+/// A codec that is composed of what is sent, how values are represented, and how positions and
+/// symbols are coded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CompositionSpec {
     /// Which entries of a block are sent.
     pub select: SelectSpec,
-    /// Whether differences from the table that the receiver has are selected and sent, in place of the values. What is
-    /// not sent is then unchanged; otherwise it is 0. Statistics, which have no table to differ from, are sent as they
-    /// are in both cases.
+    /// Whether differences from the table that the receiver has are selected and sent, in place of
+    /// the values. What is not sent is then unchanged; otherwise it is 0. Statistics, which have no
+    /// table to differ from, are sent as they are in both cases.
     pub delta: bool,
     /// How values are represented.
     pub values: ValuesSpec,
-    /// What has a scale of its own, where values are represented as multiples of one (`int8`, `int4`, `int2`, `sign`,
-    /// `dead-zone`). A scale takes two bytes.
+    /// What has a scale of its own, where values are represented as multiples of one (`int8`,
+    /// `int4`, `int2`, `sign`, `dead-zone`). A scale takes two bytes.
     pub scale: ScaleSpec,
     /// What becomes of a value between two steps (`int8`, `int4`, `int2`).
     pub rounding: RoundingSpec,
@@ -161,8 +181,8 @@ pub struct CompositionSpec {
     pub positions: PositionsSpec,
     /// What is done to the bytes of the values to make them fewer.
     pub entropy: EntropySpec,
-    /// Whether the device remembers what it left out of an upload and adds it to its next one. It belongs to uploads
-    /// with `delta = true`.
+    /// Whether the device remembers what it left out of an upload and adds it to its next one. It
+    /// belongs to uploads with `delta = true`.
     pub error_feedback: bool,
 }
 
@@ -175,20 +195,22 @@ pub enum SelectSpec {
     /// The rows that training touched; of a download, those that are not 0.
     #[default]
     TouchedRows,
-    /// The rows of items that the client's training needs in this participation, which it asks the server for. It belongs to
-    /// downloads.
+    /// The rows of items that the client's training needs in this participation, which it asks the
+    /// server for. It belongs to downloads.
     NeededRows,
     /// The values other than 0.
     NonZeros,
     /// The values whose magnitude is at least this.
     AtLeast(#[schemars(range(min = 0))] f64),
-    /// As many values of the greatest magnitude as are this share of the whole block, and not more than there are.
+    /// As many values of the greatest magnitude as are this share of the whole block, and not more
+    /// than there are.
     TopShare(#[schemars(extend("exclusiveMinimum" = 0), range(max = 1))] f64),
-    /// As many values, drawn at random, as are this share of the whole block, and not more than there are. A seed names
-    /// their positions.
+    /// As many values, drawn at random, as are this share of the whole block, and not more than
+    /// there are. A seed names their positions.
     RandomShare(#[schemars(extend("exclusiveMinimum" = 0), range(max = 1))] f64),
-    /// The products of each row that training touched with so many orthonormal vectors, which are drawn for each frame and
-    /// named by a seed. The receiver gets the projection of the row on their span.
+    /// The products of each row that training touched with so many orthonormal vectors, which are
+    /// drawn for each frame and named by a seed. The receiver gets the projection of the row on
+    /// their span.
     LowRank(#[schemars(range(min = 1, max = 4096))] u32),
 }
 
@@ -229,7 +251,10 @@ pub struct DeadZoneSpec {
 
 impl Default for DeadZoneSpec {
     fn default() -> Self {
-        Self { step: 1.0, zone: 1.0 }
+        Self {
+            step: 1.0,
+            zone: 1.0,
+        }
     }
 }
 
@@ -281,8 +306,9 @@ pub enum EntropySpec {
     /// Nothing.
     #[default]
     None,
-    /// Each symbol takes as many bits as its frequency is worth, by an asymmetric numeral system with a table that is
-    /// sent along. Of values of several bytes, each byte is a symbol, and has a table with the others of its place.
+    /// Each symbol takes as many bits as its frequency is worth, by an asymmetric numeral system
+    /// with a table that is sent along. Of values of several bytes, each byte is a symbol, and has
+    /// a table with the others of its place.
     Ans,
     /// They are compressed by zstd at level 3, those of values of several bytes by place.
     Zstd,

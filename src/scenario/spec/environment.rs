@@ -1,5 +1,5 @@
-//! The environment of the clients as a checked scenario describes it: links, devices, availability, and what goes
-//! wrong.
+//! The environment of the clients as a checked scenario describes it: links, devices, availability,
+//! and what goes wrong.
 
 use std::path::PathBuf;
 
@@ -43,19 +43,20 @@ pub struct NetworkSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sharing {
-    /// Equally, as far as their own links let them. A link carries its whole rate, and a frame arrives after half a
-    /// round trip.
+    /// Equally, as far as their own links let them. A link carries its whole rate, and a frame
+    /// arrives after half a round trip.
     #[default]
     Equal,
-    /// As TCP does, after SimGrid's model LV08: in inverse proportion to the round-trip time, with a window of 4 MiB, 97
-    /// percent of a link's rate, and 13.01 times half a round trip before the first byte leaves.
+    /// As TCP does, after SimGrid's model LV08: in inverse proportion to the round-trip time, with
+    /// a window of 4 MiB, 97 percent of a link's rate, and 13.01 times half a round trip before the
+    /// first byte leaves.
     Tcp,
 }
 
 /// A file with a line per change of a user's rates: `user,time_s,down_mbit_per_s,up_mbit_per_s`.
 ///
-/// The rates of a line hold until the user's next line. A user's first line is of time 0. Users are numbered from 0
-/// without gaps; those beyond the last one start again with the first.
+/// The rates of a line hold until the user's next line. A user's first line is of time 0. Users are
+/// numbered from 0 without gaps; those beyond the last one start again with the first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "LinkTrace")]
@@ -63,8 +64,8 @@ pub struct LinkTraceSpec {
     /// The file, as it is or below a data folder.
     #[schemars(length(min = 1))]
     pub path: PathBuf,
-    /// The lines of every user begin again after so many seconds. Without it, a user's last line holds as long as the
-    /// one before.
+    /// The lines of every user begin again after so many seconds. Without it, a user's last line
+    /// holds as long as the one before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0.0))]
     pub period_s: Option<f64>,
@@ -90,10 +91,11 @@ pub struct DevicesSpec {
     pub preset: Option<String>,
     /// How fast they are.
     pub speed: SpeedSpec,
-    /// Time of a multiplication with an addition outside row visits, on a device of median speed, where the class or
-    /// the trace does not say.
+    /// Time of a multiplication with an addition outside row visits, on a device of median speed,
+    /// where the class or the trace does not say.
     pub ns_per_multiply_add: f64,
-    /// Time that every participation takes beside its operations, where the class or the trace does not say.
+    /// Time that every participation takes beside its operations, where the class or the trace does
+    /// not say.
     pub fixed_ms_per_participation: f64,
     /// Memory of a device whose class or trace does not say how much it has; `None` is no limit.
     pub memory: Option<MemorySpec>,
@@ -106,7 +108,8 @@ pub struct DevicesSpec {
 }
 
 impl DevicesSpec {
-    /// Returns devices of this speed without anything else that costs time, limits memory or takes energy.
+    /// Returns devices of this speed without anything else that costs time, limits memory or takes
+    /// energy.
     pub fn with_speed(speed: SpeedSpec) -> Self {
         Self {
             preset: None,
@@ -121,8 +124,8 @@ impl DevicesSpec {
     }
 }
 
-/// The server as a computer, for methods that run there. The defaults are assumptions: one core at the speed of this
-/// project's own kernels.
+/// The server as a computer, for methods that run there. The defaults are assumptions: one core at
+/// the speed of this project's own kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Server")]
@@ -137,7 +140,10 @@ pub struct ServerSpec {
 
 impl Default for ServerSpec {
     fn default() -> Self {
-        Self { ns_per_row_visit: 10.0, ns_per_multiply_add: 0.1 }
+        Self {
+            ns_per_row_visit: 10.0,
+            ns_per_multiply_add: 0.1,
+        }
     }
 }
 
@@ -153,8 +159,8 @@ pub enum SpeedSpec {
     },
     /// Each user's device is of one of these classes. Their shares add up to 1, within 1e-6.
     Classes(Vec<DeviceClassSpec>),
-    /// A file with a line per user: `user,ns_per_row_visit` and, if it has the columns, `memory_mb`,
-    /// `ns_per_multiply_add` and `fixed_ms_per_participation`.
+    /// A file with a line per user: `user,ns_per_row_visit` and, if it has the columns,
+    /// `memory_mb`, `ns_per_multiply_add` and `fixed_ms_per_participation`.
     Trace(PathBuf),
 }
 
@@ -176,11 +182,13 @@ pub struct DeviceClassSpec {
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(range(min = 0, max = 5))]
     pub log_sigma: f64,
-    /// Time of a multiplication with an addition outside row visits. Without it that of `[devices]` counts.
+    /// Time of a multiplication with an addition outside row visits. Without it that of `[devices]`
+    /// counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1e9))]
     pub ns_per_multiply_add: Option<f64>,
-    /// Time that every participation takes beside its operations. Without it that of `[devices]` counts.
+    /// Time that every participation takes beside its operations. Without it that of `[devices]`
+    /// counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1e9))]
     pub fixed_ms_per_participation: Option<f64>,
@@ -194,7 +202,8 @@ fn is_zero(number: &f64) -> bool {
     *number == 0.0
 }
 
-/// Memory that a device has for training, lognormal over users. A user whose tables need more cannot take part.
+/// Memory that a device has for training, lognormal over users. A user whose tables need more
+/// cannot take part.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MemorySpec {
     /// Median, in MB (10^6 bytes).
@@ -233,20 +242,27 @@ pub struct DailySpec {
     pub hours_on: f64,
     /// The local hour at which it opens, from 0 up to 24.
     pub starts_at_hour: f64,
-    /// Each user's window opens earlier or later by up to so many hours, uniformly, and every day alike.
+    /// Each user's window opens earlier or later by up to so many hours, uniformly, and every day
+    /// alike.
     pub jitter_hours: f64,
-    /// Time zones as hours ahead of offset 0, equally likely; empty for the 24 whole hours from -11 to 12.
+    /// Time zones as hours ahead of offset 0, equally likely; empty for the 24 whole hours from -11
+    /// to 12.
     pub utc_offsets: Vec<f64>,
 }
 
 impl DailySpec {
     /// Returns the time zones, each of which is equally likely.
     pub fn offsets(&self) -> Vec<f64> {
-        if self.utc_offsets.is_empty() { (-11..=12).map(f64::from).collect() } else { self.utc_offsets.clone() }
+        if self.utc_offsets.is_empty() {
+            (-11..=12).map(f64::from).collect()
+        } else {
+            self.utc_offsets.clone()
+        }
     }
 }
 
-/// Alternation of stays and gaps, both exponential: a two-state Markov chain, stationary from the start.
+/// Alternation of stays and gaps, both exponential: a two-state Markov chain, stationary from the
+/// start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OnOffSpec {
     /// Mean length of a stay, in seconds.
@@ -280,9 +296,11 @@ pub struct FaultSpec {
     pub effect: FaultEffect,
     /// Which transfers it concerns; `None` is both directions, as for every outage.
     pub direction: Option<Direction>,
-    /// It concerns transfers that start at this virtual time or later, in seconds. An outage is not before it.
+    /// It concerns transfers that start at this virtual time or later, in seconds. An outage is not
+    /// before it.
     pub from_s: f64,
-    /// It concerns transfers that start before this virtual time, in seconds; `None` is for ever. An outage ends then.
+    /// It concerns transfers that start before this virtual time, in seconds; `None` is for ever.
+    /// An outage ends then.
     pub until_s: Option<f64>,
     /// Whom it concerns; `None` is everybody.
     pub users: Option<FaultUsers>,
@@ -293,7 +311,15 @@ pub struct FaultSpec {
 impl FaultSpec {
     /// Returns a rule that does this to every transfer.
     pub fn always(effect: FaultEffect) -> Self {
-        Self { preset: None, effect, direction: None, from_s: 0.0, until_s: None, users: None, probability: 1.0 }
+        Self {
+            preset: None,
+            effect,
+            direction: None,
+            from_s: 0.0,
+            until_s: None,
+            users: None,
+            probability: 1.0,
+        }
     }
 }
 
@@ -312,8 +338,8 @@ pub enum FaultEffect {
     /// One bit of the frame arrives wrong; the receiver has to notice.
     #[serde(rename = "corrupt")]
     Corrupt,
-    /// The users whom the rule concerns are all gone from its beginning to its end: they do not start, and what they
-    /// are at is lost.
+    /// The users whom the rule concerns are all gone from its beginning to its end: they do not
+    /// start, and what they are at is lost.
     #[serde(rename = "outage")]
     Outage,
     /// The users whom the rule concerns are all gone at the same times, again and again.
@@ -340,8 +366,8 @@ impl FaultEffect {
     }
 }
 
-/// The times between outages and the lengths of outages, both exponential and drawn from the seed, once for all users of
-/// a rule.
+/// The times between outages and the lengths of outages, both exponential and drawn from the seed,
+/// once for all users of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "RecurringOutage")]
@@ -363,7 +389,9 @@ pub enum FaultUsers {
     /// Those with these numbers, counted from 0.
     Numbers(#[schemars(length(min = 1, max = 1000))] Vec<u32>),
     /// Those whose devices are of these classes (`devices.classes`), by name.
-    DeviceClasses(#[schemars(length(min = 1, max = 100), inner(length(min = 1, max = 64)))] Vec<String>),
+    DeviceClasses(
+        #[schemars(length(min = 1, max = 100), inner(length(min = 1, max = 64)))] Vec<String>,
+    ),
     /// Those in these time zones of the daily availability, as hours ahead of offset 0.
     UtcOffsets(#[schemars(length(min = 1, max = 64), inner(range(min = -24, max = 24)))] Vec<f64>),
 }

@@ -1,4 +1,5 @@
-//! How accuracy is measured: the figures, what held-out items are ranked against, and the round that counts.
+//! How accuracy is measured: the figures, what held-out items are ranked against, and the round
+//! that counts.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,14 +13,15 @@ pub struct EvaluationSpec {
     /// Evaluate after every this many rounds, and always after the last.
     #[schemars(range(min = 1))]
     pub every_rounds: u32,
-    /// The figures of accuracy. With `leave-one-out`: `hr@K`, `ndcg@K` and `mrr`, and their exact expectations over all
-    /// draws of the sampled candidates, `expected-hr@K`, `expected-ndcg@K` and `expected-mrr`, which have no noise of
-    /// sampling; `hr` alone stands for `hr@K` at each of `cutoffs`, and so do the others. With `k-fold`: `rmse` and
-    /// `mae`. The default is `hr`, `ndcg` and `mrr`, or `rmse` and `mae`.
+    /// The figures of accuracy. With `leave-one-out`: `hr@K`, `ndcg@K` and `mrr`, and their exact
+    /// expectations over all draws of the sampled candidates, `expected-hr@K`, `expected-ndcg@K`
+    /// and `expected-mrr`, which have no noise of sampling; `hr` alone stands for `hr@K` at each of
+    /// `cutoffs`, and so do the others. With `k-fold`: `rmse` and `mae`. The default is `hr`,
+    /// `ndcg` and `mrr`, or `rmse` and `mae`.
     #[schemars(length(min = 1, max = 32), inner(length(min = 1, max = 40)))]
     pub metrics: Vec<String>,
-    /// The figure by which `selection` judges rounds and which every report shows first; one of `metrics`. The default
-    /// is `hr@10` where that is one of them, else the first.
+    /// The figure by which `selection` judges rounds and which every report shows first; one of
+    /// `metrics`. The default is `hr@10` where that is one of them, else the first.
     #[schemars(length(min = 1, max = 40))]
     pub headline: String,
     /// What the held-out item is ranked against.
@@ -27,14 +29,15 @@ pub struct EvaluationSpec {
     /// Number of sampled candidates, never rated by the user, drawn once per run.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub candidates: u32,
-    /// Whether validation and test share one draw of candidates (FedRAP's code) or have their own (PFedRec's).
+    /// Whether validation and test share one draw of candidates (FedRAP's code) or have their own
+    /// (PFedRec's).
     pub shared_candidates: bool,
-    /// The K of figures that are named without one. That of the headline is always among them; none is beyond the
-    /// number of sampled candidates.
+    /// The K of figures that are named without one. That of the headline is always among them; none
+    /// is beyond the number of sampled candidates.
     #[schemars(length(min = 1, max = 16), inner(range(min = 1, max = 100_000)))]
     pub cutoffs: Vec<u32>,
-    /// The item table that users score with, where the method has each keep one of its own (FedRAP's D_i, the E_i of
-    /// PFedRec). Training is not affected.
+    /// The item table that users score with, where the method has each keep one of its own
+    /// (FedRAP's D_i, the E_i of PFedRec). Training is not affected.
     pub item_table: ItemTable,
     /// Which round a run is judged by.
     pub selection: Selection,
@@ -63,7 +66,11 @@ impl EvaluationSpec {
     /// Returns the figures, each once, in the order in which they are named.
     pub fn metrics(&self) -> Vec<Metric> {
         let mut metrics: Vec<Metric> = Vec::new();
-        for metric in self.metrics.iter().flat_map(|name| Metric::all_named(name, &self.cutoffs)) {
+        for metric in self
+            .metrics
+            .iter()
+            .flat_map(|name| Metric::all_named(name, &self.cutoffs))
+        {
             if !metrics.contains(&metric) {
                 metrics.push(metric);
             }
@@ -71,8 +78,8 @@ impl EvaluationSpec {
         metrics
     }
 
-    /// Returns the figure that a run is judged by. A checked scenario names one of [`Self::metrics`]; of one that was
-    /// put together otherwise, and names none, it is the first.
+    /// Returns the figure that a run is judged by. A checked scenario names one of
+    /// [`Self::metrics`]; of one that was put together otherwise, and names none, it is the first.
     pub fn headline(&self) -> Option<Metric> {
         Metric::named(&self.headline).or_else(|| self.metrics().into_iter().next())
     }
@@ -111,9 +118,10 @@ pub enum ItemTable {
 pub enum Selection {
     /// The last one.
     Last,
-    /// The best by the headline figure on the validation items, the last of equals (PFedRec's code).
+    /// The best by the headline figure on the validation items, the last of equals (PFedRec's
+    /// code).
     BestValidation,
-    /// The best by the headline figure on the **test** part (FedRAP's code): an optimistic choice, named as such in
-    /// reports.
+    /// The best by the headline figure on the **test** part (FedRAP's code): an optimistic choice,
+    /// named as such in reports.
     BestTest,
 }

@@ -1,7 +1,8 @@
 //! The checked form of a scenario: the types that every other layer reads.
 //!
-//! Types that are the same as written and as checked (training, evaluation, codecs, the generator) carry
-//! their ranges as schema attributes and serve both stages; the others have a raw mirror in `raw`.
+//! Types that are the same as written and as checked (training, evaluation, codecs, the generator)
+//! carry their ranges as schema attributes and serve both stages; the others have a raw mirror in
+//! `raw`.
 
 use std::path::PathBuf;
 
@@ -19,22 +20,25 @@ mod training;
 
 pub use audit::AuditSpec;
 pub use codec::{
-    BlockCodecSpec, CodecChoice, CodecName, CodecSpec, CompositionSpec, DeadZoneSpec, EntropySpec, FirstDownload,
-    PositionsSpec, RoundingSpec, ScaleSpec, SelectSpec, ValuesSpec,
+    BlockCodecSpec, CodecChoice, CodecName, CodecSpec, CompositionSpec, DeadZoneSpec, EntropySpec,
+    FirstDownload, PositionsSpec, RoundingSpec, ScaleSpec, SelectSpec, ValuesSpec,
 };
 pub use environment::{
-    AvailabilityPattern, AvailabilitySpec, AvailabilityTraceSpec, DailySpec, DeviceClassSpec, DevicesSpec, FaultEffect,
-    FaultSpec, FaultUsers, LinkTraceSpec, MemorySpec, NetworkSpec, OnOffSpec, RecurringOutageSpec, ServerLinkSpec,
-    ServerSpec, Sharing, SpeedSpec,
+    AvailabilityPattern, AvailabilitySpec, AvailabilityTraceSpec, DailySpec, DeviceClassSpec,
+    DevicesSpec, FaultEffect, FaultSpec, FaultUsers, LinkTraceSpec, MemorySpec, NetworkSpec,
+    OnOffSpec, RecurringOutageSpec, ServerLinkSpec, ServerSpec, Sharing, SpeedSpec,
 };
 pub use evaluation::{EvaluationSpec, ItemTable, Ranking, Selection};
 pub use overheads::{OverheadsSpec, PaillierSpec, SecureAggregationSpec, TransportSpec};
-pub use privacy::{Adjacency, GaussianSpec, LaplaceSpec, PrivacySpec, Trust, VirtualItemsSpec, usual_delta};
+pub use privacy::{
+    Adjacency, GaussianSpec, LaplaceSpec, PrivacySpec, Trust, VirtualItemsSpec, usual_delta,
+};
 pub use report::ReportSpec;
 pub use training::{Participation, TrainingSpec};
 
-/// A checked scenario: complete, within its ranges, and consistent as far as the file alone can tell.
-/// What depends on the data (a cohort larger than the population that was read) is checked later.
+/// A checked scenario: complete, within its ranges, and consistent as far as the file alone can
+/// tell. What depends on the data (a cohort larger than the population that was read) is checked
+/// later.
 ///
 /// It serialises in the layout of its file, without the name (see [`Scenario::to_toml`]).
 #[derive(Clone, Debug, PartialEq)]
@@ -78,11 +82,13 @@ pub struct Scenario {
 pub struct DatasetSpec {
     /// The source.
     pub source: SourceSpec,
-    /// The ratings file as the scenario names it; `None` means the source's usual place in a data folder.
+    /// The ratings file as the scenario names it; `None` means the source's usual place in a data
+    /// folder.
     pub path: Option<PathBuf>,
     /// Users with fewer ratings are left out (before renumbering).
     pub minimum_interactions: u32,
-    /// The part of the users and items that is left, before users with few ratings are left out; `None` leaves all.
+    /// The part of the users and items that is left, before users with few ratings are left out;
+    /// `None` leaves all.
     pub subset: Option<SubsetSpec>,
     /// What accuracy is measured on.
     pub split: SplitSpec,
@@ -90,7 +96,8 @@ pub struct DatasetSpec {
     pub negatives: NegativesSpec,
 }
 
-/// A part of the users and items of a file. Items are chosen first, and users by the ratings that are then left to them.
+/// A part of the users and items of a file. Items are chosen first, and users by the ratings that
+/// are then left to them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Subset")]
@@ -122,7 +129,8 @@ pub enum Kept {
 }
 
 impl DatasetSpec {
-    /// Returns the number of users of a generated population. Those of a file are counted when it is read.
+    /// Returns the number of users of a generated population. Those of a file are counted when it
+    /// is read.
     pub fn generated_users(&self) -> Option<u32> {
         match &self.source {
             SourceSpec::Generated(generator) => Some(generator.users),
@@ -143,7 +151,8 @@ pub enum SplitSpec {
     KFold {
         /// Number of parts.
         folds: u32,
-        /// The part that is held out, from 0, or what is added to the seed to find it if there is a division.
+        /// The part that is held out, from 0, or what is added to the seed to find it if there is a
+        /// division.
         fold: u32,
         /// The number of a division that does not depend on the seed.
         division: Option<u32>,
@@ -151,11 +160,16 @@ pub enum SplitSpec {
 }
 
 impl SplitSpec {
-    /// Returns the part that a run with this seed holds out, from 0; `None` if it holds single items out.
+    /// Returns the part that a run with this seed holds out, from 0; `None` if it holds single
+    /// items out.
     pub fn part(&self, seed: u64) -> Option<u32> {
         match *self {
             Self::LeaveOneOut { .. } => None,
-            Self::KFold { fold, division: None, .. } => Some(fold),
+            Self::KFold {
+                fold,
+                division: None,
+                ..
+            } => Some(fold),
             Self::KFold { folds, fold, .. } => {
                 let folds = u64::from(folds.max(1));
                 Some(((u64::from(fold) + seed % folds) % folds) as u32)
@@ -165,7 +179,12 @@ impl SplitSpec {
 
     /// Returns whether an item is held out for validation besides the test part.
     pub fn has_validation_item(&self) -> bool {
-        matches!(self, Self::LeaveOneOut { validation_item: true })
+        matches!(
+            self,
+            Self::LeaveOneOut {
+                validation_item: true
+            }
+        )
     }
 }
 
@@ -217,12 +236,14 @@ impl PublicDataset {
         Self::AmazonInstantVideo5Core,
     ];
 
-    /// Returns the number of ratings below which users are left out if a scenario does not say otherwise.
+    /// Returns the number of ratings below which users are left out if a scenario does not say
+    /// otherwise.
     pub(in crate::scenario) fn default_minimum_interactions(self) -> u32 {
         match self {
             // The filter of the FedRAP paper.
             Self::LastFm2k => 10,
-            // The filter of the PFedRec paper. Most users of Amazon have a single rating, of which nothing can be held out.
+            // The filter of the PFedRec paper. Most users of Amazon have a single rating, of which
+            // nothing can be held out.
             Self::LastFm2kTags | Self::AmazonInstantVideo => 5,
             _ => 0,
         }
@@ -270,41 +291,45 @@ impl Default for GeneratorSpec {
     }
 }
 
-/// Layout of a delimited text file, which may be compressed with gzip or zstd. A pair of user and item may stand several
-/// times, as in a listening history: each row is a rating of its own, except that further rows of a held-out item are
-/// left out of training.
+/// Layout of a delimited text file, which may be compressed with gzip or zstd. A pair of user and
+/// item may stand several times, as in a listening history: each row is a rating of its own, except
+/// that further rows of a held-out item are left out of training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DelimitedSpec {
     /// What separates columns: `","`, `"\t"`, `"::"`, ...
     #[schemars(length(min = 1, max = 16))]
     pub separator: String,
-    /// Whether the first line names the columns. A file in which this seems to be forgotten, or said of a line of
-    /// numbers, is refused.
+    /// Whether the first line names the columns. A file in which this seems to be forgotten, or
+    /// said of a line of numbers, is refused.
     #[serde(default)]
     pub header: bool,
     /// Column of the user, by name or by position from 1.
     pub user: ColumnRef,
     /// Column of the item.
     pub item: ColumnRef,
-    /// Column of the rating; without it every row counts as 1. Only methods that predict ratings, and `k-fold`, use it:
-    /// for all others every row is a positive, however low its rating is; `label` tells positives apart.
+    /// Column of the rating; without it every row counts as 1. Only methods that predict ratings,
+    /// and `k-fold`, use it: for all others every row is a positive, however low its rating is;
+    /// `label` tells positives apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rating: Option<ColumnRef>,
-    /// The lowest and the highest rating. A rating outside is refused with its line; without the key none is.
+    /// The lowest and the highest rating. A rating outside is refused with its line; without the
+    /// key none is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rating_range: Option<[f64; 2]>,
-    /// Column that says whether the user liked the item (1) or was shown it and did not want it (0); without it every
-    /// row is a positive. Only positives are trained on as such, counted as popular and held out; what is labelled 0 is
-    /// neither a negative to be drawn nor a candidate, and methods that read labels are given it.
+    /// Column that says whether the user liked the item (1) or was shown it and did not want it
+    /// (0); without it every row is a positive. Only positives are trained on as such, counted as
+    /// popular and held out; what is labelled 0 is neither a negative to be drawn nor a candidate,
+    /// and methods that read labels are given it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<ColumnRef>,
-    /// Column of a weight of at least 0, for methods that weigh ratings; without it every row weighs 1.
+    /// Column of a weight of at least 0, for methods that weigh ratings; without it every row
+    /// weighs 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<ColumnRef>,
-    /// Column that orders a user's rows in time (a number). Among equal times the row that stands first in the file
-    /// counts as the latest, as in the papers' code. Without the column the order of the file is the order in time, so
-    /// that the last row is the latest.
+    /// Column that orders a user's rows in time (a number). Among equal times the row that stands
+    /// first in the file counts as the latest, as in the papers' code. Without the column the order
+    /// of the file is the order in time, so that the last row is the latest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<ColumnRef>,
 }
@@ -332,7 +357,10 @@ pub struct NegativesSpec {
 
 impl Default for NegativesSpec {
     fn default() -> Self {
-        Self { pool: NegativePool::NotInTrain, per_positive: 4 }
+        Self {
+            pool: NegativePool::NotInTrain,
+            per_positive: 4,
+        }
     }
 }
 
@@ -340,8 +368,8 @@ impl Default for NegativesSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NegativePool {
-    /// Items that the user never touched, the held-out ones excluded too: what the papers' code does. A
-    /// client that remembers its negatives can find the held-out item by elimination.
+    /// Items that the user never touched, the held-out ones excluded too: what the papers' code
+    /// does. A client that remembers its negatives can find the held-out item by elimination.
     Unrated,
     /// Everything but the training positives: what a device can really know.
     NotInTrain,
@@ -352,6 +380,7 @@ pub enum NegativePool {
 pub struct MethodSpec {
     /// Registered name.
     pub name: String,
-    /// The parameters, an object: as written, and filled up with the defaults that the method's schema states.
+    /// The parameters, an object: as written, and filled up with the defaults that the method's
+    /// schema states.
     pub parameters: serde_json::Value,
 }

@@ -3,21 +3,25 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Protects uploads between training and encoding. Devices keep their own parameters as training left them, and score with
-/// these. What each mechanism claims, and what it does not, stands in docs/privacy.md.
+/// Protects uploads between training and encoding. Devices keep their own parameters as training
+/// left them, and score with these. What each mechanism claims, and what it does not, stands in
+/// docs/privacy.md.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Privacy")]
 pub struct PrivacySpec {
-    /// Noise of the Laplace distribution on every value of every upload, as in PFedRec's paper (Zhang et al., IJCAI 2023,
-    /// section 6.6); none if absent. Nothing is clipped, so that no epsilon follows from it.
+    /// Noise of the Laplace distribution on every value of every upload, as in PFedRec's paper
+    /// (Zhang et al., IJCAI 2023, section 6.6); none if absent. Nothing is clipped, so that no
+    /// epsilon follows from it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub laplace: Option<LaplaceSpec>,
-    /// Clipping and Gaussian noise, with an accountant (McMahan et al., ICLR 2018); none if absent. It excludes `laplace`.
+    /// Clipping and Gaussian noise, with an accountant (McMahan et al., ICLR 2018); none if absent.
+    /// It excludes `laplace`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gaussian: Option<GaussianSpec>,
-    /// Rows of items that the user has not rated, which every upload has beside the rows that training touched, so that a
-    /// row that arrives does not give a rated item away; none if absent.
+    /// Rows of items that the user has not rated, which every upload has beside the rows that
+    /// training touched, so that a row that arrives does not give a rated item away; none if
+    /// absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub virtual_items: Option<VirtualItemsSpec>,
 }
@@ -37,13 +41,14 @@ pub struct LaplaceSpec {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Gaussian")]
 pub struct GaussianSpec {
-    /// The largest length (L2) of what a user contributes, over all values of all tables together. In a table that is a
-    /// state of the model, the contribution is the difference to what the user has downloaded; a gradient or another
-    /// statistic counts itself. What is longer is shortened to this.
+    /// The largest length (L2) of what a user contributes, over all values of all tables together.
+    /// In a table that is a state of the model, the contribution is the difference to what the user
+    /// has downloaded; a gradient or another statistic counts itself. What is longer is shortened
+    /// to this.
     #[schemars(extend("exclusiveMinimum" = 0.0), range(max = 1e12))]
     pub clip: f64,
-    /// The deviation of the noise on every value, as a multiple of `clip`. With 0, contributions are clipped and nothing
-    /// more.
+    /// The deviation of the noise on every value, as a multiple of `clip`. With 0, contributions
+    /// are clipped and nothing more.
     #[schemars(range(min = 0, max = 1e6))]
     pub noise_multiplier: f64,
     /// Whom the users trust, which decides who adds the noise.
@@ -68,8 +73,8 @@ pub fn usual_delta() -> f64 {
 pub enum Trust {
     /// Nobody: every device clips its contribution and adds the noise before it sends anything.
     Local,
-    /// The server, or a secure sum in its place: it clips every contribution, and adds the noise once to their sum. Those who
-    /// see the model are not trusted.
+    /// The server, or a secure sum in its place: it clips every contribution, and adds the noise
+    /// once to their sum. Those who see the model are not trusted.
     Central,
 }
 
@@ -85,7 +90,8 @@ pub enum Adjacency {
 }
 
 impl Adjacency {
-    /// Returns how far the sum of contributions of adjacent data sets can differ, as a multiple of the clipping length.
+    /// Returns how far the sum of contributions of adjacent data sets can differ, as a multiple of
+    /// the clipping length.
     pub fn sensitivity(self) -> f64 {
         match self {
             Self::AddOrRemove => 1.0,
@@ -99,8 +105,8 @@ impl Adjacency {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "VirtualItems")]
 pub struct VirtualItemsSpec {
-    /// The number of virtual items for each rated one, rounded for each user. They are drawn once for each user, so that
-    /// what comes again and again is not what is rated.
+    /// The number of virtual items for each rated one, rounded for each user. They are drawn once
+    /// for each user, so that what comes again and again is not what is rated.
     #[schemars(extend("exclusiveMinimum" = 0.0), range(max = 1000))]
     pub per_rated_item: f64,
 }
@@ -108,7 +114,10 @@ pub struct VirtualItemsSpec {
 impl PrivacySpec {
     /// Returns whether something is added to the values of uploads before they are encoded.
     pub fn has_device_noise(&self) -> bool {
-        self.laplace.is_some() || self.gaussian.is_some_and(|gaussian| gaussian.trust == Trust::Local)
+        self.laplace.is_some()
+            || self
+                .gaussian
+                .is_some_and(|gaussian| gaussian.trust == Trust::Local)
     }
 
     /// Returns what is wrong with the delta for so many users, as a sentence without a full stop.

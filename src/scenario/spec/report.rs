@@ -8,14 +8,16 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Report")]
 pub struct ReportSpec {
-    /// The most users for whom the report has `users.csv`, a line for each user; 0 leaves it out. What it holds takes
-    /// about 100 bytes of memory for each user during the run.
+    /// The most users for whom the report has `users.csv`, a line for each user; 0 leaves it out.
+    /// What it holds takes about 100 bytes of memory for each user during the run.
     pub users_csv_limit: u32,
 }
 
 impl Default for ReportSpec {
     fn default() -> Self {
-        Self { users_csv_limit: 100_000 }
+        Self {
+            users_csv_limit: 100_000,
+        }
     }
 }
 
@@ -34,7 +36,10 @@ mod tests {
     #[test]
     fn users_are_listed_up_to_the_limit() {
         let default = ReportSpec::default();
-        assert_eq!([1, 100_000, 100_001].map(|users| default.lists(users)), [true, true, false]);
+        assert_eq!(
+            [1, 100_000, 100_001].map(|users| default.lists(users)),
+            [true, true, false]
+        );
         assert!(!ReportSpec { users_csv_limit: 0 }.lists(0));
     }
 }

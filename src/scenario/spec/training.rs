@@ -15,8 +15,8 @@ pub struct TrainingSpec {
     /// Rounds: after each of them there is a record, which may have an evaluation.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub rounds: u32,
-    /// Steps of the server in a round. With more than one, what is said of rounds elsewhere in this table
-    /// (participation, selection, mode) holds for steps.
+    /// Steps of the server in a round. With more than one, what is said of rounds elsewhere in this
+    /// table (participation, selection, mode) holds for steps.
     #[serde(default = "one_step", skip_serializing_if = "is_one_step")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub steps_per_round: u32,
@@ -29,13 +29,15 @@ pub struct TrainingSpec {
     /// When the server averages, and what becomes of those who are late.
     #[serde(default)]
     pub mode: Mode,
-    /// This many steps in a row without a single update end the run; in an asynchronous mode, this many times the
-    /// larger of concurrency and buffer participations in a row that come to nothing. Where steps count, another
-    /// limit than the default must not be above the number of steps of the run.
+    /// This many steps in a row without a single update end the run; in an asynchronous mode, this
+    /// many times the larger of concurrency and buffer participations in a row that come to
+    /// nothing. Where steps count, another limit than the default must not be above the number of
+    /// steps of the run.
     #[serde(default = "default_empty_rounds")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub empty_rounds_limit: u32,
-    /// Where nobody is available, the server waits for the first to be, but no longer than this; then the run ends.
+    /// Where nobody is available, the server waits for the first to be, but no longer than this;
+    /// then the run ends.
     #[serde(default = "default_waiting_limit_s")]
     #[schemars(range(min = 1, max = 1e9))]
     pub waiting_limit_s: f64,
@@ -49,7 +51,8 @@ fn one_step() -> u32 {
     1
 }
 
-/// Returns whether the number of steps is the default. It is taken by reference because serde passes one.
+/// Returns whether the number of steps is the default. It is taken by reference because serde
+/// passes one.
 #[allow(clippy::trivially_copy_pass_by_ref)]
 fn is_one_step(steps: &u32) -> bool {
     *steps == 1
@@ -65,7 +68,8 @@ fn default_waiting_limit_s() -> f64 {
 }
 
 impl TrainingSpec {
-    /// Returns the spec of this many synchronous rounds with these participants, everything else by default.
+    /// Returns the spec of this many synchronous rounds with these participants, everything else by
+    /// default.
     pub fn synchronous(rounds: u32, participation: Participation) -> Self {
         Self {
             rounds,
@@ -109,11 +113,13 @@ pub enum Participation {
     /// Every user.
     #[default]
     All,
-    /// A share of the users, uniformly without replacement; rounded to the nearest count, at least one.
+    /// A share of the users, uniformly without replacement; rounded to the nearest count, at least
+    /// one.
     Share(#[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))] f64),
     /// This many users, uniformly without replacement.
     Cohort(#[schemars(range(min = 1))] u32),
-    /// Each user by itself with this probability, so that a round may have any number of participants, or none. It
-    /// belongs to modes in which a round needs no certain number of them, and to uniform selection.
+    /// Each user by itself with this probability, so that a round may have any number of
+    /// participants, or none. It belongs to modes in which a round needs no certain number of them,
+    /// and to uniform selection.
     Poisson(#[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))] f64),
 }

@@ -1,5 +1,5 @@
-//! Checks what is read from a scenario file, what is reported as wrong, and that a scenario can be printed and read
-//! again.
+//! Checks what is read from a scenario file, what is reported as wrong, and that a scenario can be
+//! printed and read again.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use crate::scenario::sizes::{BlockSize, ProblemSize};
@@ -13,7 +13,8 @@ mod messages;
 mod reading;
 mod round_trip;
 
-/// A method's parameters as a method would declare them, with ranges, an enum, an option and a nested table.
+/// A method's parameters as a method would declare them, with ranges, an enum, an option and a
+/// nested table.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct FedrapLike {
@@ -62,7 +63,10 @@ struct Weights {
 
 impl Default for Weights {
     fn default() -> Self {
-        Self { lambda: 0.1, mu: 0.1 }
+        Self {
+            lambda: 0.1,
+            mu: 0.1,
+        }
     }
 }
 
@@ -100,13 +104,26 @@ fn no_more_faults(_: &mut Json) -> Vec<ParameterFault> {
 fn check_fedrap(parameters: &mut Json) -> Vec<ParameterFault> {
     let paper = parameters["objective"] == "paper" && parameters.get("early_stop").is_some();
     let fault = |path: &str, message: &str| ParameterFault::wrong(path, message);
-    paper.then(|| fault("early_stop", "`early_stop` belongs to `objective = \"published-code\"`")).into_iter().collect()
+    paper
+        .then(|| {
+            fault(
+                "early_stop",
+                "`early_stop` belongs to `objective = \"published-code\"`",
+            )
+        })
+        .into_iter()
+        .collect()
 }
 
 /// Returns one item table of `latent_dimension` columns, for methods with such a key.
 fn size_of_a_table(parameters: &Json, size: ProblemSize) -> Vec<BlockSize> {
     let columns = parameters.get("latent_dimension").and_then(Json::as_u64);
-    let block = |columns| BlockSize { name: "V".into(), rows: size.items as u64, columns, bytes_each: 4 };
+    let block = |columns| BlockSize {
+        name: "V".into(),
+        rows: size.items as u64,
+        columns,
+        bytes_each: 4,
+    };
     columns.map(block).into_iter().collect()
 }
 
@@ -124,13 +141,22 @@ fn vocabulary() -> Vec<MethodVocabulary> {
     };
     vec![
         entry("fedrap", schemars::schema_for!(FedrapLike), &check_fedrap),
-        entry("pfedrec", schemars::schema_for!(elsewhere::PfedrecLike), &no_more_faults),
-        entry("popularity", schemars::schema_for!(NoParameters), &no_more_faults),
+        entry(
+            "pfedrec",
+            schemars::schema_for!(elsewhere::PfedrecLike),
+            &no_more_faults,
+        ),
+        entry(
+            "popularity",
+            schemars::schema_for!(NoParameters),
+            &no_more_faults,
+        ),
     ]
 }
 
 /// The shortest valid file.
-const MINIMAL: &str = "method = \"popularity\"\n[dataset]\nname = \"generated\"\n[training]\nrounds = 3\n";
+const MINIMAL: &str =
+    "method = \"popularity\"\n[dataset]\nname = \"generated\"\n[training]\nrounds = 3\n";
 
 fn read_with(text: &str, overrides: &[&str]) -> Result<Scenario> {
     let overrides: Vec<String> = overrides.iter().map(|text| (*text).to_owned()).collect();
@@ -152,12 +178,20 @@ fn refused(text: &str, overrides: &[&str]) -> String {
 /// If this fails, the line of a fault is not shown in a long file, where it is needed most.
 #[test]
 fn a_fault_far_down_in_a_file_is_shown_with_its_line() {
-    let text = format!("{}{}rounds = 0\n", MINIMAL.replace("rounds = 3\n", ""), "# A remark.\n".repeat(500));
+    let text = format!(
+        "{}{}rounds = 0\n",
+        MINIMAL.replace("rounds = 3\n", ""),
+        "# A remark.\n".repeat(500)
+    );
     let message = refused(&text, &[]);
-    assert!(message.contains("test.toml:505:10") && message.contains("505 | rounds = 0"), "{message}");
+    assert!(
+        message.contains("test.toml:505:10") && message.contains("505 | rounds = 0"),
+        "{message}"
+    );
 }
 
-/// If this fails, an override of the data set removes what a file says of a data set that it does not name.
+/// If this fails, an override of the data set removes what a file says of a data set that it does
+/// not name.
 #[test]
 fn a_file_without_a_data_set_of_its_own_keeps_what_it_says() {
     let text = MINIMAL.replace("name = \"generated\"", "generator = { users = 9 }");
@@ -166,11 +200,21 @@ fn a_file_without_a_data_set_of_its_own_keeps_what_it_says() {
     assert!(read_with(&text, &["dataset.name=\"generated\""]).is_ok());
 }
 
-/// If this fails, a slip in the only form of a choice that has keys is told as one of an ordinary table.
+/// If this fails, a slip in the only form of a choice that has keys is told as one of an ordinary
+/// table.
 #[test]
 fn an_unknown_choice_with_keys_is_told_as_a_choice() {
-    let message = refused(&MINIMAL.replace("[training]", "split = { kfold = { folds = 3 } }\n[training]"), &[]);
-    assert!(message.contains("unknown value `kfold` for `split`; did you mean `k-fold`?"), "{message}");
+    let message = refused(
+        &MINIMAL.replace(
+            "[training]",
+            "split = { kfold = { folds = 3 } }\n[training]",
+        ),
+        &[],
+    );
+    assert!(
+        message.contains("unknown value `kfold` for `split`; did you mean `k-fold`?"),
+        "{message}"
+    );
 }
 
 /// If this fails, a user is warned of a key that the file does not have.
@@ -182,14 +226,30 @@ fn a_parameter_without_effect_is_told_only_if_it_was_written() {
         "properties": { "rate": { "type": "number", "default": 1.0 } },
         "additionalProperties": false,
     });
-    let vocabulary = [MethodVocabulary { name: "odd", schema, resolve, ..vocabulary().remove(0) }];
+    let vocabulary = [MethodVocabulary {
+        name: "odd",
+        schema,
+        resolve,
+        ..vocabulary().remove(0)
+    }];
     let warnings = |method: &str| {
         let text = MINIMAL.replace("method = \"popularity\"", method);
-        parse_with_warnings(&text, "scenarios/test.toml", &[], &vocabulary, Strictness::Lenient).unwrap().warnings
+        parse_with_warnings(
+            &text,
+            "scenarios/test.toml",
+            &[],
+            &vocabulary,
+            Strictness::Lenient,
+        )
+        .unwrap()
+        .warnings
     };
     assert_eq!(warnings("method = \"odd\""), Vec::<String>::new());
     let told = warnings("method.odd.rate = 2.0");
-    assert!(told.len() == 1 && told[0].contains("`rate` has no effect: it is off"), "{told:?}");
+    assert!(
+        told.len() == 1 && told[0].contains("`rate` has no effect: it is off"),
+        "{told:?}"
+    );
 }
 
 /// Checks that files are really checked against every schema rule that the methods above use.
@@ -216,7 +276,10 @@ fn a_rule_that_nobody_checks_is_found() {
         sizes: &|_, _| Vec::new(),
         exchanged: ExchangedOf::new(|_| None),
     };
-    assert_eq!(unchecked_rules(&[odd]), ["#/$defs/Method/oneOf/properties/odd/properties/name/pattern"]);
+    assert_eq!(
+        unchecked_rules(&[odd]),
+        ["#/$defs/Method/oneOf/properties/odd/properties/name/pattern"]
+    );
 }
 
 #[test]

@@ -3,10 +3,11 @@
 /// How well scores tell rated items from others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Figures {
-    /// The probability that a rated item has a higher score than another one, where ties count half (AUC).
+    /// The probability that a rated item has a higher score than another one, where ties count half
+    /// (AUC).
     pub auc: f64,
-    /// The share of rated items among as many of the highest scores as there are rated items. Of equal scores, each is
-    /// as likely to be among them as any other.
+    /// The share of rated items among as many of the highest scores as there are rated items. Of
+    /// equal scores, each is as likely to be among them as any other.
     pub precision: f64,
 }
 
@@ -17,9 +18,12 @@ pub(super) struct Group {
     pub all: u64,
 }
 
-/// Returns the figures of groups in descending order of their scores; `None` if all items are rated, or none is.
+/// Returns the figures of groups in descending order of their scores; `None` if all items are
+/// rated, or none is.
 pub(super) fn figures(groups: impl Iterator<Item = Group> + Clone) -> Option<Figures> {
-    let (rated, all) = groups.clone().fold((0, 0), |(rated, all), group| (rated + group.rated, all + group.all));
+    let (rated, all) = groups.clone().fold((0, 0), |(rated, all), group| {
+        (rated + group.rated, all + group.all)
+    });
     let others = all - rated;
     if rated == 0 || others == 0 {
         return None;
@@ -38,16 +42,22 @@ pub(super) fn figures(groups: impl Iterator<Item = Group> + Clone) -> Option<Fig
         }
     }
     let auc = wins_twice as f64 / (2.0 * rated as f64 * others as f64);
-    Some(Figures { auc, precision: hits / rated as f64 })
+    Some(Figures {
+        auc,
+        precision: hits / rated as f64,
+    })
 }
 
-/// Returns the groups of scored items, in descending order. `scored` has each item's score and whether it is rated;
-/// `rest` are the items that have none and stand below all others.
+/// Returns the groups of scored items, in descending order. `scored` has each item's score and
+/// whether it is rated; `rest` are the items that have none and stand below all others.
 pub(super) fn groups(scored: &mut [(f32, bool)], rest: Group) -> Vec<Group> {
     scored.sort_unstable_by(|one, other| other.0.total_cmp(&one.0));
     let mut groups: Vec<Group> = scored
         .chunk_by(|one, other| one.0 == other.0)
-        .map(|equal| Group { rated: equal.iter().filter(|(_, rated)| *rated).count() as u64, all: equal.len() as u64 })
+        .map(|equal| Group {
+            rated: equal.iter().filter(|(_, rated)| *rated).count() as u64,
+            all: equal.len() as u64,
+        })
         .collect();
     groups.push(rest);
     groups
@@ -59,7 +69,10 @@ mod tests {
     use super::*;
 
     fn of(scored: &[(f32, bool)], rest: (u64, u64)) -> Option<Figures> {
-        let rest = Group { rated: rest.0, all: rest.1 };
+        let rest = Group {
+            rated: rest.0,
+            all: rest.1,
+        };
         figures(groups(&mut scored.to_vec(), rest).into_iter())
     }
 
@@ -70,9 +83,14 @@ mod tests {
         assert_eq!((perfect.auc, perfect.precision), (1.0, 1.0));
         let reversed = of(&[(1.0, true), (2.0, false), (3.0, false)], (0, 0)).unwrap();
         assert_eq!((reversed.auc, reversed.precision), (0.0, 0.0));
-        let equal = of(&[(1.0, true), (1.0, false), (1.0, false), (1.0, false)], (0, 0)).unwrap();
+        let equal = of(
+            &[(1.0, true), (1.0, false), (1.0, false), (1.0, false)],
+            (0, 0),
+        )
+        .unwrap();
         assert_eq!((equal.auc, equal.precision), (0.5, 0.25));
-        // Rated: 4 and one without a score. Of six pairs, the first wins three, the other ties with one of three.
+        // Rated: 4 and one without a score. Of six pairs, the first wins three, the other ties with
+        // one of three.
         let mixed = of(&[(4.0, true), (3.0, false), (2.0, false)], (1, 2)).unwrap();
         assert_eq!(mixed.auc, 3.5 / 6.0);
         assert_eq!(mixed.precision, 0.5);

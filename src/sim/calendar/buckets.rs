@@ -2,9 +2,14 @@
 
 /// The number of entries in a chunk, which then has 512 bytes.
 const CHUNK: usize = 32;
-const NOTHING: Entry = Entry { time: 0, slot: 0, generation: 0 };
+const NOTHING: Entry = Entry {
+    time: 0,
+    slot: 0,
+    generation: 0,
+};
 
-/// A time, with the slot that holds the event. The slot's generation tells whether the event was cancelled.
+/// A time, with the slot that holds the event. The slot's generation tells whether the event was
+/// cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     /// The time in nanoseconds since the start of the run.
@@ -17,9 +22,9 @@ pub(super) struct Entry {
 
 /// Lists to which entries are appended, and which are emptied from their beginning.
 ///
-/// They are made of chunks of equal size, so no list is copied when it grows, and a chunk that was emptied is the next
-/// to be filled while it is still in the cache. The memory is that of the most entries ever held, plus one chunk for
-/// each list.
+/// They are made of chunks of equal size, so no list is copied when it grows, and a chunk that was
+/// emptied is the next to be filled while it is still in the cache. The memory is that of the most
+/// entries ever held, plus one chunk for each list.
 #[derive(Debug)]
 pub(super) struct Buckets {
     chunks: Vec<[Entry; CHUNK]>,
@@ -39,7 +44,11 @@ struct List {
 impl Buckets {
     /// Makes as many empty lists as `lists` says.
     pub fn new(lists: usize) -> Self {
-        Self { chunks: Vec::new(), free: Vec::new(), lists: vec![List::default(); lists] }
+        Self {
+            chunks: Vec::new(),
+            free: Vec::new(),
+            lists: vec![List::default(); lists],
+        }
     }
 
     /// Returns how many entries a list has.
@@ -66,14 +75,20 @@ impl Buckets {
     /// Returns the entries of a list, in order.
     pub fn iter(&self, list: usize) -> impl Iterator<Item = &Entry> {
         let List { len, chunks, .. } = &self.lists[list];
-        let entries = chunks.iter().flat_map(|chunk| &self.chunks[*chunk as usize]);
+        let entries = chunks
+            .iter()
+            .flat_map(|chunk| &self.chunks[*chunk as usize]);
         entries.take(*len)
     }
 
-    /// Empties a list and passes its entries to `give`, in order and in pieces that are not empty. `give` may append to
-    /// other lists.
+    /// Empties a list and passes its entries to `give`, in order and in pieces that are not empty.
+    /// `give` may append to other lists.
     pub fn drain(&mut self, list: usize, mut give: impl FnMut(&mut Self, &[Entry])) {
-        let List { mut len, mut chunks, .. } = std::mem::take(&mut self.lists[list]);
+        let List {
+            mut len,
+            mut chunks,
+            ..
+        } = std::mem::take(&mut self.lists[list]);
         for &chunk in &chunks {
             let entries = self.chunks[chunk as usize];
             // The entries are copied, so that the chunk can be filled again at once.
@@ -82,7 +97,8 @@ impl Buckets {
             give(self, &entries[..held]);
             len -= held;
         }
-        // A short list of chunks is kept for the next time, which takes a constant amount of memory.
+        // A short list of chunks is kept for the next time, which takes a constant amount of
+        // memory.
         if chunks.capacity() <= CHUNK && self.lists[list].len == 0 {
             chunks.clear();
             self.lists[list].chunks = chunks;

@@ -1,19 +1,22 @@
 //! The queue of the calendar, which sorts entries by time: a monotone radix queue.
 //!
-//! Virtual time never runs backwards, so no entry is earlier than the one that was taken out last. A radix queue
-//! (Ahuja, Mehlhorn, Orlin and Tarjan, *Faster algorithms for the shortest path problem*, 1990) makes use of this. The
-//! bucket of an entry is given by the highest digit in which its time differs from `base`, and by the value of that
-//! digit. Only the first bucket is ever looked into. Its entries are moved to buckets of lower digits, so an entry
-//! moves once for each digit in the worst case, and two or three times in practice, always from one list to the end of
+//! Virtual time never runs backwards, so no entry is earlier than the one that was taken out last.
+//! A radix queue (Ahuja, Mehlhorn, Orlin and Tarjan, *Faster algorithms for the shortest path
+//! problem*, 1990) makes use of this. The bucket of an entry is given by the highest digit in which
+//! its time differs from `base`, and by the value of that digit. Only the first bucket is ever
+//! looked into. Its entries are moved to buckets of lower digits, so an entry moves once for each
+//! digit in the worst case, and two or three times in practice, always from one list to the end of
 //! another. A heap would move it along a path of cache misses instead.
 //!
-//! If the first bucket is short, it is sorted into the *front*, from which entries are taken one by one.
+//! If the first bucket is short, it is sorted into the *front*, from which entries are taken one by
+//! one.
 //!
-//! **First in, first out.** Entries of one time come out in the order in which they came in. No sequence number is
-//! needed for that, since entries of one time are always in the same place: the front holds exactly the entries not
-//! later than `covered`, and the bucket is a function of the time and `base`. Within a place they are in the order in
-//! which they came, since whatever moves entries takes them in order and appends them, the sort is stable, and an
-//! insertion into the front goes behind the entries of the same time.
+//! **First in, first out.** Entries of one time come out in the order in which they came in. No
+//! sequence number is needed for that, since entries of one time are always in the same place: the
+//! front holds exactly the entries not later than `covered`, and the bucket is a function of the
+//! time and `base`. Within a place they are in the order in which they came, since whatever moves
+//! entries takes them in order and appends them, the sort is stable, and an insertion into the
+//! front goes behind the entries of the same time.
 
 use super::buckets::{Buckets, Entry};
 
@@ -21,11 +24,12 @@ use super::buckets::{Buckets, Entry};
 const DIGIT_BITS: u32 = 6;
 const BUCKETS: usize = 1 << DIGIT_BITS;
 const LEVELS: usize = u64::BITS.div_ceil(DIGIT_BITS) as usize;
-/// A first bucket of at most so many entries is sorted rather than dealt out. With a million pending events, 512 was
-/// measured to be half as fast again as 96, since their slots are then loaded side by side. Tests have few, so that
-/// short sequences of operations reach every branch.
+/// A first bucket of at most so many entries is sorted rather than dealt out. With a million
+/// pending events, 512 was measured to be half as fast again as 96, since their slots are then
+/// loaded side by side. Tests have few, so that short sequences of operations reach every branch.
 const SORTED_AT_ONCE: usize = if cfg!(test) { 8 } else { 512 };
-/// If an insertion would move more entries of the front than this, the front goes back into buckets instead.
+/// If an insertion would move more entries of the front than this, the front goes back into buckets
+/// instead.
 const MOVED_AT_MOST: usize = if cfg!(test) { 3 } else { 128 };
 
 /// Entries in the order of their times, and within one time in the order in which they came.
@@ -34,13 +38,16 @@ pub(super) struct Queue {
     /// The first entries in order. Those before position `taken` have been taken out.
     front: Vec<Entry>,
     taken: usize,
-    /// The front holds every entry up to this time, inclusive. `None` if the front is empty and no entry belongs there.
+    /// The front holds every entry up to this time, inclusive. `None` if the front is empty and no
+    /// entry belongs there.
     covered: Option<u64>,
-    /// The buckets of all levels, which are `LEVELS * BUCKETS` lists. None of their entries is earlier than `base`.
+    /// The buckets of all levels, which are `LEVELS * BUCKETS` lists. None of their entries is
+    /// earlier than `base`.
     buckets: Buckets,
     /// For each level, the buckets that are not empty, one bit each.
     occupied: [u64; LEVELS],
-    /// A time that is not later than any entry in a bucket, nor later than `covered`, or than now if that is `None`.
+    /// A time that is not later than any entry in a bucket, nor later than `covered`, or than now
+    /// if that is `None`.
     base: u64,
     len: usize,
 }
@@ -59,7 +66,8 @@ impl Default for Queue {
     }
 }
 
-/// Returns the highest digit, counted from the lowest one, in which two times differ; 0 if they are equal.
+/// Returns the highest digit, counted from the lowest one, in which two times differ; 0 if they are
+/// equal.
 fn level_of(time: u64, base: u64) -> usize {
     ((time ^ base) | 1).ilog2() as usize / DIGIT_BITS as usize
 }
@@ -76,14 +84,16 @@ impl Queue {
         self.len
     }
 
-    /// Adds `entry`. Its time must not be earlier than `now`, nor `now` earlier than the entry that was taken out last.
+    /// Adds `entry`. Its time must not be earlier than `now`, nor `now` earlier than the entry that
+    /// was taken out last.
     pub fn push(&mut self, entry: Entry, now: u64) {
         self.len += 1;
         if Some(entry.time) > self.covered {
             return self.place(entry);
         }
         // Most entries belong near the end of the front.
-        let position = self.taken + self.front[self.taken..].partition_point(|other| other.time <= entry.time);
+        let position =
+            self.taken + self.front[self.taken..].partition_point(|other| other.time <= entry.time);
         let (earlier, later) = (position - self.taken, self.front.len() - position);
         if self.taken > 0 && earlier <= later.min(MOVED_AT_MOST) {
             // The earlier entries move down by one, into the place of an entry that was taken out.
@@ -114,8 +124,8 @@ impl Queue {
         }
     }
 
-    /// Removes and returns the first entry, whether or not `is_live` holds for it. Most entries for which it does not
-    /// hold are dropped when the front is filled.
+    /// Removes and returns the first entry, whether or not `is_live` holds for it. Most entries for
+    /// which it does not hold are dropped when the front is filled.
     pub fn remove_first(&mut self, now: u64, is_live: impl Fn(&Entry) -> bool) -> Option<Entry> {
         while self.taken == self.front.len() {
             if !self.refill(now, &is_live) {
@@ -128,8 +138,8 @@ impl Queue {
         Some(entry)
     }
 
-    /// Returns the entry that comes `position` entries after the first one. The answer is `None` not only if there is no
-    /// such entry, but also if it has not been sorted yet.
+    /// Returns the entry that comes `position` entries after the first one. The answer is `None`
+    /// not only if there is no such entry, but also if it has not been sorted yet.
     pub fn sorted(&self, position: usize) -> Option<&Entry> {
         self.front.get(self.taken + position)
     }
@@ -141,18 +151,23 @@ impl Queue {
         self.len = self.front.len();
         let mut kept = Vec::new();
         for list in 0..LEVELS * BUCKETS {
-            self.buckets.drain(list, |_, entries| kept.extend(entries.iter().copied().filter(&is_live)));
+            self.buckets.drain(list, |_, entries| {
+                kept.extend(entries.iter().copied().filter(&is_live))
+            });
             self.len += kept.len();
             if kept.is_empty() {
                 self.occupied[list / BUCKETS] &= !(1 << (list % BUCKETS));
             }
-            kept.drain(..).for_each(|entry| self.buckets.push(list, entry));
+            kept.drain(..)
+                .for_each(|entry| self.buckets.push(list, entry));
         }
     }
 
     /// Returns all entries. Those of one time are in their order.
     pub fn iter(&self) -> impl Iterator<Item = &Entry> {
-        self.front[self.taken..].iter().chain((0..LEVELS * BUCKETS).flat_map(|list| self.buckets.iter(list)))
+        self.front[self.taken..]
+            .iter()
+            .chain((0..LEVELS * BUCKETS).flat_map(|list| self.buckets.iter(list)))
     }
 
     /// Puts an entry that is not earlier than `base` into its bucket.
@@ -176,14 +191,15 @@ impl Queue {
         });
     }
 
-    /// Moves the first bucket, or the first part of it, to the front, which must have no entry left. Returns false if
-    /// all buckets are empty.
+    /// Moves the first bucket, or the first part of it, to the front, which must have no entry
+    /// left. Returns false if all buckets are empty.
     #[inline(never)]
     fn refill(&mut self, now: u64, is_live: impl Fn(&Entry) -> bool) -> bool {
         self.front.clear();
         self.taken = 0;
         loop {
-            // Entries of a lower level are earlier than those of a higher one, as they share more digits with `base`.
+            // Entries of a lower level are earlier than those of a higher one, as they share more
+            // digits with `base`.
             let Some(level) = self.occupied.iter().position(|buckets| *buckets != 0) else {
                 self.covered = None;
                 self.base = now;
@@ -191,8 +207,8 @@ impl Queue {
             };
             let list = level * BUCKETS + self.occupied[level].trailing_zeros() as usize;
             if level > 0 && self.buckets.len(list) > SORTED_AT_ONCE {
-                // The new base is the least time rather than the bucket's first instant, so that entries that are close
-                // together go down several levels at once.
+                // The new base is the least time rather than the bucket's first instant, so that
+                // entries that are close together go down several levels at once.
                 let least = self.buckets.iter(list).map(|entry| entry.time).min();
                 self.deal_out(list, least.unwrap_or(self.base));
                 continue;
@@ -202,11 +218,12 @@ impl Queue {
             self.buckets.drain(list, |_, entries| {
                 within = entries[0].time;
                 if level == 0 {
-                    // All are of one instant and in order, so they need no sorting, and there may be very many of them.
+                    // All are of one instant and in order, so they need no sorting, and there may
+                    // be very many of them.
                     front.extend_from_slice(entries);
                 } else {
-                    // This drops the cancelled entries. It also loads the slots side by side, before they are needed
-                    // one by one.
+                    // This drops the cancelled entries. It also loads the slots side by side,
+                    // before they are needed one by one.
                     let held = front.len() + entries.len();
                     front.extend(entries.iter().copied().filter(&is_live));
                     *len -= held - front.len();
@@ -228,25 +245,29 @@ impl Queue {
             self.rewind(now);
         }
         let mut front = std::mem::take(&mut self.front);
-        front.drain(std::mem::take(&mut self.taken)..).for_each(|entry| self.place(entry));
+        front
+            .drain(std::mem::take(&mut self.taken)..)
+            .for_each(|entry| self.place(entry));
         // The entries that had been taken out are dropped as well, and the memory is kept.
         front.clear();
         self.front = front;
         self.covered = None;
     }
 
-    /// Moves `base` back to `now`, which is needed when earlier events are scheduled after looking ahead.
+    /// Moves `base` back to `now`, which is needed when earlier events are scheduled after looking
+    /// ahead.
     ///
-    /// Take the highest digit in which the two differ. Entries that differ from the old base in that digit or a higher
-    /// one differ from the new base in the same digit, so they stay. The others come together in one bucket, which was
-    /// empty: that of the old base's own digit.
+    /// Take the highest digit in which the two differ. Entries that differ from the old base in
+    /// that digit or a higher one differ from the new base in the same digit, so they stay. The
+    /// others come together in one bucket, which was empty: that of the old base's own digit.
     fn rewind(&mut self, now: u64) {
         let level = level_of(self.base, now);
         let mut together = Vec::new();
         for lower in 0..level {
             self.occupied[lower] = 0;
             for list in lower * BUCKETS..(lower + 1) * BUCKETS {
-                self.buckets.drain(list, |_, entries| together.extend_from_slice(entries));
+                self.buckets
+                    .drain(list, |_, entries| together.extend_from_slice(entries));
             }
         }
         self.base = now;

@@ -57,8 +57,9 @@ impl List {
 }
 
 proptest! {
-    /// If this fails, events happen in another order than that of virtual time, first in first out; or a cancelled
-    /// event happens, or one that was not cancelled does not; or a restored calendar goes on differently.
+    /// If this fails, events happen in another order than that of virtual time, first in first out;
+    /// or a cancelled event happens, or one that was not cancelled does not; or a restored calendar
+    /// goes on differently.
     #[test]
     fn the_calendar_does_what_a_sorted_list_does(operations in operations()) {
         let mut calendar = Calendar::default();
@@ -130,20 +131,30 @@ fn scattered(number: u64) -> u64 {
 
 #[test]
 fn many_events_come_out_in_order_through_every_level() {
-    // This goes from a few instants with very many events each to as many instants as events, in lists of many chunks.
+    // This goes from a few instants with very many events each to as many instants as events, in
+    // lists of many chunks.
     for bits in [4, 10, 24] {
         let mut calendar = Calendar::default();
-        let mut expected: Vec<(u64, u64)> =
-            (0..20_000).map(|number| (scattered(number) >> (24 - bits), number)).collect();
+        let mut expected: Vec<(u64, u64)> = (0..20_000)
+            .map(|number| (scattered(number) >> (24 - bits), number))
+            .collect();
         for &(time, number) in &expected {
             calendar.schedule(SimTime::from_nanos(time), number);
         }
         expected.sort_unstable();
-        let pending: Vec<(u64, u64)> =
-            calendar.pending().into_iter().map(|(time, _, number)| (time.as_nanos(), *number)).collect();
+        let pending: Vec<(u64, u64)> = calendar
+            .pending()
+            .into_iter()
+            .map(|(time, _, number)| (time.as_nanos(), *number))
+            .collect();
         assert_eq!(pending, expected);
         for expected in expected {
-            assert_eq!(calendar.pop().map(|(time, number)| (time.as_nanos(), number)), Some(expected));
+            assert_eq!(
+                calendar
+                    .pop()
+                    .map(|(time, number)| (time.as_nanos(), number)),
+                Some(expected)
+            );
         }
         assert_eq!(calendar.pop(), None);
     }
@@ -151,20 +162,27 @@ fn many_events_come_out_in_order_through_every_level() {
 
 #[test]
 fn looking_ahead_costs_earlier_events_nothing() {
-    // Events are scheduled before the one that was looked at, in falling, rising and mixed order. They are more than
-    // the front takes, so that it goes back into buckets that are filled from an earlier base.
+    // Events are scheduled before the one that was looked at, in falling, rising and mixed order.
+    // They are more than the front takes, so that it goes back into buckets that are filled from an
+    // earlier base.
     let mut calendar = Calendar::default();
     for number in 0..5_000 {
         calendar.schedule(SimTime::from_nanos(1 << 40 | scattered(number)), number);
     }
-    assert!(calendar.next_time().is_some_and(|time| time.as_nanos() >= 1 << 40));
+    assert!(
+        calendar
+            .next_time()
+            .is_some_and(|time| time.as_nanos() >= 1 << 40)
+    );
     for number in 0..5_000 {
         calendar.schedule(SimTime::from_nanos(scattered(number + 7)), number);
         if number % 100 == 0 {
             calendar.next_time();
         }
     }
-    let times: Vec<u64> = std::iter::from_fn(|| calendar.pop()).map(|(time, _)| time.as_nanos()).collect();
+    let times: Vec<u64> = std::iter::from_fn(|| calendar.pop())
+        .map(|(time, _)| time.as_nanos())
+        .collect();
     assert_eq!(times.len(), 10_000);
     assert!(times.is_sorted());
 }
@@ -186,15 +204,23 @@ fn an_appointment_never_cancels_a_later_event_in_its_slot() {
     assert_eq!((last.slot, calendar.cancel(last)), (0, Some('c')));
     let other = calendar.schedule(SimTime::ZERO, 'd');
     assert_eq!((other.slot, calendar.cancel(last)), (1, None));
-    assert_eq!(calendar.cancel(Appointment { slot: 0, generation: u32::MAX }), None, "nothing was ever there");
+    assert_eq!(
+        calendar.cancel(Appointment {
+            slot: 0,
+            generation: u32::MAX
+        }),
+        None,
+        "nothing was ever there"
+    );
     assert_eq!(calendar.pop(), Some((SimTime::ZERO, 'd')));
 }
 
 #[test]
 fn rescheduling_without_end_takes_no_memory() {
     let mut calendar = Calendar::default();
-    let mut appointments: Vec<Appointment> =
-        (0..100).map(|number| calendar.schedule(SimTime::from_nanos(number), number)).collect();
+    let mut appointments: Vec<Appointment> = (0..100)
+        .map(|number| calendar.schedule(SimTime::from_nanos(number), number))
+        .collect();
     for round in 0..100_000u64 {
         let place = scattered(round) as usize % appointments.len();
         let event = calendar.cancel(appointments[place]);

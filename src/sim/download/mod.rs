@@ -32,10 +32,11 @@ pub use versions::{HeldVersions, Version, Versions};
 
 /// The download for all users who are invited between two steps of the server.
 ///
-/// Most methods send the same frame to all users. It is encoded once, and decoded once by whoever receives it first;
-/// decoding is a pure function of the bytes, so receivers may share its result. What they train on is what the frame
-/// says, which a lossy codec may have changed. Downloads of single users are made, encoded and decoded when they are
-/// needed, and only those of a small cohort are kept.
+/// Most methods send the same frame to all users. It is encoded once, and decoded once by whoever
+/// receives it first; decoding is a pure function of the bytes, so receivers may share its result.
+/// What they train on is what the frame says, which a lossy codec may have changed. Downloads of
+/// single users are made, encoded and decoded when they are needed, and only those of a small
+/// cohort are kept.
 #[derive(Debug)]
 pub struct OutgoingDownload {
     number: u32,
@@ -53,7 +54,8 @@ enum Content {
     /// The frame that all receive or, in a run that was resumed, that of a single user.
     Held {
         frame: Frame,
-        /// What the server meant to send; `None` if the codec is lossless, since the frame then says the same.
+        /// What the server meant to send; `None` if the codec is lossless, since the frame then
+        /// says the same.
         intended: Option<Model>,
         received: OnceLock<std::result::Result<Received, String>>,
         is_shared: bool,
@@ -88,7 +90,9 @@ impl FrameFormat {
         if self.codecs.sends_changes() {
             return versions::reads(self, frame).is_ok();
         }
-        self.codecs.decode(frame, &self.layout, &Model::none()).is_ok()
+        self.codecs
+            .decode(frame, &self.layout, &Model::none())
+            .is_ok()
     }
 }
 
@@ -106,12 +110,17 @@ pub struct Received {
 impl Received {
     /// Returns what a user has received where no frame travels.
     fn nothing() -> Self {
-        Self { model: Model::none(), intended: None, frame_bytes: 0 }
+        Self {
+            model: Model::none(),
+            intended: None,
+            frame_bytes: 0,
+        }
     }
 }
 
 impl OutgoingDownload {
-    /// Encodes what participants of `phase` are to download. `number` is that of the model's version.
+    /// Encodes what participants of `phase` are to download. `number` is that of the model's
+    /// version.
     ///
     /// # Errors
     /// [`Error::Update`] for a download of another layout than the method announces.
@@ -123,18 +132,37 @@ impl OutgoingDownload {
             _ if layout.is_empty() => Content::Nothing(Received::nothing()),
             Download::Nothing => {
                 let phase = phase.0;
-                return Err(Error::Update(format!("there is no download in phase {phase}, which announces one")));
+                return Err(Error::Update(format!(
+                    "there is no download in phase {phase}, which announces one"
+                )));
             }
             Download::Shared(intended) => {
-                let frame = encode(&intended, &layout, &codecs, Randomness::of_download(streams, None, number))?;
-                // The model is kept only where it is needed, since the server changes its tables in place if it alone
-                // has them.
+                let frame = encode(
+                    &intended,
+                    &layout,
+                    &codecs,
+                    Randomness::of_download(streams, None, number),
+                )?;
+                // The model is kept only where it is needed, since the server changes its tables in
+                // place if it alone has them.
                 let intended = (!codecs.is_lossless()).then_some(intended);
-                Content::Held { frame, intended, received: OnceLock::new(), is_shared: true }
+                Content::Held {
+                    frame,
+                    intended,
+                    received: OnceLock::new(),
+                    is_shared: true,
+                }
             }
             Download::PerUser(personal) => Content::PerUser(Personal::new(personal)),
         };
-        Ok(Self { number, phase, layout, codecs, streams, content })
+        Ok(Self {
+            number,
+            phase,
+            layout,
+            codecs,
+            streams,
+            content,
+        })
     }
 
     /// Returns what the participants of the first step of `world` download.
@@ -154,22 +182,50 @@ impl OutgoingDownload {
     }
 
     /// Makes the download that brings users to a version. `held` are the versions that they have.
-    pub fn of_version(version: Arc<Version>, phase: Phase, held: HeldVersions, world: &World) -> Self {
+    pub fn of_version(
+        version: Arc<Version>,
+        phase: Phase,
+        held: HeldVersions,
+        world: &World,
+    ) -> Self {
         let (layout, codecs) = (world.download_layout(phase).clone(), world.downlink.clone());
-        let (number, content) = (version.number(), Content::Version(version, WaysToVersion::Held(held)));
-        Self { number, phase, layout, codecs, streams: world.streams, content }
+        let (number, content) = (
+            version.number(),
+            Content::Version(version, WaysToVersion::Held(held)),
+        );
+        Self {
+            number,
+            phase,
+            layout,
+            codecs,
+            streams: world.streams,
+            content,
+        }
     }
 
-    /// Returns the number of the model's version that the download says. It tells downloads apart, even if they say the
-    /// same.
+    /// Returns the number of the model's version that the download says. It tells downloads apart,
+    /// even if they say the same.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// Returns a number that is the same for users who receive the same frame, and differs between frames.
+    /// Returns a number that is the same for users who receive the same frame, and differs between
+    /// frames.
     pub fn number_for(&self, user: UserId) -> u64 {
-        let is_personal = matches!(self.content, Content::PerUser(_) | Content::Held { is_shared: false, .. });
-        u64::from(self.number) << 32 | if is_personal { u64::from(user.0) + 1 } else { 0 }
+        let is_personal = matches!(
+            self.content,
+            Content::PerUser(_)
+                | Content::Held {
+                    is_shared: false,
+                    ..
+                }
+        );
+        u64::from(self.number) << 32
+            | if is_personal {
+                u64::from(user.0) + 1
+            } else {
+                0
+            }
     }
 
     /// Returns the phase in which its receivers take part.
@@ -179,12 +235,24 @@ impl OutgoingDownload {
 
     /// Returns whether all receive the same model.
     pub fn is_shared(&self) -> bool {
-        matches!(self.content, Content::Held { is_shared: true, .. } | Content::Version(..))
+        matches!(
+            self.content,
+            Content::Held {
+                is_shared: true,
+                ..
+            } | Content::Version(..)
+        )
     }
 
     /// Returns whether it has to be kept, since it cannot be made again of the server's state.
     pub fn has_to_be_kept(&self) -> bool {
-        matches!(self.content, Content::Held { is_shared: true, .. })
+        matches!(
+            self.content,
+            Content::Held {
+                is_shared: true,
+                ..
+            }
+        )
     }
 
     /// Returns the frame that travels to `user`. Every call for a user returns the same frame.
@@ -194,8 +262,12 @@ impl OutgoingDownload {
     pub fn frame(&self, user: UserId) -> Result<Frame> {
         match &self.content {
             Content::Nothing(_) => Ok(Frame::none()),
-            Content::Held { frame, .. } | Content::Version(_, WaysToVersion::Frame(frame)) => Ok(frame.clone()),
-            Content::Version(version, WaysToVersion::Held(held)) => version.frame(version_of(user, held)),
+            Content::Held { frame, .. } | Content::Version(_, WaysToVersion::Frame(frame)) => {
+                Ok(frame.clone())
+            }
+            Content::Version(version, WaysToVersion::Held(held)) => {
+                version.frame(version_of(user, held))
+            }
             Content::PerUser(personal) => self.frame_of_one(personal, user),
         }
     }
@@ -207,7 +279,9 @@ impl OutgoingDownload {
     pub fn parts(&self, user: UserId) -> Result<FrameParts> {
         match &self.content {
             Content::Held { frame, .. } => Ok(frame.parts),
-            Content::Version(version, WaysToVersion::Held(held)) => version.parts(version_of(user, held)),
+            Content::Version(version, WaysToVersion::Held(held)) => {
+                version.parts(version_of(user, held))
+            }
             Content::Version(_, WaysToVersion::Frame(frame)) => Ok(frame.parts),
             Content::Nothing(_) | Content::PerUser(_) => Ok(self.frame(user)?.parts),
         }
@@ -215,13 +289,17 @@ impl OutgoingDownload {
 
     /// Returns the format in which its frames are to be read.
     pub fn format(&self) -> FrameFormat {
-        FrameFormat { codecs: self.codecs.clone(), layout: self.layout.clone() }
+        FrameFormat {
+            codecs: self.codecs.clone(),
+            layout: self.layout.clone(),
+        }
     }
 
     /// Returns what `user` receives.
     ///
     /// # Errors
-    /// [`Error::Frame`] if the frame does not decode, and those of the method, where it makes a download for each user.
+    /// [`Error::Frame`] if the frame does not decode, and those of the method, where it makes a
+    /// download for each user.
     pub fn received(&self, user: UserId) -> Result<Cow<'_, Received>> {
         match &self.content {
             Content::Nothing(received) => Ok(Cow::Borrowed(received)),
@@ -230,12 +308,25 @@ impl OutgoingDownload {
             }
             Content::Version(version, WaysToVersion::Frame(frame)) => {
                 let received = version.received(Some(version.number()))?;
-                Ok(Cow::Owned(Received { frame_bytes: frame.bytes.len() as u64, ..received }))
+                Ok(Cow::Owned(Received {
+                    frame_bytes: frame.bytes.len() as u64,
+                    ..received
+                }))
             }
-            Content::Held { frame, intended, received, .. } => {
-                let decode = || self.decode(&frame.bytes, intended.as_ref()).map_err(|error| error.to_string());
+            Content::Held {
+                frame,
+                intended,
+                received,
+                ..
+            } => {
+                let decode = || {
+                    self.decode(&frame.bytes, intended.as_ref())
+                        .map_err(|error| error.to_string())
+                };
                 let received = received.get_or_init(decode).as_ref();
-                received.map(Cow::Borrowed).map_err(|reason| Error::Frame(reason.clone()))
+                received
+                    .map(Cow::Borrowed)
+                    .map_err(|reason| Error::Frame(reason.clone()))
             }
             Content::PerUser(personal) => self.received_by_one(personal, user).map(Cow::Owned),
         }
@@ -243,7 +334,11 @@ impl OutgoingDownload {
 
     /// Returns the model that the server means to send to `user`.
     fn intended(&self, user: UserId) -> Result<Cow<'_, Model>> {
-        if let Content::Held { intended: Some(intended), .. } = &self.content {
+        if let Content::Held {
+            intended: Some(intended),
+            ..
+        } = &self.content
+        {
             return Ok(Cow::Borrowed(intended));
         }
         Ok(match self.received(user)? {
@@ -256,24 +351,36 @@ impl OutgoingDownload {
         let _stage = enter(Stage::Decode);
         let update = self.codecs.decode(frame, &self.layout, &Model::none())?;
         let model = update.apply(&self.layout, &Model::none())?;
-        let intended = intended.filter(|intended| !has_the_bits_of_model(&model, intended)).cloned();
-        Ok(Received { model, intended, frame_bytes: frame.len() as u64 })
+        let intended = intended
+            .filter(|intended| !has_the_bits_of_model(&model, intended))
+            .cloned();
+        Ok(Received {
+            model,
+            intended,
+            frame_bytes: frame.len() as u64,
+        })
     }
 
-    /// Appends the number, the phase and the kind of the download, for [`head_of`], and returns the kind.
+    /// Appends the number, the phase and the kind of the download, for [`head_of`], and returns the
+    /// kind.
     fn put_head(&self, archive: &mut Archive) -> u8 {
         let kind = match &self.content {
             Content::Nothing(_) => 0u8,
-            Content::Held { is_shared: true, .. } => 1,
-            Content::Held { is_shared: false, .. } | Content::PerUser(_) => 2,
+            Content::Held {
+                is_shared: true, ..
+            } => 1,
+            Content::Held {
+                is_shared: false, ..
+            }
+            | Content::PerUser(_) => 2,
             Content::Version(..) => 3,
         };
         archive.put(&(self.number, self.phase.0, kind));
         kind
     }
 
-    /// Appends the frame that travels to `user`, and what the server meant by it. A frame that many share is written
-    /// once.
+    /// Appends the frame that travels to `user`, and what the server meant by it. A frame that many
+    /// share is written once.
     ///
     /// # Errors
     /// As [`Self::frame`].
@@ -309,7 +416,9 @@ impl OutgoingDownload {
 fn head_of(archive: &mut ArchiveReader, world: &World) -> Result<(u32, Phase, u8)> {
     let (number, phase, kind): (u32, u8, u8) = archive.take()?;
     if usize::from(phase) >= world.phases() {
-        return Err(damaged(format!("a download of phase {phase}, which the method does not have")));
+        return Err(damaged(format!(
+            "a download of phase {phase}, which the method does not have"
+        )));
     }
     Ok((number, Phase(phase), kind))
 }
@@ -325,8 +434,13 @@ impl RestoredDownloads {
     /// Reads what [`OutgoingDownload::save`] appended for one user.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if the archive holds no download of this world, or two that differ and have one number.
-    pub fn take(&mut self, archive: &mut ArchiveReader, world: &World) -> Result<Arc<OutgoingDownload>> {
+    /// [`Error::Checkpoint`] if the archive holds no download of this world, or two that differ and
+    /// have one number.
+    pub fn take(
+        &mut self,
+        archive: &mut ArchiveReader,
+        world: &World,
+    ) -> Result<Arc<OutgoingDownload>> {
         let (number, phase, kind) = head_of(archive, world)?;
         let layout = world.download_layout(phase).clone();
         let content = match kind {
@@ -335,7 +449,10 @@ impl RestoredDownloads {
                 let parts: FrameParts = archive.take()?;
                 let frame = Frame::of_saved(archive.take_shared_bytes()?, parts)?;
                 let version = Version::restore(archive, &layout)?;
-                let version = self.versions.entry(version.number()).or_insert_with(|| Arc::new(version));
+                let version = self
+                    .versions
+                    .entry(version.number())
+                    .or_insert_with(|| Arc::new(version));
                 Content::Version(Arc::clone(version), WaysToVersion::Frame(frame))
             }
             4.. => return Err(damaged(format!("a download of kind {kind}"))),
@@ -343,19 +460,39 @@ impl RestoredDownloads {
                 let parts: FrameParts = archive.take()?;
                 let frame = Frame::of_saved(archive.take_shared_bytes()?, parts)?;
                 let is_lossless = world.downlink.is_lossless();
-                let intended = if is_lossless { None } else { Some(restore_model(archive, &layout)?) };
-                Content::Held { frame, intended, received: OnceLock::new(), is_shared: kind == 1 }
+                let intended = if is_lossless {
+                    None
+                } else {
+                    Some(restore_model(archive, &layout)?)
+                };
+                Content::Held {
+                    frame,
+                    intended,
+                    received: OnceLock::new(),
+                    is_shared: kind == 1,
+                }
             }
         };
         let (codecs, streams) = (world.downlink.clone(), world.streams);
-        let restored = Arc::new(OutgoingDownload { number, phase, layout, codecs, streams, content });
+        let restored = Arc::new(OutgoingDownload {
+            number,
+            phase,
+            layout,
+            codecs,
+            streams,
+            content,
+        });
         // A user's own download is kept as a frame from here on, and shared with no other user.
         if kind >= 2 {
             return Ok(restored);
         }
-        let known = self.shared.entry(number).or_insert_with(|| Arc::clone(&restored));
+        let known = self
+            .shared
+            .entry(number)
+            .or_insert_with(|| Arc::clone(&restored));
         match (&known.content, &restored.content) {
-            (Content::Held { frame: one, .. }, Content::Held { frame: other, .. }) if one == other => {}
+            (Content::Held { frame: one, .. }, Content::Held { frame: other, .. })
+                if one == other => {}
             (Content::Nothing(_), Content::Nothing(_)) => {}
             _ => return Err(damaged("two downloads of one step")),
         }
@@ -365,7 +502,9 @@ impl RestoredDownloads {
 
 /// Returns the version that `user` has, if it has one.
 fn version_of(user: UserId, held: &[(UserId, u32)]) -> Option<u32> {
-    held.binary_search_by_key(&user, |(user, _)| *user).ok().map(|place| held[place].1)
+    held.binary_search_by_key(&user, |(user, _)| *user)
+        .ok()
+        .map(|place| held[place].1)
 }
 
 #[cfg(test)]

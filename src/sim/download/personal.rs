@@ -12,9 +12,9 @@ use crate::method::server::PersonalDownloads;
 use crate::model::blocks::Model;
 use crate::stages::{Stage, enter};
 
-/// The most users whose frames are kept. A frame is needed several times in a participation, and a method may make those
-/// of several users in less time than one after another; but the frames of all users together would take as much memory
-/// as all their tables.
+/// The most users whose frames are kept. A frame is needed several times in a participation, and a
+/// method may make those of several users in less time than one after another; but the frames of
+/// all users together would take as much memory as all their tables.
 const KEPT: usize = 64;
 
 /// What makes the downloads of single users, and the frames of the last small cohort.
@@ -26,7 +26,10 @@ pub(super) struct Personal {
 
 impl Personal {
     pub fn new(downloads: Arc<dyn PersonalDownloads>) -> Self {
-        Self { downloads, kept: Mutex::default() }
+        Self {
+            downloads,
+            kept: Mutex::default(),
+        }
     }
 
     /// Returns the model that the server means to send to `user`.
@@ -49,17 +52,24 @@ impl Personal {
 }
 
 impl OutgoingDownload {
-    /// Makes the frames of `users`, who are about to take part, if each has its own and they are few.
+    /// Makes the frames of `users`, who are about to take part, if each has its own and they are
+    /// few.
     ///
     /// # Errors
     /// As [`Self::frame`].
     pub fn prepare(&self, users: &[UserId]) -> Result<()> {
-        let Content::PerUser(personal) = &self.content else { return Ok(()) };
+        let Content::PerUser(personal) = &self.content else {
+            return Ok(());
+        };
         if users.len() > KEPT {
             return Ok(());
         }
         let made = self.made(personal, users)?;
-        *personal.kept() = users.iter().copied().zip(made.into_iter().map(|(_, frame)| frame)).collect();
+        *personal.kept() = users
+            .iter()
+            .copied()
+            .zip(made.into_iter().map(|(_, frame)| frame))
+            .collect();
         Ok(())
     }
 
@@ -68,7 +78,9 @@ impl OutgoingDownload {
     /// # Errors
     /// As [`Self::frame`].
     pub fn prepare_as_well(&self, user: UserId) -> Result<()> {
-        let Content::PerUser(personal) = &self.content else { return Ok(()) };
+        let Content::PerUser(personal) = &self.content else {
+            return Ok(());
+        };
         if !personal.kept().is_empty() {
             let frame = self.frame_of_one(personal, user)?;
             personal.kept().insert(user, frame);
@@ -87,13 +99,27 @@ impl OutgoingDownload {
     /// As [`Self::frame`], and [`Error::Update`] if all receive the same.
     pub fn of_each(&self, users: &[UserId]) -> Result<Vec<Self>> {
         let Content::PerUser(personal) = &self.content else {
-            return Err(Error::Update("the download is the same for all users".to_owned()));
+            return Err(Error::Update(
+                "the download is the same for all users".to_owned(),
+            ));
         };
         let own = |(intended, frame): (Model, Frame)| {
             let intended = (!self.codecs.is_lossless()).then_some(intended);
-            let content = Content::Held { frame, intended, received: OnceLock::new(), is_shared: false };
+            let content = Content::Held {
+                frame,
+                intended,
+                received: OnceLock::new(),
+                is_shared: false,
+            };
             let (layout, codecs) = (self.layout.clone(), self.codecs.clone());
-            Self { number: self.number, phase: self.phase, layout, codecs, streams: self.streams, content }
+            Self {
+                number: self.number,
+                phase: self.phase,
+                layout,
+                codecs,
+                streams: self.streams,
+                content,
+            }
         };
         Ok(self.made(personal, users)?.into_iter().map(own).collect())
     }
@@ -120,9 +146,15 @@ impl OutgoingDownload {
         let intended = personal.downloads.downloads(users)?;
         if intended.len() != users.len() {
             let (made, asked) = (intended.len(), users.len());
-            return Err(Error::Update(format!("the method has made {made} downloads for {asked} users")));
+            return Err(Error::Update(format!(
+                "the method has made {made} downloads for {asked} users"
+            )));
         }
-        users.iter().zip(intended).map(|(user, model)| self.make(&model, *user).map(|frame| (model, frame))).collect()
+        users
+            .iter()
+            .zip(intended)
+            .map(|(user, model)| self.make(&model, *user).map(|frame| (model, frame)))
+            .collect()
     }
 
     fn make(&self, intended: &Model, user: UserId) -> Result<Frame> {

@@ -1,8 +1,8 @@
 //! Downloads on their way to another process of the run, which holds the users who receive them.
 //!
-//! A download for all is sent once to each process, as the server meant it: its receivers train on what the frame says, and
-//! need no more of the server than that. Of a version, they need the values alone. A download of a single user is sent as
-//! it is saved.
+//! A download for all is sent once to each process, as the server meant it: its receivers train on
+//! what the frame says, and need no more of the server than that. Of a version, they need the
+//! values alone. A download of a single user is sent as it is saved.
 
 use std::sync::{Arc, OnceLock};
 
@@ -18,7 +18,14 @@ use crate::sim::world::World;
 impl OutgoingDownload {
     /// Returns whether each receiver has a download of its own.
     pub fn is_personal(&self) -> bool {
-        matches!(self.content, Content::PerUser(_) | Content::Held { is_shared: false, .. })
+        matches!(
+            self.content,
+            Content::PerUser(_)
+                | Content::Held {
+                    is_shared: false,
+                    ..
+                }
+        )
     }
 
     /// Appends the download for all its receivers or, if each has its own, that of `user`.
@@ -34,7 +41,8 @@ impl OutgoingDownload {
                 let frame = self.frame(user)?;
                 archive.put(&frame.parts);
                 archive.put_long_bytes(&frame.bytes);
-                // Whoever asks for rows is answered where it trains, with what the server means to send.
+                // Whoever asks for rows is answered where it trains, with what the server means to
+                // send.
                 if self.is_answered_elsewhere() {
                     save_model(archive, &*self.intended(user)?);
                 }
@@ -51,7 +59,8 @@ impl OutgoingDownload {
     /// Reads what [`Self::send`] has appended.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) if the archive holds no download of this world.
+    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) if the archive holds no download of
+    /// this world.
     pub fn receive(archive: &mut ArchiveReader, world: &World) -> Result<Self> {
         let (number, phase, kind) = head_of(archive, world)?;
         let layout = world.download_layout(phase).clone();
@@ -60,7 +69,12 @@ impl OutgoingDownload {
             1 | 2 => {
                 let parts: FrameParts = archive.take()?;
                 let frame = Frame::of_saved(archive.take_long_bytes()?, parts)?;
-                Content::Held { frame, intended: None, received: OnceLock::new(), is_shared: kind == 1 }
+                Content::Held {
+                    frame,
+                    intended: None,
+                    received: OnceLock::new(),
+                    is_shared: kind == 1,
+                }
             }
             3 => {
                 let version = Arc::new(Version::restore(archive, &layout)?);
@@ -68,8 +82,14 @@ impl OutgoingDownload {
             }
             4.. => return Err(damaged(format!("a download of kind {kind}"))),
         };
-        let mut received =
-            Self { number, phase, layout, codecs: world.downlink.clone(), streams: world.streams, content };
+        let mut received = Self {
+            number,
+            phase,
+            layout,
+            codecs: world.downlink.clone(),
+            streams: world.streams,
+            content,
+        };
         if matches!(received.content, Content::Held { .. }) && received.is_answered_elsewhere() {
             let model = restore_model(archive, &received.layout)?;
             if let Content::Held { intended, .. } = &mut received.content {

@@ -1,8 +1,9 @@
 //! The sequence of versions of a download of which changes travel (`delta = true` on the downlink).
 //!
-//! The server keeps the newest version as those have it who have received it, bit for bit. The next version is the
-//! change from there to the server's model, as the codec represents it, added to that version. What the codec leaves out
-//! of a change is therefore a part of the next one, and whoever has a version has the same bits as the server.
+//! The server keeps the newest version as those have it who have received it, bit for bit. The next
+//! version is the change from there to the server's model, as the codec represents it, added to
+//! that version. What the codec leaves out of a change is therefore a part of the next one, and
+//! whoever has a version has the same bits as the server.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use super::tables::{changed_rows, has_the_bits_of_model};
 use super::{FrameFormat, Received};
 use crate::codec::{
-    self, Beginning, BlockCodecs, CodecMemory, EncodeContext, Frame, FrameParts, Randomness, SparseF32,
+    self, Beginning, BlockCodecs, CodecMemory, EncodeContext, Frame, FrameParts, Randomness,
+    SparseF32,
 };
 use crate::error::Result;
 use crate::ids::UserId;
@@ -63,7 +65,8 @@ pub struct Versions {
     cost: VersionsCost,
 }
 
-/// The frames that bring a user to a version: what it begins with, changes, and the whole version if that is sent.
+/// The frames that bring a user to a version: what it begins with, changes, and the whole version
+/// if that is sent.
 type Way<'v> = (Beginning, &'v [(u32, Frame)], Option<&'v Frame>);
 
 /// Users with the versions that they have, ascending.
@@ -73,8 +76,16 @@ impl Versions {
     /// Begins the sequence of a phase.
     pub fn new(phase: Phase, world: &World) -> Self {
         let users = world.dataset.users();
-        let cost = VersionsCost { acknowledgement_bytes: 4 * users as u64, ..VersionsCost::default() };
-        Self { phase, newest: None, acknowledged: vec![0; users], cost }
+        let cost = VersionsCost {
+            acknowledgement_bytes: 4 * users as u64,
+            ..VersionsCost::default()
+        };
+        Self {
+            phase,
+            newest: None,
+            acknowledged: vec![0; users],
+            cost,
+        }
     }
 
     /// Returns the phase.
@@ -96,15 +107,23 @@ impl Versions {
     /// Returns those of `users` (ascending) who have a version.
     pub fn held_by(&self, users: impl Iterator<Item = UserId>) -> HeldVersions {
         let version = |user: UserId| self.acknowledged[user.0 as usize].checked_sub(1);
-        users.filter_map(|user| Some((user, version(user)?))).collect()
+        users
+            .filter_map(|user| Some((user, version(user)?)))
+            .collect()
     }
 
-    /// Returns the version of this number, which says `intended`. It is made if it is newer than the newest one.
+    /// Returns the version of this number, which says `intended`. It is made if it is newer than
+    /// the newest one.
     ///
     /// # Errors
-    /// [`Error::Unrepresentable`] if the codec cannot represent a value, and [`Error::Frame`] for a defect of the codec.
+    /// [`Error::Unrepresentable`] if the codec cannot represent a value, and [`Error::Frame`] for a
+    /// defect of the codec.
     pub fn advance(&mut self, number: u32, intended: Model, world: &World) -> Result<Arc<Version>> {
-        if let Some(newest) = self.newest.as_ref().filter(|newest| newest.number == number) {
+        if let Some(newest) = self
+            .newest
+            .as_ref()
+            .filter(|newest| newest.number == number)
+        {
             return Ok(Arc::clone(newest));
         }
         let before = match self.newest.take() {
@@ -112,11 +131,18 @@ impl Versions {
             None => Version::of_seed(self.phase, world)?.map(Arc::new),
         };
         let next = match before {
-            Some(before) if before.number == number && has_the_bits_of_model(&before.received.model, &intended) => {
+            Some(before)
+                if before.number == number
+                    && has_the_bits_of_model(&before.received.model, &intended) =>
+            {
                 before
             }
             Some(before) => Arc::new(before.next(number, intended, world)?),
-            None => Arc::new(Version::first(number, intended, world.download_layout(self.phase).clone())),
+            None => Arc::new(Version::first(
+                number,
+                intended,
+                world.download_layout(self.phase).clone(),
+            )),
         };
         self.cost.model_bytes = self.cost.model_bytes.max(next.layout.bytes() as u64);
         self.cost.differences_bytes = self.cost.differences_bytes.max(next.changes_bytes());
@@ -154,7 +180,10 @@ impl Versions {
             (newest.root, count) = archive.take()?;
             for _ in 0..count {
                 let (number, parts): (u32, FrameParts) = archive.take()?;
-                newest.changes.push((number, Frame::of_saved(archive.take_shared_bytes()?, parts)?));
+                newest.changes.push((
+                    number,
+                    Frame::of_saved(archive.take_shared_bytes()?, parts)?,
+                ));
             }
             versions.newest = Some(Arc::new(newest));
         }
@@ -165,7 +194,11 @@ impl Versions {
 impl Version {
     /// Returns the first version, which no change leads to.
     fn first(number: u32, model: Model, layout: Layout) -> Self {
-        let received = Received { model, intended: None, frame_bytes: 0 };
+        let received = Received {
+            model,
+            intended: None,
+            frame_bytes: 0,
+        };
         let root = Root::Version(number);
         Self {
             number,
@@ -178,19 +211,25 @@ impl Version {
         }
     }
 
-    /// Returns the version that every device draws from the seed; `None` if the scenario does not say so, or if the
-    /// method begins with another phase.
+    /// Returns the version that every device draws from the seed; `None` if the scenario does not
+    /// say so, or if the method begins with another phase.
     fn of_seed(phase: Phase, world: &World) -> Result<Option<Self>> {
         let server = world.method.server();
         if world.scenario.codec.first_download == FirstDownload::Values || server.phase() != phase {
             return Ok(None);
         }
-        let Download::Shared(model) = server.download() else { return Ok(None) };
+        let Download::Shared(model) = server.download() else {
+            return Ok(None);
+        };
         let version = Self::first(0, model, world.download_layout(phase).clone());
-        Ok(Some(Self { root: Root::Seed(world.scenario.seed), ..version }))
+        Ok(Some(Self {
+            root: Root::Seed(world.scenario.seed),
+            ..version
+        }))
     }
 
-    /// Returns the version that follows this one and comes as close to `intended` as the codec allows.
+    /// Returns the version that follows this one and comes as close to `intended` as the codec
+    /// allows.
     fn next(&self, number: u32, intended: Model, world: &World) -> Result<Self> {
         let (layout, base, codecs) = (self.layout.clone(), &self.received.model, &world.downlink);
         let mut blocks = Vec::with_capacity(layout.blocks().len());
@@ -198,21 +237,36 @@ impl Version {
             blocks.push(match (values, base.named(&block.name)) {
                 (BlockValues::Table(table), Some(before)) => changed_rows(table, before),
                 (BlockValues::Table(table), None) => TableUpdate::of_table(table),
-                (BlockValues::Raw(bytes), _) => TableUpdate::raw(block.shape, block.value_type, bytes.clone()),
+                (BlockValues::Raw(bytes), _) => {
+                    TableUpdate::raw(block.shape, block.value_type, bytes.clone())
+                }
             });
         }
         let randomness = Randomness::of_download(world.streams, None, number);
-        let mut context = EncodeContext { base, memory: &mut CodecMemory::default(), randomness };
+        let mut context = EncodeContext {
+            base,
+            memory: &mut CodecMemory::default(),
+            randomness,
+        };
         let frame = codecs
             .encode(&ModelUpdate::of_blocks(blocks), &layout, &mut context)
             .map_err(|error| error.within("a download"))?;
-        let model = codecs.decode(&frame.bytes, &layout, base)?.apply(&layout, base)?;
+        let model = codecs
+            .decode(&frame.bytes, &layout, base)?
+            .apply(&layout, base)?;
         let intended = (!has_the_bits_of_model(&model, &intended)).then_some(intended);
-        let received = Received { model, intended, frame_bytes: 0 };
+        let received = Received {
+            model,
+            intended,
+            frame_bytes: 0,
+        };
         let (mut root, mut changes) = (self.root, self.changes.clone());
         changes.push((number, frame));
         // Changes that take more than the whole version are of no use to anybody.
-        let mut excess = changes.iter().map(|(_, frame)| frame.bytes.len()).sum::<usize>();
+        let mut excess = changes
+            .iter()
+            .map(|(_, frame)| frame.bytes.len())
+            .sum::<usize>();
         let useless = changes.iter().take_while(|(_, frame)| {
             let is_useless = excess > layout.bytes();
             excess -= frame.bytes.len();
@@ -222,7 +276,12 @@ impl Version {
         if let Some((number, _)) = changes.drain(..useless).next_back() {
             root = Root::Version(number);
         }
-        Ok(Self { root, changes, received, ..Self::first(number, Model::none(), layout) })
+        Ok(Self {
+            root,
+            changes,
+            received,
+            ..Self::first(number, Model::none(), layout)
+        })
     }
 
     /// Returns the number of the version.
@@ -235,13 +294,22 @@ impl Version {
     /// # Errors
     /// As [`Self::frame`].
     pub fn received(&self, held: Option<u32>) -> Result<Received> {
-        let Received { model, intended, .. } = self.received.clone();
-        Ok(Received { model, intended, frame_bytes: self.parts(held)?.total() })
+        let Received {
+            model, intended, ..
+        } = self.received.clone();
+        Ok(Received {
+            model,
+            intended,
+            frame_bytes: self.parts(held)?.total(),
+        })
     }
 
     /// Returns the bytes of all changes that are kept.
     fn changes_bytes(&self) -> u64 {
-        self.changes.iter().map(|(_, frame)| frame.bytes.len() as u64).sum()
+        self.changes
+            .iter()
+            .map(|(_, frame)| frame.bytes.len() as u64)
+            .sum()
     }
 
     /// Returns the frame that brings a user to this version who has the version `held`.
@@ -262,12 +330,20 @@ impl Version {
         Ok(codec::bundle_parts(beginning, frames))
     }
 
-    /// Returns what brings a user to this version who has the version `held`: the changes since then, or the whole
-    /// version, whichever is shorter.
-    fn way_from(&self, held: Option<u32>) -> Result<(Beginning, impl Iterator<Item = (u32, &Frame)> + Clone)> {
+    /// Returns what brings a user to this version who has the version `held`: the changes since
+    /// then, or the whole version, whichever is shorter.
+    fn way_from(
+        &self,
+        held: Option<u32>,
+    ) -> Result<(Beginning, impl Iterator<Item = (u32, &Frame)> + Clone)> {
         let (beginning, changes, whole) = self.shortest_way_from(held)?;
         let whole = whole.map(|frame| (self.number, frame));
-        Ok((beginning, whole.into_iter().chain(changes.iter().map(|(number, frame)| (*number, frame)))))
+        Ok((
+            beginning,
+            whole
+                .into_iter()
+                .chain(changes.iter().map(|(number, frame)| (*number, frame))),
+        ))
     }
 
     /// Returns what [`Self::way_from`] returns, as the changes or the whole version.
@@ -276,13 +352,17 @@ impl Version {
             Root::Version(number) => (number, None),
             Root::Seed(seed) => (0, Some(seed)),
         };
-        let behind = |held: u32| &self.changes[self.changes.partition_point(|(number, _)| *number <= held)..];
+        let behind = |held: u32| {
+            &self.changes[self.changes.partition_point(|(number, _)| *number <= held)..]
+        };
         let changes = match (held, seed) {
             (Some(held), _) if root <= held => Some((Beginning::Held, behind(held))),
             (_, Some(seed)) => Some((Beginning::Seed(seed), &self.changes[..])),
             _ => None,
         };
-        let Some((beginning, changes)) = changes else { return Ok((Beginning::Whole, &[], Some(self.whole()?))) };
+        let Some((beginning, changes)) = changes else {
+            return Ok((Beginning::Whole, &[], Some(self.whole()?)));
+        };
         let length: usize = changes.iter().map(|(_, frame)| frame.bytes.len()).sum();
         // The values that are not 0 are in every whole frame, so that most comparisons need none.
         if length <= self.nonzero_bytes() {
@@ -299,7 +379,13 @@ impl Version {
     fn nonzero_bytes(&self) -> usize {
         let nonzero = |table: &[f32]| table.iter().filter(|value| value.to_bits() != 0).count();
         *self.nonzero_bytes.get_or_init(|| {
-            VALUE_BYTES * self.received.model.tables().map(|(_, table)| nonzero(table.as_slice())).sum::<usize>()
+            VALUE_BYTES
+                * self
+                    .received
+                    .model
+                    .tables()
+                    .map(|(_, table)| nonzero(table.as_slice()))
+                    .sum::<usize>()
         })
     }
 
@@ -311,7 +397,11 @@ impl Version {
         let update = ModelUpdate::whole(&self.received.model);
         let mut memory = CodecMemory::default();
         let randomness = Randomness::of_download(crate::rng::Streams::new(0), None, self.number);
-        let mut context = EncodeContext { base: &Model::none(), memory: &mut memory, randomness };
+        let mut context = EncodeContext {
+            base: &Model::none(),
+            memory: &mut memory,
+            randomness,
+        };
         let frame = BlockCodecs::every(SparseF32).encode(&update, &self.layout, &mut context)?;
         Ok(self.whole.get_or_init(|| frame))
     }
@@ -332,7 +422,11 @@ impl Version {
     pub fn restore(archive: &mut ArchiveReader, layout: &Layout) -> Result<Self> {
         let (number, has_intended): (u32, bool) = archive.take()?;
         let model = restore_model(archive, layout)?;
-        let intended = if has_intended { Some(restore_model(archive, layout)?) } else { None };
+        let intended = if has_intended {
+            Some(restore_model(archive, layout)?)
+        } else {
+            None
+        };
         let mut version = Self::first(number, model, layout.clone());
         version.received.intended = intended;
         Ok(version)
@@ -351,7 +445,8 @@ pub(super) fn reads(format: &FrameFormat, frame: &Bytes) -> Result<()> {
     Ok(())
 }
 
-/// Returns the model that a device has after a frame of changes, of which `held` is the version that it had.
+/// Returns the model that a device has after a frame of changes, of which `held` is the version
+/// that it had.
 ///
 /// # Errors
 /// [`Error::Frame`] for anything but a sound frame that begins with a version that the device has.
@@ -377,11 +472,17 @@ pub(super) fn received_on_a_device(
             (_, true) => (&whole, &Model::none()),
             (Some((_, model)), false) => (&format.codecs, model),
             (None, false) => {
-                return Err(crate::error::Error::Frame("it changes a version that the device does not have".into()));
+                return Err(crate::error::Error::Frame(
+                    "it changes a version that the device does not have".into(),
+                ));
             }
         };
-        let model = codecs.decode(own, &format.layout, base)?.apply(&format.layout, base)?;
+        let model = codecs
+            .decode(own, &format.layout, base)?
+            .apply(&format.layout, base)?;
         held = Some((*number, model));
     }
-    held.ok_or_else(|| crate::error::Error::Frame("it has no model for a device that has none".into()))
+    held.ok_or_else(|| {
+        crate::error::Error::Frame("it has no model for a device that has none".into())
+    })
 }

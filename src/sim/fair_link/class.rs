@@ -22,17 +22,23 @@ impl Class {
 
 impl From<Claim> for Class {
     fn from(claim: Claim) -> Self {
-        Self { cap: claim.cap.get(), weight: claim.weight.get() }
+        Self {
+            cap: claim.cap.get(),
+            weight: claim.weight.get(),
+        }
     }
 }
 
-/// Classes are in the order of cap over weight, which is the share for a weight of 1 at which they reach their caps.
+/// Classes are in the order of cap over weight, which is the share for a weight of 1 at which they
+/// reach their caps.
 impl Ord for Class {
     fn cmp(&self, other: &Self) -> Ordering {
         #[cfg(test)]
         count::comparison();
         let product = |cap: u64, weight: u32| u128::from(cap) * u128::from(weight);
-        product(self.cap, other.weight).cmp(&product(other.cap, self.weight)).then(self.weight.cmp(&other.weight))
+        product(self.cap, other.weight)
+            .cmp(&product(other.cap, self.weight))
+            .then(self.weight.cmp(&other.weight))
     }
 }
 

@@ -1,7 +1,8 @@
 //! Compares the arrivals of transfers, one by one, with recordings of SimGrid.
 //!
-//! `tests/fixtures/simgrid/record.py` made the recordings and says of what. The rules of a transfer are those of
-//! [`Link`], put in order here as the network does it: a start-up, a stay on the shared link, a latency.
+//! `tests/fixtures/simgrid/record.py` made the recordings and says of what. The rules of a transfer
+//! are those of [`Link`], put in order here as the network does it: a start-up, a stay on the
+//! shared link, a latency.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -37,17 +38,30 @@ fn recorded(text: &str) -> BTreeMap<String, Vec<Recorded>> {
 fn arrivals(transfers: &[Recorded], sharing: Sharing) -> Vec<SimTime> {
     let [lan, ..] = presets::networks();
     let capacity = Some(BitsPerSecond::new(transfers[0].capacity_bit_per_s));
-    let server = ServerLinkSpec { uplink: capacity, ..ServerLinkSpec::default() };
-    let network = NetworkSpec { sharing, server, ..lan.values };
+    let server = ServerLinkSpec {
+        uplink: capacity,
+        ..ServerLinkSpec::default()
+    };
+    let network = NetworkSpec {
+        sharing,
+        server,
+        ..lan.values
+    };
     let links: Vec<Link> = transfers
         .iter()
         .map(|transfer| {
             let rate = BitsPerSecond::new(transfer.rate_bit_per_s);
-            Link::constant(rate, SimDuration::from_nanos(transfer.latency_ns)).sharing(sharing, capacity)
+            Link::constant(rate, SimDuration::from_nanos(transfer.latency_ns))
+                .sharing(sharing, capacity)
         })
         .collect();
     let mut starts: Vec<(SimTime, usize)> = (0..transfers.len())
-        .map(|place| (SimTime::from_nanos(transfers[place].start_ns) + links[place].start_up(), place))
+        .map(|place| {
+            (
+                SimTime::from_nanos(transfers[place].start_ns) + links[place].start_up(),
+                place,
+            )
+        })
         .collect();
     starts.sort_unstable();
     let mut link = FairLink::new(shared_capacity(&network, Direction::Up));
@@ -61,14 +75,19 @@ fn arrivals(transfers: &[Recorded], sharing: Sharing) -> Vec<SimTime> {
     for (start, place) in starts {
         take_until(&mut link, start);
         let size = Bytes::new(transfers[place].size_bytes);
-        assert!(link.start(start, FlowId(place as u32), size, links[place].claim_at(start)));
+        assert!(link.start(
+            start,
+            FlowId(place as u32),
+            size,
+            links[place].claim_at(start)
+        ));
     }
     take_until(&mut link, SimTime::END);
     arrivals
 }
 
-/// Returns the largest difference of an arrival in a recording, in nanoseconds, and as a part of the transfer's
-/// duration.
+/// Returns the largest difference of an arrival in a recording, in nanoseconds, and as a part of
+/// the transfer's duration.
 fn differences(text: &str, sharing: Sharing) -> (f64, f64) {
     let (mut nanoseconds, mut part) = (0.0_f64, 0.0_f64);
     for transfers in recorded(text).values() {
@@ -84,20 +103,24 @@ fn differences(text: &str, sharing: Sharing) -> (f64, f64) {
 const EQUAL: &str = include_str!("../../../tests/fixtures/simgrid/equal.csv");
 const TCP: &str = include_str!("../../../tests/fixtures/simgrid/tcp.csv");
 
-/// If this fails, equal shares are no longer those of a fluid model. What remains is that ends are rounded up to a
-/// nanosecond, some of which add up.
+/// If this fails, equal shares are no longer those of a fluid model. What remains is that ends are
+/// rounded up to a nanosecond, some of which add up.
 #[test]
 fn equal_shares_end_when_they_do_in_the_fluid_model_of_simgrid() {
     let (nanoseconds, part) = differences(EQUAL, Sharing::Equal);
     assert!(nanoseconds < 100.0, "{nanoseconds} ns, {part}");
 }
 
-/// If this fails, TCP's shares are no longer those of SimGrid's LV08. What remains beside the rounding of ends is that
-/// rates of payload are whole bits per second, and weights are whole numbers.
+/// If this fails, TCP's shares are no longer those of SimGrid's LV08. What remains beside the
+/// rounding of ends is that rates of payload are whole bits per second, and weights are whole
+/// numbers.
 #[test]
 fn tcp_shares_end_when_they_do_in_lv08_of_simgrid() {
     let (nanoseconds, part) = differences(TCP, Sharing::Tcp);
-    assert!(nanoseconds < 20_000.0 && part < 6e-6, "{nanoseconds} ns, {part}");
+    assert!(
+        nanoseconds < 20_000.0 && part < 6e-6,
+        "{nanoseconds} ns, {part}"
+    );
     // The two models differ by far more than this, so neither would pass for the other.
     assert!(differences(TCP, Sharing::Equal).1 > 0.3 && differences(EQUAL, Sharing::Tcp).1 > 0.3);
 }

@@ -6,13 +6,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::units::Bytes;
 
-/// The units of work in one bit: the nanoseconds of a second, times 2^16 for the remainders of fractional rates.
+/// The units of work in one bit: the nanoseconds of a second, times 2^16 for the remainders of
+/// fractional rates.
 const UNITS_PER_BIT: i128 = 1_000_000_000 << FRACTION_BITS;
 const FRACTION_BITS: u32 = 16;
 
 /// The work of a link in 2^-16 bit ns / s. A rate of 1 bit/s makes 2^16 of these in 1 ns.
 ///
-/// Sums saturate. They are exact below 2^127, which 10^14 bit/s reach after the 584 years that virtual time has.
+/// Sums saturate. They are exact below 2^127, which 10^14 bit/s reach after the 584 years that
+/// virtual time has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Work(i128);
 
@@ -30,8 +32,9 @@ impl Work {
         Self(self.0.saturating_mul(i128::from(weight)))
     }
 
-    /// Returns the work that a transfer of weight 1 is given while one of this weight is given this work, rounded up.
-    /// [`Work::times`] of the result is at least this work. `weight` must not be 0.
+    /// Returns the work that a transfer of weight 1 is given while one of this weight is given this
+    /// work, rounded up. [`Work::times`] of the result is at least this work. `weight` must not be
+    /// 0.
     pub fn over(self, weight: u32) -> Self {
         let weight = i128::from(weight);
         Self(self.0.div_euclid(weight) + i128::from(self.0.rem_euclid(weight) != 0))
@@ -93,21 +96,27 @@ impl Rate {
         let shares = u128::from(self.shares);
         // The shifted rest is less than 2^(64 + 16).
         let rest = ((shared % shares) << FRACTION_BITS) / shares;
-        let whole = i128::try_from(shared / shares).unwrap_or(i128::MAX).saturating_mul(1 << FRACTION_BITS);
+        let whole = i128::try_from(shared / shares)
+            .unwrap_or(i128::MAX)
+            .saturating_mul(1 << FRACTION_BITS);
         Work(whole.saturating_add(rest as i128))
     }
 
-    /// Returns the number of nanoseconds after which `work` is done, rounded up: 0 if it is done already, and
-    /// `u64::MAX` if it takes longer than that or the rate is zero. [`Rate::work_in`] of the result is at least `work`.
+    /// Returns the number of nanoseconds after which `work` is done, rounded up: 0 if it is done
+    /// already, and `u64::MAX` if it takes longer than that or the rate is zero. [`Rate::work_in`]
+    /// of the result is at least `work`.
     pub fn time_for(self, work: Work) -> u64 {
-        let Ok(work) = u128::try_from(work.0) else { return 0 };
+        let Ok(work) = u128::try_from(work.0) else {
+            return 0;
+        };
         let per_nanosecond = u128::from(self.bits_per_second) << FRACTION_BITS;
         if work == 0 || per_nanosecond == 0 {
             return if work == 0 { 0 } else { u64::MAX };
         }
-        // This is work * shares / per_nanosecond, rounded up, without the product, which may not fit. The rest is less
-        // than 2^80 and the shares are less than 2^64. If even their product does not fit, which takes more than 2^48
-        // bit/s, the rest and the rate lose their last 32 bits, in the direction that makes the time longer.
+        // This is work * shares / per_nanosecond, rounded up, without the product, which may not
+        // fit. The rest is less than 2^80 and the shares are less than 2^64. If even their product
+        // does not fit, which takes more than 2^48 bit/s, the rest and the rate lose their last 32
+        // bits, in the direction that makes the time longer.
         let shares = u128::from(self.shares);
         let whole = (work / per_nanosecond).saturating_mul(shares);
         let rest = work % per_nanosecond;

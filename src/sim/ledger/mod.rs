@@ -41,7 +41,11 @@ pub struct RoundBytes {
 impl Ledger {
     /// Takes out the account of `user`, which [`Self::enter`] puts back.
     pub fn take_out(&mut self, user: UserId) -> Account {
-        Account { user, server: self.server.take_out(user), third_party: None }
+        Account {
+            user,
+            server: self.server.take_out(user),
+            third_party: None,
+        }
     }
 
     /// Asks the processor for the account of `user` with the server, which will be taken out soon.
@@ -50,13 +54,19 @@ impl Ledger {
     }
 
     /// Returns the ledger of a peer, and the user's account with that peer.
-    fn side<'a>(&'a mut self, account: &'a mut Account, peer: Peer) -> (&'a mut PeerLedger, &'a mut PeerAccount) {
+    fn side<'a>(
+        &'a mut self,
+        account: &'a mut Account,
+        peer: Peer,
+    ) -> (&'a mut PeerLedger, &'a mut PeerAccount) {
         match peer {
             Peer::Server => (&mut self.server, &mut account.server),
             Peer::ThirdParty => {
                 let user = account.user;
                 let ledger = &mut self.third_party;
-                let account = account.third_party.get_or_insert_with(|| ledger.take_out(user));
+                let account = account
+                    .third_party
+                    .get_or_insert_with(|| ledger.take_out(user));
                 (ledger, account)
             }
         }
@@ -65,7 +75,8 @@ impl Ledger {
     /// Books that a frame starts on its way. Its bytes are booked when its way ends.
     ///
     /// # Errors
-    /// [`Error::Unbalanced`](crate::error::Error::Unbalanced) if the user has a frame on its way on this route already.
+    /// [`Error::Unbalanced`](crate::error::Error::Unbalanced) if the user has a frame on its way on
+    /// this route already.
     pub fn sent(
         &mut self,
         account: &mut Account,
@@ -76,12 +87,13 @@ impl Ledger {
         account.sent(invitation_id, route.direction, parts)
     }
 
-    /// Books that a frame's way ends with `ending` after `carried` bytes. The other bytes never left the sender.
-    /// `received` is false if a fault swallows the frame. Returns the carried bytes.
+    /// Books that a frame's way ends with `ending` after `carried` bytes. The other bytes never
+    /// left the sender. `received` is false if a fault swallows the frame. Returns the carried
+    /// bytes.
     ///
     /// # Errors
-    /// [`Error::Unbalanced`](crate::error::Error::Unbalanced) if the frame was not on its way, has fewer bytes, or
-    /// arrives without some of them.
+    /// [`Error::Unbalanced`](crate::error::Error::Unbalanced) if the frame was not on its way, has
+    /// fewer bytes, or arrives without some of them.
     pub fn ended(
         &mut self,
         account: &mut Account,
@@ -90,7 +102,12 @@ impl Ledger {
         (carried, received): (u64, bool),
     ) -> Result<u64> {
         let (ledger, account) = self.side(account, route.peer);
-        ledger.ended(account, (invitation_id, route.direction), ending, (carried, received))
+        ledger.ended(
+            account,
+            (invitation_id, route.direction),
+            ending,
+            (carried, received),
+        )
     }
 
     /// Puts an account back, and adds up what was booked in it.
@@ -98,7 +115,9 @@ impl Ledger {
     /// # Errors
     /// [`Error::Unbalanced`](crate::error::Error::Unbalanced) if the account does not balance.
     pub fn enter(&mut self, account: Account) -> Result<()> {
-        account.third_party.map_or(Ok(()), |account| self.third_party.enter(account))?;
+        account
+            .third_party
+            .map_or(Ok(()), |account| self.third_party.enter(account))?;
         self.server.enter(account.server)
     }
 
@@ -125,16 +144,21 @@ impl Ledger {
         self.third_party.total()
     }
 
-    /// Returns the bytes of every client that something was booked for, exchanged with all peers together, in the order
-    /// of users.
+    /// Returns the bytes of every client that something was booked for, exchanged with all peers
+    /// together, in the order of users.
     pub fn clients(&self) -> impl Iterator<Item = (UserId, ByDirection<Flow>)> {
         // A client that a third party knows is one that the server has invited.
-        self.server.clients().map(|(user, flows)| (user, self.with_third_party(&user, flows)))
+        self.server
+            .clients()
+            .map(|(user, flows)| (user, self.with_third_party(&user, flows)))
     }
 
-    /// Returns the bytes of a client, exchanged with all peers together; `None` if nothing was booked for it.
+    /// Returns the bytes of a client, exchanged with all peers together; `None` if nothing was
+    /// booked for it.
     pub fn of_client(&self, user: &UserId) -> Option<ByDirection<Flow>> {
-        self.server.of_client(user).map(|flows| self.with_third_party(user, flows))
+        self.server
+            .of_client(user)
+            .map(|flows| self.with_third_party(user, flows))
     }
 
     fn with_third_party(&self, user: &UserId, mut flows: ByDirection<Flow>) -> ByDirection<Flow> {
@@ -144,8 +168,8 @@ impl Ledger {
         flows
     }
 
-    /// Checks the equations of contract 3 at the end of a run, in total and for every client and peer, and that no
-    /// frame is still on its way.
+    /// Checks the equations of contract 3 at the end of a run, in total and for every client and
+    /// peer, and that no frame is still on its way.
     ///
     /// # Errors
     /// [`Error::Unbalanced`](crate::error::Error::Unbalanced), which names what does not hold.
@@ -160,29 +184,62 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// If this fails, bytes that went to a third party are missing in the total, or are counted as the server's.
+    /// If this fails, bytes that went to a third party are missing in the total, or are counted as
+    /// the server's.
     #[test]
     fn bytes_are_kept_by_peer_and_sum_to_the_total() {
         let (mut ledger, user, of) = (Ledger::default(), UserId(3), InvitationId(0));
-        let parts = |values| FrameParts { header: 28, index: 2, values, modelled: 0 };
-        for (route, values) in
-            [(Route::DOWNLOAD, 100), (Route::REQUEST, 7), (Route::REPLY, 40), (Route::UPLOAD, 100), (Route::REQUEST, 7)]
-        {
+        let parts = |values| FrameParts {
+            header: 28,
+            index: 2,
+            values,
+            modelled: 0,
+        };
+        for (route, values) in [
+            (Route::DOWNLOAD, 100),
+            (Route::REQUEST, 7),
+            (Route::REPLY, 40),
+            (Route::UPLOAD, 100),
+            (Route::REQUEST, 7),
+        ] {
             let (mut account, parts) = (ledger.take_out(user), parts(values));
             ledger.sent(&mut account, (of, route), parts).unwrap();
             ledger.enter(account).unwrap();
             let mut account = ledger.take_out(user);
-            ledger.ended(&mut account, (of, route), Ending::Done, (parts.total(), true)).unwrap();
+            ledger
+                .ended(
+                    &mut account,
+                    (of, route),
+                    Ending::Done,
+                    (parts.total(), true),
+                )
+                .unwrap();
             ledger.enter(account).unwrap();
         }
         ledger.check_closed().unwrap();
         let third_party = ledger.third_party();
-        assert_eq!((third_party.up.sent, third_party.up.frames, third_party.down.sent), (74, 2, 70));
+        assert_eq!(
+            (
+                third_party.up.sent,
+                third_party.up.frames,
+                third_party.down.sent
+            ),
+            (74, 2, 70)
+        );
         let total = ledger.total();
         assert_eq!((total.up.sent, total.down.sent), (130 + 74, 130 + 70));
         assert_eq!(ledger.clients().collect::<Vec<_>>(), [(user, total)]);
-        assert_eq!((ledger.of_client(&user), ledger.of_client(&UserId(4))), (Some(total), None));
-        assert_eq!(ledger.end_round().unwrap(), RoundBytes { all: total, third_party });
+        assert_eq!(
+            (ledger.of_client(&user), ledger.of_client(&UserId(4))),
+            (Some(total), None)
+        );
+        assert_eq!(
+            ledger.end_round().unwrap(),
+            RoundBytes {
+                all: total,
+                third_party
+            }
+        );
         assert_eq!(ledger.end_round().unwrap(), RoundBytes::default());
     }
 
@@ -192,8 +249,21 @@ mod tests {
         let (mut ledger, of) = (Ledger::default(), InvitationId(0));
         let mut account = ledger.take_out(UserId(1));
         ledger
-            .sent(&mut account, (of, Route::REQUEST), FrameParts { header: 28, index: 0, values: 1, modelled: 0 })
+            .sent(
+                &mut account,
+                (of, Route::REQUEST),
+                FrameParts {
+                    header: 28,
+                    index: 0,
+                    values: 1,
+                    modelled: 0,
+                },
+            )
             .unwrap();
-        assert!(ledger.ended(&mut account, (of, Route::UPLOAD), Ending::Done, (29, true)).is_err());
+        assert!(
+            ledger
+                .ended(&mut account, (of, Route::UPLOAD), Ending::Done, (29, true))
+                .is_err()
+        );
     }
 }

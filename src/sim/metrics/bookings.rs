@@ -1,8 +1,10 @@
-//! The booking of events: bytes, durations, row visits, and what was spent on updates that were not used.
+//! The booking of events: bytes, durations, row visits, and what was spent on updates that were not
+//! used.
 //!
-//! Bookings come in the order of time. They are entered user by user, and for each user in their order, so that a
-//! user's account is looked up once for all its events in a round. Nothing that is booked for one user depends on
-//! another, and sums over users are sums of integers, so the order of users has no effect on the result.
+//! Bookings come in the order of time. They are entered user by user, and for each user in their
+//! order, so that a user's account is looked up once for all its events in a round. Nothing that is
+//! booked for one user depends on another, and sums over users are sums of integers, so the order
+//! of users has no effect on the result.
 
 use std::slice;
 
@@ -19,14 +21,16 @@ use crate::sim::outcome;
 use crate::sim::outcome::users::UserAccount;
 use crate::work::Work;
 
-/// The number of bookings that are brought into the order of users at a time. More of them would take another 16 MB.
+/// The number of bookings that are brought into the order of users at a time. More of them would
+/// take another 16 MB.
 const CHAINED_AT_ONCE: usize = if cfg!(test) { 7 } else { 1 << 22 };
 
-/// The number of users by which prefetching is ahead of booking. A user's events and accounts were last touched at other
-/// times, so they are in no near cache.
+/// The number of users by which prefetching is ahead of booking. A user's events and accounts were
+/// last touched at other times, so they are in no near cache.
 const USERS_AHEAD: usize = 4;
 
-/// What a participation has taken so far. Whether this led to an update that is used is known at its end.
+/// What a participation has taken so far. Whether this led to an update that is used is known at
+/// its end.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Spent {
     download_bytes: u64,
@@ -63,7 +67,14 @@ impl Chains {
     /// Returns the bookings of the user at `position` among those who have any.
     fn of<'a>(&'a self, position: usize, bookings: &'a [Booking]) -> Option<(UserId, Chain<'a>)> {
         let &(user, (first, _)) = self.ends.entries().get(position)?;
-        Some((user, Chain { bookings, next: &self.next, at: Some(first) }))
+        Some((
+            user,
+            Chain {
+                bookings,
+                next: &self.next,
+                at: Some(first),
+            },
+        ))
     }
 }
 
@@ -88,7 +99,8 @@ impl Books {
     /// Books all of `bookings`, which are in the order of time.
     ///
     /// # Errors
-    /// [`Error::Unbalanced`](crate::error::Error::Unbalanced) for an event that cannot have happened.
+    /// [`Error::Unbalanced`](crate::error::Error::Unbalanced) for an event that cannot have
+    /// happened.
     pub(super) fn book(&mut self, bookings: &[Booking]) -> Result<()> {
         let mut chains = std::mem::take(&mut self.chains);
         for bookings in bookings.chunks(CHAINED_AT_ONCE) {
@@ -122,23 +134,45 @@ impl Books {
         let mut spent = self.under_way.remove(&user);
         let mut own = self.accounts.is_some().then(UserAccount::default);
         let mut done = outcome::Work::default();
-        for &Booking { invitation_id, event, .. } in bookings {
+        for &Booking {
+            invitation_id,
+            event,
+            ..
+        } in bookings
+        {
             if let Some(own) = &mut own {
                 own.book(&event);
             }
             match event {
-                LinkEvent::Sent(route, parts) => self.ledger.sent(&mut account, (invitation_id, route), parts)?,
+                LinkEvent::Sent(route, parts) => {
+                    self.ledger
+                        .sent(&mut account, (invitation_id, route), parts)?
+                }
                 // These change no count. A frame is booked when it is sent and when its way ends.
                 LinkEvent::InLine(_) | LinkEvent::Connected(_) | LinkEvent::WorkBegan(_) => {}
-                LinkEvent::TransferEnded { route, ending, carried, received, took_ns } => {
+                LinkEvent::TransferEnded {
+                    route,
+                    ending,
+                    carried,
+                    received,
+                    took_ns,
+                } => {
                     let of = (invitation_id, route);
-                    let bytes = self.ledger.ended(&mut account, of, ending, (carried, received))?;
+                    let bytes = self
+                        .ledger
+                        .ended(&mut account, of, ending, (carried, received))?;
                     if ending.is_arrival() {
                         self.record_duration(Timed::Transfer(route), took_ns)?;
                     }
                     match (route, ending) {
                         (Route::UPLOAD, _) => book_end(&mut done, spent.take(), ending),
-                        (Route { direction: Direction::Down, .. }, Ending::Done) => {
+                        (
+                            Route {
+                                direction: Direction::Down,
+                                ..
+                            },
+                            Ending::Done,
+                        ) => {
                             spent.get_or_insert_default().download_bytes += bytes;
                         }
                         (_, Ending::Done) => {}
@@ -146,11 +180,25 @@ impl Books {
                     }
                 }
                 // The work of the third party costs the device no work, only time.
-                LinkEvent::WorkEnded { job: Job::Reply, ending: Ending::Done, took_ns, .. } => {
+                LinkEvent::WorkEnded {
+                    job: Job::Reply,
+                    ending: Ending::Done,
+                    took_ns,
+                    ..
+                } => {
                     self.record_duration(Timed::Work(Job::Reply), took_ns)?;
                 }
-                LinkEvent::WorkEnded { job: Job::Reply, ending, .. } => book_end(&mut done, spent.take(), ending),
-                LinkEvent::WorkEnded { job, ending: Ending::Done, work, took_ns } => {
+                LinkEvent::WorkEnded {
+                    job: Job::Reply,
+                    ending,
+                    ..
+                } => book_end(&mut done, spent.take(), ending),
+                LinkEvent::WorkEnded {
+                    job,
+                    ending: Ending::Done,
+                    work,
+                    took_ns,
+                } => {
                     done.finished += work.row_visits;
                     done.finished_multiply_adds += work.multiply_adds;
                     spent.get_or_insert_default().work += work;
@@ -168,7 +216,8 @@ impl Books {
         }
         self.work += done;
         if let (Some(accounts), Some(own)) = (&mut self.accounts, own) {
-            *accounts.get_or_insert_with(user, UserAccount::default) += UserAccount { work: done, ..own };
+            *accounts.get_or_insert_with(user, UserAccount::default) +=
+                UserAccount { work: done, ..own };
         }
         self.ledger.enter(account)
     }
@@ -242,9 +291,15 @@ impl Timed {
             Self::Round => 3,
             Self::Work(Job::Request) => 4,
             Self::Transfer(Route::ROW_REQUEST) => 8,
-            Self::Transfer(Route { direction: Direction::Up, .. }) => 5,
+            Self::Transfer(Route {
+                direction: Direction::Up,
+                ..
+            }) => 5,
             Self::Work(Job::Reply) => 6,
-            Self::Transfer(Route { direction: Direction::Down, .. }) => 7,
+            Self::Transfer(Route {
+                direction: Direction::Down,
+                ..
+            }) => 7,
         }
     }
 }

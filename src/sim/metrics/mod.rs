@@ -1,7 +1,8 @@
 //! The metrics, which book every byte and duration, and measure accuracy after a round.
 //!
-//! The network tells them what happened on links and devices, and the model after each round. They have the workers
-//! score and digest the users, whose private parameters they never see, and feed all of it to the result digest.
+//! The network tells them what happened on links and devices, and the model after each round. They
+//! have the workers score and digest the users, whose private parameters they never see, and feed
+//! all of it to the result digest.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -15,7 +16,8 @@ use super::durations::Durations;
 use super::evaluation;
 use super::ledger::Ledger;
 use super::messages::{
-    Book, BookUnfinished, Booking, Collect, Collected, Participations, RoundBooked, RoundEnded, SetModel,
+    Book, BookUnfinished, Booking, Collect, Collected, Participations, RoundBooked, RoundEnded,
+    SetModel,
 };
 use super::outcome::events::RoundSpan;
 use super::outcome::network::NetworkRecord;
@@ -64,8 +66,8 @@ struct Books {
     waits: Durations,
     rounds: Vec<RoundRecord>,
     model: Model,
-    /// The digest of the rounds so far. That of a round covers that of the round before, so a run can go on from any
-    /// round.
+    /// The digest of the rounds so far. That of a round covers that of the round before, so a run
+    /// can go on from any round.
     digest: blake3::Hash,
 }
 
@@ -75,15 +77,27 @@ impl MetricsActor {
     /// # Errors
     /// [`Error::Actor`] if a histogram cannot be made.
     pub fn new(world: Arc<World>, workers: Rc<dyn Workers>) -> Result<Self> {
-        let durations = Timed::ALL.iter().map(|_| Durations::new()).collect::<Result<_>>()?;
-        // The bytes of a frame follow from the scenario and the version of its format, which is named where it may change.
-        let formats: String = [&world.uplink, &world.downlink].into_iter().flat_map(BlockCodecs::formats).collect();
+        let durations = Timed::ALL
+            .iter()
+            .map(|_| Durations::new())
+            .collect::<Result<_>>()?;
+        // The bytes of a frame follow from the scenario and the version of its format, which is
+        // named where it may change.
+        let formats: String = [&world.uplink, &world.downlink]
+            .into_iter()
+            .flat_map(BlockCodecs::formats)
+            .collect();
         let digest = blake3::hash(formats.as_bytes());
         let model = world.method.initial();
         let (ledger, work, rounds) = (Ledger::default(), Work::default(), Vec::new());
         let (under_way, chains) = (ByUser::default(), Chains::default());
-        let (has_third_party, asks_for_rows) = (world.has_third_party(), world.downloads_asked_rows());
-        let accounts = world.scenario.report.lists(world.dataset.users()).then(Accounts::default);
+        let (has_third_party, asks_for_rows) =
+            (world.has_third_party(), world.downloads_asked_rows());
+        let accounts = world
+            .scenario
+            .report
+            .lists(world.dataset.users())
+            .then(Accounts::default);
         let waits = Durations::new()?;
         let books = Books {
             ledger,
@@ -99,7 +113,11 @@ impl MetricsActor {
             model,
             digest,
         };
-        Ok(Self { world, workers, books: Some(books) })
+        Ok(Self {
+            world,
+            workers,
+            books: Some(books),
+        })
     }
 
     /// Reads the books of a checkpoint.
@@ -117,12 +135,17 @@ impl MetricsActor {
 impl MetricsActor {
     /// Returns the bytes of the run so far.
     pub fn total(&self) -> ByDirection<Flow> {
-        self.books.as_ref().map_or_else(ByDirection::default, |books| books.ledger.total())
+        self.books
+            .as_ref()
+            .map_or_else(ByDirection::default, |books| books.ledger.total())
     }
 }
 
 fn defect(reason: &dyn ToString) -> Error {
-    Error::Actor { actor: "metrics", reason: reason.to_string() }
+    Error::Actor {
+        actor: "metrics",
+        reason: reason.to_string(),
+    }
 }
 
 impl Actor for MetricsActor {
@@ -137,25 +160,47 @@ impl Handler<RoundEnded> for MetricsActor {
         let spec = &world.scenario;
         let last = ended.round.0 + 1 == spec.training.rounds;
         let due = last || (ended.round.0 + 1).is_multiple_of(spec.evaluation.every_rounds);
-        let made = ended.made.model.as_ref().map(|(model, download)| (Arc::clone(download), model.clone()));
+        let made = ended
+            .made
+            .model
+            .as_ref()
+            .map(|(model, download)| (Arc::clone(download), model.clone()));
         let measure = async move {
-            let Some((download, model)) = made.filter(|_| due) else { return Ok(None) };
+            let Some((download, model)) = made.filter(|_| due) else {
+                return Ok(None);
+            };
             let scored = workers.evaluate(download, model).await?;
-            let accuracy = evaluation::figures(scored.iter().map(|scored| &scored.standing), &world.yardstick);
+            let accuracy = evaluation::figures(
+                scored.iter().map(|scored| &scored.standing),
+                &world.yardstick,
+            );
             let downloads = || scored.iter().map(|scored| scored.download_bytes);
             let inference_bytes = downloads().sum();
             let listed = world.scenario.report.lists(world.dataset.users());
-            let downloads = if listed { downloads().collect() } else { Vec::new() };
-            Ok(Some(Evaluated { accuracy, inference_bytes, downloads }))
+            let downloads = if listed {
+                downloads().collect()
+            } else {
+                Vec::new()
+            };
+            Ok(Some(Evaluated {
+                accuracy,
+                inference_bytes,
+                downloads,
+            }))
         };
-        AtomicResponse::new(Box::pin(measure.into_actor(self).map(move |evaluated, actor, _| {
-            let books = actor.books.as_mut().ok_or_else(|| defect(&"the books are closed"))?;
-            if let Ok(Some(Evaluated { downloads, .. })) = &evaluated {
-                let users = actor.world.candidates.evaluated_users().iter().copied();
-                books.book_inference(users.zip(downloads.iter().copied()));
-            }
-            books.close_round(ended, evaluated)
-        })))
+        AtomicResponse::new(Box::pin(measure.into_actor(self).map(
+            move |evaluated, actor, _| {
+                let books = actor
+                    .books
+                    .as_mut()
+                    .ok_or_else(|| defect(&"the books are closed"))?;
+                if let Ok(Some(Evaluated { downloads, .. })) = &evaluated {
+                    let users = actor.world.candidates.evaluated_users().iter().copied();
+                    books.book_inference(users.zip(downloads.iter().copied()));
+                }
+                books.close_round(ended, evaluated)
+            },
+        )))
     }
 }
 
@@ -163,7 +208,10 @@ impl Handler<Book> for MetricsActor {
     type Result = Result<Vec<Booking>>;
 
     fn handle(&mut self, Book { bookings }: Book, _context: &mut Self::Context) -> Self::Result {
-        let books = self.books.as_mut().ok_or_else(|| defect(&"the books are closed"))?;
+        let books = self
+            .books
+            .as_mut()
+            .ok_or_else(|| defect(&"the books are closed"))?;
         books.book(&bookings)?;
         Ok(bookings)
     }
@@ -172,8 +220,15 @@ impl Handler<Book> for MetricsActor {
 impl Handler<BookUnfinished> for MetricsActor {
     type Result = Result<Vec<Booking>>;
 
-    fn handle(&mut self, BookUnfinished { bookings }: BookUnfinished, _context: &mut Self::Context) -> Self::Result {
-        let books = self.books.as_mut().ok_or_else(|| defect(&"the books are closed"))?;
+    fn handle(
+        &mut self,
+        BookUnfinished { bookings }: BookUnfinished,
+        _context: &mut Self::Context,
+    ) -> Self::Result {
+        let books = self
+            .books
+            .as_mut()
+            .ok_or_else(|| defect(&"the books are closed"))?;
         books.book(&bookings)?;
         Ok(bookings)
     }
@@ -183,7 +238,10 @@ impl Handler<SetModel> for MetricsActor {
     type Result = Result<()>;
 
     fn handle(&mut self, SetModel(model): SetModel, _context: &mut Self::Context) -> Result<()> {
-        self.books.as_mut().ok_or_else(|| defect(&"the books are closed"))?.set_model(model);
+        self.books
+            .as_mut()
+            .ok_or_else(|| defect(&"the books are closed"))?
+            .set_model(model);
         Ok(())
     }
 }
@@ -192,7 +250,10 @@ impl Handler<Save> for MetricsActor {
     type Result = Result<Archive>;
 
     fn handle(&mut self, Save(mut archive): Save, _context: &mut Self::Context) -> Result<Archive> {
-        let books = self.books.as_ref().ok_or_else(|| defect(&"the books are closed"))?;
+        let books = self
+            .books
+            .as_ref()
+            .ok_or_else(|| defect(&"the books are closed"))?;
         books.save(&mut archive);
         Ok(archive)
     }
@@ -203,11 +264,22 @@ impl Handler<Collect> for MetricsActor {
 
     fn handle(&mut self, collect: Collect, _context: &mut Self::Context) -> Self::Result {
         let workers = Rc::clone(&self.workers);
-        let digests = async move { if collect.private_parameters { workers.digests().await } else { Ok(Vec::new()) } };
-        AtomicResponse::new(Box::pin(digests.into_actor(self).map(|digests, actor, _| {
-            let books = actor.books.take().ok_or_else(|| defect(&"the books are closed"))?;
-            books.collect(&digests?, actor.world.dataset.users())
-        })))
+        let digests = async move {
+            if collect.private_parameters {
+                workers.digests().await
+            } else {
+                Ok(Vec::new())
+            }
+        };
+        AtomicResponse::new(Box::pin(digests.into_actor(self).map(
+            |digests, actor, _| {
+                let books = actor
+                    .books
+                    .take()
+                    .ok_or_else(|| defect(&"the books are closed"))?;
+                books.collect(&digests?, actor.world.dataset.users())
+            },
+        )))
     }
 }
 
@@ -221,23 +293,44 @@ struct Evaluated {
 }
 
 impl Books {
-    fn close_round(&mut self, mut ended: RoundEnded, evaluated: Result<Option<Evaluated>>) -> Result<RoundBooked> {
+    fn close_round(
+        &mut self,
+        mut ended: RoundEnded,
+        evaluated: Result<Option<Evaluated>>,
+    ) -> Result<RoundBooked> {
         let _stage = enter(Stage::Simulate);
         // The bytes of the round are booked even if the model cannot be scored.
         self.book(&ended.bookings)?;
         let ended_round = ended.round;
-        let (round, aggregated, steps) = (ended_round.0 + 1, ended.made.aggregated, ended.made.steps);
+        let (round, aggregated, steps) =
+            (ended_round.0 + 1, ended.made.aggregated, ended.made.steps);
         let privacy = ended.made.privacy;
-        let span = RoundSpan { round, began: ended.began, ended: ended.ended, aggregated, steps, privacy };
+        let span = RoundSpan {
+            round,
+            began: ended.began,
+            ended: ended.ended,
+            aggregated,
+            steps,
+            privacy,
+        };
         let bookings = std::mem::take(&mut ended.bookings);
         let record = match evaluated {
             Ok(evaluated) => Ok(self.record_round(ended, evaluated)?),
             Err(error) => Err(error.in_round(ended_round)),
         };
-        Ok(RoundBooked { span, bookings, total: self.ledger.total(), record })
+        Ok(RoundBooked {
+            span,
+            bookings,
+            total: self.ledger.total(),
+            record,
+        })
     }
 
-    fn record_round(&mut self, mut ended: RoundEnded, evaluated: Option<Evaluated>) -> Result<RoundRecord> {
+    fn record_round(
+        &mut self,
+        mut ended: RoundEnded,
+        evaluated: Option<Evaluated>,
+    ) -> Result<RoundRecord> {
         let duration = ended.ended.since(ended.began);
         let network = self.network_of(&mut ended)?;
         self.record_duration(Timed::Round, duration.as_nanos())?;
@@ -263,7 +356,9 @@ impl Books {
             stale: ended.participations.stale,
             losses: std::mem::take(&mut ended.lost),
             loss,
-            inference_bytes: evaluated.as_ref().map(|evaluated| evaluated.inference_bytes),
+            inference_bytes: evaluated
+                .as_ref()
+                .map(|evaluated| evaluated.inference_bytes),
             accuracy: evaluated.map(|evaluated| evaluated.accuracy),
             bytes: bytes.all,
             third_party_bytes: self.has_third_party.then_some(bytes.third_party),
@@ -286,16 +381,29 @@ impl Books {
     /// Returns what was watched at the server's link in a round, and keeps its waits for the run.
     fn network_of(&mut self, ended: &mut RoundEnded) -> Result<NetworkRecord> {
         let watched = std::mem::take(&mut ended.network);
-        let waits = watched.waits.as_ref().map(|waits| waits.waits()).unwrap_or_default();
-        watched.waits.map_or(Ok(()), |waits| self.waits.add(&waits))?;
-        Ok(NetworkRecord { began: ended.began, ended: ended.ended, levels: watched.levels, waits })
+        let waits = watched
+            .waits
+            .as_ref()
+            .map(|waits| waits.waits())
+            .unwrap_or_default();
+        watched
+            .waits
+            .map_or(Ok(()), |waits| self.waits.add(&waits))?;
+        Ok(NetworkRecord {
+            began: ended.began,
+            ended: ended.ended,
+            levels: watched.levels,
+            waits,
+        })
     }
 
-    /// Takes over a model that was set from outside, and adds a mark to the digest, so that it differs from the digest
-    /// of every run without it.
+    /// Takes over a model that was set from outside, and adds a mark to the digest, so that it
+    /// differs from the digest of every run without it.
     fn set_model(&mut self, model: Model) {
         let mut digest = blake3::Hasher::new();
-        digest.update(self.digest.as_bytes()).update(b"the model was set from outside");
+        digest
+            .update(self.digest.as_bytes())
+            .update(b"the model was set from outside");
         model.visit_bytes(&mut |bytes| {
             digest.update(bytes);
         });
@@ -303,9 +411,10 @@ impl Books {
         self.model = model;
     }
 
-    /// Feeds a round to the digest: everything that its record says, integers as they are and floats by their bits, and
-    /// the model. Energy is left out, since it is computed from bytes and work, which are included. So is what was watched
-    /// at the server's link, and why participations were lost: both follow from what happened, and change nothing.
+    /// Feeds a round to the digest: everything that its record says, integers as they are and
+    /// floats by their bits, and the model. Energy is left out, since it is computed from bytes and
+    /// work, which are included. So is what was watched at the server's link, and why
+    /// participations were lost: both follow from what happened, and change nothing.
     fn digest_round(&mut self, ended: &RoundEnded, record: &RoundRecord) {
         let mut digest = blake3::Hasher::new();
         digest.update(self.digest.as_bytes());
@@ -314,18 +423,35 @@ impl Books {
         };
         number(u64::from(ended.round.0));
         number(ended.ended.as_nanos());
-        let Participations { invited, dropped, cancelled, late, stale: _ } = ended.participations;
-        [invited, dropped, cancelled, late, ended.made.aggregated].into_iter().map(u64::from).for_each(&mut number);
+        let Participations {
+            invited,
+            dropped,
+            cancelled,
+            late,
+            stale: _,
+        } = ended.participations;
+        [invited, dropped, cancelled, late, ended.made.aggregated]
+            .into_iter()
+            .map(u64::from)
+            .for_each(&mut number);
         number(record.loss.map_or(u64::MAX, f64::to_bits));
         for flow in [record.bytes.up, record.bytes.down] {
             flow.counts_for_digest().for_each(&mut number);
         }
         if let Some(bytes) = &record.third_party_bytes {
-            [bytes.up, bytes.down].iter().flat_map(Flow::counts_for_digest).for_each(&mut number);
+            [bytes.up, bytes.down]
+                .iter()
+                .flat_map(Flow::counts_for_digest)
+                .for_each(&mut number);
         }
         record.work.counts().into_iter().for_each(&mut number);
         number(record.inference_bytes.unwrap_or(u64::MAX));
-        ended.made.uploads.above.iter().for_each(|count| number(*count));
+        ended
+            .made
+            .uploads
+            .above
+            .iter()
+            .for_each(|count| number(*count));
         if let Some(SplitFigures { validation, test }) = &record.accuracy {
             let all = test.iter().chain(validation.iter().flatten());
             all.for_each(|(_, figure)| number(figure.to_bits()));
@@ -354,9 +480,23 @@ impl Books {
         let digest = digest.finalize().to_hex().to_string();
         let mut work = self.work;
         self.rounds.iter().for_each(|round| work += round.work);
-        let network = NetworkRecord::over(self.rounds.iter().map(|round| round.network), self.waits.waits());
+        let network = NetworkRecord::over(
+            self.rounds.iter().map(|round| round.network),
+            self.waits.waits(),
+        );
         let (device_bytes, users) = (self.device_bytes(users), self.user_records(users));
         let (rounds, bytes, model) = (self.rounds, self.ledger.total(), self.model);
-        Ok(Collected { rounds, bytes, third_party_bytes, work, durations, network, device_bytes, users, model, digest })
+        Ok(Collected {
+            rounds,
+            bytes,
+            third_party_bytes,
+            work,
+            durations,
+            network,
+            device_bytes,
+            users,
+            model,
+            digest,
+        })
     }
 }

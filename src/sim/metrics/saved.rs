@@ -7,7 +7,8 @@ use crate::model::state::{restore_model, save_model};
 use crate::sim::outcome::{Figures, RoundRecord, SplitFigures};
 use crate::sim::world::World;
 
-/// The accuracy with all its fields, since a format that is not self-describing cannot leave one out.
+/// The accuracy with all its fields, since a format that is not self-describing cannot leave one
+/// out.
 type SavedAccuracy = Option<(Option<Figures>, Figures)>;
 
 impl Books {
@@ -15,12 +16,23 @@ impl Books {
     pub(super) fn save(&self, archive: &mut Archive) {
         archive.put(&(&self.ledger, &self.under_way));
         archive.put(&self.accounts);
-        self.durations.iter().chain([&self.waits]).for_each(|durations| durations.save(archive));
+        self.durations
+            .iter()
+            .chain([&self.waits])
+            .for_each(|durations| durations.save(archive));
         archive.put(&(self.rounds.len() as u64));
         for round in &self.rounds {
-            let accuracy: SavedAccuracy =
-                round.accuracy.as_ref().map(|figures| (figures.validation.clone(), figures.test.clone()));
-            archive.put(&(RoundRecord { accuracy: None, ..round.clone() }, accuracy));
+            let accuracy: SavedAccuracy = round
+                .accuracy
+                .as_ref()
+                .map(|figures| (figures.validation.clone(), figures.test.clone()));
+            archive.put(&(
+                RoundRecord {
+                    accuracy: None,
+                    ..round.clone()
+                },
+                accuracy,
+            ));
         }
         archive.put(self.digest.as_bytes());
         save_model(archive, &self.model);

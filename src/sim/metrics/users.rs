@@ -16,15 +16,24 @@ impl UserAccount {
     /// Books an event of the user.
     pub(super) fn book(&mut self, event: &LinkEvent) {
         match *event {
-            LinkEvent::Sent(Route::DOWNLOAD | Route::ROW_REQUEST, _) | LinkEvent::WorkBegan(_) => self.invited += 1,
+            LinkEvent::Sent(Route::DOWNLOAD | Route::ROW_REQUEST, _) | LinkEvent::WorkBegan(_) => {
+                self.invited += 1
+            }
             LinkEvent::Sent(..) | LinkEvent::InLine(_) | LinkEvent::Connected(_) => {}
-            LinkEvent::TransferEnded { route, ending, took_ns, .. } => {
+            LinkEvent::TransferEnded {
+                route,
+                ending,
+                took_ns,
+                ..
+            } => {
                 self.taking_part_ns += took_ns;
                 if route == Route::UPLOAD || ending != Ending::Done {
                     self.end(ending);
                 }
             }
-            LinkEvent::WorkEnded { ending, took_ns, .. } => {
+            LinkEvent::WorkEnded {
+                ending, took_ns, ..
+            } => {
                 self.taking_part_ns += took_ns;
                 if ending != Ending::Done {
                     self.end(ending);
@@ -47,17 +56,28 @@ impl UserAccount {
 }
 
 impl Books {
-    /// Books what the devices of evaluated users would download in order to score, as after the latest evaluation.
+    /// Books what the devices of evaluated users would download in order to score, as after the
+    /// latest evaluation.
     pub(super) fn book_inference(&mut self, downloads: impl Iterator<Item = (UserId, u64)>) {
-        let Some(accounts) = &mut self.accounts else { return };
+        let Some(accounts) = &mut self.accounts else {
+            return;
+        };
         for (user, bytes) in downloads {
-            accounts.get_or_insert_with(user, UserAccount::default).inference_bytes = bytes;
+            accounts
+                .get_or_insert_with(user, UserAccount::default)
+                .inference_bytes = bytes;
         }
     }
 
     /// Returns the bytes of single devices, of which there are `users`.
     pub(super) fn device_bytes(&self, users: usize) -> DeviceBytes {
-        DeviceBytes::of(self.ledger.clients().map(|(_, bytes)| handled_bytes(&bytes)).collect(), users)
+        DeviceBytes::of(
+            self.ledger
+                .clients()
+                .map(|(_, bytes)| handled_bytes(&bytes))
+                .collect(),
+            users,
+        )
     }
 
     /// Returns the totals of every one of `users` users, in the order of users, if they are kept.
@@ -65,7 +85,11 @@ impl Books {
         let accounts = self.accounts.as_ref()?;
         let record = |user: UserId| {
             let bytes = self.ledger.of_client(&user).unwrap_or_default();
-            UserRecord { user, bytes, account: accounts.get(&user).copied().unwrap_or_default() }
+            UserRecord {
+                user,
+                bytes,
+                account: accounts.get(&user).copied().unwrap_or_default(),
+            }
         };
         Some((0..users).map(|user| record(UserId::from(user))).collect())
     }
@@ -73,8 +97,8 @@ impl Books {
     /// Takes over the accounts of a checkpoint.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) if it has accounts and this run keeps none, or the other
-    /// way round.
+    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) if it has accounts and this run keeps
+    /// none, or the other way round.
     pub(super) fn restore_accounts(&mut self, saved: Option<Accounts>) -> Result<()> {
         match (saved, &mut self.accounts) {
             (None, None) => Ok(()),
@@ -82,8 +106,12 @@ impl Books {
                 *accounts = saved;
                 Ok(())
             }
-            (Some(_), None) => Err(damaged("it has accounts of users, and `report.users_csv_limit` wants none")),
-            (None, Some(_)) => Err(damaged("it has no accounts of users, and `report.users_csv_limit` wants them")),
+            (Some(_), None) => Err(damaged(
+                "it has accounts of users, and `report.users_csv_limit` wants none",
+            )),
+            (None, Some(_)) => Err(damaged(
+                "it has no accounts of users, and `report.users_csv_limit` wants them",
+            )),
         }
     }
 }
@@ -95,12 +123,29 @@ mod tests {
     use crate::legs::Job;
     use crate::work::Work;
 
-    /// If this fails, a participation is counted twice or not at all, or for another fate than its own.
+    /// If this fails, a participation is counted twice or not at all, or for another fate than its
+    /// own.
     #[test]
     fn every_participation_has_one_beginning_and_one_end() {
-        let parts = FrameParts { header: 1, index: 0, values: 0, modelled: 0 };
-        let moved = |route, ending| LinkEvent::TransferEnded { route, ending, carried: 1, received: true, took_ns: 10 };
-        let worked = |ending| LinkEvent::WorkEnded { job: Job::Training, ending, work: Work::default(), took_ns: 5 };
+        let parts = FrameParts {
+            header: 1,
+            index: 0,
+            values: 0,
+            modelled: 0,
+        };
+        let moved = |route, ending| LinkEvent::TransferEnded {
+            route,
+            ending,
+            carried: 1,
+            received: true,
+            took_ns: 10,
+        };
+        let worked = |ending| LinkEvent::WorkEnded {
+            job: Job::Training,
+            ending,
+            work: Work::default(),
+            took_ns: 5,
+        };
         let mut account = UserAccount::default();
         for ending in Ending::ALL {
             for event in [
@@ -116,8 +161,19 @@ mod tests {
         for event in [LinkEvent::WorkBegan(Job::Training), worked(Ending::Lost)] {
             account.book(&event);
         }
-        let UserAccount { completed, late, stale, lost, cancelled, under_way, .. } = account;
-        assert_eq!([completed, late, stale, lost, cancelled, under_way], [1, 1, 1, 2, 1, 1]);
+        let UserAccount {
+            completed,
+            late,
+            stale,
+            lost,
+            cancelled,
+            under_way,
+            ..
+        } = account;
+        assert_eq!(
+            [completed, late, stale, lost, cancelled, under_way],
+            [1, 1, 1, 2, 1, 1]
+        );
         assert_eq!((account.invited, account.taking_part_ns), (7, 6 * 25 + 5));
     }
 }

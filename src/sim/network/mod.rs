@@ -1,9 +1,9 @@
 //! The network, which owns the clock, turns bytes into time, and decides who is cut off when.
 //!
-//! A participation goes from leg to leg: in most methods from its download through its training to its upload. The
-//! calendar has what happens next to it. When something has happened, the server and the client are told, and it is
-//! booked for the metrics. The server says whom to invite, when to wake it and when a step is complete. Everything else
-//! follows from the clock.
+//! A participation goes from leg to leg: in most methods from its download through its training to
+//! its upload. The calendar has what happens next to it. When something has happened, the server
+//! and the client are told, and it is booked for the metrics. The server says whom to invite, when
+//! to wake it and when a step is complete. Everything else follows from the clock.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use super::by_user::ByUser;
 use super::calendar::Calendar;
 use super::checkpoints::Save;
 use super::messages::{
-    AbsorbRequests, AlarmRang, BeginStep, Book, BookUnfinished, Booking, CloseStep, ConsultThirdParty, FromClient,
-    Orders, ParticipationLost, Participations, RequestArrived, RoundBooked, RoundEnded, RowRequestArrived, StepsMade,
-    ToClient, UplinkArrived,
+    AbsorbRequests, AlarmRang, BeginStep, Book, BookUnfinished, Booking, CloseStep,
+    ConsultThirdParty, FromClient, Orders, ParticipationLost, Participations, RequestArrived,
+    RoundBooked, RoundEnded, RowRequestArrived, StepsMade, ToClient, UplinkArrived,
 };
 use super::outcome::losses::Losses;
 use super::outcome::network::GaugesSince;
@@ -50,7 +50,8 @@ use server_link::ServerLink;
 use transfers::Traffic;
 use watch::{Unshared, Watch};
 
-/// The number of bookings from which on the metrics are told in the middle of a round; some megabytes of them.
+/// The number of bookings from which on the metrics are told in the middle of a round; some
+/// megabytes of them.
 const BOOKED_AT_ONCE: usize = 1 << 17;
 
 /// The actors to which the network talks, by what it tells them.
@@ -95,8 +96,8 @@ pub struct ThirdPartyPorts {
     pub save: Port<Save>,
 }
 
-/// The network. All other actors wait for it, so it needs no mailbox: whoever drives the simulation has it go on
-/// ([`Self::advance`]) or write a checkpoint ([`Self::save`]), one at a time.
+/// The network. All other actors wait for it, so it needs no mailbox: whoever drives the simulation
+/// has it go on ([`Self::advance`]) or write a checkpoint ([`Self::save`]), one at a time.
 pub struct Network {
     world: Arc<World>,
     pool: Pool,
@@ -107,7 +108,8 @@ pub struct Network {
     /// The round that is under way; `None` between two rounds.
     open: Option<OpenRound>,
     traffic: Traffic,
-    /// The participations under way. They are boxed since they are large, and are moved when one begins or ends.
+    /// The participations under way. They are boxed since they are large, and are moved when one
+    /// begins or ends.
     taking_part: ByUser<Box<Participation>>,
     /// The local losses of the updates that the server has taken in since its last step.
     losses: Vec<(UserId, InvitationId, f64)>,
@@ -129,12 +131,18 @@ struct OpenRound {
 
 /// Returns the error of an actor that does not answer, which was refused memory or has a defect.
 fn unanswered(actor: &'static str, reason: impl ToString) -> Error {
-    memory::shortage_of_this_thread().unwrap_or_else(|| Error::Actor { actor, reason: reason.to_string() })
+    memory::shortage_of_this_thread().unwrap_or_else(|| Error::Actor {
+        actor,
+        reason: reason.to_string(),
+    })
 }
 
-/// Waits for the answer to a question, and returns it. The time is booked as the actors', less what other stages take
-/// of it.
-async fn asked<T>(question: impl Future<Output = std::result::Result<T, MailboxError>>, of: &'static str) -> Result<T> {
+/// Waits for the answer to a question, and returns it. The time is booked as the actors', less what
+/// other stages take of it.
+async fn asked<T>(
+    question: impl Future<Output = std::result::Result<T, MailboxError>>,
+    of: &'static str,
+) -> Result<T> {
     let _stage = enter(Stage::Actors);
     question.await.map_err(|reason| unanswered(of, reason))
 }
@@ -145,7 +153,8 @@ fn answered<M: Message>(port: &Port<M>, message: M) -> M::Result {
     port(message)
 }
 
-/// Takes everything out of `list`, and leaves room for as much again, which the rest of the round will need.
+/// Takes everything out of `list`, and leaves room for as much again, which the rest of the round
+/// will need.
 fn emptied<T>(list: &mut Vec<T>) -> Vec<T> {
     let room = Vec::with_capacity(list.len());
     std::mem::replace(list, room)
@@ -191,9 +200,9 @@ impl Network {
         self.rounds
     }
 
-    /// Lets time run until the open round is over, or the next one if none is open. Returns `None` if that is not so by
-    /// `until`; then everything up to that instant has happened, and the clock stands at it. In a round in which much
-    /// happens, `tell` is given bookings on the way.
+    /// Lets time run until the open round is over, or the next one if none is open. Returns `None`
+    /// if that is not so by `until`; then everything up to that instant has happened, and the clock
+    /// stands at it. In a round in which much happens, `tell` is given bookings on the way.
     ///
     /// # Errors
     /// Whatever ends a run, and defects of the simulator. The network cannot go on after either.
@@ -218,7 +227,8 @@ impl Network {
                 self.open = Some(open);
                 return Ok(None);
             }
-            self.end_step(open.step + 1 == steps.end, &mut open.made, tell).await?;
+            self.end_step(open.step + 1 == steps.end, &mut open.made, tell)
+                .await?;
             (open.step, open.step_has_begun) = (open.step + 1, false);
         }
         self.end_round(open).await.map(Some)
@@ -232,7 +242,13 @@ impl Network {
         let mut due = false;
         if !open.step_has_begun {
             self.watch_time_until(self.now());
-            let orders = answered(&self.peers.begin_step, BeginStep { step, now: self.now() })?;
+            let orders = answered(
+                &self.peers.begin_step,
+                BeginStep {
+                    step,
+                    now: self.now(),
+                },
+            )?;
             open.step_has_begun = true;
             due = self.obey(orders).await?;
         }
@@ -241,7 +257,9 @@ impl Network {
             if !self.next_is_by(until) {
                 return Ok(false);
             }
-            let Some((now, event)) = self.traffic.calendar.pop() else { return Err(self.without_end(step)) };
+            let Some((now, event)) = self.traffic.calendar.pop() else {
+                return Err(self.without_end(step));
+            };
             self.prefetch_upcoming();
             self.watch_time_until(now);
             let mut followup = self.happen(now, event)?;
@@ -253,13 +271,16 @@ impl Network {
                 Followup::Nothing => false,
                 Followup::Obey(orders) if orders.invitation.is_none() => self.set_alarms(&orders),
                 Followup::Obey(orders) => self.obey(orders).await?,
-                Followup::WorkOutTrainings => return Err(unanswered("workers", "they have not trained everybody")),
+                Followup::WorkOutTrainings => {
+                    return Err(unanswered("workers", "they have not trained everybody"));
+                }
             };
         }
         Ok(true)
     }
 
-    /// Books what is under way at this instant, at which the run ends. Returns what was not booked before.
+    /// Books what is under way at this instant, at which the run ends. Returns what was not booked
+    /// before.
     ///
     /// # Errors
     /// Defects of the simulator.
@@ -267,25 +288,42 @@ impl Network {
         self.watch_time_until(self.now());
         self.book_unfinished()?;
         let bookings = std::mem::take(&mut self.traffic.bookings);
-        asked(self.peers.book_unfinished.send(BookUnfinished { bookings }), "metrics").await?
+        asked(
+            self.peers.book_unfinished.send(BookUnfinished { bookings }),
+            "metrics",
+        )
+        .await?
     }
 
-    /// Returns the error for a step that is not due although no event is left, which is so if a transfer never ends.
+    /// Returns the error for a step that is not due although no event is left, which is so if a
+    /// transfer never ends.
     fn without_end(&self, step: Step) -> Error {
         match self.taking_part.keys().first() {
-            Some(&user) => Error::TimeOverflow { round: self.world.scenario.training.round_of(step), user },
-            None => unanswered("server", "it waits for participations that nobody takes part in"),
+            Some(&user) => Error::TimeOverflow {
+                round: self.world.scenario.training.round_of(step),
+                user,
+            },
+            None => unanswered(
+                "server",
+                "it waits for participations that nobody takes part in",
+            ),
         }
     }
 
     fn check_interrupted(&self) -> Result<()> {
-        if self.interrupted.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
+        if self.interrupted.load(Ordering::Relaxed) {
+            Err(Error::Interrupted)
+        } else {
+            Ok(())
+        }
     }
 
-    /// Returns whether the next event is not later than `until`. If it is later, the clock moves on to `until`, so that
-    /// what is under way is left as it is at that instant.
+    /// Returns whether the next event is not later than `until`. If it is later, the clock moves on
+    /// to `until`, so that what is under way is left as it is at that instant.
     fn next_is_by(&mut self, until: Option<SimTime>) -> bool {
-        let (Some(until), calendar) = (until, &mut self.traffic.calendar) else { return true };
+        let (Some(until), calendar) = (until, &mut self.traffic.calendar) else {
+            return true;
+        };
         if calendar.next_time().is_none_or(|next| next <= until) {
             return true;
         }
@@ -311,7 +349,8 @@ impl Network {
         orders.step_due
     }
 
-    /// Takes back a list of bookings that is no longer needed, so that the next round's bookings use its memory.
+    /// Takes back a list of bookings that is no longer needed, so that the next round's bookings
+    /// use its memory.
     pub fn reuse(&mut self, mut bookings: Vec<Booking>) {
         if self.traffic.bookings.capacity() == 0 {
             bookings.clear();
@@ -326,13 +365,22 @@ impl Network {
         made: &mut StepsMade,
         tell: &mut dyn FnMut(Vec<Booking>),
     ) -> Result<()> {
-        let outcome = asked(self.peers.close_step.send(CloseStep { ends_round }), "server").await??;
+        let outcome = asked(
+            self.peers.close_step.send(CloseStep { ends_round }),
+            "server",
+        )
+        .await??;
         self.give_up(&outcome.given_up)?;
         if let Some(third_party) = &self.peers.third_party {
             answered(&third_party.absorb, AbsorbRequests)?;
         }
-        sort_by_user(&mut self.losses, |(user, invitation_id, _)| (*user, *invitation_id));
-        made.loss_sum = self.losses.drain(..).fold(made.loss_sum, |sum, (_, _, loss)| sum + loss);
+        sort_by_user(&mut self.losses, |(user, invitation_id, _)| {
+            (*user, *invitation_id)
+        });
+        made.loss_sum = self
+            .losses
+            .drain(..)
+            .fold(made.loss_sum, |sum, (_, _, loss)| sum + loss);
         made.steps += u32::from(outcome.aggregated > 0);
         made.aggregated += outcome.aggregated;
         made.uploads.add_times(&outcome.uploads, 1);
@@ -348,7 +396,8 @@ impl Network {
         Ok(())
     }
 
-    /// Counts the time until `now` with what was there in it, before anything changes at that instant.
+    /// Counts the time until `now` with what was there in it, before anything changes at that
+    /// instant.
     fn watch_time_until(&mut self, now: SimTime) {
         self.traffic.watch_until(now, self.taking_part.len());
     }

@@ -47,8 +47,8 @@ pub(super) struct Participation {
 pub(super) struct Cut {
     pub at: SimTime,
     pub appointment: Appointment,
-    /// The cause, in which every departure counts as one of the user's own. Whether an outage makes the user leave is
-    /// looked up when it happens.
+    /// The cause, in which every departure counts as one of the user's own. Whether an outage makes
+    /// the user leave is looked up when it happens.
     pub cause: LossCause,
 }
 
@@ -74,7 +74,8 @@ pub(super) struct Transfer {
     pub size: Bytes,
     pub began: SimTime,
     pub way: Way,
-    /// What a fault does to the frame, or a dropout. If the frame is cut, `size` is the bytes that are carried.
+    /// What a fault does to the frame, or a dropout. If the frame is cut, `size` is the bytes that
+    /// are carried.
     pub fault: Option<Verdict>,
 }
 
@@ -93,8 +94,8 @@ pub(super) enum Way {
     Sent,
 }
 
-/// The place where a participation drops out: a leg, and the time since the leg began, if the server's link holds
-/// nobody back.
+/// The place where a participation drops out: a leg, and the time since the leg began, if the
+/// server's link holds nobody back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Dropout {
     pub leg: u8,
@@ -132,7 +133,13 @@ impl Transfer {
     pub fn ended(&self, now: SimTime, ending: Ending, carried: Bytes) -> LinkEvent {
         let received = self.fault != Some(Verdict::Drop);
         let (route, took_ns) = (self.route, self.elapsed(now).as_nanos());
-        LinkEvent::TransferEnded { route, ending, carried: carried.get(), received, took_ns }
+        LinkEvent::TransferEnded {
+            route,
+            ending,
+            carried: carried.get(),
+            received,
+            took_ns,
+        }
     }
 }
 
@@ -156,7 +163,11 @@ impl Participation {
 
     /// Returns what the encoding of its upload depends on.
     pub fn origin(&self, user: UserId) -> UploadOrigin<'_> {
-        UploadOrigin { user, invitation_id: self.invitation_id, download: &self.download }
+        UploadOrigin {
+            user,
+            invitation_id: self.invitation_id,
+            download: &self.download,
+        }
     }
 
     /// Returns the user's link in one direction.
@@ -169,18 +180,26 @@ impl Participation {
 
     /// Returns when a transfer that has its link for itself arrives.
     pub fn arrival(&self, transfer: &Transfer) -> SimTime {
-        self.link(transfer.route.direction).arrival(transfer.began, transfer.size) + transfer.delay()
+        self.link(transfer.route.direction)
+            .arrival(transfer.began, transfer.size)
+            + transfer.delay()
     }
 
-    /// Finds the leg in which the participation of `user`, which begins at `now`, drops out. The instant is uniform over the time that all legs
-    /// take if the server's link holds nobody back. A participation whose training fails does not drop out, since its
-    /// duration is not known.
+    /// Finds the leg in which the participation of `user`, which begins at `now`, drops out. The
+    /// instant is uniform over the time that all legs take if the server's link holds nobody back.
+    /// A participation whose training fails does not drop out, since its duration is not known.
     ///
     /// # Errors
     /// Those of the method, where it makes a download for each user.
     pub fn plan_dropout(&mut self, user: UserId, world: &World, now: SimTime) -> Result<()> {
         let legs = world.legs(self.download.phase());
-        let (Some(share), Some(Effort { upload: Some(_), .. })) = (self.conditions.dropout_at, &self.effort) else {
+        let (
+            Some(share),
+            Some(Effort {
+                upload: Some(_), ..
+            }),
+        ) = (self.conditions.dropout_at, &self.effort)
+        else {
             return Ok(());
         };
         let mut ends_of_legs = Vec::with_capacity(legs.len());
@@ -190,11 +209,17 @@ impl Participation {
             ends_of_legs.push(last);
         }
         // The share is taken in units of 2^-32, so that the instant is an integer computation.
-        let instant = now + last.since(now).fraction((share * 4_294_967_296.0) as u64, 1 << 32);
+        let instant = now
+            + last
+                .since(now)
+                .fraction((share * 4_294_967_296.0) as u64, 1 << 32);
         let mut began = now;
         for (leg, ends) in (0u8..).zip(ends_of_legs) {
             if instant < ends || usize::from(leg) + 1 == legs.len() {
-                self.dropout = Some(Dropout { leg, elapsed: instant.since(began) });
+                self.dropout = Some(Dropout {
+                    leg,
+                    elapsed: instant.since(began),
+                });
                 break;
             }
             began = ends;
@@ -203,14 +228,30 @@ impl Participation {
     }
 
     /// Returns when a leg that begins at `began` ends if the server's link holds nobody back.
-    fn planned_end(&self, user: UserId, leg: Leg, world: &World, began: SimTime) -> Result<SimTime> {
-        let upload = self.effort.as_ref().and_then(|effort| effort.upload).unwrap_or_default();
+    fn planned_end(
+        &self,
+        user: UserId,
+        leg: Leg,
+        world: &World,
+        began: SimTime,
+    ) -> Result<SimTime> {
+        let upload = self
+            .effort
+            .as_ref()
+            .and_then(|effort| effort.upload)
+            .unwrap_or_default();
         Ok(match leg {
-            Leg::Work(job) => began + self.speed_of(job, world).time_for(self.work_of(job).unwrap_or_default()),
+            Leg::Work(job) => {
+                began
+                    + self
+                        .speed_of(job, world)
+                        .time_for(self.work_of(job).unwrap_or_default())
+            }
             Leg::Transfer(Route::UPLOAD) => self.conditions.up.arrival(began, upload),
             Leg::Transfer(route) => {
                 let parts = self.parts_of(user, route, world)?.unwrap_or_default();
-                self.link(route.direction).arrival(began, Bytes::new(parts.total()))
+                self.link(route.direction)
+                    .arrival(began, Bytes::new(parts.total()))
             }
         })
     }
@@ -220,8 +261,16 @@ impl Participation {
         let effort = self.effort.as_ref()?;
         Some(match job {
             Job::Training => effort.work,
-            Job::Request => effort.exchanged.as_ref().map(|exchanged| exchanged.request_work).unwrap_or_default(),
-            Job::Reply => effort.exchanged.as_ref().map(|exchanged| exchanged.reply_work).unwrap_or_default(),
+            Job::Request => effort
+                .exchanged
+                .as_ref()
+                .map(|exchanged| exchanged.request_work)
+                .unwrap_or_default(),
+            Job::Reply => effort
+                .exchanged
+                .as_ref()
+                .map(|exchanged| exchanged.reply_work)
+                .unwrap_or_default(),
         })
     }
 
@@ -230,37 +279,51 @@ impl Participation {
         match job {
             Job::Reply => Speed::of_server(&world.scenario.server),
             // The fixed time of a participation has passed before the request was made.
-            Job::Training if world.exchange(self.download.phase()).is_some() => {
-                Speed { fixed: SimDuration::ZERO, ..self.conditions.speed }
-            }
+            Job::Training if world.exchange(self.download.phase()).is_some() => Speed {
+                fixed: SimDuration::ZERO,
+                ..self.conditions.speed
+            },
             Job::Request | Job::Training => self.conditions.speed,
         }
     }
 
-    /// Returns the bytes by purpose of the frame that travels on `route`; `None` if it has not been made.
+    /// Returns the bytes by purpose of the frame that travels on `route`; `None` if it has not been
+    /// made.
     ///
     /// # Errors
     /// Those of the method, where it makes a download for each user.
-    pub fn parts_of(&self, user: UserId, route: Route, world: &World) -> Result<Option<FrameParts>> {
+    pub fn parts_of(
+        &self,
+        user: UserId,
+        route: Route,
+        world: &World,
+    ) -> Result<Option<FrameParts>> {
         let parts = match (route.peer, route.direction) {
-            (Peer::Server, _) if route.is_of_asked_rows => {
-                self.asked_rows().map(|asked| asked.frame_on(route.direction).parts)
-            }
+            (Peer::Server, _) if route.is_of_asked_rows => self
+                .asked_rows()
+                .map(|asked| asked.frame_on(route.direction).parts),
             (Peer::Server, Direction::Down) => Some(self.download.parts(user)?),
-            (Peer::Server, Direction::Up) => self.upload.as_ref().map(|upload| upload.frame.parts()),
-            (Peer::ThirdParty, Direction::Up) => self.exchanged().map(|exchanged| exchanged.request.parts),
-            (Peer::ThirdParty, Direction::Down) => self.exchanged().map(|exchanged| exchanged.reply.parts),
+            (Peer::Server, Direction::Up) => {
+                self.upload.as_ref().map(|upload| upload.frame.parts())
+            }
+            (Peer::ThirdParty, Direction::Up) => {
+                self.exchanged().map(|exchanged| exchanged.request.parts)
+            }
+            (Peer::ThirdParty, Direction::Down) => {
+                self.exchanged().map(|exchanged| exchanged.reply.parts)
+            }
         };
         Ok(parts.map(|parts| world.overheads.added_to(route, parts)))
     }
 
-    /// Returns the exchange with the third party; `None` if there is none, or if it has not been worked out.
+    /// Returns the exchange with the third party; `None` if there is none, or if it has not been
+    /// worked out.
     pub fn exchanged(&self) -> Option<&Arc<Exchanged>> {
         self.effort.as_ref()?.exchanged.as_ref()
     }
 
-    /// Returns what the user has asked the server for; `None` if nothing has to be asked for, or if it has not been worked
-    /// out.
+    /// Returns what the user has asked the server for; `None` if nothing has to be asked for, or if
+    /// it has not been worked out.
     pub fn asked_rows(&self) -> Option<&Arc<AskedRows>> {
         self.effort.as_ref()?.asked_rows.as_ref()
     }

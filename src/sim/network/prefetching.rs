@@ -1,7 +1,8 @@
 //! Prefetching of participations.
 //!
-//! Events come in the order of time, so participations are visited in an order in which no near cache has them. The
-//! calendar knows early which come next, so that several can be on their way from memory at once.
+//! Events come in the order of time, so participations are visited in an order in which no near
+//! cache has them. The calendar knows early which come next, so that several can be on their way
+//! from memory at once.
 
 use std::slice;
 
@@ -16,11 +17,16 @@ pub(super) const AHEAD: usize = 4;
 impl Network {
     /// Asks the processor for the participation to which something happens soon.
     pub(super) fn prefetch_upcoming(&self) {
-        let Some(event) = self.traffic.calendar.upcoming(AHEAD) else { return };
+        let Some(event) = self.traffic.calendar.upcoming(AHEAD) else {
+            return;
+        };
         if let Event::WorkEnded(user) = event {
             self.peers.workers.expect_end_of_training(*user);
         }
-        event.user().into_iter().for_each(|user| self.prefetch(user));
+        event
+            .user()
+            .into_iter()
+            .for_each(|user| self.prefetch(user));
     }
 
     /// Asks the processor for the participation of `user`.

@@ -1,8 +1,8 @@
 //! The state of the network in a checkpoint.
 //!
-//! A checkpoint stores the calendar, the participations and the server's link. Appointments are stored as positions in
-//! the list of pending events. The result of a training that has not ended is not stored. Its inputs are, and it is
-//! worked out again.
+//! A checkpoint stores the calendar, the participations and the server's link. Appointments are
+//! stored as positions in the list of pending events. The result of a training that has not ended
+//! is not stored. Its inputs are, and it is worked out again.
 
 use std::sync::Arc;
 
@@ -43,13 +43,19 @@ struct SavedParticipation {
     cut: Option<(SimTime, u32, LossCause)>,
 }
 
-/// The activity of a participation. In the checkpoint, the frame of an upload follows it, and so does an exchange with
-/// a third party.
+/// The activity of a participation. In the checkpoint, the frame of an upload follows it, and so
+/// does an exchange with a third party.
 #[derive(Serialize, Deserialize)]
 enum SavedActivity {
     Transfer(Transfer),
-    Work { began: SimTime },
-    Upload { transfer: Transfer, parts: FrameParts, loss: f64 },
+    Work {
+        began: SimTime,
+    },
+    Upload {
+        transfer: Transfer,
+        parts: FrameParts,
+        loss: f64,
+    },
 }
 
 /// A participation as it is read, with what follows it in the checkpoint.
@@ -75,7 +81,11 @@ impl NetworkState {
     ///
     /// # Errors
     /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) if the archive holds something else.
-    pub fn restore(archive: &mut ArchiveReader, world: &World, downloads: &mut RestoredDownloads) -> Result<Self> {
+    pub fn restore(
+        archive: &mut ArchiveReader,
+        world: &World,
+        downloads: &mut RestoredDownloads,
+    ) -> Result<Self> {
         let (rounds, now) = archive.take()?;
         let events = archive.take()?;
         let link = archive.take()?;
@@ -84,20 +94,41 @@ impl NetworkState {
         for _ in 0..count {
             let saved: SavedParticipation = archive.take()?;
             if saved.user.index() >= world.dataset.users() {
-                return Err(damaged(format!("{} takes part and is not there", saved.user)));
+                return Err(damaged(format!(
+                    "{} takes part and is not there",
+                    saved.user
+                )));
             }
             let download = downloads.take(archive, world)?;
             if usize::from(saved.leg) >= world.legs(download.phase()).len() {
-                return Err(damaged(format!("{} is at leg {}, which is not there", saved.user, saved.leg)));
+                return Err(damaged(format!(
+                    "{} is at leg {}, which is not there",
+                    saved.user, saved.leg
+                )));
             }
             let frame = match saved.activity {
                 SavedActivity::Upload { .. } => archive.take_bytes()?,
                 SavedActivity::Transfer(_) | SavedActivity::Work { .. } => Vec::new(),
             };
-            let exchanged = saved.has_exchanged.then(|| Exchanged::restore(archive)).transpose()?.map(Arc::new);
-            participations.push(ReadParticipation { saved, download, frame, exchanged });
+            let exchanged = saved
+                .has_exchanged
+                .then(|| Exchanged::restore(archive))
+                .transpose()?
+                .map(Arc::new);
+            participations.push(ReadParticipation {
+                saved,
+                download,
+                frame,
+                exchanged,
+            });
         }
-        Ok(Self { rounds, now, events, link, participations })
+        Ok(Self {
+            rounds,
+            now,
+            events,
+            link,
+            participations,
+        })
     }
 }
 
@@ -108,10 +139,14 @@ impl Network {
     /// Those of `write`, an error if a round is open, and defects of the simulator.
     pub async fn save(&mut self, write: &mut dyn FnMut(Vec<u8>) -> Result<()>) -> Result<()> {
         if self.open.is_some() {
-            return Err(unanswered("network", "a checkpoint is of a state between two rounds"));
+            return Err(unanswered(
+                "network",
+                "a checkpoint is of a state between two rounds",
+            ));
         }
         if self.peers.third_party.is_some() {
-            // Exchanges are saved, since the third party cannot be asked again in the state that it had.
+            // Exchanges are saved, since the third party cannot be asked again in the state that it
+            // had.
             self.work_out_trainings().await?;
         }
         let mut archive = Archive::default();
@@ -132,32 +167,59 @@ impl Network {
         write(archive.take()?)
     }
 
-    /// Appends the network's own state. Bookings, losses, counts and what was watched are left out, since they belong to
-    /// a round that is over.
+    /// Appends the network's own state. Bookings, losses, counts and what was watched are left out,
+    /// since they belong to a round that is over.
     fn append_to(&self, archive: &mut Archive) -> Result<()> {
-        let Traffic { calendar, server_link, .. } = &self.traffic;
+        let Traffic {
+            calendar,
+            server_link,
+            ..
+        } = &self.traffic;
         let pending = calendar.pending();
-        let events: Vec<(SimTime, Event)> = pending.iter().map(|(time, _, event)| (*time, **event)).collect();
-        let places: Places = (0..).zip(&pending).map(|(place, (_, appointment, _))| (*appointment, place)).collect();
+        let events: Vec<(SimTime, Event)> = pending
+            .iter()
+            .map(|(time, _, event)| (*time, **event))
+            .collect();
+        let places: Places = (0..)
+            .zip(&pending)
+            .map(|(place, (_, appointment, _))| (*appointment, place))
+            .collect();
         archive.put(&(self.rounds, self.now()));
         archive.put(&events);
         archive.put(&server_link.as_ref().map(|link| link.save(&places)));
         archive.put(&(self.taking_part.len() as u64));
         for (user, participation) in self.taking_part.iter() {
-            let Participation { step, invitation_id, leg, dropout, .. } = **participation;
+            let Participation {
+                step,
+                invitation_id,
+                leg,
+                dropout,
+                ..
+            } = **participation;
             let activity = match (&participation.activity, &participation.upload) {
                 (Activity::Transfer(transfer), Some(Upload { frame, loss })) => {
-                    SavedActivity::Upload { transfer: *transfer, parts: frame.parts(), loss: *loss }
+                    SavedActivity::Upload {
+                        transfer: *transfer,
+                        parts: frame.parts(),
+                        loss: *loss,
+                    }
                 }
                 (Activity::Transfer(transfer), None) => SavedActivity::Transfer(*transfer),
                 (Activity::Work { began }, _) => SavedActivity::Work { began: *began },
             };
             // A participation that has its upload no longer needs the exchange.
-            let exchanged = participation.exchanged().filter(|_| participation.upload.is_none());
+            let exchanged = participation
+                .exchanged()
+                .filter(|_| participation.upload.is_none());
             let has_exchanged = exchanged.is_some();
-            // The event of an appointment may have happened, and is then not among the pending ones.
-            let next = participation.next.and_then(|next| places.get(&next).copied());
-            let cut = participation.cut.and_then(|cut| Some((cut.at, *places.get(&cut.appointment)?, cut.cause)));
+            // The event of an appointment may have happened, and is then not among the pending
+            // ones.
+            let next = participation
+                .next
+                .and_then(|next| places.get(&next).copied());
+            let cut = participation
+                .cut
+                .and_then(|cut| Some((cut.at, *places.get(&cut.appointment)?, cut.cause)));
             archive.put(&SavedParticipation {
                 user,
                 step,
@@ -183,38 +245,77 @@ impl Network {
     /// Takes over the state of a checkpoint. Trainings that are under way are worked out again.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) if the state is not one of this world.
+    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) if the state is not one of this
+    /// world.
     pub async fn resume(&mut self, state: NetworkState) -> Result<()> {
-        let NetworkState { rounds, now, events, link, participations } = state;
+        let NetworkState {
+            rounds,
+            now,
+            events,
+            link,
+            participations,
+        } = state;
         let (calendar, appointments) = Calendar::restore(now, events);
         (self.rounds, self.traffic.calendar) = (rounds, calendar);
         self.traffic.watch.begin_at(now);
         let appointment = |place: u32| {
-            appointments.get(place as usize).copied().ok_or_else(|| damaged("an appointment that is not there"))
+            appointments
+                .get(place as usize)
+                .copied()
+                .ok_or_else(|| damaged("an appointment that is not there"))
         };
         if let Some(link) = link {
-            self.traffic.server_link = ServerLink::restore(link, &self.world.scenario.network, appointment)?;
+            self.traffic.server_link =
+                ServerLink::restore(link, &self.world.scenario.network, appointment)?;
         }
         let mut is_effort_needed = false;
-        for ReadParticipation { saved, download, frame, exchanged } in participations {
-            let SavedParticipation { user, step, invitation_id, leg, activity, next, dropout, cut, .. } = saved;
+        for ReadParticipation {
+            saved,
+            download,
+            frame,
+            exchanged,
+        } in participations
+        {
+            let SavedParticipation {
+                user,
+                step,
+                invitation_id,
+                leg,
+                activity,
+                next,
+                dropout,
+                cut,
+                ..
+            } = saved;
             let (activity, upload) = match activity {
                 SavedActivity::Transfer(transfer) => (Activity::Transfer(transfer), None),
                 SavedActivity::Work { began } => (Activity::Work { began }, None),
-                SavedActivity::Upload { transfer, parts, loss } => {
+                SavedActivity::Upload {
+                    transfer,
+                    parts,
+                    loss,
+                } => {
                     let frame = UploadFrame::saved(Frame::of_saved(frame.into(), parts)?);
                     (Activity::Transfer(transfer), Some(Upload { frame, loss }))
                 }
             };
             if upload.is_none() {
                 self.submit_again(user, (step, invitation_id), &download, exchanged)?;
-                // If a participation is at its first transfer, its training is worked out when that has arrived.
+                // If a participation is at its first transfer, its training is worked out when that
+                // has arrived.
                 is_effort_needed |= matches!(activity, Activity::Work { .. }) || leg > 0;
             }
             let conditions = self.world.population.conditions(user, invitation_id);
             let next = next.map(appointment).transpose()?;
-            let cut =
-                cut.map(|(at, place, cause)| Ok(Cut { at, appointment: appointment(place)?, cause })).transpose()?;
+            let cut = cut
+                .map(|(at, place, cause)| {
+                    Ok(Cut {
+                        at,
+                        appointment: appointment(place)?,
+                        cause,
+                    })
+                })
+                .transpose()?;
             let effort = None;
             let participation = Participation {
                 step,
@@ -232,7 +333,9 @@ impl Network {
             if let Activity::Transfer(transfer) = &participation.activity
                 && transfer.way == Way::Alone
             {
-                self.traffic.unshared.enter(transfer, participation.arrival(transfer));
+                self.traffic
+                    .unshared
+                    .enter(transfer, participation.arrival(transfer));
             }
             self.taking_part.insert(user, Box::new(participation));
         }
@@ -251,13 +354,24 @@ impl Network {
         exchanged: Option<Arc<Exchanged>>,
     ) -> Result<()> {
         let download = Arc::clone(download);
-        // A checkpoint has no exchange for a participation whose training fails. The third party is asked again for it.
-        let reply_source = exchanged
-            .map(ReplySource::Saved)
-            .map_or_else(|| self.reply_source(), |reply_source| Ok(Some(reply_source)))?;
-        // A participation that outlasts its round may be cut off, so the user keeps its parameters from before the
-        // training.
-        match self.tell(user, ToClient::Participate { step, invitation_id, download, reply_source, keep: true }) {
+        // A checkpoint has no exchange for a participation whose training fails. The third party is
+        // asked again for it.
+        let reply_source = exchanged.map(ReplySource::Saved).map_or_else(
+            || self.reply_source(),
+            |reply_source| Ok(Some(reply_source)),
+        )?;
+        // A participation that outlasts its round may be cut off, so the user keeps its parameters
+        // from before the training.
+        match self.tell(
+            user,
+            ToClient::Participate {
+                step,
+                invitation_id,
+                download,
+                reply_source,
+                keep: true,
+            },
+        ) {
             FromClient::Done => Ok(()),
             _ => Err(unanswered("client", "it takes part twice")),
         }

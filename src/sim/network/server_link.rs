@@ -1,4 +1,5 @@
-//! The server's link, which transfers in progress share, and the line of those who wait for a connection.
+//! The server's link, which transfers in progress share, and the line of those who wait for a
+//! connection.
 
 use std::collections::BTreeMap;
 
@@ -22,13 +23,14 @@ pub(super) struct ServerLink {
     /// The limit of transfers at a time, both directions together.
     connections: Option<u32>,
     pub in_progress: u32,
-    /// The users who wait for a connection, by a number that grows, so that the first to come is the first to be
-    /// served.
+    /// The users who wait for a connection, by a number that grows, so that the first to come is
+    /// the first to be served.
     pub line: BTreeMap<u64, UserId>,
     pub next_in_line: u64,
 }
 
-/// The server's link in a checkpoint. Each direction has the time of its next end and the position of that event.
+/// The server's link in a checkpoint. Each direction has the time of its next end and the position
+/// of that event.
 #[derive(Serialize, Deserialize)]
 pub(super) struct SavedLink {
     up: (FairLink, Option<(SimTime, u32)>),
@@ -49,8 +51,12 @@ impl ServerLink {
     /// Makes the server's link; `None` if it has no limit.
     pub fn new(network: &NetworkSpec) -> Option<Self> {
         let spec = &network.server;
-        let limited = spec.uplink.is_some() || spec.downlink.is_some() || spec.connections.is_some();
-        let lane = |direction| Lane { link: FairLink::new(shared_capacity(network, direction)), next_end: None };
+        let limited =
+            spec.uplink.is_some() || spec.downlink.is_some() || spec.connections.is_some();
+        let lane = |direction| Lane {
+            link: FairLink::new(shared_capacity(network, direction)),
+            next_end: None,
+        };
         limited.then(|| Self {
             up: lane(Direction::Up),
             down: lane(Direction::Down),
@@ -64,7 +70,9 @@ impl ServerLink {
     /// Returns what a checkpoint stores of the link.
     pub fn save(&self, places: &Places) -> SavedLink {
         let lane = |lane: &Lane| {
-            let next_end = lane.next_end.and_then(|(time, next)| Some((time, *places.get(&next)?)));
+            let next_end = lane
+                .next_end
+                .and_then(|(time, next)| Some((time, *places.get(&next)?)));
             (lane.link.clone(), next_end)
         };
         SavedLink {
@@ -86,12 +94,26 @@ impl ServerLink {
         appointment: impl Fn(u32) -> Result<Appointment>,
     ) -> Result<Option<Self>> {
         let lane = |(link, next_end): (FairLink, Option<(SimTime, u32)>)| -> Result<Lane> {
-            let next_end = next_end.map(|(time, place)| Ok::<_, Error>((time, appointment(place)?))).transpose()?;
+            let next_end = next_end
+                .map(|(time, place)| Ok::<_, Error>((time, appointment(place)?)))
+                .transpose()?;
             Ok(Lane { link, next_end })
         };
         let (up, down) = (lane(saved.up)?, lane(saved.down)?);
-        let SavedLink { in_progress, line, next_in_line, .. } = saved;
-        Ok(Self::new(network).map(|link| Self { up, down, in_progress, line, next_in_line, ..link }))
+        let SavedLink {
+            in_progress,
+            line,
+            next_in_line,
+            ..
+        } = saved;
+        Ok(Self::new(network).map(|link| Self {
+            up,
+            down,
+            in_progress,
+            line,
+            next_in_line,
+            ..link
+        }))
     }
 
     /// Clears the line, so that no user in it gets a connection any more.
@@ -115,6 +137,7 @@ impl ServerLink {
     }
 
     pub fn has_a_connection_free(&self) -> bool {
-        self.connections.is_none_or(|connections| self.in_progress < connections)
+        self.connections
+            .is_none_or(|connections| self.in_progress < connections)
     }
 }

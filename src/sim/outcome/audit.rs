@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 /// How well a score tells the items that a user has rated from all others, as a mean over users.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AuditFigures {
-    /// The probability that a rated item has a higher score than another one, where ties count half (AUC). It is 0.5 for a
-    /// score that says nothing.
+    /// The probability that a rated item has a higher score than another one, where ties count half
+    /// (AUC). It is 0.5 for a score that says nothing.
     pub auc: f64,
     /// The share of rated items among as many of the highest scores as there are rated items.
     pub precision: f64,
@@ -25,10 +25,12 @@ pub struct AuditRecord {
     pub norm: AuditFigures,
     /// By how much it moves the row against the mean of its changes.
     pub against_mean: AuditFigures,
-    /// The same three, by the sums over all uploads of a user so far; absent in rounds after which this was not asked.
+    /// The same three, by the sums over all uploads of a user so far; absent in rounds after which
+    /// this was not asked.
     pub linked: Option<[AuditFigures; 3]>,
-    /// The share of the largest eigenvalue in the trace of the outer product of a user vector with itself, which is 1 if the
-    /// upload gives the vector away up to its sign; absent unless uploads have one.
+    /// The share of the largest eigenvalue in the trace of the outer product of a user vector with
+    /// itself, which is 1 if the upload gives the vector away up to its sign; absent unless uploads
+    /// have one.
     pub outer_product: Option<f64>,
 }
 
@@ -36,7 +38,10 @@ impl AuditFigures {
     /// Returns the highest of each figure. An AUC below 0.5 counts as that of the opposite guess.
     fn best(guesses: [Self; 3]) -> Self {
         let highest = |of: fn(&Self) -> f64| guesses.iter().map(of).fold(0.0, f64::max);
-        Self { auc: highest(|guess| guess.auc.max(1.0 - guess.auc)), precision: highest(|guess| guess.precision) }
+        Self {
+            auc: highest(|guess| guess.auc.max(1.0 - guess.auc)),
+            precision: highest(|guess| guess.precision),
+        }
     }
 }
 
@@ -48,8 +53,8 @@ impl AddAssign for AuditFigures {
 }
 
 impl AuditRecord {
-    /// Returns the highest AUC and the highest precision of the guesses from one upload. Each figure is taken by itself, so
-    /// that the two may come from different guesses.
+    /// Returns the highest AUC and the highest precision of the guesses from one upload. Each
+    /// figure is taken by itself, so that the two may come from different guesses.
     pub fn best_guess(&self) -> AuditFigures {
         AuditFigures::best([self.presence, self.norm, self.against_mean])
     }
@@ -59,18 +64,24 @@ impl AuditRecord {
         self.linked.map(AuditFigures::best)
     }
 
-    /// Returns the mean over the uploads of several rounds, with the latest guess from all uploads; `None` without any.
+    /// Returns the mean over the uploads of several rounds, with the latest guess from all uploads;
+    /// `None` without any.
     pub fn over(records: impl Iterator<Item = Self> + Clone) -> Option<Self> {
         let users: u64 = records.clone().map(|record| record.users).sum();
         if users == 0 {
             return None;
         }
         let mean = |of: fn(&Self) -> AuditFigures| {
-            records.clone().fold(AuditFigures::default(), |mut sum, record| {
-                let (figures, share) = (of(&record), record.users as f64 / users as f64);
-                sum += AuditFigures { auc: figures.auc * share, precision: figures.precision * share };
-                sum
-            })
+            records
+                .clone()
+                .fold(AuditFigures::default(), |mut sum, record| {
+                    let (figures, share) = (of(&record), record.users as f64 / users as f64);
+                    sum += AuditFigures {
+                        auc: figures.auc * share,
+                        precision: figures.precision * share,
+                    };
+                    sum
+                })
         };
         Some(Self {
             users,

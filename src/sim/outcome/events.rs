@@ -1,4 +1,5 @@
-//! The events on links and devices as they are booked. The bytes, durations and pictures of a run are made of them.
+//! The events on links and devices as they are booked. The bytes, durations and pictures of a run
+//! are made of them.
 
 use serde::{Deserialize, Serialize};
 
@@ -44,8 +45,8 @@ pub enum LinkEvent {
         /// The time since the frame started on its way, in nanoseconds.
         took_ns: u64,
     },
-    /// A participation began with work, since nothing is downloaded in its phase. Other work begins when the transfer
-    /// before it ends.
+    /// A participation began with work, since nothing is downloaded in its phase. Other work begins
+    /// when the transfer before it ends.
     WorkBegan(Job),
     /// The work of a device or of a third party ended.
     WorkEnded {
@@ -79,7 +80,14 @@ pub enum Ending {
 
 impl Ending {
     /// All endings, in the order of their declaration.
-    pub const ALL: [Self; 6] = [Self::Done, Self::Late, Self::Stale, Self::Lost, Self::Cancelled, Self::Unfinished];
+    pub const ALL: [Self; 6] = [
+        Self::Done,
+        Self::Late,
+        Self::Stale,
+        Self::Lost,
+        Self::Cancelled,
+        Self::Unfinished,
+    ];
 
     /// Returns the name that reports use.
     pub fn name(self) -> &'static str {

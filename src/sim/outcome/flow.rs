@@ -20,9 +20,10 @@ impl<T: AddAssign> AddAssign for ByDirection<T> {
     }
 }
 
-/// The bytes of one direction by what became of them and by purpose. `sent = delivered + lost + cancelled + in_flight`,
-/// `delivered = useful + late + stale`, and `sent = header + index + values + modelled`. Of a frame that was cut off, all
-/// of these count only the bytes that were carried.
+/// The bytes of one direction by what became of them and by purpose.
+/// `sent = delivered + lost + cancelled + in_flight`, `delivered = useful + late + stale`, and
+/// `sent = header + index + values + modelled`. Of a frame that was cut off, all of these count
+/// only the bytes that were carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flow {
     /// Bytes that left the sender.
@@ -63,7 +64,8 @@ impl Flow {
         copy.counts_mut().map(|count| *count)
     }
 
-    /// Returns the counts for the digest of a run, which are all but what is modelled where nothing is.
+    /// Returns the counts for the digest of a run, which are all but what is modelled where nothing
+    /// is.
     pub fn counts_for_digest(&self) -> impl Iterator<Item = u64> {
         let count = if self.modelled == 0 { 13 } else { 14 };
         self.counts().into_iter().take(count)
@@ -74,7 +76,8 @@ impl Flow {
         self.sent - self.modelled
     }
 
-    /// Returns the bytes that were sent and were of no use. What was in progress when the run ended is among them.
+    /// Returns the bytes that were sent and were of no use. What was in progress when the run ended
+    /// is among them.
     pub fn unused(&self) -> u64 {
         self.lost + self.cancelled + self.in_flight + self.late + self.stale
     }
@@ -99,16 +102,20 @@ impl Flow {
             frames,
         } = self;
         [
-            sent, delivered, lost, cancelled, in_flight, unreceived, useful, late, stale, header, index, values,
-            frames, modelled,
+            sent, delivered, lost, cancelled, in_flight, unreceived, useful, late, stale, header,
+            index, values, frames, modelled,
         ]
     }
 
-    /// Returns whether the three equations above hold (contract 3): every byte that was sent went somewhere, every
-    /// delivered byte was judged, and every byte had a purpose. Bytes that nobody received must not be delivered. Sums
-    /// beyond 2^64 do not balance.
+    /// Returns whether the three equations above hold (contract 3): every byte that was sent went
+    /// somewhere, every delivered byte was judged, and every byte had a purpose. Bytes that nobody
+    /// received must not be delivered. Sums beyond 2^64 do not balance.
     pub fn is_balanced(&self) -> bool {
-        let sum = |parts: &[u64]| parts.iter().try_fold(0u64, |total, &part| total.checked_add(part));
+        let sum = |parts: &[u64]| {
+            parts
+                .iter()
+                .try_fold(0u64, |total, &part| total.checked_add(part))
+        };
         sum(&[self.delivered, self.lost, self.cancelled, self.in_flight]) == Some(self.sent)
             && sum(&[self.useful, self.late, self.stale]) == Some(self.delivered)
             && sum(&[self.header, self.index, self.values, self.modelled]) == Some(self.sent)
@@ -118,7 +125,10 @@ impl Flow {
 
 impl AddAssign for Flow {
     fn add_assign(&mut self, other: Self) {
-        self.counts_mut().into_iter().zip(other.counts()).for_each(|(count, more)| *count += more);
+        self.counts_mut()
+            .into_iter()
+            .zip(other.counts())
+            .for_each(|(count, more)| *count += more);
     }
 }
 
@@ -153,32 +163,75 @@ mod tests {
             Flow { sent: 101, ..FLOW },
             Flow { late: 10, ..FLOW },
             Flow { index: 14, ..FLOW },
-            Flow { unreceived: 31, ..FLOW },
+            Flow {
+                unreceived: 31,
+                ..FLOW
+            },
             // With wrapping addition this one would balance.
-            Flow { lost: u64::MAX, cancelled: 28, ..FLOW },
+            Flow {
+                lost: u64::MAX,
+                cancelled: 28,
+                ..FLOW
+            },
         ] {
             assert!(!unbalanced.is_balanced(), "{unbalanced:?}");
         }
     }
 
-    /// If this fails, two runs that differ in one of these counts have one digest, or one without overheads has another
-    /// digest than before there were any.
+    /// If this fails, two runs that differ in one of these counts have one digest, or one without
+    /// overheads has another digest than before there were any.
     #[test]
     fn the_digest_has_every_count_but_overheads_that_there_are_not() {
         let fields = serde_json::to_value(FLOW).unwrap();
-        let sum: u64 = fields.as_object().unwrap().values().map(|count| count.as_u64().unwrap()).sum();
-        assert_eq!((FLOW.counts_for_digest().sum::<u64>(), FLOW.counts_for_digest().count()), (sum, 14));
-        assert_eq!(Flow { modelled: 0, ..FLOW }.counts_for_digest().count(), 13);
+        let sum: u64 = fields
+            .as_object()
+            .unwrap()
+            .values()
+            .map(|count| count.as_u64().unwrap())
+            .sum();
+        assert_eq!(
+            (
+                FLOW.counts_for_digest().sum::<u64>(),
+                FLOW.counts_for_digest().count()
+            ),
+            (sum, 14)
+        );
+        assert_eq!(
+            Flow {
+                modelled: 0,
+                ..FLOW
+            }
+            .counts_for_digest()
+            .count(),
+            13
+        );
     }
 
     #[test]
     fn adding_flows_adds_every_field() {
-        // The flows are serialised, so that a field which the addition leaves out is noticed without being named here.
-        let fields = |flow: Flow| serde_json::to_value(flow).unwrap().as_object().unwrap().clone();
-        let mut twice = ByDirection { up: FLOW, down: Flow::default() };
-        twice += ByDirection { up: FLOW, down: FLOW };
+        // The flows are serialised, so that a field which the addition leaves out is noticed
+        // without being named here.
+        let fields = |flow: Flow| {
+            serde_json::to_value(flow)
+                .unwrap()
+                .as_object()
+                .unwrap()
+                .clone()
+        };
+        let mut twice = ByDirection {
+            up: FLOW,
+            down: Flow::default(),
+        };
+        twice += ByDirection {
+            up: FLOW,
+            down: FLOW,
+        };
         for (name, once) in fields(FLOW) {
-            assert_eq!(fields(twice.up)[&name].as_u64(), once.as_u64().map(|v| 2 * v), "{name}");
+            assert_eq!(
+                fields(twice.up)[&name].as_u64(),
+                once.as_u64().map(|v| 2 * v),
+                "{name}"
+            );
         }
         assert_eq!(twice.down, FLOW);
     }

@@ -22,8 +22,8 @@ pub struct Losses {
     pub dropouts: u64,
     /// Those whose users left.
     pub departures: u64,
-    /// Those that a fault rule has cost, by the number of the rule. Rules after the last one that has cost any are left
-    /// out.
+    /// Those that a fault rule has cost, by the number of the rule. Rules after the last one that
+    /// has cost any are left out.
     pub faults: Vec<u64>,
 }
 
@@ -72,12 +72,33 @@ mod tests {
     /// If this fails, a loss is counted for another cause than its own, or is missing in the sum.
     #[test]
     fn every_cause_has_its_own_count() {
-        let causes = [LossCause::Fault(2), LossCause::Dropout, LossCause::Departure, LossCause::Fault(0)];
+        let causes = [
+            LossCause::Fault(2),
+            LossCause::Dropout,
+            LossCause::Departure,
+            LossCause::Fault(0),
+        ];
         let mut losses = Losses::default();
-        causes.into_iter().chain([LossCause::Fault(2)]).for_each(|cause| losses.count(cause));
-        assert_eq!(losses, Losses { dropouts: 1, departures: 1, faults: vec![1, 0, 2] });
-        assert_eq!((losses.by_fault(2), losses.by_fault(7), losses.total()), (2, 0, 5));
-        let mut sum = Losses { faults: vec![0, 4], ..Losses::default() };
+        causes
+            .into_iter()
+            .chain([LossCause::Fault(2)])
+            .for_each(|cause| losses.count(cause));
+        assert_eq!(
+            losses,
+            Losses {
+                dropouts: 1,
+                departures: 1,
+                faults: vec![1, 0, 2]
+            }
+        );
+        assert_eq!(
+            (losses.by_fault(2), losses.by_fault(7), losses.total()),
+            (2, 0, 5)
+        );
+        let mut sum = Losses {
+            faults: vec![0, 4],
+            ..Losses::default()
+        };
         sum += &losses;
         assert_eq!((sum.faults.as_slice(), sum.total()), (&[1, 4, 2][..], 9));
     }

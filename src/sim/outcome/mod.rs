@@ -1,7 +1,8 @@
 //! The outcome of a run: accuracy, bytes and durations, for each round and in total.
 //!
-//! These types are plain data, and all that a report knows of the simulated world. Their field names are those of
-//! `run.json`. The module [`metrics`](super::metrics) measures what is stored here.
+//! These types are plain data, and all that a report knows of the simulated world. Their field
+//! names are those of `run.json`. The module [`metrics`](super::metrics) measures what is stored
+//! here.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -36,9 +37,11 @@ pub struct Outcome {
     pub policy: Policy,
     /// Every finished round.
     pub rounds: Vec<RoundRecord>,
-    /// The position in `rounds` of the round by which the run is judged; `None` if none was evaluated.
+    /// The position in `rounds` of the round by which the run is judged; `None` if none was
+    /// evaluated.
     pub selected: Option<usize>,
-    /// Whether the method drew negatives as the scenario says. If not, the pool of negatives says nothing about accuracy.
+    /// Whether the method drew negatives as the scenario says. If not, the pool of negatives says
+    /// nothing about accuracy.
     pub draws_negatives: bool,
     /// The trivial baselines on the same split and candidates.
     pub baselines: BTreeMap<String, SplitFigures>,
@@ -50,11 +53,13 @@ pub struct Outcome {
     pub work: Work,
     /// The durations by kind: of transfers, of computing and of rounds.
     pub durations: BTreeMap<String, Distribution>,
-    /// The server's link, the line for connections and the users who were waited for, over the finished rounds.
+    /// The server's link, the line for connections and the users who were waited for, over the
+    /// finished rounds.
     pub network: NetworkRecord,
     /// The bytes of single devices.
     pub device_bytes: DeviceBytes,
-    /// The totals of every user, in the order of users, if the scenario has them kept for so many users.
+    /// The totals of every user, in the order of users, if the scenario has them kept for so many
+    /// users.
     pub users: Option<Vec<UserRecord>>,
     /// The size of the problem.
     pub size: ProblemSize,
@@ -64,8 +69,9 @@ pub struct Outcome {
     pub digest: String,
     /// The reason why the run stopped before its last round, if it did.
     pub stopped_by: Option<Error>,
-    /// Whether the run came to its end without one update that was used, or without one that carried a value, although its
-    /// method learns from updates. A method without training, or one that trains at the server, never has this.
+    /// Whether the run came to its end without one update that was used, or without one that
+    /// carried a value, although its method learns from updates. A method without training, or one
+    /// that trains at the server, never has this.
     pub learned_nothing: bool,
     /// Whether updates were used, none of which carried a value.
     pub uploads_were_empty: bool,
@@ -84,8 +90,8 @@ pub struct SplitFigures {
     pub test: Figures,
 }
 
-/// A distribution of durations in seconds. The mean and the ends are exact to the nanosecond; the quantiles have three
-/// significant digits, unless they are one of the ends.
+/// A distribution of durations in seconds. The mean and the ends are exact to the nanosecond; the
+/// quantiles have three significant digits, unless they are one of the ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     /// The number of values.
@@ -120,9 +126,10 @@ pub struct ProblemSize {
     pub excluded_users: u64,
 }
 
-/// The training work in row visits (one item row in one local epoch), and what was spent on updates that were not used
-/// because they were late, stale, lost, cancelled or not there when the run ended. The latter is booked when it becomes
-/// known, which may be rounds after the download and the training.
+/// The training work in row visits (one item row in one local epoch), and what was spent on updates
+/// that were not used because they were late, stale, lost, cancelled or not there when the run
+/// ended. The latter is booked when it becomes known, which may be rounds after the download and
+/// the training.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Work {
     /// Row visits of trainings that were finished.
@@ -141,7 +148,8 @@ pub struct Work {
     /// Multiplications with an addition outside row visits, of trainings that were not finished.
     #[serde(default)]
     pub lost_multiply_adds: u64,
-    /// Multiplications with an addition outside row visits, of finished trainings whose update was not used.
+    /// Multiplications with an addition outside row visits, of finished trainings whose update was
+    /// not used.
     #[serde(default)]
     pub unused_multiply_adds: u64,
 }
@@ -179,7 +187,10 @@ impl Work {
 
 impl AddAssign for Work {
     fn add_assign(&mut self, other: Self) {
-        self.counts_mut().into_iter().zip(other.counts()).for_each(|(count, more)| *count += more);
+        self.counts_mut()
+            .into_iter()
+            .zip(other.counts())
+            .for_each(|(count, more)| *count += more);
     }
 }
 
@@ -200,7 +211,8 @@ pub struct RoundRecord {
     pub dropped: u32,
     /// The number of participations that the server gave up.
     pub cancelled: u32,
-    /// The number of updates that came after their step was over, or from a model too old to be used.
+    /// The number of updates that came after their step was over, or from a model too old to be
+    /// used.
     pub late: u32,
     /// Those of the late ones that came from a model too old to be used.
     #[serde(default)]
@@ -217,8 +229,9 @@ pub struct RoundRecord {
     /// Those of these bytes that were exchanged with the third party, if the method has one.
     #[serde(default)]
     pub third_party_bytes: Option<ByDirection<Flow>>,
-    /// The bytes that the evaluated users would download in order to score after this round, where it was evaluated.
-    /// They are not part of `bytes`, since evaluation is not part of the simulated world.
+    /// The bytes that the evaluated users would download in order to score after this round, where
+    /// it was evaluated. They are not part of `bytes`, since evaluation is not part of the
+    /// simulated world.
     #[serde(default)]
     pub inference_bytes: Option<u64>,
     /// The training work that ended in this round.
@@ -229,14 +242,15 @@ pub struct RoundRecord {
     pub network: NetworkRecord,
     /// The shares of values above thresholds; absent where the model has no values.
     pub sparsity: Option<Sparsity>,
-    /// What it has cost the server up to the end of the round to keep versions of the model; absent unless downloads are
-    /// differences from versions.
+    /// What it has cost the server up to the end of the round to keep versions of the model; absent
+    /// unless downloads are differences from versions.
     #[serde(default)]
     pub versions: Option<VersionsCost>,
     /// What a server could have read out of the uploads, where that was asked.
     #[serde(default)]
     pub audit: Option<AuditRecord>,
-    /// What is claimed of users' privacy up to the end of the round; absent where nothing is done to protect it.
+    /// What is claimed of users' privacy up to the end of the round; absent where nothing is done
+    /// to protect it.
     #[serde(default)]
     pub privacy: Option<PrivacyRecord>,
 }
@@ -250,7 +264,11 @@ mod tests {
     #[test]
     fn the_digest_has_every_count() {
         let sum = |json: serde_json::Value| -> u64 {
-            json.as_object().unwrap().values().map(|count| count.as_u64().unwrap()).sum()
+            json.as_object()
+                .unwrap()
+                .values()
+                .map(|count| count.as_u64().unwrap())
+                .sum()
         };
         let work = Work {
             finished: 1,
@@ -261,6 +279,9 @@ mod tests {
             lost_multiply_adds: 32,
             unused_multiply_adds: 64,
         };
-        assert_eq!(work.counts().iter().sum::<u64>(), sum(serde_json::to_value(work).unwrap()));
+        assert_eq!(
+            work.counts().iter().sum::<u64>(),
+            sum(serde_json::to_value(work).unwrap())
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! What is recorded of the shared model: how sparse it is, and what it costs to keep versions of it.
+//! What is recorded of the shared model: how sparse it is, and what it costs to keep versions of
+//! it.
 
 use std::ops::AddAssign;
 
@@ -7,7 +8,8 @@ use serde::{Deserialize, Serialize};
 /// The memory in bytes that the server needs to send differences between versions of the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VersionsCost {
-    /// The bytes of the newest version as receivers have it, which the server keeps beside its own model.
+    /// The bytes of the newest version as receivers have it, which the server keeps beside its own
+    /// model.
     pub model_bytes: u64,
     /// The bytes of the differences that were kept, at most at a time.
     pub differences_bytes: u64,
@@ -23,14 +25,15 @@ impl AddAssign for VersionsCost {
     }
 }
 
-/// The shares of values whose magnitude is above each threshold of [`SPARSITY_THRESHOLDS`](super::SPARSITY_THRESHOLDS).
+/// The shares of values whose magnitude is above each threshold of
+/// [`SPARSITY_THRESHOLDS`](super::SPARSITY_THRESHOLDS).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sparsity {
     /// The shares over all uploads that were averaged.
     pub uploads: [f64; 7],
     /// The shares over the model's tables.
     pub averaged: [f64; 7],
-    /// The share of values that are not 0 in at least one of the averaged uploads; absent where uploads are not averaged
-    /// as whole tables.
+    /// The share of values that are not 0 in at least one of the averaged uploads; absent where
+    /// uploads are not averaged as whole tables.
     pub union: Option<f64>,
 }

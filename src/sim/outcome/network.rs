@@ -1,4 +1,5 @@
-//! The load of the server's link, the line for connections and the users who are waited for, over virtual time.
+//! The load of the server's link, the line for connections and the users who are waited for, over
+//! virtual time.
 
 use std::ops::AddAssign;
 
@@ -13,8 +14,8 @@ pub struct Gauges<T> {
     pub up_bits_per_s: T,
     /// The load of the server's link in the direction to the users, in bit/s.
     pub down_bits_per_s: T,
-    /// The transfers between the server and users that are under way, both directions together. Where connections are
-    /// limited, these are the transfers that have one.
+    /// The transfers between the server and users that are under way, both directions together.
+    /// Where connections are limited, these are the transfers that have one.
     pub transfers: T,
     /// The users who wait in the line for a connection.
     pub line: T,
@@ -25,14 +26,38 @@ pub struct Gauges<T> {
 impl<T> Gauges<T> {
     /// Returns a reference to every value, in the order of their declaration.
     pub fn as_array(&self) -> [&T; 5] {
-        let Self { up_bits_per_s, down_bits_per_s, transfers, line, waiting_users } = self;
-        [up_bits_per_s, down_bits_per_s, transfers, line, waiting_users]
+        let Self {
+            up_bits_per_s,
+            down_bits_per_s,
+            transfers,
+            line,
+            waiting_users,
+        } = self;
+        [
+            up_bits_per_s,
+            down_bits_per_s,
+            transfers,
+            line,
+            waiting_users,
+        ]
     }
 
     /// Returns a reference to every value, to be changed, in the order of their declaration.
     pub fn as_mut_array(&mut self) -> [&mut T; 5] {
-        let Self { up_bits_per_s, down_bits_per_s, transfers, line, waiting_users } = self;
-        [up_bits_per_s, down_bits_per_s, transfers, line, waiting_users]
+        let Self {
+            up_bits_per_s,
+            down_bits_per_s,
+            transfers,
+            line,
+            waiting_users,
+        } = self;
+        [
+            up_bits_per_s,
+            down_bits_per_s,
+            transfers,
+            line,
+            waiting_users,
+        ]
     }
 }
 
@@ -63,7 +88,8 @@ impl Level {
         }
     }
 
-    /// Returns the mean of the quantity over `nanoseconds`, which is the whole stretch; `None` if no time has passed.
+    /// Returns the mean of the quantity over `nanoseconds`, which is the whole stretch; `None` if
+    /// no time has passed.
     pub fn mean_over(&self, nanoseconds: u64) -> Option<f64> {
         (nanoseconds > 0).then(|| self.integral as f64 / nanoseconds as f64)
     }
@@ -76,8 +102,8 @@ impl AddAssign for Level {
     }
 }
 
-/// The times that users waited in the line for a connection. A user who got one at once did not wait. Count, sum and
-/// maximum are exact; the quantiles have three significant digits.
+/// The times that users waited in the line for a connection. A user who got one at once did not
+/// wait. Count, sum and maximum are exact; the quantiles have three significant digits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Waits {
     /// The number of waits that have ended, with a connection or without one.
@@ -92,7 +118,8 @@ pub struct Waits {
     pub max_s: f64,
 }
 
-/// What happened at the server's link in a stretch of virtual time: a round, or all finished rounds of a run.
+/// What happened at the server's link in a stretch of virtual time: a round, or all finished rounds
+/// of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NetworkRecord {
     /// When the stretch began.
@@ -111,16 +138,24 @@ impl NetworkRecord {
         self.ended.since(self.began).as_nanos()
     }
 
-    /// Returns the record of the rounds together, which follow one another without a gap. `waits` are those of all of
-    /// them, since quantiles do not add up.
+    /// Returns the record of the rounds together, which follow one another without a gap. `waits`
+    /// are those of all of them, since quantiles do not add up.
     pub fn over(rounds: impl IntoIterator<Item = Self>, waits: Waits) -> Self {
-        let mut whole = Self { waits, ..Self::default() };
+        let mut whole = Self {
+            waits,
+            ..Self::default()
+        };
         for (number, round) in rounds.into_iter().enumerate() {
             if number == 0 {
                 whole.began = round.began;
             }
             whole.ended = round.ended;
-            for (sum, level) in whole.levels.as_mut_array().into_iter().zip(round.levels.as_array()) {
+            for (sum, level) in whole
+                .levels
+                .as_mut_array()
+                .into_iter()
+                .zip(round.levels.as_array())
+            {
                 *sum += *level;
             }
         }
@@ -132,15 +167,18 @@ impl NetworkRecord {
 mod tests {
     use super::*;
 
-    /// If this fails, a mean counts a short level as much as a long one, or a value that lasted for no time is a
-    /// maximum.
+    /// If this fails, a mean counts a short level as much as a long one, or a value that lasted for
+    /// no time is a maximum.
     #[test]
     fn a_level_is_weighted_by_its_time() {
         let mut level = Level::default();
         level.pass(10, 30);
         level.pass(99, 0);
         level.pass(40, 10);
-        assert_eq!((level.integral, level.max, level.mean_over(40)), (700, 40, Some(17.5)));
+        assert_eq!(
+            (level.integral, level.max, level.mean_over(40)),
+            (700, 40, Some(17.5))
+        );
         assert_eq!(Level::default().mean_over(0), None);
     }
 
@@ -151,10 +189,28 @@ mod tests {
             let mut levels = Gauges::<Level>::default();
             levels.line.pass(value, ended - began);
             let (began, ended) = (SimTime::from_nanos(began), SimTime::from_nanos(ended));
-            NetworkRecord { began, ended, levels, waits: Waits::default() }
+            NetworkRecord {
+                began,
+                ended,
+                levels,
+                waits: Waits::default(),
+            }
         };
-        let whole = NetworkRecord::over([round(5, 15, 3), round(15, 35, 6)], Waits { count: 2, ..Waits::default() });
-        assert_eq!((whole.nanoseconds(), whole.levels.line.max, whole.waits.count), (30, 6, 2));
+        let whole = NetworkRecord::over(
+            [round(5, 15, 3), round(15, 35, 6)],
+            Waits {
+                count: 2,
+                ..Waits::default()
+            },
+        );
+        assert_eq!(
+            (
+                whole.nanoseconds(),
+                whole.levels.line.max,
+                whole.waits.count
+            ),
+            (30, 6, 2)
+        );
         assert_eq!(whole.levels.line.mean_over(whole.nanoseconds()), Some(5.0));
     }
 }

@@ -18,7 +18,8 @@ pub struct UserRecord {
     pub account: UserAccount,
 }
 
-/// What is counted of a user besides bytes: `invited = completed + late + stale + lost + cancelled + under_way`.
+/// What is counted of a user besides bytes:
+/// `invited = completed + late + stale + lost + cancelled + under_way`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserAccount {
     /// The number of invitations.
@@ -35,10 +36,11 @@ pub struct UserAccount {
     pub cancelled: u32,
     /// Participations that were under way when the run ended.
     pub under_way: u32,
-    /// The virtual time spent taking part, from each invitation to the end of its participation, in nanoseconds.
+    /// The virtual time spent taking part, from each invitation to the end of its participation, in
+    /// nanoseconds.
     pub taking_part_ns: u64,
-    /// The bytes that the device would download in order to score after the last evaluation. They are no part of the
-    /// bytes, since evaluation is not part of the simulated world.
+    /// The bytes that the device would download in order to score after the last evaluation. They
+    /// are no part of the bytes, since evaluation is not part of the simulated world.
     pub inference_bytes: u64,
     /// The training work.
     pub work: Work,
@@ -47,8 +49,18 @@ pub struct UserAccount {
 impl AddAssign for UserAccount {
     fn add_assign(&mut self, other: Self) {
         // The value is destructured, so that a field added later cannot be forgotten here.
-        let Self { invited, completed, late, stale, lost, cancelled, under_way, taking_part_ns, inference_bytes, work } =
-            other;
+        let Self {
+            invited,
+            completed,
+            late,
+            stale,
+            lost,
+            cancelled,
+            under_way,
+            taking_part_ns,
+            inference_bytes,
+            work,
+        } = other;
         self.invited += invited;
         self.completed += completed;
         self.late += late;
@@ -62,7 +74,8 @@ impl AddAssign for UserAccount {
     }
 }
 
-/// How many bytes a device sent and received over a run. Users who never took part count with 0 bytes.
+/// How many bytes a device sent and received over a run. Users who never took part count with 0
+/// bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceBytes {
     /// The number of users.
@@ -78,7 +91,8 @@ pub struct DeviceBytes {
 }
 
 impl DeviceBytes {
-    /// Returns the figures of `users` users, of whom those who took part have `bytes`, in any order.
+    /// Returns the figures of `users` users, of whom those who took part have `bytes`, in any
+    /// order.
     pub fn of(mut bytes: Vec<u64>, users: usize) -> Self {
         let never_took_part = users.saturating_sub(bytes.len());
         bytes.resize(bytes.len() + never_took_part, 0);
@@ -98,7 +112,8 @@ impl DeviceBytes {
     }
 }
 
-/// Returns the bytes that a device sent or received. What a fault swallowed on its way to the device is left out.
+/// Returns the bytes that a device sent or received. What a fault swallowed on its way to the
+/// device is left out.
 pub fn handled_bytes(bytes: &ByDirection<Flow>) -> u64 {
     bytes.up.sent + (bytes.down.sent - bytes.down.unreceived)
 }
@@ -107,11 +122,22 @@ pub fn handled_bytes(bytes: &ByDirection<Flow>) -> u64 {
 mod tests {
     use super::*;
 
-    /// If this fails, the summary names a device's bytes that no device has, or forgets those who never took part.
+    /// If this fails, the summary names a device's bytes that no device has, or forgets those who
+    /// never took part.
     #[test]
     fn quantiles_are_values_of_devices_and_users_who_never_took_part_have_none() {
-        let of = |bytes: DeviceBytes| [bytes.median_bytes, bytes.p99_bytes, bytes.max_bytes, bytes.never_took_part];
-        assert_eq!(of(DeviceBytes::of((1..=200).rev().collect(), 200)), [100, 198, 200, 0]);
+        let of = |bytes: DeviceBytes| {
+            [
+                bytes.median_bytes,
+                bytes.p99_bytes,
+                bytes.max_bytes,
+                bytes.never_took_part,
+            ]
+        };
+        assert_eq!(
+            of(DeviceBytes::of((1..=200).rev().collect(), 200)),
+            [100, 198, 200, 0]
+        );
         assert_eq!(of(DeviceBytes::of(vec![7, 9], 4)), [0, 9, 9, 2]);
         assert_eq!(of(DeviceBytes::of(vec![7, 9, 8], 4)), [7, 9, 9, 1]);
         assert_eq!(DeviceBytes::of(Vec::new(), 0), DeviceBytes::default());

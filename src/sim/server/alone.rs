@@ -1,4 +1,5 @@
-//! Steps that the server makes by itself, without inviting anybody. Time passes at the server's speed.
+//! Steps that the server makes by itself, without inviting anybody. Time passes at the server's
+//! speed.
 
 use super::{ServerActor, averages};
 use crate::error::Result;
@@ -22,25 +23,37 @@ impl ServerActor {
         self.world.trains && !self.server.needs_participants()
     }
 
-    /// Makes a step without participants. The computation is done at once, and the step is due when its virtual time
-    /// has passed.
+    /// Makes a step without participants. The computation is done at once, and the step is due when
+    /// its virtual time has passed.
     ///
     /// # Errors
     /// Whatever error the method's server side returns.
     pub(super) fn step_alone(&mut self, now: SimTime) -> Result<Orders> {
         let step = self.step_name();
         let (world, server, audit) = (&*self.world, &mut *self.server, &mut self.audit);
-        let report = self.workers.run_and_wait(|| averages::step(world, server, step, Vec::new(), audit))?;
+        let report = self
+            .workers
+            .run_and_wait(|| averages::step(world, server, step, Vec::new(), audit))?;
         let ends = now + self.time_of(&report);
         self.steps += 1;
         self.forget_download();
         self.alone = Some(StepAlone { ends, report });
-        Ok(Orders { deadline: Some(ends), ..Orders::default() })
+        Ok(Orders {
+            deadline: Some(ends),
+            ..Orders::default()
+        })
     }
 
     /// Returns the virtual time that the server's own work of a step takes.
     fn time_of(&self, report: &StepReport) -> SimDuration {
-        let StepReport { row_visits, multiply_adds, .. } = *report;
-        Speed::of_server(&self.world.scenario.server).time_for(Work { row_visits, multiply_adds })
+        let StepReport {
+            row_visits,
+            multiply_adds,
+            ..
+        } = *report;
+        Speed::of_server(&self.world.scenario.server).time_for(Work {
+            row_visits,
+            multiply_adds,
+        })
     }
 }

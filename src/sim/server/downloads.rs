@@ -1,4 +1,5 @@
-//! What the server sends to the users whom it invites, which version of it they are known to have, and what they ask for.
+//! What the server sends to the users whom it invites, which version of it they are known to have,
+//! and what they ask for.
 
 use std::sync::Arc;
 
@@ -13,8 +14,8 @@ use crate::sim::messages::RowRequestArrived;
 use crate::sim::outcome::VersionsCost;
 
 impl ServerActor {
-    /// Forgets the download of a model that has changed. The next one has another number, even if the old one is still
-    /// with participants.
+    /// Forgets the download of a model that has changed. The next one has another number, even if
+    /// the old one is still with participants.
     pub(super) fn forget_download(&mut self) {
         self.download = None;
         self.version += 1;
@@ -30,20 +31,29 @@ impl ServerActor {
         Ok(download)
     }
 
-    /// Returns what `users` (ascending) download until the next step. Where each has its own, none is made yet.
+    /// Returns what `users` (ascending) download until the next step. Where each has its own, none
+    /// is made yet.
     fn present_download(&mut self, users: &[UserId]) -> Result<Arc<OutgoingDownload>> {
-        if self.world.downlink.sends_changes() && !self.world.download_layout(self.server.phase()).is_empty() {
+        if self.world.downlink.sends_changes()
+            && !self.world.download_layout(self.server.phase()).is_empty()
+        {
             return self.next_version(users);
         }
         if let Some(download) = &self.download {
             return Ok(Arc::clone(download));
         }
         let (phase, content) = (self.server.phase(), self.server.download());
-        let download = Arc::new(OutgoingDownload::encode(self.version, phase, content, &self.world)?);
+        let download = Arc::new(OutgoingDownload::encode(
+            self.version,
+            phase,
+            content,
+            &self.world,
+        )?);
         Ok(Arc::clone(self.download.insert(download)))
     }
 
-    /// Returns what the users download who are evaluated now. Whoever scores makes the downloads that differ from user to user.
+    /// Returns what the users download who are evaluated now. Whoever scores makes the downloads
+    /// that differ from user to user.
     ///
     /// # Errors
     /// As [`Self::next_download`].
@@ -62,7 +72,11 @@ impl ServerActor {
                  differ from user to user"
             )));
         };
-        let place = match self.versions.iter().position(|versions| versions.phase() == phase) {
+        let place = match self
+            .versions
+            .iter()
+            .position(|versions| versions.phase() == phase)
+        {
             Some(place) => place,
             None => {
                 self.versions.push(Versions::new(phase, &self.world));
@@ -72,13 +86,23 @@ impl ServerActor {
         let versions = &mut self.versions[place];
         let version = versions.advance(self.version, model, &self.world)?;
         let held = versions.held_by(users.iter().copied());
-        Ok(Arc::new(OutgoingDownload::of_version(version, phase, held, &self.world)))
+        Ok(Arc::new(OutgoingDownload::of_version(
+            version,
+            phase,
+            held,
+            &self.world,
+        )))
     }
 
-    /// Notes that the user of a participation has what it has downloaded, since its upload has arrived.
+    /// Notes that the user of a participation has what it has downloaded, since its upload has
+    /// arrived.
     pub(super) fn acknowledge(&mut self, user: UserId, open: &Open) {
         let phase = open.download.phase();
-        if let Some(versions) = self.versions.iter_mut().find(|versions| versions.phase() == phase) {
+        if let Some(versions) = self
+            .versions
+            .iter_mut()
+            .find(|versions| versions.phase() == phase)
+        {
             versions.acknowledge(user, open.download.number());
         }
     }
@@ -86,7 +110,9 @@ impl ServerActor {
     /// Returns what it has cost to send changes, over all phases; `None` if none were sent.
     pub(super) fn versions_cost(&self) -> Option<VersionsCost> {
         let mut cost = self.versions.first()?.cost();
-        self.versions[1..].iter().for_each(|versions| cost += versions.cost());
+        self.versions[1..]
+            .iter()
+            .for_each(|versions| cost += versions.cost());
         Some(cost)
     }
 }
@@ -95,8 +121,15 @@ impl Handler<RowRequestArrived> for ServerActor {
     type Result = Result<bool>;
 
     fn handle(&mut self, arrival: RowRequestArrived, _context: &mut Self::Context) -> Result<bool> {
-        let RowRequestArrived { user, invitation_id, frame } = arrival;
-        let open = self.open.get_mut(&user).filter(|open| open.invitation_id == invitation_id);
+        let RowRequestArrived {
+            user,
+            invitation_id,
+            frame,
+        } = arrival;
+        let open = self
+            .open
+            .get_mut(&user)
+            .filter(|open| open.invitation_id == invitation_id);
         let Some(open) = open else {
             return Err(Error::Actor {
                 actor: "server",

@@ -1,9 +1,9 @@
 //! The server, which picks cohorts, sends the model and makes steps of the updates that come back.
 //!
-//! It sees frames and nothing else. Whatever happens (a step begins, an upload arrives, a participation is lost, an
-//! alarm rings), it answers with its orders: whom to invite, when to wake it, and whether the step is complete. `steps`
-//! has the rules by which a mode decides that, `cohort` those by which users are picked, and `averages` makes a step of
-//! the updates.
+//! It sees frames and nothing else. Whatever happens (a step begins, an upload arrives, a
+//! participation is lost, an alarm rings), it answers with its orders: whom to invite, when to wake
+//! it, and whether the step is complete. `steps` has the rules by which a mode decides that,
+//! `cohort` those by which users are picked, and `averages` makes a step of the updates.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use super::checkpoints::Save;
 use super::download::{OutgoingDownload, RestoredDownloads, Versions};
 use super::identity::Identity;
 use super::messages::{
-    AlarmRang, BeginStep, CloseStep, Ending, GetModel, Orders, ParticipationLost, Receipt, SetModel, StepOutcome,
-    UplinkArrived,
+    AlarmRang, BeginStep, CloseStep, Ending, GetModel, Orders, ParticipationLost, Receipt,
+    SetModel, StepOutcome, UplinkArrived,
 };
 use super::upload::UploadOrigin;
 use super::workers::Pool;
@@ -53,8 +53,8 @@ pub struct ServerActor {
     workers: Pool,
     /// The method's server side, with the model.
     server: Box<dyn Server>,
-    /// The number of the model's present version, which names the download that says it. Every step with an update
-    /// makes a new version, and so does a model that is set from outside.
+    /// The number of the model's present version, which names the download that says it. Every step
+    /// with an update makes a new version, and so does a model that is set from outside.
     version: u32,
     /// The number of steps that the server has made, which leaves out empty ones.
     steps: u32,
@@ -78,7 +78,8 @@ pub struct ServerActor {
     empty_steps: u32,
     /// The number of participations in a row that ended without an update that was used.
     ended_without_update: u64,
-    /// When the calendar wakes the server because somebody becomes available, so that it sets no second alarm for that.
+    /// When the calendar wakes the server because somebody becomes available, so that it sets no
+    /// second alarm for that.
     wakes_at: Option<SimTime>,
 }
 
@@ -148,26 +149,49 @@ impl ServerActor {
         (server.version, server.steps) = archive.take()?;
         let model = restore_model(archive, server.server.model().layout())?;
         server.server.set_model(model)?;
-        server.server.visit_state(&mut StateVisitor::Restore(archive))?;
+        server
+            .server
+            .visit_state(&mut StateVisitor::Restore(archive))?;
         let phases: Vec<u8> = archive.take()?;
         for phase in phases {
-            server.versions.push(Versions::restore(Phase(phase), archive, &server.world)?);
+            server
+                .versions
+                .push(Versions::restore(Phase(phase), archive, &server.world)?);
         }
         if has_download {
             server.download = Some(downloads.take(archive, &server.world)?);
         }
         for (user, step, invitation_id, began, asked) in open {
-            let (download, asked) = (downloads.take(archive, &server.world)?, asked.map(Arc::from));
-            server.open.insert(user, Open { step, invitation_id, began, download, asked });
+            let (download, asked) = (
+                downloads.take(archive, &server.world)?,
+                asked.map(Arc::from),
+            );
+            server.open.insert(
+                user,
+                Open {
+                    step,
+                    invitation_id,
+                    began,
+                    download,
+                    asked,
+                },
+            );
         }
         Ok(server)
     }
 
-    /// Appends the server to `archive`. At the end of a step, the state of the step and the list of arrivals are empty.
+    /// Appends the server to `archive`. At the end of a step, the state of the step and the list of
+    /// arrivals are empty.
     fn save(&mut self, archive: &mut Archive) -> Result<()> {
         archive.put(&Identity::of(&self.world));
         let saved = |(user, open): (UserId, &Open)| {
-            (user, open.step, open.invitation_id, open.began, open.asked.as_ref().map(|rows| rows.to_vec()))
+            (
+                user,
+                open.step,
+                open.invitation_id,
+                open.began,
+                open.asked.as_ref().map(|rows| rows.to_vec()),
+            )
         };
         let open: Vec<_> = self.open.iter().map(saved).collect();
         archive.put(&(
@@ -175,7 +199,9 @@ impl ServerActor {
             self.empty_steps,
             self.ended_without_update,
             self.wakes_at,
-            self.download.as_ref().is_some_and(|download| download.has_to_be_kept()),
+            self.download
+                .as_ref()
+                .is_some_and(|download| download.has_to_be_kept()),
             open,
         ));
         self.cohorts.save(archive);
@@ -184,23 +210,44 @@ impl ServerActor {
         archive.put(&(self.version, self.steps));
         save_model(archive, self.server.model());
         self.server.visit_state(&mut StateVisitor::Save(archive))?;
-        archive.put(&self.versions.iter().map(|versions| versions.phase().0).collect::<Vec<_>>());
-        self.versions.iter().for_each(|versions| versions.save(archive));
+        archive.put(
+            &self
+                .versions
+                .iter()
+                .map(|versions| versions.phase().0)
+                .collect::<Vec<_>>(),
+        );
+        self.versions
+            .iter()
+            .for_each(|versions| versions.save(archive));
         // Downloads of single users can be made again from the state that was just saved.
-        if let Some(download) = self.download.as_ref().filter(|download| download.has_to_be_kept()) {
+        if let Some(download) = self
+            .download
+            .as_ref()
+            .filter(|download| download.has_to_be_kept())
+        {
             download.save(UserId(0), archive)?;
         }
-        self.open.iter().try_for_each(|(user, open)| open.download.save(user, archive))
+        self.open
+            .iter()
+            .try_for_each(|(user, open)| open.download.save(user, archive))
     }
 
-    /// Returns the number of the next step, among those that are not empty, and the round that it belongs to.
+    /// Returns the number of the next step, among those that are not empty, and the round that it
+    /// belongs to.
     fn step_name(&self) -> (u32, Round) {
-        (self.steps, self.world.scenario.training.round_of(self.step.step))
+        (
+            self.steps,
+            self.world.scenario.training.round_of(self.step.step),
+        )
     }
 
-    /// Removes and returns a participation that has come to an end; `None` if the server had given it up before.
+    /// Removes and returns a participation that has come to an end; `None` if the server had given
+    /// it up before.
     fn account_for(&mut self, user: UserId, invitation_id: InvitationId) -> Option<Open> {
-        self.open.get(&user).filter(|open| open.invitation_id == invitation_id)?;
+        self.open
+            .get(&user)
+            .filter(|open| open.invitation_id == invitation_id)?;
         let open = self.open.remove(&user)?;
         self.cohorts.released(user);
         if open.step == self.step.step {
@@ -211,7 +258,11 @@ impl ServerActor {
 
     /// Counts a participation that has come to its end, with an update that is used or without.
     fn count_ended_participation(&mut self, with_update: bool) {
-        self.ended_without_update = if with_update { 0 } else { self.ended_without_update + 1 };
+        self.ended_without_update = if with_update {
+            0
+        } else {
+            self.ended_without_update + 1
+        };
     }
 
     /// Returns the ending of a sound upload in a participation that began in step `began`.
@@ -222,18 +273,23 @@ impl ServerActor {
             _ if self.alone.is_some() => Ending::Late,
             _ if staleness == 0 => Ending::Done,
             LateUpdates::NotUsed => Ending::Late,
-            LateUpdates::Used { maximum_staleness, .. } if staleness > maximum_staleness => Ending::Stale,
+            LateUpdates::Used {
+                maximum_staleness, ..
+            } if staleness > maximum_staleness => Ending::Stale,
             LateUpdates::Used { .. } => Ending::Done,
         }
     }
 
-    /// Gives up the participations for which the step did not wait, if the policy says so, and returns their users.
+    /// Gives up the participations for which the step did not wait, if the policy says so, and
+    /// returns their users.
     fn give_up(&mut self) -> Vec<UserId> {
         if self.world.policy.stragglers == Stragglers::Late {
             return Vec::new();
         }
         let given_up: Vec<UserId> = self.open.drain().map(|(user, _)| user).collect();
-        given_up.iter().for_each(|user| self.cohorts.released(*user));
+        given_up
+            .iter()
+            .for_each(|user| self.cohorts.released(*user));
         given_up
     }
 }
@@ -245,11 +301,18 @@ impl Actor for ServerActor {
 impl Handler<BeginStep> for ServerActor {
     type Result = Result<Orders>;
 
-    fn handle(&mut self, BeginStep { step, now }: BeginStep, _context: &mut Self::Context) -> Result<Orders> {
+    fn handle(
+        &mut self,
+        BeginStep { step, now }: BeginStep,
+        _context: &mut Self::Context,
+    ) -> Result<Orders> {
         let training = &self.world.scenario.training;
         let limit = training.empty_rounds_limit;
         if self.empty_steps >= limit {
-            return Err(Error::NobodyFinished { round: training.round_of(step), steps: limit });
+            return Err(Error::NobodyFinished {
+                round: training.round_of(step),
+                steps: limit,
+            });
         }
         self.step = OpenStep::begin(step, &self.world);
         if self.steps_alone() {
@@ -263,36 +326,74 @@ impl Handler<UplinkArrived> for ServerActor {
     type Result = Result<Receipt>;
 
     fn handle(&mut self, arrival: UplinkArrived, _context: &mut Self::Context) -> Result<Receipt> {
-        let UplinkArrived { user, invitation_id, frame, now } = arrival;
+        let UplinkArrived {
+            user,
+            invitation_id,
+            frame,
+            now,
+        } = arrival;
         let Some(open) = self.account_for(user, invitation_id) else {
-            return Err(Error::Actor { actor: "server", reason: format!("{user} uploads without an invitation") });
+            return Err(Error::Actor {
+                actor: "server",
+                reason: format!("{user} uploads without an invitation"),
+            });
         };
         let layout = self.world.upload_layout(open.download.phase());
         let is_readable = match self.world.checks_frames_on_arrival() {
             true => {
-                let origin = UploadOrigin { user, invitation_id, download: &open.download };
-                let received = open.download.base_of(open.asked.as_deref(), (user, invitation_id))?;
-                self.world.uplink.decode(&frame.bytes(&origin, &self.world)?, layout, &received.model).is_ok()
+                let origin = UploadOrigin {
+                    user,
+                    invitation_id,
+                    download: &open.download,
+                };
+                let received = open
+                    .download
+                    .base_of(open.asked.as_deref(), (user, invitation_id))?;
+                self.world
+                    .uplink
+                    .decode(&frame.bytes(&origin, &self.world)?, layout, &received.model)
+                    .is_ok()
             }
             false => true,
         };
-        let scalars = if is_readable { frame.scalars(layout).ok() } else { None };
+        let scalars = if is_readable {
+            frame.scalars(layout).ok()
+        } else {
+            None
+        };
         let sound = scalars.is_some();
         if let Some(utility) = scalars.and_then(|scalars| scalars.utility) {
-            self.cohorts.observe(user, utility, now.since(open.began), open.step);
+            self.cohorts
+                .observe(user, utility, now.since(open.began), open.step);
         }
         if sound {
             self.acknowledge(user, &open);
         }
-        let ending = if sound { self.ending(open.step) } else { Ending::Lost };
+        let ending = if sound {
+            self.ending(open.step)
+        } else {
+            Ending::Lost
+        };
         if ending == Ending::Done {
             let staleness = self.step.step.0 - open.step.0;
             self.cohorts.used(user, self.step.step);
-            let Open { download, asked, .. } = open;
-            self.arrived.push(Arrived { user, invitation_id, frame, download, asked, staleness });
+            let Open {
+                download, asked, ..
+            } = open;
+            self.arrived.push(Arrived {
+                user,
+                invitation_id,
+                frame,
+                download,
+                asked,
+                staleness,
+            });
         }
         self.count_ended_participation(ending == Ending::Done);
-        Ok(Receipt { ending, orders: self.advance(now) })
+        Ok(Receipt {
+            ending,
+            orders: self.advance(now),
+        })
     }
 }
 
@@ -309,7 +410,11 @@ impl Handler<ParticipationLost> for ServerActor {
 impl Handler<AlarmRang> for ServerActor {
     type Result = Result<Orders>;
 
-    fn handle(&mut self, AlarmRang { now }: AlarmRang, _context: &mut Self::Context) -> Result<Orders> {
+    fn handle(
+        &mut self,
+        AlarmRang { now }: AlarmRang,
+        _context: &mut Self::Context,
+    ) -> Result<Orders> {
         self.advance(now)
     }
 }
@@ -317,7 +422,11 @@ impl Handler<AlarmRang> for ServerActor {
 impl Handler<CloseStep> for ServerActor {
     type Result = Result<StepOutcome>;
 
-    fn handle(&mut self, CloseStep { ends_round }: CloseStep, _context: &mut Self::Context) -> Result<StepOutcome> {
+    fn handle(
+        &mut self,
+        CloseStep { ends_round }: CloseStep,
+        _context: &mut Self::Context,
+    ) -> Result<StepOutcome> {
         let room = Vec::with_capacity(self.arrived.len());
         let arrived = std::mem::replace(&mut self.arrived, room);
         let aggregated = arrived.len() as u32;
@@ -331,8 +440,12 @@ impl Handler<CloseStep> for ServerActor {
             (_, Some(StepAlone { report, .. })) => report,
             // A step without updates leaves the server's own model as it is.
             (0, None) if !makes_step => StepReport::default(),
-            _ if averages::is_small(&arrived) => averages::step(world, server, step, arrived, audit)?,
-            _ => self.workers.run_and_wait(|| averages::step(world, server, step, arrived, audit))?,
+            _ if averages::is_small(&arrived) => {
+                averages::step(world, server, step, arrived, audit)?
+            }
+            _ => self
+                .workers
+                .run_and_wait(|| averages::step(world, server, step, arrived, audit))?,
         };
         drop(waiting);
         if is_step {
@@ -345,11 +458,19 @@ impl Handler<CloseStep> for ServerActor {
         } else if self.world.trains && !is_step && !self.step.drew_nobody {
             self.empty_steps += 1;
         }
-        let audit = if ends_round { self.audit.end_round(step.1, &self.world) } else { None };
+        let audit = if ends_round {
+            self.audit.end_round(step.1, &self.world)
+        } else {
+            None
+        };
         let given_up = self.give_up();
-        // The model is passed on only at the end of a round, since while there is a copy the next step cannot change
-        // its tables in place.
-        let model = if ends_round { Some((self.server.model().clone(), self.download_to_score()?)) } else { None };
+        // The model is passed on only at the end of a round, since while there is a copy the next
+        // step cannot change its tables in place.
+        let model = if ends_round {
+            Some((self.server.model().clone(), self.download_to_score()?))
+        } else {
+            None
+        };
         Ok(StepOutcome {
             model,
             aggregated,

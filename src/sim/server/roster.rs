@@ -1,9 +1,9 @@
 //! The list of users who are available and idle.
 //!
-//! Where many users can take part, a cohort is drawn and then checked, and no list is needed. Where few can, checking
-//! every user at every event would cost a time in proportion to the population, but this list costs only what has
-//! changed. It follows from the clock and from who takes part, so it is not in checkpoints. It is made when it is first
-//! asked for.
+//! Where many users can take part, a cohort is drawn and then checked, and no list is needed. Where
+//! few can, checking every user at every event would cost a time in proportion to the population,
+//! but this list costs only what has changed. It follows from the clock and from who takes part, so
+//! it is not in checkpoints. It is made when it is first asked for.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -39,7 +39,8 @@ pub(super) struct Roster {
 #[derive(Default)]
 pub(super) struct Idle {
     here: RoaringBitmap,
-    /// The users who are here, by the time when they leave, the last to leave first; [`SimTime::END`] if they never do.
+    /// The users who are here, by the time when they leave, the last to leave first;
+    /// [`SimTime::END`] if they never do.
     stays: BTreeSet<(Reverse<SimTime>, UserId)>,
     /// The users who are away and come back, by the time when they do.
     arrivals: BTreeSet<(SimTime, UserId)>,
@@ -50,7 +51,11 @@ pub(super) struct Idle {
 impl Roster {
     /// Makes a roster without the list, which nobody has asked for yet.
     pub fn new(world: Arc<World>) -> Self {
-        Self { availability: world.population.availability().clock(), world, idle: None }
+        Self {
+            availability: world.population.availability().clock(),
+            world,
+            idle: None,
+        }
     }
 
     /// Returns whether `user` is available and its device has the memory.
@@ -63,9 +68,12 @@ impl Roster {
         let Some(idle) = &mut self.idle else { return };
         for &user in users {
             idle.here.remove(user.0);
-            // Those who stay longest are picked first. If they stayed in the list, they would be passed over every
-            // time.
-            let leaves = self.availability.leaves_at(user, now).unwrap_or(SimTime::END);
+            // Those who stay longest are picked first. If they stayed in the list, they would be
+            // passed over every time.
+            let leaves = self
+                .availability
+                .leaves_at(user, now)
+                .unwrap_or(SimTime::END);
             idle.stays.remove(&(Reverse(leaves), user));
         }
     }
@@ -86,7 +94,11 @@ impl Roster {
 
     /// Returns the list, which is made or brought up to date.
     pub fn idle(&mut self, at: SelectionContext<'_>) -> &Idle {
-        let Self { world, availability, idle } = self;
+        let Self {
+            world,
+            availability,
+            idle,
+        } = self;
         let mut place = |idle: &mut Idle, user| {
             if !at.open.contains_key(&user) {
                 idle.place(user, at.now, availability);
@@ -95,18 +107,25 @@ impl Roster {
         let Some(idle) = idle else {
             let mut all = Idle::default();
             let users = (0..world.dataset.users()).map(UserId::from);
-            users.filter(|user| world.has_memory(*user)).for_each(|user| place(&mut all, user));
+            users
+                .filter(|user| world.has_memory(*user))
+                .for_each(|user| place(&mut all, user));
             return idle.insert(all);
         };
         for user in std::mem::take(&mut idle.released) {
             place(idle, user);
         }
-        while let Some(&(leaves, user)) = idle.stays.last().filter(|(leaves, _)| leaves.0 <= at.now) {
+        while let Some(&(leaves, user)) = idle.stays.last().filter(|(leaves, _)| leaves.0 <= at.now)
+        {
             idle.stays.remove(&(leaves, user));
             idle.here.remove(user.0);
             place(idle, user);
         }
-        while let Some(&(arrives, user)) = idle.arrivals.first().filter(|(arrives, _)| *arrives <= at.now) {
+        while let Some(&(arrives, user)) = idle
+            .arrivals
+            .first()
+            .filter(|(arrives, _)| *arrives <= at.now)
+        {
             idle.arrivals.remove(&(arrives, user));
             place(idle, user);
         }
@@ -115,7 +134,8 @@ impl Roster {
 }
 
 impl Idle {
-    /// Enters an idle user among those who are here or those who come back. A user who never comes back is left out.
+    /// Enters an idle user among those who are here or those who come back. A user who never comes
+    /// back is left out.
     fn place(&mut self, user: UserId, now: SimTime, availability: &mut AvailabilityClock) {
         match availability.next_arrival(user, now) {
             Some(arrives) if arrives > now => {
@@ -140,12 +160,17 @@ impl Idle {
         self.here.select(rank).map(UserId)
     }
 
-    /// Returns the users who are here, ascending from `first` on, and then from the least number up to it.
+    /// Returns the users who are here, ascending from `first` on, and then from the least number up
+    /// to it.
     pub fn from(&self, first: UserId) -> impl Iterator<Item = UserId> {
-        self.here.range(first.0..).chain(self.here.range(..first.0)).map(UserId)
+        self.here
+            .range(first.0..)
+            .chain(self.here.range(..first.0))
+            .map(UserId)
     }
 
-    /// Returns the users who are here, the last to leave first, and of equals the least number first.
+    /// Returns the users who are here, the last to leave first, and of equals the least number
+    /// first.
     pub fn longest_first(&self) -> impl Iterator<Item = UserId> {
         self.stays.iter().map(|(_, user)| *user)
     }
@@ -167,11 +192,22 @@ mod tests {
     use crate::units::SimDuration;
 
     /// Returns what the list must have, found by asking the clock about every user.
-    fn by_asking(world: &World, at: SelectionContext<'_>) -> (Vec<UserId>, Vec<UserId>, Option<SimTime>) {
+    fn by_asking(
+        world: &World,
+        at: SelectionContext<'_>,
+    ) -> (Vec<UserId>, Vec<UserId>, Option<SimTime>) {
         let mut clock = world.population.availability().clock();
-        let idle = || (0..21).map(UserId).filter(|user| world.has_memory(*user) && !at.open.contains_key(user));
-        let here: Vec<UserId> = idle().filter(|user| clock.is_available(*user, at.now)).collect();
-        let arrivals = idle().filter(|user| !here.contains(user)).filter_map(|user| clock.next_arrival(user, at.now));
+        let idle = || {
+            (0..21)
+                .map(UserId)
+                .filter(|user| world.has_memory(*user) && !at.open.contains_key(user))
+        };
+        let here: Vec<UserId> = idle()
+            .filter(|user| clock.is_available(*user, at.now))
+            .collect();
+        let arrivals = idle()
+            .filter(|user| !here.contains(user))
+            .filter_map(|user| clock.next_arrival(user, at.now));
         let next = arrivals.collect::<Vec<_>>().into_iter().min();
         let mut longest = here.clone();
         longest.sort_by_key(|user| Reverse(clock.leaves_at(*user, at.now).unwrap_or(SimTime::END)));
@@ -180,7 +216,8 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
-        /// If this fails, the server picks somebody who is gone or takes part, overlooks somebody, or waits in vain.
+        /// If this fails, the server picks somebody who is gone or takes part, overlooks somebody,
+        /// or waits in vain.
         #[test]
         fn the_list_is_what_asking_about_everybody_finds(
             limits_memory in any::<bool>(),
@@ -196,7 +233,8 @@ mod tests {
             let mut now = SimTime::ZERO;
             for (seconds, users, what) in steps {
                 now = now + SimDuration::from_secs_f64(seconds as f64);
-                // Participations begin and end, also at times when the list is not brought up to date.
+                // Participations begin and end, also at times when the list is not brought up to
+                // date.
                 for user in users.into_iter().map(UserId) {
                     if open.remove(&user).is_some() {
                         roster.released(user);

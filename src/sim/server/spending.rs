@@ -18,14 +18,21 @@ impl Spending {
     pub fn invited(&mut self, users: &[UserId], world: &World) {
         if world.claim.is_some() {
             self.invitations.resize(world.dataset.users(), 0);
-            users.iter().for_each(|user| self.invitations[user.index()] += 1);
+            users
+                .iter()
+                .for_each(|user| self.invitations[user.index()] += 1);
         }
     }
 
     /// Returns what is claimed after `step`.
     pub fn record(&self, step: Step, world: &World) -> Option<PrivacyRecord> {
         let most_invitations = self.invitations.iter().copied().max().unwrap_or(0);
-        world.claim.as_ref().map(|claim| claim.after(Spent { steps: step.0 + 1, most_invitations }))
+        world.claim.as_ref().map(|claim| {
+            claim.after(Spent {
+                steps: step.0 + 1,
+                most_invitations,
+            })
+        })
     }
 
     /// Appends the counts to `archive`.

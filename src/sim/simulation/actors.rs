@@ -1,7 +1,8 @@
-//! The simulation's own thread, which starts the actors and carries out the commands of the simulation's owner.
+//! The simulation's own thread, which starts the actors and carries out the commands of the
+//! simulation's owner.
 //!
-//! This is the only module that knows every actor's type. All actors live on one arbiter, on a runtime of this thread
-//! alone. The workers have threads of their own.
+//! This is the only module that knows every actor's type. All actors live on one arbiter, on a
+//! runtime of this thread alone. The workers have threads of their own.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -14,7 +15,9 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::super::baselines;
 use super::super::download::RestoredDownloads;
-use super::super::messages::{Booking, Collect, Collected, FromClient, GetModel, RoundBooked, SetModel, ToClient};
+use super::super::messages::{
+    Booking, Collect, Collected, FromClient, GetModel, RoundBooked, SetModel, ToClient,
+};
 use super::super::metrics::MetricsActor;
 use super::super::network::{Network, NetworkState, Peers, ThirdPartyPorts};
 use super::super::outcome::network::GaugesSince;
@@ -37,26 +40,52 @@ use crate::units::SimTime;
 
 /// A command of the simulation's owner, with the channel for the answer.
 pub(super) enum Command {
-    /// Let time run to the end of a round, or to an earlier instant. The virtual time comes with the answer. In a round
-    /// in which much happens, bookings are sent to `happened` on the way. `spare` is a list that is no longer needed,
-    /// to be filled again.
-    Advance { until: Option<SimTime>, spare: Vec<Booking>, happened: Sender<Vec<Booking>>, reply: Sender<Advanced> },
+    /// Let time run to the end of a round, or to an earlier instant. The virtual time comes with
+    /// the answer. In a round in which much happens, bookings are sent to `happened` on the way.
+    /// `spare` is a list that is no longer needed, to be filled again.
+    Advance {
+        until: Option<SimTime>,
+        spare: Vec<Booking>,
+        happened: Sender<Vec<Booking>>,
+        reply: Sender<Advanced>,
+    },
     /// Keep the changes at the server's link from now on, and hand them out with what happened.
     KeepChanges,
     /// Write a checkpoint in pieces.
-    Save { pieces: SyncSender<Vec<u8>>, reply: Sender<Result<()>> },
+    Save {
+        pieces: SyncSender<Vec<u8>>,
+        reply: Sender<Result<()>>,
+    },
     /// Return the server's model.
     Model { reply: Sender<Result<Model>> },
     /// Return the item table that a user keeps for itself.
-    PersonalTable { user: UserId, reply: Sender<Result<Option<PersonalTable>>> },
+    PersonalTable {
+        user: UserId,
+        reply: Sender<Result<Option<PersonalTable>>>,
+    },
     /// Return the items of this user.
-    Items { user: UserId, reply: Sender<Result<KeptItems>> },
+    Items {
+        user: UserId,
+        reply: Sender<Result<KeptItems>>,
+    },
     /// Replace the model.
-    SetModel { model: Model, reply: Sender<Result<()>> },
-    /// Return what a rehearsal has measured, and the bytes of a device after so many participations.
-    Rehearsed { participations: u32, time: Duration, reply: Sender<Result<(Rehearsed, u64)>> },
-    /// Close the books, and return the bookings of what was still under way and everything recorded.
-    Finish { private_parameters: bool, reply: Sender<Result<Closed>> },
+    SetModel {
+        model: Model,
+        reply: Sender<Result<()>>,
+    },
+    /// Return what a rehearsal has measured, and the bytes of a device after so many
+    /// participations.
+    Rehearsed {
+        participations: u32,
+        time: Duration,
+        reply: Sender<Result<(Rehearsed, u64)>>,
+    },
+    /// Close the books, and return the bookings of what was still under way and everything
+    /// recorded.
+    Finish {
+        private_parameters: bool,
+        reply: Sender<Result<Closed>>,
+    },
 }
 
 /// How far time went.
@@ -110,7 +139,9 @@ pub(super) fn live(
     let runtime = match tokio::runtime::Builder::new_current_thread().build() {
         Ok(runtime) => runtime,
         Err(reason) => {
-            let _ = started.send(Err(Error::Usage(format!("cannot start the actors' runtime: {reason}"))));
+            let _ = started.send(Err(Error::Usage(format!(
+                "cannot start the actors' runtime: {reason}"
+            ))));
             return;
         }
     };
@@ -151,19 +182,34 @@ impl Actors {
         // A checkpoint is read in the order in which the network writes it.
         let threads = pool.clone();
         let server = match &mut archive {
-            Some(archive) => ServerActor::restore(archive, &mut downloads, Arc::clone(&world), threads)?,
+            Some(archive) => {
+                ServerActor::restore(archive, &mut downloads, Arc::clone(&world), threads)?
+            }
             None => ServerActor::new(Arc::clone(&world), threads),
         };
         let interrupted = Arc::clone(&control.interrupted);
         let (workers, rehearsal): (Rc<dyn Workers>, _) = match cast {
-            Cast::Everybody => (Rc::new(Threads::new(Arc::clone(&world), pool.clone(), interrupted)), None),
-            Cast::Ranks(crew) => (Rc::new(Ranks::new(Arc::clone(&world), pool.clone(), interrupted, crew)), None),
+            Cast::Everybody => (
+                Rc::new(Threads::new(Arc::clone(&world), pool.clone(), interrupted)),
+                None,
+            ),
+            Cast::Ranks(crew) => (
+                Rc::new(Ranks::new(
+                    Arc::clone(&world),
+                    pool.clone(),
+                    interrupted,
+                    crew,
+                )),
+                None,
+            ),
             Cast::Representatives => {
                 let rehearsal = Rc::new(Rehearsal::new(Arc::clone(&world)));
                 (Rc::clone(&rehearsal) as Rc<dyn Workers>, Some(rehearsal))
             }
         };
-        archive.as_mut().map_or(Ok(()), |archive| workers.restore(archive))?;
+        archive
+            .as_mut()
+            .map_or(Ok(()), |archive| workers.restore(archive))?;
         let baselines = baselines::figures(workers.baselines().await?, &world);
         let mut third_party = ThirdPartyActor::new(Arc::clone(&world))?;
         if let (Some(third_party), Some(archive)) = (&mut third_party, &mut archive) {
@@ -179,9 +225,13 @@ impl Actors {
             }
         });
         let mut metrics = MetricsActor::new(Arc::clone(&world), Rc::clone(&workers))?;
-        archive.as_mut().map_or(Ok(()), |archive| metrics.restore(archive))?;
-        let state =
-            archive.as_mut().map(|archive| NetworkState::restore(archive, &world, &mut downloads)).transpose()?;
+        archive
+            .as_mut()
+            .map_or(Ok(()), |archive| metrics.restore(archive))?;
+        let state = archive
+            .as_mut()
+            .map(|archive| NetworkState::restore(archive, &world, &mut downloads))
+            .transpose()?;
         drop((archive, downloads));
         let total = metrics.total();
         let (server, metrics) = (Resident::new(server), metrics.start());
@@ -205,15 +255,35 @@ impl Actors {
         if let Some(state) = state {
             network.resume(state).await?;
         }
-        let started = Started { baselines, rounds: network.rounds(), now: network.now(), total };
-        Ok((Self { network, server: mailbox, metrics, world, workers, rehearsal }, started))
+        let started = Started {
+            baselines,
+            rounds: network.rounds(),
+            now: network.now(),
+            total,
+        };
+        Ok((
+            Self {
+                network,
+                server: mailbox,
+                metrics,
+                world,
+                workers,
+                rehearsal,
+            },
+            started,
+        ))
     }
 
     async fn serve(mut self, mut commands: UnboundedReceiver<Command>) {
         while let Some(command) = commands.recv().await {
             // A failure to send an answer is ignored, since then nobody waits for it any more.
             match command {
-                Command::Advance { until, spare, happened, reply } => {
+                Command::Advance {
+                    until,
+                    spare,
+                    happened,
+                    reply,
+                } => {
                     self.network.reuse(spare);
                     let mut tell = |bookings| {
                         let _ = happened.send(bookings);
@@ -221,7 +291,11 @@ impl Actors {
                     let advanced = self.network.advance(until, &mut tell).await;
                     drop(happened);
                     let (now, changes) = (self.network.now(), self.network.take_changes());
-                    let _ = reply.send(Advanced { round: advanced, now, changes });
+                    let _ = reply.send(Advanced {
+                        round: advanced,
+                        now,
+                        changes,
+                    });
                 }
                 Command::KeepChanges => self.network.keep_changes(),
                 Command::Save { pieces, reply } => {
@@ -232,7 +306,8 @@ impl Actors {
                 }
                 Command::Model { reply } => {
                     let model = self.server.send(GetModel).await;
-                    let _ = reply.send(model.unwrap_or_else(|reason| Err(defect("server", reason))));
+                    let _ =
+                        reply.send(model.unwrap_or_else(|reason| Err(defect("server", reason))));
                 }
                 Command::PersonalTable { user, reply } => {
                     let _ = reply.send(self.personal_table(user));
@@ -243,10 +318,17 @@ impl Actors {
                 Command::SetModel { model, reply } => {
                     let _ = reply.send(self.set_model(model).await);
                 }
-                Command::Rehearsed { participations, time, reply } => {
+                Command::Rehearsed {
+                    participations,
+                    time,
+                    reply,
+                } => {
                     let _ = reply.send(self.rehearsed(participations, time));
                 }
-                Command::Finish { private_parameters, reply } => {
+                Command::Finish {
+                    private_parameters,
+                    reply,
+                } => {
                     let _ = reply.send(self.finish(private_parameters).await);
                 }
             }
@@ -254,15 +336,26 @@ impl Actors {
     }
 
     fn rehearsed(&self, participations: u32, time: Duration) -> Result<(Rehearsed, u64)> {
-        let rehearsal =
-            self.rehearsal.as_ref().ok_or_else(|| Error::Usage("this simulation is no rehearsal".to_owned()))?;
-        Ok((rehearsal.rehearsed(), rehearsal.bytes_of_a_device(participations, time)?))
+        let rehearsal = self
+            .rehearsal
+            .as_ref()
+            .ok_or_else(|| Error::Usage("this simulation is no rehearsal".to_owned()))?;
+        Ok((
+            rehearsal.rehearsed(),
+            rehearsal.bytes_of_a_device(participations, time)?,
+        ))
     }
 
     async fn set_model(&self, model: Model) -> Result<()> {
         let set = SetModel(model);
-        self.server.send(set.clone()).await.map_err(|reason| defect("server", reason))??;
-        self.metrics.send(set).await.map_err(|reason| defect("metrics", reason))?
+        self.server
+            .send(set.clone())
+            .await
+            .map_err(|reason| defect("server", reason))??;
+        self.metrics
+            .send(set)
+            .await
+            .map_err(|reason| defect("metrics", reason))?
     }
 
     /// Returns the item table that `user` keeps for itself.
@@ -270,7 +363,9 @@ impl Actors {
         match self.workers.tell(user, ToClient::ShowPersonalTable) {
             FromClient::PersonalTable(Some(table)) => table,
             FromClient::PersonalTable(None) => self.world.method.client(user).personal_table(),
-            _ => Err(Error::Usage(format!("{user} is in training, and its item table cannot be seen now"))),
+            _ => Err(Error::Usage(format!(
+                "{user} is in training, and its item table cannot be seen now"
+            ))),
         }
     }
 
@@ -279,11 +374,18 @@ impl Actors {
         let changes = self.network.take_changes();
         let collected = self.metrics.send(Collect { private_parameters }).await;
         let collected = collected.map_err(|reason| defect("metrics", reason))??;
-        Ok(Closed { unfinished, changes, collected })
+        Ok(Closed {
+            unfinished,
+            changes,
+            collected,
+        })
     }
 }
 
 /// Returns the error of an actor that does not answer, which was refused memory or has a defect.
 fn defect(actor: &'static str, reason: MailboxError) -> Error {
-    memory::shortage_of_this_thread().unwrap_or_else(|| Error::Actor { actor, reason: reason.to_string() })
+    memory::shortage_of_this_thread().unwrap_or_else(|| Error::Actor {
+        actor,
+        reason: reason.to_string(),
+    })
 }

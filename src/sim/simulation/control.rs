@@ -17,14 +17,18 @@ pub struct RunControl {
 impl RunControl {
     /// Returns settings with so many worker threads, and no way to interrupt the simulation.
     pub fn with_threads(threads: usize) -> Self {
-        Self { threads, interrupted: Arc::default() }
+        Self {
+            threads,
+            interrupted: Arc::default(),
+        }
     }
 }
 
 /// The point to which a simulation is to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// Everything up to this instant of virtual time has happened, and nothing later. A round may be open then.
+    /// Everything up to this instant of virtual time has happened, and nothing later. A round may
+    /// be open then.
     Time(SimTime),
     /// This number of rounds are over.
     Round(u32),

@@ -1,8 +1,9 @@
 //! A simulation that its owner drives, be it round by round, up to an instant or to its end.
 //!
-//! A [`Simulation`] owns a thread on which its actors live, and the worker threads. Its methods send that thread a
-//! command and wait for the answer. So it can be moved to another thread, and any number of simulations live in one
-//! process without sharing anything. The command line, checkpoints and observers all use this type.
+//! A [`Simulation`] owns a thread on which its actors live, and the worker threads. Its methods
+//! send that thread a command and wait for the answer. So it can be moved to another thread, and
+//! any number of simulations live in one process without sharing anything. The command line,
+//! checkpoints and observers all use this type.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -38,8 +39,9 @@ use ending::Ending;
 
 /// A simulated world that is under way.
 ///
-/// It is between two rounds, or in the middle of one if [`Self::step_until`] has gone to an instant. It is over after
-/// its last round, or when something has stopped it ([`Self::stopped_by`]).
+/// It is between two rounds, or in the middle of one if [`Self::step_until`] has gone to an
+/// instant. It is over after its last round, or when something has stopped it
+/// ([`Self::stopped_by`]).
 pub struct Simulation {
     world: Arc<World>,
     /// `None` while the simulation is being dropped.
@@ -66,21 +68,35 @@ impl Simulation {
         Self::start(world.into(), control, None, Cast::Everybody)
     }
 
-    /// Restores a simulation that [`Self::save`] wrote for the same world. Its outcome is that of the simulation that
-    /// was saved.
+    /// Restores a simulation that [`Self::save`] wrote for the same world. Its outcome is that of
+    /// the simulation that was saved.
     ///
     /// # Errors
-    /// As [`Self::new`], and [`Error::Checkpoint`] if `reader` gives something other than a simulation of this world.
-    pub fn restore(world: World, control: &RunControl, reader: impl Read + Send + 'static) -> Result<Self> {
+    /// As [`Self::new`], and [`Error::Checkpoint`] if `reader` gives something other than a
+    /// simulation of this world.
+    pub fn restore(
+        world: World,
+        control: &RunControl,
+        reader: impl Read + Send + 'static,
+    ) -> Result<Self> {
         Self::resume(world, control, ArchiveReader::new(Box::new(reader)))
     }
 
     /// Restores a simulation as [`Self::restore`] does, from an archive.
-    pub(super) fn resume(world: impl Into<Arc<World>>, control: &RunControl, archive: ArchiveReader) -> Result<Self> {
+    pub(super) fn resume(
+        world: impl Into<Arc<World>>,
+        control: &RunControl,
+        archive: ArchiveReader,
+    ) -> Result<Self> {
         Self::start(world.into(), control, Some(archive), Cast::Everybody)
     }
 
-    fn start(world: Arc<World>, control: &RunControl, resumed: Option<ArchiveReader>, cast: Cast) -> Result<Self> {
+    fn start(
+        world: Arc<World>,
+        control: &RunControl,
+        resumed: Option<ArchiveReader>,
+        cast: Cast,
+    ) -> Result<Self> {
         let (commands, inbox) = tokio::sync::mpsc::unbounded_channel();
         let (reply, started) = mpsc::channel();
         let (shared, control) = (Arc::clone(&world), control.clone());
@@ -88,9 +104,18 @@ impl Simulation {
         let told = ending.clone();
         let thread = std::thread::Builder::new()
             .name("simulation".to_owned())
-            .spawn(move || told.tell_after(|| actors::live(shared, control, resumed, cast, inbox, &reply)))
-            .map_err(|reason| Error::Usage(format!("cannot start the simulation's thread: {reason}")))?;
-        let Started { baselines, rounds, now, total } = started.recv().map_err(|_| ending.error())??;
+            .spawn(move || {
+                told.tell_after(|| actors::live(shared, control, resumed, cast, inbox, &reply))
+            })
+            .map_err(|reason| {
+                Error::Usage(format!("cannot start the simulation's thread: {reason}"))
+            })?;
+        let Started {
+            baselines,
+            rounds,
+            now,
+            total,
+        } = started.recv().map_err(|_| ending.error())??;
         Ok(Self {
             world,
             commands: Some(commands),
@@ -108,7 +133,8 @@ impl Simulation {
     }
 
     /// Has observers told of all changes at the server's link from now on
-    /// ([`RoundObserver::server_changed`]). This affects no result, and takes memory for the changes of a round.
+    /// ([`RoundObserver::server_changed`]). This affects no result, and takes memory for the
+    /// changes of a round.
     ///
     /// # Errors
     /// Defects of the simulator.
@@ -136,7 +162,8 @@ impl Simulation {
         self.total
     }
 
-    /// Returns whether the simulation is over, because its last round is or because something has stopped it.
+    /// Returns whether the simulation is over, because its last round is or because something has
+    /// stopped it.
     pub fn is_over(&self) -> bool {
         self.stopped_by.is_some() || self.rounds >= self.world.scenario.training.rounds
     }
@@ -146,17 +173,21 @@ impl Simulation {
         self.stopped_by.as_ref()
     }
 
-    /// Returns what happened on links and devices in the round that has just ended, in the order of time. If very much
-    /// happened in it, this is the last part, and observers were told of the rest on the way.
+    /// Returns what happened on links and devices in the round that has just ended, in the order of
+    /// time. If very much happened in it, this is the last part, and observers were told of the
+    /// rest on the way.
     pub fn happened(&self) -> Option<(&RoundSpan, &[Booking])> {
-        self.happened.as_ref().map(|(span, bookings)| (span, bookings.as_slice()))
+        self.happened
+            .as_ref()
+            .map(|(span, bookings)| (span, bookings.as_slice()))
     }
 
-    /// Goes on to the end of the open round, or of the next one if none is open. Returns `None` if the simulation is
-    /// over; [`Self::stopped_by`] then says why, and so does the outcome.
+    /// Goes on to the end of the open round, or of the next one if none is open. Returns `None` if
+    /// the simulation is over; [`Self::stopped_by`] then says why, and so does the outcome.
     ///
     /// # Errors
-    /// Defects of the simulator. What ends a run, such as divergence or an interruption, is not an error here.
+    /// Defects of the simulator. What ends a run, such as divergence or an interruption, is not an
+    /// error here.
     pub fn step(&mut self) -> Result<Option<RoundRecord>> {
         self.step_watched(&mut ())
     }
@@ -165,19 +196,24 @@ impl Simulation {
     ///
     /// # Errors
     /// As [`Self::step`].
-    pub fn step_watched(&mut self, observer: &mut dyn RoundObserver) -> Result<Option<RoundRecord>> {
+    pub fn step_watched(
+        &mut self,
+        observer: &mut dyn RoundObserver,
+    ) -> Result<Option<RoundRecord>> {
         self.advance_watched(None, observer)
     }
 
-    /// Goes on until `until`, or until the simulation is over. `observer` is told of every round that ends on the way;
-    /// a list of records is an observer that collects them.
+    /// Goes on until `until`, or until the simulation is over. `observer` is told of every round
+    /// that ends on the way; a list of records is an observer that collects them.
     ///
     /// # Errors
     /// As [`Self::step`].
     pub fn step_until(&mut self, until: Until, observer: &mut dyn RoundObserver) -> Result<()> {
         match until {
             Until::Time(time) => while self.advance_watched(Some(time), observer)?.is_some() {},
-            Until::Round(round) => while self.rounds < round && self.advance_watched(None, observer)?.is_some() {},
+            Until::Round(round) => {
+                while self.rounds < round && self.advance_watched(None, observer)?.is_some() {}
+            }
         }
         Ok(())
     }
@@ -185,12 +221,20 @@ impl Simulation {
     /// Writes the state of the simulation, for [`Self::restore`].
     ///
     /// # Errors
-    /// [`Error::Usage`] in the middle of a round or after a stop, and [`Error::Write`] if `writer` fails.
+    /// [`Error::Usage`] in the middle of a round or after a stop, and [`Error::Write`] if `writer`
+    /// fails.
     pub fn save(&mut self, writer: &mut dyn Write) -> Result<()> {
-        self.save_in_pieces(&mut |piece| writer.write_all(piece).map_err(|reason| Error::write("checkpoint", reason)))
+        self.save_in_pieces(&mut |piece| {
+            writer
+                .write_all(piece)
+                .map_err(|reason| Error::write("checkpoint", reason))
+        })
     }
 
-    pub(super) fn save_in_pieces(&mut self, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    pub(super) fn save_in_pieces(
+        &mut self,
+        write: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
         self.check_is_between_rounds("saved")?;
         // The channel has room for one piece, so that one is written while the next is made.
         let (pieces, made) = mpsc::sync_channel(1);
@@ -207,8 +251,8 @@ impl Simulation {
         written.and(saved)
     }
 
-    /// Ends the simulation where it stands, and returns its outcome. Before the last round, the outcome says why it
-    /// stopped.
+    /// Ends the simulation where it stands, and returns its outcome. Before the last round, the
+    /// outcome says why it stopped.
     ///
     /// # Errors
     /// Defects of the simulator.
@@ -227,8 +271,15 @@ impl Simulation {
         }
         // After a stop within a round, the parameters of some users are lost with their trainings.
         let private_parameters = self.stopped_by.is_none();
-        let Closed { unfinished, changes, collected } = self
-            .ask(|reply| Command::Finish { private_parameters, reply })?
+        let Closed {
+            unfinished,
+            changes,
+            collected,
+        } = self
+            .ask(|reply| Command::Finish {
+                private_parameters,
+                reply,
+            })?
             .map_err(|error| self.with_way_on(error))?;
         observer.server_changed(&changes);
         observer.happened(None, &unfinished);
@@ -296,19 +347,38 @@ impl Simulation {
         Ok(record)
     }
 
-    fn advance(&mut self, until: Option<SimTime>, observer: &mut dyn RoundObserver) -> Result<Option<RoundRecord>> {
-        // The next bookings use the memory of these, since a round of a million users has hundreds of megabytes of
-        // them.
-        let spare = self.happened.take().map(|(_, bookings)| bookings).unwrap_or_default();
+    fn advance(
+        &mut self,
+        until: Option<SimTime>,
+        observer: &mut dyn RoundObserver,
+    ) -> Result<Option<RoundRecord>> {
+        // The next bookings use the memory of these, since a round of a million users has hundreds
+        // of megabytes of them.
+        let spare = self
+            .happened
+            .take()
+            .map(|(_, bookings)| bookings)
+            .unwrap_or_default();
         // At an instant that has passed nothing happens any more, and no round is opened.
         if self.is_over() || until.is_some_and(|until| until < self.now) {
             return Ok(None);
         }
         let (happened, heard) = mpsc::channel();
         let (reply, answer) = mpsc::channel();
-        self.send(Command::Advance { until, spare, happened, reply })?;
-        heard.into_iter().for_each(|bookings| observer.happened(None, &bookings));
-        let Advanced { round, now, changes } = answer.recv().map_err(|_| self.ending.error())?;
+        self.send(Command::Advance {
+            until,
+            spare,
+            happened,
+            reply,
+        })?;
+        heard
+            .into_iter()
+            .for_each(|bookings| observer.happened(None, &bookings));
+        let Advanced {
+            round,
+            now,
+            changes,
+        } = answer.recv().map_err(|_| self.ending.error())?;
         self.now = now;
         observer.server_changed(&changes);
         match round {
@@ -316,7 +386,12 @@ impl Simulation {
                 self.round_is_open = true;
                 Ok(None)
             }
-            Ok(Some(RoundBooked { span, bookings, total, record })) => {
+            Ok(Some(RoundBooked {
+                span,
+                bookings,
+                total,
+                record,
+            })) => {
                 (self.happened, self.total) = (Some((span, bookings)), total);
                 match record {
                     Ok(record) => {
@@ -344,14 +419,23 @@ impl Simulation {
 
     fn check_is_between_rounds(&self, what: &str) -> Result<()> {
         if self.round_is_open || self.stopped_by.is_some() {
-            return Err(Error::Usage(format!("a simulation can be {what} only between two rounds")));
+            return Err(Error::Usage(format!(
+                "a simulation can be {what} only between two rounds"
+            )));
         }
         Ok(())
     }
 
     fn send(&self, command: Command) -> Result<()> {
-        let sent = self.commands.as_ref().is_some_and(|commands| commands.send(command).is_ok());
-        if sent { Ok(()) } else { Err(self.ending.error()) }
+        let sent = self
+            .commands
+            .as_ref()
+            .is_some_and(|commands| commands.send(command).is_ok());
+        if sent {
+            Ok(())
+        } else {
+            Err(self.ending.error())
+        }
     }
 
     /// Sends a command and waits for its answer.
@@ -364,7 +448,8 @@ impl Simulation {
 
 impl Drop for Simulation {
     fn drop(&mut self) {
-        // The thread ends when no command can come any more. If it has panicked, the panic has been reported already.
+        // The thread ends when no command can come any more. If it has panicked, the panic has been
+        // reported already.
         self.commands = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

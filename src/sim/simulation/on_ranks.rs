@@ -27,8 +27,9 @@ pub fn check_on_ranks(scenario: &Scenario) -> Result<()> {
     }
 }
 
-/// Returns whether the server needs the ratings of all users, since the method runs there, or the server picks users by how
-/// many they have, or an audit compares uploads with them. All ranks then hold them.
+/// Returns whether the server needs the ratings of all users, since the method runs there, or the
+/// server picks users by how many they have, or an audit compares uploads with them. All ranks then
+/// hold them.
 ///
 /// # Errors
 /// [`Error::Usage`] for a method that is not among `methods`.
@@ -54,7 +55,8 @@ impl Simulation {
         Self::start(world, control, resumed, Cast::Ranks(crew))
     }
 
-    /// Takes in what to do if the simulation is stopped by the loss of another process, or has been.
+    /// Takes in what to do if the simulation is stopped by the loss of another process, or has
+    /// been.
     pub(in crate::sim) fn know_way_on(&mut self, way_on: Option<String>) {
         self.way_on = way_on;
         self.stopped_by = self.stopped_by.take().map(|error| self.with_way_on(error));

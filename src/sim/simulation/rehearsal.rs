@@ -19,12 +19,21 @@ impl Simulation {
         Self::start(world, control, None, Cast::Representatives)
     }
 
-    /// Returns what a rehearsal has measured, and how many bytes a device keeps after `participations`, for which it
-    /// trains the representatives for `time` at most.
+    /// Returns what a rehearsal has measured, and how many bytes a device keeps after
+    /// `participations`, for which it trains the representatives for `time` at most.
     ///
     /// # Errors
-    /// Those of the trainings, and [`Error::Usage`](crate::error::Error::Usage) if this is no rehearsal.
-    pub(in crate::sim) fn rehearsed(&self, participations: u32, time: Duration) -> Result<(Rehearsed, u64)> {
-        self.ask(|reply| Command::Rehearsed { participations, time, reply })?
+    /// Those of the trainings, and [`Error::Usage`](crate::error::Error::Usage) if this is no
+    /// rehearsal.
+    pub(in crate::sim) fn rehearsed(
+        &self,
+        participations: u32,
+        time: Duration,
+    ) -> Result<(Rehearsed, u64)> {
+        self.ask(|reply| Command::Rehearsed {
+            participations,
+            time,
+            reply,
+        })?
     }
 }

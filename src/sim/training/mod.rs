@@ -1,7 +1,7 @@
 //! The work of a worker thread for a client: decode the download, train, encode the upload.
 //!
-//! An [`Assignment`] has everything on which the result depends, so the result does not depend on the thread or the
-//! time.
+//! An [`Assignment`] has everything on which the result depends, so the result does not depend on
+//! the thread or the time.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -23,7 +23,8 @@ use crate::privacy::Protection;
 use crate::stages::{Stage, enter};
 use crate::work::Work;
 
-/// One training, with everything on which its result depends: what the user's device keeps, and the download.
+/// One training, with everything on which its result depends: what the user's device keeps, and the
+/// download.
 pub struct Assignment {
     /// The user.
     pub user: UserId,
@@ -37,11 +38,13 @@ pub struct Assignment {
     pub download: Arc<OutgoingDownload>,
     /// The source of the third party's reply, if the method has one.
     pub reply_source: Option<ReplySource>,
-    /// What the user has asked the server for and got; `None` before the training, and where nothing has to be asked for.
+    /// What the user has asked the server for and got; `None` before the training, and where
+    /// nothing has to be asked for.
     pub asked_rows: Option<Arc<AskedRows>>,
 }
 
-/// The result of a training. The device goes back to the user's actor, and the frame is sent to the server.
+/// The result of a training. The device goes back to the user's actor, and the frame is sent to the
+/// server.
 pub struct Trained {
     /// The device after the training.
     pub device: Box<Device>,
@@ -59,8 +62,8 @@ thread_local! {
 }
 
 impl Assignment {
-    /// Trains the device, which it moves into the result. The result is a pure function of the assignment and the
-    /// world, whichever thread runs it.
+    /// Trains the device, which it moves into the result. The result is a pure function of the
+    /// assignment and the world, whichever thread runs it.
     ///
     /// # Errors
     /// An error if the training diverges, there are too few negatives, or a frame does not decode.
@@ -71,7 +74,11 @@ impl Assignment {
     /// Describes the training to the client, which starts from `model`.
     fn task<'a>(&self, model: &'a Model, world: &'a World) -> LocalTask<'a> {
         LocalTask::new(
-            (self.user, world.scenario.training.round_of(self.step), self.invitation_id),
+            (
+                self.user,
+                world.scenario.training.round_of(self.step),
+                self.invitation_id,
+            ),
             model,
             (&world.dataset, &world.scenario.dataset.negatives),
             world.streams,
@@ -83,49 +90,100 @@ impl Assignment {
 
     fn run_with(&mut self, world: &World, scratch: &mut Scratch) -> Result<Box<Trained>> {
         let _stage = enter(Stage::Train);
-        let mut device = self.device.take().unwrap_or_else(|| Box::new(Device::new(world.method.client(self.user))));
-        let rows = || self.task(&Model::none(), world).sampled_rows(&mut scratch.samples);
-        let (received, asked_rows) = receive(&self.download, (self.user, self.invitation_id), rows)?;
+        let mut device = self
+            .device
+            .take()
+            .unwrap_or_else(|| Box::new(Device::new(world.method.client(self.user))));
+        let rows = || {
+            self.task(&Model::none(), world)
+                .sampled_rows(&mut scratch.samples)
+        };
+        let (received, asked_rows) =
+            receive(&self.download, (self.user, self.invitation_id), rows)?;
         self.asked_rows = asked_rows;
         let task = self.task(&received.model, world);
         let round = task.round;
         let exchange = world.exchange(task.phase).zip(self.reply_source.as_ref());
         let exchanged = exchange.map(|(exchange, reply_source)| {
-            exchange::with_third_party(reply_source, exchange, &*device.client, &task, (world, &mut *scratch))
+            exchange::with_third_party(
+                reply_source,
+                exchange,
+                &*device.client,
+                &task,
+                (world, &mut *scratch),
+            )
         });
         let (exchanged, reply) = exchanged.transpose()?.unzip();
         // A training that fails after its exchange fails in the same way if it is worked out again.
         self.reply_source = exchanged.map(ReplySource::Saved);
         let task = reply.as_ref().map_or(task, |reply| task.with_reply(reply));
-        let LocalUpdate { mut update, loss, work, .. } = device.client.train(&task, scratch)?;
+        let LocalUpdate {
+            mut update,
+            loss,
+            work,
+            ..
+        } = device.client.train(&task, scratch)?;
         if !loss.is_finite() {
             let user = self.user;
             let (value, limit) = (loss as f32, task.divergence_limit);
-            return Err(Error::Diverged { round, user: Some(user), parameter: "the local loss".into(), value, limit });
+            return Err(Error::Diverged {
+                round,
+                user: Some(user),
+                parameter: "the local loss".into(),
+                value,
+                limit,
+            });
         }
         let _encoding = enter(Stage::Encode);
         let layout = world.upload_layout(task.phase);
         let (user, invitation_id) = (self.user, self.invitation_id);
-        let randomness = UploadOrigin { user, invitation_id, download: &self.download }.randomness(world);
+        let randomness = UploadOrigin {
+            user,
+            invitation_id,
+            download: &self.download,
+        }
+        .randomness(world);
         if let Some(mechanism) = &world.privacy {
             let rated = world.dataset.train_items(self.user);
-            let protection = Protection { layout, base: &received.model, rated, randomness };
+            let protection = Protection {
+                layout,
+                base: &received.model,
+                rated,
+                randomness,
+            };
             mechanism.protect(&mut update, &protection)?;
         }
         if layout.reports_utility() {
             let ratings = world.dataset.train_items(self.user).len() as u32;
-            update.scalars.utility = Some(Utility { loss: loss as f32, ratings });
+            update.scalars.utility = Some(Utility {
+                loss: loss as f32,
+                ratings,
+            });
         }
         if self.download.is_shared()
             && let Some(frame) = UploadFrame::postponed(&mut update, layout, world)?
         {
-            return Ok(Box::new(Trained { device, frame, loss, work }));
+            return Ok(Box::new(Trained {
+                device,
+                frame,
+                loss,
+                work,
+            }));
         }
-        let mut context = EncodeContext { base: &received.model, memory: &mut device.memory, randomness };
+        let mut context = EncodeContext {
+            base: &received.model,
+            memory: &mut device.memory,
+            randomness,
+        };
         let frame = world
             .uplink
             .encode(&update, layout, &mut context)
-            .map_err(|error| error.within(format_args!("the upload of {user} in round {}", round.0 + 1)))?;
+            .map_err(|error| {
+                error.within(format_args!(
+                    "the upload of {user} in round {}",
+                    round.0 + 1
+                ))
+            })?;
         // What a mechanism has changed is not what the client returned.
         let held = match world.privacy {
             None => frame.hold_values_of(&world.uplink, &mut update, layout),
@@ -134,17 +192,23 @@ impl Assignment {
         if held.is_some() {
             device.client.was_sent(&update);
         }
-        // The values are in the frame; the next client of this thread writes its own there, unless they are kept.
+        // The values are in the frame; the next client of this thread writes its own there, unless
+        // they are kept.
         let values = held.or_else(|| update.blocks.pop().map(|block| block.values));
         if let Some(Ok(values)) = values.map(Bytes::try_into_mut) {
             scratch.values = values.into();
         }
-        Ok(Box::new(Trained { device, frame: UploadFrame::sealed_here(frame), loss, work }))
+        Ok(Box::new(Trained {
+            device,
+            frame: UploadFrame::sealed_here(frame),
+            loss,
+            work,
+        }))
     }
 }
 
-/// Returns what a participant decodes of its download. Where rows have to be asked for, it asks for those that `rows` lists,
-/// and both frames are returned as well.
+/// Returns what a participant decodes of its download. Where rows have to be asked for, it asks for
+/// those that `rows` lists, and both frames are returned as well.
 fn receive<'a>(
     download: &'a OutgoingDownload,
     participant: (UserId, InvitationId),

@@ -18,8 +18,12 @@ impl Pool {
     /// # Errors
     /// [`Error::Usage`] if the system does not give them.
     pub fn start(threads: usize) -> Result<Self> {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).panic_handler(|_| {}).build();
-        let pool = pool.map_err(|reason| Error::Usage(format!("cannot start {threads} threads: {reason}")))?;
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .panic_handler(|_| {})
+            .build();
+        let pool = pool
+            .map_err(|reason| Error::Usage(format!("cannot start {threads} threads: {reason}")))?;
         Ok(Self(Arc::new(pool)))
     }
 
@@ -28,16 +32,21 @@ impl Pool {
         self.0.current_num_threads()
     }
 
-    /// Runs `work` on the threads, which may divide it among themselves. The caller's thread is free meanwhile.
+    /// Runs `work` on the threads, which may divide it among themselves. The caller's thread is
+    /// free meanwhile.
     ///
     /// # Errors
     /// [`Error::Memory`] if `work` is refused memory, and [`Error::Actor`] if it panics.
-    pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    pub async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
         let _waiting = enter(Stage::Wait);
         self.begin(work).await
     }
 
-    /// Begins `work` on the threads, as [`Self::run`] does, at once and not when the result is waited for.
+    /// Begins `work` on the threads, as [`Self::run`] does, at once and not when the result is
+    /// waited for.
     pub fn begin<T, W>(&self, work: W) -> impl Future<Output = Result<T>> + use<T, W>
     where
         T: Send + 'static,
@@ -49,11 +58,15 @@ impl Pool {
             let _ = sender.send(memory::caught(work));
         });
         // The panic has been reported on standard error by then.
-        let panicked = |_| Error::Actor { actor: "workers", reason: "a worker thread panicked".to_owned() };
+        let panicked = |_| Error::Actor {
+            actor: "workers",
+            reason: "a worker thread panicked".to_owned(),
+        };
         async move { receiver.await.map_err(panicked)? }
     }
 
-    /// Runs `work`, which may borrow from its caller, on the threads, and blocks the caller meanwhile.
+    /// Runs `work`, which may borrow from its caller, on the threads, and blocks the caller
+    /// meanwhile.
     ///
     /// # Errors
     /// [`Error::Memory`] if `work` is refused memory, and what it returns.
@@ -73,13 +86,29 @@ mod tests {
     /// If this fails, a panic in a training hangs its simulation or takes the process down.
     #[test]
     fn work_that_panics_is_an_error_and_the_threads_go_on() {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
         let pool = Pool::start(2).unwrap();
-        let failed = runtime.block_on(pool.run(|| -> u32 { panic!("this panic belongs to the test") }));
-        assert!(matches!(failed, Err(Error::Actor { actor: "workers", .. })));
+        let failed =
+            runtime.block_on(pool.run(|| -> u32 { panic!("this panic belongs to the test") }));
+        assert!(matches!(
+            failed,
+            Err(Error::Actor {
+                actor: "workers",
+                ..
+            })
+        ));
         assert_eq!(runtime.block_on(pool.run(|| 7)).unwrap(), 7);
-        let ask = || memory::zeros_or_unwind::<u8>(usize::MAX / 16, || "this test".to_owned()).len();
-        assert!(matches!(runtime.block_on(pool.run(ask)), Err(Error::Memory(_))));
-        assert!(matches!(pool.run_and_wait(|| Ok(ask())), Err(Error::Memory(_))));
+        let ask =
+            || memory::zeros_or_unwind::<u8>(usize::MAX / 16, || "this test".to_owned()).len();
+        assert!(matches!(
+            runtime.block_on(pool.run(ask)),
+            Err(Error::Memory(_))
+        ));
+        assert!(matches!(
+            pool.run_and_wait(|| Ok(ask())),
+            Err(Error::Memory(_))
+        ));
     }
 }

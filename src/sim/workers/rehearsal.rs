@@ -1,8 +1,8 @@
 //! Workers of a rehearsal, in which a few users train and are scored for all.
 //!
-//! A rehearsal is a simulation like any other, except that users with about as many ratings share one training. So it
-//! shows how long rounds take in virtual time, what is sent and what the server has to do, at a small part of the cost.
-//! What is learned in it means nothing.
+//! A rehearsal is a simulation like any other, except that users with about as many ratings share
+//! one training. So it shows how long rounds take in virtual time, what is sent and what the server
+//! has to do, at a small part of the cost. What is learned in it means nothing.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -74,13 +74,18 @@ struct SharedTraining {
 }
 
 enum Part {
-    Submitted { step: Step, invitation_id: InvitationId, download: Arc<OutgoingDownload>, source: Option<ReplySource> },
+    Submitted {
+        step: Step,
+        invitation_id: InvitationId,
+        download: Arc<OutgoingDownload>,
+        source: Option<ReplySource>,
+    },
     Trained(Result<(UploadFrame, f64), String>),
 }
 
 impl Rehearsal {
-    /// Casts the users of `world` who stand for all others: those at even distances in the order of their numbers of
-    /// ratings.
+    /// Casts the users of `world` who stand for all others: those at even distances in the order of
+    /// their numbers of ratings.
     pub fn new(world: Arc<World>) -> Self {
         let ratings = |user: &UserId| world.dataset.own_data(*user).items().len();
         let mut users: Vec<UserId> = (0..world.dataset.users()).map(UserId::from).collect();
@@ -89,12 +94,23 @@ impl Rehearsal {
         let place = |number: usize| (2 * number + 1) * users.len() / (2 * count);
         let representatives = (0..count).map(|number| {
             let user = users[place(number)];
-            Representative { user, ratings: ratings(&user), device: None }
+            Representative {
+                user,
+                ratings: ratings(&user),
+                device: None,
+            }
         });
         let representatives = representatives.collect();
-        let cast =
-            Cast { representatives, parts: BTreeMap::new(), submitted: Vec::new(), rehearsed: Rehearsed::default() };
-        Self { world, cast: RefCell::new(cast) }
+        let cast = Cast {
+            representatives,
+            parts: BTreeMap::new(),
+            submitted: Vec::new(),
+            rehearsed: Rehearsed::default(),
+        };
+        Self {
+            world,
+            cast: RefCell::new(cast),
+        }
     }
 
     /// Returns what has been measured so far.
@@ -102,83 +118,112 @@ impl Rehearsal {
         self.cast.borrow().rehearsed.clone()
     }
 
-    /// Returns the position of the representative who stands for `user`: the nearest by the number of ratings. Where
-    /// several are equally near, users are spread over them, since a training that is measured by itself finds nothing
-    /// in the processor's caches and would stand for thousands of users whose predecessor has left everything there.
+    /// Returns the position of the representative who stands for `user`: the nearest by the number
+    /// of ratings. Where several are equally near, users are spread over them, since a training
+    /// that is measured by itself finds nothing in the processor's caches and would stand for
+    /// thousands of users whose predecessor has left everything there.
     fn representative_of(&self, cast: &Cast, user: UserId) -> usize {
         let own = self.world.dataset.own_data(user).items().len();
         let all = &cast.representatives;
         let above = all.partition_point(|representative| representative.ratings < own);
         let distance = |position: usize| all[position].ratings.abs_diff(own);
-        let is_below_closer = above > 0 && (above == all.len() || distance(above - 1) < distance(above));
+        let is_below_closer =
+            above > 0 && (above == all.len() || distance(above - 1) < distance(above));
         let nearest = all[if is_below_closer { above - 1 } else { above }].ratings;
         let first = all.partition_point(|representative| representative.ratings < nearest);
         let end = all.partition_point(|representative| representative.ratings <= nearest);
         first + user.index() % (end - first)
     }
 
-    /// Trains the representatives whom the submitted trainings need, each once, and gives everybody the result.
+    /// Trains the representatives whom the submitted trainings need, each once, and gives everybody
+    /// the result.
     fn train_now(&self) -> Vec<(UserId, Effort)> {
         let cast = &mut *self.cast.borrow_mut();
         let mut results: BTreeMap<(usize, u8), SharedTraining> = BTreeMap::new();
         let mut efforts = Vec::new();
         for user in std::mem::take(&mut cast.submitted) {
             let position = self.representative_of(cast, user);
-            let Some(Part::Submitted { step, invitation_id, download, source }) = cast.parts.remove(&user) else {
+            let Some(Part::Submitted {
+                step,
+                invitation_id,
+                download,
+                source,
+            }) = cast.parts.remove(&user)
+            else {
                 continue;
             };
-            let training = results.entry((position, download.phase().0)).or_insert_with(|| {
-                let representative = &mut cast.representatives[position];
-                let device = representative.device.take();
-                let began = Instant::now();
-                // The frames of a small cohort are made together before anybody trains, and that of the representative has
-                // to be at hand like theirs. If it cannot be made, the training will say why.
-                let _ = download.prepare_as_well(representative.user);
-                cast.rehearsed.spent += began.elapsed();
-                let mut assignment = Assignment {
-                    user: representative.user,
-                    step,
-                    invitation_id,
-                    device,
-                    download,
-                    reply_source: source,
-                    asked_rows: None,
-                };
-                let began = Instant::now();
-                let result = assignment.run(&self.world);
-                let took = began.elapsed();
-                cast.rehearsed.spent += took;
-                let asked_rows = assignment.asked_rows;
-                let exchanged = assignment.reply_source.and_then(ReplySource::saved);
-                match result {
-                    Ok(trained) => {
-                        let upload = Some(self.world.upload_size(trained.frame.parts()));
-                        let effort = Effort { work: trained.work, upload, exchanged, asked_rows };
-                        let held = trained.frame.held_bytes();
-                        representative.device = Some(trained.device);
-                        SharedTraining {
-                            effort,
-                            result: Ok((trained.frame, trained.loss)),
-                            took,
-                            held_upload_bytes: held,
+            let training = results
+                .entry((position, download.phase().0))
+                .or_insert_with(|| {
+                    let representative = &mut cast.representatives[position];
+                    let device = representative.device.take();
+                    let began = Instant::now();
+                    // The frames of a small cohort are made together before anybody trains, and
+                    // that of the representative has to be at hand like theirs. If it cannot be
+                    // made, the training will say why.
+                    let _ = download.prepare_as_well(representative.user);
+                    cast.rehearsed.spent += began.elapsed();
+                    let mut assignment = Assignment {
+                        user: representative.user,
+                        step,
+                        invitation_id,
+                        device,
+                        download,
+                        reply_source: source,
+                        asked_rows: None,
+                    };
+                    let began = Instant::now();
+                    let result = assignment.run(&self.world);
+                    let took = began.elapsed();
+                    cast.rehearsed.spent += took;
+                    let asked_rows = assignment.asked_rows;
+                    let exchanged = assignment.reply_source.and_then(ReplySource::saved);
+                    match result {
+                        Ok(trained) => {
+                            let upload = Some(self.world.upload_size(trained.frame.parts()));
+                            let effort = Effort {
+                                work: trained.work,
+                                upload,
+                                exchanged,
+                                asked_rows,
+                            };
+                            let held = trained.frame.held_bytes();
+                            representative.device = Some(trained.device);
+                            SharedTraining {
+                                effort,
+                                result: Ok((trained.frame, trained.loss)),
+                                took,
+                                held_upload_bytes: held,
+                            }
+                        }
+                        Err(error) => {
+                            let effort = Effort {
+                                work: Default::default(),
+                                upload: None,
+                                exchanged,
+                                asked_rows,
+                            };
+                            SharedTraining {
+                                effort,
+                                result: Err(error.to_string()),
+                                took,
+                                held_upload_bytes: 0,
+                            }
                         }
                     }
-                    Err(error) => {
-                        let effort = Effort { work: Default::default(), upload: None, exchanged, asked_rows };
-                        SharedTraining { effort, result: Err(error.to_string()), took, held_upload_bytes: 0 }
-                    }
-                }
-            });
+                });
             cast.rehearsed.training += training.took;
             cast.rehearsed.trainings += 1;
             cast.rehearsed.held_upload_bytes += training.held_upload_bytes;
-            cast.parts.insert(user, Part::Trained(training.result.clone()));
+            cast.parts
+                .insert(user, Part::Trained(training.result.clone()));
             efforts.push((user, training.effort.clone()));
         }
         efforts
     }
 
-    /// Scores the evaluated users nearest to the representatives, and takes their accuracy for everybody's.
+    /// Scores the evaluated users nearest to the representatives, and takes their accuracy for
+    /// everybody's.
     fn evaluate_now(&self, download: &OutgoingDownload, model: &Model) -> Result<Vec<Scored>> {
         let cast = &mut *self.cast.borrow_mut();
         let world = &*self.world;
@@ -189,7 +234,11 @@ impl Rehearsal {
         let place = |number: usize| (2 * number + 1) * users.len() / (2 * count);
         // Downloads of single users are made together, as they are for all users.
         let chosen: Vec<UserId> = (0..count).map(|number| users[place(number)]).collect();
-        let own = if download.makes_each() { Some(download.of_each(&chosen)?) } else { None };
+        let own = if download.makes_each() {
+            Some(download.of_each(&chosen)?)
+        } else {
+            None
+        };
         for number in 0..count {
             let position = place(number);
             let representative = self.representative_of(cast, users[position]);
@@ -203,19 +252,29 @@ impl Rehearsal {
             };
             let is_central = world.placement == Placement::Central;
             let download = own.as_ref().map_or(download, |own| &own[number]);
-            let received = if is_central { None } else { Some(download.received(users[position])?) };
+            let received = if is_central {
+                None
+            } else {
+                Some(download.received(users[position])?)
+            };
             let model = received.as_ref().map_or(model, |received| &received.model);
             let standing = evaluation::standing(world, position, device.client.as_ref(), model)?;
-            scored.push(Scored { standing, download_bytes: 0 });
+            scored.push(Scored {
+                standing,
+                download_bytes: 0,
+            });
         }
         let took = began.elapsed();
         cast.rehearsed.spent += took;
         cast.rehearsed.scoring += took.mul_f64(users.len() as f64 / count.max(1) as f64);
-        Ok((0..users.len()).map(|position| scored[position * count / users.len()].clone()).collect())
+        Ok((0..users.len())
+            .map(|position| scored[position * count / users.len()].clone())
+            .collect())
     }
 
-    /// Trains every representative `participations` times more, until `time` is over, and returns the bytes that a
-    /// device keeps after them, as the mean over the representatives. Nothing of it counts as measured.
+    /// Trains every representative `participations` times more, until `time` is over, and returns
+    /// the bytes that a device keeps after them, as the mean over the representatives. Nothing of
+    /// it counts as measured.
     ///
     /// # Errors
     /// Those of the method, which may fail for want of negatives, say.
@@ -227,19 +286,29 @@ impl Rehearsal {
         if participations == 0 {
             return Ok(0);
         }
-        let users: Vec<UserId> = cast.representatives.iter().map(|representative| representative.user).collect();
+        let users: Vec<UserId> = cast
+            .representatives
+            .iter()
+            .map(|representative| representative.user)
+            .collect();
         let mut bytes = 0;
         for (position, &user) in users.iter().enumerate() {
             let began = Instant::now();
             let neighbour = users[(position + 1) % users.len()];
             let neighbours = Box::new(Device::new(world.method.client(neighbour)));
-            // What a device shares with others, such as the table that it downloaded, is not its own.
+            // What a device shares with others, such as the table that it downloaded, is not its
+            // own.
             let mut other = trained_once_more(world, (neighbour, 1), neighbours, &first)?;
             let mut device = Box::new(Device::new(world.method.client(user)));
             let mut sizes = vec![size_of_device(&mut device, &mut other)?];
             while sizes.len() as u64 <= u64::from(participations) && began.elapsed() < each {
-                // The model stays as it was at first, so that training may diverge where it would not in the run.
-                let Ok(trained) = trained_once_more(world, (user, sizes.len() as u32), device, &first) else { break };
+                // The model stays as it was at first, so that training may diverge where it would
+                // not in the run.
+                let Ok(trained) =
+                    trained_once_more(world, (user, sizes.len() as u32), device, &first)
+                else {
+                    break;
+                };
                 device = trained;
                 sizes.push(size_of_device(&mut device, &mut other)?);
             }
@@ -249,18 +318,28 @@ impl Rehearsal {
     }
 }
 
-/// Returns the size after `participations`, of which `sizes` has the first ones. What is new in a participation becomes
-/// less, so that the last growth goes on at the rate at which it has shrunk.
+/// Returns the size after `participations`, of which `sizes` has the first ones. What is new in a
+/// participation becomes less, so that the last growth goes on at the rate at which it has shrunk.
 fn extrapolated(sizes: &[u64], participations: u32) -> u64 {
     let last = sizes.last().copied().unwrap_or(0) as f64;
     let missing = (u64::from(participations) + 1).saturating_sub(sizes.len() as u64);
-    let growth = |from: usize| sizes.get(from + 1).zip(sizes.get(from)).map(|(next, size)| *next as f64 - *size as f64);
+    let growth = |from: usize| {
+        sizes
+            .get(from + 1)
+            .zip(sizes.get(from))
+            .map(|(next, size)| *next as f64 - *size as f64)
+    };
     let (Some(first), Some(latest)) = (growth(1), growth(sizes.len().saturating_sub(2))) else {
-        // Nothing is known but the first participation, whose growth is that of a device that had nothing.
+        // Nothing is known but the first participation, whose growth is that of a device that had
+        // nothing.
         return last as u64;
     };
     let steps = sizes.len().saturating_sub(3).max(1) as f64;
-    let shrinks_by = if first > 0.0 { (latest / first).clamp(0.0, 1.0).powf(1.0 / steps) } else { 0.0 };
+    let shrinks_by = if first > 0.0 {
+        (latest / first).clamp(0.0, 1.0).powf(1.0 / steps)
+    } else {
+        0.0
+    };
     let grown = if shrinks_by < 1.0 {
         latest * shrinks_by * (1.0 - shrinks_by.powf(missing as f64)) / (1.0 - shrinks_by)
     } else {
@@ -276,13 +355,23 @@ fn trained_once_more(
     device: Box<Device>,
     download: &Arc<OutgoingDownload>,
 ) -> Result<Box<Device>> {
-    let (step, invitation_id, download) = (Step(number), InvitationId(number), Arc::clone(download));
+    let (step, invitation_id, download) =
+        (Step(number), InvitationId(number), Arc::clone(download));
     let (device, reply_source, asked_rows) = (Some(device), None, None);
-    let mut assignment = Assignment { user, step, invitation_id, device, download, reply_source, asked_rows };
+    let mut assignment = Assignment {
+        user,
+        step,
+        invitation_id,
+        device,
+        download,
+        reply_source,
+        asked_rows,
+    };
     Ok(assignment.run(world)?.device)
 }
 
-/// Returns the bytes that a device keeps and does not share with another one. An archive has what is shared only once.
+/// Returns the bytes that a device keeps and does not share with another one. An archive has what
+/// is shared only once.
 fn size_of_device(device: &mut Device, other: &mut Device) -> Result<u64> {
     let mut archive = Archive::default();
     other.visit_state(&mut StateVisitor::Save(&mut archive))?;
@@ -295,9 +384,23 @@ impl Workers for Rehearsal {
     fn tell(&self, user: UserId, message: ToClient) -> FromClient {
         let cast = &mut *self.cast.borrow_mut();
         match message {
-            ToClient::Participate { step, invitation_id, download, reply_source: source, .. } => {
+            ToClient::Participate {
+                step,
+                invitation_id,
+                download,
+                reply_source: source,
+                ..
+            } => {
                 cast.submitted.push(user);
-                cast.parts.insert(user, Part::Submitted { step, invitation_id, download, source });
+                cast.parts.insert(
+                    user,
+                    Part::Submitted {
+                        step,
+                        invitation_id,
+                        download,
+                        source,
+                    },
+                );
                 FromClient::Done
             }
             ToClient::Received(frame, format) => FromClient::Sound(format.reads(&frame)),
@@ -333,7 +436,12 @@ impl Workers for Rehearsal {
         Box::pin(async move { Ok(vec![blake3::hash(b""); users]) })
     }
 
-    fn save(&self, _: u32, _: &mut Archive, _: &mut dyn FnMut(&mut Archive) -> Result<()>) -> Result<()> {
+    fn save(
+        &self,
+        _: u32,
+        _: &mut Archive,
+        _: &mut dyn FnMut(&mut Archive) -> Result<()>,
+    ) -> Result<()> {
         Err(Error::Usage("a rehearsal cannot be saved".to_owned()))
     }
 
@@ -348,31 +456,44 @@ mod tests {
     use super::*;
     use crate::sim::small;
 
-    /// If this fails, users are rehearsed by somebody who has more or fewer ratings than another representative would.
+    /// If this fails, users are rehearsed by somebody who has more or fewer ratings than another
+    /// representative would.
     #[test]
     fn everybody_is_stood_for_by_who_has_the_nearest_number_of_ratings() {
         let world = small::world(&["dataset.generator.users=100"]);
         let rehearsal = Rehearsal::new(Arc::clone(&world));
         let cast = rehearsal.cast.borrow();
         assert_eq!(cast.representatives.len(), REPRESENTATIVES);
-        assert!(cast.representatives.is_sorted_by_key(|representative| representative.ratings));
+        assert!(
+            cast.representatives
+                .is_sorted_by_key(|representative| representative.ratings)
+        );
         let mut by_ratings: Vec<UserId> = (0..100).map(UserId).collect();
         by_ratings.sort_by_key(|user| (world.dataset.own_data(*user).items().len(), *user));
         // A hundred users in 24 equal parts, and the middle of each.
         for (number, representative) in cast.representatives.iter().enumerate() {
             let middle = (number as f64 + 0.5) * 100.0 / 24.0;
-            assert_eq!(representative.user, by_ratings[middle as usize], "part {number}");
+            assert_eq!(
+                representative.user, by_ratings[middle as usize],
+                "part {number}"
+            );
         }
         for user in (0..100).map(UserId) {
             let ratings = world.dataset.own_data(user).items().len();
-            let distance = |representative: &Representative| representative.ratings.abs_diff(ratings);
+            let distance =
+                |representative: &Representative| representative.ratings.abs_diff(ratings);
             let chosen = &cast.representatives[rehearsal.representative_of(&cast, user)];
             let nearest = cast.representatives.iter().map(distance).min();
-            assert_eq!(Some(distance(chosen)), nearest, "user {user:?} with {ratings} ratings");
+            assert_eq!(
+                Some(distance(chosen)),
+                nearest,
+                "user {user:?} with {ratings} ratings"
+            );
         }
     }
 
-    /// If this fails, the memory of a long run is taken for that of its first rounds, or for one that grows for ever.
+    /// If this fails, the memory of a long run is taken for that of its first rounds, or for one
+    /// that grows for ever.
     #[test]
     fn what_devices_keep_grows_on_as_it_has_grown() {
         // Every participation adds half of what the one before it has added.
@@ -381,10 +502,15 @@ mod tests {
         assert_eq!(extrapolated(&[0, 10, 20, 30], 10), 100);
         assert_eq!(extrapolated(&[0, 100, 150, 175], 3), 175);
         assert_eq!(extrapolated(&[0, 100, 100, 100], 1000), 100);
-        assert_eq!(extrapolated(&[0, 100], 1000), 100, "nothing is known of how it grows");
+        assert_eq!(
+            extrapolated(&[0, 100], 1000),
+            100,
+            "nothing is known of how it grows"
+        );
     }
 
-    /// If this fails, the memory of devices is estimated as that of all representatives together, or of none.
+    /// If this fails, the memory of devices is estimated as that of all representatives together,
+    /// or of none.
     #[test]
     fn a_device_keeps_what_its_method_keeps_for_one_user() {
         let world = small::world(&["method={ fedmf = { latent_dimension = 32 } }"]);

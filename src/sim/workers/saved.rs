@@ -1,4 +1,5 @@
-//! The devices in a checkpoint: one after the other, with their users, and then what other processes have written.
+//! The devices in a checkpoint: one after the other, with their users, and then what other
+//! processes have written.
 
 use serde::{Deserialize, Serialize};
 
@@ -47,7 +48,9 @@ pub fn take_devices(
 ) -> Result<()> {
     while let Some(user) = archive.take::<Option<UserId>>()? {
         if user.index() >= world.dataset.users() {
-            return Err(Error::Checkpoint(format!("it has parameters of {user}, who is not there")));
+            return Err(Error::Checkpoint(format!(
+                "it has parameters of {user}, who is not there"
+            )));
         }
         let mut device = Box::new(Device::new(world.method.client(user)));
         device.visit_state(&mut StateVisitor::Restore(archive))?;
@@ -56,7 +59,8 @@ pub fn take_devices(
     Ok(())
 }
 
-/// Reads the devices of those of `parts` in which there may be some of `users`, and gives each to `keep`.
+/// Reads the devices of those of `parts` in which there may be some of `users`, and gives each to
+/// `keep`.
 ///
 /// # Errors
 /// As [`take_devices`], and [`Error::Checkpoint`] for a part that is not there or is another one.
@@ -67,13 +71,23 @@ pub fn take_parts(
     world: &World,
     keep: &mut dyn FnMut(UserId, Box<Device>) -> Result<()>,
 ) -> Result<()> {
-    for SavedPart { rank, ranks, users: (first, end), digest } in parts {
+    for SavedPart {
+        rank,
+        ranks,
+        users: (first, end),
+        digest,
+    } in parts
+    {
         if *first >= users.end || *end <= users.start {
             continue;
         }
         let mut part = archive.part(*rank, *ranks, digest)?;
         take_devices(&mut part, world, &mut |user, device| {
-            if users.contains(&user.0) { keep(user, device) } else { Ok(()) }
+            if users.contains(&user.0) {
+                keep(user, device)
+            } else {
+                Ok(())
+            }
         })?;
     }
     Ok(())

@@ -30,7 +30,8 @@ pub enum Scoring {
     Personal(Vec<OutgoingDownload>),
 }
 
-/// The number of users whose own downloads a thread makes together, which may be less work than one after another.
+/// The number of users whose own downloads a thread makes together, which may be less work than one
+/// after another.
 pub const MADE_TOGETHER: usize = 16;
 
 /// Makes the downloads of the evaluated users at these `places`, of whom each has its own.
@@ -43,7 +44,9 @@ pub fn own_downloads(
     world: &World,
 ) -> Result<Vec<OutgoingDownload>> {
     let users = world.candidates.evaluated_users()[places].par_chunks(MADE_TOGETHER);
-    let made: Vec<Vec<OutgoingDownload>> = users.map(|users| download.of_each(users)).collect::<Result<_>>()?;
+    let made: Vec<Vec<OutgoingDownload>> = users
+        .map(|users| download.of_each(users))
+        .collect::<Result<_>>()?;
     Ok(made.into_iter().flatten().collect())
 }
 
@@ -61,10 +64,14 @@ pub fn scored(
     let place = first + offset;
     let user = world.candidates.evaluated_users()[place];
     let received: Cow<'_, Received> = match scoring {
-        // A method that runs at the server scores there. Otherwise a device works with what it can decode.
+        // A method that runs at the server scores there. Otherwise a device works with what it can
+        // decode.
         Scoring::AtServer(model) => {
             let standing = evaluation::standing(world, place, client, model)?;
-            return Ok(Scored { standing, download_bytes: 0 });
+            return Ok(Scored {
+                standing,
+                download_bytes: 0,
+            });
         }
         Scoring::Shared(download) => download.received(user)?,
         Scoring::Personal(downloads) => downloads[offset].received(user)?,
@@ -73,12 +80,21 @@ pub fn scored(
         ItemTable::Own => None,
         ItemTable::Shared => Some(item_tables::with_shared_table(client, &received.model)?),
         ItemTable::AnotherUsers => {
-            let table = donated.get(&item_tables::donor_of(user, world)).and_then(Option::as_ref);
+            let table = donated
+                .get(&item_tables::donor_of(user, world))
+                .and_then(Option::as_ref);
             Some(item_tables::with_table_of_another(client, table)?)
         }
     };
     let client = changed.as_deref().unwrap_or(client);
     let standing = evaluation::standing(world, place, client, &received.model)?;
-    let download_bytes = if world.trains { received.frame_bytes } else { 0 };
-    Ok(Scored { standing, download_bytes })
+    let download_bytes = if world.trains {
+        received.frame_bytes
+    } else {
+        0
+    };
+    Ok(Scored {
+        standing,
+        download_bytes,
+    })
 }

@@ -13,8 +13,8 @@ use crate::work::Work;
 
 /// A training that has been worked out.
 pub(super) struct WorkedOut {
-    /// The inputs, without the device. One thread drops the downloads, since several would fight over the count of
-    /// owners.
+    /// The inputs, without the device. One thread drops the downloads, since several would fight
+    /// over the count of owners.
     pub assignment: Assignment,
     pub keep: bool,
     pub kept: Option<Box<Device>>,
@@ -22,26 +22,60 @@ pub(super) struct WorkedOut {
 }
 
 /// Trains one device. The result is a pure function of the training, whichever thread runs it.
-pub(super) fn work_out(training: SubmittedTraining, world: &World, interrupted: &AtomicBool) -> WorkedOut {
-    let SubmittedTraining { mut assignment, keep } = training;
-    let kept = assignment.device.as_ref().filter(|_| keep).map(|device| Box::new(device.snapshot()));
+pub(super) fn work_out(
+    training: SubmittedTraining,
+    world: &World,
+    interrupted: &AtomicBool,
+) -> WorkedOut {
+    let SubmittedTraining {
+        mut assignment,
+        keep,
+    } = training;
+    let kept = assignment
+        .device
+        .as_ref()
+        .filter(|_| keep)
+        .map(|device| Box::new(device.snapshot()));
     let result = match interrupted.load(Ordering::Relaxed) {
         true => Err(Error::Interrupted),
         false => assignment.run(world),
     };
-    WorkedOut { assignment, keep, kept, result }
+    WorkedOut {
+        assignment,
+        keep,
+        kept,
+        result,
+    }
 }
 
 /// Returns what the network has to know of a training to place it in virtual time.
-pub(super) fn effort_of(result: &Result<Box<Trained>>, assignment: Assignment, world: &World) -> Effort {
-    let Assignment { reply_source, asked_rows, .. } = assignment;
+pub(super) fn effort_of(
+    result: &Result<Box<Trained>>,
+    assignment: Assignment,
+    world: &World,
+) -> Effort {
+    let Assignment {
+        reply_source,
+        asked_rows,
+        ..
+    } = assignment;
     let exchanged = reply_source.and_then(ReplySource::saved);
     match result {
         Ok(trained) => {
             let upload = Some(world.upload_size(trained.frame.parts()));
-            Effort { work: trained.work, upload, exchanged, asked_rows }
+            Effort {
+                work: trained.work,
+                upload,
+                exchanged,
+                asked_rows,
+            }
         }
         // The training fails on the device at once.
-        Err(_) => Effort { work: Work::default(), upload: None, exchanged, asked_rows },
+        Err(_) => Effort {
+            work: Work::default(),
+            upload: None,
+            exchanged,
+            asked_rows,
+        },
     }
 }

@@ -1,7 +1,8 @@
-//! Reads study files: a base scenario, axes, single arms, seeds, and published values to stand beside.
+//! Reads study files: a base scenario, axes, single arms, seeds, and published values to stand
+//! beside.
 //!
-//! The file is TOML, and unknown keys are faults. Every fault is shown with its line and column; those of the language
-//! and of types come one at a time, and those of meaning all at once.
+//! The file is TOML, and unknown keys are faults. Every fault is shown with its line and column;
+//! those of the language and of types come one at a time, and those of meaning all at once.
 
 use std::path::{Path, PathBuf};
 
@@ -32,7 +33,8 @@ pub struct Study {
     pub seeds: Vec<u64>,
     /// The arms: first the combinations of the axes, then the single ones.
     pub arms: Vec<Arm>,
-    /// The names of the figures of accuracy that are shown; empty for the headline of the first arm and its companion.
+    /// The names of the figures of accuracy that are shown; empty for the headline of the first arm
+    /// and its companion.
     pub figures: Vec<String>,
     /// Values from elsewhere to stand beside.
     pub references: Vec<Reference>,
@@ -73,7 +75,8 @@ pub struct Arm {
 pub struct Reference {
     /// The arm, by its place among the arms.
     pub arm: usize,
-    /// The name of the figure of accuracy, or of how sparse the shared table is, such as `c_above_1e-2_averaged`.
+    /// The name of the figure of accuracy, or of how sparse the shared table is, such as
+    /// `c_above_1e-2_averaged`.
     pub figure: String,
     /// The value.
     pub value: f64,
@@ -154,7 +157,13 @@ struct Faults(Vec<Fault>);
 impl Faults {
     /// Notes a fault at a stretch of the file.
     fn at(&mut self, span: std::ops::Range<usize>, message: impl AsRef<str>) {
-        self.0.push(Fault::new(&Place { source: Sources::FILE, span }, message));
+        self.0.push(Fault::new(
+            &Place {
+                source: Sources::FILE,
+                span,
+            },
+            message,
+        ));
     }
 
     /// Notes a fault of what is missing from the file.
@@ -170,7 +179,10 @@ impl Faults {
 pub fn load(path: &Path, changes: &Changes) -> Result<(Study, String)> {
     let text = std::fs::read_to_string(path).map_err(|reason| Error::read(path, reason))?;
     if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(Error::read(path, "a study file has at most 1 MiB, and this one is longer"));
+        return Err(Error::read(
+            path,
+            "a study file has at most 1 MiB, and this one is longer",
+        ));
     }
     let study = parse(&text, path, changes)?;
     Ok((study, text))
@@ -188,25 +200,67 @@ pub fn parse(text: &str, path: &Path, changes: &Changes) -> Result<Study> {
         faults.at(error.span().unwrap_or(0..0), error.message().trim_end());
         sources.report(std::mem::take(&mut faults.0))
     })?;
-    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let study = study_of(raw, name, path.parent().unwrap_or(Path::new("")), changes, &mut faults);
-    if faults.0.is_empty() { Ok(study) } else { Err(sources.report(faults.0)) }
+    let name = path
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let study = study_of(
+        raw,
+        name,
+        path.parent().unwrap_or(Path::new("")),
+        changes,
+        &mut faults,
+    );
+    if faults.0.is_empty() {
+        Ok(study)
+    } else {
+        Err(sources.report(faults.0))
+    }
 }
 
 /// Returns the study; it means something only if there are no faults.
-fn study_of(raw: RawStudy, name: String, folder: &Path, changes: &Changes, faults: &mut Faults) -> Study {
-    let arms = Arms { folder, base: raw.base.as_deref(), set: raw.set.as_ref(), last: &changes.set };
+fn study_of(
+    raw: RawStudy,
+    name: String,
+    folder: &Path,
+    changes: &Changes,
+    faults: &mut Faults,
+) -> Study {
+    let arms = Arms {
+        folder,
+        base: raw.base.as_deref(),
+        set: raw.set.as_ref(),
+        last: &changes.set,
+    };
     let mut arms = arms.list(&raw.axes, &raw.arms, faults);
-    compared::pair(&mut arms, raw.compare_to.as_ref(), (&raw.axes, &raw.arms), faults);
+    compared::pair(
+        &mut arms,
+        raw.compare_to.as_ref(),
+        (&raw.axes, &raw.arms),
+        faults,
+    );
     let seeds = seeds_of(raw.seeds, &changes.seeds, faults);
     let mut references = Vec::new();
     for reference in &raw.references {
-        let RawReference { arm, figure, value, standard_deviation, source } = reference.as_ref();
+        let RawReference {
+            arm,
+            figure,
+            value,
+            standard_deviation,
+            source,
+        } = reference.as_ref();
         if !value.is_finite() {
-            faults.at(reference.span(), "the value of a reference is a finite number");
+            faults.at(
+                reference.span(),
+                "the value of a reference is a finite number",
+            );
         }
         if standard_deviation.is_some_and(|deviation| !deviation.is_finite() || deviation < 0.0) {
-            faults.at(reference.span(), "the standard deviation of a reference is a finite number from 0");
+            faults.at(
+                reference.span(),
+                "the standard deviation of a reference is a finite number from 0",
+            );
         }
         if !is_sparsity(figure.as_ref()) {
             check_figure(figure, faults);
@@ -214,39 +268,75 @@ fn study_of(raw: RawStudy, name: String, folder: &Path, changes: &Changes, fault
         if let Some(arm) = place_of(arm.as_ref(), &arm.span(), &arms, faults) {
             let figure = figure.as_ref().clone();
             let (value, standard_deviation, source) = (*value, *standard_deviation, source.clone());
-            references.push(Reference { arm, figure, value, standard_deviation, source });
+            references.push(Reference {
+                arm,
+                figure,
+                value,
+                standard_deviation,
+                source,
+            });
         }
     }
     let courses = raw.published_courses.as_ref();
-    let courses = courses.map_or_else(Vec::new, |written| published::read(written, folder, &arms, faults));
-    raw.figures.iter().for_each(|figure| check_figure(figure, faults));
+    let courses = courses.map_or_else(Vec::new, |written| {
+        published::read(written, folder, &arms, faults)
+    });
+    raw.figures
+        .iter()
+        .for_each(|figure| check_figure(figure, faults));
     let figures = raw.figures.into_iter().map(Spanned::into_inner).collect();
     let title = raw.title.unwrap_or_else(|| name.clone());
-    Study { name, title, seeds, arms, figures, references, courses, missing_data: raw.missing_data }
+    Study {
+        name,
+        title,
+        seeds,
+        arms,
+        figures,
+        references,
+        courses,
+        missing_data: raw.missing_data,
+    }
 }
 
 /// Returns the place of the arm of this name, and notes a fault if there is none.
-fn place_of(name: &str, span: &std::ops::Range<usize>, arms: &[Arm], faults: &mut Faults) -> Option<usize> {
+fn place_of(
+    name: &str,
+    span: &std::ops::Range<usize>,
+    arms: &[Arm],
+    faults: &mut Faults,
+) -> Option<usize> {
     let found = arms.iter().position(|arm| arm.name == name);
     if found.is_none() {
         let known: Vec<String> = arms.iter().map(|arm| format!("`{}`", arm.name)).collect();
-        faults.at(span.clone(), format!("there is no arm `{name}`; known: {}", known.join("; ")));
+        faults.at(
+            span.clone(),
+            format!("there is no arm `{name}`; known: {}", known.join("; ")),
+        );
     }
     found
 }
 
 fn check_figure(figure: &Spanned<String>, faults: &mut Faults) {
     if crate::metric::Metric::named(figure.as_ref()).is_none() {
-        let message = format!("`{}` is no figure of accuracy; one is written as `hr@10` or `rmse`", figure.as_ref());
+        let message = format!(
+            "`{}` is no figure of accuracy; one is written as `hr@10` or `rmse`",
+            figure.as_ref()
+        );
         faults.at(figure.span(), message);
     }
 }
 
 /// Returns the seeds that are run: those of the command line, or those of the file.
-fn seeds_of(written: Option<Spanned<Vec<Spanned<u64>>>>, named: &[u64], faults: &mut Faults) -> Vec<u64> {
+fn seeds_of(
+    written: Option<Spanned<Vec<Spanned<u64>>>>,
+    named: &[u64],
+    faults: &mut Faults,
+) -> Vec<u64> {
     let mut seeds: Vec<u64> = Vec::new();
     match written {
-        None if named.is_empty() => faults.missing("`seeds` is missing; write the list of seeds, such as [1, 2, 3]"),
+        None if named.is_empty() => {
+            faults.missing("`seeds` is missing; write the list of seeds, such as [1, 2, 3]")
+        }
         None => {}
         Some(written) => {
             if written.as_ref().is_empty() {
@@ -254,7 +344,10 @@ fn seeds_of(written: Option<Spanned<Vec<Spanned<u64>>>>, named: &[u64], faults: 
             }
             for seed in written.into_inner() {
                 if seeds.contains(seed.as_ref()) {
-                    faults.at(seed.span(), format!("the seed {} is there twice", seed.as_ref()));
+                    faults.at(
+                        seed.span(),
+                        format!("the seed {} is there twice", seed.as_ref()),
+                    );
                 }
                 seeds.push(seed.into_inner());
             }

@@ -50,7 +50,10 @@ fn assert_fault(text: &str, part: &str) {
 #[test]
 fn the_arms_are_all_combinations_and_the_single_ones() {
     let study = read(STUDY).unwrap();
-    assert_eq!((study.name.as_str(), study.title.as_str()), ("codecs", "What codecs cost"));
+    assert_eq!(
+        (study.name.as_str(), study.title.as_str()),
+        ("codecs", "What codecs cost")
+    );
     let names: Vec<&str> = study.arms.iter().map(|arm| arm.name.as_str()).collect();
     let expected = [
         "codec=dense, dropout=0.0",
@@ -61,23 +64,51 @@ fn the_arms_are_all_combinations_and_the_single_ones() {
     ];
     assert_eq!(names, expected);
     let composed = "codec.uplink={ delta = true, values = \"int8\" }";
-    assert_eq!(study.arms[3].set, ["training.rounds=4", composed, "network.dropout=0.2"]);
-    assert_eq!(study.arms[4].set, ["training.rounds=4", "method=\"popularity\""]);
-    assert_eq!(study.arms[0].base, Path::new("studies/../scenarios/quickstart.toml"));
+    assert_eq!(
+        study.arms[3].set,
+        ["training.rounds=4", composed, "network.dropout=0.2"]
+    );
+    assert_eq!(
+        study.arms[4].set,
+        ["training.rounds=4", "method=\"popularity\""]
+    );
+    assert_eq!(
+        study.arms[0].base,
+        Path::new("studies/../scenarios/quickstart.toml")
+    );
     assert_eq!(study.arms[4].base, Path::new("studies/other.toml"));
-    assert_eq!((study.arms[1].compare_to, study.seeds), (Some(0), vec![1, 2, 3]));
-    assert_eq!((study.references[0].arm, study.references[0].value), (0, 0.41));
+    assert_eq!(
+        (study.arms[1].compare_to, study.seeds),
+        (Some(0), vec![1, 2, 3])
+    );
+    assert_eq!(
+        (study.references[0].arm, study.references[0].value),
+        (0, 0.41)
+    );
     assert_eq!(study.references[0].standard_deviation, Some(0.02));
     assert_eq!(study.missing_data, MissingData::Refuse);
     let share = STUDY.replace("figure = \"ndcg@10\"", "figure = \"c_above_1e-2_averaged\"");
-    assert_eq!(read(&share).unwrap().references[0].figure, "c_above_1e-2_averaged");
-    assert_fault(&STUDY.replace("deviation = 0.02", "deviation = -0.02"), "a finite number from 0");
+    assert_eq!(
+        read(&share).unwrap().references[0].figure,
+        "c_above_1e-2_averaged"
+    );
+    assert_fault(
+        &STUDY.replace("deviation = 0.02", "deviation = -0.02"),
+        "a finite number from 0",
+    );
 }
 
 /// If this fails, an arm of one method or network is compared to an arm of another one.
 #[test]
 fn each_combination_is_compared_to_the_one_with_the_same_values_on_the_other_axes() {
-    let compared = |text: &str| read(text).unwrap().arms.iter().map(|arm| arm.compare_to).collect::<Vec<_>>();
+    let compared = |text: &str| {
+        read(text)
+            .unwrap()
+            .arms
+            .iter()
+            .map(|arm| arm.compare_to)
+            .collect::<Vec<_>>()
+    };
     let by_name = "compare_to = \"codec=dense, dropout=0.0\"";
     assert_eq!(compared(STUDY), [None, Some(0), Some(0), Some(0), Some(0)]);
     let by_codec = STUDY.replace(by_name, "compare_to = { codec = \"dense\" }");
@@ -86,56 +117,130 @@ fn each_combination_is_compared_to_the_one_with_the_same_values_on_the_other_axe
     assert_eq!(compared(&by_dropout), [Some(1), None, Some(3), None, None]);
     let by_both = STUDY.replace(by_name, "compare_to = { dropout = 0.0, codec = \"int8\" }");
     assert_eq!(compared(&by_both), [Some(2), Some(2), None, Some(2), None]);
-    let named = by_codec.replace("base = \"other.toml\"", "compare_to = \"codec=int8, dropout=0.0\"");
+    let named = by_codec.replace(
+        "base = \"other.toml\"",
+        "compare_to = \"codec=int8, dropout=0.0\"",
+    );
     assert_eq!(compared(&named), [None, None, Some(0), Some(1), Some(2)]);
     assert_fault(
         &STUDY.replace(by_name, "compare_to = { code = \"dense\" }"),
         ":5:14: `compare_to` names the axis `code`",
     );
-    assert_fault(&STUDY.replace(by_name, "compare_to = { codec = \"f16\" }"), "the axis `codec` has no value `f16`");
-    assert_fault(&STUDY.replace(by_name, "compare_to = 3"), "`compare_to` is the name of an arm or, with");
-    assert_fault(&STUDY.replace(by_name, "compare_to = {}"), "`compare_to` is the name of an arm or, with");
+    assert_fault(
+        &STUDY.replace(by_name, "compare_to = { codec = \"f16\" }"),
+        "the axis `codec` has no value `f16`",
+    );
+    assert_fault(
+        &STUDY.replace(by_name, "compare_to = 3"),
+        "`compare_to` is the name of an arm or, with",
+    );
+    assert_fault(
+        &STUDY.replace(by_name, "compare_to = {}"),
+        "`compare_to` is the name of an arm or, with",
+    );
 }
 
-/// If this fails, `--set` and `--seeds` of the command line change nothing, or are overruled by the file.
+/// If this fails, `--set` and `--seeds` of the command line change nothing, or are overruled by the
+/// file.
 #[test]
 fn the_command_line_has_the_last_word() {
-    let changes = Changes { set: vec!["training.rounds=2".to_owned()], seeds: vec![7, 7] };
+    let changes = Changes {
+        set: vec!["training.rounds=2".to_owned()],
+        seeds: vec![7, 7],
+    };
     let study = parse(STUDY, Path::new("codecs.toml"), &changes).unwrap();
-    assert!(study.arms.iter().all(|arm| arm.set.last().unwrap() == "training.rounds=2"));
+    assert!(
+        study
+            .arms
+            .iter()
+            .all(|arm| arm.set.last().unwrap() == "training.rounds=2")
+    );
     assert_eq!(study.seeds, [7]);
 }
 
 #[test]
 fn a_study_without_axes_repeats_its_base() {
     let study = read("base = \"a.toml\"\nseeds = [1, 2]\n").unwrap();
-    assert_eq!((study.arms.len(), study.arms[0].name.as_str(), study.title.as_str()), (1, "base", "codecs"));
+    assert_eq!(
+        (
+            study.arms.len(),
+            study.arms[0].name.as_str(),
+            study.title.as_str()
+        ),
+        (1, "base", "codecs")
+    );
 }
 
-/// If this fails, a study whose file cannot be meant so runs for hours, or a fault is told without its place.
+/// If this fails, a study whose file cannot be meant so runs for hours, or a fault is told without
+/// its place.
 #[test]
 fn what_cannot_be_meant_is_refused_with_its_place() {
     assert_fault(
         &STUDY.replace("[0.0, { name = \"much\", value = 0.2 }]", "[]"),
         ":19:10: the axis `dropout` is empty",
     );
-    assert_fault(&STUDY.replace("seeds = [1, 2, 3]", "seeds = []"), ":4:9: `seeds` is empty");
-    assert_fault(&STUDY.replace("seeds = [1, 2, 3]", ""), "`seeds` is missing");
-    assert_fault(&STUDY.replace("[1, 2, 3]", "[1, 2, 1]"), "the seed 1 is there twice");
     assert_fault(
-        &STUDY.replace("name = \"popularity\"", "name = \"codec=dense, dropout=0.0\""),
+        &STUDY.replace("seeds = [1, 2, 3]", "seeds = []"),
+        ":4:9: `seeds` is empty",
+    );
+    assert_fault(
+        &STUDY.replace("seeds = [1, 2, 3]", ""),
+        "`seeds` is missing",
+    );
+    assert_fault(
+        &STUDY.replace("[1, 2, 3]", "[1, 2, 1]"),
+        "the seed 1 is there twice",
+    );
+    assert_fault(
+        &STUDY.replace(
+            "name = \"popularity\"",
+            "name = \"codec=dense, dropout=0.0\"",
+        ),
         "two arms of the name",
     );
-    assert_fault(&STUDY.replace("name = \"int8\"", "name = \"dense\""), "has the value `dense` twice");
-    assert_fault(&STUDY.replace("name = \"dropout\"", "name = \"codec\""), "two axes of the name `codec`");
-    assert_fault(&STUDY.replace("compare_to = \"codec=dense, ", "compare_to = \"codec=sparse, "), "there is no arm");
-    assert_fault(&STUDY.replace("arm = \"codec=dense, ", "arm = \"codec=sparse, "), ":27:7: there is no arm");
-    assert_fault(&STUDY.replace("[\"hr@10\"]", "[\"accuracy\"]"), "no figure of accuracy");
-    assert_fault(&STUDY.replace("title =", "titel ="), ":2:1: unknown field `titel`");
-    assert_fault(&STUDY.replace("\"training.rounds\" = 4", "seed = 4"), "the seed is no key of an arm");
-    assert_fault(&STUDY.replace("\"training.rounds\" = 4", "training.rounds = 4"), "\"training.rounds\" = ...");
-    assert_fault(&STUDY.replace("base = \"../scenarios/quickstart.toml\"", ""), "`base` is missing");
-    assert_fault(&STUDY.replace("value = 0.2 }", "set = 0.2 }"), "a value of this axis is");
+    assert_fault(
+        &STUDY.replace("name = \"int8\"", "name = \"dense\""),
+        "has the value `dense` twice",
+    );
+    assert_fault(
+        &STUDY.replace("name = \"dropout\"", "name = \"codec\""),
+        "two axes of the name `codec`",
+    );
+    assert_fault(
+        &STUDY.replace(
+            "compare_to = \"codec=dense, ",
+            "compare_to = \"codec=sparse, ",
+        ),
+        "there is no arm",
+    );
+    assert_fault(
+        &STUDY.replace("arm = \"codec=dense, ", "arm = \"codec=sparse, "),
+        ":27:7: there is no arm",
+    );
+    assert_fault(
+        &STUDY.replace("[\"hr@10\"]", "[\"accuracy\"]"),
+        "no figure of accuracy",
+    );
+    assert_fault(
+        &STUDY.replace("title =", "titel ="),
+        ":2:1: unknown field `titel`",
+    );
+    assert_fault(
+        &STUDY.replace("\"training.rounds\" = 4", "seed = 4"),
+        "the seed is no key of an arm",
+    );
+    assert_fault(
+        &STUDY.replace("\"training.rounds\" = 4", "training.rounds = 4"),
+        "\"training.rounds\" = ...",
+    );
+    assert_fault(
+        &STUDY.replace("base = \"../scenarios/quickstart.toml\"", ""),
+        "`base` is missing",
+    );
+    assert_fault(
+        &STUDY.replace("value = 0.2 }", "set = 0.2 }"),
+        "a value of this axis is",
+    );
     assert_fault("base = 3\nseeds = [1]\n", ":1:8: invalid type");
     assert_fault("base = \"a.toml\"\nseeds = [1\n", "codecs.toml:");
 }
@@ -143,12 +248,15 @@ fn what_cannot_be_meant_is_refused_with_its_place() {
 /// If this fails, whoever has made several mistakes is told of one at a time.
 #[test]
 fn faults_of_meaning_are_told_all_at_once() {
-    let text = STUDY.replace("[1, 2, 3]", "[]").replace("name = \"int8\"", "name = \"dense\"");
+    let text = STUDY
+        .replace("[1, 2, 3]", "[]")
+        .replace("name = \"int8\"", "name = \"dense\"");
     let error = read(&text).unwrap_err().to_string();
     assert!(error.ends_with("studies/codecs.toml: 2 faults"), "{error}");
 }
 
-/// If this fails, a study does not have the courses that its file names, or a mistake in theirs is not told at its place.
+/// If this fails, a study does not have the courses that its file names, or a mistake in theirs is
+/// not told at its place.
 #[test]
 fn published_courses_come_from_the_file_that_is_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -161,10 +269,19 @@ fn published_courses_come_from_the_file_that_is_named() {
     let study = read("arm,round,hr@10\npopularity,1,0.5\n,4,0.25\n").unwrap();
     assert_eq!(study.arms[study.courses[0].arm].name, "popularity");
     assert_eq!(study.courses[0].points, [(1, 0.5), (4, 0.25)]);
-    let message = read("arm,round,hr@10\nnobody,1,0.5\n").unwrap_err().to_string();
-    for part in ["codecs.toml:4:", "courses.csv", "line 2: there is no arm `nobody`"] {
+    let message = read("arm,round,hr@10\nnobody,1,0.5\n")
+        .unwrap_err()
+        .to_string();
+    for part in [
+        "codecs.toml:4:",
+        "courses.csv",
+        "line 2: there is no arm `nobody`",
+    ] {
         assert!(message.contains(part), "no {part:?} in {message}");
     }
     std::fs::remove_file(folder.path().join("courses.csv")).unwrap();
-    assert!(parse(&text, &path, &Changes::default()).is_err(), "a file that is not there");
+    assert!(
+        parse(&text, &path, &Changes::default()).is_err(),
+        "a file that is not there"
+    );
 }

@@ -28,7 +28,11 @@ pub enum Block {
 impl Block {
     /// Returns a table.
     pub fn table(caption: &str, header: &[&str], rows: Vec<Vec<Cell>>) -> Self {
-        Self::Table(Table { rows, is_sortable: true, ..Table::new(caption, header) })
+        Self::Table(Table {
+            rows,
+            is_sortable: true,
+            ..Table::new(caption, header)
+        })
     }
 }
 
@@ -42,18 +46,30 @@ impl Document {
                 Block::Text(text) => text.clone(),
                 Block::Note(text) => format!("> {text}"),
                 Block::Picture(file) => {
-                    format!("![{}]({file})", file.trim_end_matches(".svg").replace('-', " "))
+                    format!(
+                        "![{}]({file})",
+                        file.trim_end_matches(".svg").replace('-', " ")
+                    )
                 }
                 Block::Table(Table { header, rows, .. }) => {
                     let line = |cells: Vec<&str>| {
-                        let cells = cells.into_iter().map(|cell| one_line(cell).replace('|', "\\|"));
+                        let cells = cells
+                            .into_iter()
+                            .map(|cell| one_line(cell).replace('|', "\\|"));
                         format!("| {} |", cells.collect::<Vec<_>>().join(" | "))
                     };
-                    let rule = (0..header.len()).map(|place| if place == 0 { "---" } else { "---:" });
+                    let rule =
+                        (0..header.len()).map(|place| if place == 0 { "---" } else { "---:" });
                     let rule = format!("| {} |", rule.collect::<Vec<_>>().join(" | "));
-                    let rows = rows.iter().map(|row| line(row.iter().map(|cell| cell.text.as_str()).collect()));
+                    let rows = rows
+                        .iter()
+                        .map(|row| line(row.iter().map(|cell| cell.text.as_str()).collect()));
                     let header = line(header.iter().map(String::as_str).collect());
-                    [header, rule].into_iter().chain(rows).collect::<Vec<_>>().join("\n")
+                    [header, rule]
+                        .into_iter()
+                        .chain(rows)
+                        .collect::<Vec<_>>()
+                        .join("\n")
                 }
             });
         }
@@ -65,7 +81,10 @@ impl Document {
         let part = |block| match block {
             Block::Heading(text) => Some(Part::Heading(text)),
             Block::Text(text) => Some(Part::Text(text)),
-            Block::Note(text) => Some(Part::Note { headline: String::new(), text }),
+            Block::Note(text) => Some(Part::Note {
+                headline: String::new(),
+                text,
+            }),
             Block::Table(table) => Some(Part::Table(table)),
             Block::Picture(_) => None,
         };
@@ -86,9 +105,15 @@ mod tests {
     #[test]
     fn a_cell_stays_in_its_table() {
         let table = Block::table("<c>", &["arm"], vec![vec!["a|b <script>\nc".into()]]);
-        let document =
-            Document { title: "<t>".to_owned(), blocks: vec![Block::Text("the arm `a<b>`".to_owned()), table] };
-        assert!(document.markdown().contains("| a\\|b <script> c |\n"), "{}", document.markdown());
+        let document = Document {
+            title: "<t>".to_owned(),
+            blocks: vec![Block::Text("the arm `a<b>`".to_owned()), table],
+        };
+        assert!(
+            document.markdown().contains("| a\\|b <script> c |\n"),
+            "{}",
+            document.markdown()
+        );
         assert_eq!(document.parts().len(), 2);
     }
 }

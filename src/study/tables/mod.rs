@@ -40,8 +40,9 @@ pub const PICTURES: [&str; 6] = [
     "pareto-time.svg",
 ];
 
-/// Returns the files of the results: `NAME.md`, `NAME.csv` with a line for every run and quantity, `summary.csv` with a
-/// line for every arm and quantity, the pictures, and `report.html` where this build can make it, for the name `name`.
+/// Returns the files of the results: `NAME.md`, `NAME.csv` with a line for every run and quantity,
+/// `summary.csv` with a line for every arm and quantity, the pictures, and `report.html` where this
+/// build can make it, for the name `name`.
 ///
 /// # Errors
 /// Those of the libraries that write CSV and draw.
@@ -55,10 +56,20 @@ pub fn files(results: &Results, name: &str) -> Result<Files> {
     let mut files: Files = vec![
         (format!("{name}.md"), document.markdown().into_bytes()),
         (format!("{name}.csv"), csv::runs(results)?.into_bytes()),
-        ("summary.csv".to_owned(), csv::arms(&results.of_begun_arms())?.into_bytes()),
-        (saved::FILE_NAME.to_owned(), saved::render(results)?.into_bytes()),
+        (
+            "summary.csv".to_owned(),
+            csv::arms(&results.of_begun_arms())?.into_bytes(),
+        ),
+        (
+            saved::FILE_NAME.to_owned(),
+            saved::render(results)?.into_bytes(),
+        ),
     ];
-    files.extend(pictures.into_iter().map(|(name, picture)| (name, picture.into_bytes())));
+    files.extend(
+        pictures
+            .into_iter()
+            .map(|(name, picture)| (name, picture.into_bytes())),
+    );
     if html::check().is_ok() {
         files.push((html::FILE_NAME.to_owned(), page(results)?.into_bytes()));
     }
@@ -85,13 +96,24 @@ fn document(results: &Results, pictures: &[&str]) -> Document {
         let others = results.arms.len() - begun.arms.len();
         let verb = if others == 1 { "is" } else { "are" };
         let others = words::counted(others as u64, "arm");
-        blocks.push(Block::Note(format!("{others}, of which nothing has been run, {verb} left out of the tables.")));
+        blocks.push(Block::Note(format!(
+            "{others}, of which nothing has been run, {verb} left out of the tables."
+        )));
     }
     let results = &begun;
-    let names = Names::of(&results.arms.iter().map(|arm| arm.name.as_str()).collect::<Vec<_>>());
+    let names = Names::of(
+        &results
+            .arms
+            .iter()
+            .map(|arm| arm.name.as_str())
+            .collect::<Vec<_>>(),
+    );
     let protocols = protocols(results);
     if let [only] = &protocols[..] {
-        blocks.push(Block::Text(format!("Protocol of every accuracy: {}.", only.trim_end_matches('.'))));
+        blocks.push(Block::Text(format!(
+            "Protocol of every accuracy: {}.",
+            only.trim_end_matches('.')
+        )));
     }
     for figure in &results.figures {
         blocks.extend(accuracy(results, &names, figure, protocols.len() > 1));
@@ -104,17 +126,29 @@ fn document(results: &Results, pictures: &[&str]) -> Document {
     for goal in results.goals() {
         blocks.extend(goals::blocks(results, &names, goal));
     }
-    let sharing = sharing::remarks(results.arms.iter().map(|arm| (arm.name.as_str(), &arm.timing[..])));
+    let sharing = sharing::remarks(
+        results
+            .arms
+            .iter()
+            .map(|arm| (arm.name.as_str(), &arm.timing[..])),
+    );
     if !sharing.is_empty() {
         blocks.push(Block::Heading("What the arms do not share".to_owned()));
         blocks.extend(sharing.into_iter().map(Block::Text));
     }
     if !pictures.is_empty() {
         blocks.push(Block::Heading("Pictures".to_owned()));
-        blocks.extend(pictures.iter().map(|name| Block::Picture((*name).to_owned())));
+        blocks.extend(
+            pictures
+                .iter()
+                .map(|name| Block::Picture((*name).to_owned())),
+        );
     }
     blocks.extend(failures(results));
-    Document { title: results.title.clone(), blocks }
+    Document {
+        title: results.title.clone(),
+        blocks,
+    }
 }
 
 /// Returns what a reader has to know before believing a number.
@@ -122,24 +156,31 @@ fn remarks(results: &Results) -> Vec<Block> {
     let mut blocks = Vec::new();
     let [done, not_run, all] = results.counts();
     if let Some(shard) = &results.shard {
-        let text = format!("Partial: these are the runs of part {shard}. `--merge` puts the parts together.");
+        let text = format!(
+            "Partial: these are the runs of part {shard}. `--merge` puts the parts together."
+        );
         blocks.push(Block::Note(text));
     }
     if not_run > 0 {
-        let text =
-            format!("Partial: {not_run} of {} have not been run to their end.", words::counted(all as u64, "run"));
+        let text = format!(
+            "Partial: {not_run} of {} have not been run to their end.",
+            words::counted(all as u64, "run")
+        );
         blocks.push(Block::Note(text));
     }
     let failed = results.failures().len();
     if failed > 0 {
-        let verb = if failed == 1 { "has failed and is" } else { "have failed and are" };
+        let verb = if failed == 1 {
+            "has failed and is"
+        } else {
+            "have failed and are"
+        };
         blocks.push(Block::Note(format!(
             "{} {verb} left out; the reasons stand at the end.",
             words::counted(failed as u64, "run")
         )));
     }
-    let intervals =
-        "Intervals are those of 95 % for the mean over seeds, by Student's t; with a single seed there is none.";
+    let intervals = "Intervals are those of 95 % for the mean over seeds, by Student's t; with a single seed there is none.";
     let pairs = match results.compared_by_all() {
         Some(arm) => {
             let name = &results.arms[arm].name;
@@ -152,13 +193,20 @@ fn remarks(results: &Results) -> Vec<Block> {
     };
     let runs = words::counted(done as u64, "finished run");
     let arms = words::counted(results.arms.len() as u64, "arm");
-    blocks.push(Block::Text(format!("{arms}, {runs}. {intervals}{}", pairs.unwrap_or_default())));
+    blocks.push(Block::Text(format!(
+        "{arms}, {runs}. {intervals}{}",
+        pairs.unwrap_or_default()
+    )));
     blocks
 }
 
 /// Returns the protocols of all runs, each once.
 fn protocols(results: &Results) -> Vec<&str> {
-    let mut protocols: Vec<&str> = results.arms.iter().flat_map(ArmResults::protocols).collect();
+    let mut protocols: Vec<&str> = results
+        .arms
+        .iter()
+        .flat_map(ArmResults::protocols)
+        .collect();
     protocols.sort_unstable();
     protocols.dedup();
     protocols
@@ -168,7 +216,9 @@ fn protocols(results: &Results) -> Vec<&str> {
 fn accuracy(results: &Results, names: &Names, figure: &str, with_protocol: bool) -> Vec<Block> {
     let measure = Measure::Whole(Quantity::Figure(figure.to_owned()));
     let arms = 0..results.arms.len();
-    let has_references = arms.clone().any(|arm| results.reference(arm, figure).is_some());
+    let has_references = arms
+        .clone()
+        .any(|arm| results.reference(arm, figure).is_some());
     let mut header = vec!["arm", "runs", "mean", "standard deviation", "95 % interval"];
     let (is_compared, has_several) = (results.is_compared(), results.compared_by_all().is_none());
     if is_compared {
@@ -183,21 +233,33 @@ fn accuracy(results: &Results, names: &Names, figure: &str, with_protocol: bool)
     }
     let row = |arm: usize| {
         let summary = results.summary(arm, &measure);
-        let mut cells = vec![names.labels[arm].as_str().into(), runs_cell(&results.arms[arm])];
-        cells.extend([summary.map(|s| s.mean), summary.and_then(|s| s.deviation)].map(Cell::accuracy));
+        let mut cells = vec![
+            names.labels[arm].as_str().into(),
+            runs_cell(&results.arms[arm]),
+        ];
+        cells.extend(
+            [summary.map(|s| s.mean), summary.and_then(|s| s.deviation)].map(Cell::accuracy),
+        );
         cells.push(interval(summary, |value| format!("{value:.4}")));
         if is_compared {
             let difference = results.difference(arm, &measure);
-            cells.push(difference.map_or_else(Cell::none, |d| Cell::number(format!("{:+.4}", d.mean), d.mean)));
+            cells.push(difference.map_or_else(Cell::none, |d| {
+                Cell::number(format!("{:+.4}", d.mean), d.mean)
+            }));
             cells.push(interval(difference, |value| format!("{value:+.4}")));
-            let other =
-                results.arms[arm].compare_to.map_or_else(Cell::none, |other| names.labels[other].as_str().into());
+            let other = results.arms[arm]
+                .compare_to
+                .map_or_else(Cell::none, |other| names.labels[other].as_str().into());
             cells.extend(has_several.then_some(other));
         }
         if has_references {
             let reference = results.reference(arm, figure);
             cells.extend(published(reference, summary.map(|summary| summary.mean)));
-            cells.push(reference.and_then(|reference| reference.source.clone()).map_or_else(Cell::none, Cell::from));
+            cells.push(
+                reference
+                    .and_then(|reference| reference.source.clone())
+                    .map_or_else(Cell::none, Cell::from),
+            );
         }
         if with_protocol {
             cells.push(match results.arms[arm].protocols()[..] {
@@ -218,10 +280,17 @@ fn accuracy(results: &Results, names: &Names, figure: &str, with_protocol: bool)
     blocks
 }
 
-/// Returns a published value, and how far the mean of our runs is from it. The words `beyond 2 s.d.` mark a difference
-/// of more than two of its standard deviations.
+/// Returns a published value, and how far the mean of our runs is from it. The words
+/// `beyond 2 s.d.` mark a difference of more than two of its standard deviations.
 fn published(reference: Option<&Reference>, mean: Option<f64>) -> [Cell; 2] {
-    let Some(&Reference { value, standard_deviation, .. }) = reference else { return [Cell::none(), Cell::none()] };
+    let Some(&Reference {
+        value,
+        standard_deviation,
+        ..
+    }) = reference
+    else {
+        return [Cell::none(), Cell::none()];
+    };
     let text = match standard_deviation {
         Some(deviation) => format!("{value:.4} ± {deviation:.4}"),
         None => format!("{value:.4}"),
@@ -229,7 +298,13 @@ fn published(reference: Option<&Reference>, mean: Option<f64>) -> [Cell; 2] {
     let difference = mean.map_or_else(Cell::none, |mean| {
         let difference = mean - value;
         let is_far = standard_deviation.is_some_and(|deviation| difference.abs() > 2.0 * deviation);
-        Cell::number(format!("{difference:+.4}{}", if is_far { ", beyond 2 s.d." } else { "" }), difference)
+        Cell::number(
+            format!(
+                "{difference:+.4}{}",
+                if is_far { ", beyond 2 s.d." } else { "" }
+            ),
+            difference,
+        )
     });
     [Cell::number(text, value), difference]
 }
@@ -238,22 +313,39 @@ fn published(reference: Option<&Reference>, mean: Option<f64>) -> [Cell; 2] {
 fn costs(results: &Results, names: &Names) -> Vec<Block> {
     let quantities = results.costs();
     let labels: Vec<String> = quantities.iter().map(Quantity::label).collect();
-    let header: Vec<&str> = ["arm", "runs"].into_iter().chain(labels.iter().map(String::as_str)).collect();
+    let header: Vec<&str> = ["arm", "runs"]
+        .into_iter()
+        .chain(labels.iter().map(String::as_str))
+        .collect();
     let cell = |arm: usize, quantity: &Quantity| {
-        let Some(summary) = results.summary(arm, &Measure::Whole(quantity.clone())) else { return Cell::none() };
+        let Some(summary) = results.summary(arm, &Measure::Whole(quantity.clone())) else {
+            return Cell::none();
+        };
         let text = match summary.deviation.filter(|deviation| *deviation > 0.0) {
             None => quantity.words(summary.mean),
-            Some(deviation) => format!("{} ± {}", quantity.words(summary.mean), quantity.words(deviation)),
+            Some(deviation) => format!(
+                "{} ± {}",
+                quantity.words(summary.mean),
+                quantity.words(deviation)
+            ),
         };
         Cell::number(text, summary.mean)
     };
     let row = |arm: usize| {
-        let name = [names.labels[arm].as_str().into(), runs_cell(&results.arms[arm])];
-        name.into_iter().chain(quantities.iter().map(|quantity| cell(arm, quantity))).collect()
+        let name = [
+            names.labels[arm].as_str().into(),
+            runs_cell(&results.arms[arm]),
+        ];
+        name.into_iter()
+            .chain(quantities.iter().map(|quantity| cell(arm, quantity)))
+            .collect()
     };
     let text = "Means over the finished runs, ± the standard deviation. Wall time, threads and memory are those of the \
                 host; they are not part of the results, and runs beside each other slow one another.";
-    let mut blocks = vec![Block::Heading("What the runs cost".to_owned()), Block::Text(text.to_owned())];
+    let mut blocks = vec![
+        Block::Heading("What the runs cost".to_owned()),
+        Block::Text(text.to_owned()),
+    ];
     blocks.extend(names.sentence().map(Block::Text));
     let rows = (0..results.arms.len()).map(row).collect();
     blocks.push(Block::table("What the runs cost, as means.", &header, rows));
@@ -262,19 +354,31 @@ fn costs(results: &Results, names: &Names) -> Vec<Block> {
 
 /// Returns the runs that failed, with their reasons.
 fn failures(results: &Results) -> Vec<Block> {
-    let row =
-        |(arm, seed, reason): (&str, u64, &str)| vec![arm.into(), Cell::number(seed.to_string(), seed), reason.into()];
+    let row = |(arm, seed, reason): (&str, u64, &str)| {
+        vec![
+            arm.into(),
+            Cell::number(seed.to_string(), seed),
+            reason.into(),
+        ]
+    };
     let rows: Vec<Vec<Cell>> = results.failures().into_iter().map(row).collect();
     if rows.is_empty() {
         return Vec::new();
     }
     let heading = "Runs that failed";
-    vec![Block::Heading(heading.to_owned()), Block::table(heading, &["arm", "seed", "reason"], rows)]
+    vec![
+        Block::Heading(heading.to_owned()),
+        Block::table(heading, &["arm", "seed", "reason"], rows),
+    ]
 }
 
 /// Returns how many runs of an arm have a result, and how many of the others failed.
 fn runs_cell(arm: &ArmResults) -> Cell {
-    let failed = arm.runs.iter().filter(|run| matches!(run.state, RunState::Failed(_))).count();
+    let failed = arm
+        .runs
+        .iter()
+        .filter(|run| matches!(run.state, RunState::Failed(_)))
+        .count();
     let (done, all) = (arm.reports().count(), arm.runs.len());
     if arm.runs.iter().any(|run| run.state == RunState::NoData) {
         return "no data".into();
@@ -290,7 +394,9 @@ fn runs_cell(arm: &ArmResults) -> Cell {
 /// Returns the interval of a mean; rows are sorted by its lower end.
 fn interval(summary: Option<Summary>, number: impl Fn(f64) -> String) -> Cell {
     let ends = summary.and_then(|summary| summary.interval());
-    ends.map_or_else(Cell::none, |[low, high]| Cell::number(format!("{} to {}", number(low), number(high)), low))
+    ends.map_or_else(Cell::none, |[low, high]| {
+        Cell::number(format!("{} to {}", number(low), number(high)), low)
+    })
 }
 
 #[cfg(test)]
@@ -302,7 +408,8 @@ mod tests {
     #[test]
     fn the_tables_of_a_study_read_like_this() {
         let mut results = sample::results();
-        results.arms[1].timing = vec!["the next user is invited whenever an update arrives".to_owned()];
+        results.arms[1].timing =
+            vec!["the next user is invited whenever an update arrives".to_owned()];
         insta::assert_snapshot!(markdown(&results));
     }
 
@@ -310,11 +417,21 @@ mod tests {
     #[test]
     fn what_all_arms_share_stands_above_the_tables() {
         let mut results = sample::results();
-        results.arms.iter_mut().for_each(|arm| arm.name = format!("data=ml-100k, codec={}", arm.name));
+        results
+            .arms
+            .iter_mut()
+            .for_each(|arm| arm.name = format!("data=ml-100k, codec={}", arm.name));
         let text = markdown(&results);
         let sentence = "All arms share `data=ml-100k`.\n\n| arm |";
-        assert_eq!(text.matches(sentence).count(), text.matches("\n| arm |").count(), "{text}");
-        assert!(text.contains("| codec=int8 | codec=dense |") && !text.contains("| data=ml-100k"), "{text}");
+        assert_eq!(
+            text.matches(sentence).count(),
+            text.matches("\n| arm |").count(),
+            "{text}"
+        );
+        assert!(
+            text.contains("| codec=int8 | codec=dense |") && !text.contains("| data=ml-100k"),
+            "{text}"
+        );
     }
 
     /// If this fails, a table with missing runs looks like a whole one.
@@ -322,7 +439,8 @@ mod tests {
     fn what_is_missing_is_marked() {
         let mut results = sample::results();
         results.arms[0].runs[2].state = RunState::NotRun;
-        results.arms[1].runs[0].state = RunState::Failed("training diverged in round 1 | at the server".to_owned());
+        results.arms[1].runs[0].state =
+            RunState::Failed("training diverged in round 1 | at the server".to_owned());
         results.shard = Some("1/2".to_owned());
         let text = markdown(&results);
         for part in [
@@ -336,7 +454,8 @@ mod tests {
         }
     }
 
-    /// If this fails, accuracies of two protocols stand below each other as if they could be compared.
+    /// If this fails, accuracies of two protocols stand below each other as if they could be
+    /// compared.
     #[test]
     fn arms_with_other_protocols_have_theirs_beside_them() {
         let mut results = sample::results();
@@ -346,7 +465,10 @@ mod tests {
             }
         }
         let text = markdown(&results);
-        assert!(!text.contains("Protocol of every accuracy") && text.contains("| full catalogue |"), "{text}");
+        assert!(
+            !text.contains("Protocol of every accuracy") && text.contains("| full catalogue |"),
+            "{text}"
+        );
     }
 
     /// If this fails, a file of a study is missing.

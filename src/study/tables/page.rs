@@ -4,7 +4,9 @@ use super::courses::{curve, point};
 use crate::metric::{Metric, Needs};
 use crate::report::courses::{Band, Curve, FrontPoint, unbeaten};
 use crate::report::figures;
-use crate::report::html::chart::{Axis, Chart, MOST_POINTS, Series, Stroke, Unit, cost_axes, drawn, style};
+use crate::report::html::chart::{
+    Axis, Chart, MOST_POINTS, Series, Stroke, Unit, cost_axes, drawn, style,
+};
 use crate::report::html::table::{Cell, Table};
 use crate::report::html::{Page, Part};
 use crate::study::measures::Measure;
@@ -17,7 +19,10 @@ const FRONT: usize = 6;
 /// Returns the page: charts first, then the tables that Markdown has, then every run.
 pub fn page(results: &Results) -> Page {
     let tables = super::document(results, &[]).parts();
-    let first_heading = tables.iter().position(|part| matches!(part, Part::Heading(_))).unwrap_or(tables.len());
+    let first_heading = tables
+        .iter()
+        .position(|part| matches!(part, Part::Heading(_)))
+        .unwrap_or(tables.len());
     let (remarks, tables) = tables.split_at(first_heading);
     let mut parts = remarks.to_vec();
     if let Some(figure) = results.figures.first().filter(|_| results.counts()[0] > 0) {
@@ -28,30 +33,63 @@ pub fn page(results: &Results) -> Page {
     parts.push(Part::Heading("Every run".to_owned()));
     let table = runs(results);
     let line = format!("{} runs", table.rows.len());
-    parts.push(Part::Folded { line, is_open: table.rows.len() <= 30, table });
-    Page { title: results.title.clone(), parts }
+    parts.push(Part::Folded {
+        line,
+        is_open: table.rows.len() <= 30,
+        table,
+    });
+    Page {
+        title: results.title.clone(),
+        parts,
+    }
 }
 
 /// Returns the arms that have a run with a result, each with its number among all.
 fn arms(results: &Results) -> impl Iterator<Item = (usize, &ArmResults)> {
-    results.arms.iter().enumerate().filter(|(_, arm)| arm.reports().next().is_some())
+    results
+        .arms
+        .iter()
+        .enumerate()
+        .filter(|(_, arm)| arm.reports().next().is_some())
 }
 
 /// Returns the longest virtual time of a run.
 fn longest(results: &Results) -> f64 {
-    arms(results).flat_map(|(_, arm)| arm.reports()).map(|report| report.run.virtual_time_s).fold(0.0, f64::max)
+    arms(results)
+        .flat_map(|(_, arm)| arm.reports())
+        .map(|report| report.run.virtual_time_s)
+        .fold(0.0, f64::max)
 }
 
-fn chart(results: &Results, figure: &str, id: &'static str, title: String, description: String) -> Chart {
+fn chart(
+    results: &Results,
+    figure: &str,
+    id: &'static str,
+    title: String,
+    description: String,
+) -> Chart {
     let label = figures::label(figure);
     let note = match super::protocols(results)[..] {
         [only] => format!("Protocol of every accuracy: {}.", only.trim_end_matches('.')),
         _ => "The arms have different protocols, which stand beside their names; their accuracies cannot be compared."
             .to_owned(),
     };
-    let are_errors = Metric::named(figure).is_some_and(|metric| metric.needs() == Needs::PredictedRatings);
-    let up = Axis { from_zero: !are_errors, ..Axis::new("", format!("{label} (test)"), Unit::Figure) };
-    Chart { id, title, note, description, across: Vec::new(), up, bars: Vec::new(), series: Vec::new() }
+    let are_errors =
+        Metric::named(figure).is_some_and(|metric| metric.needs() == Needs::PredictedRatings);
+    let up = Axis {
+        from_zero: !are_errors,
+        ..Axis::new("", format!("{label} (test)"), Unit::Figure)
+    };
+    Chart {
+        id,
+        title,
+        note,
+        description,
+        across: Vec::new(),
+        up,
+        bars: Vec::new(),
+        series: Vec::new(),
+    }
 }
 
 /// Returns the name of an arm in a legend, with its protocol if others have other ones.
@@ -69,18 +107,32 @@ fn courses(results: &Results, figure: &str) -> Chart {
         "Lines of the mean {label} over seeds of every arm after every evaluated round, with bands for its 95 % interval. \
          The tables below have the figures of the selected rounds, and what it took to come near the best."
     );
-    let mut chart = chart(results, figure, "courses", format!("{label} over the course of the runs"), description);
+    let mut chart = chart(
+        results,
+        figure,
+        "courses",
+        format!("{label} over the course of the runs"),
+        description,
+    );
     let costs = cost_axes(longest(results));
     let curves: Vec<(usize, String, Vec<Curve>)> = arms(results)
         .map(|(number, arm)| {
-            let of_arm = costs.iter().map(|(_, against, _)| curve(arm, figure, *against)).collect();
+            let of_arm = costs
+                .iter()
+                .map(|(_, against, _)| curve(arm, figure, *against))
+                .collect();
             (number, named(results, arm), of_arm)
         })
         .collect();
     // An arm that costs nothing is a level from the first to the last cost of the others.
     let ends: Vec<Option<[f64; 2]>> = (0..costs.len())
         .map(|place| {
-            let all = || curves.iter().flat_map(|(_, _, of_arm)| &of_arm[place].points).map(|point| point.x);
+            let all = || {
+                curves
+                    .iter()
+                    .flat_map(|(_, _, of_arm)| &of_arm[place].points)
+                    .map(|point| point.x)
+            };
             let last = all().fold(0.0, f64::max);
             (last > 0.0).then(|| [all().filter(|x| *x > 0.0).fold(last, f64::min), last])
         })
@@ -89,15 +141,23 @@ fn courses(results: &Results, figure: &str) -> Chart {
     let most = (MOST_POINTS * 16 / curves.len().max(16)).max(2);
     for (number, name, of_arm) in curves {
         let (color, stroke) = style(number);
-        let mut series = Series { name, color, stroke, ..Series::default() };
+        let mut series = Series {
+            name,
+            color,
+            stroke,
+            ..Series::default()
+        };
         for ((Curve { points, .. }, (_, _, unit)), ends) in of_arm.iter().zip(&costs).zip(&ends) {
             let places = drawn(points.len(), most, None);
             let mut shown: Vec<Band> = places.into_iter().map(|place| points[place]).collect();
-            if let (Some(level), Some(ends)) = (points.last().filter(|point| point.x == 0.0), ends) {
+            if let (Some(level), Some(ends)) = (points.last().filter(|point| point.x == 0.0), ends)
+            {
                 shown = ends.map(|x| Band { x, ..*level }).into();
             }
             let all = |of: fn(&Band) -> f64| -> Vec<f64> { shown.iter().map(of).collect() };
-            series.x.push(shown.iter().map(|point| point.x / unit).collect());
+            series
+                .x
+                .push(shown.iter().map(|point| point.x / unit).collect());
             series.y.push(all(|point| point.y));
             series.low.push(all(|point| point.low));
             series.high.push(all(|point| point.high));
@@ -112,7 +172,10 @@ fn courses(results: &Results, figure: &str) -> Chart {
         chart.series.push(series);
     }
     chart.across = costs.into_iter().map(|(axis, _, _)| axis).collect();
-    keep_costs(&mut chart, &ends.iter().map(Option::is_some).collect::<Vec<_>>());
+    keep_costs(
+        &mut chart,
+        &ends.iter().map(Option::is_some).collect::<Vec<_>>(),
+    );
     chart
 }
 
@@ -133,22 +196,56 @@ fn front(results: &Results, figure: &str) -> Chart {
     }
     let by_cost: Vec<Vec<Option<FrontPoint>>> = costs
         .iter()
-        .map(|(_, against, _)| arms(results).map(|(_, arm)| point(arm, figure, *against)).collect())
+        .map(|(_, against, _)| {
+            arms(results)
+                .map(|(_, arm)| point(arm, figure, *against))
+                .collect()
+        })
         .collect();
     for (place, (number, arm)) in arms(results).enumerate() {
-        let series =
-            Series { name: named(results, arm), color: style(number).0, stroke: Stroke::Points, ..Series::default() };
-        let Some(points) = by_cost.iter().map(|of_cost| of_cost[place].as_ref()).collect::<Option<Vec<_>>>() else {
+        let series = Series {
+            name: named(results, arm),
+            color: style(number).0,
+            stroke: Stroke::Points,
+            ..Series::default()
+        };
+        let Some(points) = by_cost
+            .iter()
+            .map(|of_cost| of_cost[place].as_ref())
+            .collect::<Option<Vec<_>>>()
+        else {
             continue;
         };
-        let [y, low, high] = [|at: &Band| at.y, |at: &Band| at.low, |at: &Band| at.high]
-            .map(|of: fn(&Band) -> f64| points.first().map(|point| vec![of(&point.at)]).into_iter().collect());
-        let x = points.iter().zip(&costs).map(|(point, (_, _, unit))| vec![point.at.x / unit]).collect();
-        let mut series = Series { x, y, low, high, ..series };
+        let [y, low, high] = [|at: &Band| at.y, |at: &Band| at.low, |at: &Band| at.high].map(
+            |of: fn(&Band) -> f64| {
+                points
+                    .first()
+                    .map(|point| vec![of(&point.at)])
+                    .into_iter()
+                    .collect()
+            },
+        );
+        let x = points
+            .iter()
+            .zip(&costs)
+            .map(|(point, (_, _, unit))| vec![point.at.x / unit])
+            .collect();
+        let mut series = Series {
+            x,
+            y,
+            low,
+            high,
+            ..series
+        };
         without_empty_bands(&mut series);
         chart.series.push(series);
     }
-    let mut joined = Series { name: "the front".to_owned(), color: FRONT, stroke: Stroke::Dot, ..Series::default() };
+    let mut joined = Series {
+        name: "the front".to_owned(),
+        color: FRONT,
+        stroke: Stroke::Dot,
+        ..Series::default()
+    };
     for (of_cost, (_, _, unit)) in by_cost.iter().zip(&costs) {
         let known: Vec<FrontPoint> = of_cost.iter().flatten().cloned().collect();
         let (x, y) = unbeaten(&known, direction(figure))
@@ -160,7 +257,12 @@ fn front(results: &Results, figure: &str) -> Chart {
     }
     chart.series.push(joined);
     chart.across = costs.into_iter().map(|(axis, _, _)| axis).collect();
-    let has_cost = |place: usize| chart.series.iter().any(|series| series.x[place].iter().any(|x| *x > 0.0));
+    let has_cost = |place: usize| {
+        chart
+            .series
+            .iter()
+            .any(|series| series.x[place].iter().any(|x| *x > 0.0))
+    };
     let kept: Vec<bool> = (0..chart.across.len()).map(has_cost).collect();
     keep_costs(&mut chart, &kept);
     chart
@@ -180,7 +282,12 @@ fn keep_costs(chart: &mut Chart, kept: &[bool]) {
     }
     keep(&mut chart.across, kept);
     for series in &mut chart.series {
-        for list in [&mut series.x, &mut series.y, &mut series.low, &mut series.high] {
+        for list in [
+            &mut series.x,
+            &mut series.y,
+            &mut series.low,
+            &mut series.high,
+        ] {
             keep(list, kept);
         }
     }
@@ -196,7 +303,10 @@ fn without_empty_bands(series: &mut Series) {
 
 /// Returns every run with its figures and costs.
 fn runs(results: &Results) -> Table {
-    let figures = results.figures.iter().map(|name| Quantity::Figure(name.clone()));
+    let figures = results
+        .figures
+        .iter()
+        .map(|name| Quantity::Figure(name.clone()));
     let quantities: Vec<Quantity> = figures.chain(results.costs()).collect();
     let labels: Vec<String> = quantities.iter().map(Quantity::label).collect();
     let header: Vec<&str> = ["arm", "seed", "state"]
@@ -204,7 +314,10 @@ fn runs(results: &Results) -> Table {
         .chain(labels.iter().map(String::as_str))
         .chain(["protocol", "report"])
         .collect();
-    let mut table = Table { is_sortable: true, ..Table::new("Every run, with the folder of its report.", &header) };
+    let mut table = Table {
+        is_sortable: true,
+        ..Table::new("Every run, with the folder of its report.", &header)
+    };
     for (number, arm) in results.arms.iter().enumerate() {
         for run in &arm.runs {
             let (state, protocol) = match &run.state {
@@ -213,11 +326,20 @@ fn runs(results: &Results) -> Table {
                 RunState::NotRun => ("not run", Cell::none()),
                 RunState::NoData => ("no data", Cell::none()),
             };
-            let mut cells = vec![arm.name.as_str().into(), Cell::number(run.seed.to_string(), run.seed), state.into()];
+            let mut cells = vec![
+                arm.name.as_str().into(),
+                Cell::number(run.seed.to_string(), run.seed),
+                state.into(),
+            ];
             for quantity in &quantities {
                 let values = results.values(number, &Measure::Whole(quantity.clone()));
-                let value = values.iter().find(|(seed, _)| *seed == run.seed).map(|(_, value)| *value);
-                cells.push(value.map_or_else(Cell::none, |value| Cell::number(quantity.words(value), value)));
+                let value = values
+                    .iter()
+                    .find(|(seed, _)| *seed == run.seed)
+                    .map(|(_, value)| *value);
+                cells.push(value.map_or_else(Cell::none, |value| {
+                    Cell::number(quantity.words(value), value)
+                }));
             }
             cells.extend([protocol, run.folder.display().to_string().into()]);
             table.rows.push(cells);
@@ -236,22 +358,38 @@ mod tests {
         page.parts.iter().filter_map(Part::chart).collect()
     }
 
-    /// If this fails, the page of a study shows other courses than its runs had, or a front that is none.
+    /// If this fails, the page of a study shows other courses than its runs had, or a front that is
+    /// none.
     #[test]
     fn the_charts_have_every_arm_with_its_band_and_the_front() {
         let results = sample::results();
         let page = page(&results);
-        let [courses, front] = charts(&page)[..] else { panic!("not two charts") };
+        let [courses, front] = charts(&page)[..] else {
+            panic!("not two charts")
+        };
         let axes: Vec<&str> = courses.across.iter().map(|axis| axis.name).collect();
         assert_eq!(axes, ["all bytes", "uploads", "virtual time", "rounds"]);
         let dense = &courses.series[0];
-        assert_eq!((dense.name.as_str(), dense.x[1][3], dense.x[3][3]), ("dense", 4e6, 4.0));
-        assert!((dense.y[0][3] - 0.5).abs() < 1e-12 && dense.low[0][3] < 0.5 && dense.high[0][3] > 0.5);
+        assert_eq!(
+            (dense.name.as_str(), dense.x[1][3], dense.x[3][3]),
+            ("dense", 4e6, 4.0)
+        );
+        assert!(
+            (dense.y[0][3] - 0.5).abs() < 1e-12 && dense.low[0][3] < 0.5 && dense.high[0][3] > 0.5
+        );
         assert!(courses.note.starts_with("Protocol of every accuracy: "));
-        let names: Vec<&str> = front.series.iter().map(|series| series.name.as_str()).collect();
+        let names: Vec<&str> = front
+            .series
+            .iter()
+            .map(|series| series.name.as_str())
+            .collect();
         assert_eq!(names, ["dense", "int8", "the front"]);
         assert_eq!(front.across.len(), 3);
-        assert_eq!(front.series[2].x[1].len(), 2, "neither arm beats the other one by uploads");
+        assert_eq!(
+            front.series[2].x[1].len(),
+            2,
+            "neither arm beats the other one by uploads"
+        );
         let table = page.parts.iter().rev().find_map(|part| match part {
             Part::Folded { table, .. } => Some(table),
             _ => None,
@@ -259,7 +397,8 @@ mod tests {
         assert_eq!(table.unwrap().rows.len(), 6);
     }
 
-    /// If this fails, an arm that costs nothing has no place in the chart, or axes of nothing are offered.
+    /// If this fails, an arm that costs nothing has no place in the chart, or axes of nothing are
+    /// offered.
     #[test]
     fn an_arm_that_costs_nothing_is_a_level() {
         let mut results = sample::results();
@@ -280,10 +419,15 @@ mod tests {
         let chart = courses(&results, "hr@10");
         let axes: Vec<&str> = chart.across.iter().map(|axis| axis.name).collect();
         assert_eq!((axes, chart.series[0].x.len()), (vec!["rounds"], 1));
-        assert_eq!(front(&results, "hr@10").across.len(), 3, "a chart without any axis cannot be drawn");
+        assert_eq!(
+            front(&results, "hr@10").across.len(),
+            3,
+            "a chart without any axis cannot be drawn"
+        );
     }
 
-    /// If this fails, a study of which little is there has no page, or accuracies of two protocols look comparable.
+    /// If this fails, a study of which little is there has no page, or accuracies of two protocols
+    /// look comparable.
     #[test]
     fn there_is_a_page_whatever_is_missing() {
         let mut results = sample::results();
@@ -294,12 +438,24 @@ mod tests {
             }
         }
         let courses = courses(&results, "hr@10");
-        assert!(courses.note.contains("cannot be compared") && courses.series[1].name.ends_with("(full catalogue)"));
-        assert_eq!(front(&results, "hr@10").series.len(), 2, "an arm without a selected round is on the front");
+        assert!(
+            courses.note.contains("cannot be compared")
+                && courses.series[1].name.ends_with("(full catalogue)")
+        );
+        assert_eq!(
+            front(&results, "hr@10").series.len(),
+            2,
+            "an arm without a selected round is on the front"
+        );
         results.arms[0].runs.truncate(1);
-        assert!(super::courses(&results, "hr@10").series[0].low.is_empty(), "one seed has an interval");
+        assert!(
+            super::courses(&results, "hr@10").series[0].low.is_empty(),
+            "one seed has an interval"
+        );
         for arm in &mut results.arms {
-            arm.runs.iter_mut().for_each(|run| run.state = RunState::NotRun);
+            arm.runs
+                .iter_mut()
+                .for_each(|run| run.state = RunState::NotRun);
         }
         assert_eq!(charts(&page(&results)).len(), 0);
     }

@@ -9,15 +9,20 @@ use crate::scenario::unchecked_rules;
 use crate::testing::Contract;
 use crate::testing::breach::{Seen, ensure};
 
-/// Checks that every rule of the schema can be checked in a scenario file, that the defaults keep all of them, and that
-/// values that break one are refused with the name of their key.
+/// Checks that every rule of the schema can be checked in a scenario file, that the defaults keep
+/// all of them, and that values that break one are refused with the name of their key.
 pub fn are_checked(contract: &Contract<'_>) -> Result<(), Seen> {
     let rules = unchecked_rules(&vocabulary_of(&[*contract.entry]));
     ensure(rules.is_empty(), || {
         format!("the schema has rules that scenario files are not checked against: {rules:?}")
     })?;
     contract.scenario(&[])?;
-    is_refused(contract, "no-such-key", "1", "a key that the schema does not have")?;
+    is_refused(
+        contract,
+        "no-such-key",
+        "1",
+        "a key that the schema does not have",
+    )?;
     let schema = contract.schema();
     let properties = schema.get("properties").and_then(Json::as_object);
     for (key, rules) in properties.into_iter().flatten() {
@@ -28,14 +33,15 @@ pub fn are_checked(contract: &Contract<'_>) -> Result<(), Seen> {
     Ok(())
 }
 
-/// Checks that a scenario with this value of the key is refused, and that the message names the key.
+/// Checks that a scenario with this value of the key is refused, and that the message names the
+/// key.
 fn is_refused(contract: &Contract<'_>, key: &str, value: &str, rule: &str) -> Result<(), Seen> {
     let written = format!("method.{}.{key}={value}", contract.entry.name);
     match contract.scenario(&[&written]) {
         Ok(_) => Err(Seen(format!("`{written}` was accepted, which is {rule}"))),
-        Err(Seen(message)) => {
-            ensure(message.contains(key), || format!("`{written}` was refused without naming the key: {message}"))
-        }
+        Err(Seen(message)) => ensure(message.contains(key), || {
+            format!("`{written}` was refused without naming the key: {message}")
+        }),
     }
 }
 
@@ -49,7 +55,11 @@ fn forbidden(rules: &Json) -> Vec<(String, &'static str)> {
     let is_integer = types.contains(&"integer");
     if !is_integer && !types.contains(&"number") {
         let is_boolean = types == ["boolean"];
-        return if is_boolean { vec![("\"yes\"".to_owned(), "a text and no truth value")] } else { Vec::new() };
+        return if is_boolean {
+            vec![("\"yes\"".to_owned(), "a text and no truth value")]
+        } else {
+            Vec::new()
+        };
     }
     let mut found = Vec::new();
     if !types.contains(&"string") {
@@ -60,11 +70,23 @@ fn forbidden(rules: &Json) -> Vec<(String, &'static str)> {
     }
     let mut bound = |key: &str, beyond: fn(f64) -> f64, rule| {
         let value = rules.get(key).and_then(Json::as_f64).map(beyond);
-        found.extend(value.and_then(|value| written(value, is_integer)).map(|value| (value, rule)));
+        found.extend(
+            value
+                .and_then(|value| written(value, is_integer))
+                .map(|value| (value, rule)),
+        );
     };
-    bound("minimum", |least| least - least.abs() - 1.0, "below the minimum");
+    bound(
+        "minimum",
+        |least| least - least.abs() - 1.0,
+        "below the minimum",
+    );
     bound("exclusiveMinimum", |least| least, "the exclusive minimum");
-    bound("maximum", |most| most + most.abs() + 1.0, "above the maximum");
+    bound(
+        "maximum",
+        |most| most + most.abs() + 1.0,
+        "above the maximum",
+    );
     bound("exclusiveMaximum", |most| most, "the exclusive maximum");
     found
 }
@@ -84,20 +106,30 @@ pub fn announce_every_block(contract: &Contract<'_>) -> Result<(), Seen> {
         return Ok(());
     }
     let world = contract.world(&[])?;
-    let size = ProblemSize { users: world.dataset.users(), items: world.dataset.items() };
+    let size = ProblemSize {
+        users: world.dataset.users(),
+        items: world.dataset.items(),
+    };
     let announced = (contract.entry.sizes)(&world.scenario.method.parameters, size);
     let model = world.method.initial();
-    let downloads = (0..world.method.phases()).flat_map(|phase| sizes_of(&world.method.download_layout(Phase(phase))));
+    let downloads = (0..world.method.phases())
+        .flat_map(|phase| sizes_of(&world.method.download_layout(Phase(phase))));
     for block in sizes_of(model.layout()).into_iter().chain(downloads) {
         let (rows, columns) = (block.rows, block.columns);
         let named = announced.iter().find(|size| size.name == block.name);
-        ensure(named.is_some_and(|size| size.rows >= rows && size.columns >= columns), || {
-            format!(
-                "block `{}` has {rows} rows and {columns} columns, and `sizes` announces {}",
-                block.name,
-                named.map_or("no block of this name".to_owned(), |size| format!("{} and {}", size.rows, size.columns))
-            )
-        })?;
+        ensure(
+            named.is_some_and(|size| size.rows >= rows && size.columns >= columns),
+            || {
+                format!(
+                    "block `{}` has {rows} rows and {columns} columns, and `sizes` announces {}",
+                    block.name,
+                    named.map_or("no block of this name".to_owned(), |size| format!(
+                        "{} and {}",
+                        size.rows, size.columns
+                    ))
+                )
+            },
+        )?;
     }
     Ok(())
 }

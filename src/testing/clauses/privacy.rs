@@ -1,10 +1,11 @@
 //! Checks that no value of the private state leaves a device (contract 4).
 //!
-//! The state of a client that has trained is marked: every private number that is not an integer is moved by less than
-//! one percent, to a number that nothing else has. The client then trains once more, and the bytes of its frames are
-//! searched for the marks and for the private numbers after that training. Chance can put the bits of a private number
-//! into a frame, too, so the whole is done with two sets of marks, and only a number that stands at the same place of
-//! the frame both times has been sent.
+//! The state of a client that has trained is marked: every private number that is not an integer is
+//! moved by less than one percent, to a number that nothing else has. The client then trains once
+//! more, and the bytes of its frames are searched for the marks and for the private numbers after
+//! that training. Chance can put the bits of a private number into a frame, too, so the whole is
+//! done with two sets of marks, and only a number that stands at the same place of the frame both
+//! times has been sent.
 
 use std::collections::BTreeSet;
 
@@ -66,7 +67,12 @@ pub fn no_private_value_is_sent(contract: &Contract<'_>) -> Result<(), Seen> {
 }
 
 fn describe(find: &Find, finds: usize) -> Seen {
-    let Find { value, when, frame, byte } = find;
+    let Find {
+        value,
+        when,
+        frame,
+        byte,
+    } = find;
     let when = match when {
         When::Before => "as it was before the training",
         When::After => "as it is after the training",
@@ -79,39 +85,70 @@ fn describe(find: &Find, finds: usize) -> Seen {
 }
 
 /// The frames that are searched.
-const FRAMES: [&str; 3] =
-    ["the upload under `dense-f32`", "the upload under `rows-f32`", "the values of the request to the third party"];
+const FRAMES: [&str; 3] = [
+    "the upload under `dense-f32`",
+    "the upload under `rows-f32`",
+    "the values of the request to the third party",
+];
 
-/// Marks `client`, has it train in `round`, and returns the private numbers that stand in its frames.
-fn search(bench: &mut Bench, mut client: Box<dyn Client>, round: u32, marks: u64) -> Result<BTreeSet<Find>, Seen> {
+/// Marks `client`, has it train in `round`, and returns the private numbers that stand in its
+/// frames.
+fn search(
+    bench: &mut Bench,
+    mut client: Box<dyn Client>,
+    round: u32,
+    marks: u64,
+) -> Result<BTreeSet<Find>, Seen> {
     let mut stream = Streams::new(11).named("testing/marks", marks, u64::from(round));
     let before = visit(client.as_mut(), |value| mark(value, &mut stream))?;
-    let Sent { request, update } = bench
-        .take_part(client.as_mut(), USER, round)
-        .map_err(|error| Seen(format!("training fails once private numbers are moved by less than 1 %: {error}")))?;
+    let Sent { request, update } =
+        bench
+            .take_part(client.as_mut(), USER, round)
+            .map_err(|error| {
+                Seen(format!(
+                    "training fails once private numbers are moved by less than 1 %: {error}"
+                ))
+            })?;
     let after = visit(client.as_mut(), |value| value)?;
     let dense = bench.frame(&CodecName::DenseF32.into(), &update.update, USER)?;
     let rows = bench.frame(&CodecName::RowsF32.into(), &update.update, USER)?;
     let request = request.map_or(Vec::new(), |request| plain_bytes(&request));
     let mut found = BTreeSet::new();
-    for (frame, bytes) in [&dense.bytes[..], &rows.bytes[..], &request[..]].into_iter().enumerate() {
+    for (frame, bytes) in [&dense.bytes[..], &rows.bytes[..], &request[..]]
+        .into_iter()
+        .enumerate()
+    {
         for (when, values) in [(When::Before, &before), (When::After, &after)] {
-            found.extend(places(values, bytes).into_iter().map(|(value, byte)| Find { value, when, frame, byte }));
+            found.extend(places(values, bytes).into_iter().map(|(value, byte)| Find {
+                value,
+                when,
+                frame,
+                byte,
+            }));
         }
     }
     Ok(found)
 }
 
-/// Returns every value of an update, one after the other, which is what a frame of any codec carries of it.
+/// Returns every value of an update, one after the other, which is what a frame of any codec
+/// carries of it.
 fn plain_bytes(update: &ModelUpdate) -> Vec<u8> {
-    update.blocks.iter().flat_map(|block| block.values.iter().copied()).collect()
+    update
+        .blocks
+        .iter()
+        .flat_map(|block| block.values.iter().copied())
+        .collect()
 }
 
-/// Returns `value` moved by at least 1/256 and less than 1/128 of its magnitude, at random; a zero becomes a small
-/// number.
+/// Returns `value` moved by at least 1/256 and less than 1/128 of its magnitude, at random; a zero
+/// becomes a small number.
 fn mark(value: f32, stream: &mut Stream) -> f32 {
     let share = (1.0 + stream.below(1 << 20) as f32 / (1 << 20) as f32) / 256.0;
-    if value == 0.0 { 1e-3 * share } else { value + value * share }
+    if value == 0.0 {
+        1e-3 * share
+    } else {
+        value + value * share
+    }
 }
 
 /// Replaces every private number by what `change` makes of it, and returns the results.
@@ -124,8 +161,8 @@ fn visit(client: &mut dyn Client, mut change: impl FnMut(f32) -> f32) -> Result<
     Ok(values)
 }
 
-/// Returns where in `bytes` which of `values` stand, in single or in double precision. Numbers whose bits are common
-/// (zeros, ones, powers of two) are not looked for.
+/// Returns where in `bytes` which of `values` stand, in single or in double precision. Numbers
+/// whose bits are common (zeros, ones, powers of two) are not looked for.
 fn places(values: &[f32], bytes: &[u8]) -> Vec<(usize, usize)> {
     let is_telling = |value: &f32| value.is_finite() && value.to_bits() & 0xffff != 0;
     let mut single: Vec<(u32, usize)> = (0..)
@@ -134,16 +171,22 @@ fn places(values: &[f32], bytes: &[u8]) -> Vec<(usize, usize)> {
         .map(|(number, value)| (value.to_bits(), number))
         .collect();
     single.sort_unstable();
-    let mut double: Vec<(u64, usize)> =
-        single.iter().map(|&(bits, number)| (f64::from(f32::from_bits(bits)).to_bits(), number)).collect();
+    let mut double: Vec<(u64, usize)> = single
+        .iter()
+        .map(|&(bits, number)| (f64::from(f32::from_bits(bits)).to_bits(), number))
+        .collect();
     double.sort_unstable();
     let mut found = Vec::new();
     for (byte, window) in bytes.windows(4).enumerate() {
-        let Ok(window) = window.try_into() else { continue };
+        let Ok(window) = window.try_into() else {
+            continue;
+        };
         found.extend(numbers_of(&single, u32::from_le_bytes(window)).map(|number| (number, byte)));
     }
     for (byte, window) in bytes.windows(8).enumerate() {
-        let Ok(window) = window.try_into() else { continue };
+        let Ok(window) = window.try_into() else {
+            continue;
+        };
         found.extend(numbers_of(&double, u64::from_le_bytes(window)).map(|number| (number, byte)));
     }
     found
@@ -152,14 +195,18 @@ fn places(values: &[f32], bytes: &[u8]) -> Vec<(usize, usize)> {
 /// Returns the numbers of the values that have these bits; `sorted` is in the order of bits.
 fn numbers_of<B: Ord + Copy>(sorted: &[(B, usize)], bits: B) -> impl Iterator<Item = usize> {
     let first = sorted.partition_point(|(other, _)| *other < bits);
-    sorted[first..].iter().take_while(move |(other, _)| *other == bits).map(|(_, number)| *number)
+    sorted[first..]
+        .iter()
+        .take_while(move |(other, _)| *other == bits)
+        .map(|(_, number)| *number)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// If this fails, a private number is overlooked, or one that everybody has is taken for private.
+    /// If this fails, a private number is overlooked, or one that everybody has is taken for
+    /// private.
     #[test]
     fn private_numbers_are_found_at_any_place_and_in_either_precision() {
         let values = [0.1f32, 0.0, 1.0, -0.3];
@@ -168,7 +215,11 @@ mod tests {
         bytes.extend(1.0f32.to_le_bytes());
         bytes.extend(f64::from(0.1f32).to_le_bytes());
         assert_eq!(places(&values, &bytes), [(3, 3), (0, 11)]);
-        assert_eq!(places(&values, &bytes[..6]), [], "the last byte of the number is missing");
+        assert_eq!(
+            places(&values, &bytes[..6]),
+            [],
+            "the last byte of the number is missing"
+        );
     }
 
     #[test]

@@ -8,9 +8,14 @@ use crate::testing::breach::Seen;
 pub fn of_a_user_that_never_took_part(contract: &Contract<'_>) -> Result<(), Seen> {
     let mut bench = Bench::new(contract)?;
     let (one, other) = (bench.client(0), bench.client(0));
-    let (one, other) = (bench.scores(one.as_ref(), 0)?, bench.scores(other.as_ref(), 0)?);
+    let (one, other) = (
+        bench.scores(one.as_ref(), 0)?,
+        bench.scores(other.as_ref(), 0)?,
+    );
     match different_scores(&one, &other) {
-        Some(place) => Err(Seen(format!("of two clients that were made for user 0, {place}"))),
+        Some(place) => Err(Seen(format!(
+            "of two clients that were made for user 0, {place}"
+        ))),
         None => Ok(()),
     }
 }
@@ -24,7 +29,10 @@ pub fn are_alike_in_any_company(contract: &Contract<'_>) -> Result<(), Seen> {
     }
     let all = bench.scores(client.as_ref(), 1)?;
     for items in [&[0u32][..], &[7, 80, 149], &[3, 4, 5, 6]] {
-        for (&item, score) in items.iter().zip(bench.scores_of(client.as_ref(), 1, items)?) {
+        for (&item, score) in items
+            .iter()
+            .zip(bench.scores_of(client.as_ref(), 1, items)?)
+        {
             let in_company = all[item as usize];
             if score.to_bits() != in_company.to_bits() {
                 return Err(Seen(format!(

@@ -6,28 +6,37 @@ use crate::testing::bench::{Bench, different_updates, state};
 use crate::testing::breach::{Seen, ensure};
 use crate::work::Work;
 
-/// Checks that an update has the layout that was announced, that it changes something, and that its loss and work can be
-/// booked. A method that is not trained has no private state.
+/// Checks that an update has the layout that was announced, that it changes something, and that its
+/// loss and work can be booked. A method that is not trained has no private state.
 pub fn has_the_layout_of_uploads(contract: &Contract<'_>) -> Result<(), Seen> {
     let mut bench = Bench::new(contract)?;
     let mut client = bench.client(4);
     if !bench.world.trains {
         let length = state(client.as_mut())?.len();
-        return ensure(length == 0, || format!("a method that is not trained has {length} bytes of private state"));
+        return ensure(length == 0, || {
+            format!("a method that is not trained has {length} bytes of private state")
+        });
     }
     let sent = bench.train(client.as_mut(), 4, 0)?;
     let layout = bench.world.method.upload_layout(bench.phase());
     sent.update.check(&layout)?;
-    ensure(sent.loss.is_finite(), || format!("the loss is {}", sent.loss))?;
+    ensure(sent.loss.is_finite(), || {
+        format!("the loss is {}", sent.loss)
+    })?;
     // Users of a central method only send what they have.
     let works = bench.world.placement.is_on_devices();
-    ensure(!works || sent.work != Work::default(), || "training reports no work, so it would take no time".to_owned())?;
+    ensure(!works || sent.work != Work::default(), || {
+        "training reports no work, so it would take no time".to_owned()
+    })?;
     let model = bench.download(4)?;
     let applied = sent.update.apply(&layout, &model)?;
-    ensure(applied != model, || "the update leaves the model as it was: nothing was learned".to_owned())
+    ensure(applied != model, || {
+        "the update leaves the model as it was: nothing was learned".to_owned()
+    })
 }
 
-/// Checks that training with buffers that other users' trainings have filled gives what it gives with new ones.
+/// Checks that training with buffers that other users' trainings have filled gives what it gives
+/// with new ones.
 pub fn is_alike_with_used_buffers(contract: &Contract<'_>) -> Result<(), Seen> {
     let mut bench = Bench::new(contract)?;
     if !bench.world.trains {

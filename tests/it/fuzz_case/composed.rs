@@ -1,8 +1,10 @@
-//! Checks what must hold for any bytes that a decoder of composed blocks is given, or of a frame of frames. The fuzz
-//! targets `decode-composed` and `decode-bundle`, and the test that replays recorded inputs, share it.
+//! Checks what must hold for any bytes that a decoder of composed blocks is given, or of a frame of
+//! frames. The fuzz targets `decode-composed` and `decode-bundle`, and the test that replays
+//! recorded inputs, share it.
 //!
-//! An input is a prefix of four bytes and the bytes of a block or, for `decode-bundle`, the bytes of a frame alone. A block
-//! is put into a frame with a sound header, length and checksum, as no fuzzer would get past them.
+//! An input is a prefix of four bytes and the bytes of a block or, for `decode-bundle`, the bytes
+//! of a frame alone. A block is put into a frame with a sound header, length and checksum, as no
+//! fuzzer would get past them.
 //!
 //! | byte | meaning |
 //! |---|---|
@@ -12,15 +14,17 @@
 //! | 3 | the representation of values, by the remainder of 9 |
 
 use bytes::Bytes;
-use fedrecsim::codec::{self, Codec, Composition, Entropy, HEADER_BYTES, Quantizer, Scales, Select, Values};
+use fedrecsim::codec::{
+    self, Codec, Composition, Entropy, HEADER_BYTES, Quantizer, Scales, Select, Values,
+};
 use fedrecsim::error::{Error, Result};
 use fedrecsim::model::table::{Table, TableShape, TableUpdate};
 
 /// Number of bytes before the block.
 pub const PREFIX_BYTES: usize = 4;
 
-/// The bytes that a decoder may allocate beyond what its table takes: tables of frequencies, the state of zstd, and the text
-/// of an error.
+/// The bytes that a decoder may allocate beyond what its table takes: tables of frequencies, the
+/// state of zstd, and the text of an error.
 const SLACK_BYTES: u64 = 1 << 20;
 
 /// How many times the bytes of its table a decoder may allocate.
@@ -29,7 +33,10 @@ const TABLES: u64 = 12;
 /// Returns the composition that a prefix names, and the shape that is expected.
 pub fn of_prefix(prefix: [u8; PREFIX_BYTES]) -> (Composition, TableShape) {
     let [rows, columns, choices, values] = prefix;
-    let levels = |most| Quantizer::Levels { most, stochastic: true };
+    let levels = |most| Quantizer::Levels {
+        most,
+        stochastic: true,
+    };
     let quantizers = [
         Quantizer::F16,
         Quantizer::Bf16,
@@ -37,24 +44,47 @@ pub fn of_prefix(prefix: [u8; PREFIX_BYTES]) -> (Composition, TableShape) {
         levels(7),
         levels(1),
         Quantizer::Sign,
-        Quantizer::DeadZone { step: 0.5, zone: 0.7 },
+        Quantizer::DeadZone {
+            step: 0.5,
+            zone: 0.7,
+        },
         levels(127),
     ];
     let values = match values % 9 {
         8 => Values::Exact,
-        place => {
-            Values::Quantized(quantizers[usize::from(place)], if values >= 128 { Scales::Block } else { Scales::Row })
-        }
+        place => Values::Quantized(
+            quantizers[usize::from(place)],
+            if values >= 128 {
+                Scales::Block
+            } else {
+                Scales::Row
+            },
+        ),
     };
     let codec = Composition {
-        select: [Select::TouchedRows, Select::TopShare(0.3), Select::LowRank(3)][usize::from(choices % 3)],
+        select: [
+            Select::TouchedRows,
+            Select::TopShare(0.3),
+            Select::LowRank(3),
+        ][usize::from(choices % 3)],
         changes: false,
         values,
         positions: None,
-        entropy: [Entropy::None, Entropy::Ans, Entropy::Zstd, Entropy::Shortest][usize::from(choices / 3 % 4)],
+        entropy: [
+            Entropy::None,
+            Entropy::Ans,
+            Entropy::Zstd,
+            Entropy::Shortest,
+        ][usize::from(choices / 3 % 4)],
         error_feedback: false,
     };
-    (codec, TableShape { rows: usize::from(rows), dimension: usize::from(columns % 20) })
+    (
+        codec,
+        TableShape {
+            rows: usize::from(rows),
+            dimension: usize::from(columns % 20),
+        },
+    )
 }
 
 /// Decodes a block and checks what comes out.
@@ -72,10 +102,19 @@ pub fn check(input: &[u8]) -> Result<TableUpdate> {
     let update = decode(&codec, &framed(block, shape), shape)?;
     update.check().expect("a decoded update holds together");
     assert_eq!(update.shape, shape);
-    let table = update.apply(&Table::zeros(shape)).expect("a decoded update applies");
-    // What was decoded is a table like any other, and travels by the same codec if it can be represented.
-    if table.as_slice().iter().all(|value| value.is_finite() && value.abs() < 1e4) {
-        let again = (&codec as &dyn Codec).encode(&update, &Table::zeros(shape)).bytes;
+    let table = update
+        .apply(&Table::zeros(shape))
+        .expect("a decoded update applies");
+    // What was decoded is a table like any other, and travels by the same codec if it can be
+    // represented.
+    if table
+        .as_slice()
+        .iter()
+        .all(|value| value.is_finite() && value.abs() < 1e4)
+    {
+        let again = (&codec as &dyn Codec)
+            .encode(&update, &Table::zeros(shape))
+            .bytes;
         decode(&codec, &again, shape).expect("what was encoded decodes");
     }
     Ok(update)
@@ -103,10 +142,19 @@ fn decode(codec: &Composition, frame: &Bytes, shape: TableShape) -> Result<Table
     let mut decoded = None;
     let codec: &dyn Codec = codec;
     let memory = allocation_counter::measure(|| decoded = Some(codec.decode(frame, shape)));
-    let bound = TABLES * codec::decode_bound_bytes(shape) as u64 + 4 * frame.len() as u64 + SLACK_BYTES;
-    assert!(memory.bytes_max <= bound, "{} bytes at a time for {shape} of {} bytes", memory.bytes_max, frame.len());
+    let bound =
+        TABLES * codec::decode_bound_bytes(shape) as u64 + 4 * frame.len() as u64 + SLACK_BYTES;
+    assert!(
+        memory.bytes_max <= bound,
+        "{} bytes at a time for {shape} of {} bytes",
+        memory.bytes_max,
+        frame.len()
+    );
     decoded.unwrap().inspect_err(|error| {
-        assert!(matches!(error, Error::Frame(_) | Error::Memory(_)), "not an error of frames: {error:?}");
+        assert!(
+            matches!(error, Error::Frame(_) | Error::Memory(_)),
+            "not an error of frames: {error:?}"
+        );
     })
 }
 
@@ -129,7 +177,11 @@ pub fn check_bundle(input: &[u8]) -> Result<()> {
     let mut read = None;
     let memory = allocation_counter::measure(|| read = Some(codec::unbundle(&frame)));
     // A list of frames of no bytes takes the most, which is forty bytes for two.
-    assert!(memory.bytes_max <= 64 * frame.len() as u64 + 512, "{} bytes at a time", memory.bytes_max);
+    assert!(
+        memory.bytes_max <= 64 * frame.len() as u64 + 512,
+        "{} bytes at a time",
+        memory.bytes_max
+    );
     let bundle = read.unwrap()?;
     let held: usize = bundle.versions.iter().map(|(_, frame)| frame.len()).sum();
     assert!(held <= frame.len() && bundle.versions.windows(2).all(|pair| pair[0].0 < pair[1].0));

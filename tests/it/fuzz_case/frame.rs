@@ -1,5 +1,5 @@
-//! Checks what must hold for any bytes that a frame decoder is given. The fuzz targets `decode-...` and the test that
-//! replays recorded inputs share it.
+//! Checks what must hold for any bytes that a frame decoder is given. The fuzz targets `decode-...`
+//! and the test that replays recorded inputs share it.
 //!
 //! An input is a prefix of three bytes and a frame:
 //!
@@ -9,8 +9,8 @@
 //! | 1 | columns expected, by the remainder of 20 |
 //! | 2 | bit 0: mend the frame's magic number, version, codec and shape; bit 1: mend its checksum; bits 6 and 7: rows expected, high bits |
 //!
-//! Without mending, no fuzzer would get past a checksum. The largest table has 19,437 values, so that a gap in its
-//! index may take three bytes.
+//! Without mending, no fuzzer would get past a checksum. The largest table has 19,437 values, so
+//! that a gap in its index may take three bytes.
 
 use bytes::Bytes;
 use fedrecsim::codec::{self, HEADER_BYTES};
@@ -18,13 +18,17 @@ use fedrecsim::error::{Error, Result};
 use fedrecsim::model::table::{Table, TableShape, TableUpdate};
 use fedrecsim::scenario::CodecName;
 
-const CODECS: [CodecName; 3] = [CodecName::DenseF32, CodecName::RowsF32, CodecName::SparseF32];
+const CODECS: [CodecName; 3] = [
+    CodecName::DenseF32,
+    CodecName::RowsF32,
+    CodecName::SparseF32,
+];
 
 /// Number of bytes before the frame.
 pub const PREFIX_BYTES: usize = 3;
 
-/// Number of bytes that a decoder may allocate beyond its bound, for the text of its error, twice while it grows, or
-/// for the counter of a shared buffer.
+/// Number of bytes that a decoder may allocate beyond its bound, for the text of its error, twice
+/// while it grows, or for the counter of a shared buffer.
 const SLACK_BYTES: u64 = 512;
 
 /// Decodes an input and checks what comes out.
@@ -39,7 +43,10 @@ pub fn check(name: CodecName, input: &[u8]) -> Result<TableUpdate> {
         return Err(Error::Frame("no prefix".into()));
     };
     let rows = usize::from(rows) | usize::from(flags >> 6) << 8;
-    let shape = TableShape { rows, dimension: usize::from(columns % 20) };
+    let shape = TableShape {
+        rows,
+        dimension: usize::from(columns % 20),
+    };
     let mut frame = frame.to_vec();
     mend(&mut frame, name, shape, flags);
     let frame = Bytes::from(frame);
@@ -47,8 +54,15 @@ pub fn check(name: CodecName, input: &[u8]) -> Result<TableUpdate> {
 
     assert_eq!(update.shape, shape);
     update.check().expect("a decoded update holds together");
-    // The factors are not 1, so that rows which are not listed are computed; all frames have the same base.
-    let base = Table::from_values(shape, (0..shape.values()).map(|value| value as f32 - 100.5).collect()).unwrap();
+    // The factors are not 1, so that rows which are not listed are computed; all frames have the
+    // same base.
+    let base = Table::from_values(
+        shape,
+        (0..shape.values())
+            .map(|value| value as f32 - 100.5)
+            .collect(),
+    )
+    .unwrap();
     check_round_trip(name, &frame, &update, &base);
     if !update.others_scale.is_nan() {
         check_other_codecs(name, &update, &base);
@@ -60,11 +74,19 @@ pub fn check(name: CodecName, input: &[u8]) -> Result<TableUpdate> {
 /// Decodes `frame` within the memory that [`codec::decode_bound_bytes`] promises.
 fn decode(name: CodecName, frame: &Bytes, shape: TableShape) -> Result<TableUpdate> {
     let mut decoded = None;
-    let memory = allocation_counter::measure(|| decoded = Some(codec::of(name).decode(frame, shape)));
+    let memory =
+        allocation_counter::measure(|| decoded = Some(codec::of(name).decode(frame, shape)));
     let bound = codec::decode_bound_bytes(shape) as u64;
-    assert!(memory.bytes_total <= bound + SLACK_BYTES, "{} bytes allocated for {shape}", memory.bytes_total);
+    assert!(
+        memory.bytes_total <= bound + SLACK_BYTES,
+        "{} bytes allocated for {shape}",
+        memory.bytes_total
+    );
     decoded.unwrap().inspect_err(|error| {
-        assert!(matches!(error, Error::Frame(_)), "not an error of frames: {error:?}");
+        assert!(
+            matches!(error, Error::Frame(_)),
+            "not an error of frames: {error:?}"
+        );
     })
 }
 
@@ -92,20 +114,39 @@ fn mend(frame: &mut [u8], name: CodecName, shape: TableShape, flags: u8) {
     }
 }
 
-/// Checks that what was decoded encodes to the same frame, or to a smaller one with the same content.
+/// Checks that what was decoded encodes to the same frame, or to a smaller one with the same
+/// content.
 fn check_round_trip(name: CodecName, frame: &Bytes, update: &TableUpdate, base: &Table) {
     let again = codec::of(name).encode(update, base);
     let parts = again.parts;
-    assert_eq!(parts.header + parts.index + parts.values, again.bytes.len() as u64);
+    assert_eq!(
+        parts.header + parts.index + parts.values,
+        again.bytes.len() as u64
+    );
     if again.bytes == frame {
         return;
     }
-    // A frame may have an index that is larger than necessary, or list rows that it could leave out.
-    assert!(again.bytes.len() <= frame.len(), "{} bytes became {}", frame.len(), again.bytes.len());
+    // A frame may have an index that is larger than necessary, or list rows that it could leave
+    // out.
+    assert!(
+        again.bytes.len() <= frame.len(),
+        "{} bytes became {}",
+        frame.len(),
+        again.bytes.len()
+    );
     let decoded = decode(name, &again.bytes, update.shape).expect("what was encoded decodes");
     assert_eq!(decoded.values, update.values);
-    assert_eq!(decoded.others_scale.to_bits(), update.others_scale.to_bits());
-    assert!(decoded.iter().map(|(row, _)| row).eq(update.iter().map(|(row, _)| row)), "other rows");
+    assert_eq!(
+        decoded.others_scale.to_bits(),
+        update.others_scale.to_bits()
+    );
+    assert!(
+        decoded
+            .iter()
+            .map(|(row, _)| row)
+            .eq(update.iter().map(|(row, _)| row)),
+        "other rows"
+    );
 }
 
 /// Checks that the other codecs carry the same table.
@@ -114,20 +155,31 @@ fn check_other_codecs(name: CodecName, update: &TableUpdate, base: &Table) {
     for other in CODECS.into_iter().filter(|other| *other != name) {
         let frame = codec::of(other).encode(update, base).bytes;
         let decoded = decode(other, &frame, update.shape).expect("what was encoded decodes");
-        assert!(bits(&decoded, base) == table, "{other:?} disagrees with {name:?}");
+        assert!(
+            bits(&decoded, base) == table,
+            "{other:?} disagrees with {name:?}"
+        );
     }
 }
 
 /// Checks that a flipped bit is noticed.
 fn check_damage(name: CodecName, frame: &Bytes, shape: TableShape) {
     // The place of the bit is taken from the checksum, so that every input flips another one.
-    let bit = u32::from_le_bytes([frame[24], frame[25], frame[26], frame[27]]) as usize % (8 * frame.len());
+    let bit = u32::from_le_bytes([frame[24], frame[25], frame[26], frame[27]]) as usize
+        % (8 * frame.len());
     let mut damaged = frame.to_vec();
     damaged[bit / 8] ^= 1 << (bit % 8);
-    assert!(decode(name, &damaged.into(), shape).is_err(), "bit {bit} is not covered");
+    assert!(
+        decode(name, &damaged.into(), shape).is_err(),
+        "bit {bit} is not covered"
+    );
 }
 
 fn bits(update: &TableUpdate, base: &Table) -> Vec<u32> {
     let table = update.apply(base).expect("a decoded update applies");
-    table.as_slice().iter().map(|value| value.to_bits()).collect()
+    table
+        .as_slice()
+        .iter()
+        .map(|value| value.to_bits())
+        .collect()
 }

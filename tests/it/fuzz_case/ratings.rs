@@ -1,5 +1,5 @@
-//! Checks what must hold for any bytes that are given as a ratings file. The fuzz target `read-ratings` and the test
-//! that replays recorded inputs share it.
+//! Checks what must hold for any bytes that are given as a ratings file. The fuzz target
+//! `read-ratings` and the test that replays recorded inputs share it.
 //!
 //! An input is a prefix of two bytes, which say how the file is laid out and split, and the file:
 //!
@@ -22,7 +22,8 @@ const SEPARATORS: [&str; 8] = [",", "\t", "::", ";", " || ", "\"", "a", "aa"];
 /// Reads and splits an input and checks what comes out.
 ///
 /// # Errors
-/// Returns the error of the reader, if it refuses the file, or that of the split, if it leaves too little.
+/// Returns the error of the reader, if it refuses the file, or that of the split, if it leaves too
+/// little.
 ///
 /// # Panics
 /// Panics if anything that must hold does not.
@@ -40,7 +41,13 @@ pub fn check(input: &[u8]) -> Result<Dataset> {
         .keep_active_users(minimum)
         .inspect(check_ratings)
         .and_then(|ratings| {
-            split::split(ratings, &SplitSpec::LeaveOneOut { validation_item: flags & 0x80 != 0 }, Streams::new(1))
+            split::split(
+                ratings,
+                &SplitSpec::LeaveOneOut {
+                    validation_item: flags & 0x80 != 0,
+                },
+                Streams::new(1),
+            )
         })
         .inspect_err(|error| assert!(matches!(error, Error::Dataset(_)), "{error:?}"))?;
     check_dataset(&dataset);
@@ -68,11 +75,18 @@ fn layout(flags: u8, places: u8) -> DelimitedSpec {
 /// Reads `text`, and checks that the memory for it is in proportion to it.
 fn read(text: &[u8], layout: &DelimitedSpec) -> Result<Ratings> {
     let mut ratings = None;
-    let memory = allocation_counter::measure(|| ratings = Some(delimited::parse(text, Path::new("ratings"), layout)));
-    // A line of four bytes may have a user and an item that appear for the first time, each with an entry in a map that
-    // doubles; and a message shows a dozen fields.
+    let memory = allocation_counter::measure(|| {
+        ratings = Some(delimited::parse(text, Path::new("ratings"), layout))
+    });
+    // A line of four bytes may have a user and an item that appear for the first time, each with an
+    // entry in a map that doubles; and a message shows a dozen fields.
     let bound = 128 * text.len() as u64 + 32_768;
-    assert!(memory.bytes_max <= bound, "{} bytes held for {} read", memory.bytes_max, text.len());
+    assert!(
+        memory.bytes_max <= bound,
+        "{} bytes held for {} read",
+        memory.bytes_max,
+        text.len()
+    );
     ratings.unwrap()
 }
 
@@ -88,26 +102,37 @@ fn check_refusal(error: &Error, text: &[u8]) {
     }
 }
 
-/// Checks that users and items are numbered without gaps in the order of first appearance, and that every rating is a
-/// number.
+/// Checks that users and items are numbered without gaps in the order of first appearance, and that
+/// every rating is a number.
 fn check_ratings(ratings: &Ratings) {
     assert_eq!(ratings.users.len(), ratings.interactions.len());
     let (mut users, mut items) = (0, 0);
     for (&user, interaction) in ratings.users.iter().zip(&ratings.interactions) {
-        assert!(user <= users && interaction.item <= items, "a number was skipped");
+        assert!(
+            user <= users && interaction.item <= items,
+            "a number was skipped"
+        );
         assert!(interaction.rating.is_finite());
         users = users.max(user + 1);
         items = items.max(interaction.item + 1);
     }
-    assert_eq!((users as usize, items), (ratings.user_names.len(), ratings.items));
+    assert_eq!(
+        (users as usize, items),
+        (ratings.user_names.len(), ratings.items)
+    );
 }
 
 /// Checks that what was read, written in a plain form, is read as the same again.
 fn check_round_trip(ratings: &Ratings) {
     let lines = ratings.users.iter().zip(&ratings.interactions);
-    let text: String = lines.map(|(user, i)| format!("{user},{},{},{}\n", i.item, i.rating, i.time)).collect();
+    let text: String = lines
+        .map(|(user, i)| format!("{user},{},{},{}\n", i.item, i.rating, i.time))
+        .collect();
     let again = read(text.as_bytes(), &layout(0x60, 0b10_01_00)).unwrap();
-    assert_eq!((&again.users, &again.interactions), (&ratings.users, &ratings.interactions));
+    assert_eq!(
+        (&again.users, &again.interactions),
+        (&ratings.users, &ratings.interactions)
+    );
     assert_eq!(again.items, ratings.items);
 }
 

@@ -1,8 +1,9 @@
-//! Checks what must hold for any bytes that a server is given as a request for rows. The fuzz target `decode-row-request`
-//! and the test that replays recorded inputs share it.
+//! Checks what must hold for any bytes that a server is given as a request for rows. The fuzz
+//! target `decode-row-request` and the test that replays recorded inputs share it.
 //!
-//! An input is the number of rows of the table (u16, little-endian), the number of the code of the positions, and the bytes
-//! behind the checksum of a frame. The rest of the frame is sound, as no fuzzer would get past it.
+//! An input is the number of rows of the table (u16, little-endian), the number of the code of the
+//! positions, and the bytes behind the checksum of a frame. The rest of the frame is sound, as no
+//! fuzzer would get past it.
 
 use bytes::Bytes;
 use fedrecsim::codec::{self, PositionCode};
@@ -11,7 +12,8 @@ use fedrecsim::error::{Error, Result};
 /// Number of bytes before those behind the checksum.
 pub const PREFIX_BYTES: usize = 3;
 
-/// The bytes that a decoder may allocate beside the rows: what an asymmetric numeral system needs, and the text of an error.
+/// The bytes that a decoder may allocate beside the rows: what an asymmetric numeral system needs,
+/// and the text of an error.
 const SLACK_BYTES: u64 = 1 << 16;
 
 /// Decodes a request and checks what comes out.
@@ -27,8 +29,14 @@ pub fn check(input: &[u8]) -> Result<Vec<u32>> {
     };
     let of_all = usize::from(u16::from_le_bytes([low, high]));
     let rows = decode(&framed(code, rest), of_all)?;
-    assert!(rows.is_sorted_by(|one, next| one < next), "the rows do not ascend");
-    assert!(rows.last().is_none_or(|last| (*last as usize) < of_all), "a row is outside of the table");
+    assert!(
+        rows.is_sorted_by(|one, next| one < next),
+        "the rows do not ascend"
+    );
+    assert!(
+        rows.last().is_none_or(|last| (*last as usize) < of_all),
+        "a row is outside of the table"
+    );
     let codes = [
         PositionCode::Bitmap,
         PositionCode::Gaps,
@@ -38,7 +46,11 @@ pub fn check(input: &[u8]) -> Result<Vec<u32>> {
     ];
     for wanted in codes.map(Some).into_iter().chain([None]) {
         let again = codec::encode_row_request(&rows, of_all, wanted).bytes;
-        assert_eq!(decode(&again, of_all).expect("what was encoded decodes"), rows, "{wanted:?}");
+        assert_eq!(
+            decode(&again, of_all).expect("what was encoded decodes"),
+            rows,
+            "{wanted:?}"
+        );
     }
     Ok(rows)
 }
@@ -49,16 +61,26 @@ fn framed(code: u8, rest: &[u8]) -> Bytes {
     let mut crc = crc32fast::Hasher::new();
     crc.update(&start);
     crc.update(rest);
-    [&start[..], &crc.finalize().to_le_bytes(), rest].concat().into()
+    [&start[..], &crc.finalize().to_le_bytes(), rest]
+        .concat()
+        .into()
 }
 
 /// Decodes a request within memory in proportion to the table and the frame.
 fn decode(frame: &Bytes, of_all: usize) -> Result<Vec<u32>> {
     let mut decoded = None;
-    let memory = allocation_counter::measure(|| decoded = Some(codec::decode_row_request(frame, of_all)));
+    let memory =
+        allocation_counter::measure(|| decoded = Some(codec::decode_row_request(frame, of_all)));
     let bound = 12 * of_all as u64 + 4 * frame.len() as u64 + SLACK_BYTES;
-    assert!(memory.bytes_max <= bound, "{} bytes at a time for {of_all} rows", memory.bytes_max);
+    assert!(
+        memory.bytes_max <= bound,
+        "{} bytes at a time for {of_all} rows",
+        memory.bytes_max
+    );
     decoded.unwrap().inspect_err(|error| {
-        assert!(matches!(error, Error::Frame(_)), "not an error of frames: {error:?}");
+        assert!(
+            matches!(error, Error::Frame(_)),
+            "not an error of frames: {error:?}"
+        );
     })
 }

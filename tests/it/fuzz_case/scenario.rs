@@ -1,8 +1,8 @@
-//! Checks what must hold for any text that is given as a scenario. The fuzz target `read-scenario` and the test that
-//! replays recorded inputs share it.
+//! Checks what must hold for any text that is given as a scenario. The fuzz target `read-scenario`
+//! and the test that replays recorded inputs share it.
 //!
-//! An input is a scenario file. A NUL byte ends it, and what follows, up to the next NUL byte, is an override
-//! (`--set`).
+//! An input is a scenario file. A NUL byte ends it, and what follows, up to the next NUL byte, is
+//! an override (`--set`).
 
 use fedrecsim::error::{Error, Result};
 use fedrecsim::method::registry::vocabulary;
@@ -26,7 +26,8 @@ pub fn check(input: &[u8]) -> Result<Scenario> {
     let scenario = scenario::parse(text, FILE, &overrides, &vocabulary)
         .inspect_err(|error| check_refusal(error, text, &overrides))?;
     let written = scenario.to_toml().unwrap();
-    let again = scenario::parse(&written, FILE, &[], &vocabulary).unwrap_or_else(|error| panic!("{written}\n{error}"));
+    let again = scenario::parse(&written, FILE, &[], &vocabulary)
+        .unwrap_or_else(|error| panic!("{written}\n{error}"));
     assert_eq!(again, scenario, "{written}");
     Ok(scenario)
 }
@@ -43,7 +44,10 @@ fn check_refusal(error: &Error, text: &str, overrides: &[String]) {
     for line in report.lines() {
         let (rest, last) = match (line.strip_prefix("fuzz.toml:"), line.strip_prefix("--set:")) {
             (Some(rest), _) => (rest, lines(text)),
-            (None, Some(rest)) => (rest, overrides.iter().map(|text| lines(text)).max().unwrap()),
+            (None, Some(rest)) => (
+                rest,
+                overrides.iter().map(|text| lines(text)).max().unwrap(),
+            ),
             // This line is an excerpt of the text.
             (None, None) => continue,
         };
@@ -55,5 +59,8 @@ fn check_refusal(error: &Error, text: &str, overrides: &[String]) {
         }
     }
     let shown = faults.min(100);
-    assert!(faults > 0 && headlines == shown, "{headlines} of {shown} faults are shown: {report}");
+    assert!(
+        faults > 0 && headlines == shown,
+        "{headlines} of {shown} faults are shown: {report}"
+    );
 }

@@ -1,4 +1,5 @@
-//! The browser's part needs Chromium; a test that finds none says so on standard error and checks the rest.
+//! The browser's part needs Chromium; a test that finds none says so on standard error and checks
+//! the rest.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -33,7 +34,8 @@ const FRAME: &str = "<iframe src=\"copy.html\" width=\"WIDTH\" height=\"844\" st
 fn browser() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let names = ["chromium", "chromium-browser", "google-chrome"];
-    let mut places = std::env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name)));
+    let mut places =
+        std::env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name)));
     let found = places.find(|place| place.is_file());
     if found.is_none() {
         eprintln!("skipped: there is no Chromium, in which the page would be opened");
@@ -41,22 +43,38 @@ fn browser() -> Option<PathBuf> {
     found
 }
 
-/// Opens a copy of `page` in a frame that is so wide, uses it, and returns what was seen; `None` without a browser. No
-/// window of the browser is as narrow as a phone.
+/// Opens a copy of `page` in a frame that is so wide, uses it, and returns what was seen; `None`
+/// without a browser. No window of the browser is as narrow as a phone.
 fn opened(page: &Path, width: u32) -> Option<Value> {
     let browser = browser()?;
     let folder = tempfile::tempdir().unwrap();
     let text = std::fs::read_to_string(page).unwrap();
     let watched = text
         .replacen("<head>", &format!("<head><script>{WATCH}</script>"), 1)
-        .replace("</body>\n</html>", &format!("<script>{USE}</script></body></html>"));
+        .replace(
+            "</body>\n</html>",
+            &format!("<script>{USE}</script></body></html>"),
+        );
     std::fs::write(folder.path().join("copy.html"), watched).unwrap();
     let frame = folder.path().join("frame.html");
     std::fs::write(&frame, FRAME.replace("WIDTH", &width.to_string())).unwrap();
     let mut child = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"])
-        .args(["--enable-logging=stderr", "--virtual-time-budget=5000", "--dump-dom"])
-        .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--hide-scrollbars",
+        ])
+        .args([
+            "--enable-logging=stderr",
+            "--virtual-time-budget=5000",
+            "--dump-dom",
+        ])
+        .arg(format!(
+            "--user-data-dir={}",
+            folder.path().join("profile").display()
+        ))
         .args(["--window-size=1400,900"])
         .arg(format!("file://{}", frame.display()))
         .stdin(Stdio::null())
@@ -79,41 +97,107 @@ fn opened(page: &Path, width: u32) -> Option<Value> {
     let dom = receiver.recv_timeout(PATIENCE);
     let _ = child.kill();
     let _ = child.wait();
-    let (dom, log) = (dom.expect("the browser takes too long"), logged.join().unwrap());
-    let told: Vec<&str> = log.lines().filter(|line| line.contains("CONSOLE")).collect();
+    let (dom, log) = (
+        dom.expect("the browser takes too long"),
+        logged.join().unwrap(),
+    );
+    let told: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains("CONSOLE"))
+        .collect();
     assert!(told.is_empty(), "the console has: {told:?}");
-    let seen =
-        dom.split("<pre id=\"seen\">").nth(1).unwrap_or_else(|| panic!("the page did not get to its end\n{log}"));
+    let seen = dom
+        .split("<pre id=\"seen\">")
+        .nth(1)
+        .unwrap_or_else(|| panic!("the page did not get to its end\n{log}"));
     let seen = seen.split("</pre>").next().unwrap();
-    Some(serde_json::from_str(&seen.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")).unwrap())
+    Some(
+        serde_json::from_str(
+            &seen
+                .replace("&lt;", "<")
+                .replace("&gt;", ">")
+                .replace("&amp;", "&"),
+        )
+        .unwrap(),
+    )
 }
 
 /// Checks what holds for every page.
 fn assert_sound(seen: &Value) {
     assert_eq!(seen["errors"], serde_json::json!([]), "the page has errors");
     let charts = seen["charts"].as_array().unwrap();
-    assert!(charts.iter().all(|chart| chart[1].as_u64() > Some(0)), "a chart is empty: {charts:?}");
-    let [before, hidden, again] = &seen["series"].as_array().unwrap()[..] else { panic!("{seen}") };
+    assert!(
+        charts.iter().all(|chart| chart[1].as_u64() > Some(0)),
+        "a chart is empty: {charts:?}"
+    );
+    let [before, hidden, again] = &seen["series"].as_array().unwrap()[..] else {
+        panic!("{seen}")
+    };
     assert_eq!(hidden[0], 0, "a series does not hide on a click");
-    assert!(before[1].as_u64() > hidden[1].as_u64(), "a series that is hidden is drawn: {before} {hidden}");
-    assert_eq!((before, &seen["pressed"]), (again, &Value::from("true")), "a series does not come back");
-    assert_eq!((&seen["axes"][0][0], &seen["axes"][1][0]), (&"linear".into(), &"log".into()));
-    assert!(!seen["hover"].as_str().unwrap().is_empty(), "the pointer shows nothing");
+    assert!(
+        before[1].as_u64() > hidden[1].as_u64(),
+        "a series that is hidden is drawn: {before} {hidden}"
+    );
+    assert_eq!(
+        (before, &seen["pressed"]),
+        (again, &Value::from("true")),
+        "a series does not come back"
+    );
+    assert_eq!(
+        (&seen["axes"][0][0], &seen["axes"][1][0]),
+        (&"linear".into(), &"log".into())
+    );
+    assert!(
+        !seen["hover"].as_str().unwrap().is_empty(),
+        "the pointer shows nothing"
+    );
     for (turn, order) in ["ascending", "descending"].into_iter().enumerate() {
-        let values: Vec<f64> = seen["sorted"][turn][1].as_array().unwrap().iter().filter_map(Value::as_f64).collect();
-        let is_sorted = values.windows(2).all(|pair| if turn == 0 { pair[0] <= pair[1] } else { pair[0] >= pair[1] });
-        assert!(seen["sorted"][turn][0] == order && is_sorted, "a table is not sorted: {}", seen["sorted"]);
+        let values: Vec<f64> = seen["sorted"][turn][1]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(Value::as_f64)
+            .collect();
+        let is_sorted = values.windows(2).all(|pair| {
+            if turn == 0 {
+                pair[0] <= pair[1]
+            } else {
+                pair[0] >= pair[1]
+            }
+        });
+        assert!(
+            seen["sorted"][turn][0] == order && is_sorted,
+            "a table is not sorted: {}",
+            seen["sorted"]
+        );
     }
-    assert_eq!(seen["focused"], true, "the head of a column cannot be reached by keys");
-    let [light, dark, after] = &seen["themes"].as_array().unwrap()[..] else { panic!("{seen}") };
-    assert!(light[0] != dark[0] && light[1] != dark[1], "the button does not change the colours: {light}");
-    assert_eq!((&seen["printed"][0], after), (light, dark), "paper is not light, or the colours do not come back");
+    assert_eq!(
+        seen["focused"], true,
+        "the head of a column cannot be reached by keys"
+    );
+    let [light, dark, after] = &seen["themes"].as_array().unwrap()[..] else {
+        panic!("{seen}")
+    };
+    assert!(
+        light[0] != dark[0] && light[1] != dark[1],
+        "the button does not change the colours: {light}"
+    );
+    assert_eq!(
+        (&seen["printed"][0], after),
+        (light, dark),
+        "paper is not light, or the colours do not come back"
+    );
     assert_eq!(seen["printed"][1], 660);
     for list in ["unnamed", "wide"] {
         assert_eq!(seen[list], serde_json::json!([]), "{list}");
     }
     assert_eq!(seen["unscoped"], 0, "a table has cells without headings");
-    let width: Vec<u64> = seen["width"].as_array().unwrap().iter().filter_map(Value::as_u64).collect();
+    let width: Vec<u64> = seen["width"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_u64)
+        .collect();
     assert!(width[1] <= width[2], "the page scrolls sideways: {width:?}");
 }
 
@@ -131,7 +215,13 @@ fn compare(reports: &[PathBuf], out: &Path) {
 fn remade(folder: &Path) -> Vec<u8> {
     let page = folder.join("report.html");
     let _ = std::fs::remove_file(&page);
-    cli::html(&HtmlArgs { folders: vec![folder.to_owned()] }, &vocabulary_of(&methods())).unwrap();
+    cli::html(
+        &HtmlArgs {
+            folders: vec![folder.to_owned()],
+        },
+        &vocabulary_of(&methods()),
+    )
+    .unwrap();
     std::fs::read(page).unwrap()
 }
 
@@ -139,15 +229,29 @@ fn remade(folder: &Path) -> Vec<u8> {
 #[test]
 fn the_page_of_a_run_opens_and_its_numbers_are_those_of_run_json() {
     let workshop = Workshop::new();
-    let overrides = ["training.rounds=12", "network.dropout=0.2", "evaluation.selection=best-validation", "audit={}"];
-    let arguments = RunArgs { html: true, ..workshop.arguments(workshop.small(), &overrides) };
+    let overrides = [
+        "training.rounds=12",
+        "network.dropout=0.2",
+        "evaluation.selection=best-validation",
+        "audit={}",
+    ];
+    let arguments = RunArgs {
+        html: true,
+        ..workshop.arguments(workshop.small(), &overrides)
+    };
     run_command(&arguments).unwrap();
     let page = workshop.report().join("report.html");
     let bytes = std::fs::read(&page).unwrap();
     assert!(bytes.len() < 6_000_000, "{} bytes", bytes.len());
-    assert_eq!(remade(&workshop.report()), bytes, "the page of the report is not that of the run");
+    assert_eq!(
+        remade(&workshop.report()),
+        bytes,
+        "the page of the report is not that of the run"
+    );
     for width in [1280, 390] {
-        let Some(seen) = opened(&page, width) else { return };
+        let Some(seen) = opened(&page, width) else {
+            return;
+        };
         assert_sound(&seen);
         assert_eq!(seen["width"][0], width);
         let run = workshop.run_json();
@@ -155,8 +259,12 @@ fn the_page_of_a_run_opens_and_its_numbers_are_those_of_run_json() {
         assert!(facts.len() >= 7, "{facts:?}");
         for fact in facts {
             let key = fact[0].as_str().unwrap();
-            let value = run.pointer(&format!("/{}", key.replace('.', "/"))).unwrap_or_else(|| panic!("no {key}"));
-            let told = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let value = run
+                .pointer(&format!("/{}", key.replace('.', "/")))
+                .unwrap_or_else(|| panic!("no {key}"));
+            let told = value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned);
             let (told, shown) = (told.trim_end_matches(".0"), fact[1].as_str().unwrap());
             assert_eq!(shown, told, "{key}");
         }
@@ -174,8 +282,15 @@ fn the_page_of_a_comparison_opens_and_is_made_again_from_its_folder() {
         let overrides = [seed.as_str(), dropout.as_str()];
         let out = workshop.path(&format!("run-{number}"));
         folders.push(out.clone());
-        run_command(&RunArgs { out: Some(out.clone()), ..workshop.arguments(workshop.small(), &overrides) }).unwrap();
-        assert!(!out.join("report.html").exists(), "a page was made that nobody asked for");
+        run_command(&RunArgs {
+            out: Some(out.clone()),
+            ..workshop.arguments(workshop.small(), &overrides)
+        })
+        .unwrap();
+        assert!(
+            !out.join("report.html").exists(),
+            "a page was made that nobody asked for"
+        );
     }
     let out = workshop.path("compared");
     compare(&folders, &out);
@@ -183,10 +298,18 @@ fn the_page_of_a_comparison_opens_and_is_made_again_from_its_folder() {
     let bytes = std::fs::read(&page).unwrap();
     assert!(bytes.len() < 6_000_000, "{} bytes", bytes.len());
     assert_eq!(remade(&out), bytes);
-    let error = cli::html(&HtmlArgs { folders: vec![workshop.path("")] }, &[]).unwrap_err();
+    let error = cli::html(
+        &HtmlArgs {
+            folders: vec![workshop.path("")],
+        },
+        &[],
+    )
+    .unwrap_err();
     assert_eq!(error.exit_code(), 2, "{error}");
     for width in [1280, 390] {
-        let Some(seen) = opened(&page, width) else { return };
+        let Some(seen) = opened(&page, width) else {
+            return;
+        };
         assert_sound(&seen);
         assert_eq!(seen["charts"].as_array().unwrap().len(), 2);
     }
@@ -196,13 +319,22 @@ fn the_page_of_a_comparison_opens_and_is_made_again_from_its_folder() {
 #[test]
 fn a_page_of_an_earlier_report_does_not_stay() {
     let workshop = Workshop::new();
-    run_command(&RunArgs { html: true, ..workshop.arguments(workshop.small(), &[]) }).unwrap();
+    run_command(&RunArgs {
+        html: true,
+        ..workshop.arguments(workshop.small(), &[])
+    })
+    .unwrap();
     assert!(workshop.report().join("report.html").exists());
-    run_command(&RunArgs { overwrite: true, ..workshop.arguments(workshop.small(), &["seed=4"]) }).unwrap();
+    run_command(&RunArgs {
+        overwrite: true,
+        ..workshop.arguments(workshop.small(), &["seed=4"])
+    })
+    .unwrap();
     assert!(!workshop.report().join("report.html").exists());
 }
 
-/// If this fails, the name of a method or an arm runs as a script in the browser of whoever reads a report.
+/// If this fails, the name of a method or an arm runs as a script in the browser of whoever reads a
+/// report.
 #[test]
 fn markup_in_names_does_not_run() {
     let attack = "</script><script>seen.errors.push(\"it ran\")</script><img src=x onerror='seen.errors.push(1)'><b>\\";
@@ -218,27 +350,57 @@ fn markup_in_names_does_not_run() {
         title: attack.to_owned(),
         note: attack.to_owned(),
         description: attack.to_owned(),
-        across: ["one", "two"].map(|name| Axis::new(name, attack, Unit::Number)).to_vec(),
+        across: ["one", "two"]
+            .map(|name| Axis::new(name, attack, Unit::Number))
+            .to_vec(),
         up: Axis::new("", attack, Unit::Figure),
         bars: Vec::new(),
         series: vec![line(attack), line("other")],
     };
-    let rows = vec![vec![attack.into(), Cell::number(attack, 2)], vec![attack.into(), Cell::number("one", 1)]];
-    let table = Table { rows, is_sortable: true, ..Table::new(attack, &[attack, "number"]) };
+    let rows = vec![
+        vec![attack.into(), Cell::number(attack, 2)],
+        vec![attack.into(), Cell::number("one", 1)],
+    ];
+    let table = Table {
+        rows,
+        is_sortable: true,
+        ..Table::new(attack, &[attack, "number"])
+    };
     let fact = Fact::of_key(attack, attack.to_owned(), attack, attack).with_remark(attack);
     let parts = vec![
-        Part::Note { headline: attack.to_owned(), text: attack.to_owned() },
+        Part::Note {
+            headline: attack.to_owned(),
+            text: attack.to_owned(),
+        },
         Part::Facts(vec![fact]),
         Part::Heading(attack.to_owned()),
         Part::Text(attack.to_owned()),
         Part::Chart(chart),
         Part::Table(table),
-        Part::Lines { line: attack.to_owned(), text: attack.to_owned() },
+        Part::Lines {
+            line: attack.to_owned(),
+            text: attack.to_owned(),
+        },
     ];
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.html");
-    std::fs::write(&path, Page { title: attack.to_owned(), parts }.render().unwrap()).unwrap();
-    let Some(seen) = opened(&path, 1280) else { return };
+    std::fs::write(
+        &path,
+        Page {
+            title: attack.to_owned(),
+            parts,
+        }
+        .render()
+        .unwrap(),
+    )
+    .unwrap();
+    let Some(seen) = opened(&path, 1280) else {
+        return;
+    };
     assert_sound(&seen);
-    assert_eq!(seen["facts"][0], serde_json::json!([attack, attack, attack]), "a name is not shown as it is");
+    assert_eq!(
+        seen["facts"][0],
+        serde_json::json!([attack, attack, attack]),
+        "a name is not shown as it is"
+    );
 }

@@ -10,8 +10,8 @@ use fedrecsim::units::Direction;
 
 use crate::support::Workshop;
 
-/// What the devices of a run did, by its events: bytes that they sent or received, rows that they visited and products
-/// that they added.
+/// What the devices of a run did, by its events: bytes that they sent or received, rows that they
+/// visited and products that they added.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DeviceWork {
     pub bytes: u64,
@@ -37,13 +37,28 @@ impl RoundObserver for Watch {
                 LinkEvent::Sent(route, parts) => {
                     self.lengths.insert((user, route), parts.total());
                 }
-                LinkEvent::TransferEnded { route, ending, carried, received, .. } => {
-                    assert!(carried <= self.lengths[&(user, route)] && (received || !ending.is_arrival()));
+                LinkEvent::TransferEnded {
+                    route,
+                    ending,
+                    carried,
+                    received,
+                    ..
+                } => {
+                    assert!(
+                        carried <= self.lengths[&(user, route)]
+                            && (received || !ending.is_arrival())
+                    );
                     // A frame that does not reach its receiver has still been sent.
-                    device_work.bytes += if route.direction == Direction::Down && !received { 0 } else { carried };
+                    device_work.bytes += if route.direction == Direction::Down && !received {
+                        0
+                    } else {
+                        carried
+                    };
                 }
                 // What a third party does costs the device nothing.
-                LinkEvent::WorkEnded { job: Job::Reply, .. } => {}
+                LinkEvent::WorkEnded {
+                    job: Job::Reply, ..
+                } => {}
                 LinkEvent::WorkEnded { work, .. } => {
                     device_work.row_visits += work.row_visits;
                     device_work.multiply_adds += work.multiply_adds;
@@ -58,23 +73,42 @@ impl RoundObserver for Watch {
 pub fn assert_energy(workshop: &Workshop, scenario: &Scenario, device_work: DeviceWork) {
     let report = workshop.run_json();
     let devices = &scenario.devices;
-    let prices = [devices.energy_nj_per_byte, devices.energy_nj_per_row_visit, devices.energy_nj_per_multiply_add];
+    let prices = [
+        devices.energy_nj_per_byte,
+        devices.energy_nj_per_row_visit,
+        devices.energy_nj_per_multiply_add,
+    ];
     if prices.iter().all(Option::is_none) {
         return assert!(report.get("energy").is_none());
     }
     let energy = |key: &str| report["energy"][key].as_f64().unwrap();
     let close = |found: f64, parts: &[(Option<f64>, u64)]| {
-        let expected: f64 =
-            parts.iter().map(|(price_nj, amount)| price_nj.unwrap_or(0.0) * *amount as f64 * 1e-9).sum();
-        assert!((found - expected).abs() <= 1e-12 * expected, "{found} J, not {expected} J");
+        let expected: f64 = parts
+            .iter()
+            .map(|(price_nj, amount)| price_nj.unwrap_or(0.0) * *amount as f64 * 1e-9)
+            .sum();
+        assert!(
+            (found - expected).abs() <= 1e-12 * expected,
+            "{found} J, not {expected} J"
+        );
     };
-    close(energy("transfer_j"), &[(devices.energy_nj_per_byte, device_work.bytes)]);
+    close(
+        energy("transfer_j"),
+        &[(devices.energy_nj_per_byte, device_work.bytes)],
+    );
     let training = [
         (devices.energy_nj_per_row_visit, device_work.row_visits),
-        (devices.energy_nj_per_multiply_add, device_work.multiply_adds),
+        (
+            devices.energy_nj_per_multiply_add,
+            device_work.multiply_adds,
+        ),
     ];
     close(energy("training_j"), &training);
     // If all of the energy is wasted, the last digit depends on rounding.
     let total = (energy("transfer_j") + energy("training_j")) * (1.0 + 1e-12);
-    assert!((0.0..=total).contains(&energy("wasted_j")), "{} J of {total} J are wasted", energy("wasted_j"));
+    assert!(
+        (0.0..=total).contains(&energy("wasted_j")),
+        "{} J of {total} J are wasted",
+        energy("wasted_j")
+    );
 }

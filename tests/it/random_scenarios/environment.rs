@@ -5,31 +5,67 @@ use proptest::prelude::*;
 use toml::{Table, Value};
 
 use super::files;
-use super::keys::{Key, always, integer, magnitude, maybe, names, one_of, rate, rate_from, real, zero_or};
+use super::keys::{
+    Key, always, integer, magnitude, maybe, names, one_of, rate, rate_from, real, zero_or,
+};
 
 pub fn keys() -> Vec<Key> {
-    [network(), devices(), availability(), vec![maybe("faults", faults())]].into_iter().flatten().collect()
+    [
+        network(),
+        devices(),
+        availability(),
+        vec![maybe("faults", faults())],
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn network() -> Vec<Key> {
     vec![
         maybe("network.preset", presets("network")),
-        maybe("network.downlink_median_mbit_per_s", rate_from(1e-6, 1e-3, 1e9)),
+        maybe(
+            "network.downlink_median_mbit_per_s",
+            rate_from(1e-6, 1e-3, 1e9),
+        ),
         maybe("network.downlink_log_sigma", zero_or(1e-2, 5.0)),
-        maybe("network.uplink_median_mbit_per_s", rate_from(1e-6, 1e-3, 1e9)),
+        maybe(
+            "network.uplink_median_mbit_per_s",
+            rate_from(1e-6, 1e-3, 1e9),
+        ),
         maybe("network.uplink_log_sigma", zero_or(1e-2, 5.0)),
         maybe("network.correlation", real(-1.0, 1.0)),
         maybe("network.transfer_log_sigma", zero_or(1e-2, 5.0)),
-        // Half of them are so long that stays end, and windows of faults open and close, within a round.
-        maybe("network.rtt_ms", prop_oneof![zero_or(1e-3, 1e9), magnitude(1e3, 3e4).prop_map(Value::Float)].boxed()),
+        // Half of them are so long that stays end, and windows of faults open and close, within a
+        // round.
+        maybe(
+            "network.rtt_ms",
+            prop_oneof![
+                zero_or(1e-3, 1e9),
+                magnitude(1e3, 3e4).prop_map(Value::Float)
+            ]
+            .boxed(),
+        ),
         maybe("network.rtt_log_sigma", zero_or(1e-2, 5.0)),
-        maybe("network.dropout", prop_oneof![zero_or(1e-2, 1.0), Just(Value::Float(1.0))].boxed()),
+        maybe(
+            "network.dropout",
+            prop_oneof![zero_or(1e-2, 1.0), Just(Value::Float(1.0))].boxed(),
+        ),
         maybe("network.sharing", one_of(&["equal", "tcp"])),
         maybe("network.trace.path", one_of(&[files::LINKS])),
-        maybe("network.trace.period_s", real(files::LAST_CHANGE_S + 0.001, 1e5)),
+        maybe(
+            "network.trace.period_s",
+            real(files::LAST_CHANGE_S + 0.001, 1e5),
+        ),
         maybe("network.server.preset", presets("network.server")),
-        maybe("network.server.downlink_mbit_per_s", rate_from(1e-6, 1e-3, 1e9)),
-        maybe("network.server.uplink_mbit_per_s", rate_from(1e-6, 1e-3, 1e9)),
+        maybe(
+            "network.server.downlink_mbit_per_s",
+            rate_from(1e-6, 1e-3, 1e9),
+        ),
+        maybe(
+            "network.server.uplink_mbit_per_s",
+            rate_from(1e-6, 1e-3, 1e9),
+        ),
         maybe("network.server.connections", integer(1..=20)),
     ]
 }
@@ -57,8 +93,12 @@ fn classes() -> BoxedStrategy<Value> {
     let class = (
         1..=9_u32,
         rate(1e-3, 1e12),
-        [("log_sigma", 5.0), ("ns_per_multiply_add", 1e9), ("fixed_ms_per_participation", 1e6)]
-            .map(|(key, most)| option(zero_or(1e-2, most)).prop_map(move |value| (key, value))),
+        [
+            ("log_sigma", 5.0),
+            ("ns_per_multiply_add", 1e9),
+            ("fixed_ms_per_participation", 1e6),
+        ]
+        .map(|(key, most)| option(zero_or(1e-2, most)).prop_map(move |value| (key, value))),
         option(rate_from(1e-6, 1e-3, 1e9)).prop_map(|value| ("memory_mb", value)),
     );
     let classes = proptest::collection::vec(class, 1..=3).prop_map(|classes| {
@@ -77,33 +117,50 @@ fn classes() -> BoxedStrategy<Value> {
     classes.boxed()
 }
 
-/// Draws the keys of availability. `availability.pattern` is no key of a file: it says which pattern `rules` keeps.
+/// Draws the keys of availability. `availability.pattern` is no key of a file: it says which
+/// pattern `rules` keeps.
 fn availability() -> Vec<Key> {
-    let offsets = proptest::collection::vec(real(-24.0, 24.0), 1..=3).prop_map(Value::Array).boxed();
+    let offsets = proptest::collection::vec(real(-24.0, 24.0), 1..=3)
+        .prop_map(Value::Array)
+        .boxed();
     vec![
-        always("availability.pattern", one_of(&["none", "daily", "on-off", "trace"])),
+        always(
+            "availability.pattern",
+            one_of(&["none", "daily", "on-off", "trace"]),
+        ),
         maybe("availability.preset", presets("availability")),
         maybe("availability.daily.hours_on", real(0.01, 24.0)),
         maybe("availability.daily.starts_at_hour", real(0.0, 23.9)),
         maybe("availability.daily.jitter_hours", zero_or(0.1, 12.0)),
         maybe("availability.daily.utc_offsets", offsets),
-        always("availability.on-off.mean_on_s", prop_oneof![real(1.0, 60.0), real(1.0, 1e9)].boxed()),
-        always("availability.on-off.mean_off_s", prop_oneof![real(1.0, 60.0), real(1.0, 1e5)].boxed()),
+        always(
+            "availability.on-off.mean_on_s",
+            prop_oneof![real(1.0, 60.0), real(1.0, 1e9)].boxed(),
+        ),
+        always(
+            "availability.on-off.mean_off_s",
+            prop_oneof![real(1.0, 60.0), real(1.0, 1e5)].boxed(),
+        ),
         always("availability.trace.path", one_of(&[files::AVAILABILITY])),
         maybe("availability.trace.period_s", real(files::LAST_OFF_S, 1e5)),
     ]
 }
 
-/// Draws up to three rules. `rules` keeps the numbers of users below their count, and puts in the classes and time zones
-/// that there are.
+/// Draws up to three rules. `rules` keeps the numbers of users below their count, and puts in the
+/// classes and time zones that there are.
 fn faults() -> BoxedStrategy<Value> {
-    let table = |key: &'static str| move |value: Value| Value::Table(Table::from_iter([(key.to_owned(), value)]));
+    let table = |key: &'static str| {
+        move |value: Value| Value::Table(Table::from_iter([(key.to_owned(), value)]))
+    };
     let effect = prop_oneof![
         one_of(&["drop", "corrupt", "outage"]),
         (real(1.0, 1e5), real(1.0, 1e3)).prop_map(|(gap, duration)| {
             let times = [("mean_gap_s", gap), ("mean_duration_s", duration)];
             let times = Table::from_iter(times.map(|(key, value)| (key.to_owned(), value)));
-            Value::Table(Table::from_iter([("recurring_outage".to_owned(), Value::Table(times))]))
+            Value::Table(Table::from_iter([(
+                "recurring_outage".to_owned(),
+                Value::Table(times),
+            )]))
         }),
         rate_from(1e-9, 1e-6, 1e3).prop_map(table("delay_s")),
         integer(0..=10_000).prop_map(table("cut_at_byte")),
@@ -124,27 +181,37 @@ fn faults() -> BoxedStrategy<Value> {
         option(users),
         option(real(0.01, 1.0)),
     );
-    let rule = rule.prop_map(|(preset, effect, direction, mut from_s, length_s, users, probability)| {
-        let mut table = Table::new();
-        let effect = effect.or_else(|| preset.is_none().then(|| Value::from("drop")));
-        // A beginning is written beside every end, because that of a preset may be later than the end that is drawn.
-        if length_s.is_some() {
-            from_s = from_s.or(Some(0.0));
-        }
-        let until_s = length_s.map(|length_s: f64| Value::Float(from_s.unwrap_or(0.0) + length_s));
-        let optional = [
-            ("preset", preset),
-            ("effect", effect),
-            ("direction", direction),
-            ("from_s", from_s.map(Value::Float)),
-            ("until_s", until_s),
-            ("users", users),
-            ("probability", probability),
-        ];
-        table.extend(optional.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
-        Value::Table(table)
-    });
-    proptest::collection::vec(rule, 1..=3).prop_map(Value::Array).boxed()
+    let rule = rule.prop_map(
+        |(preset, effect, direction, mut from_s, length_s, users, probability)| {
+            let mut table = Table::new();
+            let effect = effect.or_else(|| preset.is_none().then(|| Value::from("drop")));
+            // A beginning is written beside every end, because that of a preset may be later than
+            // the end that is drawn.
+            if length_s.is_some() {
+                from_s = from_s.or(Some(0.0));
+            }
+            let until_s =
+                length_s.map(|length_s: f64| Value::Float(from_s.unwrap_or(0.0) + length_s));
+            let optional = [
+                ("preset", preset),
+                ("effect", effect),
+                ("direction", direction),
+                ("from_s", from_s.map(Value::Float)),
+                ("until_s", until_s),
+                ("users", users),
+                ("probability", probability),
+            ];
+            table.extend(
+                optional
+                    .into_iter()
+                    .filter_map(|(key, value)| Some((key.to_owned(), value?))),
+            );
+            Value::Table(table)
+        },
+    );
+    proptest::collection::vec(rule, 1..=3)
+        .prop_map(Value::Array)
+        .boxed()
 }
 
 fn option<S: Strategy>(strategy: S) -> impl Strategy<Value = Option<S::Value>> {
@@ -154,5 +221,10 @@ fn option<S: Strategy>(strategy: S) -> impl Strategy<Value = Option<S::Value>> {
 /// Draws one of the presets of a table, by name.
 fn presets(table: &str) -> BoxedStrategy<Value> {
     let presets = listing::presets();
-    names(presets.iter().filter(|preset| preset.table == table).map(|preset| preset.name))
+    names(
+        presets
+            .iter()
+            .filter(|preset| preset.table == table)
+            .map(|preset| preset.name),
+    )
 }

@@ -5,18 +5,30 @@ use toml::Value;
 use super::rules::Draft;
 
 impl Draft {
-    /// Makes rules concern users whom there are, of `count` in all, and no transfers if they are outages.
+    /// Makes rules concern users whom there are, of `count` in all, and no transfers if they are
+    /// outages.
     pub(super) fn mend_faults(&mut self, count: i64) {
-        let names = |classes: &Value| classes.as_array().unwrap().iter().map(|class| class["name"].clone()).collect();
+        let names = |classes: &Value| {
+            classes
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|class| class["name"].clone())
+                .collect()
+        };
         let classes = self.0.get("devices.classes").map(names).map(Value::Array);
         let zones = self.0.get("availability.daily.utc_offsets").cloned();
-        let Some(Value::Array(rules)) = self.0.get_mut("faults") else { return };
+        let Some(Value::Array(rules)) = self.0.get_mut("faults") else {
+            return;
+        };
         for rule in rules.iter_mut().filter_map(Value::as_table_mut) {
             let effect = rule.get("effect");
-            if effect
-                .is_some_and(|effect| effect.as_str() == Some("outage") || effect.get("recurring_outage").is_some())
-            {
-                ["preset", "direction", "probability"].iter().for_each(|key| drop(rule.remove(*key)));
+            if effect.is_some_and(|effect| {
+                effect.as_str() == Some("outage") || effect.get("recurring_outage").is_some()
+            }) {
+                ["preset", "direction", "probability"]
+                    .iter()
+                    .for_each(|key| drop(rule.remove(*key)));
             }
             for (key, there) in [("device_classes", &classes), ("utc_offsets", &zones)] {
                 let drawn = rule.get_mut("users").and_then(|users| users.get_mut(key));
@@ -26,7 +38,10 @@ impl Draft {
                     (None, _) => {}
                 }
             }
-            let Some(Value::Array(numbers)) = rule.get_mut("users").and_then(|users| users.get_mut("numbers")) else {
+            let Some(Value::Array(numbers)) = rule
+                .get_mut("users")
+                .and_then(|users| users.get_mut("numbers"))
+            else {
                 continue;
             };
             for number in numbers {

@@ -1,5 +1,5 @@
-//! Makes files for scenarios that read some: the same made-up ratings in the layout that the source has, and small
-//! traces.
+//! Makes files for scenarios that read some: the same made-up ratings in the layout that the source
+//! has, and small traces.
 
 use fedrecsim::dataset::public::known;
 use fedrecsim::scenario::{ColumnRef, DelimitedSpec, PublicDataset, SourceSpec};
@@ -26,9 +26,18 @@ pub const LINKS: &str = "links.csv";
 pub const LAST_CHANGE_S: f64 = 30.0;
 /// The traces by name, with their text.
 pub const TRACES: [(&str, &str); 3] = [
-    (DEVICES, "user,ns_per_row_visit,memory_mb\n0,50,\n2,400.5,0.001\n1,20,1e3\n"),
-    (LINKS, "user,time_s,down_mbit_per_s,up_mbit_per_s\n0,0,20,5\n0,0.01,1,0\n0,30,0.5,100\n1,0,3,0.25\n"),
-    (AVAILABILITY, "user,on,off\n0,0,10\n0,20,80.5\n1,5,90\n2,40,41\n"),
+    (
+        DEVICES,
+        "user,ns_per_row_visit,memory_mb\n0,50,\n2,400.5,0.001\n1,20,1e3\n",
+    ),
+    (
+        LINKS,
+        "user,time_s,down_mbit_per_s,up_mbit_per_s\n0,0,20,5\n0,0.01,1,0\n0,30,0.5,100\n1,0,3,0.25\n",
+    ),
+    (
+        AVAILABILITY,
+        "user,on,off\n0,0,10\n0,20,80.5\n1,5,90\n2,40,41\n",
+    ),
 ];
 
 const USERS: u32 = 20;
@@ -37,28 +46,45 @@ const FEWEST_RATINGS: u32 = 6;
 /// Number of ratings of the most active user.
 pub const MOST_RATINGS: i64 = 10;
 
-/// Returns user, item, rating, time, label and weight of every rating. Users have from 6 to 10 of them, of which one or
-/// two are no positives; those with 10 have rated one item twice. Some times tie.
+/// Returns user, item, rating, time, label and weight of every rating. Users have from 6 to 10 of
+/// them, of which one or two are no positives; those with 10 have rated one item twice. Some times
+/// tie.
 fn rows() -> impl Iterator<Item = [u32; 6]> {
     (0..USERS).flat_map(|user| {
         let count = FEWEST_RATINGS + user % (MOST_RATINGS as u32 - FEWEST_RATINGS + 1);
-        let (item, rating) = (move |n| (7 * user + 3 * n * n) % ITEMS, move |n| 1 + (user + n) % 5);
-        (0..count).map(move |n| [user, item(n), rating(n), 1000 - 10 * (n / 2), u32::from(n % 5 != 1), n % 3])
+        let (item, rating) = (
+            move |n| (7 * user + 3 * n * n) % ITEMS,
+            move |n| 1 + (user + n) % 5,
+        );
+        (0..count).map(move |n| {
+            [
+                user,
+                item(n),
+                rating(n),
+                1000 - 10 * (n / 2),
+                u32::from(n % 5 != 1),
+                n % 3,
+            ]
+        })
     })
 }
 
-/// Returns the numbers of users with at least `minimum` ratings, and of the items that they have rated.
+/// Returns the numbers of users with at least `minimum` ratings, and of the items that they have
+/// rated.
 pub fn remaining(minimum: i64) -> (i64, i64) {
     let count = |user: u32| rows().filter(|row| row[0] == user).count() as i64;
     let users: Vec<u32> = (0..USERS).filter(|&user| count(user) >= minimum).collect();
-    let mut items: Vec<u32> = rows().filter(|row| users.contains(&row[0])).map(|row| row[1]).collect();
+    let mut items: Vec<u32> = rows()
+        .filter(|row| users.contains(&row[0]))
+        .map(|row| row[1])
+        .collect();
     items.sort_unstable();
     items.dedup();
     (users.len() as i64, items.len() as i64)
 }
 
-/// Returns the usual name below a data folder and the contents of the file that `source` reads; `None` if it reads
-/// none.
+/// Returns the usual name below a data folder and the contents of the file that `source` reads;
+/// `None` if it reads none.
 pub fn ratings(source: &SourceSpec) -> Option<(&'static str, String)> {
     let by_position = |separator: &str, header| DelimitedSpec {
         separator: separator.into(),
@@ -84,7 +110,9 @@ pub fn ratings(source: &SourceSpec) -> Option<(&'static str, String)> {
             let layout = match set {
                 PublicDataset::Ml100k => by_position("\t", false),
                 PublicDataset::Ml1m => by_position("::", false),
-                PublicDataset::Ml20m | PublicDataset::Ml25m | PublicDataset::Ml32m => by_name("userId", "movieId"),
+                PublicDataset::Ml20m | PublicDataset::Ml25m | PublicDataset::Ml32m => {
+                    by_name("userId", "movieId")
+                }
                 PublicDataset::LastFm2k | PublicDataset::LastFm2kTags => by_position("\t", true),
                 PublicDataset::AmazonInstantVideo => by_position(",", false),
                 PublicDataset::AmazonInstantVideo5Core => by_name("user", "item"),
@@ -114,9 +142,17 @@ fn written(layout: &DelimitedSpec) -> String {
             ColumnRef::Name(_) => None,
         })
         .collect();
-    let width = positions.iter().max().map_or(0, |last| last + 1).max(asked.len()) + 1;
+    let width = positions
+        .iter()
+        .max()
+        .map_or(0, |last| last + 1)
+        .max(asked.len())
+        + 1;
     let mut free = (0..).filter(|place| !positions.contains(place));
-    let (mut header, mut fields) = (vec!["?".to_owned(); width + asked.len()], vec![None; width + asked.len()]);
+    let (mut header, mut fields) = (
+        vec!["?".to_owned(); width + asked.len()],
+        vec![None; width + asked.len()],
+    );
     for (field, column) in asked.into_iter().enumerate() {
         let place = match column {
             Some(ColumnRef::Position(position)) => *position as usize - 1,
@@ -134,8 +170,10 @@ fn written(layout: &DelimitedSpec) -> String {
         text += &(header.join(&layout.separator) + "\n");
     }
     for row in rows() {
-        let line: Vec<String> =
-            fields.iter().map(|f| f.map_or("-".to_owned(), |f: usize| row[f].to_string())).collect();
+        let line: Vec<String> = fields
+            .iter()
+            .map(|f| f.map_or("-".to_owned(), |f: usize| row[f].to_string()))
+            .collect();
         text += &(line.join(&layout.separator) + "\n");
     }
     text

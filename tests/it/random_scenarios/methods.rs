@@ -8,12 +8,16 @@ use toml::Value;
 use super::keys::{Key, always, boolean, integer, maybe, names, one_of, rate, real, zero_or};
 
 fn dimension() -> BoxedStrategy<Value> {
-    select(vec![1, 2, 7, 16, 17, 32, 33, 100, 256]).prop_map(Value::Integer).boxed()
+    select(vec![1, 2, 7, 16, 17, 32, 33, 100, 256])
+        .prop_map(Value::Integer)
+        .boxed()
 }
 
 /// Draws a dimension for methods whose work grows with its square or its cube.
 fn small_dimension() -> BoxedStrategy<Value> {
-    select(vec![1, 2, 7, 16, 17]).prop_map(Value::Integer).boxed()
+    select(vec![1, 2, 7, 16, 17])
+        .prop_map(Value::Integer)
+        .boxed()
 }
 
 fn batch() -> BoxedStrategy<Value> {
@@ -40,7 +44,10 @@ fn method() -> Vec<Key> {
     vec![
         always("method", names(METHODS.iter().map(|entry| entry.name))),
         maybe("method.fedrap.latent_dimension", dimension()),
-        maybe("method.fedrap.objective", one_of(&["published-code", "paper"])),
+        maybe(
+            "method.fedrap.objective",
+            one_of(&["published-code", "paper"]),
+        ),
         maybe("method.fedrap.local_epochs", epochs()),
         maybe("method.fedrap.batch_size", batch()),
         maybe("method.fedrap.learning_rate_network", rate(1e-4, 1.0)),
@@ -50,10 +57,19 @@ fn method() -> Vec<Key> {
         maybe("method.fedrap.weight_decay", zero_or(1e-6, 0.1)),
         maybe("method.fedrap.lambda", zero_or(1e-4, 1.0)),
         maybe("method.fedrap.mu", zero_or(1e-4, 1.0)),
-        maybe("method.fedrap.regularizer", one_of(&["l1", "l1-subgradient", "l1-proximal", "l2", "none"])),
+        maybe(
+            "method.fedrap.regularizer",
+            one_of(&["l1", "l1-subgradient", "l1-proximal", "l2", "none"]),
+        ),
         maybe("method.fedrap.server_threshold", zero_or(1e-6, 0.1)),
-        maybe("method.fedrap.curriculum", one_of(&["tanh", "fixed", "sin", "square", "frac"])),
-        maybe("method.fedrap.tables", one_of(&["both", "c-only", "d-only"])),
+        maybe(
+            "method.fedrap.curriculum",
+            one_of(&["tanh", "fixed", "sin", "square", "frac"]),
+        ),
+        maybe(
+            "method.fedrap.tables",
+            one_of(&["both", "c-only", "d-only"]),
+        ),
         maybe("method.fedrap.aggregate_d", boolean()),
         maybe("method.fedrap.early_stop_tolerance", zero_or(1e-6, 1.0)),
         maybe("method.fedrap.noise.multiplier", zero_or(1e-3, 10.0)),
@@ -64,7 +80,10 @@ fn method() -> Vec<Key> {
         maybe("method.pfedrec.local_epochs", epochs()),
         maybe("method.pfedrec.batch_size", batch()),
         maybe("method.pfedrec.learning_rate", rate(1e-4, 1.0)),
-        maybe("method.pfedrec.item_learning_rate_multiplier", rate(1e-2, 100.0)),
+        maybe(
+            "method.pfedrec.item_learning_rate_multiplier",
+            rate(1e-2, 100.0),
+        ),
         maybe("method.pfedrec.weight_decay", zero_or(1e-6, 0.1)),
         maybe("method.fedmf.latent_dimension", dimension()),
         maybe("method.fedmf.local_epochs", epochs()),
@@ -76,7 +95,8 @@ fn method() -> Vec<Key> {
     ]
 }
 
-/// Returns the keys of the methods with networks, of those that reconstruct, and of matrix factorisation at the server.
+/// Returns the keys of the methods with networks, of those that reconstruct, and of matrix
+/// factorisation at the server.
 fn methods_of_published_code() -> Vec<Key> {
     vec![
         maybe("method.fedncf.latent_dimension", dimension()),
@@ -153,8 +173,14 @@ fn methods_of_least_squares() -> Vec<Key> {
         maybe("method.fedgram.sends_counts", boolean()),
         maybe("method.fedgram.recency.tau", rate(0.1, 100.0)),
         maybe("method.fedgram.recency.floor", zero_or(1e-2, 1.0)),
-        maybe("method.fedgram.recency.background", one_of(&["positives-at-one", "all-at-zero"])),
-        maybe("method.fedgram.by_density.unobserved_per_positive", rate(0.1, 100.0)),
+        maybe(
+            "method.fedgram.recency.background",
+            one_of(&["positives-at-one", "all-at-zero"]),
+        ),
+        maybe(
+            "method.fedgram.by_density.unobserved_per_positive",
+            rate(0.1, 100.0),
+        ),
         maybe("method.fedgram.by_density.regularization", rate(0.1, 20.0)),
         maybe("method.fedspec.latent_dimension", small_dimension()),
         maybe("method.fedspec.ridge", zero_or(1e-3, 10.0)),
@@ -180,21 +206,39 @@ fn methods_of_ratings() -> Vec<Key> {
         maybe("method.fedrec-pmf.steps_per_iteration", integer(1..=40)),
         maybe("method.fedrec-pmf.regularization", zero_or(1e-6, 0.1)),
         maybe("method.fedrec-pmf.virtual_items_per_rated", integer(0..=3)),
-        maybe("method.fedrec-pmf.strategy", one_of(&["user-averaging", "hybrid-filling"])),
-        maybe("method.fedrec-pmf.hybrid_filling", one_of(&["code", "slides"])),
+        maybe(
+            "method.fedrec-pmf.strategy",
+            one_of(&["user-averaging", "hybrid-filling"]),
+        ),
+        maybe(
+            "method.fedrec-pmf.hybrid_filling",
+            one_of(&["code", "slides"]),
+        ),
         maybe("method.fedrec-pmf.predict_from", integer(0..=4)),
         maybe("method.fedrec-pmf.local_steps", integer(0..=5)),
         maybe("method.fedrec-pmf.initial_range", rate(1e-3, 1.0)),
         maybe("method.fedrec-pmf.sends_counts", boolean()),
         maybe("method.fedrec-svdpp.latent_dimension", dimension()),
-        maybe("method.fedrec-svdpp.style", one_of(&["batch", "stochastic"])),
+        maybe(
+            "method.fedrec-svdpp.style",
+            one_of(&["batch", "stochastic"]),
+        ),
         maybe("method.fedrec-svdpp.learning_rate", rate(1e-4, 1.0)),
         maybe("method.fedrec-svdpp.learning_rate_decay", real(0.1, 1.0)),
         maybe("method.fedrec-svdpp.steps_per_iteration", integer(1..=40)),
         maybe("method.fedrec-svdpp.regularization", zero_or(1e-6, 0.1)),
-        maybe("method.fedrec-svdpp.virtual_items_per_rated", integer(0..=3)),
-        maybe("method.fedrec-svdpp.strategy", one_of(&["user-averaging", "hybrid-filling"])),
-        maybe("method.fedrec-svdpp.hybrid_filling", one_of(&["code", "slides"])),
+        maybe(
+            "method.fedrec-svdpp.virtual_items_per_rated",
+            integer(0..=3),
+        ),
+        maybe(
+            "method.fedrec-svdpp.strategy",
+            one_of(&["user-averaging", "hybrid-filling"]),
+        ),
+        maybe(
+            "method.fedrec-svdpp.hybrid_filling",
+            one_of(&["code", "slides"]),
+        ),
         maybe("method.fedrec-svdpp.predict_from", integer(0..=4)),
         maybe("method.fedrec-svdpp.local_steps", integer(0..=5)),
         maybe("method.fedrec-svdpp.initial_range", rate(1e-3, 1.0)),
@@ -202,7 +246,10 @@ fn methods_of_ratings() -> Vec<Key> {
         maybe("method.fedpergnn.latent_dimension", small_dimension()),
         maybe("method.fedpergnn.own_items", integer(1..=20)),
         maybe("method.fedpergnn.neighbours_per_item", integer(1..=20)),
-        maybe("method.fedpergnn.predictor", one_of(&["published-code", "product"])),
+        maybe(
+            "method.fedpergnn.predictor",
+            one_of(&["published-code", "product"]),
+        ),
         maybe("method.fedpergnn.learning_rate", rate(1e-4, 1.0)),
         maybe("method.fedpergnn.clip_norm", rate(1e-2, 10.0)),
         maybe("method.fedpergnn.dropout", zero_or(1e-2, 0.9)),
@@ -241,7 +288,10 @@ fn methods_at_the_server() -> Vec<Key> {
         maybe("method.ials.initial_length", rate(1e-2, 1.0)),
         maybe("method.ials.recency.tau", rate(0.1, 100.0)),
         maybe("method.ials.recency.floor", zero_or(1e-2, 1.0)),
-        maybe("method.ials.by_density.unobserved_per_positive", rate(0.1, 100.0)),
+        maybe(
+            "method.ials.by_density.unobserved_per_positive",
+            rate(0.1, 100.0),
+        ),
         maybe("method.ials.by_density.regularization", rate(0.1, 20.0)),
         maybe("method.bpr-mf.latent_dimension", dimension()),
         maybe("method.bpr-mf.learning_rate", rate(1e-4, 0.5)),
@@ -257,6 +307,9 @@ fn methods_at_the_server() -> Vec<Key> {
         maybe("method.lightgcn.learning_rate", rate(1e-5, 0.1)),
         maybe("method.lightgcn.regularization", zero_or(1e-6, 0.1)),
         maybe("method.lightgcn.deviation", rate(1e-3, 1.0)),
-        maybe("method.lightgcn.graph", one_of(&["train", "train-and-test", "train-and-test-positives"])),
+        maybe(
+            "method.lightgcn.graph",
+            one_of(&["train", "train-and-test", "train-and-test-positives"]),
+        ),
     ]
 }

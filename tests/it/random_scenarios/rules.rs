@@ -36,7 +36,11 @@ impl Draft {
         self.mend_codecs();
         self.mend_split();
         self.mend_item_table();
-        let population = if self.is("dataset.name", "generated") { self.generated() } else { self.in_a_file() };
+        let population = if self.is("dataset.name", "generated") {
+            self.generated()
+        } else {
+            self.in_a_file()
+        };
         self.mend_rounds(&population);
         self.mend_sizes(&population);
         self.mend_cutoffs();
@@ -47,23 +51,37 @@ impl Draft {
         self.mend_faults(population.users);
         self.mend_overheads();
         self.mend_privacy();
-        if !self.boolean("dataset.validation_item", true) && self.is("evaluation.selection", "best-validation") {
+        if !self.boolean("dataset.validation_item", true)
+            && self.is("evaluation.selection", "best-validation")
+        {
             self.set("evaluation.selection", "last");
         }
         self.let_all_take_part_in_every_step();
         self
     }
 
-    /// Leaves nothing in the file that could keep a user from a step, where the method needs everybody in every one.
+    /// Leaves nothing in the file that could keep a user from a step, where the method needs
+    /// everybody in every one.
     fn let_all_take_part_in_every_step(&mut self) {
-        const HARMLESS: [&str; 6] = ["seed", "method", "dataset", "evaluation", "codec", "training.rounds"];
+        const HARMLESS: [&str; 6] = [
+            "seed",
+            "method",
+            "dataset",
+            "evaluation",
+            "codec",
+            "training.rounds",
+        ];
         if self.is("method.colr.download", "aggregate") {
-            self.0
-                .retain(|path, _| HARMLESS.iter().any(|part| *path == *part || path.starts_with(&format!("{part}."))));
+            self.0.retain(|path, _| {
+                HARMLESS
+                    .iter()
+                    .any(|part| *path == *part || path.starts_with(&format!("{part}.")))
+            });
         }
     }
 
-    /// Keeps only the keys of the alternative that `choice` takes, and writes an alternative with keys as a table.
+    /// Keeps only the keys of the alternative that `choice` takes, and writes an alternative with
+    /// keys as a table.
     fn keep_chosen(&mut self, choice: &'static str) {
         let chosen = match self.0.get(choice) {
             Some(Value::String(name)) => format!("{choice}.{name}."),
@@ -72,7 +90,8 @@ impl Draft {
         };
         // In a table of one value (`{ share = 0.5 }`), no keys follow the name.
         let is_chosen = |path: &str| format!("{path}.").starts_with(&chosen);
-        self.0.retain(|path, _| !path.starts_with(&format!("{choice}.")) || is_chosen(path));
+        self.0
+            .retain(|path, _| !path.starts_with(&format!("{choice}.")) || is_chosen(path));
         if self.0.keys().any(|path| is_chosen(path)) {
             self.0.remove(choice);
         }
@@ -87,7 +106,9 @@ impl Draft {
             self.0.insert("method.colr.rank", Value::Integer(dimension));
         }
         if self.learns_ratings()
-            && ["lastfm-2k", "lastfm-2k-tags", "delimited"].iter().any(|name| self.is("dataset.name", name))
+            && ["lastfm-2k", "lastfm-2k-tags", "delimited"]
+                .iter()
+                .any(|name| self.is("dataset.name", name))
         {
             self.set("dataset.name", "generated");
         }
@@ -98,7 +119,8 @@ impl Draft {
         self.is_one_of(&LEARN_RATINGS)
     }
 
-    /// Gives k-fold, which holds ratings out, the ratings of so many users that nobody has all of them in one part.
+    /// Gives k-fold, which holds ratings out, the ratings of so many users that nobody has all of
+    /// them in one part.
     fn mend_split(&mut self) {
         let is_k_fold = self.is("dataset.split", "k-fold");
         self.keep_chosen("dataset.split");
@@ -110,16 +132,27 @@ impl Draft {
             }
             self.set("dataset.name", "generated");
             self.0.insert("dataset.generator.users", Value::Integer(20));
-            self.0.insert("dataset.generator.items", Value::Integer(100));
-            self.0.insert("dataset.generator.ratings_per_user", Value::Float(8.0));
-            self.0.insert("dataset.generator.ratings_log_sigma", Value::Float(0.0));
+            self.0
+                .insert("dataset.generator.items", Value::Integer(100));
+            self.0
+                .insert("dataset.generator.ratings_per_user", Value::Float(8.0));
+            self.0
+                .insert("dataset.generator.ratings_log_sigma", Value::Float(0.0));
             self.0.remove("dataset.minimum_interactions");
             self.0.remove("dataset.validation_item");
-            for ranking in ["headline", "ranking", "candidates", "shared_candidates", "cutoffs"] {
+            for ranking in [
+                "headline",
+                "ranking",
+                "candidates",
+                "shared_candidates",
+                "cutoffs",
+            ] {
                 self.0.remove(&*format!("evaluation.{ranking}"));
             }
             let metrics = ["rmse", "mae"].map(Value::from).into();
-            self.0.entry("evaluation.metrics").and_modify(|names| *names = Value::Array(metrics));
+            self.0
+                .entry("evaluation.metrics")
+                .and_modify(|names| *names = Value::Array(metrics));
         }
         // A run that is judged by its validation item needs one, and k-fold holds none out.
         if is_k_fold && self.is("evaluation.selection", "best-validation") {
@@ -129,23 +162,36 @@ impl Draft {
 
     /// Makes the headline one of the figures.
     fn mend_headline(&mut self) {
-        let Some(headline) = self.0.get("evaluation.headline").cloned() else { return };
+        let Some(headline) = self.0.get("evaluation.headline").cloned() else {
+            return;
+        };
         match self.0.get_mut("evaluation.metrics") {
             Some(Value::Array(names)) => names.push(headline),
-            _ => drop(self.0.insert("evaluation.metrics", Value::Array(vec![headline, "hr@2".into()]))),
+            _ => drop(self.0.insert(
+                "evaluation.metrics",
+                Value::Array(vec![headline, "hr@2".into()]),
+            )),
         }
     }
 
     /// Makes the keys of how rounds are run fit together, and those of who takes part.
     fn mend_rounds(&mut self, population: &Population) {
-        if ["popularity", "random", "global-mean", "user-mean"].iter().any(|untrained| self.is("method", untrained)) {
+        if ["popularity", "random", "global-mean", "user-mean"]
+            .iter()
+            .any(|untrained| self.is("method", untrained))
+        {
             for choice in ["training.mode", "training.client_selection"] {
                 self.0.remove(choice);
                 self.remove_below(choice);
             }
         }
         self.mend_draws_of_each();
-        let mode = self.0.get("training.mode").and_then(Value::as_str).unwrap_or("synchronous").to_owned();
+        let mode = self
+            .0
+            .get("training.mode")
+            .and_then(Value::as_str)
+            .unwrap_or("synchronous")
+            .to_owned();
         self.cap("training.participation.cohort", population.users);
         self.cap("training.mode.fedbuff.concurrency", population.users);
         self.cap("training.mode.fedasync.concurrency", population.users);
@@ -155,9 +201,14 @@ impl Draft {
                 self.mend_repeats(&mode, population);
             }
         } else if self.is("training.client_selection", "never-twice-in-a-row") {
-            // At most half of the users may be invited, those who are invited beyond the needed ones included.
+            // At most half of the users may be invited, those who are invited beyond the needed
+            // ones included.
             let over_selected = mode == "over-selection";
-            let factor = if over_selected { self.real("training.mode.over-selection.factor", 1.0) } else { 1.0 };
+            let factor = if over_selected {
+                self.real("training.mode.over-selection.factor", 1.0)
+            } else {
+                1.0
+            };
             let most = ((population.users / 2) as f64 / factor).floor() as i64;
             if most == 0 {
                 self.set("training.client_selection", "uniform");
@@ -170,12 +221,18 @@ impl Draft {
             self.mend_over_selection(population);
         }
         if !mode.starts_with("fed") {
-            let steps = self.integer("training.rounds", 1) * self.integer("training.steps_per_round", 1);
+            let steps =
+                self.integer("training.rounds", 1) * self.integer("training.steps_per_round", 1);
             self.cap("training.empty_rounds_limit", steps);
         }
         let exploration = self.real("training.client_selection.oort.exploration", 0.9);
-        let least = self.real("training.client_selection.oort.least_exploration", 0.2).min(exploration);
-        self.0.insert("training.client_selection.oort.least_exploration", Value::Float(least));
+        let least = self
+            .real("training.client_selection.oort.least_exploration", 0.2)
+            .min(exploration);
+        self.0.insert(
+            "training.client_selection.oort.least_exploration",
+            Value::Float(least),
+        );
         self.keep_chosen("training.participation");
         self.keep_chosen("training.client_selection");
         for choice in STALENESS {
@@ -186,31 +243,47 @@ impl Draft {
 
     /// Leaves enough users for two rounds in a row, which take twice the buffer.
     fn mend_repeats(&mut self, mode: &str, population: &Population) {
-        let buffer = if mode == "fedbuff" { "training.mode.fedbuff.buffer" } else { "" };
+        let buffer = if mode == "fedbuff" {
+            "training.mode.fedbuff.buffer"
+        } else {
+            ""
+        };
         self.cap(buffer, population.users / 2);
         let buffer = self.integer(buffer, 1);
         if 2 * buffer > population.users || buffer == 0 {
             self.set("training.client_selection", "uniform");
-            self.0.entry("training.mode.fedbuff.buffer").and_modify(|buffer| *buffer = Value::Integer(1));
+            self.0
+                .entry("training.mode.fedbuff.buffer")
+                .and_modify(|buffer| *buffer = Value::Integer(1));
         }
     }
 
-    /// Gives over-selection a deadline where everybody is needed, as nothing else makes a difference then.
+    /// Gives over-selection a deadline where everybody is needed, as nothing else makes a
+    /// difference then.
     fn mend_over_selection(&mut self, population: &Population) {
         let users = population.users;
         let needed = match self.0.get("training.participation").and_then(Value::as_str) {
-            Some("share") => ((self.real("training.participation.share", 1.0) * users as f64 + 0.5) as i64).max(1),
+            Some("share") => ((self.real("training.participation.share", 1.0) * users as f64 + 0.5)
+                as i64)
+                .max(1),
             Some("cohort") => self.integer("training.participation.cohort", 1),
             _ => users,
         };
-        if needed < users || self.0.contains_key("training.mode.over-selection.deadline_s") {
+        if needed < users
+            || self
+                .0
+                .contains_key("training.mode.over-selection.deadline_s")
+        {
             return;
         }
         if users > 1 {
             self.set("training.participation", "cohort");
             self.cap("training.participation.cohort", users - 1);
         } else {
-            self.0.insert("training.mode.over-selection.deadline_s", Value::Float(10.0));
+            self.0.insert(
+                "training.mode.over-selection.deadline_s",
+                Value::Float(10.0),
+            );
         }
     }
 
@@ -234,27 +307,34 @@ impl Draft {
             return;
         }
         for direction in ["downlink", "uplink"] {
-            self.0.remove(&*format!("network.{direction}_median_mbit_per_s"));
+            self.0
+                .remove(&*format!("network.{direction}_median_mbit_per_s"));
             self.0.remove(&*format!("network.{direction}_log_sigma"));
         }
         self.0.remove("network.correlation");
         self.0.remove("network.transfer_log_sigma");
     }
 
-    /// Makes speeds come from one source, and memory either fixed or spread, unless every class has its own.
+    /// Makes speeds come from one source, and memory either fixed or spread, unless every class has
+    /// its own.
     fn mend_devices(&mut self) {
         if self.0.contains_key("devices.classes") {
             self.0.remove("devices.trace.path");
         }
-        let elsewhere = ["devices.classes", "devices.trace.path"].iter().any(|path| self.0.contains_key(path));
-        let preset_of_classes =
-            ["phone-classes", "phone-classes-all-times"].iter().any(|name| self.is("devices.preset", name));
+        let elsewhere = ["devices.classes", "devices.trace.path"]
+            .iter()
+            .any(|path| self.0.contains_key(path));
+        let preset_of_classes = ["phone-classes", "phone-classes-all-times"]
+            .iter()
+            .any(|name| self.is("devices.preset", name));
         if elsewhere || preset_of_classes {
             self.0.remove("devices.median_ns_per_row_visit");
             self.0.remove("devices.log_sigma");
         }
         let every_class_has_its_own = match self.0.get("devices.classes") {
-            Some(Value::Array(classes)) => classes.iter().all(|class| class.get("memory_mb").is_some()),
+            Some(Value::Array(classes)) => {
+                classes.iter().all(|class| class.get("memory_mb").is_some())
+            }
             _ => !elsewhere && preset_of_classes,
         };
         if every_class_has_its_own {
@@ -262,15 +342,22 @@ impl Draft {
             self.0.remove("devices.memory_median_mb");
         }
         let spread = ["devices.memory_median_mb", "devices.memory_log_sigma"];
-        if self.0.contains_key("devices.memory_mb") || !spread.iter().all(|path| self.0.contains_key(path)) {
+        if self.0.contains_key("devices.memory_mb")
+            || !spread.iter().all(|path| self.0.contains_key(path))
+        {
             spread.iter().for_each(|path| drop(self.0.remove(path)));
         }
     }
 
     /// Keeps one pattern, and beside it a preset only if it is of the same pattern.
     fn mend_availability(&mut self) {
-        let Some(Value::String(pattern)) = self.0.remove("availability.pattern") else { unreachable!("always drawn") };
-        for other in ["daily", "on-off", "trace"].iter().filter(|other| **other != pattern) {
+        let Some(Value::String(pattern)) = self.0.remove("availability.pattern") else {
+            unreachable!("always drawn")
+        };
+        for other in ["daily", "on-off", "trace"]
+            .iter()
+            .filter(|other| **other != pattern)
+        {
             self.remove_below(&format!("availability.{other}"));
         }
         let preset = match pattern.as_str() {
@@ -288,9 +375,14 @@ impl Draft {
         self.cap("evaluation.users", population.users);
         self.cap("dataset.negatives.per_positive", population.unrated);
         if !self.0.contains_key("dataset.negatives.per_positive") && population.unrated < 4 {
-            self.0.insert("dataset.negatives.per_positive", Value::Integer(1));
+            self.0
+                .insert("dataset.negatives.per_positive", Value::Integer(1));
         }
-        let lists = if self.boolean("evaluation.shared_candidates", true) { 1 } else { 2 };
+        let lists = if self.boolean("evaluation.shared_candidates", true) {
+            1
+        } else {
+            2
+        };
         let ranks_items = !self.has_below("dataset.split.k-fold");
         if ranks_items && population.unrated < lists * self.integer("evaluation.candidates", 99) {
             self.set("evaluation.ranking", "full-catalogue");
@@ -298,11 +390,14 @@ impl Draft {
     }
 
     fn has_below(&self, table: &str) -> bool {
-        self.0.keys().any(|path| path.starts_with(&format!("{table}.")))
+        self.0
+            .keys()
+            .any(|path| path.starts_with(&format!("{table}.")))
     }
 
     fn remove_below(&mut self, table: &str) {
-        self.0.retain(|path, _| !path.starts_with(&format!("{table}.")));
+        self.0
+            .retain(|path, _| !path.starts_with(&format!("{table}.")));
     }
 
     fn set(&mut self, path: &'static str, literal: &str) {
@@ -318,11 +413,17 @@ impl Draft {
     }
 
     fn integer(&self, path: &str, default: i64) -> i64 {
-        self.0.get(path).and_then(Value::as_integer).unwrap_or(default)
+        self.0
+            .get(path)
+            .and_then(Value::as_integer)
+            .unwrap_or(default)
     }
 
     fn real(&self, path: &str, default: f64) -> f64 {
-        self.0.get(path).and_then(Value::as_float).unwrap_or(default)
+        self.0
+            .get(path)
+            .and_then(Value::as_float)
+            .unwrap_or(default)
     }
 
     fn cap(&mut self, path: &str, most: i64) {
@@ -348,7 +449,11 @@ impl Draft {
                     table.insert(part.to_owned(), value);
                     break;
                 }
-                table = table.entry(part).or_insert_with(|| Value::Table(Table::new())).as_table_mut().unwrap();
+                table = table
+                    .entry(part)
+                    .or_insert_with(|| Value::Table(Table::new()))
+                    .as_table_mut()
+                    .unwrap();
             }
         }
         root

@@ -13,12 +13,14 @@ use fedrecsim::model::archive::ArchiveReader;
 use fedrecsim::rng::Streams;
 use fedrecsim::scenario::Scenario;
 use fedrecsim::sim::{
-    self, CheckpointStore, Checkpoints, Crew, Link, Outcome, Parcel, Rank, RunControl, Shares, Simulation, World,
+    self, CheckpointStore, Checkpoints, Crew, Link, Outcome, Parcel, Rank, RunControl, Shares,
+    Simulation, World,
 };
 
 use crate::support::methods;
 
-/// The files of a run, by the number of rounds and by who has written them: a rank, and how many ranks there were.
+/// The files of a run, by the number of rounds and by who has written them: a rank, and how many
+/// ranks there were.
 pub type Files = Arc<Mutex<BTreeMap<(u32, u32, u32), Vec<u8>>>>;
 
 /// Keeps what one rank writes, and ends the run after some rounds.
@@ -38,7 +40,10 @@ impl CheckpointStore for Store {
         self.is_due(rounds).then_some(Error::TimeIsUp { rounds })
     }
     fn way_on(&self) -> Option<String> {
-        Some(format!("the last checkpoint is after round {}", self.open.0))
+        Some(format!(
+            "the last checkpoint is after round {}",
+            self.open.0
+        ))
     }
     fn begin(&mut self, rounds: u32) -> Result<()> {
         self.open = (rounds, Vec::new());
@@ -46,17 +51,25 @@ impl CheckpointStore for Store {
     }
     fn part_unwritten(&mut self, error: Error) -> Error {
         match error {
-            Error::Write { path, source } => {
-                Error::CheckpointUnwritten { path, rounds: self.open.0, left: None, source }
-            }
+            Error::Write { path, source } => Error::CheckpointUnwritten {
+                path,
+                rounds: self.open.0,
+                left: None,
+                source,
+            },
             other => other,
         }
     }
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         match self.fault {
-            Some(Fault::Panic(rank)) if rank == self.writer.0 => panic!("this panic belongs to the test"),
+            Some(Fault::Panic(rank)) if rank == self.writer.0 => {
+                panic!("this panic belongs to the test")
+            }
             Some(Fault::FullDisk(rank)) if rank == self.writer.0 => {
-                return Err(Error::write("part-of-the-test", io::Error::other("no space left on device")));
+                return Err(Error::write(
+                    "part-of-the-test",
+                    io::Error::other("no space left on device"),
+                ));
             }
             _ => {}
         }
@@ -65,18 +78,25 @@ impl CheckpointStore for Store {
     }
     fn commit(&mut self) -> Result<()> {
         let (rounds, bytes) = (self.open.0, std::mem::take(&mut self.open.1));
-        self.files.lock().unwrap().insert((rounds, self.writer.0, self.writer.1), bytes);
+        self.files
+            .lock()
+            .unwrap()
+            .insert((rounds, self.writer.0, self.writer.1), bytes);
         Ok(())
     }
 }
 
-/// Returns the checkpoint that so many ranks have written after so many rounds, with the parts that belong to it.
+/// Returns the checkpoint that so many ranks have written after so many rounds, with the parts that
+/// belong to it.
 pub fn checkpoint(files: &Files, (rounds, ranks): (u32, u32)) -> ArchiveReader {
     let bytes = files.lock().unwrap()[&(rounds, 0, ranks)].clone();
     let files = Arc::clone(files);
     ArchiveReader::new(Box::new(Cursor::new(bytes))).with_parts(Box::new(move |rank, ranks| {
         let bytes = files.lock().unwrap()[&(rounds, rank, ranks)].clone();
-        Ok((blake3::hash(&bytes), ArchiveReader::new(Box::new(Cursor::new(bytes)))))
+        Ok((
+            blake3::hash(&bytes),
+            ArchiveReader::new(Box::new(Cursor::new(bytes))),
+        ))
     }))
 }
 
@@ -93,12 +113,17 @@ pub enum Fault {
     NoMemory(u32, u32),
 }
 
-/// Returns the world of one rank, in which there are the ratings of its users alone, unless the server needs all.
+/// Returns the world of one rank, in which there are the ratings of its users alone, unless the
+/// server needs all.
 fn world_of(scenario: Scenario, directories: &[PathBuf], (rank, ranks): (u32, u32)) -> World {
     let whole = dataset::load(&scenario.dataset, directories, Streams::new(scenario.seed)).unwrap();
     let needs_all = sim::server_needs_ratings(&scenario, &methods()).unwrap();
     let own = Shares::new(whole.users(), ranks as usize).of(rank);
-    let dataset = if needs_all && rank == 0 { whole } else { whole.of_users(own) };
+    let dataset = if needs_all && rank == 0 {
+        whole
+    } else {
+        whole.of_users(own)
+    };
     World::with_methods(scenario, Arc::new(dataset), &methods()).unwrap()
 }
 
@@ -120,7 +145,8 @@ pub struct Way {
     pub crossed: Arc<[AtomicU64; 4]>,
 }
 
-/// A way that counts what crosses: the messages and the bytes. It may find no memory for one of the messages.
+/// A way that counts what crosses: the messages and the bytes. It may find no memory for one of the
+/// messages.
 struct Counted {
     link: Box<dyn Link>,
     fails_at: Option<u32>,
@@ -139,7 +165,9 @@ impl Link for Counted {
         self.count(0, parcel.length());
         if self.fails_at.is_some_and(|left| left == 0) {
             self.fails_at = None;
-            return Err(Error::Memory("there is no memory, as the test wants it".to_owned()));
+            return Err(Error::Memory(
+                "there is no memory, as the test wants it".to_owned(),
+            ));
         }
         self.fails_at = self.fails_at.map(|left| left - 1);
         self.link.send(parcel)
@@ -164,7 +192,9 @@ impl Link for Fragile {
     fn receive(&mut self) -> Result<Parcel> {
         let parcel = self.link.receive()?;
         match self.messages.fetch_sub(1, Ordering::Relaxed) {
-            0 => Err(Error::Usage("this rank is lost, as the test wants it".to_owned())),
+            0 => Err(Error::Usage(
+                "this rank is lost, as the test wants it".to_owned(),
+            )),
             _ => Ok(parcel),
         }
     }
@@ -178,10 +208,14 @@ struct Waiting {
 
 impl Link for Waiting {
     fn send(&mut self, parcel: Parcel) -> Result<()> {
-        self.to.send(parcel).map_err(|_| Error::rank_lost(9, "its thread has ended"))
+        self.to
+            .send(parcel)
+            .map_err(|_| Error::rank_lost(9, "its thread has ended"))
     }
     fn receive(&mut self) -> Result<Parcel> {
-        self.from.recv().map_err(|_| Error::rank_lost(9, "its thread has ended"))
+        self.from
+            .recv()
+            .map_err(|_| Error::rank_lost(9, "its thread has ended"))
     }
 }
 
@@ -189,12 +223,25 @@ impl Link for Waiting {
 fn waiting() -> (Box<dyn Link>, Box<dyn Link>) {
     let (down, from_zero) = sync_channel(0);
     let (up, from_rank) = sync_channel(0);
-    (Box::new(Waiting { to: down, from: from_rank }), Box::new(Waiting { to: up, from: from_zero }))
+    (
+        Box::new(Waiting {
+            to: down,
+            from: from_rank,
+        }),
+        Box::new(Waiting {
+            to: up,
+            from: from_zero,
+        }),
+    )
 }
 
 impl Way {
     pub fn new(ranks: u32, threads: usize) -> Self {
-        Self { ranks, threads, ..Self::default() }
+        Self {
+            ranks,
+            threads,
+            ..Self::default()
+        }
     }
 
     pub fn store(&self, rank: u32) -> Box<Store> {
@@ -214,7 +261,11 @@ impl Way {
     }
 
     /// Runs the scenario as [`Self::run`] does, and has `look` see the simulation before it ends.
-    pub fn watch<T>(&self, scenario: &Scenario, look: impl FnOnce(&Simulation) -> T) -> (Outcome, T) {
+    pub fn watch<T>(
+        &self,
+        scenario: &Scenario,
+        look: impl FnOnce(&Simulation) -> T,
+    ) -> (Outcome, T) {
         self.end(scenario, |simulation| {
             let simulation = simulation.unwrap();
             let seen = look(&simulation);
@@ -226,25 +277,47 @@ impl Way {
     pub fn end<T>(&self, scenario: &Scenario, take: impl FnOnce(Result<Simulation>) -> T) -> T {
         let (mut links, mut others) = (Vec::new(), Vec::new());
         for rank in 1..self.ranks {
-            let (link, mut others_link) = if self.waits { waiting() } else { sim::in_memory(rank) };
+            let (link, mut others_link) = if self.waits {
+                waiting()
+            } else {
+                sim::in_memory(rank)
+            };
             let fails_at = match self.fault {
                 Some(Fault::NoMemory(place, messages)) if place == rank => Some(messages),
                 _ => None,
             };
-            links.push(Box::new(Counted { link, fails_at, crossed: Arc::clone(&self.crossed) }) as Box<dyn Link>);
+            links.push(Box::new(Counted {
+                link,
+                fails_at,
+                crossed: Arc::clone(&self.crossed),
+            }) as Box<dyn Link>);
             if let Some(Fault::Lost(lost, messages)) = self.fault
                 && lost == rank
             {
-                others_link = Box::new(Fragile { link: others_link, messages: AtomicU32::new(messages) });
+                others_link = Box::new(Fragile {
+                    link: others_link,
+                    messages: AtomicU32::new(messages),
+                });
             }
             let (way, scenario) = (self.clone(), scenario.clone());
-            others.push(std::thread::spawn(move || way.serve(scenario, rank, others_link)));
+            others.push(std::thread::spawn(move || {
+                way.serve(scenario, rank, others_link)
+            }));
         }
         let resumed = self.resumed.map(|at| checkpoint(&self.files, at));
-        let checkpoints = Checkpoints { resumed, store: self.store(0) };
+        let checkpoints = Checkpoints {
+            resumed,
+            store: self.store(0),
+        };
         let control = RunControl::with_threads(self.threads);
         let world = world_of(scenario.clone(), &self.directories, (0, self.ranks));
-        let taken = take(sim::run_to_end_on_ranks(world, &control, &mut (), checkpoints, Crew::new(links)));
+        let taken = take(sim::run_to_end_on_ranks(
+            world,
+            &control,
+            &mut (),
+            checkpoints,
+            Crew::new(links),
+        ));
         for (rank, other) in (1..).zip(others) {
             let ended = other.join().unwrap();
             let is_lost = matches!(self.fault, Some(Fault::Lost(lost, _)) if lost == rank);
@@ -258,6 +331,17 @@ impl Way {
         let resumed = self.resumed.map(|at| checkpoint(&self.files, at));
         let (threads, ranks, store) = (self.threads, self.ranks, self.store(rank));
         let world = world_of(scenario, &self.directories, (rank, ranks));
-        sim::serve(Arc::new(world), Rank { threads, interrupted: Arc::default(), rank, ranks, link, store, resumed })
+        sim::serve(
+            Arc::new(world),
+            Rank {
+                threads,
+                interrupted: Arc::default(),
+                rank,
+                ranks,
+                link,
+                store,
+                resumed,
+            },
+        )
     }
 }

@@ -4,10 +4,13 @@ use fedrecsim::error::Result;
 use fedrecsim::ids::UserId;
 use fedrecsim::method::averager::Averager;
 use fedrecsim::method::rule::Rule;
-use fedrecsim::method::server::{Accumulator, Contribution, Download, StepContext, StepReport, downcast};
+use fedrecsim::method::server::{
+    Accumulator, Contribution, Download, StepContext, StepReport, downcast,
+};
 use fedrecsim::method::third_party::{ArrivedRequest, Exchange, LocalRequest, Reply, ThirdParty};
 use fedrecsim::method::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Scorer, ScoringContext, Scratch, Server, sizes_of,
+    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Scorer, ScoringContext,
+    Scratch, Server, sizes_of,
 };
 use fedrecsim::model::blocks::{Model, ModelUpdate};
 use fedrecsim::model::layout::{BlockLayout, Layout};
@@ -16,11 +19,12 @@ use fedrecsim::model::state::StateVisitor;
 use fedrecsim::model::table::{Table, TableShape, TableUpdate, floats};
 use fedrecsim::work::Work;
 
-/// A method of two phases whose clients ask a third party how many others have asked for their items.
+/// A method of two phases whose clients ask a third party how many others have asked for their
+/// items.
 ///
-/// In the first phase, which lasts one step, nothing is downloaded and every client uploads the number of its ratings.
-/// From then on clients download p, ask the third party for each item that they rated, and move p by what it replies.
-/// What a client has been told is its private state.
+/// In the first phase, which lasts one step, nothing is downloaded and every client uploads the
+/// number of its ratings. From then on clients download p, ask the third party for each item that
+/// they rated, and move p by what it replies. What a client has been told is its private state.
 #[derive(Clone, Debug)]
 struct Acquainted {
     items: usize,
@@ -32,11 +36,17 @@ const COUNTING: Phase = Phase(0);
 
 impl Acquainted {
     fn table(&self) -> TableShape {
-        TableShape { rows: self.items, dimension: 1 }
+        TableShape {
+            rows: self.items,
+            dimension: 1,
+        }
     }
 
     fn number(&self) -> TableShape {
-        TableShape { rows: 1, dimension: 1 }
+        TableShape {
+            rows: 1,
+            dimension: 1,
+        }
     }
 }
 
@@ -50,35 +60,53 @@ impl Method for Acquainted {
     }
 
     fn download_layout(&self, phase: Phase) -> Layout {
-        if phase == COUNTING { Layout::none() } else { self.initial().layout().clone() }
+        if phase == COUNTING {
+            Layout::none()
+        } else {
+            self.initial().layout().clone()
+        }
     }
 
     fn upload_layout(&self, phase: Phase) -> Layout {
         match phase {
-            COUNTING => Layout::new(vec![BlockLayout::weights("ratings", self.number()).statistic()]),
+            COUNTING => Layout::new(vec![
+                BlockLayout::weights("ratings", self.number()).statistic(),
+            ]),
             _ => self.initial().layout().clone(),
         }
     }
 
     fn exchange(&self, phase: Phase) -> Option<Exchange> {
         (phase != COUNTING).then(|| Exchange {
-            request: Layout::new(vec![BlockLayout::item_table("asked", self.table()).statistic()]),
-            reply: Layout::new(vec![BlockLayout::item_table("askers", self.table()).statistic()]),
+            request: Layout::new(vec![
+                BlockLayout::item_table("asked", self.table()).statistic(),
+            ]),
+            reply: Layout::new(vec![
+                BlockLayout::item_table("askers", self.table()).statistic(),
+            ]),
         })
     }
 
     fn third_party(&self) -> Option<Box<dyn ThirdParty>> {
-        Some(Box::new(Acquaintances { asked: vec![0.0; self.items] }))
+        Some(Box::new(Acquaintances {
+            asked: vec![0.0; self.items],
+        }))
     }
 
     fn client(&self, _user: UserId) -> Box<dyn Client> {
-        Box::new(Acquaintance { method: self.clone(), told: Private::new(0.0) })
+        Box::new(Acquaintance {
+            method: self.clone(),
+            told: Private::new(0.0),
+        })
     }
 
     fn server(&self) -> Box<dyn Server> {
         let model = self.initial();
         let layout = self.upload_layout(Phase(1));
-        Box::new(TwoPhases { averager: Averager::with_rules(model, layout, &[Rule::MEAN]), ratings: 0.0 })
+        Box::new(TwoPhases {
+            averager: Averager::with_rules(model, layout, &[Rule::MEAN]),
+            ratings: 0.0,
+        })
     }
 }
 
@@ -91,16 +119,31 @@ struct Acquaintances {
 impl ThirdParty for Acquaintances {
     fn reply(&self, request: &ArrivedRequest<'_>) -> Result<Reply> {
         let asked = &request.update.blocks[0];
-        let known: Vec<(u32, f32)> = asked.iter().map(|(row, _)| (row as u32, self.asked[row])).collect();
-        let known: Vec<(u32, f32)> = known.into_iter().filter(|(_, count)| *count > 0.0).collect();
+        let known: Vec<(u32, f32)> = asked
+            .iter()
+            .map(|(row, _)| (row as u32, self.asked[row]))
+            .collect();
+        let known: Vec<(u32, f32)> = known
+            .into_iter()
+            .filter(|(_, count)| *count > 0.0)
+            .collect();
         let (rows, counts): (Vec<u32>, Vec<f32>) = known.into_iter().unzip();
         let work = Work::of_row_visits(asked.iter().count() as u64);
-        Ok(Reply::new(ModelUpdate::of_table(TableUpdate::listed(asked.shape, rows, &counts, 1.0)?), work))
+        Ok(Reply::new(
+            ModelUpdate::of_table(TableUpdate::listed(asked.shape, rows, &counts, 1.0)?),
+            work,
+        ))
     }
 
     fn absorb(&mut self, requests: &[ArrivedRequest<'_>]) -> Result<()> {
-        assert!(requests.is_sorted_by_key(|request| (request.user, request.invitation_id)), "the order of users");
-        for (row, bytes) in requests.iter().flat_map(|request| request.update.blocks[0].iter()) {
+        assert!(
+            requests.is_sorted_by_key(|request| (request.user, request.invitation_id)),
+            "the order of users"
+        );
+        for (row, bytes) in requests
+            .iter()
+            .flat_map(|request| request.update.blocks[0].iter())
+        {
             self.asked[row] += floats(bytes).sum::<f32>();
         }
         Ok(())
@@ -126,7 +169,10 @@ impl Client for Acquaintance {
             ones[0] = *self.told.get();
         }
         let work = Work::of_row_visits(items.len() as u64);
-        Ok(LocalRequest::new(ModelUpdate::of_table(TableUpdate::listed(self.method.table(), items, &ones, 1.0)?), work))
+        Ok(LocalRequest::new(
+            ModelUpdate::of_table(TableUpdate::listed(self.method.table(), items, &ones, 1.0)?),
+            work,
+        ))
     }
 
     fn train(&mut self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
@@ -137,8 +183,14 @@ impl Client for Acquaintance {
             let update = TableUpdate::listed(self.method.number(), vec![0], &count, 1.0)?;
             return Ok(LocalUpdate::new(ModelUpdate::of_table(update), 0.0, 10));
         }
-        let replied = &task.reply.expect("the reply is there before the training").blocks[0];
-        let told: BTreeMap<usize, f32> = replied.iter().map(|(row, bytes)| (row, floats(bytes).sum())).collect();
+        let replied = &task
+            .reply
+            .expect("the reply is there before the training")
+            .blocks[0];
+        let told: BTreeMap<usize, f32> = replied
+            .iter()
+            .map(|(row, bytes)| (row, floats(bytes).sum()))
+            .collect();
         *self.told.get_mut() += told.values().sum::<f32>();
         let value = |item: &u32| {
             let before = task.model.table(0).row(*item as usize)[0];
@@ -149,9 +201,16 @@ impl Client for Acquaintance {
         Ok(LocalUpdate::new(ModelUpdate::of_table(update), 0.0, 1_000))
     }
 
-    fn scorer<'a>(&'a self, _context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(
+        &'a self,
+        _context: &ScoringContext<'a>,
+        _scratch: &mut Scratch,
+    ) -> Result<Box<dyn Scorer + 'a>> {
         Ok(Box::new(|items: &[u32], scores: &mut [f32]| {
-            items.iter().zip(scores).for_each(|(item, score)| *score = *item as f32);
+            items
+                .iter()
+                .zip(scores)
+                .for_each(|(item, score)| *score = *item as f32);
         }))
     }
 
@@ -174,8 +233,14 @@ struct OfBothPhases {
 
 impl Accumulator for OfBothPhases {
     fn absorb(&mut self, contributions: &[Contribution<'_>]) -> Result<()> {
-        let (counts, tables): (Vec<_>, Vec<_>) = contributions.iter().copied().partition(|one| one.phase == COUNTING);
-        self.ratings += counts.iter().flat_map(|one| floats(&one.update.blocks[0].values)).sum::<f32>();
+        let (counts, tables): (Vec<_>, Vec<_>) = contributions
+            .iter()
+            .copied()
+            .partition(|one| one.phase == COUNTING);
+        self.ratings += counts
+            .iter()
+            .flat_map(|one| floats(&one.update.blocks[0].values))
+            .sum::<f32>();
         self.averages.absorb(&tables)
     }
 
@@ -196,15 +261,26 @@ impl Server for TwoPhases {
     }
 
     fn phase(&self) -> Phase {
-        if self.ratings == 0.0 { COUNTING } else { Phase(1) }
+        if self.ratings == 0.0 {
+            COUNTING
+        } else {
+            Phase(1)
+        }
     }
 
     fn download(&self) -> Download {
-        if self.phase() == COUNTING { Download::Nothing } else { Download::Shared(self.model().clone()) }
+        if self.phase() == COUNTING {
+            Download::Nothing
+        } else {
+            Download::Shared(self.model().clone())
+        }
     }
 
     fn accumulator(&self) -> Box<dyn Accumulator> {
-        Box::new(OfBothPhases { ratings: 0.0, averages: self.averager.accumulator() })
+        Box::new(OfBothPhases {
+            ratings: 0.0,
+            averages: self.averager.accumulator(),
+        })
     }
 
     fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
@@ -227,10 +303,30 @@ pub const ACQUAINTED: Entry = Entry {
     resolve: &|_| Vec::new(),
     placement: Placement::Assisted,
     draws_negatives: false,
-    sizes: &|_, size| sizes_of(&Layout::of_table("p", TableShape { rows: size.items, dimension: 1 })),
-    build: &|_, problem| Ok(Box::new(Acquainted { items: problem.items, leaks: false })),
+    sizes: &|_, size| {
+        sizes_of(&Layout::of_table(
+            "p",
+            TableShape {
+                rows: size.items,
+                dimension: 1,
+            },
+        ))
+    },
+    build: &|_, problem| {
+        Ok(Box::new(Acquainted {
+            items: problem.items,
+            leaks: false,
+        }))
+    },
 };
 
 /// The same method, but its clients tell the third party what they have been told.
-pub const LEAKING: Entry =
-    Entry { build: &|_, problem| Ok(Box::new(Acquainted { items: problem.items, leaks: true })), ..ACQUAINTED };
+pub const LEAKING: Entry = Entry {
+    build: &|_, problem| {
+        Ok(Box::new(Acquainted {
+            items: problem.items,
+            leaks: true,
+        }))
+    },
+    ..ACQUAINTED
+};

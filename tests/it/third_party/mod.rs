@@ -19,7 +19,8 @@ mod fedpergnn;
 
 use acquainted::{ACQUAINTED, LEAKING};
 
-/// Overrides with which all users are alike: 8 Mbit/s, 10 ms of latency, 1 microsecond per row visit.
+/// Overrides with which all users are alike: 8 Mbit/s, 10 ms of latency, 1 microsecond per row
+/// visit.
 const ALIKE: [&str; 5] = [
     "network.downlink_median_mbit_per_s=8",
     "network.uplink_median_mbit_per_s=8",
@@ -42,16 +43,28 @@ fn world(scenario: &Scenario) -> World {
 }
 
 fn run(scenario: &Scenario, threads: usize, observer: &mut dyn RoundObserver) -> Outcome {
-    sim::run(world(scenario), &RunControl::with_threads(threads), observer).unwrap()
+    sim::run(
+        world(scenario),
+        &RunControl::with_threads(threads),
+        observer,
+    )
+    .unwrap()
 }
 
-/// If this fails, the contract cannot be checked for methods with phases and a third party, or a private number in a
-/// request is overlooked.
+/// If this fails, the contract cannot be checked for methods with phases and a third party, or a
+/// private number in a request is overlooked.
 #[test]
 fn the_contract_covers_phases_and_requests() {
     contract(&ACQUAINTED).unwrap_or_else(|breach| panic!("{breach}"));
-    let breach = Contract::of(&LEAKING).check_clause(Clause::PrivateState).unwrap_err();
-    assert!(breach.seen.contains("of the values of the request to the third party"), "{breach}");
+    let breach = Contract::of(&LEAKING)
+        .check_clause(Clause::PrivateState)
+        .unwrap_err();
+    assert!(
+        breach
+            .seen
+            .contains("of the values of the request to the third party"),
+        "{breach}"
+    );
 }
 
 /// Counts how transfers and jobs ended.
@@ -69,20 +82,27 @@ impl RoundObserver for Endings {
         for booking in bookings {
             match booking.event {
                 LinkEvent::InLine(route) | LinkEvent::Connected(route) => {
-                    assert_eq!(route.peer, Peer::Server, "the third party is not behind the server's link");
+                    assert_eq!(
+                        route.peer,
+                        Peer::Server,
+                        "the third party is not behind the server's link"
+                    );
                     self.in_line += 1;
                 }
                 LinkEvent::TransferEnded { route, ending, .. } => {
                     *self.transfers.entry((route, ending)).or_default() += 1;
                 }
-                LinkEvent::WorkEnded { job, ending, .. } => *self.jobs.entry((job, ending)).or_default() += 1,
+                LinkEvent::WorkEnded { job, ending, .. } => {
+                    *self.jobs.entry((job, ending)).or_default() += 1
+                }
                 _ => {}
             }
         }
     }
 }
 
-/// If this fails, what users exchange with a third party, or the time that it takes them, is missing in their accounts.
+/// If this fails, what users exchange with a third party, or the time that it takes them, is
+/// missing in their accounts.
 #[test]
 fn what_is_exchanged_with_a_third_party_belongs_to_the_accounts_of_users() {
     let outcome = run(&acquainted(&["network.server.connections=9"]), 2, &mut ());
@@ -90,44 +110,93 @@ fn what_is_exchanged_with_a_third_party_belongs_to_the_accounts_of_users() {
     for user in outcome.users.as_ref().unwrap() {
         bytes += user.bytes;
         spent += u128::from(user.account.taking_part_ns);
-        assert_eq!((user.account.invited, user.account.completed), (3, 3), "{user:?}");
+        assert_eq!(
+            (user.account.invited, user.account.completed),
+            (3, 3),
+            "{user:?}"
+        );
     }
-    assert_eq!((bytes, spent), (outcome.bytes, outcome.network.levels.waiting_users.integral));
+    assert_eq!(
+        (bytes, spent),
+        (outcome.bytes, outcome.network.levels.waiting_users.integral)
+    );
     // Frames to and from the third party take none of the server's connections.
     let elsewhere = outcome.third_party_bytes.unwrap();
     let carried = outcome.network.levels.up_bits_per_s.integral / 8_000_000_000;
     let expected = u128::from(outcome.bytes.up.sent - elsewhere.up.sent);
-    assert!(elsewhere.up.sent > 0 && carried.abs_diff(expected) <= expected / 10_000, "{carried} of {expected} bytes");
+    assert!(
+        elsewhere.up.sent > 0 && carried.abs_diff(expected) <= expected / 10_000,
+        "{carried} of {expected} bytes"
+    );
 }
 
-/// If this fails, what goes to and from a third party is not counted, counted twice, or seen by the server.
+/// If this fails, what goes to and from a third party is not counted, counted twice, or seen by the
+/// server.
 #[test]
 fn what_is_exchanged_with_a_third_party_is_booked_apart_and_in_the_total() {
     let outcome = run(&acquainted(&[]), 2, &mut ());
     assert_finite(&outcome);
     assert_balanced(&outcome);
     let of_round = |round: usize| outcome.rounds[round].third_party_bytes.unwrap();
-    assert_eq!(of_round(0), ByDirection::default(), "nobody asks while ratings are counted");
-    assert_eq!(outcome.rounds[0].bytes.down, Flow::default(), "nothing is downloaded while ratings are counted");
+    assert_eq!(
+        of_round(0),
+        ByDirection::default(),
+        "nobody asks while ratings are counted"
+    );
+    assert_eq!(
+        outcome.rounds[0].bytes.down,
+        Flow::default(),
+        "nothing is downloaded while ratings are counted"
+    );
     // 28 bytes of header, and in the second round no row of a reply: nobody had asked before.
     let (asked, answered) = (of_round(1).up, of_round(1).down);
-    assert_eq!((asked.frames, answered.frames, answered.values), (40, 40, 0));
-    let ratings: u64 = (0..40).map(|user| world(&acquainted(&[])).dataset.train_items(UserId(user)).len() as u64).sum();
+    assert_eq!(
+        (asked.frames, answered.frames, answered.values),
+        (40, 40, 0)
+    );
+    let ratings: u64 = (0..40)
+        .map(|user| {
+            world(&acquainted(&[]))
+                .dataset
+                .train_items(UserId(user))
+                .len() as u64
+        })
+        .sum();
     assert_eq!((asked.header, asked.values), (40 * 28, 4 * ratings));
-    assert_eq!(of_round(2).down.values, 4 * ratings, "everybody asked for the same items before");
+    assert_eq!(
+        of_round(2).down.values,
+        4 * ratings,
+        "everybody asked for the same items before"
+    );
     let record = &outcome.rounds[1];
-    assert_eq!(record.bytes.up.values, asked.values + 4 * ratings, "p travels back beside the request");
+    assert_eq!(
+        record.bytes.up.values,
+        asked.values + 4 * ratings,
+        "p travels back beside the request"
+    );
     assert_eq!(record.bytes.down.frames, 80);
     let mut sum = ByDirection::<Flow>::default();
     (0..3).for_each(|round| sum += of_round(round));
     assert_eq!(outcome.third_party_bytes, Some(sum));
-    assert!(outcome.model.table(0).as_slice().iter().any(|value| *value > 1.0), "replies were not trained on");
+    assert!(
+        outcome
+            .model
+            .table(0)
+            .as_slice()
+            .iter()
+            .any(|value| *value > 1.0),
+        "replies were not trained on"
+    );
 }
 
-/// If this fails, a leg takes no time, or takes it twice; or a phase without a download waits for one.
+/// If this fails, a leg takes no time, or takes it twice; or a phase without a download waits for
+/// one.
 #[test]
 fn every_leg_takes_its_time() {
-    let mut scenario = acquainted(&["training.participation={ cohort = 1 }", "devices.fixed_ms_per_participation=5"]);
+    let mut scenario = acquainted(&[
+        "training.participation={ cohort = 1 }",
+        "devices.fixed_ms_per_participation=5",
+    ]);
     scenario.server.ns_per_row_visit = 500.0;
     let outcome = run(&scenario, 1, &mut ());
     for (round, record) in outcome.rounds.iter().enumerate() {
@@ -139,13 +208,17 @@ fn every_leg_takes_its_time() {
             _ => (4.0, 1_000.0 + 1.5 * (record.work.finished as f64 - 1_000.0)),
         };
         let expected = 0.005 + transfers * 0.01 + bytes * 1e-6 + work * 1e-6;
-        assert!((record.duration_s - expected).abs() < 1e-8, "{round}: {} s and not {expected}", record.duration_s);
+        assert!(
+            (record.duration_s - expected).abs() < 1e-8,
+            "{round}: {} s and not {expected}",
+            record.duration_s
+        );
     }
     assert!(outcome.durations["request"].count == 2 && outcome.durations["reply"].count == 2);
 }
 
-/// If this fails, somebody cannot drop out in one of the legs, or a frame that a fault spoils is not noticed by the
-/// peer that receives it.
+/// If this fails, somebody cannot drop out in one of the legs, or a frame that a fault spoils is
+/// not noticed by the peer that receives it.
 #[test]
 fn dropouts_and_faults_hit_every_leg() {
     let mut endings = Endings::default();
@@ -158,10 +231,18 @@ fn dropouts_and_faults_hit_every_leg() {
     let outcome = run(&acquainted(&slow), 2, &mut endings);
     assert_balanced(&outcome);
     for route in [Route::DOWNLOAD, Route::REQUEST, Route::REPLY, Route::UPLOAD] {
-        assert!(endings.transfers.contains_key(&(route, Ending::Lost)), "nobody drops out in the {}", route.name());
+        assert!(
+            endings.transfers.contains_key(&(route, Ending::Lost)),
+            "nobody drops out in the {}",
+            route.name()
+        );
     }
     for job in [Job::Request, Job::Reply, Job::Training] {
-        assert!(endings.jobs.contains_key(&(job, Ending::Lost)), "nobody drops out in the {}", job.name());
+        assert!(
+            endings.jobs.contains_key(&(job, Ending::Lost)),
+            "nobody drops out in the {}",
+            job.name()
+        );
     }
     for effect in ["\"drop\"", "{ cut_at_byte = 20 }", "\"corrupt\""] {
         let mut endings = Endings::default();
@@ -169,32 +250,55 @@ fn dropouts_and_faults_hit_every_leg() {
         let outcome = run(&acquainted(&[&fault, "training.rounds=4"]), 2, &mut endings);
         assert_balanced(&outcome);
         for route in [Route::REQUEST, Route::REPLY] {
-            assert!(endings.transfers[&(route, Ending::Lost)] > 5, "{effect}: no {} is lost", route.name());
+            assert!(
+                endings.transfers[&(route, Ending::Lost)] > 5,
+                "{effect}: no {} is lost",
+                route.name()
+            );
         }
     }
 }
 
-/// If this fails, an exchange depends on threads or on the order of events within a step, or the server's link carries
-/// what does not go through it.
+/// If this fails, an exchange depends on threads or on the order of events within a step, or the
+/// server's link carries what does not go through it.
 #[test]
 fn exchanges_repeat_their_digest_in_every_mode() {
     for mode in [
-        &["training.mode={ over-selection = { factor = 1.5 } }", "training.participation={ cohort = 10 }"][..],
-        &["training.mode={ semi-synchronous = { deadline_s = 0.05 } }", "training.participation={ cohort = 10 }"],
-        &["network.server={ uplink_mbit_per_s = 1, downlink_mbit_per_s = 1, connections = 3 }", "network.dropout=0.3"],
+        &[
+            "training.mode={ over-selection = { factor = 1.5 } }",
+            "training.participation={ cohort = 10 }",
+        ][..],
+        &[
+            "training.mode={ semi-synchronous = { deadline_s = 0.05 } }",
+            "training.participation={ cohort = 10 }",
+        ],
+        &[
+            "network.server={ uplink_mbit_per_s = 1, downlink_mbit_per_s = 1, connections = 3 }",
+            "network.dropout=0.3",
+        ],
     ] {
-        let scenario = acquainted(&[mode, &["training.rounds=5", "devices.preset=\"phone-lognormal\""]].concat());
+        let scenario = acquainted(
+            &[
+                mode,
+                &["training.rounds=5", "devices.preset=\"phone-lognormal\""],
+            ]
+            .concat(),
+        );
         let mut endings = Endings::default();
         let outcome = run(&scenario, 1, &mut endings);
         assert_balanced(&outcome);
-        assert_eq!(run(&scenario, 3, &mut ()).digest, outcome.digest, "{mode:?}");
+        assert_eq!(
+            run(&scenario, 3, &mut ()).digest,
+            outcome.digest,
+            "{mode:?}"
+        );
         let has_line = mode[0].contains("connections");
         assert_eq!(endings.in_line > 0, has_line, "{mode:?}");
     }
 }
 
-/// If this fails, a participation that was invited before a checkpoint is answered by what the third party learned
-/// after it, or what the third party knows is forgotten.
+/// If this fails, a participation that was invited before a checkpoint is answered by what the
+/// third party learned after it, or what the third party knows is forgotten.
 #[test]
 fn an_exchange_survives_a_checkpoint_while_its_frames_are_on_their_way() {
     let scenario = acquainted(&[
@@ -212,16 +316,23 @@ fn an_exchange_survives_a_checkpoint_while_its_frames_are_on_their_way() {
         simulation.step().unwrap();
         let mut saved = Vec::new();
         simulation.save(&mut saved).unwrap();
-        simulation = Simulation::restore(world(&scenario), &control, Cursor::new(saved.clone())).unwrap();
+        simulation =
+            Simulation::restore(world(&scenario), &control, Cursor::new(saved.clone())).unwrap();
         let mut again = Vec::new();
         simulation.save(&mut again).unwrap();
         assert!(again == saved, "round {round}: its own checkpoint differs");
-        let stopped = Simulation::restore(world(&scenario), &control, Cursor::new(saved)).unwrap().finish().unwrap();
+        let stopped = Simulation::restore(world(&scenario), &control, Cursor::new(saved))
+            .unwrap()
+            .finish()
+            .unwrap();
         let under_way = stopped.third_party_bytes.unwrap();
         requests += u64::from(under_way.up.in_flight > 0);
         replies += u64::from(under_way.down.in_flight > 0);
     }
     simulation.step().unwrap();
     assert_eq!(simulation.finish().unwrap().digest, whole.digest);
-    assert!(requests > 3 && replies > 3, "checkpoints with requests on their way: {requests}, replies: {replies}");
+    assert!(
+        requests > 3 && replies > 3,
+        "checkpoints with requests on their way: {requests}, replies: {replies}"
+    );
 }

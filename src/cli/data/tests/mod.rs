@@ -42,7 +42,10 @@ impl Workshop {
             checksum_url: None,
             content: Content::Ratings,
         };
-        Self { folder: tempfile::tempdir().unwrap(), archive }
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            archive,
+        }
     }
 
     fn run(&self, from: &Server) -> Result<String> {
@@ -51,8 +54,14 @@ impl Workshop {
 
     fn job(&self, from: Option<&str>, given: Option<&Path>) -> Result<String> {
         let layout = layout_of(self.archive.content);
-        let job =
-            Job { archive: &self.archive, layout, file: "plays/plays.csv", folder: self.folder.path(), from, given };
+        let job = Job {
+            archive: &self.archive,
+            layout,
+            file: "plays/plays.csv",
+            folder: self.folder.path(),
+            from,
+            given,
+        };
         job.run(&mut |length, whole| assert!(whole.is_none_or(|whole| length <= whole)))
     }
 
@@ -63,7 +72,9 @@ impl Workshop {
     /// Returns the names of everything in the data folder.
     fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.folder.path()).unwrap();
-        let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         names
     }
@@ -71,15 +82,27 @@ impl Workshop {
     #[track_caller]
     fn assert_fetched(&self) {
         assert_eq!(fs::read(self.path("plays/plays.csv")).unwrap(), RATINGS);
-        let unexpected: Vec<_> = self.names().into_iter().filter(|name| name != "plays" && name != RECORDS).collect();
+        let unexpected: Vec<_> = self
+            .names()
+            .into_iter()
+            .filter(|name| name != "plays" && name != RECORDS)
+            .collect();
         assert!(unexpected.is_empty(), "{unexpected:?} is left over");
     }
 }
 
 /// Returns the layout of what comes out of a file of the tests, which is that of a public data set.
 fn layout_of(content: Content) -> Layout {
-    let content = if content == Content::Zip { Content::Ratings } else { content };
-    DATASETS.iter().find(|set| set.archive.content == content).unwrap().layout
+    let content = if content == Content::Zip {
+        Content::Ratings
+    } else {
+        content
+    };
+    DATASETS
+        .iter()
+        .find(|set| set.archive.content == content)
+        .unwrap()
+        .layout
 }
 
 /// Returns a zip archive with these files.
@@ -104,7 +127,10 @@ fn a_file_is_downloaded_once_and_its_checksum_kept() {
     let workshop = Workshop::of_ratings();
     let server = Server::offering(RATINGS, &[]);
     let told = workshop.run(&server).unwrap();
-    assert!(told.contains("knows no SHA-256") && told.contains(&server.address()), "{told}");
+    assert!(
+        told.contains("knows no SHA-256") && told.contains(&server.address()),
+        "{told}"
+    );
     workshop.assert_fetched();
     assert_eq!(server.requests(), ["/data/ratings.csv"]);
     let recorded = fs::read_to_string(workshop.path(RECORDS)).unwrap();
@@ -123,29 +149,49 @@ fn a_file_is_downloaded_once_and_its_checksum_kept() {
     fs::remove_dir_all(workshop.path("plays")).unwrap();
     server.replace(b"a,1,5,100\n");
     let error = workshop.run(&server).unwrap_err();
-    assert!(matches!(&error, Error::Fetch { reason, .. } if reason.contains("that of the first download")), "{error}");
+    assert!(
+        matches!(&error, Error::Fetch { reason, .. } if reason.contains("that of the first download")),
+        "{error}"
+    );
     assert_eq!(workshop.names(), [RECORDS], "a wrong file was kept");
 }
 
-/// If this fails, a broken connection costs all that has arrived, or joins parts that do not belong together.
+/// If this fails, a broken connection costs all that has arrived, or joins parts that do not belong
+/// together.
 #[test]
 fn a_download_that_breaks_off_goes_on_where_it_broke() {
     let workshop = Workshop::of_ratings();
-    let server = Server::offering(RATINGS, &[Reply::CutAt(7), Reply::CutAt(8), Reply::CutAt(30)]);
+    let server = Server::offering(
+        RATINGS,
+        &[Reply::CutAt(7), Reply::CutAt(8), Reply::CutAt(30)],
+    );
     workshop.run(&server).unwrap();
     workshop.assert_fetched();
-    let asked = ["/data/ratings.csv", "/data/ratings.csv from 7", "/data/ratings.csv from 8"];
-    assert_eq!(server.requests(), [&asked[..], &["/data/ratings.csv from 30"]].concat());
+    let asked = [
+        "/data/ratings.csv",
+        "/data/ratings.csv from 7",
+        "/data/ratings.csv from 8",
+    ];
+    assert_eq!(
+        server.requests(),
+        [&asked[..], &["/data/ratings.csv from 30"]].concat()
+    );
 }
 
-/// If this fails, a command that was stopped begins its download anew, or a server that is lost is asked for ever.
+/// If this fails, a command that was stopped begins its download anew, or a server that is lost is
+/// asked for ever.
 #[test]
 fn a_download_that_was_given_up_is_continued_by_the_next_command() {
     let workshop = Workshop::of_ratings();
     let server = Server::offering(RATINGS, &[Reply::CutAt(12); 4]);
     let error = workshop.run(&server).unwrap_err();
     assert_eq!(error.exit_code(), 1);
-    assert!(error.to_string().contains("12 bytes are kept, and the same command goes on"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("12 bytes are kept, and the same command goes on"),
+        "{error}"
+    );
     assert_eq!(server.requests().len(), 4);
     workshop.run(&server).unwrap();
     workshop.assert_fetched();
@@ -163,7 +209,8 @@ fn a_file_that_has_changed_meanwhile_is_downloaded_anew() {
     workshop.assert_fetched();
 }
 
-/// If this fails, a server that knows no parts of files, or a command that was stopped at the last byte, spoils the file.
+/// If this fails, a server that knows no parts of files, or a command that was stopped at the last
+/// byte, spoils the file.
 #[test]
 fn servers_without_parts_and_downloads_that_are_complete_are_understood() {
     let workshop = Workshop::of_ratings();
@@ -176,29 +223,55 @@ fn servers_without_parts_and_downloads_that_are_complete_are_understood() {
     server.requests();
     workshop.run(&server).unwrap();
     workshop.assert_fetched();
-    assert_eq!(server.requests(), [format!("/data/ratings.csv from {}", RATINGS.len())]);
+    assert_eq!(
+        server.requests(),
+        [format!("/data/ratings.csv from {}", RATINGS.len())]
+    );
     // A part that is longer than the file cannot be of it.
     fs::remove_dir_all(workshop.path("plays")).unwrap();
-    fs::write(workshop.path(".fedrecsim-ratings.csv.partial"), [RATINGS, RATINGS].concat()).unwrap();
+    fs::write(
+        workshop.path(".fedrecsim-ratings.csv.partial"),
+        [RATINGS, RATINGS].concat(),
+    )
+    .unwrap();
     fs::write(workshop.path(".fedrecsim-ratings.csv.version"), "\"one\"").unwrap();
     workshop.run(&server).unwrap();
     workshop.assert_fetched();
 }
 
-/// If this fails, a provider that has moved its files is not followed, or a refusal is taken for a file.
+/// If this fails, a provider that has moved its files is not followed, or a refusal is taken for a
+/// file.
 #[test]
 fn redirects_are_followed_and_refusals_told() {
     let workshop = Workshop::of_ratings();
-    let server = Server::offering(RATINGS, &[Reply::Redirect("/moved"), Reply::CutAt(9), Reply::Redirect("/moved")]);
+    let server = Server::offering(
+        RATINGS,
+        &[
+            Reply::Redirect("/moved"),
+            Reply::CutAt(9),
+            Reply::Redirect("/moved"),
+        ],
+    );
     workshop.run(&server).unwrap();
     workshop.assert_fetched();
-    let asked = ["/data/ratings.csv", "/moved", "/data/ratings.csv from 9", "/moved from 9"];
+    let asked = [
+        "/data/ratings.csv",
+        "/moved",
+        "/data/ratings.csv from 9",
+        "/moved from 9",
+    ];
     assert_eq!(server.requests(), asked);
     fs::remove_dir_all(workshop.path("plays")).unwrap();
-    for (status, word) in [("404 Not Found", "404 (Not Found)"), ("503 Service Unavailable", "503")] {
+    for (status, word) in [
+        ("404 Not Found", "404 (Not Found)"),
+        ("503 Service Unavailable", "503"),
+    ] {
         let server = Server::offering(RATINGS, &[Reply::Refuse(status)]);
         let error = workshop.run(&server).unwrap_err();
-        assert!(matches!(error, Error::Fetch { .. }) && error.to_string().contains(word), "{error}");
+        assert!(
+            matches!(error, Error::Fetch { .. }) && error.to_string().contains(word),
+            "{error}"
+        );
     }
 }
 
@@ -213,8 +286,14 @@ fn without_a_network_the_message_says_how_to_go_on() {
     };
     let error = workshop.job(Some(&address), None).unwrap_err();
     let message = error.to_string();
-    assert!(message.starts_with(&format!("cannot fetch {address}/ratings.csv: ")), "{message}");
-    assert!(message.contains("--archive FILE") && message.contains("--from URL"), "{message}");
+    assert!(
+        message.starts_with(&format!("cannot fetch {address}/ratings.csv: ")),
+        "{message}"
+    );
+    assert!(
+        message.contains("--archive FILE") && message.contains("--from URL"),
+        "{message}"
+    );
     assert_eq!(error.exit_code(), 1);
 }
 
@@ -236,9 +315,16 @@ fn a_file_that_is_here_is_not_downloaded_and_stays() {
     workshop.assert_fetched();
     assert!(given.is_file());
     // Something else in the place of the data set stays too.
-    fs::rename(workshop.path("plays/plays.csv"), workshop.path("plays/mine.csv")).unwrap();
+    fs::rename(
+        workshop.path("plays/plays.csv"),
+        workshop.path("plays/mine.csv"),
+    )
+    .unwrap();
     let error = workshop.job(None, Some(&given)).unwrap_err();
-    assert!(matches!(&error, Error::Usage(message) if message.contains("move it out of the way")), "{error}");
+    assert!(
+        matches!(&error, Error::Usage(message) if message.contains("move it out of the way")),
+        "{error}"
+    );
     assert!(workshop.path("plays/mine.csv").is_file());
 }
 
@@ -246,7 +332,11 @@ fn a_file_that_is_here_is_not_downloaded_and_stays() {
 #[test]
 fn a_known_checksum_decides() {
     let mut workshop = Workshop::of_ratings();
-    let archive = zip(&[("data/README", b"read me"), ("data/plays.csv", RATINGS), ("__MACOSX/data/plays.csv", b"")]);
+    let archive = zip(&[
+        ("data/README", b"read me"),
+        ("data/plays.csv", RATINGS),
+        ("__MACOSX/data/plays.csv", b""),
+    ]);
     fs::write(workshop.path("measured"), &archive).unwrap();
     let sha256 = sha256_of(&workshop.path("measured")).unwrap();
     fs::remove_file(workshop.path("measured")).unwrap();
@@ -255,52 +345,100 @@ fn a_known_checksum_decides() {
     let mut damaged = archive.clone();
     damaged[20] ^= 1;
     let error = workshop.run(&Server::offering(&damaged, &[])).unwrap_err();
-    assert!(error.to_string().contains("the one that fedrecsim knows; what was downloaded is removed"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("the one that fedrecsim knows; what was downloaded is removed"),
+        "{error}"
+    );
     assert_eq!(workshop.names(), [""; 0]);
     let told = workshop.run(&Server::offering(&archive, &[])).unwrap();
-    assert!(told.contains("its SHA-256 is the one that fedrecsim knows"), "{told}");
+    assert!(
+        told.contains("its SHA-256 is the one that fedrecsim knows"),
+        "{told}"
+    );
     workshop.assert_fetched();
     assert_eq!(fs::read(workshop.path("plays/README")).unwrap(), b"read me");
     // A file of the user's that is not the right one is refused, and stays.
     fs::remove_dir_all(workshop.path("plays")).unwrap();
     fs::write(workshop.path("mine.zip"), &damaged).unwrap();
-    let error = workshop.job(None, Some(&workshop.path("mine.zip"))).unwrap_err();
-    assert!(matches!(error, Error::Read { .. }) && error.exit_code() == 2, "{error}");
+    let error = workshop
+        .job(None, Some(&workshop.path("mine.zip")))
+        .unwrap_err();
+    assert!(
+        matches!(error, Error::Read { .. }) && error.exit_code() == 2,
+        "{error}"
+    );
     assert!(workshop.path("mine.zip").is_file());
 }
 
-/// Unpacks `archive` with small limits, and returns the message of the error. No folder may be left.
+/// Unpacks `archive` with small limits, and returns the message of the error. No folder may be
+/// left.
 #[track_caller]
 fn refused(archive: &[u8], content: Content) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("archive");
     fs::write(&path, archive).unwrap();
-    let limits = Limits { bytes: 1000, files: 5 };
+    let limits = Limits {
+        bytes: 1000,
+        files: 5,
+    };
     let what = (content, layout_of(content));
-    let error = unpack(&path, what, &folder.path().join("plays"), "plays.csv", limits).unwrap_err();
-    let (Error::Read { path: named, .. } | Error::MalformedLine { path: named, .. }) = &error else {
+    let error = unpack(
+        &path,
+        what,
+        &folder.path().join("plays"),
+        "plays.csv",
+        limits,
+    )
+    .unwrap_err();
+    let (Error::Read { path: named, .. } | Error::MalformedLine { path: named, .. }) = &error
+    else {
         panic!("{error}")
     };
     assert_eq!(*named, path, "{error}");
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "something is left of it");
+    assert_eq!(
+        fs::read_dir(folder.path()).unwrap().count(),
+        1,
+        "something is left of it"
+    );
     error.to_string()
 }
 
 /// If this fails, an archive of a stranger writes where it likes, or fills the disk.
 #[test]
 fn archives_that_lead_elsewhere_or_never_end_are_refused() {
-    for name in ["../plays.csv", "/tmp/plays.csv", "a/../../plays.csv", "C:\\plays.csv", "a\\..\\plays.csv", "a/../b"] {
+    for name in [
+        "../plays.csv",
+        "/tmp/plays.csv",
+        "a/../../plays.csv",
+        "C:\\plays.csv",
+        "a\\..\\plays.csv",
+        "a/../b",
+    ] {
         let message = refused(&zip(&[("plays.csv", RATINGS), (name, b"")]), Content::Zip);
-        assert!(message.contains("outside of its folder"), "{name}: {message}");
+        assert!(
+            message.contains("outside of its folder"),
+            "{name}: {message}"
+        );
     }
     let mut linked = ZipWriter::new(std::io::Cursor::new(Vec::new()));
-    linked.add_symlink("plays.csv", "/etc/passwd", SimpleFileOptions::default()).unwrap();
+    linked
+        .add_symlink("plays.csv", "/etc/passwd", SimpleFileOptions::default())
+        .unwrap();
     let message = refused(&linked.finish().unwrap().into_inner(), Content::Zip);
     assert!(message.contains("outside of its folder"), "{message}");
     let (half, zeros) = (vec![0; 600], vec![0; 100_000]);
     let many: Vec<(String, &[u8])> = (0..6).map(|n| (format!("{n}"), RATINGS)).collect();
-    let many: Vec<(&str, &[u8])> = many.iter().map(|(name, text)| (name.as_str(), *text)).collect();
-    for bomb in [zip(&[("plays.csv", &zeros)]), zip(&[("plays.csv", &half), ("more", &half)]), zip(&many)] {
+    let many: Vec<(&str, &[u8])> = many
+        .iter()
+        .map(|(name, text)| (name.as_str(), *text))
+        .collect();
+    for bomb in [
+        zip(&[("plays.csv", &zeros)]),
+        zip(&[("plays.csv", &half), ("more", &half)]),
+        zip(&many),
+    ] {
         let message = refused(&bomb, Content::Zip);
         assert!(message.contains("more comes out of it"), "{message}");
     }
@@ -313,32 +451,56 @@ fn archives_that_lead_elsewhere_or_never_end_are_refused() {
 #[test]
 fn what_is_no_archive_is_refused() {
     for content in [Content::Zip, Content::Ratings, Content::Reviews] {
-        for page in ["<html>Please log in to the network</html>", "<html>\n<p>a, b, c, d</p>\n</html>\n", "<p>,a,b,c\n"]
-        {
+        for page in [
+            "<html>Please log in to the network</html>",
+            "<html>\n<p>a, b, c, d</p>\n</html>\n",
+            "<p>,a,b,c\n",
+        ] {
             refused(page.as_bytes(), content);
         }
         refused(b"", content);
     }
-    assert!(refused(b"a,1,6,100\n", Content::Ratings).contains("archive:1: expected a rating from 1 to 5"));
+    assert!(
+        refused(b"a,1,6,100\n", Content::Ratings)
+            .contains("archive:1: expected a rating from 1 to 5")
+    );
     let whole = zip(&[("plays.csv", RATINGS)]);
     refused(&whole[..whole.len() / 2], Content::Zip);
-    assert!(refused(&zip(&[("other.csv", RATINGS)]), Content::Zip).contains("there is no plays.csv in it"));
-    let message = refused(&gzip("{\"reviewerID\":\"a\",\"asin\":\"1\",\"overall\":5.0}\n"), Content::Reviews);
-    assert!(message.contains("review 1: missing field `unixReviewTime`"), "{message}");
+    assert!(
+        refused(&zip(&[("other.csv", RATINGS)]), Content::Zip)
+            .contains("there is no plays.csv in it")
+    );
+    let message = refused(
+        &gzip("{\"reviewerID\":\"a\",\"asin\":\"1\",\"overall\":5.0}\n"),
+        Content::Reviews,
+    );
+    assert!(
+        message.contains("review 1: missing field `unixReviewTime`"),
+        "{message}"
+    );
 }
 
-/// If this fails, what was no data set is taken for the first download with which all others are compared, or lies in the
-/// way of the next download.
+/// If this fails, what was no data set is taken for the first download with which all others are
+/// compared, or lies in the way of the next download.
 #[test]
 fn what_cannot_be_unpacked_is_not_kept_and_its_checksum_neither() {
     let page = b"<html>Please log in to the network</html>";
-    for (content, offered) in [(Content::Ratings, RATINGS.to_vec()), (Content::Zip, zip(&[("plays.csv", RATINGS)]))] {
+    for (content, offered) in [
+        (Content::Ratings, RATINGS.to_vec()),
+        (Content::Zip, zip(&[("plays.csv", RATINGS)])),
+    ] {
         let mut workshop = Workshop::of_ratings();
         workshop.archive.content = content;
         let server = Server::offering(page, &[]);
         let error = workshop.run(&server).unwrap_err();
-        assert!(matches!(&error, Error::Fetch { .. }) && error.exit_code() == 1, "{error}");
-        assert!(error.to_string().contains("what was downloaded is removed"), "{error}");
+        assert!(
+            matches!(&error, Error::Fetch { .. }) && error.exit_code() == 1,
+            "{error}"
+        );
+        assert!(
+            error.to_string().contains("what was downloaded is removed"),
+            "{error}"
+        );
         assert_eq!(workshop.names(), [""; 0]);
         server.replace(&offered);
         workshop.run(&server).unwrap();
@@ -348,7 +510,10 @@ fn what_cannot_be_unpacked_is_not_kept_and_its_checksum_neither() {
         fs::remove_file(workshop.path(RECORDS)).unwrap();
         fs::write(workshop.path("ratings.csv"), page).unwrap();
         let error = workshop.run(&server).unwrap_err();
-        assert!(error.exit_code() == 2 && error.to_string().contains("ratings.csv"), "{error}");
+        assert!(
+            error.exit_code() == 2 && error.to_string().contains("ratings.csv"),
+            "{error}"
+        );
         assert_eq!(workshop.names(), ["ratings.csv"]);
     }
 }
@@ -361,9 +526,14 @@ fn ratings_are_taken_out_of_reviews() {
     let reviews = "{\"reviewerID\": \"A, \\\"b\\\"\", \"asin\": \"B0\", \"helpful\": [0, 1], \"reviewText\": \"so\\nso\", \
                    \"overall\": 2.0, \"unixReviewTime\": 1399075200}\n\
                    {\"reviewerID\": \"c\", \"asin\": \"B1\", \"overall\": 4.5, \"unixReviewTime\": 7}\n";
-    workshop.run(&Server::offering(&gzip(reviews), &[])).unwrap();
+    workshop
+        .run(&Server::offering(&gzip(reviews), &[]))
+        .unwrap();
     let text = fs::read_to_string(workshop.path("plays/plays.csv")).unwrap();
-    assert_eq!(text, "user,item,rating,timestamp\n\"A, \"\"b\"\"\",B0,2,1399075200\nc,B1,4.5,7\n");
+    assert_eq!(
+        text,
+        "user,item,rating,timestamp\n\"A, \"\"b\"\"\",B0,2,1399075200\nc,B1,4.5,7\n"
+    );
 }
 
 /// If this fails, the command does not find what it is asked for, or fetches what is here.
@@ -376,15 +546,29 @@ fn the_command_says_what_it_cannot_fetch_and_what_is_here() {
     let run = |names: &[&str]| {
         let names = names.iter().map(ToString::to_string).collect();
         let data_dir = Some(folder.path().to_owned());
-        fetch(&DataFetchArgs { names, data_dir, from: Some(server.address()), archive: None }, false)
+        fetch(
+            &DataFetchArgs {
+                names,
+                data_dir,
+                from: Some(server.address()),
+                archive: None,
+            },
+            false,
+        )
     };
     let (done, errors) = run(&["ml-1m", "ml-100k"]);
     assert!(done.contains("ml-100k/u.data is here already"), "{done}");
     assert!(matches!(&errors[..], [Error::Fetch { .. }]), "{errors:?}");
     assert_eq!(server.requests(), ["/data/ml-1m.zip"]);
-    for (name, part) in [("tenrec-qb-article", "by hand"), ("ml-2k", "there are ml-100k, ml-1m")] {
+    for (name, part) in [
+        ("tenrec-qb-article", "by hand"),
+        ("ml-2k", "there are ml-100k, ml-1m"),
+    ] {
         let (done, errors) = run(&["ml-1m", name]);
-        assert!(matches!(&errors[..], [Error::Usage(message)] if message.contains(part)), "{errors:?}");
+        assert!(
+            matches!(&errors[..], [Error::Usage(message)] if message.contains(part)),
+            "{errors:?}"
+        );
         assert_eq!(done, "");
     }
     assert_eq!(server.requests(), [""; 0]);

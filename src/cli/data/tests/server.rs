@@ -1,4 +1,5 @@
-//! Offers one file, and its checksum if there is one, over HTTP on this machine, and fails as it is told to.
+//! Offers one file, and its checksum if there is one, over HTTP on this machine, and fails as it is
+//! told to.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
@@ -14,7 +15,8 @@ pub const CHECKSUM: &str = "/checksum";
 pub enum Reply {
     /// Sends what is asked for: the file, or a part of it.
     Properly,
-    /// The same, but the connection breaks when so many bytes of the file, counted from its beginning, were sent.
+    /// The same, but the connection breaks when so many bytes of the file, counted from its
+    /// beginning, were sent.
     CutAt(usize),
     /// Sends the whole file, whatever part was asked for.
     WithoutParts,
@@ -47,7 +49,12 @@ impl Server {
     pub fn offering(file: &[u8], replies: &[Reply]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let replies = replies.iter().copied().collect();
-        let state = State { file: file.to_vec(), tag: "\"one\"".to_owned(), replies, ..State::default() };
+        let state = State {
+            file: file.to_vec(),
+            tag: "\"one\"".to_owned(),
+            replies,
+            ..State::default()
+        };
         let state = Arc::new(Mutex::new(state));
         let address = listener.local_addr().unwrap();
         let shared = Arc::clone(&state);
@@ -61,7 +68,11 @@ impl Server {
                 let _ = answer(&stream.unwrap(), &mut state);
             }
         });
-        Self { address, state, thread: Some(thread) }
+        Self {
+            address,
+            state,
+            thread: Some(thread),
+        }
     }
 
     /// Returns the address of the folder with the file.
@@ -69,7 +80,8 @@ impl Server {
         format!("http://{}/data", self.address)
     }
 
-    /// Offers `text` at [`CHECKSUM`] from now on, which nothing of what the server is told to do concerns.
+    /// Offers `text` at [`CHECKSUM`] from now on, which nothing of what the server is told to do
+    /// concerns.
     pub fn offer_checksum(&self, text: &str) {
         self.state.lock().unwrap().checksum = Some(text.to_owned());
     }
@@ -102,35 +114,60 @@ impl Drop for Server {
 fn answer(mut stream: &TcpStream, state: &mut State) -> std::io::Result<()> {
     let mut lines = BufReader::new(stream).lines();
     let first = lines.next().unwrap_or(Ok(String::new()))?;
-    let headers: Vec<String> = lines.map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
+    let headers: Vec<String> = lines
+        .map_while(Result::ok)
+        .take_while(|line| !line.is_empty())
+        .collect();
     let header = |name: &str| {
         let of_line = |line: &String| {
             let (key, value) = line.split_once(':')?;
-            key.eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
+            key.eq_ignore_ascii_case(name)
+                .then(|| value.trim().to_owned())
         };
         headers.iter().find_map(of_line)
     };
-    let start = header("range").and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-')?.parse().ok());
+    let start = header("range").and_then(|range| {
+        range
+            .strip_prefix("bytes=")?
+            .strip_suffix('-')?
+            .parse()
+            .ok()
+    });
     let path = first.split(' ').nth(1).unwrap_or_default();
-    state.requests.push(start.map_or_else(|| path.to_owned(), |start: usize| format!("{path} from {start}")));
+    state.requests.push(start.map_or_else(
+        || path.to_owned(),
+        |start: usize| format!("{path} from {start}"),
+    ));
     if path == CHECKSUM {
         return match &state.checksum {
             Some(text) => {
                 let length = text.len();
-                write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{text}")
+                write!(
+                    stream,
+                    "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{text}"
+                )
             }
-            None => write!(stream, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"),
+            None => write!(
+                stream,
+                "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            ),
         };
     }
     let start = start.filter(|_| header("if-range").is_none_or(|tag| tag == state.tag));
     let reply = state.replies.pop_front().unwrap_or(Reply::Properly);
-    let start = if matches!(reply, Reply::WithoutParts) { None } else { start };
+    let start = if matches!(reply, Reply::WithoutParts) {
+        None
+    } else {
+        start
+    };
     let whole = state.file.len();
     let head = match (&reply, start) {
         (Reply::Redirect(to), _) => format!("302 Found\r\nLocation: {to}\r\nContent-Length: 0"),
         (Reply::Refuse(status), _) => format!("{status}\r\nContent-Length: 0"),
         (_, Some(start)) if start >= whole => {
-            format!("416 Range Not Satisfiable\r\nContent-Range: bytes */{whole}\r\nContent-Length: 0")
+            format!(
+                "416 Range Not Satisfiable\r\nContent-Range: bytes */{whole}\r\nContent-Length: 0"
+            )
         }
         (_, Some(start)) => format!(
             "206 Partial Content\r\nContent-Range: bytes {start}-{}/{whole}\r\nContent-Length: {}",
@@ -144,6 +181,10 @@ fn answer(mut stream: &TcpStream, state: &mut State) -> std::io::Result<()> {
         Reply::Redirect(_) | Reply::Refuse(_) => 0,
         Reply::Properly | Reply::WithoutParts => whole,
     };
-    write!(stream, "HTTP/1.1 {head}\r\nETag: {}\r\nConnection: close\r\n\r\n", state.tag)?;
+    write!(
+        stream,
+        "HTTP/1.1 {head}\r\nETag: {}\r\nConnection: close\r\n\r\n",
+        state.tag
+    )?;
     stream.write_all(&state.file[start.unwrap_or(0).min(end)..end])
 }

@@ -1,9 +1,10 @@
-//! Implements CentRAP, FedRAP at the server, with which the paper (section 4.2) shows what FedRAP could reach with the
-//! ratings of all users.
+//! Implements CentRAP, FedRAP at the server, with which the paper (section 4.2) shows what FedRAP
+//! could reach with the ratings of all users.
 //!
-//! The paper says no more than that. Here the server has one C, and for each user a w, a b and a table D of its own, as
-//! FedRAP has, and from the same start. It minimises the loss of FedRAP's published code, over mini-batches of the
-//! samples of all users: the mean binary cross-entropy - lambda times the mean of (D_j - C_j)^2 + mu times the mean of
+//! The paper says no more than that. Here the server has one C, and for each user a w, a b and a
+//! table D of its own, as FedRAP has, and from the same start. It minimises the loss of FedRAP's
+//! published code, over mini-batches of the samples of all users: the mean binary cross-entropy -
+//! lambda times the mean of (D_j - C_j)^2 + mu times the mean of
 //! |C_j| over the values of the batch's rows. A step of the server is one pass over every positive with freshly drawn
 //! negatives, from the pool that the scenario names.
 
@@ -13,13 +14,16 @@ use serde::{Deserialize, Serialize};
 use super::Start;
 use crate::error::Result;
 use crate::ids::UserId;
-use crate::method::central::{CentralClient, CentralServer, CentralTrainer, UserRatings, ratings_layout};
+use crate::method::central::{
+    CentralClient, CentralServer, CentralTrainer, UserRatings, ratings_layout,
+};
 use crate::method::network::model_of;
 use crate::method::protocol::Protocol;
 use crate::method::samples;
 use crate::method::server::{Server, StepContext, StepReport};
 use crate::method::{
-    Client, Entry, Method, Phase, Placement, Problem, ScoringContext, largest_magnitude, parameters, sizes_by,
+    Client, Entry, Method, Phase, Placement, Problem, ScoringContext, largest_magnitude,
+    parameters, sizes_by,
 };
 use crate::model::blocks::Model;
 use crate::model::kernel::MAX_DIMENSION;
@@ -41,9 +45,16 @@ pub const ENTRY: Entry = Entry {
     placement: Placement::Central,
     draws_negatives: true,
     sizes: &|value, size| {
-        sizes_by(value, |p: CentRapParameters| layout([size.users, size.items], p.latent_dimension as usize))
+        sizes_by(value, |p: CentRapParameters| {
+            layout([size.users, size.items], p.latent_dimension as usize)
+        })
     },
-    build: &|value, problem| Ok(Box::new(CentRap::new(parameters("centrap", value)?, problem))),
+    build: &|value, problem| {
+        Ok(Box::new(CentRap::new(
+            parameters("centrap", value)?,
+            problem,
+        )))
+    },
 };
 
 /// Parameters of CentRAP.
@@ -62,14 +73,15 @@ pub struct CentRapParameters {
     /// Learning rate of C and of every user's D.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub learning_rate_tables: f64,
-    /// Factor of the learning rate of D. In FedRAP a row of C moves by the mean over the users and their D by the whole of
-    /// their own steps; a large factor stands for that.
+    /// Factor of the learning rate of D. In FedRAP a row of C moves by the mean over the users and
+    /// their D by the whole of their own steps; a large factor stands for that.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub personal_rate_multiplier: f64,
     /// Factor of both rates after every pass.
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))]
     pub learning_rate_decay: f64,
-    /// Weight decay of every parameter, which takes place once a pass: each loses its rate times this times itself.
+    /// Weight decay of every parameter, which takes place once a pass: each loses its rate times
+    /// this times itself.
     #[schemars(range(min = 0))]
     pub weight_decay: f64,
     /// Weight of the term that drives C and D apart.
@@ -125,7 +137,11 @@ impl CentRap {
     /// Makes the method for a problem of this size.
     pub fn new(parameters: CentRapParameters, problem: &Problem) -> Self {
         let start = Start::draw(problem, parameters.latent_dimension as usize);
-        Self { parameters, start, problem: problem.clone() }
+        Self {
+            parameters,
+            start,
+            problem: problem.clone(),
+        }
     }
 }
 
@@ -135,12 +151,23 @@ impl Method for CentRap {
         let Start { c, d, w, b } = &self.start;
         let layout = layout([self.problem.users, c.shape().rows], c.shape().dimension);
         let repeated = |values: &[f32], block: usize| {
-            let repeated = std::iter::repeat_n(values, self.problem.users).flatten().copied();
+            let repeated = std::iter::repeat_n(values, self.problem.users)
+                .flatten()
+                .copied();
             let mut table = Table::zeros(layout.blocks()[block].shape);
-            table.as_mut_slice().iter_mut().zip(repeated).for_each(|(value, initial)| *value = initial);
+            table
+                .as_mut_slice()
+                .iter_mut()
+                .zip(repeated)
+                .for_each(|(value, initial)| *value = initial);
             table
         };
-        let tables = vec![c.clone(), repeated(d.as_slice(), D), repeated(w, W), repeated(&[*b], B)];
+        let tables = vec![
+            c.clone(),
+            repeated(d.as_slice(), D),
+            repeated(w, W),
+            repeated(&[*b], B),
+        ];
         model_of(layout.clone(), tables)
     }
 
@@ -158,7 +185,11 @@ impl Method for CentRap {
 
     fn server(&self) -> Box<dyn Server> {
         let (parameters, protocol) = (self.parameters.clone(), self.problem.protocol.clone());
-        Box::new(CentralServer::new(Box::new(Trainer { parameters, protocol, model: self.initial() })))
+        Box::new(CentralServer::new(Box::new(Trainer {
+            parameters,
+            protocol,
+            model: self.initial(),
+        })))
     }
 }
 
@@ -168,10 +199,19 @@ fn score(context: &ScoringContext<'_>, items: &[u32], scores: &mut [f32]) {
     let (user, c) = (user.index(), model.table(C));
     let row = |&item: &u32| {
         let scaled = model.table(D).row(user * c.shape().rows + item as usize);
-        ScaledSum { scaled, scale: 1.0, plain: c.row(item as usize) }
+        ScaledSum {
+            scaled,
+            scale: 1.0,
+            plain: c.row(item as usize),
+        }
     };
     let rows: Vec<ScaledSum<'_>> = items.iter().map(row).collect();
-    score_sums(model.table(W).row(user), model.table(B).row(user)[0], &rows, scores);
+    score_sums(
+        model.table(W).row(user),
+        model.table(B).row(user)[0],
+        &rows,
+        scores,
+    );
 }
 
 /// Trains the server's tables on the ratings.
@@ -192,11 +232,24 @@ impl CentralTrainer for Trainer {
 
     fn pass(&mut self, ratings: &[UserRatings], step: &StepContext<'_>) -> Result<StepReport> {
         let p = &self.parameters;
-        // Repeated multiplication gives the same bits on every platform, which a power function need not.
+        // Repeated multiplication gives the same bits on every platform, which a power function
+        // need not.
         let decay = (0..step.step).fold(1.0, |decay, _| decay * p.learning_rate_decay);
-        let (network, shared) = (p.learning_rate_network * decay, p.learning_rate_tables * decay);
-        let of_blocks = [shared, shared * p.personal_rate_multiplier, network, network];
-        let rates = Rates { of_blocks: of_blocks.map(|rate| rate as f32), lambda: p.lambda as f32, mu: p.mu as f32 };
+        let (network, shared) = (
+            p.learning_rate_network * decay,
+            p.learning_rate_tables * decay,
+        );
+        let of_blocks = [
+            shared,
+            shared * p.personal_rate_multiplier,
+            network,
+            network,
+        ];
+        let rates = Rates {
+            of_blocks: of_blocks.map(|rate| rate as f32),
+            lambda: p.lambda as f32,
+            mu: p.mu as f32,
+        };
         let items = self.model.table(C).shape().rows;
         let samples = samples::draw(&self.protocol, (ratings, items), step, "centrap")?;
         let (mut batch, mut loss) = (Batch::default(), 0.0);
@@ -204,7 +257,10 @@ impl CentralTrainer for Trainer {
         for chunk in samples.chunks(p.batch_size as usize) {
             loss += f64::from(batch.step(&mut Tables::of(&mut self.model), chunk, &rates));
         }
-        for ((block, name), shrink) in [(C, "C"), (D, "D"), (W, "w"), (B, "b")].into_iter().zip(shrink) {
+        for ((block, name), shrink) in [(C, "C"), (D, "D"), (W, "w"), (B, "b")]
+            .into_iter()
+            .zip(shrink)
+        {
             let values = self.model.table_mut(block).as_mut_slice();
             values.iter_mut().for_each(|value| *value *= shrink);
             step.check_magnitude(name, largest_magnitude(values))?;
@@ -214,6 +270,10 @@ impl CentralTrainer for Trainer {
         }
         let visits = 3 * samples.len() as u64;
         let loss = (!samples.is_empty()).then(|| loss / samples.len() as f64);
-        Ok(StepReport { row_visits: visits, loss, ..StepReport::default() })
+        Ok(StepReport {
+            row_visits: visits,
+            loss,
+            ..StepReport::default()
+        })
     }
 }

@@ -1,4 +1,5 @@
-//! Defines FedRAP's parameters: what a scenario may say, and the settings of training that follow from it.
+//! Defines FedRAP's parameters: what a scenario may say, and the settings of training that follow
+//! from it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,13 +9,16 @@ use crate::model::kernel::MAX_DIMENSION;
 use crate::model::kernel::additive::Penalty;
 use crate::scenario::ParameterFault;
 
-/// Which of the two FedRAPs is trained: the code that produced the paper's numbers is not the paper's equations.
+/// Which of the two FedRAPs is trained: the code that produced the paper's numbers is not the
+/// paper's equations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Objective {
-    /// Means over the batch and its rows; subgradient of |C|; decaying rates; early stop. mtics/FedRAP d6ee2ac.
+    /// Means over the batch and its rows; subgradient of |C|; decaying rates; early stop.
+    /// mtics/FedRAP d6ee2ac.
     PublishedCode,
-    /// Eq. 3 with its signs: sums, regularisers over the whole matrix; soft-thresholding (Eq. 13); one rate.
+    /// Eq. 3 with its signs: sums, regularisers over the whole matrix; soft-thresholding (Eq. 13);
+    /// one rate.
     Paper,
 }
 
@@ -26,8 +30,8 @@ pub enum Regularizer {
     L1,
     /// mu |C|, by its subgradient, which leaves no value at 0.
     L1Subgradient,
-    /// mu |C|, by a proximal step after each step of the gradient: values nearer to 0 than the rate times the weight
-    /// become 0, and the others move towards 0 by as much.
+    /// mu |C|, by a proximal step after each step of the gradient: values nearer to 0 than the rate
+    /// times the weight become 0, and the others move towards 0 by as much.
     L1Proximal,
     /// mu C^2 (FedRAP-L2).
     L2,
@@ -77,11 +81,12 @@ pub enum NoiseAt {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Noise {
-    /// The factor z by which the standard deviation is the sensitivity. With 0, gradients are clipped and nothing is
-    /// added.
+    /// The factor z by which the standard deviation is the sensitivity. With 0, gradients are
+    /// clipped and nothing is added.
     #[schemars(range(min = 0))]
     pub multiplier: f64,
-    /// The length tau (Frobenius norm) to which the gradient with respect to C is clipped in every step.
+    /// The length tau (Frobenius norm) to which the gradient with respect to C is clipped in every
+    /// step.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub clip_norm: f64,
     /// Where the noise enters. The paper does not say.
@@ -93,7 +98,12 @@ pub struct Noise {
 
 impl Default for Noise {
     fn default() -> Self {
-        Self { multiplier: 1.0, clip_norm: 0.1, at: NoiseAt::Gradient, participants: None }
+        Self {
+            multiplier: 1.0,
+            clip_norm: 0.1,
+            at: NoiseAt::Gradient,
+            participants: None,
+        }
     }
 }
 
@@ -115,17 +125,19 @@ pub struct FedRapParameters {
     /// Learning rate of w and b.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub learning_rate_network: f64,
-    /// Learning rate of C and D. Left out: 200 for `published-code`, `learning_rate_network` for `paper`, which
-    /// has one rate.
+    /// Learning rate of C and D. Left out: 200 for `published-code`, `learning_rate_network` for
+    /// `paper`, which has one rate.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub learning_rate_tables: Option<f64>,
-    /// Factor of both rates after every batch of a round. Left out: 0.95 for `published-code`, 1 for `paper`.
+    /// Factor of both rates after every batch of a round. Left out: 0.95 for `published-code`, 1
+    /// for `paper`.
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))]
     pub learning_rate_batch_decay: Option<f64>,
     /// Factor of both rates after every round. Left out: 0.97 for `published-code`, 1 for `paper`.
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))]
     pub learning_rate_round_decay: Option<f64>,
-    /// Weight decay of every parameter, touched or not. Left out: 1e-4 for `published-code`, 0 for `paper`.
+    /// Weight decay of every parameter, touched or not. Left out: 1e-4 for `published-code`, 0 for
+    /// `paper`.
     #[schemars(range(min = 0))]
     pub weight_decay: Option<f64>,
     /// Weight v1 of the term that drives C and D apart.
@@ -136,24 +148,24 @@ pub struct FedRapParameters {
     pub mu: f64,
     /// The penalty on C.
     pub regularizer: Regularizer,
-    /// The threshold of a proximal step that the server makes on each average of C: values nearer to 0 than this become
-    /// 0, and the others move towards 0 by as much.
+    /// The threshold of a proximal step that the server makes on each average of C: values nearer
+    /// to 0 than this become 0, and the others move towards 0 by as much.
     #[schemars(range(min = 0))]
     pub server_threshold: f64,
-    /// How lambda and mu change with the round. The published code computes it and never uses it, so it has no
-    /// effect under `published-code`.
+    /// How lambda and mu change with the round. The published code computes it and never uses it,
+    /// so it has no effect under `published-code`.
     pub curriculum: Curriculum,
     /// Which item tables there are.
     pub tables: Tables,
-    /// With `tables = "d-only"`: whether D is uploaded and averaged, or stays private and nothing travels. The
-    /// paper does not say.
+    /// With `tables = "d-only"`: whether D is uploaded and averaged, or stays private and nothing
+    /// travels. The paper does not say.
     pub aggregate_d: bool,
-    /// Stop the local epochs when the running mean loss changes by less than this, relatively. Left out: 1e-4
-    /// for `published-code`, 0 (never) for `paper`.
+    /// Stop the local epochs when the running mean loss changes by less than this, relatively. Left
+    /// out: 1e-4 for `published-code`, 0 (never) for `paper`.
     #[schemars(range(min = 0))]
     pub early_stop_tolerance: Option<f64>,
-    /// Clips what a client does to C and adds Gaussian noise to it (FedRAP-noise). All rows of C are sent then. Left out:
-    /// neither.
+    /// Clips what a client does to C and adds Gaussian noise to it (FedRAP-noise). All rows of C
+    /// are sent then. Left out: neither.
     pub noise: Option<Noise>,
 }
 
@@ -182,7 +194,8 @@ impl Default for FedRapParameters {
     }
 }
 
-/// Holds the settings of training, which are the parameters with the objective's defaults filled in.
+/// Holds the settings of training, which are the parameters with the objective's defaults filled
+/// in.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Plan {
     pub dimension: usize,
@@ -247,15 +260,28 @@ impl Plan {
             dimension: p.latent_dimension as usize,
             objective: p.objective,
             local_epochs: p.local_epochs,
-            batch_size: p.batch_size.or(defaults.batch_size).map_or(usize::MAX, |size| size as usize),
+            batch_size: p
+                .batch_size
+                .or(defaults.batch_size)
+                .map_or(usize::MAX, |size| size as usize),
             network_rate: p.learning_rate_network as f32,
-            table_rate: p.learning_rate_tables.unwrap_or(defaults.learning_rate_tables) as f32,
-            batch_decay: p.learning_rate_batch_decay.unwrap_or(defaults.learning_rate_batch_decay) as f32,
-            round_decay: p.learning_rate_round_decay.unwrap_or(defaults.learning_rate_round_decay) as f32,
+            table_rate: p
+                .learning_rate_tables
+                .unwrap_or(defaults.learning_rate_tables) as f32,
+            batch_decay: p
+                .learning_rate_batch_decay
+                .unwrap_or(defaults.learning_rate_batch_decay) as f32,
+            round_decay: p
+                .learning_rate_round_decay
+                .unwrap_or(defaults.learning_rate_round_decay) as f32,
             weight_decay: p.weight_decay.unwrap_or(defaults.weight_decay) as f32,
             // The term of lambda needs both tables, and the penalty needs C.
             lambda: if both { p.lambda as f32 } else { 0.0 },
-            mu: if p.regularizer == Regularizer::None || p.tables == Tables::DOnly { 0.0 } else { p.mu as f32 },
+            mu: if p.regularizer == Regularizer::None || p.tables == Tables::DOnly {
+                0.0
+            } else {
+                p.mu as f32
+            },
             penalty: match (p.regularizer, p.objective) {
                 (Regularizer::L2, _) => Penalty::L2,
                 (Regularizer::L1Subgradient, _) => Penalty::L1,
@@ -266,7 +292,9 @@ impl Plan {
             curriculum: p.curriculum,
             tables: p.tables,
             aggregate_d: p.aggregate_d,
-            tolerance: p.early_stop_tolerance.unwrap_or(defaults.early_stop_tolerance),
+            tolerance: p
+                .early_stop_tolerance
+                .unwrap_or(defaults.early_stop_tolerance),
             noise: p.noise.clone(),
         }
     }
@@ -285,19 +313,25 @@ impl Plan {
         }
     }
 
-    /// Returns whether steps have to go through every row of C, and not only through those of the samples: the regularisers
-    /// of the paper run over the whole matrix, and so does noise in gradients. Elsewhere all other rows decay alike.
+    /// Returns whether steps have to go through every row of C, and not only through those of the
+    /// samples: the regularisers of the paper run over the whole matrix, and so does noise in
+    /// gradients. Elsewhere all other rows decay alike.
     pub fn packs_every_row(&self) -> bool {
-        self.objective == Objective::Paper || self.noise.as_ref().is_some_and(|noise| noise.at == NoiseAt::Gradient)
+        self.objective == Objective::Paper
+            || self
+                .noise
+                .as_ref()
+                .is_some_and(|noise| noise.at == NoiseAt::Gradient)
     }
 
-    /// Returns whether an upload has every row of C. That of other participations has those of the samples, and the factor
-    /// by which all others have decayed.
+    /// Returns whether an upload has every row of C. That of other participations has those of the
+    /// samples, and the factor by which all others have decayed.
     pub fn uploads_every_row(&self) -> bool {
         self.objective == Objective::Paper || self.noise.is_some()
     }
 
-    /// Returns the factor of lambda and mu in round `round` (from 0). The published code has none, so that it is 1 there.
+    /// Returns the factor of lambda and mu in round `round` (from 0). The published code has none,
+    /// so that it is 1 there.
     pub fn curriculum_factor(&self, round: u32) -> f32 {
         if self.objective == Objective::PublishedCode {
             return 1.0;
@@ -307,7 +341,8 @@ impl Plan {
 }
 
 impl Curriculum {
-    /// Returns the share of v that lambda and mu have in round `round` (from 0; the a of the paper is round + 1).
+    /// Returns the share of v that lambda and mu have in round `round` (from 0; the a of the paper
+    /// is round + 1).
     pub fn factor(self, round: u32) -> f32 {
         let a = f64::from(round) + 1.0;
         let factor = match self {
@@ -324,7 +359,9 @@ impl Curriculum {
 
 /// Fills in the defaults of the objective, and returns the faults that the schema cannot express.
 pub(super) fn resolve(value: &mut Value) -> Vec<ParameterFault> {
-    let Ok(parameters) = serde_json::from_value::<FedRapParameters>(value.clone()) else { return Vec::new() };
+    let Ok(parameters) = serde_json::from_value::<FedRapParameters>(value.clone()) else {
+        return Vec::new();
+    };
     if let Some(table) = value.as_object_mut() {
         let defaults = ObjectiveDefaults::of(&parameters);
         if let Some(size) = defaults.batch_size {
@@ -332,8 +369,14 @@ pub(super) fn resolve(value: &mut Value) -> Vec<ParameterFault> {
         }
         for (key, default) in [
             ("learning_rate_tables", defaults.learning_rate_tables),
-            ("learning_rate_batch_decay", defaults.learning_rate_batch_decay),
-            ("learning_rate_round_decay", defaults.learning_rate_round_decay),
+            (
+                "learning_rate_batch_decay",
+                defaults.learning_rate_batch_decay,
+            ),
+            (
+                "learning_rate_round_decay",
+                defaults.learning_rate_round_decay,
+            ),
             ("weight_decay", defaults.weight_decay),
             ("early_stop_tolerance", defaults.early_stop_tolerance),
         ] {
@@ -355,9 +398,21 @@ fn without_effect(parameters: &FedRapParameters) -> Vec<ParameterFault> {
     let no_c = "`tables` is `d-only`, so that there is no C to be penalised";
     let rules = [
         ("mu", p.mu != usual.mu && without_c, no_c),
-        ("mu", p.mu != usual.mu && !without_c && p.regularizer == Regularizer::None, "`regularizer` is `none`"),
-        ("regularizer", p.regularizer != usual.regularizer && without_c, no_c),
-        ("server_threshold", p.server_threshold != 0.0 && without_c && !p.aggregate_d, no_c),
+        (
+            "mu",
+            p.mu != usual.mu && !without_c && p.regularizer == Regularizer::None,
+            "`regularizer` is `none`",
+        ),
+        (
+            "regularizer",
+            p.regularizer != usual.regularizer && without_c,
+            no_c,
+        ),
+        (
+            "server_threshold",
+            p.server_threshold != 0.0 && without_c && !p.aggregate_d,
+            no_c,
+        ),
         (
             "lambda",
             p.lambda != usual.lambda && p.tables != Tables::Both,
@@ -375,7 +430,8 @@ fn without_effect(parameters: &FedRapParameters) -> Vec<ParameterFault> {
         ),
     ];
     let off = rules.into_iter().filter(|(_, is_off, _)| *is_off);
-    off.map(|(key, _, because)| ParameterFault::without_effect(key, because)).collect()
+    off.map(|(key, _, because)| ParameterFault::without_effect(key, because))
+        .collect()
 }
 
 #[cfg(test)]

@@ -5,55 +5,101 @@ use super::*;
 #[test]
 fn curricula_follow_the_papers_formulas_and_the_code_ignores_them() {
     let factor = |curriculum, round| {
-        let parameters = FedRapParameters { objective: Objective::Paper, curriculum, ..Default::default() };
+        let parameters = FedRapParameters {
+            objective: Objective::Paper,
+            curriculum,
+            ..Default::default()
+        };
         Plan::new(&parameters).curriculum_factor(round)
     };
     assert_eq!(factor(Curriculum::Fixed, 0), 1.0);
     assert!((factor(Curriculum::Tanh, 9) - 0.761_594_2).abs() < 1e-6);
     assert!((factor(Curriculum::Sin, 14) - 0.997_495).abs() < 1e-6);
-    assert_eq!(factor(Curriculum::Sin, 39), 0.0, "sin(4) < 0 would turn the penalty into a reward");
-    assert_eq!([0, 9, 10, 19, 20].map(|round| factor(Curriculum::Square, round)), [1.0, 1.0, 0.0, 0.0, 1.0]);
+    assert_eq!(
+        factor(Curriculum::Sin, 39),
+        0.0,
+        "sin(4) < 0 would turn the penalty into a reward"
+    );
+    assert_eq!(
+        [0, 9, 10, 19, 20].map(|round| factor(Curriculum::Square, round)),
+        [1.0, 1.0, 0.0, 0.0, 1.0]
+    );
     assert_eq!(factor(Curriculum::Frac, 0), 0.5);
-    let code = FedRapParameters { curriculum: Curriculum::Frac, ..Default::default() };
+    let code = FedRapParameters {
+        curriculum: Curriculum::Frac,
+        ..Default::default()
+    };
     assert_eq!(Plan::new(&code).curriculum_factor(3), 1.0);
 }
 
 #[test]
 fn ablations_drop_the_terms_that_lose_their_meaning() {
-    let plan = |tables, regularizer| Plan::new(&FedRapParameters { tables, regularizer, ..Default::default() });
+    let plan = |tables, regularizer| {
+        Plan::new(&FedRapParameters {
+            tables,
+            regularizer,
+            ..Default::default()
+        })
+    };
     assert_eq!(plan(Tables::COnly, Regularizer::L1).lambda, 0.0);
     assert_eq!(plan(Tables::COnly, Regularizer::L1).mu, 0.1);
     assert_eq!(plan(Tables::DOnly, Regularizer::L1).mu, 0.0);
     assert_eq!(plan(Tables::Both, Regularizer::None).mu, 0.0);
     assert_eq!(plan(Tables::Both, Regularizer::None).lambda, 0.1);
     assert_eq!(plan(Tables::Both, Regularizer::L2).penalty, Penalty::L2);
-    let penalty =
-        |objective, regularizer| Plan::new(&FedRapParameters { objective, regularizer, ..Default::default() }).penalty;
+    let penalty = |objective, regularizer| {
+        Plan::new(&FedRapParameters {
+            objective,
+            regularizer,
+            ..Default::default()
+        })
+        .penalty
+    };
     for objective in [Objective::PublishedCode, Objective::Paper] {
         assert_eq!(penalty(objective, Regularizer::L1Subgradient), Penalty::L1);
-        assert_eq!(penalty(objective, Regularizer::L1Proximal), Penalty::L1Proximal);
+        assert_eq!(
+            penalty(objective, Regularizer::L1Proximal),
+            Penalty::L1Proximal
+        );
     }
-    assert_eq!(penalty(Objective::PublishedCode, Regularizer::L1), Penalty::L1);
-    assert_eq!(penalty(Objective::Paper, Regularizer::L1), Penalty::L1Proximal);
+    assert_eq!(
+        penalty(Objective::PublishedCode, Regularizer::L1),
+        Penalty::L1
+    );
+    assert_eq!(
+        penalty(Objective::Paper, Regularizer::L1),
+        Penalty::L1Proximal
+    );
 }
 
 #[test]
 fn ablations_decide_which_table_is_kept_and_which_travels() {
     let plan = |tables, aggregate_d| {
-        let plan = Plan::new(&FedRapParameters { tables, aggregate_d, ..Default::default() });
+        let plan = Plan::new(&FedRapParameters {
+            tables,
+            aggregate_d,
+            ..Default::default()
+        });
         (plan.keeps_d(), plan.shares())
     };
     assert_eq!(plan(Tables::Both, false), (true, true));
     assert_eq!(plan(Tables::COnly, false), (false, true));
     assert_eq!(plan(Tables::DOnly, false), (true, false));
-    assert_eq!(plan(Tables::DOnly, true), (false, true), "the averaged D travels in the place of C");
+    assert_eq!(
+        plan(Tables::DOnly, true),
+        (false, true),
+        "the averaged D travels in the place of C"
+    );
 }
 
 #[test]
 fn aggregating_d_without_d_only_is_a_fault() {
     let faults = |mut value: Value| resolve(&mut value).len();
     assert_eq!(faults(serde_json::json!({ "aggregate_d": true })), 1);
-    assert_eq!(faults(serde_json::json!({ "aggregate_d": true, "tables": "d-only" })), 0);
+    assert_eq!(
+        faults(serde_json::json!({ "aggregate_d": true, "tables": "d-only" })),
+        0
+    );
 }
 
 #[test]

@@ -1,7 +1,10 @@
-//! Trains the additive model of FedRAP, logit = w . (D_j + C_j) + b, by simultaneous steps on w, b, D and C.
+//! Trains the additive model of FedRAP, logit = w . (D_j + C_j) + b, by simultaneous steps on w, b,
+//! D and C.
 
 use super::{Block, PackedRows, RowWeights, for_vectors};
-use crate::math::{LANES, Lanes, exp_neg_abs, quad_sum, quads_to_sums, sigmoid_from, softplus_from};
+use crate::math::{
+    LANES, Lanes, exp_neg_abs, quad_sum, quads_to_sums, sigmoid_from, softplus_from,
+};
 use crate::model::instruction_sets::per_instruction_set;
 
 /// Names how C is penalised.
@@ -18,7 +21,8 @@ pub enum Penalty {
 /// Holds the scalars of one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdditiveStep {
-    /// The weight of every occurrence in the data loss: 1 / B for a mean over the batch, 1 for a sum.
+    /// The weight of every occurrence in the data loss: 1 / B for a mean over the batch, 1 for a
+    /// sum.
     pub data_weight: f32,
     /// The learning rate of w and b.
     pub network_rate: f32,
@@ -34,24 +38,34 @@ pub struct AdditiveStep {
     pub penalty: Penalty,
 }
 
-/// Takes one step over `rows` (table 0 is D, table 1 is C), with all gradients taken at the parameters before it:
+/// Takes one step over `rows` (table 0 is D, table 1 is C), with all gradients taken at the
+/// parameters before it:
 ///
 /// loss = data_weight * sum_j (count_j softplus(z_j) - positive_j z_j)
 ///        + sum_j penalty_j (mu |C_j| - lambda (D_j - C_j)^2).
 ///
-/// Rows with weight zero only decay. Returns the loss before the step. Source: mtics/FedRAP d6ee2ac for the
-/// batch means and the subgradient; the paper's Eq. 3 and 13 for whole-matrix sums and soft-thresholding.
-pub fn step(rows: &mut PackedRows, weights: &RowWeights, w: &mut [Block], b: &mut f32, step: &AdditiveStep) -> f32 {
+/// Rows with weight zero only decay. Returns the loss before the step. Source: mtics/FedRAP d6ee2ac
+/// for the batch means and the subgradient; the paper's Eq. 3 and 13 for whole-matrix sums and
+/// soft-thresholding.
+pub fn step(
+    rows: &mut PackedRows,
+    weights: &RowWeights,
+    w: &mut [Block],
+    b: &mut f32,
+    step: &AdditiveStep,
+) -> f32 {
     step_while_moving(rows, weights, w, b, step, &mut InPlace)
 }
 
-/// Moves rows into place and away while a step goes through them, sixteen at a time, so that a row is in the cache when
-/// it is trained and still there when it leaves.
+/// Moves rows into place and away while a step goes through them, sixteen at a time, so that a row
+/// is in the cache when it is trained and still there when it leaves.
 pub trait RowMover {
-    /// Puts the packed rows from position `first` into place, which the step reads next. The last ones may be padding.
+    /// Puts the packed rows from position `first` into place, which the step reads next. The last
+    /// ones may be padding.
     fn move_in(&mut self, first: usize, rows: &mut [Block]);
 
-    /// Takes the packed rows from position `first` away, which the step has trained. The last ones may be padding.
+    /// Takes the packed rows from position `first` away, which the step has trained. The last ones
+    /// may be padding.
     fn move_out(&mut self, first: usize, rows: &[Block]);
 }
 
@@ -80,7 +94,9 @@ pub fn step_while_moving<M: RowMover>(
     match step.penalty {
         Penalty::L1 => for_vectors!(vectors, dispatch[0, M](blocks, weights, w, b, step, mover)),
         Penalty::L2 => for_vectors!(vectors, dispatch[1, M](blocks, weights, w, b, step, mover)),
-        Penalty::L1Proximal => for_vectors!(vectors, dispatch[2, M](blocks, weights, w, b, step, mover)),
+        Penalty::L1Proximal => {
+            for_vectors!(vectors, dispatch[2, M](blocks, weights, w, b, step, mover))
+        }
     }
 }
 
@@ -99,9 +115,9 @@ per_instruction_set! {
 
 /// Holds the coefficients of the update of sixteen rows.
 ///
-/// With Q = pull (D + C) + move w, which the two tables share, it is D' = keep_d D - Q and
-/// C' = keep_c C - Q - shrink sign(C). This is the gradient step with its terms collected so that an element takes as few
-/// additions as possible, which is what bounds the speed of this kernel.
+/// With Q = pull (D + C) + move w, which the two tables share, it is D' = keep_d D - Q and C' =
+/// keep_c C - Q - shrink sign(C). This is the gradient step with its terms collected so that an
+/// element takes as few additions as possible, which is what bounds the speed of this kernel.
 struct RowCoefficients {
     step_size: Lanes,
     pull: Lanes,
@@ -126,14 +142,19 @@ impl RowCoefficients {
             c.step_size[i] = rate * gradient[i];
             c.pull[i] = 2.0 * rate * step.lambda * penalty[i];
             c.keep_d[i] = decay + 2.0 * c.pull[i];
-            c.keep_c[i] = if PENALTY == 1 { c.keep_d[i] - 2.0 * rate * step.mu * penalty[i] } else { c.keep_d[i] };
+            c.keep_c[i] = if PENALTY == 1 {
+                c.keep_d[i] - 2.0 * rate * step.mu * penalty[i]
+            } else {
+                c.keep_d[i]
+            };
             c.shrink[i] = rate * step.mu * penalty[i];
         }
         c
     }
 }
 
-// Plain loops over sixteen lanes: the form that the compiler turns into one vector operation per line.
+// Plain loops over sixteen lanes: the form that the compiler turns into one vector operation per
+// line.
 #[allow(clippy::needless_range_loop)]
 #[inline(always)]
 fn step_over_rows<const V: usize, const PENALTY: u8, M: RowMover>(
@@ -154,7 +175,8 @@ fn step_over_rows<const V: usize, const PENALTY: u8, M: RowMover>(
     let (positives, _) = weights.positive.as_chunks::<LANES>();
     let (penalties, _) = weights.penalty.as_chunks::<LANES>();
     let (groups, _) = counts.split_at(blocks.len() / (LANES * 2 * V));
-    // Direct calls throughout: a closure would not inherit the instruction set that this copy is compiled for.
+    // Direct calls throughout: a closure would not inherit the instruction set that this copy is
+    // compiled for.
     let mut z = [0f32; LANES];
     if let Some((first, _)) = blocks.split_at_mut_checked(LANES * 2 * V) {
         mover.move_in(0, first);
@@ -172,12 +194,20 @@ fn step_over_rows<const V: usize, const PENALTY: u8, M: RowMover>(
             b_gradient[i] += gradient[i];
         }
         let coefficients = RowCoefficients::new::<PENALTY>(&gradient, &penalties[group], step);
-        // The next group's logits before this group's update: the long chain of the logistic function hides
-        // behind them. It saves a third of the time, and w does not change within a step.
+        // The next group's logits before this group's update: the long chain of the logistic
+        // function hides behind them. It saves a third of the time, and w does not change within a
+        // step.
         let (rows, rest) = blocks[group * LANES * 2 * V..].split_at_mut(LANES * 2 * V);
         if let Some((next, _)) = rest.split_at_mut_checked(LANES * 2 * V) {
             mover.move_in((group + 1) * LANES, next);
-            z = logits::<V, PENALTY>(next, &w_before, *b, &penalties[group + 1], step, &mut penalty_loss);
+            z = logits::<V, PENALTY>(
+                next,
+                &w_before,
+                *b,
+                &penalties[group + 1],
+                step,
+                &mut penalty_loss,
+            );
         }
         update_rows::<V, PENALTY>(rows, &w_before, &gradient, &coefficients, &mut w_gradient);
         mover.move_out(group * LANES, rows);
@@ -192,7 +222,8 @@ fn step_over_rows<const V: usize, const PENALTY: u8, M: RowMover>(
     step.data_weight * quad_sum(&data_loss) + quad_sum(&penalty_loss)
 }
 
-/// Returns the logits of sixteen rows, and adds their share of the regularisers' loss to `penalty_loss`.
+/// Returns the logits of sixteen rows, and adds their share of the regularisers' loss to
+/// `penalty_loss`.
 #[allow(clippy::needless_range_loop)]
 #[inline(always)]
 fn logits<const V: usize, const PENALTY: u8>(
@@ -212,12 +243,21 @@ fn logits<const V: usize, const PENALTY: u8>(
             let (d, c, w) = (&row[v].0, &row[V + v].0, &w[v].0);
             for i in 0..LANES {
                 let apart = d[i] - c[i];
-                let size = if PENALTY == 1 { c[i] * c[i] } else { c[i].abs() };
+                let size = if PENALTY == 1 {
+                    c[i] * c[i]
+                } else {
+                    c[i].abs()
+                };
                 let along_w = (d[i] + c[i]) * w[i];
-                // One accumulator for both terms: two would be paired lane by lane and not vectorised.
+                // One accumulator for both terms: two would be paired lane by lane and not
+                // vectorised.
                 let regulariser = size * step.mu - apart * apart * step.lambda;
                 dot[i] = if v == 0 { along_w } else { dot[i] + along_w };
-                regularisers[i] = if v == 0 { regulariser } else { regularisers[i] + regulariser };
+                regularisers[i] = if v == 0 {
+                    regulariser
+                } else {
+                    regularisers[i] + regulariser
+                };
             }
         }
         let weight = penalty[r];
@@ -248,7 +288,11 @@ fn update_rows<const V: usize, const PENALTY: u8>(
     for r in 0..LANES {
         let (d_row, c_row) = group[r * 2 * V..(r + 1) * 2 * V].split_at_mut(V);
         let (g, move_by, pull) = (gradient[r], coefficients.step_size[r], coefficients.pull[r]);
-        let (keep_d, keep_c, shrink) = (coefficients.keep_d[r], coefficients.keep_c[r], coefficients.shrink[r]);
+        let (keep_d, keep_c, shrink) = (
+            coefficients.keep_d[r],
+            coefficients.keep_c[r],
+            coefficients.shrink[r],
+        );
         for v in 0..V {
             let (d_lanes, c_lanes) = (&mut d_row[v].0, &mut c_row[v].0);
             let (w, w_gradient) = (&w[v].0, &mut w_gradient[v].0);
@@ -260,12 +304,18 @@ fn update_rows<const V: usize, const PENALTY: u8>(
                 d_lanes[i] = keep_d * d - shared;
                 let moved = keep_c * c - shared;
                 c_lanes[i] = match PENALTY {
-                    // Where c is zero, less +0.0, which changes no value. The mask says it so that the vectors that can
-                    // leave lanes out of a subtraction do: a choice between two results is an operation more.
-                    0 => moved - f32::from_bits(shrink.copysign(c).to_bits() & u32::from(c != 0.0).wrapping_neg()),
+                    // Where c is zero, less +0.0, which changes no value. The mask says it so that
+                    // the vectors that can leave lanes out of a subtraction do: a choice between
+                    // two results is an operation more.
+                    0 => {
+                        moved
+                            - f32::from_bits(
+                                shrink.copysign(c).to_bits() & u32::from(c != 0.0).wrapping_neg(),
+                            )
+                    }
                     1 => moved,
-                    // S_theta(v) = max(v - theta, 0) - max(-v - theta, 0). Written with comparisons, since
-                    // `max` would turn a NaN into a zero and hide a divergence.
+                    // S_theta(v) = max(v - theta, 0) - max(-v - theta, 0). Written with
+                    // comparisons, since `max` would turn a NaN into a zero and hide a divergence.
                     _ if moved > shrink => moved - shrink,
                     _ if moved < -shrink => moved + shrink,
                     // A plain +0.0, which the sparse codec omits; the product keeps a NaN.

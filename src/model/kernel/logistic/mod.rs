@@ -1,7 +1,9 @@
 //! Trains the logistic model over one item table, logit = w . E_j + b, which PFedRec and FedMF use.
 
 use super::{Block, PackedRows, for_vectors};
-use crate::math::{LANES, Lanes, exp_neg_abs, quad, quad_sum, quads_to_sums, sigmoid_from, softplus_from};
+use crate::math::{
+    LANES, Lanes, exp_neg_abs, quad, quad_sum, quads_to_sums, sigmoid_from, softplus_from,
+};
 use crate::model::instruction_sets::per_instruction_set;
 
 /// Names the parameters that a step moves.
@@ -26,8 +28,9 @@ pub struct LogisticStep {
     pub bias_rate: f32,
     /// The learning rate of the rows.
     pub row_rate: f32,
-    /// The weight decay of whatever moves: each parameter loses its learning rate times this times itself. Rows
-    /// outside the batch decay too, which is the caller's business ([`PackedRows::scale_rows_except`]).
+    /// The weight decay of whatever moves: each parameter loses its learning rate times this times
+    /// itself. Rows outside the batch decay too, which is the caller's business
+    /// ([`PackedRows::scale_rows_except`]).
     pub weight_decay: f32,
 }
 
@@ -56,9 +59,11 @@ pub struct BatchRows {
 }
 
 impl BatchRows {
-    /// Collects the batch `samples` (position of the row in the packed array, label), each row once, ascending.
+    /// Collects the batch `samples` (position of the row in the packed array, label), each row
+    /// once, ascending.
     ///
-    /// `padding_row` names a packed row that is zero and belongs to no item: with weight zero it stays zero.
+    /// `padding_row` names a packed row that is zero and belongs to no item: with weight zero it
+    /// stays zero.
     pub fn collect(&mut self, samples: &[(u32, bool)], padding_row: u32) {
         self.occurrences = samples.len() as u32;
         self.tally.resize(padding_row as usize, [0; 2]);
@@ -98,9 +103,15 @@ impl BatchRows {
     }
 }
 
-/// Takes one step on the mean binary cross-entropy of `batch`; returns the loss before it, as a sum over the
-/// batch's occurrences.
-pub fn step(rows: &mut PackedRows, batch: &BatchRows, w: &mut [Block], b: &mut f32, step: &LogisticStep) -> f32 {
+/// Takes one step on the mean binary cross-entropy of `batch`; returns the loss before it, as a sum
+/// over the batch's occurrences.
+pub fn step(
+    rows: &mut PackedRows,
+    batch: &BatchRows,
+    w: &mut [Block],
+    b: &mut f32,
+    step: &LogisticStep,
+) -> f32 {
     let vectors = rows.vectors();
     let blocks = rows.blocks_mut();
     match step.target {
@@ -122,7 +133,8 @@ per_instruction_set! {
     }
 }
 
-// Plain loops over sixteen lanes: the form that the compiler turns into one vector operation per line.
+// Plain loops over sixteen lanes: the form that the compiler turns into one vector operation per
+// line.
 #[allow(clippy::needless_range_loop)]
 #[inline(always)]
 fn step_over_batch<const V: usize, const VECTOR: bool, const ROWS: bool>(
@@ -142,7 +154,8 @@ fn step_over_batch<const V: usize, const VECTOR: bool, const ROWS: bool>(
     let (groups, _) = batch.rows.as_chunks::<LANES>();
     let (counts, _) = batch.count.as_chunks::<LANES>();
     let (positives, _) = batch.positive.as_chunks::<LANES>();
-    // Direct calls throughout: a closure would not inherit the instruction set that this copy is compiled for.
+    // Direct calls throughout: a closure would not inherit the instruction set that this copy is
+    // compiled for.
     let mut z = [0f32; LANES];
     if let Some(rows) = groups.first() {
         z = logits::<V>(blocks, rows, &w_before, *b);
@@ -160,8 +173,9 @@ fn step_over_batch<const V: usize, const VECTOR: bool, const ROWS: bool>(
             loss[i] += count[i] * softplus[i] - positive[i] * z[i];
             b_gradient[i] += gradient[i];
         }
-        // The next group's logits before this group's update: the long chain of the logistic function hides
-        // behind them. Groups have no rows in common but the padding row, which stays zero.
+        // The next group's logits before this group's update: the long chain of the logistic
+        // function hides behind them. Groups have no rows in common but the padding row, which
+        // stays zero.
         if let Some(rows) = groups.get(group + 1) {
             z = logits::<V>(blocks, rows, &w_before, *b);
         }
@@ -189,7 +203,8 @@ fn step_over_batch<const V: usize, const VECTOR: bool, const ROWS: bool>(
                 w[v].0[i] = decay * w_before[v].0[i] - step.vector_rate * w_gradient[v].0[i];
             }
         }
-        *b = (1.0 - step.bias_rate * step.weight_decay) * *b - step.bias_rate * quad_sum(&b_gradient);
+        *b = (1.0 - step.bias_rate * step.weight_decay) * *b
+            - step.bias_rate * quad_sum(&b_gradient);
     }
     quad_sum(&loss)
 }

@@ -24,9 +24,13 @@ pub(super) fn accuracy(record: &RunRecord) -> Chart {
         .zip(cost::by_round(record))
         .filter_map(|(round, cost)| Some((round.accuracy.as_ref()?, cost)))
         .collect();
-    let selected = evaluated.iter().position(|(_, cost)| Some(cost.round) == record.selected_round);
-    let points: Vec<Evaluated> =
-        drawn(evaluated.len(), MOST_POINTS, selected).into_iter().map(|place| evaluated[place]).collect();
+    let selected = evaluated
+        .iter()
+        .position(|(_, cost)| Some(cost.round) == record.selected_round);
+    let points: Vec<Evaluated> = drawn(evaluated.len(), MOST_POINTS, selected)
+        .into_iter()
+        .map(|place| evaluated[place])
+        .collect();
     let mut against = cost_axes(points.last().map_or(0.0, |(_, cost)| cost.virtual_time_s));
     // What cost nothing has no place on an axis of costs.
     against.retain(|(_, against, _)| points.last().is_none_or(|(_, cost)| against.of(cost) > 0.0));
@@ -36,7 +40,11 @@ pub(super) fn accuracy(record: &RunRecord) -> Chart {
     for (metric, colors) in headlines.iter().zip(COLORS) {
         let (name, label) = (metric.name(), metric.label());
         let mut line = |what: String, color, stroke, of: &dyn Fn(&SplitFigures) -> Option<f64>| {
-            let known: Vec<Evaluated> = points.iter().filter(|(split, _)| of(split).is_some()).copied().collect();
+            let known: Vec<Evaluated> = points
+                .iter()
+                .filter(|(split, _)| of(split).is_some())
+                .copied()
+                .collect();
             let y: Vec<f64> = known.iter().filter_map(|(split, _)| of(split)).collect();
             if !y.is_empty() {
                 series.push(Series {
@@ -49,30 +57,63 @@ pub(super) fn accuracy(record: &RunRecord) -> Chart {
                 });
             }
         };
-        line(format!("{label}, {method}, test"), colors.0, Stroke::Thick, &|split| split.test.get(&name).copied());
-        line(format!("{label}, validation"), colors.1, Stroke::Thin, &|split| {
-            split.validation.as_ref()?.get(&name).copied()
-        });
-        let ends: Vec<Evaluated> = [points.first(), points.last()].into_iter().flatten().copied().collect();
-        for ((baseline, figures), stroke) in record.baselines.iter().zip([Stroke::Dash, Stroke::Dot]) {
+        line(
+            format!("{label}, {method}, test"),
+            colors.0,
+            Stroke::Thick,
+            &|split| split.test.get(&name).copied(),
+        );
+        line(
+            format!("{label}, validation"),
+            colors.1,
+            Stroke::Thin,
+            &|split| split.validation.as_ref()?.get(&name).copied(),
+        );
+        let ends: Vec<Evaluated> = [points.first(), points.last()]
+            .into_iter()
+            .flatten()
+            .copied()
+            .collect();
+        for ((baseline, figures), stroke) in
+            record.baselines.iter().zip([Stroke::Dash, Stroke::Dot])
+        {
             if let Some(value) = figures.test.get(&name).filter(|_| !ends.is_empty()) {
                 let (x, y) = (places(&against, &ends), vec![vec![*value; ends.len()]]);
                 let name = format!("{label}, {baseline}");
-                series.push(Series { name, color: colors.0, stroke, x, y, ..Series::default() });
+                series.push(Series {
+                    name,
+                    color: colors.0,
+                    stroke,
+                    x,
+                    y,
+                    ..Series::default()
+                });
             }
         }
     }
-    let ring = evaluated.iter().find(|(_, cost)| Some(cost.round) == record.selected_round);
+    let ring = evaluated
+        .iter()
+        .find(|(_, cost)| Some(cost.round) == record.selected_round);
     series.extend(ring.and_then(|at| selected_round(headlines.first()?, at, &against)));
-    let label = headlines.iter().map(Metric::label).collect::<Vec<_>>().join(" and ");
+    let label = headlines
+        .iter()
+        .map(Metric::label)
+        .collect::<Vec<_>>()
+        .join(" and ");
     let are_errors = headlines.first().map(Metric::needs) == Some(Needs::PredictedRatings);
     Chart {
         id: "accuracy",
         title: format!("{label} against what it cost"),
-        note: format!("Protocol of every accuracy: {}.", record.protocol.trim_end_matches('.')),
+        note: format!(
+            "Protocol of every accuracy: {}.",
+            record.protocol.trim_end_matches('.')
+        ),
         description: accuracy_in_words(record, &label),
         across: against.into_iter().map(|(axis, _, _)| axis).collect(),
-        up: Axis { from_zero: !are_errors, ..Axis::new("", label, Unit::Figure) },
+        up: Axis {
+            from_zero: !are_errors,
+            ..Axis::new("", label, Unit::Figure)
+        },
         bars: Vec::new(),
         series,
     }
@@ -80,7 +121,12 @@ pub(super) fn accuracy(record: &RunRecord) -> Chart {
 
 /// Returns the places of points along each axis.
 fn places(against: &[CostAxis], points: &[Evaluated]) -> Vec<Vec<f64>> {
-    let along = |(_, against, unit): &CostAxis| points.iter().map(|(_, cost)| against.of(cost) / unit).collect();
+    let along = |(_, against, unit): &CostAxis| {
+        points
+            .iter()
+            .map(|(_, cost)| against.of(cost) / unit)
+            .collect()
+    };
     against.iter().map(along).collect()
 }
 
@@ -99,12 +145,21 @@ fn selected_round(headline: &Metric, at: &Evaluated, against: &[CostAxis]) -> Op
 fn accuracy_in_words(record: &RunRecord, label: &str) -> String {
     let figures = figures::headlines(&record.scenario.evaluation);
     let of = |split: &SplitFigures| -> String {
-        let values = figures.iter().filter_map(|metric| split.test.get(&metric.name()));
-        values.map(|value| words::accuracy(*value)).collect::<Vec<_>>().join(" and ")
+        let values = figures
+            .iter()
+            .filter_map(|metric| split.test.get(&metric.name()));
+        values
+            .map(|value| words::accuracy(*value))
+            .collect::<Vec<_>>()
+            .join(" and ")
     };
-    let at_selected =
-        record.selected_round.map(|round| format!(" In round {round} they are {}.", of(&record.accuracy)));
-    let baselines = record.baselines.iter().map(|(name, split)| format!(" Those of {name} are {}.", of(split)));
+    let at_selected = record
+        .selected_round
+        .map(|round| format!(" In round {round} they are {}.", of(&record.accuracy)));
+    let baselines = record
+        .baselines
+        .iter()
+        .map(|(name, split)| format!(" Those of {name} are {}.", of(split)));
     format!(
         "Lines of {label} on the test part after every evaluated round of {}.{}{} The tables below have the figures.",
         record.scenario.method.name,
@@ -138,10 +193,22 @@ pub(super) fn ledger(record: &RunRecord) -> Option<Chart> {
     ];
     let part = |(name, color, of): &Fate, is_fate: bool| {
         let [up, down] = [of(up) as f64, of(down) as f64];
-        let x = if is_fate { vec![up, down, 0.0, 0.0] } else { vec![0.0, 0.0, up, down] };
-        Series { name: (*name).to_owned(), color: *color, x: vec![x], ..Series::default() }
+        let x = if is_fate {
+            vec![up, down, 0.0, 0.0]
+        } else {
+            vec![0.0, 0.0, up, down]
+        };
+        Series {
+            name: (*name).to_owned(),
+            color: *color,
+            x: vec![x],
+            ..Series::default()
+        }
     };
-    let parts = fates.iter().map(|fate| part(fate, true)).chain(contents.iter().map(|fate| part(fate, false)));
+    let parts = fates
+        .iter()
+        .map(|fate| part(fate, true))
+        .chain(contents.iter().map(|fate| part(fate, false)));
     Some(Chart {
         id: "ledger",
         title: "Bytes by direction: what became of them, and what they were".to_owned(),
@@ -156,8 +223,12 @@ pub(super) fn ledger(record: &RunRecord) -> Option<Chart> {
         ),
         across: vec![Axis::new("bytes", "sent", Unit::Bytes)],
         up: Axis::new("", "", Unit::Number),
-        bars: ["up, fate", "down, fate", "up, content", "down, content"].map(String::from).into(),
-        series: parts.filter(|part| part.x[0].iter().any(|bytes| *bytes > 0.0)).collect(),
+        bars: ["up, fate", "down, fate", "up, content", "down, content"]
+            .map(String::from)
+            .into(),
+        series: parts
+            .filter(|part| part.x[0].iter().any(|bytes| *bytes > 0.0))
+            .collect(),
     })
 }
 
@@ -172,23 +243,48 @@ pub(super) fn load(network: &Rows) -> Option<Chart> {
     let up = Axis::new("", "load of the server's link", Unit::BytesPerSecond);
     let description = "Lines of the load of the server's link in each direction over virtual time, its mean and its \
                        maximum in every round. network.csv has the figures.";
-    over_time(network, "load", "Load of the server's link", description, up, &columns)
+    over_time(
+        network,
+        "load",
+        "Load of the server's link",
+        description,
+        up,
+        &columns,
+    )
 }
 
 /// Returns transfers and users at the server over time.
 pub(super) fn crowd(network: &Rows) -> Option<Chart> {
     let columns = [
-        ("users that the server waits for", "waiting_users_mean", 0, Stroke::Steps),
+        (
+            "users that the server waits for",
+            "waiting_users_mean",
+            0,
+            Stroke::Steps,
+        ),
         ("transfers at once", "transfers_mean", 1, Stroke::DotSteps),
-        ("users in line for a connection", "line_mean", 2, Stroke::Steps),
+        (
+            "users in line for a connection",
+            "line_mean",
+            2,
+            Stroke::Steps,
+        ),
     ];
     let up = Axis::new("", "mean over the round", Unit::Number);
     let description = "Lines of the users that the server waits for, of the transfers under way and of the users in line \
                        for a connection over virtual time, as means in every round. network.csv has the figures.";
-    over_time(network, "crowd", "Transfers and users at the server", description, up, &columns)
+    over_time(
+        network,
+        "crowd",
+        "Transfers and users at the server",
+        description,
+        up,
+        &columns,
+    )
 }
 
-/// Returns a chart of columns of `network.csv`, each of which holds from the begin of a round to its end.
+/// Returns a chart of columns of `network.csv`, each of which holds from the begin of a round to
+/// its end.
 fn over_time(
     network: &Rows,
     id: &'static str,
@@ -197,14 +293,19 @@ fn over_time(
     up: Axis,
     columns: &[(&str, &str, usize, Stroke)],
 ) -> Option<Chart> {
-    let (begins, ends) = (network.numbers("virtual_begin_s"), network.numbers("virtual_end_s"));
+    let (begins, ends) = (
+        network.numbers("virtual_begin_s"),
+        network.numbers("virtual_end_s"),
+    );
     let last = ends.last().copied().flatten().filter(|end| *end > 0.0)?;
     let (time, second) = time_unit(last);
     let places = drawn(begins.len(), MOST_POINTS, None);
     let mut series = Vec::new();
     for (name, column, color, stroke) in columns {
         let values = network.numbers(column);
-        let known = places.iter().filter_map(|place| Some((begins[*place]? / second, values[*place]?)));
+        let known = places
+            .iter()
+            .filter_map(|place| Some((begins[*place]? / second, values[*place]?)));
         let (mut x, mut y): (Vec<f64>, Vec<f64>) = known.unzip();
         if y.iter().any(|value| *value > 0.0) {
             // The last value holds up to the end of the run.
@@ -226,7 +327,11 @@ fn over_time(
         title: title.to_owned(),
         note: String::new(),
         description: description.to_owned(),
-        across: vec![Axis::new("virtual time", format!("virtual time [{time}]"), Unit::Number)],
+        across: vec![Axis::new(
+            "virtual time",
+            format!("virtual time [{time}]"),
+            Unit::Number,
+        )],
         up,
         bars: Vec::new(),
         series,
@@ -236,26 +341,58 @@ fn over_time(
 
 /// Returns the share of values above each threshold by round; `None` if no round has such figures.
 pub(super) fn sparsity(record: &RunRecord) -> Option<Chart> {
-    let all: Vec<(f64, Sparsity)> =
-        record.per_round.iter().filter_map(|round| Some((round.round.into(), round.sparsity?))).collect();
+    let all: Vec<(f64, Sparsity)> = record
+        .per_round
+        .iter()
+        .filter_map(|round| Some((round.round.into(), round.sparsity?)))
+        .collect();
     if all.is_empty() {
         return None;
     }
-    let points: Vec<(f64, Sparsity)> =
-        drawn(all.len(), MOST_POINTS, None).into_iter().map(|place| all[place]).collect();
-    let line = |name: String, color: usize, stroke: Stroke, of: &dyn Fn(&Sparsity) -> Option<f64>| {
-        let (x, y) = points.iter().filter_map(|(round, sparsity)| Some((*round, of(sparsity)?))).unzip();
-        Series { name, color, stroke, x: vec![x], y: vec![y], ..Series::default() }
-    };
+    let points: Vec<(f64, Sparsity)> = drawn(all.len(), MOST_POINTS, None)
+        .into_iter()
+        .map(|place| all[place])
+        .collect();
+    let line =
+        |name: String, color: usize, stroke: Stroke, of: &dyn Fn(&Sparsity) -> Option<f64>| {
+            let (x, y) = points
+                .iter()
+                .filter_map(|(round, sparsity)| Some((*round, of(sparsity)?)))
+                .unzip();
+            Series {
+                name,
+                color,
+                stroke,
+                x: vec![x],
+                y: vec![y],
+                ..Series::default()
+            }
+        };
     let mut series = Vec::new();
     for (place, threshold) in SPARSITY_THRESHOLDS.iter().enumerate() {
-        let above = if *threshold == 0.0 { "0".to_owned() } else { format!("{threshold:e}") };
+        let above = if *threshold == 0.0 {
+            "0".to_owned()
+        } else {
+            format!("{threshold:e}")
+        };
         let color = style(place).0;
-        let (of_uploads, of_average) = (format!("uploads, above {above}"), format!("average, above {above}"));
-        series.push(line(of_uploads, color, Stroke::Thick, &|sparsity| Some(sparsity.uploads[place])));
-        series.push(line(of_average, color, Stroke::Dash, &|sparsity| Some(sparsity.averaged[place])));
+        let (of_uploads, of_average) = (
+            format!("uploads, above {above}"),
+            format!("average, above {above}"),
+        );
+        series.push(line(of_uploads, color, Stroke::Thick, &|sparsity| {
+            Some(sparsity.uploads[place])
+        }));
+        series.push(line(of_average, color, Stroke::Dash, &|sparsity| {
+            Some(sparsity.averaged[place])
+        }));
     }
-    series.push(line("any upload, above 0".to_owned(), style(7).0, Stroke::Dot, &|sparsity| sparsity.union));
+    series.push(line(
+        "any upload, above 0".to_owned(),
+        style(7).0,
+        Stroke::Dot,
+        &|sparsity| sparsity.union,
+    ));
     series.retain(|series| !series.y[0].is_empty());
     Some(Chart {
         id: "sparsity",

@@ -18,7 +18,10 @@ use crate::units::Bytes;
 /// Returns the exporters of this crate with one that makes the page.
 pub fn exporters() -> Vec<Exporter> {
     let with_page = |exporter: &Exporter| match exporter.files {
-        [FILE_NAME] => Exporter { render: exported, ..*exporter },
+        [FILE_NAME] => Exporter {
+            render: exported,
+            ..*exporter
+        },
         _ => *exporter,
     };
     EXPORTERS.iter().map(with_page).collect()
@@ -38,11 +41,12 @@ pub fn of_record(record: &RunRecord) -> Result<Page> {
     page(record, &network)
 }
 
-/// Returns the page of the run whose report is in `folder`, the same as [`of_record`] did when the report was written.
+/// Returns the page of the run whose report is in `folder`, the same as [`of_record`] did when the
+/// report was written.
 ///
 /// # Errors
-/// [`Error::Read`](crate::error::Error::Read) for a file that is not there or is not that of a report, and the errors of
-/// a scenario whose method is not among `vocabulary`.
+/// [`Error::Read`](crate::error::Error::Read) for a file that is not there or is not that of a
+/// report, and the errors of a scenario whose method is not among `vocabulary`.
 pub fn of_folder(folder: &Path, vocabulary: &[MethodVocabulary]) -> Result<Page> {
     let (record, network) = saved::read(folder, vocabulary)?;
     page(&record, &network)
@@ -62,7 +66,12 @@ fn page(record: &RunRecord, network: &Rows) -> Result<Page> {
     parts.extend(tables::participations(record));
     if let Some(load) = charts::load(network) {
         parts.push(Part::Heading("The server over time".to_owned()));
-        parts.extend([load].into_iter().chain(charts::crowd(network)).map(Part::Chart));
+        parts.extend(
+            [load]
+                .into_iter()
+                .chain(charts::crowd(network))
+                .map(Part::Chart),
+        );
         parts.extend(tables::server(record));
     }
     parts.extend(tables::durations(record));
@@ -74,9 +83,15 @@ fn page(record: &RunRecord, network: &Rows) -> Result<Page> {
     parts.extend(tables::audit(record));
     parts.push(Part::Heading("The run in full".to_owned()));
     parts.extend(tables::rounds(record));
-    parts.push(Part::Lines { line: "The scenario as resolved".to_owned(), text: record.scenario.to_toml()? });
+    parts.push(Part::Lines {
+        line: "The scenario as resolved".to_owned(),
+        text: record.scenario.to_toml()?,
+    });
     parts.push(Part::Text(reproduce(record)));
-    Ok(Page { title: format!("{}, seed {}", record.name, record.seed), parts })
+    Ok(Page {
+        title: format!("{}, seed {}", record.name, record.seed),
+        parts,
+    })
 }
 
 fn note(Caveat { headline, text }: Caveat) -> Part {
@@ -87,12 +102,18 @@ fn note(Caveat { headline, text }: Caveat) -> Part {
 fn caveats(record: &RunRecord) -> Vec<Caveat> {
     let of_run = setup::caveats_of_the_run(record).into_iter();
     let of_protocol = setup::protocol_caveats(&record.scenario, record.draws_negatives);
-    of_run.chain(of_protocol).chain(setup::assumptions(&record.scenario)).chain(setup::warnings(record)).collect()
+    of_run
+        .chain(of_protocol)
+        .chain(setup::assumptions(&record.scenario))
+        .chain(setup::warnings(record))
+        .collect()
 }
 
 /// Returns what was run in a few words.
 fn what_was_run(record: &RunRecord) -> String {
-    let sentences = setup::describe(record).into_iter().map(|(name, text)| format!("{name}: {text}."));
+    let sentences = setup::describe(record)
+        .into_iter()
+        .map(|(name, text)| format!("{name}: {text}."));
     sentences.collect::<Vec<_>>().join(" ")
 }
 
@@ -100,37 +121,68 @@ fn what_was_run(record: &RunRecord) -> String {
 fn facts(record: &RunRecord) -> Vec<Fact> {
     let mut facts = Vec::new();
     let protocol = format!("Protocol: {}", record.protocol.trim_end_matches('.'));
-    let last = record.per_round.iter().rev().find_map(|round| Some((round.round, round.accuracy.as_ref()?)));
+    let last = record
+        .per_round
+        .iter()
+        .rev()
+        .find_map(|round| Some((round.round, round.accuracy.as_ref()?)));
     for metric in figures::headlines(&record.scenario.evaluation) {
         let of = |split: &SplitFigures, metric: &Metric| split.test.get(&metric.name()).copied();
         if let (Some(value), Some(round)) = (of(&record.accuracy, &metric), record.selected_round) {
-            let (name, key) = (format!("{} (test)", metric.label()), format!("accuracy.test.{}", metric.name()));
-            let at_last =
-                last.filter(|(last, _)| *last != round).and_then(|(last, split)| Some((last, of(split, &metric)?)));
+            let (name, key) = (
+                format!("{} (test)", metric.label()),
+                format!("accuracy.test.{}", metric.name()),
+            );
+            let at_last = last
+                .filter(|(last, _)| *last != round)
+                .and_then(|(last, split)| Some((last, of(split, &metric)?)));
             let at_last = at_last
-                .map(|(last, value)| format!(" After round {last} it was {}.", words::accuracy(value)))
+                .map(|(last, value)| {
+                    format!(" After round {last} it was {}.", words::accuracy(value))
+                })
                 .unwrap_or_default();
             let remark = format!("Round {round}, {}.{at_last} {protocol}.", judged(record));
             facts.push(Fact::of_key(name, words::accuracy(value), &key, value).with_remark(remark));
         }
     }
-    for (name, key, bytes) in
-        [("Sent up", "bytes.up.sent", record.bytes.up.sent), ("Sent down", "bytes.down.sent", record.bytes.down.sent)]
-    {
+    for (name, key, bytes) in [
+        ("Sent up", "bytes.up.sent", record.bytes.up.sent),
+        ("Sent down", "bytes.down.sent", record.bytes.down.sent),
+    ] {
         let remark = format!("{} B", words::thousands(bytes));
-        facts.push(Fact::of_key(name, Bytes::new(bytes).to_string(), key, bytes).with_remark(remark));
+        facts.push(
+            Fact::of_key(name, Bytes::new(bytes).to_string(), key, bytes).with_remark(remark),
+        );
     }
     if let Some(bytes) = record.inference_bytes {
-        let remark = format!("What {} evaluated users would download.", words::thousands(record.size.evaluated_users));
+        let remark = format!(
+            "What {} evaluated users would download.",
+            words::thousands(record.size.evaluated_users)
+        );
         let text = Bytes::new(bytes).to_string();
         facts.push(Fact::of_key("To score", text, "inference_bytes", bytes).with_remark(remark));
     }
     let time = record.virtual_time_s;
-    facts.push(Fact::of_key("Virtual time", words::duration(time), "virtual_time_s", time));
+    facts.push(Fact::of_key(
+        "Virtual time",
+        words::duration(time),
+        "virtual_time_s",
+        time,
+    ));
     let wall = record.wall.total_s;
-    let remark = format!("On {}; no part of the result.", words::counted(record.wall.threads.into(), "thread"));
-    facts.push(Fact::of_key("Wall time", words::duration(wall), "wall.total_s", wall).with_remark(remark));
-    facts.push(Fact::of_key("Result digest", format!("`{}`", record.digest), "digest", &record.digest));
+    let remark = format!(
+        "On {}; no part of the result.",
+        words::counted(record.wall.threads.into(), "thread")
+    );
+    facts.push(
+        Fact::of_key("Wall time", words::duration(wall), "wall.total_s", wall).with_remark(remark),
+    );
+    facts.push(Fact::of_key(
+        "Result digest",
+        format!("`{}`", record.digest),
+        "digest",
+        &record.digest,
+    ));
     facts
 }
 
@@ -145,7 +197,11 @@ fn reproduce(record: &RunRecord) -> String {
         [] => "The run was not started from a command line.".to_owned(),
         command => format!("Repeat it by `{}`.", command.join(" ")),
     };
-    let versions: Vec<String> = record.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
+    let versions: Vec<String> = record
+        .versions
+        .iter()
+        .map(|(name, version)| format!("{name} {version}"))
+        .collect();
     format!("{command} Made by {}.", versions.join(", "))
 }
 

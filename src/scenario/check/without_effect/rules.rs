@@ -1,12 +1,14 @@
 //! The table of keys without an effect: a rule for each.
 
-use super::super::super::modes::{ClientSelection, Mode, OortSpec, OverSelectionSpec, StalenessWeight, Stragglers};
+use super::super::super::modes::{
+    ClientSelection, Mode, OortSpec, OverSelectionSpec, StalenessWeight, Stragglers,
+};
 use super::super::super::presets;
 use super::super::super::raw::RawNetwork;
 use super::super::super::spec::{
-    AvailabilityPattern, AvailabilitySpec, CodecSpec, DailySpec, DeviceClassSpec, DevicesSpec, EvaluationSpec,
-    NegativesSpec, NetworkSpec, OverheadsSpec, Participation, PrivacySpec, Ranking, ServerSpec, SpeedSpec,
-    TrainingSpec,
+    AvailabilityPattern, AvailabilitySpec, CodecSpec, DailySpec, DeviceClassSpec, DevicesSpec,
+    EvaluationSpec, NegativesSpec, NetworkSpec, OverheadsSpec, Participation, PrivacySpec, Ranking,
+    ServerSpec, SpeedSpec, TrainingSpec,
 };
 use super::super::environment;
 use super::Case;
@@ -27,16 +29,21 @@ pub(super) struct Rule {
     pub because: &'static str,
 }
 
-const FULL_CATALOGUE: &str = "`ranking` is `full-catalogue`, which ranks against every item that the user never rated";
-const ALWAYS_FRESH: &str = "`maximum_staleness` is 0, so that only fresh updates are used, whose weight is always 1";
+const FULL_CATALOGUE: &str =
+    "`ranking` is `full-catalogue`, which ranks against every item that the user never rated";
+const ALWAYS_FRESH: &str =
+    "`maximum_staleness` is 0, so that only fresh updates are used, whose weight is always 1";
 const ALL_DAY: &str = "`hours_on` is 24, so that users are always available";
 
-/// Every rule about a key that another key, or the place where the method trains, leaves without an effect.
+/// Every rule about a key that another key, or the place where the method trains, leaves without an
+/// effect.
 pub(super) const RULES: &[Rule] = &[
     Rule {
         key: &["evaluation", "candidates"],
         is_off: |case| case.scenario.evaluation.ranking == Ranking::FullCatalogue,
-        is_usual: |case| case.scenario.evaluation.candidates == EvaluationSpec::default().candidates,
+        is_usual: |case| {
+            case.scenario.evaluation.candidates == EvaluationSpec::default().candidates
+        },
         because: FULL_CATALOGUE,
     },
     Rule {
@@ -54,12 +61,20 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         key: &["evaluation", "cutoffs"],
         is_off: |case| {
-            let without_cutoff = |name: &String| FAMILIES.iter().any(|known| known.has_cutoff && known.name == name);
+            let without_cutoff = |name: &String| {
+                FAMILIES
+                    .iter()
+                    .any(|known| known.has_cutoff && known.name == name)
+            };
             !case.scenario.evaluation.metrics.iter().any(without_cutoff)
         },
         is_usual: |case| {
             let usual = EvaluationSpec::default().cutoffs;
-            case.scenario.evaluation.cutoffs.iter().all(|cutoff| usual.contains(cutoff))
+            case.scenario
+                .evaluation
+                .cutoffs
+                .iter()
+                .all(|cutoff| usual.contains(cutoff))
         },
         because: "every figure in `metrics` that has a cutoff names its own",
     },
@@ -96,13 +111,21 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         key: &["training", "client_selection", "oort", "exploration_decay"],
         is_off: |case| oort(case, |spec| spec.exploration == spec.least_exploration),
-        is_usual: |case| oort(case, |spec| spec.exploration_decay == OortSpec::default().exploration_decay),
+        is_usual: |case| {
+            oort(case, |spec| {
+                spec.exploration_decay == OortSpec::default().exploration_decay
+            })
+        },
         because: "the share of exploration begins at `least_exploration` and stays there",
     },
     Rule {
         key: &["training", "client_selection", "oort", "preferred_quantile"],
         is_off: |case| oort(case, |spec| spec.straggler_penalty == 0.0),
-        is_usual: |case| oort(case, |spec| spec.preferred_quantile == OortSpec::default().preferred_quantile),
+        is_usual: |case| {
+            oort(case, |spec| {
+                spec.preferred_quantile == OortSpec::default().preferred_quantile
+            })
+        },
         because: "`straggler_penalty` is 0, so that no duration is preferred",
     },
     Rule {
@@ -135,13 +158,21 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         key: &["availability", "daily", "starts_at_hour"],
         is_off: is_available_all_day,
-        is_usual: |case| daily(case, |daily| daily.starts_at_hour == presets::night_charging().starts_at_hour),
+        is_usual: |case| {
+            daily(case, |daily| {
+                daily.starts_at_hour == presets::night_charging().starts_at_hour
+            })
+        },
         because: ALL_DAY,
     },
     Rule {
         key: &["availability", "daily", "jitter_hours"],
         is_off: is_available_all_day,
-        is_usual: |case| daily(case, |daily| daily.jitter_hours == presets::night_charging().jitter_hours),
+        is_usual: |case| {
+            daily(case, |daily| {
+                daily.jitter_hours == presets::night_charging().jitter_hours
+            })
+        },
         because: ALL_DAY,
     },
     Rule {
@@ -170,11 +201,16 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// The keys that say how rounds are run and what happens in them, each with a check whether it has the value that it
-/// would have if it were left out. They have no effect for a method that trains nothing.
+/// The keys that say how rounds are run and what happens in them, each with a check whether it has
+/// the value that it would have if it were left out. They have no effect for a method that trains
+/// nothing.
 pub(super) const ABOUT_ROUNDS: &[(&[&str], Check)] = &[
-    (&["training", "participation"], |case| case.scenario.training.participation == Participation::All),
-    (&["training", "steps_per_round"], |case| case.scenario.training.steps_per_round == 1),
+    (&["training", "participation"], |case| {
+        case.scenario.training.participation == Participation::All
+    }),
+    (&["training", "steps_per_round"], |case| {
+        case.scenario.training.steps_per_round == 1
+    }),
     (&["training", "empty_rounds_limit"], |case| {
         case.scenario.training.empty_rounds_limit == usual_training().empty_rounds_limit
     }),
@@ -182,17 +218,33 @@ pub(super) const ABOUT_ROUNDS: &[(&[&str], Check)] = &[
     (&["training", "divergence_limit"], |case| {
         case.scenario.training.divergence_limit == usual_training().divergence_limit
     }),
-    (&["codec"], |case| case.scenario.codec == CodecSpec::default()),
-    (&["network"], |case| case.scenario.network == environment::network(RawNetwork::default())),
+    (&["codec"], |case| {
+        case.scenario.codec == CodecSpec::default()
+    }),
+    (&["network"], |case| {
+        case.scenario.network == environment::network(RawNetwork::default())
+    }),
     (&["devices"], |case| {
         let [uniform, ..] = presets::devices();
-        case.scenario.devices == DevicesSpec { preset: None, ..uniform.values }
+        case.scenario.devices
+            == DevicesSpec {
+                preset: None,
+                ..uniform.values
+            }
     }),
-    (&["server"], |case| case.scenario.server == ServerSpec::default()),
-    (&["availability"], |case| case.scenario.availability == AvailabilitySpec::default()),
+    (&["server"], |case| {
+        case.scenario.server == ServerSpec::default()
+    }),
+    (&["availability"], |case| {
+        case.scenario.availability == AvailabilitySpec::default()
+    }),
     (&["faults"], |case| case.scenario.faults.is_empty()),
-    (&["privacy"], |case| case.scenario.privacy == PrivacySpec::default()),
-    (&["overheads"], |case| case.scenario.overheads == OverheadsSpec::default()),
+    (&["privacy"], |case| {
+        case.scenario.privacy == PrivacySpec::default()
+    }),
+    (&["overheads"], |case| {
+        case.scenario.overheads == OverheadsSpec::default()
+    }),
 ];
 
 fn usual_training() -> TrainingSpec {
@@ -205,10 +257,14 @@ fn has_usual_waiting_limit(case: &Case) -> bool {
 
 /// Returns the numbers that keys of `[network]` replace.
 fn usual_network(case: &Case) -> NetworkSpec {
-    environment::network(RawNetwork { preset: case.scenario.network.preset.clone(), ..RawNetwork::default() })
+    environment::network(RawNetwork {
+        preset: case.scenario.network.preset.clone(),
+        ..RawNetwork::default()
+    })
 }
 
-/// Returns whether updates of the mode have staleness weights of which only that of fresh updates is ever used.
+/// Returns whether updates of the mode have staleness weights of which only that of fresh updates
+/// is ever used.
 fn uses_fresh_updates_only(case: &Case) -> bool {
     staleness(case).is_some_and(|(maximum, _)| maximum == 0)
 }
@@ -242,7 +298,8 @@ fn is_available_all_day(case: &Case) -> bool {
     daily(case, |daily| daily.hours_on == 24.0)
 }
 
-/// Returns whether the window of availability compares so with the one that keys of `daily` replace numbers of.
+/// Returns whether the window of availability compares so with the one that keys of `daily` replace
+/// numbers of.
 fn daily(case: &Case, is_so: impl Fn(&DailySpec) -> bool) -> bool {
     matches!(&case.scenario.availability.pattern, AvailabilityPattern::Daily(daily) if is_so(daily))
 }

@@ -1,22 +1,53 @@
-//! Checks the messages for wrong files about links, devices, availability and faults, and about how rounds are run.
+//! Checks the messages for wrong files about links, devices, availability and faults, and about how
+//! rounds are run.
 
 use super::*;
 
 fn links_and_devices() -> Vec<Case> {
     let devices = |lines: &str| with(&format!("[devices]\n{lines}\n"));
-    let class = |name: &str, share: &str| format!("{{ name = \"{name}\", share = {share}, ns_per_row_visit = 5 }}");
+    let class = |name: &str, share: &str| {
+        format!("{{ name = \"{name}\", share = {share}, ns_per_row_visit = 5 }}")
+    };
     vec![
         ("a preset of nothing", with("network = { preset = }\n"), &[]),
-        ("a path without its end", with("path = 'abc\nnetwork = { preset = 'lan }\n"), &[]),
-        ("the server's link by its preset's name", with("[network]\nserver = \"port-1-gbit\"\n"), &[]),
+        (
+            "a path without its end",
+            with("path = 'abc\nnetwork = { preset = 'lan }\n"),
+            &[],
+        ),
+        (
+            "the server's link by its preset's name",
+            with("[network]\nserver = \"port-1-gbit\"\n"),
+            &[],
+        ),
         (
             "a server without connections or rate",
             with("[network.server]\nconnections = 0\nuplink_mbit_per_s = 0\n"),
             &[],
         ),
-        ("shares that are not all", devices(&format!("classes = [{}, {}]", class("a", "0.5"), class("b", "0.4"))), &[]),
-        ("a class twice", devices(&format!("classes = [{}, {}]", class("a", "0.5"), class("a", "0.5"))), &[]),
-        ("a class without its speed", devices("classes = [{ name = \"a\", share = 1 }]"), &[]),
+        (
+            "shares that are not all",
+            devices(&format!(
+                "classes = [{}, {}]",
+                class("a", "0.5"),
+                class("b", "0.4")
+            )),
+            &[],
+        ),
+        (
+            "a class twice",
+            devices(&format!(
+                "classes = [{}, {}]",
+                class("a", "0.5"),
+                class("a", "0.5")
+            )),
+            &[],
+        ),
+        (
+            "a class without its speed",
+            devices("classes = [{ name = \"a\", share = 1 }]"),
+            &[],
+        ),
         (
             "one class in single brackets",
             with("[devices.classes]\nname = \"a\"\nshare = 1\nns_per_row_visit = 5\n"),
@@ -24,7 +55,10 @@ fn links_and_devices() -> Vec<Case> {
         ),
         (
             "devices from everywhere",
-            devices(&format!("log_sigma = 0.5\ntrace = {{ path = \"d.csv\" }}\nclasses = [{}]", class("a", "1"))),
+            devices(&format!(
+                "log_sigma = 0.5\ntrace = {{ path = \"d.csv\" }}\nclasses = [{}]",
+                class("a", "1")
+            )),
             &[],
         ),
         (
@@ -34,44 +68,94 @@ fn links_and_devices() -> Vec<Case> {
         ),
         (
             "a rate beside a trace of rates",
-            with("[network]\ntrace = { path = \"l.csv\", period_s = 0 }\ndownlink_median_mbit_per_s = 5\n"),
+            with(
+                "[network]\ntrace = { path = \"l.csv\", period_s = 0 }\ndownlink_median_mbit_per_s = 5\n",
+            ),
             &[],
         ),
         (
             "rates that would be drawn beside a trace",
-            with("[network]\ncorrelation = 0.5\ntransfer_log_sigma = 0.1\ntrace = { path = \"l.csv\" }\n"),
+            with(
+                "[network]\ncorrelation = 0.5\ntransfer_log_sigma = 0.1\ntrace = { path = \"l.csv\" }\n",
+            ),
             &[],
         ),
-        ("a way to share that there is not", with("[network]\nsharing = \"udp\"\n"), &[]),
-        ("a limit of memory that no class heeds", devices("preset = \"phone-classes\"\nmemory_mb = 5"), &[]),
-        ("memory in two ways", devices("memory_mb = 5\nmemory_median_mb = 5\nmemory_log_sigma = 0.5"), &[]),
-        ("a median of memory without its spread", devices("memory_median_mb = 5"), &[]),
-        ("a spread of memory without its median", devices("memory_log_sigma = 5.5\nmemory_mb = 0"), &[]),
-        ("a spread of memory alone", devices("memory_log_sigma = 0.5"), &[]),
+        (
+            "a way to share that there is not",
+            with("[network]\nsharing = \"udp\"\n"),
+            &[],
+        ),
+        (
+            "a limit of memory that no class heeds",
+            devices("preset = \"phone-classes\"\nmemory_mb = 5"),
+            &[],
+        ),
+        (
+            "memory in two ways",
+            devices("memory_mb = 5\nmemory_median_mb = 5\nmemory_log_sigma = 0.5"),
+            &[],
+        ),
+        (
+            "a median of memory without its spread",
+            devices("memory_median_mb = 5"),
+            &[],
+        ),
+        (
+            "a spread of memory without its median",
+            devices("memory_log_sigma = 5.5\nmemory_mb = 0"),
+            &[],
+        ),
+        (
+            "a spread of memory alone",
+            devices("memory_log_sigma = 0.5"),
+            &[],
+        ),
     ]
 }
 
 fn availability_and_faults() -> Vec<Case> {
     vec![
-        ("availability by a word", instead("[dataset]", "availability = \"always\"\n[dataset]"), &[]),
         (
-            "two patterns",
-            with("[availability]\ndaily = { hours_on = 25 }\non_off = 3\n[availability.on-off]\nmean_on_s = 0\n"),
+            "availability by a word",
+            instead("[dataset]", "availability = \"always\"\n[dataset]"),
             &[],
         ),
-        ("stays without gaps", with("[availability]\non-off = { mean_on_s = 60 }\n"), &[]),
+        (
+            "two patterns",
+            with(
+                "[availability]\ndaily = { hours_on = 25 }\non_off = 3\n[availability.on-off]\nmean_on_s = 0\n",
+            ),
+            &[],
+        ),
+        (
+            "stays without gaps",
+            with("[availability]\non-off = { mean_on_s = 60 }\n"),
+            &[],
+        ),
         (
             "two sound patterns",
-            with("[availability]\ndaily = {}\n[availability.on-off]\nmean_on_s = 5\nmean_off_s = 5\n"),
+            with(
+                "[availability]\ndaily = {}\n[availability.on-off]\nmean_on_s = 5\nmean_off_s = 5\n",
+            ),
             &[],
         ),
         (
             "a preset that is overruled",
-            with("[availability]\npreset = \"night-charging\"\ntrace = { path = \"a.csv\", period_s = 60 }\n"),
+            with(
+                "[availability]\npreset = \"night-charging\"\ntrace = { path = \"a.csv\", period_s = 60 }\n",
+            ),
             &[],
         ),
-        ("a trace without its file", with("[availability]\ntrace = { period_s = 0 }\n"), &[]),
-        ("a fault in single brackets", with("[faults]\neffect = \"drop\"\n"), &[]),
+        (
+            "a trace without its file",
+            with("[availability]\ntrace = { period_s = 0 }\n"),
+            &[],
+        ),
+        (
+            "a fault in single brackets",
+            with("[faults]\neffect = \"drop\"\n"),
+            &[],
+        ),
         (
             "effects in place of their key, with a value that they do not take, or by another name",
             with(
@@ -79,9 +163,21 @@ fn availability_and_faults() -> Vec<Case> {
             ),
             &[],
         ),
-        ("users by a bare list", with("[[faults]]\neffect = \"drop\"\nusers = [3, 4]\n"), &[]),
-        ("classes by a bare list", with("[[faults]]\neffect = \"drop\"\nusers = [\"slow\"]\n"), &[]),
-        ("traces by a bare path", with("[availability]\ntrace = \"a.csv\"\n[devices]\ntrace = \"d.csv\"\n"), &[]),
+        (
+            "users by a bare list",
+            with("[[faults]]\neffect = \"drop\"\nusers = [3, 4]\n"),
+            &[],
+        ),
+        (
+            "classes by a bare list",
+            with("[[faults]]\neffect = \"drop\"\nusers = [\"slow\"]\n"),
+            &[],
+        ),
+        (
+            "traces by a bare path",
+            with("[availability]\ntrace = \"a.csv\"\n[devices]\ntrace = \"d.csv\"\n"),
+            &[],
+        ),
         (
             "numbers beyond all bounds",
             with(
@@ -89,10 +185,16 @@ fn availability_and_faults() -> Vec<Case> {
             ),
             &[],
         ),
-        ("a fault without an effect", with("[[faults]]\neffect = \"drop\"\n[[faults]]\nprobability = 0.5\n"), &[]),
+        (
+            "a fault without an effect",
+            with("[[faults]]\neffect = \"drop\"\n[[faults]]\nprobability = 0.5\n"),
+            &[],
+        ),
         (
             "a fault by a preset that there is not, and one that ends before its preset begins",
-            with("[[faults]]\npreset = \"bit-errors\"\n[[faults]]\npreset = \"regional-outage\"\nuntil_s = 60\n"),
+            with(
+                "[[faults]]\npreset = \"bit-errors\"\n[[faults]]\npreset = \"regional-outage\"\nuntil_s = 60\n",
+            ),
             &[],
         ),
         (
@@ -100,15 +202,23 @@ fn availability_and_faults() -> Vec<Case> {
             with("[[faults]]\npreset = \"regional-outage\"\nfrom_s = 6000\n"),
             &[],
         ),
-        ("an effect without its number", with("[[faults]]\neffect = \"delay_s\"\n"), &[]),
+        (
+            "an effect without its number",
+            with("[[faults]]\neffect = \"delay_s\"\n"),
+            &[],
+        ),
         (
             "two effects, and an unknown one",
-            with("[[faults]]\neffect = { delay_s = 1, cut_at_byte = 5 }\n[[faults]]\neffect = \"dorp\"\n"),
+            with(
+                "[[faults]]\neffect = { delay_s = 1, cut_at_byte = 5 }\n[[faults]]\neffect = \"dorp\"\n",
+            ),
             &[],
         ),
         (
             "a fault that ends before it begins",
-            with("[[faults]]\neffect = \"drop\"\n[[faults]]\neffect = \"drop\"\nfrom_s = 5\nuntil_s = 4\n"),
+            with(
+                "[[faults]]\neffect = \"drop\"\n[[faults]]\neffect = \"drop\"\nfrom_s = 5\nuntil_s = 4\n",
+            ),
             &[],
         ),
         (
@@ -118,7 +228,9 @@ fn availability_and_faults() -> Vec<Case> {
         ),
         (
             "a fault of users by a bare number",
-            with("[[faults]]\neffect = \"drop\"\nusers = 0.1\ndirection = \"upload\"\nprobability = 0\n"),
+            with(
+                "[[faults]]\neffect = \"drop\"\nusers = 0.1\ndirection = \"upload\"\nprobability = 0\n",
+            ),
             &[],
         ),
     ]
@@ -150,7 +262,11 @@ fn outages() -> Vec<Case> {
             ),
             &[],
         ),
-        ("a limit that is no number of users", with("[report]\nusers_csv_limit = -1\nusers_csv = true\n"), &[]),
+        (
+            "a limit that is no number of users",
+            with("[report]\nusers_csv_limit = -1\nusers_csv = true\n"),
+            &[],
+        ),
     ]
 }
 
@@ -161,32 +277,66 @@ fn training(lines: &str) -> String {
 
 fn rounds() -> Vec<Case> {
     let with = training;
-    let never_twice = |lines: &str| with(&format!("client_selection = \"never-twice-in-a-row\"\n{lines}\n"));
+    let never_twice = |lines: &str| {
+        with(&format!(
+            "client_selection = \"never-twice-in-a-row\"\n{lines}\n"
+        ))
+    };
     let fedbuff = |rest: &str| with(&format!("mode = {{ fedbuff = {{ {rest} }} }}\n"));
     vec![
-        ("a mode without its table", with("mode = \"over-selection\"\n"), &[]),
+        (
+            "a mode without its table",
+            with("mode = \"over-selection\"\n"),
+            &[],
+        ),
         ("a mode without its keys", with("mode = \"fedbuff\"\n"), &[]),
         (
             "weights by a bare number",
-            with("mode = { fedasync = { concurrency = 3, staleness_weight = 0.5 } }\nparticipation = 30\n"),
+            with(
+                "mode = { fedasync = { concurrency = 3, staleness_weight = 0.5 } }\nparticipation = 30\n",
+            ),
             &[],
         ),
-        ("oort without its table", with("client_selection = \"oort\"\n"), &[]),
-        ("an unknown mode", with("mode = \"asynchronous\"\nclient_selection = \"random\"\n"), &[]),
+        (
+            "oort without its table",
+            with("client_selection = \"oort\"\n"),
+            &[],
+        ),
+        (
+            "an unknown mode",
+            with("mode = \"asynchronous\"\nclient_selection = \"random\"\n"),
+            &[],
+        ),
         (
             "a cohort where there is none",
             fedbuff("concurrency = 5, buffer = 2") + "participation = { cohort = 5 }\n",
             &[],
         ),
-        ("more at a time than there are", fedbuff("concurrency = 501, buffer = 2"), &[]),
+        (
+            "more at a time than there are",
+            fedbuff("concurrency = 501, buffer = 2"),
+            &[],
+        ),
         (
             "more at a time than there are, by override",
             with("mode = { fedasync = { concurrency = 50 } }\n"),
             &["dataset.generator.users=40"],
         ),
-        ("a buffer that is never full", fedbuff("concurrency = 2, buffer = 3000"), &[]),
-        ("exploration that grows", with("client_selection = { oort = { exploration = 0.1 } }\n"), &[]),
-        ("nobody twice, of everybody", with("client_selection = \"never-twice-in-a-row\"\n"), &[]),
+        (
+            "a buffer that is never full",
+            fedbuff("concurrency = 2, buffer = 3000"),
+            &[],
+        ),
+        (
+            "exploration that grows",
+            with("client_selection = { oort = { exploration = 0.1 } }\n"),
+            &[],
+        ),
+        (
+            "nobody twice, of everybody",
+            with("client_selection = \"never-twice-in-a-row\"\n"),
+            &[],
+        ),
         (
             "nobody twice, with too many invited",
             with(
@@ -201,10 +351,15 @@ fn rounds() -> Vec<Case> {
         ),
         (
             "nobody twice, with a buffer of everybody and more",
-            never_twice("mode = { fedbuff = { concurrency = 5, buffer = 501 } }").replace("rounds = 3", "rounds = 1"),
+            never_twice("mode = { fedbuff = { concurrency = 5, buffer = 501 } }")
+                .replace("rounds = 3", "rounds = 1"),
             &[],
         ),
-        ("nobody to over-select", with("mode = { over-selection = {} }\n"), &[]),
+        (
+            "nobody to over-select",
+            with("mode = { over-selection = {} }\n"),
+            &[],
+        ),
         (
             "nobody to over-select, by override",
             with("mode = { over-selection = {} }\nparticipation = { cohort = 5 }\n"),
@@ -220,14 +375,24 @@ fn rounds() -> Vec<Case> {
             with("mode = { fedasync = { concurrency = 5 } }\nclient_selection = { oort = {} }\n"),
             &["method=popularity"],
         ),
-        ("cutoffs that everybody reaches", with("[evaluation]\ncutoffs = [5, 100]\n"), &[]),
-        ("the tenth of nine", with("[evaluation]\ncandidates = 9\ncutoffs = [9]\n"), &[]),
+        (
+            "cutoffs that everybody reaches",
+            with("[evaluation]\ncutoffs = [5, 100]\n"),
+            &[],
+        ),
+        (
+            "the tenth of nine",
+            with("[evaluation]\ncandidates = 9\ncutoffs = [9]\n"),
+            &[],
+        ),
     ]
 }
 
 #[test]
 fn faults_of_the_world_name_the_key_and_what_to_write() {
-    insta::assert_snapshot!(render([links_and_devices(), availability_and_faults(), outages()].concat()));
+    insta::assert_snapshot!(render(
+        [links_and_devices(), availability_and_faults(), outages()].concat()
+    ));
 }
 
 #[test]
@@ -239,17 +404,26 @@ fn faults_of_rounds_name_the_key_and_what_to_write() {
 #[test]
 fn what_just_fits_is_accepted() {
     let with = training;
-    let never_twice = |lines: &str| with(&format!("client_selection = \"never-twice-in-a-row\"\n{lines}\n"));
+    let never_twice = |lines: &str| {
+        with(&format!(
+            "client_selection = \"never-twice-in-a-row\"\n{lines}\n"
+        ))
+    };
     for text in [
         with("mode = { fedbuff = { concurrency = 500, buffer = 500_999 } }\n"),
         with("mode = { fedbuff = { concurrency = 1, buffer = 1999 } }\n"),
         with("client_selection = \"never-twice-in-a-row\"\nparticipation = { cohort = 250 }\n"),
         with("client_selection = \"never-twice-in-a-row\"\nparticipation = { share = 0.5 }\n"),
         with("client_selection = \"never-twice-in-a-row\"\n").replace("rounds = 3", "rounds = 1"),
-        with("mode = { fedasync = { concurrency = 500 } }\nclient_selection = \"never-twice-in-a-row\"\n"),
+        with(
+            "mode = { fedasync = { concurrency = 500 } }\nclient_selection = \"never-twice-in-a-row\"\n",
+        ),
         never_twice("mode = { fedbuff = { concurrency = 500, buffer = 250 } }"),
-        never_twice("mode = { fedbuff = { concurrency = 500, buffer = 250, maximum_staleness = 0 } }"),
-        never_twice("mode = { fedbuff = { concurrency = 5, buffer = 500 } }").replace("rounds = 3", "rounds = 1"),
+        never_twice(
+            "mode = { fedbuff = { concurrency = 500, buffer = 250, maximum_staleness = 0 } }",
+        ),
+        never_twice("mode = { fedbuff = { concurrency = 5, buffer = 500 } }")
+            .replace("rounds = 3", "rounds = 1"),
         with("mode = { over-selection = { deadline_s = 5 } }\n"),
         with("mode = { over-selection = {} }\nparticipation = { cohort = 499 }\n"),
         with("mode = { over-selection = { factor = 1 } }\n"),
@@ -257,7 +431,9 @@ fn what_just_fits_is_accepted() {
         with("[evaluation]\ncandidates = 20\ncutoffs = [20]\n"),
         with("[evaluation]\ncutoffs = [99]\n"),
         with("[evaluation]\nranking = \"full-catalogue\"\ncutoffs = [1000]\n"),
-        with("[[faults]]\neffect = \"drop\"\nusers = { numbers = [499] }\nfrom_s = 1\nuntil_s = 1.5\n"),
+        with(
+            "[[faults]]\neffect = \"drop\"\nusers = { numbers = [499] }\nfrom_s = 1\nuntil_s = 1.5\n",
+        ),
         with("[availability]\npreset = \"night-charging\"\ndaily = { jitter_hours = 0 }\n"),
         with(
             "[availability]\npreset = \"night-charging\"\n[[faults]]\neffect = \"outage\"\nusers = { utc_offsets = [-11, 12] }\n",

@@ -5,7 +5,8 @@ use super::link::{Link, Parcel};
 use super::wire::{Outbox, Question};
 use crate::error::Result;
 
-/// The ways from rank 0 to the other ranks, in their order. When it is dropped, they are told to end.
+/// The ways from rank 0 to the other ranks, in their order. When it is dropped, they are told to
+/// end.
 pub struct Crew {
     links: Vec<Box<dyn Link>>,
     /// Which ranks are about to say something before the first round, and then wait for the answer.
@@ -17,12 +18,21 @@ pub struct Crew {
 impl Crew {
     /// Makes the crew of the other ranks, from number 1 on, which have nothing to agree on.
     pub fn new(links: Vec<Box<dyn Link>>) -> Self {
-        Self { speaks: vec![false; links.len()], owed: vec![0; links.len()], links }
+        Self {
+            speaks: vec![false; links.len()],
+            owed: vec![0; links.len()],
+            links,
+        }
     }
 
-    /// Makes the crew of the other ranks, each of which is about to [`announce`](super::announce) what it runs.
+    /// Makes the crew of the other ranks, each of which is about to [`announce`](super::announce)
+    /// what it runs.
     pub fn assembling(links: Vec<Box<dyn Link>>) -> Self {
-        Self { speaks: vec![true; links.len()], owed: vec![0; links.len()], links }
+        Self {
+            speaks: vec![true; links.len()],
+            owed: vec![0; links.len()],
+            links,
+        }
     }
 
     /// Returns the number of all ranks.
@@ -35,7 +45,8 @@ impl Crew {
         self.links.len()
     }
 
-    /// Asks the other rank at `place`, which is one less than its number. Its answer is taken in as it comes.
+    /// Asks the other rank at `place`, which is one less than its number. Its answer is taken in as
+    /// it comes.
     ///
     /// # Errors
     /// [`Error::RankLost`](crate::error::Error::RankLost) if it is not there any more.
@@ -56,11 +67,12 @@ impl Crew {
         Ok(part)
     }
 
-    /// Hears what every rank is about to run, and has all of them go on if that is what rank 0 runs. They speak once more
-    /// unless it is the last time.
+    /// Hears what every rank is about to run, and has all of them go on if that is what rank 0
+    /// runs. They speak once more unless it is the last time.
     ///
     /// # Errors
-    /// [`Error::Usage`](crate::error::Error::Usage) for the first rank that is about to run something else, or cannot.
+    /// [`Error::Usage`](crate::error::Error::Usage) for the first rank that is about to run
+    /// something else, or cannot.
     pub fn agree(&mut self, own: &Identity, is_last: bool) -> Result<()> {
         for (place, link) in self.links.iter_mut().enumerate() {
             self.speaks[place] = false;
@@ -73,8 +85,8 @@ impl Crew {
         Ok(())
     }
 
-    /// Hears what every rank knows of its users, gives it to `add`, and tells all ranks the `whole` that comes of it. They
-    /// speak once more.
+    /// Hears what every rank knows of its users, gives it to `add`, and tells all ranks the `whole`
+    /// that comes of it. They speak once more.
     ///
     /// # Errors
     /// As [`Self::agree`], and those of `add` and `whole`.
@@ -99,7 +111,8 @@ impl Crew {
 impl Drop for Crew {
     fn drop(&mut self) {
         for (place, link) in self.links.iter_mut().enumerate() {
-            // A rank that has something to say waits until it was heard, before the first round and after.
+            // A rank that has something to say waits until it was heard, before the first round and
+            // after.
             if self.speaks[place] && link.receive().is_err() {
                 continue;
             }

@@ -68,11 +68,15 @@ impl Others {
         question: Question,
         more: &mut dyn FnMut(usize, &mut Archive, &mut Outbox) -> Result<()>,
     ) -> Result<()> {
-        (0..self.count())
-            .try_for_each(|place| self.ask(place, question, &mut |archive, outbox| more(place, archive, outbox)))
+        (0..self.count()).try_for_each(|place| {
+            self.ask(place, question, &mut |archive, outbox| {
+                more(place, archive, outbox)
+            })
+        })
     }
 
-    /// Asks a rank, with all that its users were told before. `more` appends what belongs to the question.
+    /// Asks a rank, with all that its users were told before. `more` appends what belongs to the
+    /// question.
     pub fn ask(
         &mut self,
         place: usize,
@@ -80,7 +84,10 @@ impl Others {
         more: &mut dyn FnMut(&mut Archive, &mut Outbox) -> Result<()>,
     ) -> Result<()> {
         let _stage = enter(Stage::Wait);
-        let (notes, outbox) = (std::mem::take(&mut self.notes[place]), &mut self.outboxes[place]);
+        let (notes, outbox) = (
+            std::mem::take(&mut self.notes[place]),
+            &mut self.outboxes[place],
+        );
         let mut message = outbox.message(notes, question)?;
         more(&mut message, outbox)?;
         self.crew.ask(place, Parcel::of(&mut message, true)?)
@@ -101,14 +108,27 @@ impl Others {
         let is_last = part.is_last;
         let mut archive = part.open();
         let is_answered: bool = archive.take()?;
-        if is_answered { Ok((archive, is_last)) } else { Err(errors::take(&mut archive)) }
+        if is_answered {
+            Ok((archive, is_last))
+        } else {
+            Err(errors::take(&mut archive))
+        }
     }
 
-    /// Returns the answers of these ranks, or the first error among them. All answers are waited for, as otherwise a rank
-    /// would wait for ever to be rid of its answer.
-    pub fn answers(&mut self, places: impl IntoIterator<Item = usize>) -> Result<Vec<(usize, ArchiveReader)>> {
-        let answers: Vec<_> = places.into_iter().map(|place| (place, self.answer(place))).collect();
-        answers.into_iter().map(|(place, answer)| answer.map(|answer| (place, answer))).collect()
+    /// Returns the answers of these ranks, or the first error among them. All answers are waited
+    /// for, as otherwise a rank would wait for ever to be rid of its answer.
+    pub fn answers(
+        &mut self,
+        places: impl IntoIterator<Item = usize>,
+    ) -> Result<Vec<(usize, ArchiveReader)>> {
+        let answers: Vec<_> = places
+            .into_iter()
+            .map(|place| (place, self.answer(place)))
+            .collect();
+        answers
+            .into_iter()
+            .map(|(place, answer)| answer.map(|answer| (place, answer)))
+            .collect()
     }
 
     /// Has the ranks train that have something to train, and returns them.
@@ -116,7 +136,9 @@ impl Others {
     /// # Errors
     /// As [`Self::ask`].
     pub fn ask_to_train(&mut self) -> Result<Vec<usize>> {
-        let asked: Vec<usize> = (0..self.count()).filter(|place| self.has_trainings[*place]).collect();
+        let asked: Vec<usize> = (0..self.count())
+            .filter(|place| self.has_trainings[*place])
+            .collect();
         for &place in &asked {
             self.has_trainings[place] = false;
             self.ask(place, Question::Train, &mut |_, _| Ok(()))?;
@@ -128,7 +150,12 @@ impl Others {
     ///
     /// # Errors
     /// As [`Self::answer`], of the first of the ranks.
-    pub fn take_trainings(&mut self, places: Vec<usize>, world: &World, efforts: &mut ByUser<Effort>) -> Result<()> {
+    pub fn take_trainings(
+        &mut self,
+        places: Vec<usize>,
+        world: &World,
+        efforts: &mut ByUser<Effort>,
+    ) -> Result<()> {
         for place in places {
             loop {
                 let (mut part, is_last) = self.next_part(place)?;
@@ -142,30 +169,55 @@ impl Others {
     }
 
     /// Takes in a part of what a rank has trained.
-    fn take_trained(&mut self, archive: &mut ArchiveReader, world: &World, efforts: &mut ByUser<Effort>) -> Result<()> {
+    fn take_trained(
+        &mut self,
+        archive: &mut ArchiveReader,
+        world: &World,
+        efforts: &mut ByUser<Effort>,
+    ) -> Result<()> {
         while archive.take()? {
             let parts = &self.parts;
             let download_of = |user: UserId| match parts.get(&user) {
                 Some(Part::Submitted(download)) => Some(Arc::clone(download)),
                 Some(Part::Trained(_)) | None => None,
             };
-            let TrainedElsewhere { user, effort, upload } = take_trained(archive, world, download_of)?;
-            self.parts.insert(user, Part::Trained(upload.map(Box::new).map_err(Box::new)));
+            let TrainedElsewhere {
+                user,
+                effort,
+                upload,
+            } = take_trained(archive, world, download_of)?;
+            self.parts
+                .insert(user, Part::Trained(upload.map(Box::new).map_err(Box::new)));
             efforts.insert(user, effort);
         }
         Ok(())
     }
 
-    /// Delivers a message to a user of the rank at `place`. What it changes there is told with the next question.
+    /// Delivers a message to a user of the rank at `place`. What it changes there is told with the
+    /// next question.
     pub fn tell(&mut self, place: usize, user: UserId, message: ToClient) -> FromClient {
         match message {
-            ToClient::Participate { step, invitation_id, download, reply_source, keep } => {
+            ToClient::Participate {
+                step,
+                invitation_id,
+                download,
+                reply_source,
+                keep,
+            } => {
                 if self.parts.contains_key(&user) {
                     return FromClient::OutOfTurn;
                 }
-                self.parts.insert(user, Part::Submitted(Arc::clone(&download)));
+                self.parts
+                    .insert(user, Part::Submitted(Arc::clone(&download)));
                 self.has_trainings[place] = true;
-                self.notes[place].push(Note::Participate { user, step, invitation_id, download, reply_source, keep });
+                self.notes[place].push(Note::Participate {
+                    user,
+                    step,
+                    invitation_id,
+                    download,
+                    reply_source,
+                    keep,
+                });
                 FromClient::Done
             }
             ToClient::Received(frame, format) => match self.parts.get(&user) {
@@ -173,10 +225,15 @@ impl Others {
                 None => FromClient::OutOfTurn,
             },
             ToClient::TrainingEnded => {
-                let Some(Part::Trained(trained)) = self.parts.remove(&user) else { return FromClient::OutOfTurn };
+                let Some(Part::Trained(trained)) = self.parts.remove(&user) else {
+                    return FromClient::OutOfTurn;
+                };
                 self.notes[place].push(Note::Ended(user));
                 match trained {
-                    Ok(upload) => FromClient::Upload { frame: upload.0, loss: upload.1 },
+                    Ok(upload) => FromClient::Upload {
+                        frame: upload.0,
+                        loss: upload.1,
+                    },
                     Err(error) => FromClient::Failed(*error),
                 }
             }
@@ -190,7 +247,8 @@ impl Others {
         }
     }
 
-    /// Asks for the device of a user of the rank at `place`, and returns its item table as its actor would.
+    /// Asks for the device of a user of the rank at `place`, and returns its item table as its
+    /// actor would.
     ///
     /// # Errors
     /// As [`Self::ask`] and [`Self::answer`].
@@ -202,16 +260,21 @@ impl Others {
             return Ok(FromClient::OutOfTurn);
         }
         let mut table = None;
-        take_devices(&mut ArchiveReader::of_bytes(bytes), world, &mut |_, device| {
-            table = Some(device.client.personal_table());
-            Ok(())
-        })?;
+        take_devices(
+            &mut ArchiveReader::of_bytes(bytes),
+            world,
+            &mut |_, device| {
+                table = Some(device.client.personal_table());
+                Ok(())
+            },
+        )?;
         Ok(FromClient::PersonalTable(table))
     }
 
     /// Sends devices to their owner, and waits until it has them.
     pub fn hand_over(&mut self, place: usize, bag: &mut Archive) -> Result<()> {
-        // What is shared among devices is sent again with the next ones, which are read by themselves.
+        // What is shared among devices is sent again with the next ones, which are read by
+        // themselves.
         let mut devices = std::mem::take(bag);
         put_end(&mut devices);
         let devices = devices.take()?;

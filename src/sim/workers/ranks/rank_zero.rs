@@ -43,40 +43,74 @@ pub struct Ranks {
 }
 
 impl Ranks {
-    /// Makes the users of `world`, none of whom has taken part. Those of other ranks are with `crew`.
+    /// Makes the users of `world`, none of whom has taken part. Those of other ranks are with
+    /// `crew`.
     pub fn new(world: Arc<World>, pool: Pool, interrupted: Arc<AtomicBool>, crew: Crew) -> Self {
         let shares = Shares::new(world.dataset.users(), crew.ranks());
         let own = Threads::new(Arc::clone(&world), pool.clone(), interrupted).owning(shares.of(0));
-        Self { world, own, pool, shares, others: RefCell::new(Others::new(crew)) }
+        Self {
+            world,
+            own,
+            pool,
+            shares,
+            others: RefCell::new(Others::new(crew)),
+        }
     }
 
-    /// Returns the places of the users of each other rank in the list of evaluated users, from rank 1 on.
+    /// Returns the places of the users of each other rank in the list of evaluated users, from rank
+    /// 1 on.
     fn evaluated(&self) -> Vec<Range<usize>> {
-        let place = |first: u32| self.world.candidates.evaluated_users().partition_point(|user| user.0 < first);
-        (1..self.shares.ranks()).map(|rank| self.shares.of(rank)).map(|own| place(own.start)..place(own.end)).collect()
+        let place = |first: u32| {
+            self.world
+                .candidates
+                .evaluated_users()
+                .partition_point(|user| user.0 < first)
+        };
+        (1..self.shares.ranks())
+            .map(|rank| self.shares.of(rank))
+            .map(|own| place(own.start)..place(own.end))
+            .collect()
     }
 
-    /// Sends the downloads of single users to the ranks that score them, some to every rank at a time, and returns what they
-    /// answer.
+    /// Sends the downloads of single users to the ranks that score them, some to every rank at a
+    /// time, and returns what they answer.
     async fn evaluate_personal(&self, download: &Arc<OutgoingDownload>) -> Result<Vec<Standing>> {
         let evaluated = self.evaluated();
         let mut standings: Vec<Vec<Standing>> = evaluated.iter().map(|_| Vec::new()).collect();
-        let longest = evaluated.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
+        let longest = evaluated
+            .iter()
+            .map(ExactSizeIterator::len)
+            .max()
+            .unwrap_or(0);
         for begun in (0..longest).step_by(SCORED_AT_ONCE) {
             let mut asked = Vec::new();
-            for (rank, places) in evaluated.iter().enumerate().filter(|(_, places)| begun < places.len()) {
-                let (first, end) = (places.start + begun, (places.start + begun + SCORED_AT_ONCE).min(places.end));
+            for (rank, places) in evaluated
+                .iter()
+                .enumerate()
+                .filter(|(_, places)| begun < places.len())
+            {
+                let (first, end) = (
+                    places.start + begun,
+                    (places.start + begun + SCORED_AT_ONCE).min(places.end),
+                );
                 let (download, world) = (Arc::clone(download), Arc::clone(&self.world));
                 // They are made on the threads, as they are where all users are in one process.
-                let made = self.pool.run(move || personal_downloads(&download, first..end, &world)).await;
+                let made = self
+                    .pool
+                    .run(move || personal_downloads(&download, first..end, &world))
+                    .await;
                 let Ok(Ok(made)) = made else {
                     self.others.borrow_mut().answers(asked)?;
                     return made?.map(|_| Vec::new());
                 };
-                self.others.borrow_mut().ask(rank, Question::EvaluatePersonal { first, end }, &mut |archive, _| {
-                    made.iter().for_each(|download| archive.put_bytes(download));
-                    Ok(())
-                })?;
+                self.others.borrow_mut().ask(
+                    rank,
+                    Question::EvaluatePersonal { first, end },
+                    &mut |archive, _| {
+                        made.iter().for_each(|download| archive.put_bytes(download));
+                        Ok(())
+                    },
+                )?;
                 asked.push(rank);
             }
             for (rank, mut answer) in self.others.borrow_mut().answers(asked)? {
@@ -86,28 +120,51 @@ impl Ranks {
         Ok(standings.into_iter().flatten().collect())
     }
 
-    /// Appends the accuracy of the next evaluated users, with what each of them downloads in order to be scored.
-    fn append(&self, scored: &mut Vec<Scored>, next: Vec<Standing>, download: &OutgoingDownload) -> Result<()> {
+    /// Appends the accuracy of the next evaluated users, with what each of them downloads in order
+    /// to be scored.
+    fn append(
+        &self,
+        scored: &mut Vec<Scored>,
+        next: Vec<Standing>,
+        download: &OutgoingDownload,
+    ) -> Result<()> {
         let downloads = self.world.placement != Placement::Central && self.world.trains;
         let users = self.world.candidates.evaluated_users();
         for standing in next {
-            let user = users.get(scored.len()).ok_or_else(|| damaged("the accuracy of too many users"))?;
-            let download_bytes = if downloads { download.parts(*user)?.total() } else { 0 };
-            scored.push(Scored { standing, download_bytes });
+            let user = users
+                .get(scored.len())
+                .ok_or_else(|| damaged("the accuracy of too many users"))?;
+            let download_bytes = if downloads {
+                download.parts(*user)?.total()
+            } else {
+                0
+            };
+            scored.push(Scored {
+                standing,
+                download_bytes,
+            });
         }
         Ok(())
     }
 }
 
 /// Returns the downloads of the evaluated users at these places, as they are sent.
-fn personal_downloads(download: &OutgoingDownload, places: Range<usize>, world: &World) -> Result<Vec<Vec<u8>>> {
+fn personal_downloads(
+    download: &OutgoingDownload,
+    places: Range<usize>,
+    world: &World,
+) -> Result<Vec<Vec<u8>>> {
     let sent = |own: OutgoingDownload| {
         let mut archive = Archive::default();
-        // The download belongs to one user already, so that the user who is named here makes no difference.
+        // The download belongs to one user already, so that the user who is named here makes no
+        // difference.
         own.send(UserId::default(), &mut archive)?;
         archive.take()
     };
-    own_downloads(download, places, world)?.into_iter().map(sent).collect()
+    own_downloads(download, places, world)?
+        .into_iter()
+        .map(sent)
+        .collect()
 }
 
 impl Workers for Ranks {
@@ -129,7 +186,9 @@ impl Workers for Ranks {
     }
 
     fn items_of(&self, user: UserId) -> Result<KeptItems> {
-        let Some(place) = (self.shares.owner(user) as usize).checked_sub(1) else { return self.own.items_of(user) };
+        let Some(place) = (self.shares.owner(user) as usize).checked_sub(1) else {
+            return self.own.items_of(user);
+        };
         let mut others = self.others.borrow_mut();
         others.ask(place, Question::Items(user), &mut |_, _| Ok(()))?;
         others.answer(place)?.take()
@@ -149,9 +208,13 @@ impl Workers for Ranks {
             let own = self.own.train().await;
             let others = &mut *self.others.borrow_mut();
             let mut efforts = ByUser::default();
-            own?.into_iter().for_each(|(user, effort)| drop(efforts.insert(user, effort)));
+            own?.into_iter()
+                .for_each(|(user, effort)| drop(efforts.insert(user, effort)));
             others.take_trainings(asked, &self.world, &mut efforts)?;
-            Ok(submitted.into_iter().filter_map(|user| Some((user, efforts.remove(&user)?))).collect())
+            Ok(submitted
+                .into_iter()
+                .filter_map(|user| Some((user, efforts.remove(&user)?)))
+                .collect())
         })
     }
 
@@ -164,17 +227,23 @@ impl Workers for Ranks {
                 self.append(&mut scored, standings, &download)?;
                 return Ok(scored);
             }
-            self.others.borrow_mut().ask_all(Question::Evaluate, &mut |_, archive, outbox| {
-                if is_central {
-                    save_model(archive, &model);
-                    return Ok(());
-                }
-                outbox.put_download(&download, UserId::default(), archive)
-            })?;
-            let own = self.own.evaluate(Arc::clone(&download), model.clone()).await;
+            self.others
+                .borrow_mut()
+                .ask_all(Question::Evaluate, &mut |_, archive, outbox| {
+                    if is_central {
+                        save_model(archive, &model);
+                        return Ok(());
+                    }
+                    outbox.put_download(&download, UserId::default(), archive)
+                })?;
+            let own = self
+                .own
+                .evaluate(Arc::clone(&download), model.clone())
+                .await;
             let others = &mut *self.others.borrow_mut();
             let answers = others.answers(0..others.count());
-            // Of several users who cannot be scored the first one is named, and those who are here come first.
+            // Of several users who cannot be scored the first one is named, and those who are here
+            // come first.
             let mut scored = own?;
             for (_, mut answer) in answers? {
                 self.append(&mut scored, answer.take()?, &download)?;
@@ -185,14 +254,18 @@ impl Workers for Ranks {
 
     fn baselines(&self) -> Working<'_, Standings> {
         Box::pin(async move {
-            self.others.borrow_mut().ask_all(Question::Baselines, &mut |_, _, _| Ok(()))?;
+            self.others
+                .borrow_mut()
+                .ask_all(Question::Baselines, &mut |_, _, _| Ok(()))?;
             let own = self.own.baselines().await;
             let others = &mut *self.others.borrow_mut();
             let answers = others.answers(0..others.count());
             let mut all = own?;
             for (_, mut answer) in answers? {
                 let next: Standings = answer.take()?;
-                all.iter_mut().zip(next).for_each(|((_, standings), (_, mut next))| standings.append(&mut next));
+                all.iter_mut()
+                    .zip(next)
+                    .for_each(|((_, standings), (_, mut next))| standings.append(&mut next));
             }
             Ok(all)
         })
@@ -200,7 +273,9 @@ impl Workers for Ranks {
 
     fn digests(&self) -> Working<'_, Vec<blake3::Hash>> {
         Box::pin(async move {
-            self.others.borrow_mut().ask_all(Question::Digests, &mut |_, _, _| Ok(()))?;
+            self.others
+                .borrow_mut()
+                .ask_all(Question::Digests, &mut |_, _, _| Ok(()))?;
             let own = self.own.digests().await;
             let others = &mut *self.others.borrow_mut();
             let answers = others.answers(0..others.count());
@@ -229,7 +304,10 @@ impl Workers for Ranks {
         let own = self.own.save_devices(archive, flush);
         let answers = others.answers(0..others.count());
         own?;
-        let parts: Result<Vec<SavedPart>> = answers?.into_iter().map(|(_, mut answer)| answer.take()).collect();
+        let parts: Result<Vec<SavedPart>> = answers?
+            .into_iter()
+            .map(|(_, mut answer)| answer.take())
+            .collect();
         archive.put(&parts?);
         Ok(())
     }
@@ -243,9 +321,17 @@ impl Workers for Ranks {
                 return Ok(());
             };
             put_device(user, &mut device, &mut bags[place])?;
-            if bags[place].pending() >= ADOPTED_AT_ONCE { others.hand_over(place, &mut bags[place]) } else { Ok(()) }
+            if bags[place].pending() >= ADOPTED_AT_ONCE {
+                others.hand_over(place, &mut bags[place])
+            } else {
+                Ok(())
+            }
         })?;
-        for (place, bag) in bags.iter_mut().enumerate().filter(|(_, bag)| bag.pending() > 0) {
+        for (place, bag) in bags
+            .iter_mut()
+            .enumerate()
+            .filter(|(_, bag)| bag.pending() > 0)
+        {
             others.hand_over(place, bag)?;
         }
         let parts: Vec<SavedPart> = archive.take()?;

@@ -24,8 +24,9 @@ use crate::sim::world::World;
 /// The number of bytes from which on a piece of a checkpoint is written to the store.
 const WRITTEN_AT_ONCE: usize = 1 << 20;
 
-/// The number of bytes from which on what was trained is sent, while more is trained. Sending takes some looks at what has
-/// come, which are a millisecond apart, so that shorter parcels would not all be across by the end of the trainings.
+/// The number of bytes from which on what was trained is sent, while more is trained. Sending takes
+/// some looks at what has come, which are a millisecond apart, so that shorter parcels would not
+/// all be across by the end of the trainings.
 const SENT_AT_ONCE: usize = 8 << 20;
 
 /// A process of a run other than that with the server.
@@ -49,19 +50,45 @@ pub struct Rank {
 /// Answers what rank 0 asks of the users of this rank, until it is told to end.
 ///
 /// # Errors
-/// [`Error::RankLost`] if rank 0 is not there any more, and those of starting the threads. An error in what was asked is
-/// sent to rank 0, which ends the run.
+/// [`Error::RankLost`] if rank 0 is not there any more, and those of starting the threads. An error
+/// in what was asked is sent to rank 0, which ends the run.
 pub fn serve(world: Arc<World>, rank: Rank) -> Result<()> {
-    let Rank { threads, interrupted, rank, ranks, mut link, store, resumed } = rank;
+    let Rank {
+        threads,
+        interrupted,
+        rank,
+        ranks,
+        mut link,
+        store,
+        resumed,
+    } = rank;
     let started = memory::contained(|| {
-        let refuse =
-            |reason: std::io::Error| Error::Usage(format!("cannot start the runtime of rank {rank}: {reason}"));
-        let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(refuse)?;
+        let refuse = |reason: std::io::Error| {
+            Error::Usage(format!("cannot start the runtime of rank {rank}: {reason}"))
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .map_err(refuse)?;
         let own = Shares::new(world.dataset.users(), ranks as usize).of(rank);
         let pool = Pool::start(threads)?;
         let threads = Threads::new(Arc::clone(&world), pool, interrupted).owning(own.clone());
-        let saved = SavedPart { rank, ranks, users: (own.start, own.end), digest: [0; blake3::OUT_LEN] };
-        Ok((runtime, Serving { world, threads, inbox: Inbox::default(), store, resumed, saved }))
+        let saved = SavedPart {
+            rank,
+            ranks,
+            users: (own.start, own.end),
+            digest: [0; blake3::OUT_LEN],
+        };
+        Ok((
+            runtime,
+            Serving {
+                world,
+                threads,
+                inbox: Inbox::default(),
+                store,
+                resumed,
+                saved,
+            },
+        ))
     });
     let (runtime, mut serving) = match started {
         Ok(started) => started,
@@ -77,7 +104,9 @@ pub fn serve(world: Arc<World>, rank: Rank) -> Result<()> {
         let answer = memory::contained(|| {
             // The runtime is this thread's alone, and nothing else is to be done on it meanwhile.
             let answer = runtime.block_on(serving.answer(message, link.as_mut()))?;
-            answer.map(|mut answer| Parcel::of(&mut answer, true)).transpose()
+            answer
+                .map(|mut answer| Parcel::of(&mut answer, true))
+                .transpose()
         });
         match answer {
             Ok(None) => return Ok(()),
@@ -107,20 +136,26 @@ struct Serving {
 }
 
 impl Serving {
-    /// Does what a message asks for, and returns the answer; `None` if it asks for the end. Of a long answer, all parts but
-    /// the last one are sent.
+    /// Does what a message asks for, and returns the answer; `None` if it asks for the end. Of a
+    /// long answer, all parts but the last one are sent.
     async fn answer(&mut self, message: Parcel, link: &mut dyn Link) -> Result<Option<Archive>> {
         let threads = &self.threads;
-        let (question, mut archive) = self.inbox.open(message, &self.world, &mut |user, message| {
-            match threads.tell(user, message) {
-                FromClient::OutOfTurn => {
-                    let reason = format!("{user} was told something out of turn");
-                    Err(Error::Actor { actor: "client", reason })
-                }
-                // The server's process has the upload, or the error, since the training was worked out.
-                _ => Ok(()),
-            }
-        })?;
+        let (question, mut archive) =
+            self.inbox
+                .open(message, &self.world, &mut |user, message| {
+                    match threads.tell(user, message) {
+                        FromClient::OutOfTurn => {
+                            let reason = format!("{user} was told something out of turn");
+                            Err(Error::Actor {
+                                actor: "client",
+                                reason,
+                            })
+                        }
+                        // The server's process has the upload, or the error, since the training was
+                        // worked out.
+                        _ => Ok(()),
+                    }
+                })?;
         let mut answer = Archive::with_attachments();
         answer.put(&true);
         match question {
@@ -128,9 +163,10 @@ impl Serving {
             Question::Train => self.train(&mut answer, link).await?,
             Question::Evaluate => {
                 let scoring = match self.world.placement {
-                    Placement::Central => {
-                        Scoring::AtServer(restore_model(&mut archive, self.world.method.initial().layout())?)
-                    }
+                    Placement::Central => Scoring::AtServer(restore_model(
+                        &mut archive,
+                        self.world.method.initial().layout(),
+                    )?),
                     _ => Scoring::Shared(self.inbox.take_download(&mut archive, &self.world)?),
                 };
                 answer.put(&self.score(self.threads.evaluated(), scoring).await?);
@@ -146,7 +182,12 @@ impl Serving {
             Question::Baselines => answer.put(&self.threads.baselines().await?),
             Question::Digests => {
                 let digests = self.threads.digests().await?;
-                answer.put_bytes(&digests.iter().flat_map(|digest| *digest.as_bytes()).collect::<Vec<u8>>());
+                answer.put_bytes(
+                    &digests
+                        .iter()
+                        .flat_map(|digest| *digest.as_bytes())
+                        .collect::<Vec<u8>>(),
+                );
             }
             Question::Save { rounds } => {
                 let part = self.save(rounds)?;
@@ -167,8 +208,10 @@ impl Serving {
             }
             Question::AdoptParts => {
                 let parts: Vec<SavedPart> = archive.take()?;
-                let absent = || Error::Checkpoint("this rank has not opened the checkpoint".to_owned());
-                self.threads.adopt_parts(&parts, self.resumed.as_ref().ok_or_else(absent)?)?;
+                let absent =
+                    || Error::Checkpoint("this rank has not opened the checkpoint".to_owned());
+                self.threads
+                    .adopt_parts(&parts, self.resumed.as_ref().ok_or_else(absent)?)?;
             }
         }
         Ok(Some(answer))
@@ -176,7 +219,8 @@ impl Serving {
 
     /// Works out the trainings, and sends what was trained while the rest is trained.
     async fn train(&self, answer: &mut Archive, link: &mut dyn Link) -> Result<()> {
-        // Rank 0 puts what was trained in order, and it does not matter which thread has ended first.
+        // Rank 0 puts what was trained in order, and it does not matter which thread has ended
+        // first.
         let mut send = |user, effort: &Effort| {
             if answer.pending() >= SENT_AT_ONCE {
                 answer.put(&false);
@@ -184,14 +228,19 @@ impl Serving {
                 answer.put(&true);
             }
             answer.put(&true);
-            self.threads.hand_out_upload(user, |upload| put_trained(user, effort, upload, answer))
+            self.threads
+                .hand_out_upload(user, |upload| put_trained(user, effort, upload, answer))
         };
         self.threads.train_each(&mut send).await?;
         answer.put(&false);
         Ok(())
     }
 
-    async fn score(&self, places: std::ops::Range<usize>, scoring: Scoring) -> Result<Vec<Standing>> {
+    async fn score(
+        &self,
+        places: std::ops::Range<usize>,
+        scoring: Scoring,
+    ) -> Result<Vec<Standing>> {
         Ok(self
             .threads
             .score(places, Donated::new(), &Arc::new(scoring))
@@ -213,10 +262,17 @@ impl Serving {
             store.write(&piece)
         };
         self.threads.save_devices(&mut archive, &mut |archive| {
-            if archive.pending() >= WRITTEN_AT_ONCE { write(archive) } else { Ok(()) }
+            if archive.pending() >= WRITTEN_AT_ONCE {
+                write(archive)
+            } else {
+                Ok(())
+            }
         })?;
         write(&mut archive)?;
         store.commit()?;
-        Ok(SavedPart { digest: *digest.finalize().as_bytes(), ..self.saved.clone() })
+        Ok(SavedPart {
+            digest: *digest.finalize().as_bytes(),
+            ..self.saved.clone()
+        })
     }
 }

@@ -7,14 +7,16 @@ use crate::ids::UserId;
 /// The share of a rank where that of rank 0 is [`of_rank_zero`].
 const OF_A_RANK: u64 = 4;
 
-/// Returns the share of rank 0, which has the server and all uploads besides. Of two ranks it owns as many users as the
-/// other, since a round takes as long as the trainings of the slower one. Of more ranks it owns three quarters as many as
-/// each other: there the trainings of a rank are shorter, and what takes most memory is rank 0.
+/// Returns the share of rank 0, which has the server and all uploads besides. Of two ranks it owns
+/// as many users as the other, since a round takes as long as the trainings of the slower one. Of
+/// more ranks it owns three quarters as many as each other: there the trainings of a rank are
+/// shorter, and what takes most memory is rank 0.
 fn of_rank_zero(ranks: u32) -> u64 {
     if ranks <= 2 { OF_A_RANK } else { OF_A_RANK - 1 }
 }
 
-/// The division of the users among ranks: each owns consecutive users, and every rank but rank 0 as many as each other.
+/// The division of the users among ranks: each owns consecutive users, and every rank but rank 0 as
+/// many as each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
     users: u32,
@@ -25,7 +27,10 @@ impl Shares {
     /// Divides so many users among so many ranks, of which there is at least one.
     pub fn new(users: usize, ranks: usize) -> Self {
         // Data sets with 2^32 users or more are refused on reading.
-        Self { users: users as u32, ranks: ranks.max(1) as u32 }
+        Self {
+            users: users as u32,
+            ranks: ranks.max(1) as u32,
+        }
     }
 
     /// Returns the number of ranks.
@@ -44,7 +49,9 @@ impl Shares {
 
     /// Returns the shares of all ranks before this one.
     fn before(&self, rank: u32) -> u64 {
-        u64::from(rank).checked_sub(1).map_or(0, |others| of_rank_zero(self.ranks) + others * OF_A_RANK)
+        u64::from(rank)
+            .checked_sub(1)
+            .map_or(0, |others| of_rank_zero(self.ranks) + others * OF_A_RANK)
     }
 
     /// Returns the rank that owns `user`.
@@ -52,7 +59,8 @@ impl Shares {
         let shares = u64::from(user.0) * self.before(self.ranks) / u64::from(self.users.max(1));
         let guess = (shares + OF_A_RANK - of_rank_zero(self.ranks)) / OF_A_RANK;
         let mut owner = guess.min(u64::from(self.ranks) - 1) as u32;
-        // Rounding may put the user in a neighbour's share or, of few users, in that of a rank that has nobody.
+        // Rounding may put the user in a neighbour's share or, of few users, in that of a rank that
+        // has nobody.
         while owner > 0 && user.0 < self.begin(owner) {
             owner -= 1;
         }

@@ -1,7 +1,8 @@
 //! The messages between rank 0 and the other ranks, as archives.
 //!
-//! Rank 0 asks and the others answer, one question at a time on each way. Before its question, a message brings what the
-//! users were told since the last one, with the downloads and third parties that are new to the receiver.
+//! Rank 0 asks and the others answer, one question at a time on each way. Before its question, a
+//! message brings what the users were told since the last one, with the downloads and third parties
+//! that are new to the receiver.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -30,7 +31,8 @@ pub enum Question {
     Train,
     /// Score the evaluated users with this download or model, which follows.
     Evaluate,
-    /// Score the evaluated users at these places of their list, each with its own download, which follow.
+    /// Score the evaluated users at these places of their list, each with its own download, which
+    /// follow.
     EvaluatePersonal {
         /// The first place.
         first: usize,
@@ -84,7 +86,12 @@ pub enum Note {
 /// A note as it is written. A download follows one who takes part, and then the source of replies.
 #[derive(Serialize, Deserialize)]
 enum SentNote {
-    Participate { user: UserId, step: Step, invitation_id: InvitationId, keep: bool },
+    Participate {
+        user: UserId,
+        step: Step,
+        invitation_id: InvitationId,
+        keep: bool,
+    },
     Ended(UserId),
     CutOff(UserId),
 }
@@ -108,7 +115,10 @@ struct Numbers<T: ?Sized> {
 
 impl<T: ?Sized> Default for Numbers<T> {
     fn default() -> Self {
-        Self { numbers: BTreeMap::new(), next: 0 }
+        Self {
+            numbers: BTreeMap::new(),
+            next: 0,
+        }
     }
 }
 
@@ -170,11 +180,21 @@ impl Outbox {
                 archive.put(&SentNote::CutOff(user));
                 return Ok(());
             }
-            Note::Participate { user, step, invitation_id, download, reply_source, keep } => {
-                (user, step, invitation_id, download, reply_source, keep)
-            }
+            Note::Participate {
+                user,
+                step,
+                invitation_id,
+                download,
+                reply_source,
+                keep,
+            } => (user, step, invitation_id, download, reply_source, keep),
         };
-        archive.put(&SentNote::Participate { user, step, invitation_id, keep });
+        archive.put(&SentNote::Participate {
+            user,
+            step,
+            invitation_id,
+            keep,
+        });
         self.put_download(&download, user, archive)?;
         match reply_source {
             None => archive.put(&SentSource::None),
@@ -186,15 +206,17 @@ impl Outbox {
                 let (number, is_new) = self.third_parties.of(&third_party);
                 archive.put(&SentSource::ThirdParty(number, is_new));
                 if is_new {
-                    third_party.snapshot().visit_state(&mut StateVisitor::Save(archive))?;
+                    third_party
+                        .snapshot()
+                        .visit_state(&mut StateVisitor::Save(archive))?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Appends the number of a download for all, and the download itself if it is new; that of a single user follows
-    /// without a number.
+    /// Appends the number of a download for all, and the download itself if it is new; that of a
+    /// single user follows without a number.
     ///
     /// # Errors
     /// Those of the download.
@@ -206,7 +228,11 @@ impl Outbox {
     ) -> Result<()> {
         let known = (!download.is_personal()).then(|| self.downloads.of(download));
         archive.put(&known);
-        if known.is_none_or(|(_, is_new)| is_new) { download.send(user, archive) } else { Ok(()) }
+        if known.is_none_or(|(_, is_new)| is_new) {
+            download.send(user, archive)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -221,7 +247,8 @@ impl Inbox {
     /// Reads a message up to its question. Every note is given to `tell`.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) for a message that cannot be read, and those of `tell`.
+    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) for a message that cannot be read,
+    /// and those of `tell`.
     pub fn open(
         &mut self,
         message: Parcel,
@@ -230,8 +257,12 @@ impl Inbox {
     ) -> Result<(Question, ArchiveReader)> {
         let mut archive = message.open();
         let (downloads, third_parties): (Vec<u32>, Vec<u32>) = archive.take()?;
-        downloads.iter().for_each(|number| drop(self.downloads.remove(number)));
-        third_parties.iter().for_each(|number| drop(self.third_parties.remove(number)));
+        downloads
+            .iter()
+            .for_each(|number| drop(self.downloads.remove(number)));
+        third_parties
+            .iter()
+            .for_each(|number| drop(self.third_parties.remove(number)));
         let notes: usize = archive.take()?;
         for _ in 0..notes {
             let (user, message) = self.take_note(&mut archive, world)?;
@@ -241,11 +272,20 @@ impl Inbox {
         Ok((question, archive))
     }
 
-    fn take_note(&mut self, archive: &mut ArchiveReader, world: &World) -> Result<(UserId, ToClient)> {
+    fn take_note(
+        &mut self,
+        archive: &mut ArchiveReader,
+        world: &World,
+    ) -> Result<(UserId, ToClient)> {
         let (user, step, invitation_id, keep) = match archive.take()? {
             SentNote::Ended(user) => return Ok((user, ToClient::TrainingEnded)),
             SentNote::CutOff(user) => return Ok((user, ToClient::CutOff)),
-            SentNote::Participate { user, step, invitation_id, keep } => (user, step, invitation_id, keep),
+            SentNote::Participate {
+                user,
+                step,
+                invitation_id,
+                keep,
+            } => (user, step, invitation_id, keep),
         };
         let download = self.take_download(archive, world)?;
         let reply_source = match archive.take()? {
@@ -253,30 +293,53 @@ impl Inbox {
             SentSource::Saved => Some(ReplySource::Saved(Arc::new(Exchanged::restore(archive)?))),
             SentSource::ThirdParty(number, is_new) => {
                 if is_new {
-                    let mut made =
-                        world.method.third_party().ok_or_else(|| damaged("a third party of another method"))?;
+                    let mut made = world
+                        .method
+                        .third_party()
+                        .ok_or_else(|| damaged("a third party of another method"))?;
                     made.visit_state(&mut StateVisitor::Restore(archive))?;
                     self.third_parties.insert(number, made.into());
                 }
-                let known =
-                    self.third_parties.get(&number).ok_or_else(|| damaged("a third party that was not sent"))?;
+                let known = self
+                    .third_parties
+                    .get(&number)
+                    .ok_or_else(|| damaged("a third party that was not sent"))?;
                 Some(ReplySource::ThirdParty(Arc::clone(known)))
             }
         };
-        Ok((user, ToClient::Participate { step, invitation_id, download, reply_source, keep }))
+        Ok((
+            user,
+            ToClient::Participate {
+                step,
+                invitation_id,
+                download,
+                reply_source,
+                keep,
+            },
+        ))
     }
 
     /// Reads what [`Outbox::put_download`] has appended.
     ///
     /// # Errors
     /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) for something else.
-    pub fn take_download(&mut self, archive: &mut ArchiveReader, world: &World) -> Result<Arc<OutgoingDownload>> {
+    pub fn take_download(
+        &mut self,
+        archive: &mut ArchiveReader,
+        world: &World,
+    ) -> Result<Arc<OutgoingDownload>> {
         let known: Option<(u32, bool)> = archive.take()?;
-        let Some((number, is_new)) = known else { return OutgoingDownload::receive(archive, world).map(Arc::new) };
+        let Some((number, is_new)) = known else {
+            return OutgoingDownload::receive(archive, world).map(Arc::new);
+        };
         if is_new {
-            self.downloads.insert(number, Arc::new(OutgoingDownload::receive(archive, world)?));
+            self.downloads
+                .insert(number, Arc::new(OutgoingDownload::receive(archive, world)?));
         }
-        self.downloads.get(&number).cloned().ok_or_else(|| damaged("a download that was not sent"))
+        self.downloads
+            .get(&number)
+            .cloned()
+            .ok_or_else(|| damaged("a download that was not sent"))
     }
 }
 
@@ -293,21 +356,31 @@ pub struct TrainedElsewhere {
 /// Appends the result of a training.
 ///
 /// # Errors
-/// None, but the shape of [`Threads::hand_out_upload`](super::super::Threads::hand_out_upload) has one.
+/// None, but the shape of [`Threads::hand_out_upload`](super::super::Threads::hand_out_upload) has
+/// one.
 pub fn put_trained(
     user: UserId,
     effort: &Effort,
     upload: std::result::Result<(UploadFrame, f64), &crate::error::Error>,
     archive: &mut Archive,
 ) -> Result<()> {
-    let Effort { work, upload: _, exchanged, asked_rows } = effort;
+    let Effort {
+        work,
+        upload: _,
+        exchanged,
+        asked_rows,
+    } = effort;
     let loss = upload.as_ref().ok().map(|(_, loss)| *loss);
     archive.put(&(user, *work, loss, exchanged.is_some(), asked_rows.is_some()));
     if let Some(exchanged) = exchanged {
         exchanged.save(archive);
     }
     if let Some(asked) = asked_rows {
-        let AskedRows { request, count, download } = &**asked;
+        let AskedRows {
+            request,
+            count,
+            download,
+        } = &**asked;
         archive.put(&(request.parts, *count, download.parts));
         archive.put_bytes(&request.bytes);
         archive.put_bytes(&download.bytes);
@@ -328,28 +401,54 @@ pub fn take_trained(
     world: &World,
     download_of: impl FnOnce(UserId) -> Option<Arc<OutgoingDownload>>,
 ) -> Result<TrainedElsewhere> {
-    let (user, work, loss, has_exchanged, has_asked): (UserId, Work, Option<f64>, bool, bool) = archive.take()?;
-    let exchanged = has_exchanged.then(|| Exchanged::restore(archive).map(Arc::new)).transpose()?;
+    let (user, work, loss, has_exchanged, has_asked): (UserId, Work, Option<f64>, bool, bool) =
+        archive.take()?;
+    let exchanged = has_exchanged
+        .then(|| Exchanged::restore(archive).map(Arc::new))
+        .transpose()?;
     let asked_rows = if has_asked {
         let (request, count, download): (FrameParts, usize, FrameParts) = archive.take()?;
         let request = Frame::of_saved(archive.take_bytes()?.into(), request)?;
         let download = Frame::of_saved(archive.take_bytes()?.into(), download)?;
-        Some(Arc::new(AskedRows { request, count, download }))
+        Some(Arc::new(AskedRows {
+            request,
+            count,
+            download,
+        }))
     } else {
         None
     };
-    let download = download_of(user).ok_or_else(|| damaged(format!("{user} was not asked to train")))?;
+    let download =
+        download_of(user).ok_or_else(|| damaged(format!("{user} was not asked to train")))?;
     let upload = match loss {
         Some(loss) => {
             let layout = world.upload_layout(download.phase());
             UploadFrame::restore(archive, layout).map(|frame| (frame, loss))?
         }
         None => {
-            let effort = Effort { work, upload: None, exchanged, asked_rows };
-            return Ok(TrainedElsewhere { user, effort, upload: Err(errors::take(archive)) });
+            let effort = Effort {
+                work,
+                upload: None,
+                exchanged,
+                asked_rows,
+            };
+            return Ok(TrainedElsewhere {
+                user,
+                effort,
+                upload: Err(errors::take(archive)),
+            });
         }
     };
     let size = world.upload_size(upload.0.parts());
-    let effort = Effort { work, upload: Some(size), exchanged, asked_rows };
-    Ok(TrainedElsewhere { user, effort, upload: Ok(upload) })
+    let effort = Effort {
+        work,
+        upload: Some(size),
+        exchanged,
+        asked_rows,
+    };
+    Ok(TrainedElsewhere {
+        user,
+        effort,
+        upload: Ok(upload),
+    })
 }

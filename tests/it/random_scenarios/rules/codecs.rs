@@ -21,8 +21,8 @@ impl Draft {
         }
     }
 
-    /// Takes a method whose training reads no other rows than those that clients ask for. It predicts no ratings, so that
-    /// items have to be held out.
+    /// Takes a method whose training reads no other rows than those that clients ask for. It
+    /// predicts no ratings, so that items have to be held out.
     pub(super) fn choose_method_for_needed_rows(&mut self) {
         if self.downloads_needed_rows() {
             self.set("method", "fedmf");
@@ -39,7 +39,9 @@ impl Draft {
             downlink.insert("delta".to_owned(), Value::Boolean(false));
         }
         let takes_all = match self.0.get("codec.uplink") {
-            Some(Value::Table(uplink)) => uplink.get("select").and_then(Value::as_str) == Some("all"),
+            Some(Value::Table(uplink)) => {
+                uplink.get("select").and_then(Value::as_str) == Some("all")
+            }
             Some(named) => named.as_str() != Some("rows-f32"),
             None => false,
         };
@@ -54,7 +56,9 @@ impl Draft {
     }
 
     pub(super) fn downloads_needed_rows(&self) -> bool {
-        let Some(Value::Table(downlink)) = self.0.get("codec.downlink") else { return false };
+        let Some(Value::Table(downlink)) = self.0.get("codec.downlink") else {
+            return false;
+        };
         downlink.get("select").and_then(Value::as_str) == Some("needed-rows")
     }
 
@@ -64,13 +68,16 @@ impl Draft {
         const PAILLIER: &str = "overheads.paillier";
         let works_apart = self.is_one_of(&AT_SERVER) || self.is_one_of(&["metamf"]);
         let selection = "training.client_selection";
-        let reads_losses = self.is(selection, "oort") || self.has_below("training.client_selection.oort");
+        let reads_losses =
+            self.is(selection, "oort") || self.has_below("training.client_selection.oort");
         if works_apart || reads_losses {
             self.remove_below(SECURE);
             self.remove_below(PAILLIER);
         }
         let other_modes = ["semi-synchronous", "fedbuff", "fedasync"];
-        let is_mode = |mode: &&str| self.is("training.mode", mode) || self.has_below(&format!("training.mode.{mode}"));
+        let is_mode = |mode: &&str| {
+            self.is("training.mode", mode) || self.has_below(&format!("training.mode.{mode}"))
+        };
         if other_modes.iter().any(is_mode) || self.counts_senders() {
             self.remove_below(SECURE);
         }

@@ -3,11 +3,13 @@
 use super::Draft;
 
 /// The methods that learn ratings.
-pub(super) const LEARN_RATINGS: [&str; 5] = ["fedrec-pmf", "fedrec-svdpp", "fedpergnn", "pmf", "svdpp"];
+pub(super) const LEARN_RATINGS: [&str; 5] =
+    ["fedrec-pmf", "fedrec-svdpp", "fedpergnn", "pmf", "svdpp"];
 
 /// The methods whose server trains on ratings that users send as they are.
-pub(super) const AT_SERVER: [&str; 10] =
-    ["mf", "pmf", "svdpp", "ease", "itemknn", "ials", "bpr-mf", "ncf", "lightgcn", "centrap"];
+pub(super) const AT_SERVER: [&str; 10] = [
+    "mf", "pmf", "svdpp", "ease", "itemknn", "ials", "bpr-mf", "ncf", "lightgcn", "centrap",
+];
 
 /// The methods whose server counts who has sent which row, unless devices say so.
 const COUNT_SENDERS: [&str; 4] = ["fedgram", "fedspec", "fedrec-pmf", "fedrec-svdpp"];
@@ -18,7 +20,10 @@ const WEIGHT_UPLOADS: [&str; 3] = ["fedrecon", "metamf", "fedpergnn"];
 impl Draft {
     /// Returns whether the method is one of `methods` without this option.
     fn is_without(&self, methods: &[&str], option: &str) -> bool {
-        self.is_one_of(methods) && !methods.iter().any(|name| self.boolean(&format!("method.{name}.{option}"), false))
+        self.is_one_of(methods)
+            && !methods
+                .iter()
+                .any(|name| self.boolean(&format!("method.{name}.{option}"), false))
     }
 
     /// Returns whether the server does more than add what it receives.
@@ -33,15 +38,22 @@ impl Draft {
 
     /// Returns whether the method is one of these.
     pub(super) fn is_one_of(&self, methods: &[&str]) -> bool {
-        methods.iter().any(|name| self.is("method", name) || self.has_below(&format!("method.{name}")))
+        methods
+            .iter()
+            .any(|name| self.is("method", name) || self.has_below(&format!("method.{name}")))
     }
 
-    /// Has users score with their own item tables where they keep none that another could stand for.
+    /// Has users score with their own item tables where they keep none that another could stand
+    /// for.
     pub(super) fn mend_item_table(&mut self) {
         let keeps_tuned_one = ["fedmf", "fedncf", "fedrecon"]
             .iter()
             .any(|name| self.boolean(&format!("method.{name}.dual_personalization"), false));
-        let keeps_d = match self.0.get("method.fedrap.tables").and_then(toml::Value::as_str) {
+        let keeps_d = match self
+            .0
+            .get("method.fedrap.tables")
+            .and_then(toml::Value::as_str)
+        {
             Some("c-only") => false,
             Some("d-only") => !self.boolean("method.fedrap.aggregate_d", false),
             _ => self.is_one_of(&["fedrap"]),
