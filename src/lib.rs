@@ -137,52 +137,61 @@
 // The story above and the modules' own pages name private modules, for readers who have the source
 // at hand.
 #![allow(rustdoc::private_intra_doc_links)]
+#![warn(missing_docs)]
 
-pub mod units;
+/// What this program was built from.
+pub const PROGRAM: checkpoint::Program = checkpoint::Program {
+    version: env!("CARGO_PKG_VERSION"),
+    commit: env!("FEDRECSIM_COMMIT"),
+    rustc: env!("FEDRECSIM_RUSTC"),
+    settings: env!("FEDRECSIM_BUILD"),
+};
 
-pub mod stages;
+pub use fedrecsim_core::units;
 
-pub mod ids;
+pub use fedrecsim_core::stages;
 
-pub mod error;
+pub use fedrecsim_core::ids;
 
-pub mod memory;
+pub use fedrecsim_core::error;
 
-pub mod records;
+pub use fedrecsim_core::memory;
 
-pub mod math;
+pub use fedrecsim_core::records;
 
-pub mod work;
+pub use fedrecsim_core::math;
 
-pub mod legs;
+pub use fedrecsim_core::work;
 
-pub mod rng;
+pub use fedrecsim_core::legs;
 
-pub mod metric;
+pub use fedrecsim_core::rng;
 
-pub mod scenario;
+pub use fedrecsim_core::metric;
 
-pub mod dataset;
+pub use fedrecsim_scenario::scenario;
 
-pub mod population;
+pub use fedrecsim_data::dataset;
 
-pub mod model;
+pub use fedrecsim_data::population;
 
-pub mod method;
+pub use fedrecsim_model::model;
 
-pub mod codec;
+pub use fedrecsim_methods::method;
 
-pub mod privacy;
+pub use fedrecsim_model::codec;
 
-pub mod sim;
+pub use fedrecsim_sim::privacy;
 
-pub mod testing;
+pub use fedrecsim_sim::sim;
 
-pub mod checkpoint;
+pub use fedrecsim_sim::testing;
 
-pub mod report;
+pub use fedrecsim_sim::checkpoint;
 
-pub mod study;
+pub use fedrecsim_report::report;
+
+pub use fedrecsim_report::study;
 
 #[cfg(feature = "cli")]
 pub mod cli;

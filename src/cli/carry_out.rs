@@ -13,17 +13,19 @@ use super::messages::warn;
 #[cfg(feature = "npz")]
 use super::saved_users::saved_users;
 use super::width;
-use crate::checkpoint;
-use crate::error::{Error, Result};
-use crate::metric::Metric;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::metric::Metric;
 #[cfg(feature = "npz")]
-use crate::report::model_file::ModelFile;
-use crate::report::progress::{LINES_EVERY, LatestAccuracy, Progress, ProgressLine, Show};
-use crate::report::record::{RunRecord, Wall};
-use crate::report::{ReportFolder, check, json, terminal};
-use crate::scenario::Scenario;
-use crate::sim::outcome::{ByDirection, Flow, RoundRecord};
-use crate::sim::{self, Checkpoints, Crew, RoundObserver, RunControl, Simulation, World};
+use fedrecsim_report::report::model_file::ModelFile;
+use fedrecsim_report::report::progress::{
+    LINES_EVERY, LatestAccuracy, Progress, ProgressLine, Show,
+};
+use fedrecsim_report::report::record::{RunRecord, Wall};
+use fedrecsim_report::report::{ReportFolder, check, json, terminal};
+use fedrecsim_scenario::scenario::Scenario;
+use fedrecsim_sim::checkpoint;
+use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim_sim::sim::{self, Checkpoints, Crew, RoundObserver, RunControl, Simulation, World};
 
 /// The result of a run that has ended, complete or not.
 #[derive(Debug, Default)]
@@ -126,7 +128,7 @@ pub fn carry_out(
         peak_rss_bytes: memory::peak_resident_bytes(),
         threads: threads as u32,
     };
-    let (mut record, stopped_by) = RunRecord::of(scenario, outcome, wall, command);
+    let (mut record, stopped_by) = RunRecord::of(scenario, outcome, wall, command, &crate::PROGRAM);
     record.warnings = warnings;
     record.other_builds = other_builds;
     check::check(&record)?;

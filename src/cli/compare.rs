@@ -2,11 +2,11 @@
 
 use super::CompareArgs;
 use super::study::write_files;
-use crate::error::{Error, Result};
-use crate::report::read::SavedReport;
-use crate::scenario::MethodVocabulary;
-use crate::study::compare::{self, Wanted};
-use crate::study::tables;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_report::report::read::SavedReport;
+use fedrecsim_report::study::compare::{self, Wanted};
+use fedrecsim_report::study::tables;
+use fedrecsim_scenario::scenario::MethodVocabulary;
 
 /// The name of the tables' files.
 const NAME: &str = "compare";

@@ -1,13 +1,13 @@
 //! Carries out `diff`, which compares two reports.
 
 use super::DiffArgs;
-use crate::error::Result;
-use crate::report::difference::{self, Comparison};
+use fedrecsim_core::error::Result;
+use fedrecsim_report::report::difference::{self, Comparison};
 
 /// Compares two reports.
 ///
 /// # Errors
-/// [`Error::Read`](crate::error::Error::Read) if one of them cannot be read.
+/// [`Error::Read`](fedrecsim_core::error::Error::Read) if one of them cannot be read.
 pub fn diff(arguments: &DiffArgs) -> Result<Comparison> {
     difference::compare(&arguments.one, &arguments.other)
 }

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 
 use super::{Cli, Command, DataCommand};
-use crate::method::registry::vocabulary;
-use crate::scenario;
-use crate::study::{self, against, file::Changes, plan::Plan};
+use fedrecsim_methods::method::registry::vocabulary;
+use fedrecsim_report::study::{self, against, file::Changes, plan::Plan};
+use fedrecsim_scenario::scenario;
 
 fn project() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

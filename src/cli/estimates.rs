@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::memory;
-use crate::error::{Error, Result};
-use crate::report::words::duration;
-use crate::sim::{self, Estimate, RehearsalLength, World};
-use crate::units::Bytes;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::units::Bytes;
+use fedrecsim_report::report::words::duration;
+use fedrecsim_sim::sim::{self, Estimate, RehearsalLength, World};
 
 /// The length of the rehearsal of `validate --estimate`.
 const LONG_REHEARSAL: RehearsalLength = RehearsalLength {
@@ -147,8 +147,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::sim::MemoryEstimate;
-    use crate::sim::outcome::ByDirection;
+    use fedrecsim_sim::sim::MemoryEstimate;
+    use fedrecsim_sim::sim::outcome::ByDirection;
 
     fn expected(devices_bytes: u64, uploads_bytes: u64, free_bytes: Option<u64>) -> Expected {
         let estimate = Estimate {

@@ -11,23 +11,23 @@ use super::args::{EventFormat, EventsArgs, InputArgs, ReplayArgs};
 use super::inputs::{Inputs, data_directories, threads_of};
 use super::messages::warn;
 use super::output_file::OutputFile;
-use crate::error::{Error, Result};
-use crate::method::Entry;
-use crate::method::registry::vocabulary_of;
-use crate::report::events::state::{Reached, State};
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::units::{SimDuration, SimTime};
+use fedrecsim_methods::method::Entry;
+use fedrecsim_methods::method::registry::vocabulary_of;
+use fedrecsim_report::report::events::state::{Reached, State};
 #[cfg(feature = "plots")]
-use crate::report::events::timeline::Timeline;
-use crate::report::events::{EventLog, Form};
+use fedrecsim_report::report::events::timeline::Timeline;
+use fedrecsim_report::report::events::{EventLog, Form};
 #[cfg(feature = "plots")]
-use crate::report::{overrides, setup};
+use fedrecsim_report::report::{overrides, setup};
 #[cfg(feature = "plots")]
-use crate::scenario::Policy;
-use crate::scenario::{self, Loaded, Scenario, Strictness};
-use crate::sim::outcome::events::{Booking, RoundSpan};
-use crate::sim::outcome::network::GaugesSince;
-use crate::sim::outcome::{ByDirection, Flow, RoundRecord};
-use crate::sim::{RoundObserver, RunControl, Simulation, Until, World};
-use crate::units::{SimDuration, SimTime};
+use fedrecsim_scenario::scenario::Policy;
+use fedrecsim_scenario::scenario::{self, Loaded, Scenario, Strictness};
+use fedrecsim_sim::sim::outcome::events::{Booking, RoundSpan};
+use fedrecsim_sim::sim::outcome::network::GaugesSince;
+use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim_sim::sim::{RoundObserver, RunControl, Simulation, Until, World};
 
 type Sink = Box<dyn Write + Send>;
 

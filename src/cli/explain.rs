@@ -1,9 +1,9 @@
 //! Carries out `explain`, which says what the keys of a scenario file mean.
 
 use super::{ExplainArgs, wrapped};
-use crate::error::{Error, Result};
-use crate::scenario::reference::{self, Key};
-use crate::scenario::{self, MethodVocabulary};
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_scenario::scenario::reference::{self, Key};
+use fedrecsim_scenario::scenario::{self, MethodVocabulary};
 
 /// Returns what the keys mean that were asked for, in lines of `width` columns, or the list of all
 /// keys.
@@ -94,7 +94,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::method::registry::vocabulary;
+    use fedrecsim_methods::method::registry::vocabulary;
 
     fn asked(key: &str) -> Result<String> {
         explain(

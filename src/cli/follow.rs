@@ -8,14 +8,14 @@ use super::inputs::{data_directories, threads_of};
 use super::inspect::strictness;
 use super::ranks::{Other, Side, contents, load, plan};
 use super::{ResumeArgs, RunArgs, resume, run};
-use crate::checkpoint::{self, PartKeeper};
-use crate::error::Result;
-use crate::memory;
-use crate::method::Entry;
-use crate::method::registry::vocabulary_of;
-use crate::model::archive::ArchiveReader;
-use crate::scenario::{self, Loaded, Scenario};
-use crate::sim::{self, Identity, Rank};
+use fedrecsim_core::error::Result;
+use fedrecsim_core::memory;
+use fedrecsim_methods::method::Entry;
+use fedrecsim_methods::method::registry::vocabulary_of;
+use fedrecsim_model::model::archive::ArchiveReader;
+use fedrecsim_scenario::scenario::{self, Loaded, Scenario};
+use fedrecsim_sim::checkpoint::{self, PartKeeper};
+use fedrecsim_sim::sim::{self, Identity, Rank};
 
 /// What a process is about to do.
 struct Task {

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use super::HtmlArgs;
 use super::study::write_files;
-use crate::error::{Error, Result};
-use crate::report::html;
-use crate::scenario::MethodVocabulary;
-use crate::study::{saved, tables};
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_report::report::html;
+use fedrecsim_report::study::{saved, tables};
+use fedrecsim_scenario::scenario::MethodVocabulary;
 
 /// Makes the pages, and returns where they are, a line for each.
 ///

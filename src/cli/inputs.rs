@@ -4,14 +4,14 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::checkpoint;
-use crate::dataset::{self, Dataset};
-use crate::error::Result;
-use crate::method::Entry;
-use crate::population::Traces;
-use crate::rng::Streams;
-use crate::scenario::Scenario;
-use crate::sim::World;
+use fedrecsim_core::error::Result;
+use fedrecsim_core::rng::Streams;
+use fedrecsim_data::dataset::{self, Dataset};
+use fedrecsim_data::population::Traces;
+use fedrecsim_methods::method::Entry;
+use fedrecsim_scenario::scenario::Scenario;
+use fedrecsim_sim::checkpoint;
+use fedrecsim_sim::sim::World;
 
 /// What a run reads from files.
 pub struct Inputs {

@@ -2,12 +2,14 @@
 
 use super::estimates::Expected;
 use super::inputs::{Inputs, data_directories, threads_of};
-use crate::dataset::public::known;
-use crate::error::{Error, Result};
-use crate::method::Entry;
-use crate::method::registry::vocabulary_of;
-use crate::report::words::lines;
-use crate::scenario::{self, Loaded, MethodVocabulary, Scenario, SourceSpec, Strictness};
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_data::dataset::public::known;
+use fedrecsim_methods::method::Entry;
+use fedrecsim_methods::method::registry::vocabulary_of;
+use fedrecsim_report::report::words::lines;
+use fedrecsim_scenario::scenario::{
+    self, Loaded, MethodVocabulary, Scenario, SourceSpec, Strictness,
+};
 
 use super::{ValidateArgs, width};
 
@@ -156,7 +158,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::method::registry::{METHODS, vocabulary};
+    use fedrecsim_methods::method::registry::{METHODS, vocabulary};
 
     #[test]
     fn one_wrong_file_does_not_hide_the_others() {

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crate::checkpoint::{self, Header};
-use crate::error::Result;
-use crate::report::{EarlierReport, ReportFolder};
+use fedrecsim_core::error::Result;
+use fedrecsim_report::report::{EarlierReport, ReportFolder};
+use fedrecsim_sim::checkpoint::{self, Header};
 
 /// Returns whether a run that was stopped has left a checkpoint in the folder at `path`. If a
 /// report or a checkpoint is there, it removes what a killed run has left: files that were half
@@ -42,7 +42,7 @@ pub fn complete_run_in(folder: &ReportFolder, header: &Header) -> Option<Earlier
 /// to be kept.
 ///
 /// # Errors
-/// [`Error::Write`](crate::error::Error::Write) for a checkpoint that cannot be removed.
+/// [`Error::Write`](fedrecsim_core::error::Error::Write) for a checkpoint that cannot be removed.
 pub fn remove_from(folder: &ReportFolder) -> Result<()> {
     let path = folder.path();
     let Ok(found) = checkpoint::find(path) else {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::wrapped;
-use crate::method::Entry;
+use fedrecsim_methods::method::Entry;
 
 /// Returns every one of `methods` with its source and its parameters, in lines of `width` columns.
 /// Each part is a valid piece of a scenario file that spells out the defaults.
@@ -82,8 +82,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::method::registry::{METHODS, vocabulary};
-    use crate::scenario;
+    use fedrecsim_methods::method::registry::{METHODS, vocabulary};
+    use fedrecsim_scenario::scenario;
 
     const REST: &str = "dataset.name = \"generated\"\ntraining.rounds = 1\n";
 

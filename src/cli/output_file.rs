@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use fedrecsim_core::error::{Error, Result};
 
 /// A file that is written under a temporary name beside its own.
 ///

@@ -16,12 +16,12 @@ use super::{
     Cli, CodecBenchArgs, CodecCommand, Command, DataCommand, DataFetchArgs, Finished, Validation,
     follow, messages, width,
 };
-use crate::error::{Error, Result};
-use crate::memory;
-use crate::method::Entry;
-use crate::method::registry::vocabulary_of;
-use crate::report::terminal;
-use crate::sim::Crew;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::memory;
+use fedrecsim_methods::method::Entry;
+use fedrecsim_methods::method::registry::vocabulary_of;
+use fedrecsim_report::report::terminal;
+use fedrecsim_sim::sim::Crew;
 
 /// The exit code of a command that was refused before it began, which all processes of a run know
 /// of.

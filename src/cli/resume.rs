@@ -10,15 +10,15 @@ use super::carry_out::{Finished, Output, carry_out};
 use super::inputs::Inputs;
 use super::messages::warn;
 use super::{leftovers, ranks};
-use crate::checkpoint::{self, Build, Found, Header, Keeper, Opened};
-use crate::error::{Error, Result};
-use crate::method::Entry;
-use crate::method::registry::vocabulary_of;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_methods::method::Entry;
+use fedrecsim_methods::method::registry::vocabulary_of;
 #[cfg(feature = "npz")]
-use crate::report::model_file::ModelFile;
-use crate::report::{EarlierReport, ReportFolder, html};
-use crate::scenario::{self, AvailabilityPattern, Scenario, SpeedSpec};
-use crate::sim::{Checkpoints, Crew};
+use fedrecsim_report::report::model_file::ModelFile;
+use fedrecsim_report::report::{EarlierReport, ReportFolder, html};
+use fedrecsim_scenario::scenario::{self, AvailabilityPattern, Scenario, SpeedSpec};
+use fedrecsim_sim::checkpoint::{self, Build, Found, Header, Keeper, Opened};
+use fedrecsim_sim::sim::{Checkpoints, Crew};
 
 /// Goes on with the run whose checkpoint is in a folder, and writes its report there. The other
 /// arguments are those of [`run`](super::run).
@@ -94,7 +94,7 @@ pub fn resume_on_ranks(
             ranks::assemble(crew, &plan, (&placed, &directories, methods))?
         }
     };
-    let running = Build::running(&inputs.world.method.version())?;
+    let running = Build::running(&crate::PROGRAM, &inputs.world.method.version())?;
     if !arguments.other_build {
         header.check_build(&running)?;
     }

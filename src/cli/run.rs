@@ -14,17 +14,17 @@ use super::estimates::Expected;
 use super::inputs::{Inputs, absolute, data_directories, threads_of};
 use super::inspect::strictness;
 use super::{leftovers, messages, ranks, reproduce};
-use crate::checkpoint::{self, Build, Header, Keeper};
-use crate::error::{Error, Result};
-use crate::method::Entry;
-use crate::method::registry::vocabulary_of;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_methods::method::Entry;
+use fedrecsim_methods::method::registry::vocabulary_of;
 #[cfg(feature = "parquet")]
-use crate::report::arrow;
+use fedrecsim_report::report::arrow;
 #[cfg(feature = "npz")]
-use crate::report::model_file::ModelFile;
-use crate::report::{EXPORTERS, ReportFolder, html};
-use crate::scenario::{self, Loaded, Scenario};
-use crate::sim::{Checkpoints, Crew, World};
+use fedrecsim_report::report::model_file::ModelFile;
+use fedrecsim_report::report::{EXPORTERS, ReportFolder, html};
+use fedrecsim_scenario::scenario::{self, Loaded, Scenario};
+use fedrecsim_sim::checkpoint::{self, Build, Header, Keeper};
+use fedrecsim_sim::sim::{Checkpoints, Crew, World};
 
 /// Runs a scenario with the one of `methods` that it names, and writes its report.
 ///
@@ -206,7 +206,7 @@ fn header(
 ) -> Result<Header> {
     let parameters = scenario.method.parameters.as_object();
     Ok(Header {
-        build: Build::running(&inputs.world.method.version())?,
+        build: Build::running(&crate::PROGRAM, &inputs.world.method.version())?,
         other_builds: Vec::new(),
         name: scenario.name.clone(),
         scenario: scenario.to_toml()?,

@@ -1,10 +1,10 @@
 //! Collects what `--save-users` writes of single users.
 
-use crate::dataset::KeptItems;
-use crate::error::Result;
-use crate::ids::UserId;
-use crate::report::model_file::UserArrays;
-use crate::sim::Simulation;
+use fedrecsim_core::error::Result;
+use fedrecsim_core::ids::UserId;
+use fedrecsim_data::dataset::KeptItems;
+use fedrecsim_report::report::model_file::UserArrays;
+use fedrecsim_sim::sim::Simulation;
 
 /// Returns what the model's file is to say of `users`, at the end of `simulation`. After a run that
 /// was stopped within a round it is nothing, as some of the users are in training then.

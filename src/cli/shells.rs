@@ -5,7 +5,7 @@ use clap::CommandFactory;
 use super::Cli;
 use super::args::{CompletionsArgs, ManArgs};
 use super::reproduce::program;
-use crate::error::{Error, Result};
+use fedrecsim_core::error::{Error, Result};
 
 /// Returns the script by which a shell completes the program's commands and options.
 pub fn completions(arguments: &CompletionsArgs) -> String {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::runtime::Builder;
 
-use crate::error::{Error, Result};
+use fedrecsim_core::error::{Error, Result};
 
 /// The exit code that shells give for a process that Ctrl-C ended.
 const ENDED_BY_INTERRUPT: i32 = 130;

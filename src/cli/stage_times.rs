@@ -9,8 +9,8 @@ use std::time::Instant;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use crate::error::{Error, Result};
-use crate::stages::{Stage, TARGET};
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::stages::{Stage, TARGET};
 
 /// The time of every stage so far. A stage that is entered within another one stops the other's
 /// watch, so every nanosecond of a thread counts once.
@@ -140,7 +140,7 @@ impl Subscriber for StageTimes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stages::enter;
+    use fedrecsim_core::stages::enter;
 
     /// If this fails, the time of a stage within another one counts twice, or for the wrong one, or
     /// not at all.

@@ -8,8 +8,8 @@ use ndarray::{Array1, Array2};
 use ndarray_npy::{NpzReader, ReadNpzError};
 
 use super::TableArgs;
-use crate::error::{Error, Result};
-use crate::report::table::{Summary, THRESHOLDS};
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_report::report::table::{Summary, THRESHOLDS};
 
 type Reader = NpzReader<BufReader<File>>;
 
@@ -99,7 +99,7 @@ fn draw(
     name: &str,
     values: &Array2<f64>,
 ) -> Result<()> {
-    use crate::report::plot::table::{heat_map, scatter};
+    use fedrecsim_report::report::plot::table::{heat_map, scatter};
 
     let write = |path: &Path, svg: String| {
         std::fs::write(path, svg).map_err(|reason| Error::write(path, reason))
@@ -118,7 +118,7 @@ fn draw(
             );
             return Err(Error::read(path, found));
         }
-        let places = crate::report::table::map(&values.view())?;
+        let places = fedrecsim_report::report::table::map(&values.view())?;
         let whose = arguments
             .user
             .map_or(String::new(), |user| format!("; the items of user {user}"));

@@ -4,112 +4,27 @@ use std::path::Path;
 use crate::import_paths::{Reference, code_of, module_of, resolved, without_inline_modules};
 use crate::support::repository;
 
-/// The layers from the ground up. Each may import from those before it. `lib.rs` only lists them,
-/// and `main.rs` uses the crate from outside.
-const LAYERS: &[&[&str]] = &[
-    &["ids", "math", "stages", "units", "work"],
-    &["error", "legs", "rng"],
-    &["memory", "records"],
-    &["metric"],
-    &["scenario"],
-    &["dataset"],
-    &["population"],
-    &["model"],
-    &["method"],
-    &["codec"],
-    &["privacy"],
-    &["sim"],
-    &["testing"],
-    &["checkpoint"],
-    &["report"],
-    &["study"],
-    &["cli"],
-];
-
-/// Layers that a layer must not import although they come before it.
-const HIDDEN: &[(&str, &[&str])] = &[
-    // A method depends neither on time nor on the network nor on bytes.
-    ("method", &["units", "legs", "population"]),
-    // Users' machines do not depend on ratings.
-    ("population", &["dataset"]),
-    // Tables and kernels do not depend on where samples come from.
-    (
-        "model",
-        &["scenario", "dataset", "population", "units", "ids"],
-    ),
-    // Frames carry tables, whoever made them.
-    (
-        "codec",
-        &["dataset", "population", "method", "units", "legs"],
-    ),
-];
-
 /// The actors, which depend on the messages and never on one another.
 const ACTORS: &[&str] = &["client", "metrics", "network", "server", "third_party"];
 
-/// Returns what is wrong with the imports of the file at `path` (below `src/`).
-fn violations(path: &str, text: &str) -> Vec<String> {
-    let code = code_of(text);
+/// Returns the imports of one actor from another in the file at `path` (below `src/`).
+fn imports_of_actors(path: &str, text: &str) -> Vec<String> {
     let module = module_of(path);
-    let layer = module[0].as_str();
-    let Some(own_height) = height(layer) else {
-        return vec![format!("{path}: `{layer}` is in no layer")];
+    let wrong = |Reference {
+                     line,
+                     path: imported,
+                 }| {
+        is_other_actor(&module, &imported).then(|| {
+            format!(
+                "{path}:{line}: actors know the messages, not `{}`",
+                imported.join("::")
+            )
+        })
     };
-    let mut wrong = Vec::new();
-    for Reference {
-        line,
-        path: imported,
-    } in resolved(&code, &module)
-    {
-        let Some(target) = imported.first().map(String::as_str) else {
-            continue;
-        };
-        let shown = imported.join("::");
-        let hidden = HIDDEN
-            .iter()
-            .any(|(from, targets)| *from == layer && targets.contains(&target));
-        match height(target) {
-            // The path names nothing of the root's, but something that an inline module takes from
-            // its file.
-            None => {}
-            Some(_) if hidden => wrong.push(format!(
-                "{path}:{line}: `{layer}` must know nothing of `{shown}`"
-            )),
-            Some(height) if height > own_height => {
-                wrong.push(format!("{path}:{line}: `{layer}` stands below `{shown}`"));
-            }
-            Some(height) if height == own_height && target != layer => {
-                wrong.push(format!("{path}:{line}: `{layer}` stands beside `{shown}`"));
-            }
-            Some(_)
-                if layer == "report"
-                    && target == "sim"
-                    && imported.get(1).is_none_or(|m| m != "outcome") =>
-            {
-                wrong.push(format!("{path}:{line}: a report knows what a run leaves (`sim::outcome`), not `{shown}`"));
-            }
-            Some(_) if is_other_actor(&module, &imported) => {
-                wrong.push(format!(
-                    "{path}:{line}: actors know the messages, not `{shown}`"
-                ));
-            }
-            Some(_) => {}
-        }
-    }
-    if layer == "sim" {
-        let files = code
-            .lines()
-            .enumerate()
-            .filter(|(_, line)| line.contains("std::fs") || line.contains("fs::"));
-        wrong.extend(
-            files.map(|(line, _)| format!("{path}:{}: `sim` must know nothing of files", line + 1)),
-        );
-    }
-    wrong
-}
-
-fn height(layer: &str) -> Option<usize> {
-    LAYERS.iter().position(|layers| layers.contains(&layer))
+    resolved(&code_of(text), &module)
+        .into_iter()
+        .filter_map(wrong)
+        .collect()
 }
 
 fn is_other_actor(module: &[String], imported: &[String]) -> bool {
@@ -151,33 +66,55 @@ fn circle(graph: &BTreeMap<String, Vec<String>>) -> Option<String> {
         .find_map(|module| visit(graph, module, &mut Vec::new(), &mut done))
 }
 
-/// Returns every source file below `src/` with its path there, in order.
-pub fn sources() -> Vec<(String, String)> {
-    fn collect(folder: &Path, root: &Path, found: &mut Vec<(String, String)>) {
+/// Returns every source file of every crate: the crate's folder, the path below its `src/`, and the
+/// text, in order.
+pub fn sources() -> Vec<(String, String, String)> {
+    fn collect(
+        folder: &Path,
+        root: &Path,
+        crate_name: &str,
+        found: &mut Vec<(String, String, String)>,
+    ) {
         for entry in folder.read_dir().unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                collect(&path, root, found);
+                collect(&path, root, crate_name, found);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let name = path
                     .strip_prefix(root)
                     .unwrap()
                     .to_string_lossy()
                     .replace('\\', "/");
-                found.push((name, std::fs::read_to_string(&path).unwrap()));
+                found.push((
+                    crate_name.to_owned(),
+                    name,
+                    std::fs::read_to_string(&path).unwrap(),
+                ));
             }
         }
     }
     let mut found = Vec::new();
-    collect(&repository("src"), &repository("src"), &mut found);
-    found.retain(|(name, _)| name != "lib.rs" && name != "main.rs");
+    let crates = repository("crates")
+        .read_dir()
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    for folder in crates.chain([repository("")]) {
+        let root = folder.join("src");
+        collect(
+            &root,
+            &root,
+            &folder.file_name().unwrap_or_default().to_string_lossy(),
+            &mut found,
+        );
+    }
+    found.retain(|(_, name, _)| name != "lib.rs" && name != "main.rs");
     found.sort();
     found
 }
 
-/// If this fails, a layer has come to depend on one that comes after it.
+/// If this fails, an actor has come to depend on another one.
 #[test]
-fn imports_point_one_way() {
+fn actors_know_messages_alone() {
     let sources = sources();
     assert!(
         sources.len() > 50,
@@ -185,37 +122,24 @@ fn imports_point_one_way() {
     );
     let wrong: Vec<String> = sources
         .iter()
-        .flat_map(|(path, text)| violations(path, text))
+        .flat_map(|(_, path, text)| imports_of_actors(path, text))
         .collect();
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// If this fails, a new module of the crate is in no layer, or a layer is gone.
-#[test]
-fn every_module_of_the_crate_is_in_one_layer() {
-    let lib = std::fs::read_to_string(repository("src/lib.rs")).unwrap();
-    let mut modules: Vec<&str> = lib
-        .lines()
-        .filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'))
-        .collect();
-    modules.sort_unstable();
-    let mut layers = LAYERS.concat();
-    layers.sort_unstable();
-    assert_eq!(modules, layers);
-}
-
-/// If this fails, modules of one folder import each other in a circle, so that none of them can be
-/// read first.
+/// If this fails, modules of one crate or folder import each other in a circle, so that none of them
+/// can be read first. The compiler sees to it that crates do not.
 #[test]
 fn modules_of_one_folder_form_no_circle() {
     let mut graphs: BTreeMap<Vec<String>, BTreeMap<String, Vec<String>>> = BTreeMap::new();
-    for (path, text) in sources() {
+    for (crate_name, path, text) in sources() {
         let module = module_of(&path);
         let code = without_inline_modules(&code_of(&text));
-        for depth in 1..module.len() {
+        for depth in 0..module.len() {
             let (folder, name) = (&module[..depth], &module[depth]);
+            let place = [std::slice::from_ref(&crate_name), folder].concat();
             let edges = graphs
-                .entry(folder.to_vec())
+                .entry(place)
                 .or_default()
                 .entry(name.clone())
                 .or_default();
@@ -229,7 +153,7 @@ fn modules_of_one_folder_form_no_circle() {
             }
         }
     }
-    assert!(graphs.contains_key(&vec!["sim".to_owned()]));
+    assert!(graphs.contains_key(&vec!["sim".to_owned(), "sim".to_owned()]));
     for (folder, graph) in &graphs {
         assert_eq!(circle(graph), None, "in {}", folder.join("/"));
     }
@@ -238,125 +162,27 @@ fn modules_of_one_folder_form_no_circle() {
 mod checker {
     use super::*;
 
-    #[track_caller]
-    fn assert_wrong(path: &str, text: &str, part: &str) {
-        let found = violations(path, text);
-        assert!(
-            found.len() == 1 && found[0].contains(part),
-            "{found:?} for {text}"
-        );
-    }
-
-    #[test]
-    fn an_import_of_a_higher_layer_is_found_however_it_is_written() {
-        for text in [
-            "use crate::method::Client;",
-            "use crate::{rng, method::Client};",
-            "use crate::{\n    error::{Error, Result},\n    method::Client,\n};",
-            "fn f() { crate::method::registry::build(); }",
-            "pub use super::super::method::Client;",
-            "type A = Vec<crate::method::Scratch>;",
-        ] {
-            assert_wrong("dataset/split.rs", text, "stands below `method");
-        }
-        assert_wrong(
-            "dataset/mod.rs",
-            "use super::method;",
-            "stands below `method`",
-        );
-        assert_wrong(
-            "rng.rs",
-            "use super::scenario::Scenario;",
-            "stands below `scenario::Scenario`",
-        );
-    }
-
-    #[test]
-    fn the_line_is_named() {
-        let found = violations(
-            "codec/rows.rs",
-            "//! Rows.\n\nuse crate::error::Error;\nuse crate::sim::World;\n",
-        );
-        assert_eq!(
-            found,
-            ["codec/rows.rs:4: `codec` stands below `sim::World`"]
-        );
-    }
-
-    #[test]
-    fn what_a_layer_must_not_know_is_found_although_it_stands_lower() {
-        assert_wrong(
-            "codec/rows.rs",
-            "use crate::method::Client;",
-            "must know nothing of `method::Client`",
-        );
-        assert_wrong(
-            "method/fedmf.rs",
-            "use crate::units::Bytes;",
-            "must know nothing of `units::Bytes`",
-        );
-        assert_wrong(
-            "report/record.rs",
-            "use crate::sim::ledger::Ledger;",
-            "not `sim::ledger::Ledger`",
-        );
-        assert_wrong(
-            "sim/run.rs",
-            "fn f() { std::fs::read(\"x\"); }",
-            "nothing of files",
-        );
-        assert_wrong("rng.rs", "use crate::error::Error;", "stands beside");
-        assert_wrong("studio/mod.rs", "", "is in no layer");
-    }
-
     #[test]
     fn an_actor_that_knows_another_one_is_found() {
-        assert_wrong(
-            "sim/metrics.rs",
+        for text in [
             "use super::network::ASKED_AT_ONCE;",
-            "actors know the messages",
-        );
-        assert_wrong(
-            "sim/server.rs",
-            "use crate::sim::client::ClientActor;",
-            "actors know the messages",
-        );
-        assert_eq!(
-            violations("sim/server.rs", "use super::messages::Run;"),
-            [""; 0]
-        );
-        assert_eq!(
-            violations("sim/run.rs", "use super::server::ServerActor;"),
-            [""; 0],
-            "the wiring knows them all"
-        );
-    }
-
-    #[test]
-    fn sound_imports_comments_and_strings_are_not_taken_for_violations() {
+            "use crate::sim::network::{A, B};",
+        ] {
+            let found = imports_of_actors("sim/metrics.rs", text);
+            assert!(
+                found[0].contains("sim/metrics.rs:1: actors know the messages"),
+                "{found:?}"
+            );
+        }
         for (path, text) in [
+            ("sim/server.rs", "use super::messages::Run;"),
+            ("sim/run.rs", "use super::server::ServerActor;"),
             (
-                "codec/rows.rs",
-                "use crate::error::{Error, Result};\nuse crate::model::table::TableUpdate;\nuse super::frame;",
-            ),
-            (
-                "dataset/split.rs",
-                "//! See [`crate::method`].\n/* crate::sim */ const A: &str = \"crate::sim::run\";",
-            ),
-            (
-                "dataset/split.rs",
-                "const A: &str = r#\"use crate::sim;\"#; const Q: char = '\"'; const B: &str = \"\\\"crate::sim\";",
-            ),
-            (
-                "rng.rs",
-                "use crate::math;\n#[cfg(test)]\nmod tests {\n    use super::*;\n    use super::Streams;\n}\n",
-            ),
-            (
-                "method/mod.rs",
-                "use my_crate::sim::x; pub use self::registry::Entry;",
+                "sim/server.rs",
+                "//! See [`super::client`].\nconst A: &str = \"super::client::B\";",
             ),
         ] {
-            assert_eq!(violations(path, text), [""; 0], "{text}");
+            assert_eq!(imports_of_actors(path, text), [""; 0], "{text}");
         }
     }
 

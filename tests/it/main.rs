@@ -81,8 +81,6 @@ mod learning;
 mod link_traces;
 /// Lost participations are counted by cause, and the causes add up.
 mod losses;
-/// What a federated method takes in lines is counted.
-mod method_lines;
 /// The scenario chooses the figures of accuracy and the one that rounds are judged by.
 mod metrics;
 /// `--save-model` leaves the parameters that the run ended with.

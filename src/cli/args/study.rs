@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::ProgressArg;
 use super::values::{gigabytes, rounds, threads};
-use crate::study::plan::Shard;
+use fedrecsim_report::study::plan::Shard;
 
 /// Arguments of `study`.
 #[derive(Clone, Debug, Args)]

@@ -7,13 +7,13 @@ use ndarray::Array2;
 use ndarray_npy::{ReadNpyError, read_npy};
 
 use crate::cli::CodecBenchArgs;
-use crate::codec::{BlockCodecs, CodecMemory, EncodeContext, Frame, Randomness};
-use crate::error::{Error, Result};
-use crate::model::blocks::{Model, ModelUpdate};
-use crate::model::layout::Layout;
-use crate::model::table::{Table, TableShape};
-use crate::rng::Streams;
-use crate::scenario::{self, CodecSpec, MethodVocabulary};
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::rng::Streams;
+use fedrecsim_model::codec::{BlockCodecs, CodecMemory, EncodeContext, Frame, Randomness};
+use fedrecsim_model::model::blocks::{Model, ModelUpdate};
+use fedrecsim_model::model::layout::Layout;
+use fedrecsim_model::model::table::{Table, TableShape};
+use fedrecsim_scenario::scenario::{self, CodecSpec, MethodVocabulary};
 
 /// The codecs that are measured, as values of `codec.uplink`.
 const MEASURED: [&str; 22] = [
@@ -183,7 +183,7 @@ fn measure(codecs: &BlockCodecs, table: &Table) -> Result<Measured> {
         .sum();
     let of_errors: f64 = errors().map(|error| error * error).sum();
     let relative_error = if squares > 0.0 {
-        crate::math::sqrt(of_errors / squares)
+        fedrecsim_core::math::sqrt(of_errors / squares)
     } else {
         0.0
     };
@@ -215,7 +215,7 @@ mod tests {
     use ndarray_npy::write_npy;
 
     use super::*;
-    use crate::method::registry::vocabulary;
+    use fedrecsim_methods::method::registry::vocabulary;
 
     /// If this fails, a codec that is listed cannot be measured, or its bytes and errors are not
     /// those of the table.

@@ -8,8 +8,8 @@ mod bench;
 pub use bench::bench;
 
 use super::wrapped;
-use crate::scenario::reference::{self, Key};
-use crate::scenario::{self, MethodVocabulary};
+use fedrecsim_scenario::scenario::reference::{self, Key};
+use fedrecsim_scenario::scenario::{self, MethodVocabulary};
 
 /// The key whose choices are listed. Those of the other direction are the same.
 const KEY: &str = "codec.uplink";
@@ -48,7 +48,7 @@ fn choices(key: &Key, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::method::registry::vocabulary;
+    use fedrecsim_methods::method::registry::vocabulary;
 
     /// If this fails, a user looks for a codec in the list that is not there.
     #[test]

@@ -8,7 +8,7 @@ use std::path::Path;
 use md5::{Digest, Md5};
 use ring::digest::{Context, SHA256};
 
-use crate::error::{Error, Result};
+use fedrecsim_core::error::{Error, Result};
 
 /// The file in a data folder with the checksums of first downloads, in the format of `sha256sum`.
 pub const RECORDS: &str = "SHA256SUMS";

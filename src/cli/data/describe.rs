@@ -3,12 +3,12 @@
 
 use crate::cli::DataDescribeArgs;
 use crate::cli::inputs::data_directories;
-use crate::dataset::ratings::Ratings;
-use crate::dataset::{self, delimited, registry};
-use crate::error::{Error, Result};
-use crate::report::words::{counted, percent, thousands};
-use crate::rng::Streams;
-use crate::scenario::{self, MethodVocabulary, SourceSpec};
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::rng::Streams;
+use fedrecsim_data::dataset::ratings::Ratings;
+use fedrecsim_data::dataset::{self, delimited, registry};
+use fedrecsim_report::report::words::{counted, percent, thousands};
+use fedrecsim_scenario::scenario::{self, MethodVocabulary, SourceSpec};
 
 /// Returns a description of the ratings of a scenario.
 ///
@@ -179,7 +179,7 @@ fn tied_users(ratings: &Ratings) -> u64 {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::method::registry::vocabulary;
+    use fedrecsim_methods::method::registry::vocabulary;
 
     const SCENARIO: &str = r#"
 method = "popularity"

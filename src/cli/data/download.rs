@@ -14,7 +14,7 @@ use ureq::http::header::{CONTENT_RANGE, ETAG, HeaderName, LAST_MODIFIED};
 use ureq::http::{Response, StatusCode};
 use ureq::{Agent, Body};
 
-use crate::error::{Error, Result};
+use fedrecsim_core::error::{Error, Result};
 
 /// The attempts in a row that may end without a new byte.
 const FRUITLESS_MAX: u32 = 3;

@@ -11,11 +11,11 @@ use super::offered::{self, Outcome};
 use super::unpack::{LIMITS, Layout, unpack};
 use crate::cli::DataFetchArgs;
 use crate::cli::inputs::data_directories;
-use crate::dataset::public::{Archive, BY_HAND, DATASETS, KnownDataset};
-use crate::dataset::registry;
-use crate::error::{Error, Result};
-use crate::report::FolderLock;
-use crate::scenario::SourceSpec;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_data::dataset::public::{Archive, BY_HAND, DATASETS, KnownDataset};
+use fedrecsim_data::dataset::registry;
+use fedrecsim_report::report::FolderLock;
+use fedrecsim_scenario::scenario::SourceSpec;
 
 /// Fetches the data sets, and returns what was done and what went wrong. One that cannot be had
 /// does not keep the others from being fetched. Progress is shown if `visible` is true.

@@ -19,9 +19,9 @@ pub use fetch::fetch;
 
 use super::inputs::data_directories;
 use super::{DataListArgs, wrapped};
-use crate::dataset::public::{BY_HAND, DATASETS};
-use crate::dataset::registry;
-use crate::scenario::SourceSpec;
+use fedrecsim_data::dataset::public::{BY_HAND, DATASETS};
+use fedrecsim_data::dataset::registry;
+use fedrecsim_scenario::scenario::SourceSpec;
 
 /// Returns the public data sets with their providers, their licences and their places, in lines of
 /// `width` columns.
@@ -66,8 +66,8 @@ pub fn list(arguments: &DataListArgs, width: usize) -> String {
 mod list_tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::method::registry::vocabulary;
-    use crate::scenario;
+    use fedrecsim_methods::method::registry::vocabulary;
+    use fedrecsim_scenario::scenario;
 
     /// If this fails, a scenario cannot name a data set by the name under which it is listed and
     /// fetched.

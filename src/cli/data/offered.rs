@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::checksum::{Algorithm, Mismatch};
 use super::download;
-use crate::error::Result;
+use fedrecsim_core::error::Result;
 
 /// A checksum that a provider offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Offered {
     /// Returns whether the file at `path` has this checksum, and its own one if it has not.
     ///
     /// # Errors
-    /// [`Error::Read`](crate::error::Error::Read) if the file cannot be read.
+    /// [`Error::Read`](fedrecsim_core::error::Error::Read) if the file cannot be read.
     fn matches(&self, path: &Path) -> Result<Result<(), String>> {
         let found = self.algorithm.of_file(path)?;
         Ok(if found.eq_ignore_ascii_case(&self.digits) {
@@ -75,7 +75,7 @@ impl Offered {
 /// machine, and no network.
 ///
 /// # Errors
-/// [`Error::Read`](crate::error::Error::Read) if the file cannot be read.
+/// [`Error::Read`](fedrecsim_core::error::Error::Read) if the file cannot be read.
 pub fn compare(path: &Path, name: &str, url: &str) -> Result<Result<Outcome, Mismatch>> {
     let offered = match download::text(url) {
         Ok(text) => Offered::parse(&text, name)

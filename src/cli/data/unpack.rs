@@ -13,10 +13,10 @@ use flate2::bufread::MultiGzDecoder;
 use serde::Deserialize;
 use zip::ZipArchive;
 
-use crate::dataset::delimited::check_first_row;
-use crate::dataset::public::Content;
-use crate::error::{Error, Result};
-use crate::scenario::DelimitedSpec;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_data::dataset::delimited::check_first_row;
+use fedrecsim_data::dataset::public::Content;
+use fedrecsim_scenario::scenario::DelimitedSpec;
 
 /// Returns the layout of a ratings file.
 pub type Layout = fn(&Path) -> Result<DelimitedSpec>;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use super::Other;
 use crate::cli::inputs::Inputs;
-use crate::dataset::share::{self, Totals};
-use crate::dataset::{self, Dataset};
-use crate::error::{Error, Result};
-use crate::method::Entry;
-use crate::rng::Streams;
-use crate::scenario::Scenario;
-use crate::sim::{self, Crew, Shares};
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::rng::Streams;
+use fedrecsim_data::dataset::share::{self, Totals};
+use fedrecsim_data::dataset::{self, Dataset};
+use fedrecsim_methods::method::Entry;
+use fedrecsim_scenario::scenario::Scenario;
+use fedrecsim_sim::sim::{self, Crew, Shares};
 
 /// The side of a process on which data are read.
 pub enum Side<'a> {

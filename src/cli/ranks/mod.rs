@@ -11,11 +11,11 @@ mod mpi;
 use std::path::PathBuf;
 
 use super::inputs::Inputs;
-use crate::checkpoint::Build;
-use crate::error::{Error, Result};
-use crate::method::Entry;
-use crate::scenario::Scenario;
-use crate::sim::{self, Crew, Identity, Link};
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_methods::method::Entry;
+use fedrecsim_scenario::scenario::Scenario;
+use fedrecsim_sim::checkpoint::Build;
+use fedrecsim_sim::sim::{self, Crew, Identity, Link};
 
 pub use data::{Side, load};
 
@@ -196,7 +196,9 @@ pub fn plan(scenario: &Scenario, checkpoint: Option<u32>) -> Result<Identity> {
     Ok(named([
         (
             "build of the program",
-            Build::running("")?.describe().replace(", ", "\n"),
+            Build::running(&crate::PROGRAM, "")?
+                .describe()
+                .replace(", ", "\n"),
         ),
         ("scenario", scenario.name.clone()),
         ("resolved scenario", scenario.to_toml()?),

@@ -19,8 +19,8 @@ use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, Destination, MatchedReceiveVec, Source};
 
 use super::{Other, Place};
-use crate::error::{Error, Result};
-use crate::sim::{Crew, Link, Parcel};
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_sim::sim::{Crew, Link, Parcel};
 
 /// The most bytes of a message of MPI, whose counts have 31 bits. Longer ones are sent in pieces.
 const PIECE: usize = 1 << 30;

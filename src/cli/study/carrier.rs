@@ -9,8 +9,8 @@ use std::thread::{self, JoinHandle};
 use super::child::{self, Launcher, Start, failure, tell_to_stop};
 use super::within::carry;
 use crate::cli::messages;
-use crate::error::{Error, Result};
-use crate::method::Entry;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_methods::method::Entry;
 
 /// How the runs of a study are carried out, and who is told of it.
 #[derive(Clone, Copy)]

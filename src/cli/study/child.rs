@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use super::folder::{ToDo, failure_of, log_of};
-use crate::error::{Error, Result};
-use crate::report::read::{SavedReport, SavedRun};
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_report::report::read::{SavedReport, SavedRun};
 
 /// The most characters of a reason.
 const LONGEST_REASON: usize = 600;

@@ -16,10 +16,10 @@ use super::limits::{Limits, Taken};
 use super::progress::{Ended, StudyProgress};
 use crate::cli::inputs::threads_of;
 use crate::cli::{StudyArgs, memory};
-use crate::error::{Error, Result};
-use crate::method::Entry;
-use crate::study::plan::{Plan, RunId};
-use crate::study::record::StudyRecord;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_methods::method::Entry;
+use fedrecsim_report::study::plan::{Plan, RunId};
+use fedrecsim_report::study::record::StudyRecord;
 
 /// The time between two looks at the runs.
 const LOOK_EVERY: Duration = Duration::from_millis(20);

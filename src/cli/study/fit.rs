@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::cli::estimates::Expected;
 use crate::cli::inputs::{Inputs, data_directories};
 use crate::cli::{StudyArgs, memory};
-use crate::dataset;
-use crate::error::{Error, Result};
-use crate::method::Entry;
-use crate::study::plan::Plan;
-use crate::study::record::StudyRecord;
-use crate::units::Bytes;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::units::Bytes;
+use fedrecsim_data::dataset;
+use fedrecsim_methods::method::Entry;
+use fedrecsim_report::study::plan::Plan;
+use fedrecsim_report::study::record::StudyRecord;
 
 /// The memory of a process of this program before it has read anything, which counts for every run.
 const BYTES_OF_A_PROCESS: u64 = 16 << 20;

@@ -6,14 +6,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::checkpoint::{self, Build};
-use crate::error::{Error, Result};
-use crate::report::FolderLock;
-use crate::report::read::{SavedReport, SavedRun};
-use crate::study::plan::{Plan, RunId, Shard, as_saved};
-use crate::study::record::{FILE_NAME, StudyRecord};
-use crate::study::results::{ArmResults, Results, RunResult, RunState};
-use crate::study::sharing;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_report::report::FolderLock;
+use fedrecsim_report::report::read::{SavedReport, SavedRun};
+use fedrecsim_report::study::plan::{Plan, RunId, Shard, as_saved};
+use fedrecsim_report::study::record::{FILE_NAME, StudyRecord};
+use fedrecsim_report::study::results::{ArmResults, Results, RunResult, RunState};
+use fedrecsim_report::study::sharing;
+use fedrecsim_sim::checkpoint::{self, Build};
 
 /// A study's folder, which no other process can take meanwhile if it was opened.
 #[derive(Debug)]
@@ -126,7 +126,7 @@ impl StudyFolder {
             return Ok(ToDo::Begin);
         };
         // The version of a method that changes by itself is compared by the run.
-        let running = Build::running(&header.build.method)?;
+        let running = Build::running(&crate::PROGRAM, &header.build.method)?;
         Ok(if header.check_build(&running).is_ok() {
             ToDo::Resume
         } else {

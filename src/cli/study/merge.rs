@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::folder::{StudyFolder, ToDo, failure_of, log_of, record_in};
-use crate::error::{Error, Result};
-use crate::report::read::SavedRun;
-use crate::study::plan::{Plan, as_saved};
-use crate::study::record::StudyRecord;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_report::report::read::SavedRun;
+use fedrecsim_report::study::plan::{Plan, as_saved};
+use fedrecsim_report::study::record::StudyRecord;
 
 /// The file that is copied last, since a run counts as complete when it is there.
 const LAST: &str = "run.json";

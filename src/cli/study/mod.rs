@@ -29,17 +29,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::StudyArgs;
 use super::inputs::data_directories;
 use super::output_file::OutputFile;
-use crate::dataset;
-use crate::error::{Error, Result};
-use crate::method::Entry;
-use crate::method::registry::vocabulary_of;
-use crate::study::against;
-use crate::study::file::{self, Changes, MissingData};
-use crate::study::plan::{Plan, PlannedArm, RunId};
-use crate::study::record::StudyRecord;
-use crate::study::results::Results;
-use crate::study::tables;
 use carrier::How;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_data::dataset;
+use fedrecsim_methods::method::Entry;
+use fedrecsim_methods::method::registry::vocabulary_of;
+use fedrecsim_report::study::against;
+use fedrecsim_report::study::file::{self, Changes, MissingData};
+use fedrecsim_report::study::plan::{Plan, PlannedArm, RunId};
+use fedrecsim_report::study::record::StudyRecord;
+use fedrecsim_report::study::results::Results;
+use fedrecsim_report::study::tables;
 use folder::StudyFolder;
 
 /// The name of the tables' files.

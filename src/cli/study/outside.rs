@@ -20,11 +20,11 @@ use super::{
 };
 use crate::cli::StudyArgs;
 use crate::cli::inputs::threads_of;
-use crate::error::{Error, Result};
-use crate::method::Entry;
-use crate::study::plan::{Plan, RunId};
-use crate::study::record::StudyRecord;
-use crate::study::results::RunState;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_methods::method::Entry;
+use fedrecsim_report::study::plan::{Plan, RunId};
+use fedrecsim_report::study::record::StudyRecord;
+use fedrecsim_report::study::results::RunState;
 
 /// A run of a study, and what it takes.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,11 +10,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::carrier::How;
 use crate::cli::ProgressArg;
-use crate::metric::Metric;
-use crate::report::figures;
-use crate::report::read::SavedReport;
-use crate::report::words;
-use crate::units::Bytes;
+use fedrecsim_core::metric::Metric;
+use fedrecsim_core::units::Bytes;
+use fedrecsim_report::report::figures;
+use fedrecsim_report::report::read::SavedReport;
+use fedrecsim_report::report::words;
 
 /// The time between two looks at the logs of runs.
 const LOGS_EVERY: Duration = Duration::from_secs(1);

@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use super::folder::{StudyFolder, ToDo, record_in};
 use super::merge::take_run;
-use crate::checkpoint;
-use crate::error::{Error, Result};
-use crate::method::registry::METHODS;
-use crate::report::read::SavedRun;
-use crate::study::plan::{Plan, RunId, as_saved};
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_methods::method::registry::METHODS;
+use fedrecsim_report::report::read::SavedRun;
+use fedrecsim_report::study::plan::{Plan, RunId, as_saved};
+use fedrecsim_sim::checkpoint;
 
 /// A complete run of another study.
 struct Found {

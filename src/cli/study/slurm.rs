@@ -8,12 +8,12 @@ use super::folder::StudyFolder;
 use super::{StudyEnd, fit, wanted_runs, without_data};
 use crate::cli::StudyArgs;
 use crate::cli::inputs::{absolute, threads_of};
-use crate::error::{Error, Result};
-use crate::method::Entry;
-use crate::report::words::duration;
-use crate::study::plan::{Plan, RunId, Shard};
-use crate::study::record::StudyRecord;
-use crate::units::Bytes;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::units::Bytes;
+use fedrecsim_methods::method::Entry;
+use fedrecsim_report::report::words::duration;
+use fedrecsim_report::study::plan::{Plan, RunId, Shard};
+use fedrecsim_report::study::record::StudyRecord;
 
 /// The name of the script in the study's folder.
 pub const SCRIPT: &str = "slurm.sh";

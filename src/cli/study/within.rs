@@ -12,8 +12,8 @@ use clap::Parser;
 use super::child::{Launcher, Start, failure_of_report, forget_failure};
 use super::folder::{ToDo, log_of};
 use crate::cli::{Cli, Command, Finished, ProgressArg, resume, run};
-use crate::error::{Error, Result};
-use crate::method::Entry;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_methods::method::Entry;
 
 /// Carries out in this thread what a process of a study's run does, and returns why the run has no
 /// result; `None` if it has one.

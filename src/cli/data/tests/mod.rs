@@ -15,8 +15,8 @@ use super::checksum::{RECORDS, sha256_of};
 use super::fetch::{Job, fetch};
 use super::unpack::{Layout, Limits, unpack};
 use crate::cli::DataFetchArgs;
-use crate::dataset::public::{Archive, Content, DATASETS};
-use crate::error::{Error, Result};
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_data::dataset::public::{Archive, Content, DATASETS};
 
 mod offered;
 mod server;

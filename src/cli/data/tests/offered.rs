@@ -5,7 +5,7 @@ use std::fs;
 use super::server::{CHECKSUM, Server};
 use super::{RATINGS, RECORDS, Workshop, sha256_of};
 use crate::cli::data::checksum::md5_of;
-use crate::error::Error;
+use fedrecsim_core::error::Error;
 
 /// Returns a workshop whose archive has a checksum at the server.
 fn workshop(server: &Server) -> Workshop {

@@ -1,0 +1,13 @@
+//! The ground layer: units, numbers, randomness, errors, portable math, metrics.
+
+pub mod error;
+pub mod ids;
+pub mod legs;
+pub mod math;
+pub mod memory;
+pub mod metric;
+pub mod records;
+pub mod rng;
+pub mod stages;
+pub mod units;
+pub mod work;

@@ -1,0 +1,558 @@
+//! Draws the candidates that a held-out item is ranked against: a fixed sample of items that its
+//! user never rated, or all of them.
+//!
+//! They are drawn once for a run, from streams of their own, so that every method and every round
+//! is measured on the same candidates.
+
+use rand::Rng;
+
+use crate::dataset::Dataset;
+use crate::dataset::pool::Pool;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::ids::UserId;
+use fedrecsim_core::metric::Needs;
+use fedrecsim_core::rng::{Purpose, Streams};
+use fedrecsim_scenario::scenario::{EvaluationSpec, Ranking, sizes};
+
+/// The candidates of every evaluated user, drawn once per run: items that the user never rated,
+/// neither in training nor held out. A sampled candidate takes four bytes of memory; the full
+/// catalogue takes none.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidates {
+    users: Vec<UserId>,
+    /// The place of the first evaluated user whose ratings are here. Only users who are here have
+    /// candidates.
+    first: usize,
+    /// How many candidates a draw takes for one item; 0 for the full catalogue.
+    drawn: u32,
+    lists: Lists,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Lists {
+    /// No item is ranked among candidates: ratings are held out, or every figure is an expectation
+    /// over all draws.
+    Nothing,
+    FullCatalogue,
+    /// There are `per_user` candidates per evaluated user, ascending; `validation` is `None` if it
+    /// shares `test`.
+    Sampled {
+        per_user: usize,
+        test: Vec<u32>,
+        validation: Option<Vec<u32>>,
+    },
+}
+
+impl Candidates {
+    /// Draws the candidates.
+    ///
+    /// With `shared_candidates` the validation item is ranked against the test item's candidates
+    /// (FedRAP's code); otherwise both have their own, and no item is in both (PFedRec's code draws
+    /// 198 and halves them).
+    ///
+    /// # Errors
+    /// [`Error::Dataset`] if a user has too few unrated items, if more users are to be evaluated
+    /// than there are, or if all candidates together are more than [`sizes::MAX_ENTRIES`].
+    pub fn draw(dataset: &Dataset, spec: &EvaluationSpec, streams: Streams) -> Result<Self> {
+        let users = evaluated_users(dataset, spec, streams)?;
+        if !dataset.holds_items_out() {
+            return Ok(Self {
+                users,
+                first: 0,
+                drawn: 0,
+                lists: Lists::Nothing,
+            });
+        }
+        let wanted = match spec.ranking {
+            Ranking::Sampled => spec.candidates,
+            Ranking::FullCatalogue => 0,
+        };
+        // Expectations over all draws need no drawn candidates.
+        let is_drawn = spec.needs(Needs::RankAmongCandidates);
+        let separate = dataset.has_validation_items() && !spec.shared_candidates;
+        let drawn = if separate {
+            wanted.saturating_mul(2)
+        } else {
+            wanted
+        };
+        // A generated population of that size has been refused with its scenario; the size of a
+        // file is known only now.
+        if let Some(reason) = sizes::candidates_too_many(users.len() as u64, u64::from(drawn)) {
+            return Err(Error::Dataset(reason));
+        }
+        let mut pool = Pool::new(dataset.items());
+        let mut sample = Vec::new();
+        // The memory is for no more candidates than can be drawn, so that a number that no user has
+        // ends in an error.
+        let kept = if is_drawn {
+            (wanted as usize).min(dataset.items())
+        } else {
+            0
+        };
+        let here = dataset.own_users();
+        let place = |number: u32| users.partition_point(|user| user.0 < number);
+        let (first, end) = (place(here.start), place(here.end));
+        let mut test = Vec::with_capacity((end - first) * kept);
+        let mut validation = Vec::with_capacity(if separate { test.capacity() } else { 0 });
+        for &user in &users[first..end] {
+            pool.restrict(dataset.touched_items(user), drawn);
+            // Without any candidates, every held-out item would come first.
+            if pool.available() < drawn.max(1) {
+                return Err(too_few(
+                    dataset,
+                    user,
+                    wanted.max(1),
+                    separate,
+                    pool.available(),
+                ));
+            }
+            if !is_drawn {
+                continue;
+            }
+            let mut stream = streams.stream(Purpose::Candidates, u64::from(user.0), 0);
+            sample.clear();
+            pool.append_sample(&mut stream, drawn, &mut sample);
+            let (of_test, of_validation) = sample.split_at_mut(wanted as usize);
+            of_test.sort_unstable();
+            of_validation.sort_unstable();
+            test.extend_from_slice(of_test);
+            validation.extend_from_slice(of_validation);
+        }
+        let lists = match spec.ranking {
+            Ranking::FullCatalogue => Lists::FullCatalogue,
+            Ranking::Sampled if !is_drawn => Lists::Nothing,
+            Ranking::Sampled => Lists::Sampled {
+                per_user: wanted as usize,
+                test,
+                validation: separate.then_some(validation),
+            },
+        };
+        Ok(Self {
+            users,
+            first,
+            drawn: wanted,
+            lists,
+        })
+    }
+
+    /// Returns the evaluated users, ascending; the other methods take positions in this list.
+    pub fn evaluated_users(&self) -> &[UserId] {
+        &self.users
+    }
+
+    /// Returns everything that the evaluated user at `position` has not rated, ascending, listed in
+    /// `scratch`.
+    pub fn catalogue<'a>(
+        &self,
+        dataset: &Dataset,
+        position: usize,
+        scratch: &'a mut CandidateScratch,
+    ) -> &'a [u32] {
+        scratch.unrated(dataset, self.users[position])
+    }
+
+    /// Returns how many of `unrated` items a draw of candidates takes for one held-out item.
+    pub fn drawn_of(&self, unrated: u32) -> u32 {
+        if self.drawn == 0 {
+            unrated
+        } else {
+            self.drawn.min(unrated)
+        }
+    }
+
+    /// Returns whether test and validation item are ranked against the same candidates.
+    pub fn are_shared(&self) -> bool {
+        !matches!(
+            &self.lists,
+            Lists::Sampled {
+                validation: Some(_),
+                ..
+            }
+        )
+    }
+
+    /// Returns what the test item of the evaluated user at `position` is ranked against, ascending.
+    /// Sampled candidates are borrowed from `self`; the full catalogue is listed in `scratch`.
+    pub fn test<'a>(
+        &'a self,
+        dataset: &Dataset,
+        position: usize,
+        scratch: &'a mut CandidateScratch,
+    ) -> &'a [u32] {
+        match &self.lists {
+            Lists::Sampled { per_user, test, .. } => self.of_place(position, *per_user, test),
+            Lists::FullCatalogue => scratch.unrated(dataset, self.users[position]),
+            Lists::Nothing => &[],
+        }
+    }
+
+    /// Returns those of the candidates `lists` that belong to the evaluated user at `position`.
+    fn of_place<'a>(&self, position: usize, per_user: usize, lists: &'a [u32]) -> &'a [u32] {
+        let place = position - self.first;
+        &lists[place * per_user..(place + 1) * per_user]
+    }
+
+    /// Returns what the validation item is ranked against, in the same way as [`Self::test`].
+    pub fn validation<'a>(
+        &'a self,
+        dataset: &Dataset,
+        position: usize,
+        scratch: &'a mut CandidateScratch,
+    ) -> &'a [u32] {
+        match &self.lists {
+            Lists::Sampled {
+                per_user,
+                validation: Some(validation),
+                ..
+            } => self.of_place(position, *per_user, validation),
+            _ => self.test(dataset, position, scratch),
+        }
+    }
+}
+
+/// Memory for listing a full catalogue; reusable for all users.
+#[derive(Clone, Debug)]
+pub struct CandidateScratch {
+    pool: Pool,
+    items: Vec<u32>,
+}
+
+impl CandidateScratch {
+    /// Allocates the memory for a catalogue of `items` items.
+    pub fn new(items: usize) -> Self {
+        Self {
+            pool: Pool::new(items),
+            items: Vec::new(),
+        }
+    }
+
+    /// Returns whether this is the memory for a catalogue of `items` items.
+    pub fn fits(&self, items: usize) -> bool {
+        self.pool.items() == items
+    }
+
+    fn unrated(&mut self, dataset: &Dataset, user: UserId) -> &[u32] {
+        self.pool.restrict(dataset.touched_items(user), 0);
+        self.items.clear();
+        self.pool.append_all(&mut self.items);
+        &self.items
+    }
+}
+
+/// Returns all users, or a uniformly random `spec.users` of them, ascending.
+///
+/// The sample is made of the users with the smallest keys, each drawn from its user's own stream,
+/// so that one more user displaces at most one of the others.
+fn evaluated_users(
+    dataset: &Dataset,
+    spec: &EvaluationSpec,
+    streams: Streams,
+) -> Result<Vec<UserId>> {
+    let all = (0..dataset.users()).map(UserId::from);
+    let wanted = spec.users as usize;
+    if wanted > dataset.users() {
+        return Err(Error::Dataset(format!(
+            "evaluation.users is {wanted}, but the data set has {} users",
+            dataset.users()
+        )));
+    }
+    if wanted == 0 || wanted == dataset.users() {
+        return Ok(all.collect());
+    }
+    let key = |user: UserId| {
+        (
+            streams
+                .stream(Purpose::EvaluatedUsers, u64::from(user.0), 0)
+                .next_u64(),
+            user,
+        )
+    };
+    let mut keys: Vec<(u64, UserId)> = all.map(key).collect();
+    keys.select_nth_unstable(wanted);
+    let mut users: Vec<UserId> = keys[..wanted].iter().map(|key| key.1).collect();
+    users.sort_unstable();
+    Ok(users)
+}
+
+fn too_few(dataset: &Dataset, user: UserId, wanted: u32, separate: bool, available: u32) -> Error {
+    let for_whom = if separate {
+        " for each of the test and the validation item"
+    } else {
+        ""
+    };
+    Error::Dataset(format!(
+        "{}: {wanted} candidates{for_whom} are wanted (evaluation.candidates), but the user has only {available} \
+         unrated items",
+        dataset.user_label(user)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::dataset::load;
+    use fedrecsim_scenario::scenario::{
+        DatasetSpec, GeneratorSpec, NegativesSpec, SourceSpec, SplitSpec,
+    };
+
+    const STREAMS: Streams = Streams::new(9);
+
+    fn dataset(users: u32, items: u32, validation_item: bool) -> Dataset {
+        let population = GeneratorSpec {
+            users,
+            items,
+            ratings_per_user: 10.0,
+            ..GeneratorSpec::default()
+        };
+        let spec = DatasetSpec {
+            source: SourceSpec::Generated(population),
+            path: None,
+            minimum_interactions: 0,
+            subset: None,
+            split: SplitSpec::LeaveOneOut { validation_item },
+            negatives: NegativesSpec::default(),
+        };
+        load(&spec, &[], STREAMS).unwrap()
+    }
+
+    /// If this fails, the program ends for lack of memory before it says why.
+    #[test]
+    fn candidates_that_no_run_can_hold_are_refused_before_they_are_drawn() {
+        let spec = EvaluationSpec {
+            candidates: u32::MAX,
+            ..EvaluationSpec::default()
+        };
+        let message = Candidates::draw(&dataset(30, 60, false), &spec, STREAMS)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message
+                .starts_with("30 evaluated users with 4294967295 candidates each take 480.0 GiB"),
+            "{message}"
+        );
+    }
+
+    fn unrated(dataset: &Dataset, user: UserId) -> Vec<u32> {
+        let touched: Vec<u32> = dataset.touched_items(user).collect();
+        (0..dataset.items() as u32)
+            .filter(|item| !touched.contains(item))
+            .collect()
+    }
+
+    #[test]
+    fn the_full_catalogue_is_everything_unrated() {
+        let dataset = dataset(5, 100, true);
+        let spec = EvaluationSpec {
+            ranking: Ranking::FullCatalogue,
+            shared_candidates: false,
+            ..Default::default()
+        };
+        let candidates = Candidates::draw(&dataset, &spec, STREAMS).unwrap();
+        let mut scratch = CandidateScratch::new(100);
+        for (position, &user) in candidates.evaluated_users().iter().enumerate() {
+            assert_eq!(
+                candidates.test(&dataset, position, &mut scratch),
+                unrated(&dataset, user)
+            );
+            assert_eq!(
+                candidates.validation(&dataset, position, &mut scratch),
+                unrated(&dataset, user)
+            );
+        }
+    }
+
+    #[test]
+    fn too_few_unrated_items_are_an_error_that_names_the_user() {
+        let dataset = dataset(5, 60, true);
+        let message = Candidates::draw(&dataset, &EvaluationSpec::default(), STREAMS)
+            .unwrap_err()
+            .to_string();
+        let available = unrated(&dataset, UserId(0)).len();
+        assert_eq!(
+            message,
+            format!(
+                "user 0: 99 candidates are wanted (evaluation.candidates), but the user has only {available} unrated \
+                 items"
+            )
+        );
+        let separate = EvaluationSpec {
+            candidates: 30,
+            shared_candidates: false,
+            ..Default::default()
+        };
+        let message = Candidates::draw(&dataset, &separate, STREAMS)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message.contains("30 candidates for each of the test and the validation item"),
+            "{message}"
+        );
+        // A number of candidates beyond all memory ends in the same error.
+        let absurd = EvaluationSpec {
+            candidates: u32::MAX,
+            ..separate
+        };
+        assert!(Candidates::draw(&dataset, &absurd, STREAMS).is_err());
+    }
+
+    #[test]
+    fn a_subset_of_users_is_fixed_and_one_more_user_displaces_at_most_one() {
+        let spec = EvaluationSpec {
+            users: 30,
+            ..EvaluationSpec::default()
+        };
+        let few = Candidates::draw(&dataset(100, 300, true), &spec, STREAMS).unwrap();
+        assert_eq!(
+            few,
+            Candidates::draw(&dataset(100, 300, true), &spec, STREAMS).unwrap()
+        );
+        assert_eq!(few.evaluated_users().len(), 30);
+        assert!(few.evaluated_users().is_sorted());
+        let more = Candidates::draw(&dataset(101, 300, true), &spec, STREAMS).unwrap();
+        let kept = few
+            .evaluated_users()
+            .iter()
+            .filter(|user| more.evaluated_users().contains(user))
+            .count();
+        assert!(kept >= 29, "{kept}");
+    }
+
+    #[test]
+    fn the_evaluated_users_are_those_with_the_smallest_keys() {
+        let dataset = dataset(20, 300, true);
+        let mut by_key: Vec<UserId> = (0..20).map(UserId).collect();
+        by_key.sort_by_key(|user| {
+            STREAMS
+                .stream(Purpose::EvaluatedUsers, u64::from(user.0), 0)
+                .next_u64()
+        });
+        for users in [1, 2, 10, 19, 20] {
+            let spec = EvaluationSpec {
+                users,
+                ..EvaluationSpec::default()
+            };
+            let candidates = Candidates::draw(&dataset, &spec, STREAMS).unwrap();
+            let mut expected = by_key[..users as usize].to_vec();
+            expected.sort();
+            assert_eq!(candidates.evaluated_users(), expected);
+        }
+    }
+
+    #[test]
+    fn a_user_with_just_enough_unrated_items_is_ranked_against_all_of_them() {
+        let dataset = dataset(1, 60, true);
+        let unrated = unrated(&dataset, UserId(0));
+        let spec = EvaluationSpec {
+            candidates: unrated.len() as u32,
+            ..EvaluationSpec::default()
+        };
+        let candidates = Candidates::draw(&dataset, &spec, STREAMS).unwrap();
+        assert_eq!(
+            candidates.test(&dataset, 0, &mut CandidateScratch::new(60)),
+            unrated
+        );
+    }
+
+    #[test]
+    fn the_held_out_items_share_their_candidates_unless_each_has_its_own() {
+        let shared = |validation_item, shared_candidates, ranking| {
+            let spec = EvaluationSpec {
+                shared_candidates,
+                ranking,
+                ..EvaluationSpec::default()
+            };
+            Candidates::draw(&dataset(3, 300, validation_item), &spec, STREAMS)
+                .unwrap()
+                .are_shared()
+        };
+        assert!(!shared(true, false, Ranking::Sampled));
+        assert!(shared(true, true, Ranking::Sampled));
+        assert!(
+            shared(false, false, Ranking::Sampled),
+            "there is no validation item"
+        );
+        assert!(
+            shared(true, false, Ranking::FullCatalogue),
+            "the catalogue is the same for both"
+        );
+    }
+
+    #[test]
+    fn scratch_memory_fits_its_own_catalogue_alone() {
+        // Memory for a smaller catalogue would be written past its end; with memory for a larger
+        // one, items that do not exist would be listed.
+        assert!(
+            [29, 30, 31].map(|items| CandidateScratch::new(30).fits(items)) == [false, true, false]
+        );
+    }
+
+    #[test]
+    fn more_evaluated_users_than_there_are_is_an_error() {
+        let spec = EvaluationSpec {
+            users: 11,
+            ..EvaluationSpec::default()
+        };
+        let message = Candidates::draw(&dataset(10, 300, true), &spec, STREAMS)
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            message,
+            "evaluation.users is 11, but the data set has 10 users"
+        );
+    }
+
+    #[test]
+    fn one_more_user_changes_nobodys_candidates() {
+        let draw = |users| {
+            Candidates::draw(
+                &dataset(users, 300, true),
+                &EvaluationSpec::default(),
+                STREAMS,
+            )
+            .unwrap()
+        };
+        let (Lists::Sampled { test: few, .. }, Lists::Sampled { test: more, .. }) =
+            (draw(8).lists, draw(9).lists)
+        else {
+            panic!("sampled candidates were asked for");
+        };
+        assert_eq!(few[..], more[..few.len()]);
+        assert_eq!(more.len(), 9 * 99);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn candidates_are_distinct_unrated_and_halved_on_request(
+            seed: u64,
+            wanted in 1u32..50,
+            shared_candidates: bool,
+            validation_item: bool,
+        ) {
+            let dataset = dataset(10, 150, validation_item);
+            let spec = EvaluationSpec { candidates: wanted, shared_candidates, ..EvaluationSpec::default() };
+            let candidates = Candidates::draw(&dataset, &spec, Streams::new(seed)).unwrap();
+            let (mut first, mut second) = (CandidateScratch::new(150), CandidateScratch::new(150));
+            for (position, &user) in candidates.evaluated_users().iter().enumerate() {
+                let test = candidates.test(&dataset, position, &mut first);
+                let validation = candidates.validation(&dataset, position, &mut second);
+                let free = unrated(&dataset, user);
+                for list in [test, validation] {
+                    prop_assert_eq!(list.len(), wanted as usize);
+                    // A strictly ascending list has no item twice.
+                    prop_assert!(list.windows(2).all(|pair| pair[0] < pair[1]));
+                    prop_assert!(list.iter().all(|item| free.contains(item)));
+                }
+                if validation_item && !shared_candidates {
+                    prop_assert!(test.iter().all(|item| !validation.contains(item)));
+                } else {
+                    prop_assert_eq!(test, validation);
+                }
+            }
+        }
+    }
+}

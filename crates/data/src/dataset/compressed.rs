@@ -1,0 +1,220 @@
+//! Opens ratings files, compressed or not. What a file is shows in its first bytes, whatever it is
+//! called.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use flate2::bufread::MultiGzDecoder;
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+
+use fedrecsim_core::error::{Error, Result};
+
+/// The first bytes of each kind of file that is no text.
+const GZIP: &[u8] = b"\x1f\x8b";
+const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
+const OTHERS: [(&str, &[u8]); 4] = [
+    ("zip", b"PK\x03\x04"),
+    ("bzip2", b"BZh"),
+    ("xz", b"\xfd7zXZ\0"),
+    ("7z", b"7z\xbc\xaf\x27\x1c"),
+];
+
+/// Opens the text of the file at `path`: the file itself, or what it holds if it was compressed
+/// with gzip or zstd. A compressed file is unpacked while it is read, in memory that does not
+/// depend on its length.
+///
+/// # Errors
+/// [`Error::Read`] for a file that cannot be opened, or is compressed in another way.
+pub(super) fn open(path: &Path) -> Result<Box<dyn BufRead>> {
+    let file = File::open(path).map_err(|error| Error::read(path, error))?;
+    text_of(BufReader::new(file), path)
+}
+
+/// Returns the text of `file`; `path` is the name that faults are reported under.
+fn text_of(mut file: impl BufRead + 'static, path: &Path) -> Result<Box<dyn BufRead>> {
+    // A file comes in pieces of 8 KiB, of which the first one is in the buffer as far as the file
+    // goes.
+    let begins = file.fill_buf().map_err(|error| Error::read(path, error))?;
+    if let Some((kind, _)) = OTHERS.iter().find(|(_, magic)| begins.starts_with(magic)) {
+        let message =
+            format!("it is a {kind} archive; unpack it, or compress the ratings with gzip or zstd");
+        return Err(Error::read(path, message));
+    }
+    if begins.starts_with(GZIP) {
+        return Ok(Box::new(BufReader::new(MultiGzDecoder::new(file))));
+    }
+    if begins.starts_with(ZSTD) {
+        return Ok(Box::new(BufReader::new(ZstdFrames::new(file))));
+    }
+    Ok(Box::new(file))
+}
+
+/// The content of all frames of a file in the format of zstd, one after the other.
+///
+/// The decoder reads a single frame and computes a checksum that it does not compare; both are left
+/// to its user.
+struct ZstdFrames<R> {
+    source: R,
+    decoder: FrameDecoder,
+    /// Whether a frame has begun whose end has not been read.
+    is_open: bool,
+}
+
+impl<R: BufRead> ZstdFrames<R> {
+    fn new(source: R) -> Self {
+        Self {
+            source,
+            decoder: FrameDecoder::new(),
+            is_open: false,
+        }
+    }
+
+    /// Begins the next frame, and returns whether there is one.
+    fn begin_frame(&mut self) -> io::Result<bool> {
+        while !self.source.fill_buf()?.is_empty() {
+            match self.decoder.init(&mut self.source) {
+                Ok(()) => {
+                    self.is_open = true;
+                    return Ok(true);
+                }
+                // A frame of this kind holds something else than content.
+                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                    length,
+                    ..
+                })) => {
+                    io::copy(
+                        &mut self.source.by_ref().take(length.into()),
+                        &mut io::sink(),
+                    )?;
+                }
+                Err(error) => return Err(io::Error::other(error)),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Ends a frame that has been read.
+    fn end_frame(&mut self) -> io::Result<()> {
+        self.is_open = false;
+        let stated = self.decoder.get_checksum_from_data();
+        match stated.is_some() && stated != self.decoder.get_calculated_checksum() {
+            true => Err(io::Error::other(
+                "the file is damaged: a checksum in it is not that of its content",
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
+impl<R: BufRead> Read for ZstdFrames<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while !buffer.is_empty() && (self.is_open || self.begin_frame()?) {
+            while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
+                let step = self
+                    .decoder
+                    .decode_blocks(&mut self.source, BlockDecodingStrategy::UptoBlocks(1));
+                step.map_err(io::Error::other)?;
+            }
+            let length = self.decoder.read(buffer)?;
+            if length > 0 {
+                return Ok(length);
+            }
+            self.end_frame()?;
+        }
+        Ok(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::io::{Cursor, Write};
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+
+    use super::*;
+
+    fn gzip(text: &str) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(text.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn zstd(text: &str) -> Vec<u8> {
+        compress_to_vec(text.as_bytes(), CompressionLevel::Fastest)
+    }
+
+    fn read(file: &[u8]) -> Result<String> {
+        let mut text = String::new();
+        let path = Path::new("ratings");
+        let mut reader = text_of(Cursor::new(file.to_vec()), path)?;
+        reader
+            .read_to_string(&mut text)
+            .map_err(|error| Error::read(path, error))?;
+        Ok(text)
+    }
+
+    /// If this fails, a compressed file is read as text of nonsense, or only in part.
+    #[test]
+    fn what_was_compressed_is_read_as_the_text_that_it_was() {
+        let long: String = (0..50_000)
+            .map(|row| format!("{},{}\n", row / 7, row % 997))
+            .collect();
+        for text in ["", "1,2\n", &long] {
+            assert_eq!(read(text.as_bytes()).unwrap(), text);
+            assert_eq!(read(&gzip(text)).unwrap(), text);
+            assert_eq!(read(&zstd(text)).unwrap(), text);
+            // Parts that were compressed one by one and put together are one file.
+            assert_eq!(
+                read(&[gzip(text), gzip("3,4\n")].concat()).unwrap(),
+                format!("{text}3,4\n")
+            );
+            let skipped = b"\x50\x2a\x4d\x18\x03\x00\x00\x00abc".to_vec();
+            assert_eq!(
+                read(&[zstd(text), skipped, zstd("3,4\n")].concat()).unwrap(),
+                format!("{text}3,4\n")
+            );
+        }
+    }
+
+    /// If this fails, a download that broke off gives a smaller data set without a word.
+    #[test]
+    fn a_file_that_is_cut_off_or_damaged_is_refused() {
+        let text: String = (0..5000)
+            .map(|row| format!("{row},{}\n", row * 7))
+            .collect();
+        for file in [gzip(&text), zstd(&text)] {
+            for length in [3, file.len() / 2, file.len() - 1] {
+                assert!(
+                    read(&file[..length]).is_err(),
+                    "{length} of {} bytes",
+                    file.len()
+                );
+            }
+            let mut damaged = file.clone();
+            *damaged.last_mut().unwrap() ^= 1;
+            assert!(read(&damaged).is_err(), "the checksum is wrong");
+            assert!(
+                read(&[file, b"1,2\n".to_vec()].concat()).is_err(),
+                "text behind it"
+            );
+        }
+    }
+
+    #[test]
+    fn other_archives_are_refused_by_name() {
+        for (kind, magic) in OTHERS {
+            let error = read(&[magic, b"0123456789"].concat())
+                .unwrap_err()
+                .to_string();
+            assert!(
+                error.contains(&format!("it is a {kind} archive; unpack it")),
+                "{error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! Reads ratings from delimited text, with one row per line and columns by name or position.
+//!
+//! Users and items are numbered in the order of first appearance. Their names are opaque, so `1`
+//! and `01` differ. What counts as a line and a field is defined in `records`.
+
+mod own;
+
+use std::collections::HashMap;
+use std::io::BufRead;
+use std::path::Path;
+
+use csv::ByteRecord;
+
+use own::Keep;
+
+use crate::dataset::compressed;
+use crate::dataset::ratings::{Interaction, Ratings};
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::records::{Records, line_of};
+use fedrecsim_scenario::scenario::{ColumnRef, DelimitedSpec};
+
+/// Reads every row of the file at `path`, which may be compressed with gzip or zstd.
+///
+/// # Errors
+/// [`Error::Read`] for a file that cannot be opened or is an archive of another kind, and the
+/// errors of [`parse`].
+pub fn read(path: &Path, layout: &DelimitedSpec) -> Result<Ratings> {
+    parse(compressed::open(path)?, path, layout)
+}
+
+/// Reads every row of `text`; `path` is the name that faults are reported under.
+///
+/// Without a timestamp column the order of the rows is the order in time.
+///
+/// # Errors
+/// [`Error::Read`] for a text that cannot be read or holds no rating, [`Error::MalformedLine`] for
+/// a line that does not fit `layout`, [`Error::Usage`] for a layout that contradicts itself.
+pub fn parse(text: impl BufRead, path: &Path, layout: &DelimitedSpec) -> Result<Ratings> {
+    parse_rows(text, path, layout, usize::MAX, Rows::default()).map(Rows::finish)
+}
+
+pub use own::{OwnRatings, read_own};
+
+/// Checks that the file at `path` begins with a rating, after its header if it has one.
+///
+/// # Errors
+/// Those of [`read`].
+pub fn check_first_row(path: &Path, layout: &DelimitedSpec) -> Result<()> {
+    parse_rows(compressed::open(path)?, path, layout, 1, Rows::default()).map(drop)
+}
+
+/// Reads the first `most` rows of `text`, as [`parse`] does.
+fn parse_rows(
+    text: impl BufRead,
+    path: &Path,
+    layout: &DelimitedSpec,
+    most: usize,
+    mut rows: Rows,
+) -> Result<Rows> {
+    let mut records = Records::new(text, path, &layout.separator)?;
+    let mut record = ByteRecord::new();
+    if !records.read(&mut record)? {
+        return Err(Error::read(path, "the file is empty"));
+    }
+    let columns = Columns::resolve(layout, &record).map_err(|fault| fault.at(path, &record))?;
+    check_header(layout, &record).map_err(|fault| fault.at(path, &record))?;
+    let first = record.clone();
+    if layout.header && !records.read(&mut record)? {
+        return Err(Error::read(
+            path,
+            "the file holds a header line but no ratings",
+        ));
+    }
+    loop {
+        let is_second = rows.count == 1;
+        if !layout.header && is_second && names_columns(&columns, &first, &record) {
+            return Err(Fault::Line(FORGOTTEN_HEADER.to_owned()).at(path, &first));
+        }
+        let is_first = rows.count == 0;
+        let pushed = rows.push(&columns, &record).map_err(|fault| match fault {
+            Fault::Line(message) if is_first && !layout.header && !has_number(&record) => {
+                Fault::Line(format!(
+                    "{message}; if this line names the columns, say `header = true`"
+                ))
+            }
+            fault => fault,
+        });
+        pushed.map_err(|fault| fault.at(path, &record))?;
+        if rows.count >= most || !records.read(&mut record)? {
+            return Ok(rows);
+        }
+    }
+}
+
+const FORGOTTEN_HEADER: &str = "there is no number in this line, and there are numbers in the next one: if it names \
+                                the columns, say `header = true`; if it is a rating, let it stand further down";
+
+/// Refuses a line of nothing but numbers as a header, since a rating would be lost.
+fn check_header(layout: &DelimitedSpec, first: &ByteRecord) -> Result<(), Fault> {
+    let named =
+        matches!(layout.user, ColumnRef::Name(_)) || matches!(layout.item, ColumnRef::Name(_));
+    if !layout.header || named || !(0..first.len()).all(|place| is_number(first, place)) {
+        return Ok(());
+    }
+    let message = format!(
+        "`header = true` says that this line names the columns, but it holds {}",
+        listed(first)
+    );
+    Err(Fault::Line(format!(
+        "{message}: if it is a rating, say `header = false`"
+    )))
+}
+
+/// Returns whether the first line probably names the columns: none of its fields is a number, while
+/// user and item of the second line are numbers.
+fn names_columns(columns: &Columns, first: &ByteRecord, second: &ByteRecord) -> bool {
+    let in_second = [columns.user, columns.item]
+        .iter()
+        .all(|&place| is_number(second, place));
+    in_second && !has_number(first)
+}
+
+fn has_number(record: &ByteRecord) -> bool {
+    (0..record.len()).any(|place| is_number(record, place))
+}
+
+fn is_number(record: &ByteRecord, place: usize) -> bool {
+    number::<f64>(record, place).is_some()
+}
+
+/// A mistake whose file and line are not known yet.
+enum Fault {
+    Line(String),
+    Layout(String),
+}
+
+impl Fault {
+    fn at(self, path: &Path, record: &ByteRecord) -> Error {
+        let line = line_of(record);
+        match self {
+            Self::Line(message) => Error::MalformedLine {
+                path: path.to_owned(),
+                line,
+                message,
+            },
+            Self::Layout(message) => Error::Usage(message),
+        }
+    }
+}
+
+/// The places of the columns, counted from zero.
+struct Columns {
+    user: usize,
+    item: usize,
+    rating: Option<usize>,
+    /// The ratings that are expected, and the lowest and highest of them.
+    expected_rating: (String, [f64; 2]),
+    label: Option<usize>,
+    weight: Option<usize>,
+    timestamp: Option<usize>,
+    /// Number of columns in every line.
+    count: usize,
+}
+
+impl Columns {
+    fn resolve(layout: &DelimitedSpec, first: &ByteRecord) -> Result<Self, Fault> {
+        let find = |role: &str, column: &ColumnRef| match column {
+            ColumnRef::Name(name) if !layout.header => Err(Fault::Layout(format!(
+                "the {role} column is given by name ({name:?}), but the file is said to have no header line"
+            ))),
+            ColumnRef::Name(name) => {
+                let mut places =
+                    (0..first.len()).filter(|&place| trimmed(first, place) == name.as_bytes());
+                match (places.next(), places.next()) {
+                    (Some(place), None) => Ok(place),
+                    (None, _) => Err(Fault::Line(format!(
+                        "expected a header with a column {name:?} (the {role}), found the columns {}",
+                        listed(first)
+                    ))),
+                    (Some(_), Some(_)) => Err(Fault::Line(format!(
+                        "the header names column {name:?} (the {role}) more than once"
+                    ))),
+                }
+            }
+            ColumnRef::Position(0) => Err(Fault::Layout(format!(
+                "the {role} column is 0; columns count from 1"
+            ))),
+            &ColumnRef::Position(position) if position as usize > first.len() => {
+                Err(Fault::Line(format!(
+                    "expected at least {position} columns separated by {:?} (column {position} is the {role}), found {}: {}",
+                    layout.separator,
+                    first.len(),
+                    listed(first)
+                )))
+            }
+            &ColumnRef::Position(position) => Ok(position as usize - 1),
+        };
+        let optional = |role: &str, column: &Option<ColumnRef>| {
+            column.as_ref().map(|c| find(role, c)).transpose()
+        };
+        Ok(Self {
+            user: find("user", &layout.user)?,
+            item: find("item", &layout.item)?,
+            rating: optional("rating", &layout.rating)?,
+            expected_rating: match layout.rating_range {
+                Some([lowest, highest]) => (
+                    format!("a rating from {lowest} to {highest}"),
+                    [lowest, highest],
+                ),
+                None => ("a finite rating".to_owned(), [f64::MIN, f64::MAX]),
+            },
+            label: optional("label", &layout.label)?,
+            weight: optional("weight", &layout.weight)?,
+            timestamp: optional("timestamp", &layout.timestamp)?,
+            count: first.len(),
+        })
+    }
+}
+
+/// Returns the fields of a line, quoted, and cut short if they are long.
+fn listed(record: &ByteRecord) -> String {
+    let fields: Vec<String> = record.iter().take(12).map(shown).collect();
+    fields.join(", ") + if record.len() > 12 { ", ..." } else { "" }
+}
+
+/// Returns a field as messages show it.
+fn shown(field: &[u8]) -> String {
+    let text: String = String::from_utf8_lossy(field).chars().take(60).collect();
+    format!("{text:?}")
+}
+
+/// Returns a field without the blanks around it.
+fn trimmed(record: &ByteRecord, place: usize) -> &[u8] {
+    record.get(place).unwrap_or_default().trim_ascii()
+}
+
+/// The rows that have been read so far.
+#[derive(Default)]
+struct Rows {
+    /// How many there were.
+    count: usize,
+    /// What is kept of them.
+    keep: Keep,
+    ratings: Ratings,
+    users: Names,
+    items: Names,
+    /// Whether some timestamp was not an integer, so that all of them are ordered as reals.
+    real_times: bool,
+}
+
+impl Rows {
+    fn push(&mut self, columns: &Columns, record: &ByteRecord) -> Result<(), Fault> {
+        if record.len() != columns.count {
+            return Err(Fault::Line(format!(
+                "expected {} columns as in the first line, found {}: {}",
+                columns.count,
+                record.len(),
+                listed(record)
+            )));
+        }
+        let name = |role: &str, place: usize| match trimmed(record, place) {
+            [] => Err(Fault::Line(format!(
+                "expected the {role} in column {}, found nothing",
+                place + 1
+            ))),
+            name => Ok(name),
+        };
+        let user_name = name("user", columns.user)?;
+        let item_name = name("item", columns.item)?;
+        let real = |place: Option<usize>, [least, most]: [f64; 2], expected: &str| {
+            place.map_or(Ok(1.0), |place| {
+                number(record, place)
+                    .filter(|value: &f32| {
+                        value.is_finite() && (least..=most).contains(&f64::from(*value))
+                    })
+                    .ok_or_else(|| wrong_number(expected, record, place))
+            })
+        };
+        let (expected, range) = &columns.expected_rating;
+        let rating = real(columns.rating, *range, expected)?;
+        let weight = real(
+            columns.weight,
+            [0.0, f64::MAX],
+            "a weight (a finite number of at least 0)",
+        )?;
+        let is_positive =
+            columns
+                .label
+                .map_or(Ok(true), |place| match number::<f32>(record, place) {
+                    Some(label) if label == 0.0 || label == 1.0 => Ok(label == 1.0),
+                    _ => Err(wrong_number("a label (0 or 1)", record, place)),
+                })?;
+        let time = match columns.timestamp {
+            Some(place) => self.time(record, place)?,
+            None => self.count as i64,
+        };
+        let user = self.users.number(user_name)?;
+        if user as usize == self.ratings.user_names.len() {
+            self.ratings
+                .user_names
+                .push(String::from_utf8_lossy(user_name).into());
+        }
+        let item = self.items.number(item_name)?;
+        self.count += 1;
+        if let Some((user, item)) = self
+            .keep
+            .kept((user, item), (rating, time, weight, is_positive))
+        {
+            self.ratings.users.push(user);
+            self.ratings.interactions.push(Interaction {
+                item,
+                rating,
+                time,
+                weight,
+                is_positive,
+            });
+        }
+        Ok(())
+    }
+
+    /// Returns the timestamp as a sort key. Integers are kept exactly (nanoseconds of an epoch do
+    /// not fit a double); the first real number turns all keys into those of reals.
+    fn time(&mut self, record: &ByteRecord, place: usize) -> Result<i64, Fault> {
+        if !self.real_times
+            && let Some(time) = number(record, place)
+        {
+            return Ok(time);
+        }
+        let real = number(record, place).filter(|time: &f64| time.is_finite());
+        let real =
+            real.ok_or_else(|| wrong_number("a timestamp (a finite number)", record, place))?;
+        if !self.real_times {
+            self.real_times = true;
+            for interaction in &mut self.ratings.interactions {
+                interaction.time = order_of(interaction.time as f64);
+            }
+        }
+        Ok(order_of(real))
+    }
+
+    fn finish(self) -> Ratings {
+        Ratings {
+            items: self.items.0.len() as u32,
+            ..self.ratings
+        }
+    }
+}
+
+fn number<T: std::str::FromStr>(record: &ByteRecord, place: usize) -> Option<T> {
+    std::str::from_utf8(trimmed(record, place))
+        .ok()?
+        .parse()
+        .ok()
+}
+
+fn wrong_number(expected: &str, record: &ByteRecord, place: usize) -> Fault {
+    let found = shown(record.get(place).unwrap_or_default());
+    Fault::Line(format!(
+        "expected {expected} in column {}, found {found}",
+        place + 1
+    ))
+}
+
+/// Returns an integer that orders as the real number does (the transformation of
+/// [`f64::total_cmp`]).
+fn order_of(real: f64) -> i64 {
+    // Adding zero makes -0 equal to 0.
+    let bits = (real + 0.0).to_bits() as i64;
+    bits ^ ((bits >> 63) as u64 >> 1) as i64
+}
+
+/// Numbers of names, in the order of first appearance. The map is only looked up, never iterated.
+#[derive(Default)]
+struct Names(HashMap<Box<[u8]>, u32>);
+
+impl Names {
+    fn number(&mut self, name: &[u8]) -> Result<u32, Fault> {
+        if let Some(&number) = self.0.get(name) {
+            return Ok(number);
+        }
+        let number =
+            u32::try_from(self.0.len()).map_err(|_| Fault::Line("more than 2^32 names".into()))?;
+        self.0.insert(name.into(), number);
+        Ok(number)
+    }
+}
+
+#[cfg(test)]
+mod tests;

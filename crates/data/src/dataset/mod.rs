@@ -1,0 +1,342 @@
+//! Reads, generates and splits ratings, and holds the pools that negatives and candidates are drawn
+//! from.
+//!
+//! Everything here is a pure function of the specification, the ratings file and the seed. Methods
+//! and actors see only [`Dataset`], [`negatives`] and [`candidates`].
+//!
+//! In reading order: [`public`] lists the usual data sets, [`registry`] finds where they lie,
+//! [`delimited`] reads any delimited text, [`ratings`] leaves out users with too few ratings,
+//! [`generator`] generates a population, and [`split`] holds out what accuracy is measured on. A
+//! device is given its [`OwnData`].
+
+use std::path::PathBuf;
+
+use fedrecsim_core::error::Result;
+use fedrecsim_core::ids::{ItemId, UserId};
+use fedrecsim_core::rng::Streams;
+use fedrecsim_scenario::scenario::{DatasetSpec, GeneratorSpec, SourceSpec, SplitSpec};
+
+pub mod alias;
+pub mod candidates;
+mod column;
+mod compressed;
+pub mod delimited;
+mod folds;
+pub mod generator;
+mod held_out;
+pub mod negatives;
+mod own_data;
+mod pool;
+pub mod public;
+pub mod ratings;
+pub mod registry;
+mod scale;
+pub mod share;
+pub mod split;
+mod subset;
+mod user_rows;
+
+pub use column::{Ranks, Values};
+pub use held_out::{KeptItems, TestRatings};
+pub use own_data::OwnData;
+pub use scale::RatingScale;
+
+use held_out::HeldOut;
+use user_rows::UserRows;
+
+#[cfg(test)]
+mod real_data;
+
+/// A split data set, items of each user sorted.
+///
+/// Users and items are numbered from zero in the order of first appearance in the (filtered) file;
+/// a generated population keeps its whole catalogue, items that nobody rated included.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dataset {
+    /// Number of items in the catalogue.
+    items: u32,
+    /// What every user trains on; a repeated (user, item) pair stands as often as it occurs.
+    train: UserRows,
+    /// What accuracy is measured on.
+    held_out: HeldOut,
+    /// What the file calls every user; empty for a generated population.
+    user_names: Vec<Box<str>>,
+    /// The first of the users whose ratings are here.
+    first: u32,
+    /// What is known of all users, if the ratings of some are elsewhere.
+    totals: Option<Box<share::Totals>>,
+}
+
+/// Reads or generates the ratings that `spec` names, takes the part of them that it keeps, leaves
+/// out the users with fewer than `minimum_interactions` of them, and splits the rest.
+///
+/// A relative path is tried as given, then below each of `data_directories`; see [`registry`].
+///
+/// # Errors
+/// [`crate::Error::Read`](fedrecsim_core::error::Error::Read) for a file that is missing, unreadable or
+/// empty, [`MalformedLine`](fedrecsim_core::error::Error::MalformedLine) for a line that does not fit the
+/// layout, [`Usage`](fedrecsim_core::error::Error::Usage) for a layout that contradicts itself, and
+/// [`Dataset`](fedrecsim_core::error::Error::Dataset) where too little is left to split.
+pub fn load(spec: &DatasetSpec, data_directories: &[PathBuf], streams: Streams) -> Result<Dataset> {
+    if let SourceSpec::Generated(population) = &spec.source {
+        return generated(population, spec.minimum_interactions, &spec.split, streams);
+    }
+    let file = registry::locate(&spec.source, spec.path.as_deref(), data_directories)?;
+    let all = delimited::read(&file.path, &file.layout)?;
+    let part = match &spec.subset {
+        Some(subset) => all.subset(subset, streams)?,
+        None => all,
+    };
+    let ratings = part.keep_active_users(spec.minimum_interactions)?;
+    split_of(ratings, file.ordered_by_item, spec, streams)
+}
+
+/// Looks for the ratings file that `spec` names, as [`load`] does, and reads no more of it than
+/// tells its layout.
+///
+/// # Errors
+/// Those of [`registry::locate`].
+pub fn look_for(spec: &DatasetSpec, data_directories: &[PathBuf]) -> Result<()> {
+    match &spec.source {
+        SourceSpec::Generated(_) => Ok(()),
+        source => registry::locate(source, spec.path.as_deref(), data_directories).map(drop),
+    }
+}
+
+/// Splits the ratings of a file, from which inactive users have been left out, as `spec` says. If
+/// `ordered_by_item` is true, an item's first appearance stands for the time of its ratings.
+///
+/// # Errors
+/// Those of [`split::split`].
+pub fn split_of(
+    mut ratings: ratings::Ratings,
+    ordered_by_item: bool,
+    spec: &DatasetSpec,
+    streams: Streams,
+) -> Result<Dataset> {
+    if ordered_by_item {
+        ratings.order_by_item_number();
+    }
+    split::split(ratings, &spec.split, streams)
+}
+
+/// Returns the split ratings of a generated population without the users who have fewer than
+/// `minimum`.
+fn generated(
+    population: &GeneratorSpec,
+    minimum: u32,
+    split: &SplitSpec,
+    streams: Streams,
+) -> Result<Dataset> {
+    let is_active = |interactions: &[ratings::Interaction]| interactions.len() >= minimum as usize;
+    let mut rows = 0;
+    // Equal parts can be drawn only for a known number of rows. Generating all of them twice costs
+    // less memory than keeping them.
+    if matches!(split, SplitSpec::KFold { .. }) {
+        generator::generate(population, streams, |_, interactions| {
+            rows += if is_active(interactions) {
+                interactions.len() as u64
+            } else {
+                0
+            };
+        });
+    }
+    let mut splitter = split::Splitter::new(population.items, split, rows, streams)?;
+    let mut most = 0;
+    generator::generate(population, streams, |user, interactions| {
+        most = most.max(interactions.len());
+        if is_active(interactions) {
+            splitter.push_user(
+                || format!("{user} of the generated population"),
+                interactions,
+            );
+        }
+    });
+    if splitter.is_empty() {
+        Err(ratings::nobody_left(minimum, most))
+    } else {
+        splitter.finish()
+    }
+}
+
+impl Dataset {
+    /// Returns the number of users.
+    pub fn users(&self) -> usize {
+        self.totals
+            .as_ref()
+            .map_or(self.train.users(), |totals| totals.users as usize)
+    }
+
+    /// Returns the number of `user` among those whose ratings are here.
+    fn place(&self, user: UserId) -> UserId {
+        let place = user.0.wrapping_sub(self.first);
+        assert!(
+            (place as usize) < self.train.users(),
+            "the ratings of {user} are in another process; what looks at those of all users can run in one process alone"
+        );
+        UserId(place)
+    }
+
+    /// Returns the number of items in the catalogue.
+    pub fn items(&self) -> usize {
+        self.items as usize
+    }
+
+    /// Returns the number of training interactions of all users.
+    pub fn training_ratings(&self) -> usize {
+        self.totals
+            .as_ref()
+            .map_or(self.train.all_items().len(), |totals| totals.ratings())
+    }
+
+    /// Returns the training items of `user`, ascending.
+    pub fn train_items(&self, user: UserId) -> &[u32] {
+        self.train.items(self.place(user))
+    }
+
+    /// Returns the ratings that go with [`Self::train_items`]; 1 where the file has none.
+    pub fn train_ratings(&self, user: UserId) -> Values<'_> {
+        self.train.ratings(self.place(user))
+    }
+
+    /// Returns what the device of `user` knows of its own user: the training part, and nothing that
+    /// is held out.
+    pub fn own_data(&self, user: UserId) -> OwnData<'_> {
+        self.train.own_data(self.place(user))
+    }
+
+    /// Returns the held-out test item of `user`; `None` where the split holds ratings out instead
+    /// (k-fold).
+    pub fn test_item(&self, user: UserId) -> Option<ItemId> {
+        self.held_out.test_item(self.place(user))
+    }
+
+    /// Returns the held-out validation item of `user`, where there is one.
+    pub fn validation_item(&self, user: UserId) -> Option<ItemId> {
+        self.held_out.validation_item(self.place(user))
+    }
+
+    /// Returns the items of `user`, by what they are for.
+    pub fn kept_items(&self, user: UserId) -> KeptItems {
+        let training = self.own_data(user).items().to_vec();
+        KeptItems {
+            training,
+            validation: self.validation_item(user),
+            test: self.test_item(user),
+        }
+    }
+
+    /// Returns the held-out ratings of `user`, of which there may be none; `None` where the split
+    /// holds single items out (leave-one-out).
+    pub fn test_ratings(&self, user: UserId) -> Option<TestRatings<'_>> {
+        self.held_out.test_ratings(self.place(user))
+    }
+
+    /// Returns whether every user has a validation item.
+    pub fn has_validation_items(&self) -> bool {
+        matches!(
+            self.held_out,
+            HeldOut::Items {
+                validation: Some(_),
+                ..
+            }
+        )
+    }
+
+    /// Returns whether the split holds single items out, which can be ranked; otherwise it holds
+    /// ratings out, which can be predicted.
+    pub fn holds_items_out(&self) -> bool {
+        matches!(self.held_out, HeldOut::Items { .. })
+    }
+
+    /// Returns the range and the mean of the ratings; `None` where the data set has no ratings or
+    /// all are alike.
+    pub fn rating_scale(&self) -> Option<RatingScale> {
+        match &self.totals {
+            Some(totals) => totals.scale(),
+            None => scale::of(self, &self.train, &self.held_out),
+        }
+    }
+
+    /// Returns the mean of all training ratings, summed in double precision in the order of users
+    /// and items.
+    pub fn mean_training_rating(&self) -> f64 {
+        if let Some(totals) = &self.totals {
+            return totals.mean();
+        }
+        let ratings = self.train.all_ratings();
+        ratings.iter().map(f64::from).sum::<f64>() / ratings.len() as f64
+    }
+
+    /// Returns the number of training positives of every item (m).
+    pub fn popularity(&self) -> Vec<u32> {
+        self.totals.as_ref().map_or_else(
+            || self.counted_positives(),
+            |totals| totals.popularity().to_vec(),
+        )
+    }
+
+    /// Returns the number of training positives of every item among the users whose ratings are
+    /// here.
+    fn counted_positives(&self) -> Vec<u32> {
+        let mut counts = vec![0; self.items()];
+        for (position, &item) in self.train.all_items().iter().enumerate() {
+            counts[item as usize] += u32::from(self.train.is_positive(position));
+        }
+        counts
+    }
+
+    /// Returns the user as messages name it: the number here and, where there is a file, the name
+    /// there.
+    pub fn user_label(&self, user: UserId) -> String {
+        match self.user_names.get(user.index()) {
+            Some(name) => format!("{user} ({name:?} in the ratings file)"),
+            None => user.to_string(),
+        }
+    }
+
+    /// Returns the number of different items that are held out of the ratings of `user` and are not
+    /// among the training items.
+    fn different_held_out_items(&self, user: UserId) -> usize {
+        let train = self.train_items(user);
+        // The split sees to it that single items are different and not among the training items.
+        // Those of test ratings are ascending, and a file that repeats a pair may have one on both
+        // sides.
+        let mut last = None;
+        let is_new =
+            |item: &u32| last.replace(*item) != Some(*item) && train.binary_search(item).is_err();
+        self.held_out_items(user).filter(is_new).count()
+    }
+
+    /// Returns every item that is held out of the ratings of `user`: the test item, then the
+    /// validation item, or those of the test ratings. No device and no server has them; what uses
+    /// them in training has to say so.
+    pub fn held_out_items(&self, user: UserId) -> impl Iterator<Item = u32> {
+        self.held_out.items(self.place(user))
+    }
+
+    /// Returns every item that `user` has touched: training items, then the held-out ones.
+    fn touched_items(&self, user: UserId) -> impl Iterator<Item = u32> {
+        self.train_items(user)
+            .iter()
+            .copied()
+            .chain(self.held_out_items(user))
+    }
+
+    /// Feeds what tells data sets apart to `sink`: the sizes, and the sum of the digests of all
+    /// users, which is the same however these are divided among processes.
+    pub fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
+        sink(&u64::from(self.items).to_le_bytes());
+        sink(&(self.users() as u64).to_le_bytes());
+        self.summed()
+            .iter()
+            .for_each(|lane| sink(&lane.to_le_bytes()));
+    }
+
+    /// Returns the sum of the digests of all users.
+    fn summed(&self) -> [u64; 4] {
+        self.totals
+            .as_ref()
+            .map_or_else(|| self.summed_digests(), |totals| totals.digest())
+    }
+}

@@ -1,0 +1,227 @@
+//! Holds ratings as they are read from a file, before they are split.
+
+use fedrecsim_core::error::{Error, Result};
+
+/// One rating of one user.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interaction {
+    /// The item, numbered from zero.
+    pub item: u32,
+    /// The rating of the item; 1 if the source has none.
+    pub rating: f32,
+    /// The key that orders the ratings of one user in time. It is only compared, so its unit has no
+    /// meaning.
+    pub time: i64,
+    /// How much the rating counts, for methods that weigh ratings; 1 if the source does not say.
+    pub weight: f32,
+    /// Whether the user liked the item; a file with labels also has items that were shown and not
+    /// wanted.
+    pub is_positive: bool,
+}
+
+impl Interaction {
+    /// Returns a positive of weight 1.
+    pub const fn new(item: u32, rating: f32, time: i64) -> Self {
+        Self {
+            item,
+            rating,
+            time,
+            weight: 1.0,
+            is_positive: true,
+        }
+    }
+}
+
+/// All ratings of a file, in the order of the file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ratings {
+    /// The user of every rating, numbered from zero in the order of first appearance.
+    pub users: Vec<u32>,
+    /// The ratings, one for each of [`Self::users`].
+    pub interactions: Vec<Interaction>,
+    /// What the file calls every user.
+    pub user_names: Vec<Box<str>>,
+    /// Number of different items.
+    pub items: u32,
+}
+
+impl Ratings {
+    /// Leaves out every user with fewer than `minimum` rows (repeated pairs counted), and numbers
+    /// the remaining users and items anew in the order of first appearance.
+    ///
+    /// # Errors
+    /// [`Error::Dataset`] if nobody is left.
+    pub fn keep_active_users(self, minimum: u32) -> Result<Self> {
+        let mut rows_of_user = vec![0usize; self.user_names.len()];
+        for &user in &self.users {
+            rows_of_user[user as usize] += 1;
+        }
+        let most = rows_of_user.iter().copied().max().unwrap_or(0);
+        if most < minimum.max(1) as usize {
+            return Err(nobody_left(minimum, most));
+        }
+        if rows_of_user.iter().all(|&rows| rows >= minimum as usize) {
+            return Ok(self);
+        }
+        Ok(self.only(|user, _| rows_of_user[user as usize] >= minimum as usize))
+    }
+
+    /// Leaves only the rows whose user and item `is_kept` accepts, and numbers the remaining users
+    /// and items anew in the order of first appearance.
+    pub(super) fn only(mut self, is_kept: impl Fn(u32, u32) -> bool) -> Self {
+        let mut users = Numbering::of(self.user_names.len());
+        let mut items = Numbering::of(self.items as usize);
+        let mut kept = Self::default();
+        for (&user, interaction) in self.users.iter().zip(&self.interactions) {
+            if !is_kept(user, interaction.item) {
+                continue;
+            }
+            let number = users.number(user);
+            if number as usize == kept.user_names.len() {
+                kept.user_names
+                    .push(std::mem::take(&mut self.user_names[user as usize]));
+            }
+            kept.users.push(number);
+            kept.interactions.push(Interaction {
+                item: items.number(interaction.item),
+                ..*interaction
+            });
+        }
+        kept.items = items.next;
+        kept
+    }
+
+    /// Returns where the interactions of each of so many users begin (one more number than there
+    /// are users), and the interactions grouped by user, in file order within each.
+    pub(super) fn by_user(&self, users: usize) -> (Vec<usize>, Vec<Interaction>) {
+        let mut starts = vec![0; users + 1];
+        for &user in &self.users {
+            starts[user as usize + 1] += 1;
+        }
+        for user in 1..starts.len() {
+            starts[user] += starts[user - 1];
+        }
+        let mut next = starts.clone();
+        let mut grouped = vec![Interaction::new(0, 0.0, 0); self.interactions.len()];
+        for (&user, &interaction) in self.users.iter().zip(&self.interactions) {
+            let place = &mut next[user as usize];
+            grouped[*place] = interaction;
+            *place += 1;
+        }
+        (starts, grouped)
+    }
+
+    /// Replaces the time of every rating by its item's number, which is the item's place in the
+    /// order of first appearance.
+    ///
+    /// This is what FedRAP's code does with LastFM-2K, which has no time: a user's held-out items
+    /// are those that appear last in the whole file, so most of them have no other listener
+    /// (algorithms, section 11).
+    pub fn order_by_item_number(&mut self) {
+        for interaction in &mut self.interactions {
+            interaction.time = i64::from(interaction.item);
+        }
+    }
+}
+
+/// Returns the error for a filter that leaves nobody.
+pub(super) fn nobody_left(minimum: u32, most: usize) -> Error {
+    Error::Dataset(format!(
+        "no user is left: dataset.minimum_interactions is {minimum}, but the most active user has {most} ratings"
+    ))
+}
+
+/// Gives new numbers for old ones, in the order in which they are asked for.
+pub(super) struct Numbering {
+    numbers: Vec<u32>,
+    next: u32,
+}
+
+impl Numbering {
+    /// The number of what has none.
+    pub const NONE: u32 = u32::MAX;
+
+    /// Makes the numbering of so many old numbers, none of which has a new one.
+    pub fn of(count: usize) -> Self {
+        Self {
+            numbers: vec![Self::NONE; count],
+            next: 0,
+        }
+    }
+
+    /// Returns how many have a new number.
+    pub fn count(&self) -> u32 {
+        self.next
+    }
+
+    /// Returns the new number of `old`.
+    pub fn number(&mut self, old: u32) -> u32 {
+        let number = &mut self.numbers[old as usize];
+        if *number == Self::NONE {
+            *number = self.next;
+            self.next += 1;
+        }
+        *number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn ratings(rows: &[(u32, u32)]) -> Ratings {
+        let users = rows.iter().map(|row| row.0).collect::<Vec<_>>();
+        let interactions = rows
+            .iter()
+            .map(|row| Interaction::new(row.1, 1.0, 0))
+            .collect();
+        let user_count = users.iter().max().unwrap() + 1;
+        let items = rows.iter().map(|row| row.1).max().unwrap() + 1;
+        let user_names = (0..user_count)
+            .map(|user| format!("name-{user}").into())
+            .collect();
+        Ratings {
+            users,
+            interactions,
+            user_names,
+            items,
+        }
+    }
+
+    #[test]
+    fn the_filter_numbers_anew_by_first_appearance_in_what_is_left() {
+        // The numbers of the unfiltered file would leave gaps, as items that no remaining user has
+        // rated.
+        let kept = ratings(&[(0, 0), (1, 1), (2, 2), (1, 3), (2, 1)])
+            .keep_active_users(2)
+            .unwrap();
+        assert_eq!(kept.users, [0, 1, 0, 1]);
+        assert_eq!(
+            kept.interactions.iter().map(|i| i.item).collect::<Vec<_>>(),
+            [0, 1, 2, 0]
+        );
+        assert_eq!(kept.items, 3);
+        assert_eq!(kept.user_names, ["name-1".into(), "name-2".into()]);
+    }
+
+    #[test]
+    fn a_filter_that_leaves_nobody_says_how_far_off_it_was() {
+        let error = ratings(&[(0, 0), (1, 1), (1, 3)])
+            .keep_active_users(50)
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            error,
+            "no user is left: dataset.minimum_interactions is 50, but the most active user has 2 ratings"
+        );
+    }
+
+    #[test]
+    fn the_filter_counts_rows_not_different_items() {
+        let kept = ratings(&[(0, 0), (0, 0), (1, 1)])
+            .keep_active_users(2)
+            .unwrap();
+        assert_eq!(kept.users, [0, 0]);
+    }
+}

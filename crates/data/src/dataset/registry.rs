@@ -1,0 +1,313 @@
+//! Finds the ratings file of a data set that a scenario names, or says where it was looked for and
+//! how it can be had.
+
+use std::path::{Path, PathBuf};
+
+use super::public::{KnownDataset, known};
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_scenario::scenario::{DelimitedSpec, SourceSpec};
+
+/// A ratings file that was found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RatingsFile {
+    /// Path of the file.
+    pub path: PathBuf,
+    /// Layout of the file.
+    pub layout: DelimitedSpec,
+    /// Whether an item's first appearance stands for the time of its ratings
+    /// ([`Ratings::order_by_item_number`](super::ratings::Ratings::order_by_item_number)).
+    pub ordered_by_item: bool,
+}
+
+/// Finds the ratings file of `source`.
+///
+/// `path` (absolute, or relative to the working directory or to one of `data_directories`, tried in
+/// this order) names the file or a folder that holds it under its usual name; without it the usual
+/// places below each of `data_directories` are tried.
+///
+/// # Errors
+/// [`Error::Read`] if there is no such file, with the places that were tried and where the data set
+/// can be had; [`Error::Usage`] if `source` is a delimited file without a path, or is generated.
+pub fn locate(
+    source: &SourceSpec,
+    path: Option<&Path>,
+    data_directories: &[PathBuf],
+) -> Result<RatingsFile> {
+    let known = known(source);
+    let places = places(known, path, data_directories);
+    if let Some(found) = places.iter().find(|place| place.is_file()) {
+        let (layout, ordered_by_item) = match (source, known) {
+            (SourceSpec::Delimited(layout), _) => (layout.clone(), false),
+            (_, Some(set)) => ((set.layout)(found)?, set.ordered_by_item),
+            (_, None) => {
+                return Err(Error::Usage(
+                    "a generated population has no ratings file".into(),
+                ));
+            }
+        };
+        return Ok(RatingsFile {
+            path: found.clone(),
+            layout,
+            ordered_by_item,
+        });
+    }
+    match path.or_else(|| known.map(|set| Path::new(set.fetched_file()))) {
+        Some(wanted) => Err(Error::read(
+            wanted,
+            missing(&places, known, data_directories),
+        )),
+        None => Err(Error::Usage(
+            "dataset.path must name the ratings file".into(),
+        )),
+    }
+}
+
+/// Returns whether there is nothing at any of the places in which [`locate`] looks for the ratings
+/// file of `source`. A file that is there and cannot be read is not missing, and neither is one of
+/// generated ratings.
+pub fn is_missing(source: &SourceSpec, path: Option<&Path>, data_directories: &[PathBuf]) -> bool {
+    let known = known(source);
+    let is_absent = |place: &PathBuf| matches!(place.try_exists(), Ok(false));
+    (path.is_some() || known.is_some())
+        && places(known, path, data_directories).iter().all(is_absent)
+}
+
+/// Returns the places in which a ratings file is looked for, in this order.
+fn places(
+    known: Option<&KnownDataset>,
+    path: Option<&Path>,
+    data_directories: &[PathBuf],
+) -> Vec<PathBuf> {
+    let usual_files = known.map_or(&[][..], |set| set.usual_files);
+    match path {
+        Some(path) if path.is_absolute() => within(path.to_owned(), usual_files),
+        Some(path) => {
+            // If `path` is absolute, joining it discards the folder.
+            let bases = std::iter::once(path.to_owned())
+                .chain(data_directories.iter().map(|folder| folder.join(path)));
+            bases.flat_map(|base| within(base, usual_files)).collect()
+        }
+        None => data_directories
+            .iter()
+            .flat_map(|folder| usual_files.iter().map(|file| folder.join(file)))
+            .collect(),
+    }
+}
+
+/// Returns `base` itself, or, if it is a folder, the usual files in it, and then those of which it
+/// is the usual folder.
+fn within(base: PathBuf, usual_files: &[&str]) -> Vec<PathBuf> {
+    if !base.is_dir() || usual_files.is_empty() {
+        return vec![base];
+    }
+    let mut places: Vec<PathBuf> = usual_files.iter().map(|file| base.join(file)).collect();
+    for (folder, name) in usual_files.iter().filter_map(|file| file.rsplit_once('/')) {
+        let place = base.join(name);
+        if base.ends_with(folder) && !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    places
+}
+
+/// Returns a message that says where a file was looked for, and how it can be had.
+fn missing(
+    places: &[PathBuf],
+    known: Option<&KnownDataset>,
+    data_directories: &[PathBuf],
+) -> String {
+    let mut reason = String::from("there is no such file");
+    if places.is_empty() {
+        reason += " (no data folder to look in)";
+    } else {
+        reason += "; looked for";
+        for place in places {
+            reason += &format!(
+                "\n  {}{}",
+                place.display(),
+                if place.is_dir() { " (a folder)" } else { "" }
+            );
+        }
+    }
+    if let Some(set) = known {
+        // A single folder is one that was named, and not the first of those that are usual.
+        let folder = match data_directories {
+            [folder] => format!(" --data-dir {}", folder.display()),
+            _ => String::new(),
+        };
+        let checksum = set
+            .archive
+            .sha256
+            .map_or_else(String::new, |sha256| format!("\n(sha256 {sha256})"));
+        reason += &format!(
+            "\n{} is not distributed with fedrecsim; its licence: {}.\nFetch it with `fedrecsim data fetch \
+             {}{folder}`, or take it from {}{checksum}\nand unpack it in a data folder, or name its place with \
+             dataset.path",
+            set.title, set.licence, set.name, set.archive.url
+        );
+    }
+    reason
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::fs;
+
+    use super::super::public::by_position;
+    use super::*;
+    use fedrecsim_scenario::scenario::PublicDataset;
+
+    const ML_100K: SourceSpec = SourceSpec::Public(PublicDataset::Ml100k);
+    const ML_1M: SourceSpec = SourceSpec::Public(PublicDataset::Ml1m);
+    const LASTFM_2K: SourceSpec = SourceSpec::Public(PublicDataset::LastFm2k);
+
+    /// Makes a data folder with these (empty) files.
+    fn folder(files: &[&str]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for file in files {
+            let path = folder.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn the_usual_places_are_tried_in_every_data_folder() {
+        let (first, second) = (folder(&[]), folder(&["ml-100k/u.data"]));
+        let folders = [first.path().to_owned(), second.path().to_owned()];
+        let found = locate(&ML_100K, None, &folders).unwrap();
+        assert_eq!(found.path, second.path().join("ml-100k/u.data"));
+    }
+
+    #[test]
+    fn a_path_may_name_the_file_or_its_folder_here_or_in_a_data_folder() {
+        let data = folder(&["sub/user_artists.dat"]);
+        let folders = [data.path().to_owned()];
+        let file = data.path().join("sub/user_artists.dat");
+        for path in [
+            file.as_path(),
+            &data.path().join("sub"),
+            Path::new("sub"),
+            Path::new("sub/user_artists.dat"),
+        ] {
+            let found = locate(&LASTFM_2K, Some(path), &folders).unwrap();
+            assert_eq!(found.path, file, "{}", path.display());
+            assert!(found.ordered_by_item);
+        }
+    }
+
+    /// If this fails, `dataset.path = "DATA/ml-20m"` finds nothing, or a file without a folder of
+    /// its own is read as a data set that it may not be.
+    #[test]
+    fn the_folder_of_a_data_set_may_be_named_and_a_file_outside_of_it_is_not_taken() {
+        let data = folder(&["ml-20m/ratings.csv", "ratings.csv"]);
+        let folders = [data.path().to_owned()];
+        let ml_20m = SourceSpec::Public(PublicDataset::Ml20m);
+        let file = data.path().join("ml-20m/ratings.csv");
+        for path in [
+            None,
+            Some(Path::new("ml-20m")),
+            Some(&data.path().join("ml-20m")),
+            Some(data.path()),
+        ] {
+            assert_eq!(
+                locate(&ml_20m, path, &folders).unwrap().path,
+                file,
+                "{path:?}"
+            );
+        }
+        let ml_25m = SourceSpec::Public(PublicDataset::Ml25m);
+        for path in [None, Some(Path::new("ml-20m")), Some(data.path())] {
+            locate(&ml_25m, path, &folders).unwrap_err();
+        }
+    }
+
+    /// If this fails, a data set that is here and cannot be read is left out of a study as if it
+    /// were not here.
+    #[test]
+    fn only_what_is_not_there_is_missing() {
+        let data = folder(&["ml-1m/ratings.csv"]);
+        let folders = [data.path().to_owned()];
+        fs::write(
+            data.path().join("ml-1m/ratings.csv"),
+            b"PK\x03\x04 an archive",
+        )
+        .unwrap();
+        assert!(matches!(
+            locate(&ML_1M, None, &folders),
+            Err(Error::Read { .. })
+        ));
+        assert!(!is_missing(&ML_1M, None, &folders));
+        assert!(
+            is_missing(&ML_100K, None, &folders)
+                && is_missing(&ML_1M, Some(Path::new("elsewhere")), &folders)
+        );
+        let layout = SourceSpec::Delimited(by_position(",", false, None));
+        assert!(is_missing(&layout, Some(Path::new("mine.csv")), &folders));
+        // A folder in place of the file, and a file that is not named at all, are mistakes.
+        assert!(
+            !is_missing(&layout, Some(data.path()), &folders)
+                && !is_missing(&layout, None, &folders)
+        );
+    }
+
+    #[test]
+    fn a_missing_data_set_says_where_it_was_sought_and_where_it_can_be_had() {
+        let data = folder(&[]);
+        let message = locate(&ML_1M, None, &[data.path().to_owned()])
+            .unwrap_err()
+            .to_string();
+        for part in [
+            "cannot read ml-1m/ratings.dat: there is no such file; looked for",
+            &*data.path().join("ml-1m/ratings.csv").to_string_lossy(),
+            "not distributed with fedrecsim",
+            &format!(
+                "`fedrecsim data fetch ml-1m --data-dir {}`",
+                data.path().display()
+            ),
+            "https://files.grouplens.org/datasets/movielens/ml-1m.zip",
+            "sha256 a6898adb50b9ca05aa231689da44c217cb524e7ebd39d264c56e2832f2c54e20",
+        ] {
+            assert!(message.contains(part), "{part:?} is not in:\n{message}");
+        }
+        let message = locate(&ML_1M, None, &[]).unwrap_err().to_string();
+        assert!(message.contains("no data folder to look in"), "{message}");
+        assert!(
+            message.contains("`fedrecsim data fetch ml-1m`"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn a_delimited_file_must_be_named_and_must_be_a_file() {
+        let layout = SourceSpec::Delimited(by_position(",", false, None));
+        let message = locate(&layout, None, &[]).unwrap_err().to_string();
+        assert_eq!(message, "dataset.path must name the ratings file");
+        let data = folder(&[]);
+        let message = locate(&layout, Some(data.path()), &[])
+            .unwrap_err()
+            .to_string();
+        assert!(message.ends_with("(a folder)"), "{message}");
+    }
+
+    #[test]
+    fn ml_1m_is_told_apart_by_name_and_first_line() {
+        let data = folder(&[]);
+        for (name, content, separator) in [
+            ("ratings.csv", "user,movie,rating,order,timestamp\n", ","),
+            ("ratings.dat", "1::2::3::4\n", "::"),
+            ("ratings.txt", "1::2::3::4\n", "::"),
+            ("empty.dat", "", "::"),
+        ] {
+            let path = data.path().join(name);
+            fs::write(&path, content).unwrap();
+            assert_eq!(
+                locate(&ML_1M, Some(&path), &[]).unwrap().layout.separator,
+                separator,
+                "{name}"
+            );
+        }
+    }
+}

@@ -1,0 +1,558 @@
+//! Splits ratings into a part to train on and a part to measure accuracy on, in one of two ways.
+//!
+//! **Leave-one-out**: a user's latest positive is the test item, the one before it (if asked for)
+//! the validation item, the rest is for training. Ties in time go to the row that stands first in
+//! the file, as `rank(method="first", ascending=False)` in the authors' code has it: among equal
+//! latest timestamps the first row is the test item, the second the validation item. (In ML-100K
+//! 415 of 943 users have such a tie.)
+//!
+//! Where a (user, item) pair repeats, as in a listening history, two rules keep a held-out item out
+//! of training, where the authors' code would let it in: the validation item is the latest rating
+//! of an item *other than* the test item, and further rows with a held-out item are dropped from
+//! training.
+//!
+//! **K-fold**: all rows of the file are divided at random into equal parts, whoever they belong to;
+//! one part is the test part, the others are for training. See [`folds`](super::folds).
+
+use super::Dataset;
+use super::folds::FoldDraw;
+use super::held_out::HeldOut;
+use super::ratings::{Interaction, Ratings};
+use super::user_rows::UserRows;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::ids::ItemId;
+use fedrecsim_core::rng::Streams;
+use fedrecsim_scenario::scenario::SplitSpec;
+
+/// Splits all ratings of a file as `spec` says. Random draws come from `streams`.
+///
+/// # Errors
+/// The same as those of [`Splitter::new`] and [`Splitter::finish`].
+pub fn split(ratings: Ratings, spec: &SplitSpec, streams: Streams) -> Result<Dataset> {
+    let mut splitter = Splitter::new(
+        ratings.items,
+        spec,
+        ratings.interactions.len() as u64,
+        streams,
+    )?;
+    let (starts, grouped) = ratings.by_user(ratings.user_names.len());
+    drop((ratings.users, ratings.interactions));
+    for (bounds, name) in starts.windows(2).zip(&ratings.user_names) {
+        splitter.push_user(|| format!("user {name:?}"), &grouped[bounds[0]..bounds[1]]);
+    }
+    splitter.finish().map(|dataset| Dataset {
+        user_names: ratings.user_names,
+        ..dataset
+    })
+}
+
+/// Builds a split data set user by user, so that a generated population is never held unsplit.
+pub struct Splitter {
+    items: u32,
+    train: UserRows,
+    rule: Rule,
+    /// Training rows of the current user.
+    own: Vec<Interaction>,
+    too_few: Option<TooFew>,
+}
+
+/// The way to split a user's rows, and what was held out so far.
+enum Rule {
+    LeaveOneOut {
+        test: Vec<ItemId>,
+        validation: Option<Vec<ItemId>>,
+    },
+    KFold {
+        draw: Box<FoldDraw>,
+        test: Box<UserRows>,
+        /// Test rows of the current user.
+        own: Vec<Interaction>,
+    },
+}
+
+/// The users that cannot be split.
+struct TooFew {
+    first: String,
+    first_different_items: usize,
+    users: usize,
+    most_rows: usize,
+}
+
+impl Splitter {
+    /// Begins the split of users with `rows` rows in all, which only k-fold uses, in a catalogue of
+    /// `items` items.
+    ///
+    /// # Errors
+    /// [`Error::Dataset`] for more folds than rows.
+    pub fn new(items: u32, spec: &SplitSpec, rows: u64, streams: Streams) -> Result<Self> {
+        let rule = match *spec {
+            SplitSpec::LeaveOneOut { validation_item } => {
+                return Ok(Self::leave_one_out(items, validation_item));
+            }
+            SplitSpec::KFold {
+                folds, division, ..
+            } => {
+                let part = spec.part(streams.seed()).unwrap_or_default();
+                let streams = division.map_or(streams, |number| Streams::new(number.into()));
+                let draw = Box::new(FoldDraw::new(folds, part, rows, streams)?);
+                Rule::KFold {
+                    draw,
+                    test: Box::new(UserRows::new()),
+                    own: Vec::new(),
+                }
+            }
+        };
+        Ok(Self {
+            items,
+            train: UserRows::new(),
+            rule,
+            own: Vec::new(),
+            too_few: None,
+        })
+    }
+
+    /// Begins leave-one-out for a catalogue of `items` items.
+    pub fn leave_one_out(items: u32, validation_item: bool) -> Self {
+        let rule = Rule::LeaveOneOut {
+            test: Vec::new(),
+            validation: validation_item.then(Vec::new),
+        };
+        Self {
+            items,
+            train: UserRows::new(),
+            rule,
+            own: Vec::new(),
+            too_few: None,
+        }
+    }
+
+    /// Returns whether no user was pushed yet.
+    pub fn is_empty(&self) -> bool {
+        self.train.users() == 0 && self.too_few.is_none()
+    }
+
+    /// Passes over so many rows of users who are split elsewhere.
+    pub fn pass_over(&mut self, rows: u64) {
+        if let Rule::KFold { draw, .. } = &mut self.rule {
+            (0..rows).for_each(|_| {
+                draw.next_is_test();
+            });
+        }
+    }
+
+    /// Splits the next user's ratings, given in the order of the file; `label` names the user in an
+    /// error.
+    pub fn push_user(&mut self, label: impl FnOnce() -> String, rows: &[Interaction]) {
+        self.own.clear();
+        let is_split = match &mut self.rule {
+            Rule::LeaveOneOut { test, validation } => {
+                leave_one_out(rows, test, validation.as_mut(), &mut self.own)
+            }
+            Rule::KFold { draw, test, own } => {
+                own.clear();
+                for row in rows {
+                    let part = if draw.next_is_test() {
+                        &mut *own
+                    } else {
+                        &mut self.own
+                    };
+                    part.push(*row);
+                }
+                test.push_user(own);
+                !self.own.is_empty()
+            }
+        };
+        if is_split {
+            self.train.push_user(&mut self.own);
+        } else {
+            self.note_too_few(label, rows);
+        }
+    }
+
+    fn note_too_few(&mut self, label: impl FnOnce() -> String, rows: &[Interaction]) {
+        let too_few = self.too_few.get_or_insert_with(|| {
+            let mut items: Vec<u32> = rows
+                .iter()
+                .filter(|row| row.is_positive)
+                .map(|row| row.item)
+                .collect();
+            items.sort_unstable();
+            items.dedup();
+            TooFew {
+                first: label(),
+                first_different_items: items.len(),
+                users: 0,
+                most_rows: 0,
+            }
+        });
+        too_few.users += 1;
+        too_few.most_rows = too_few.most_rows.max(rows.len());
+    }
+
+    /// Returns the split data set.
+    ///
+    /// # Errors
+    /// [`Error::Dataset`] for users with too few ratings, naming the first of them and the
+    /// `dataset.minimum_interactions` that would leave them out.
+    pub fn finish(mut self) -> Result<Dataset> {
+        if let Some(too_few) = &self.too_few {
+            return Err(Error::Dataset(too_few.message(&self.rule)));
+        }
+        self.train.finish();
+        let held_out = match self.rule {
+            Rule::LeaveOneOut { test, validation } => HeldOut::Items { test, validation },
+            Rule::KFold { mut test, .. } => {
+                test.finish();
+                HeldOut::Ratings(*test)
+            }
+        };
+        let (items, train) = (self.items, self.train);
+        Ok(Dataset {
+            items,
+            train,
+            held_out,
+            user_names: Vec::new(),
+            first: 0,
+            totals: None,
+        })
+    }
+}
+
+impl TooFew {
+    fn message(&self, rule: &Rule) -> String {
+        let Self {
+            first,
+            first_different_items,
+            users,
+            most_rows,
+        } = self;
+        let why = match rule {
+            Rule::KFold { draw, .. } => format!(
+                "{first} has no rating to train on: all of them are in the test part ({}); users without one",
+                draw.part_in_words()
+            ),
+            Rule::LeaveOneOut { validation, .. } => {
+                let (needed, held_out) = match validation {
+                    Some(_) => (3, "a test item, a validation item"),
+                    None => (2, "a test item"),
+                };
+                format!(
+                    "{first} has rated {first_different_items} different items, but leave-one-out needs at least \
+                     {needed} ({held_out} and one to train on); users with too few"
+                )
+            }
+        };
+        format!(
+            "{why}: {users}. Set dataset.minimum_interactions to {} to leave them out",
+            most_rows + 1
+        )
+    }
+}
+
+/// Holds the latest positives of a user out, and leaves the rows to train on in `train`. Returns
+/// whether the user has enough rows.
+fn leave_one_out(
+    rows: &[Interaction],
+    test_items: &mut Vec<ItemId>,
+    validation_items: Option<&mut Vec<ItemId>>,
+    train: &mut Vec<Interaction>,
+) -> bool {
+    let test = latest_except(rows, None);
+    let validation = test
+        .filter(|_| validation_items.is_some())
+        .and_then(|test| latest_except(rows, Some(test)));
+    train.extend(
+        rows.iter()
+            .filter(|row| Some(row.item) != test && Some(row.item) != validation),
+    );
+    let (Some(test), true) = (test, train.iter().any(|row| row.is_positive)) else {
+        return false;
+    };
+    test_items.push(ItemId(test));
+    if let (Some(items), Some(validation)) = (validation_items, validation) {
+        items.push(ItemId(validation));
+    }
+    true
+}
+
+/// Returns the item of the latest positive, the first in the file among equals, of all rows with
+/// another item than `item`.
+fn latest_except(rows: &[Interaction], item: Option<u32>) -> Option<u32> {
+    let mut latest: Option<&Interaction> = None;
+    for row in rows
+        .iter()
+        .filter(|row| row.is_positive && Some(row.item) != item)
+    {
+        if latest.is_none_or(|best| row.time > best.time) {
+            latest = Some(row);
+        }
+    }
+    latest.map(|row| row.item)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use proptest::prelude::*;
+
+    use super::*;
+    use fedrecsim_core::ids::UserId;
+
+    /// Splits one user's rows, given as (item, time); the rating is the row's position.
+    fn one_user(rows: &[(u32, i64)], validation_item: bool) -> Result<Dataset> {
+        let interactions = rows
+            .iter()
+            .enumerate()
+            .map(|(position, &(item, time))| Interaction::new(item, position as f32, time))
+            .collect();
+        let ratings = Ratings {
+            users: vec![0; rows.len()],
+            interactions,
+            user_names: vec!["ann".into()],
+            items: 100,
+        };
+        split(
+            ratings,
+            &SplitSpec::LeaveOneOut { validation_item },
+            Streams::new(1),
+        )
+    }
+
+    const USER: UserId = UserId(0);
+
+    #[test]
+    fn the_latest_is_tested_and_the_one_before_validates() {
+        let dataset = one_user(&[(7, 30), (3, 10), (5, 40), (1, 20)], true).unwrap();
+        assert_eq!(
+            (dataset.test_item(USER), dataset.validation_item(USER)),
+            (Some(ItemId(5)), Some(ItemId(7)))
+        );
+        assert_eq!(dataset.train_items(USER), [1, 3]);
+        assert_eq!(
+            dataset.train_ratings(USER).iter().collect::<Vec<_>>(),
+            [3.0, 1.0]
+        );
+        let dataset = one_user(&[(7, 30), (3, 10), (5, 40), (1, 20)], false).unwrap();
+        assert_eq!(
+            (dataset.validation_item(USER), dataset.train_items(USER)),
+            (None, &[1, 3, 7][..])
+        );
+    }
+
+    #[test]
+    fn ties_go_to_the_first_row_in_the_file() {
+        // This is the authors' rank(method="first", ascending=False). The other way round would
+        // change half of ML-100K's users.
+        let dataset = one_user(&[(9, 5), (4, 8), (2, 8), (6, 8)], true).unwrap();
+        assert_eq!(
+            (dataset.test_item(USER), dataset.validation_item(USER)),
+            (Some(ItemId(4)), Some(ItemId(2)))
+        );
+        assert_eq!(dataset.train_items(USER), [6, 9]);
+    }
+
+    #[test]
+    fn a_repeated_held_out_item_is_no_training_positive() {
+        let dataset = one_user(
+            &[
+                (4, 1),
+                (2, 2),
+                (6, 3),
+                (2, 4),
+                (4, 5),
+                (4, 6),
+                (8, 0),
+                (8, 0),
+            ],
+            true,
+        )
+        .unwrap();
+        // 4 is the latest; the next row is 4 again, so 2 validates; their earlier rows are dropped.
+        assert_eq!(
+            (dataset.test_item(USER), dataset.validation_item(USER)),
+            (Some(ItemId(4)), Some(ItemId(2)))
+        );
+        assert_eq!(dataset.train_items(USER), [6, 8, 8]);
+    }
+
+    #[test]
+    fn a_user_with_too_few_ratings_is_named_with_the_remedy() {
+        let message = one_user(&[(4, 1), (2, 2)], true).unwrap_err().to_string();
+        assert_eq!(
+            message,
+            "user \"ann\" has rated 2 different items, but leave-one-out needs at least 3 (a test item, a validation \
+             item and one to train on); users with too few: 1. Set dataset.minimum_interactions to 3 to leave them out"
+        );
+        assert!(one_user(&[(4, 1), (2, 2)], false).is_ok());
+        let message = one_user(&[(4, 1), (4, 2), (4, 3)], false)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message.contains("1 different items") && message.contains("minimum_interactions to 4"),
+            "{message}"
+        );
+    }
+
+    /// Returns the rows of four users, who take turns; there are `rows_each` of each.
+    fn four_users(rows_each: u32) -> Ratings {
+        let users: Vec<u32> = (0..4 * rows_each).map(|row| row % 4).collect();
+        let row = |row: u32| Interaction::new(row / 4, (row % 5 + 1) as f32, i64::from(row));
+        let interactions = (0..4 * rows_each).map(row).collect();
+        Ratings {
+            users,
+            interactions,
+            user_names: (0..4).map(|user| format!("u{user}").into()).collect(),
+            items: 100,
+        }
+    }
+
+    fn k_fold(folds: u32, fold: u32) -> SplitSpec {
+        SplitSpec::KFold {
+            folds,
+            fold,
+            division: None,
+        }
+    }
+
+    /// If this fails, a fold trains on what it tests, or loses a rating.
+    #[test]
+    fn a_fold_and_the_other_folds_are_all_ratings() {
+        let ratings = four_users(30);
+        for fold in 0..5 {
+            let dataset = split(ratings.clone(), &k_fold(5, fold), Streams::new(2)).unwrap();
+            assert!(!dataset.holds_items_out() && dataset.test_item(USER).is_none());
+            let mut tested = 0;
+            for user in (0..4).map(UserId) {
+                let test = dataset.test_ratings(user).unwrap();
+                let mut rows: Vec<(u32, u32)> = test
+                    .items
+                    .iter()
+                    .copied()
+                    .zip(test.ratings.iter().map(f32::to_bits))
+                    .collect();
+                tested += rows.len();
+                let own = dataset.own_data(user);
+                rows.extend(
+                    own.items()
+                        .iter()
+                        .copied()
+                        .zip(own.ratings().iter().map(f32::to_bits)),
+                );
+                rows.sort_unstable();
+                let all = ratings
+                    .users
+                    .iter()
+                    .zip(&ratings.interactions)
+                    .filter(|(of, _)| **of == user.0);
+                let expected: Vec<(u32, u32)> = all
+                    .map(|(_, row)| (row.item, row.rating.to_bits()))
+                    .collect();
+                assert_eq!(rows, expected, "{user}");
+                assert!(own.items().is_sorted() && test.items.is_sorted());
+            }
+            assert_eq!(tested, 24);
+            let scale = dataset.rating_scale().unwrap();
+            assert_eq!((scale.minimum, scale.maximum), (1.0, 5.0));
+        }
+    }
+
+    /// If this fails, a study over seeds tests some ratings of a division twice and others never.
+    #[test]
+    fn consecutive_seeds_hold_out_one_part_of_a_division_after_the_other() {
+        let of_division = SplitSpec::KFold {
+            folds: 5,
+            fold: 2,
+            division: Some(3),
+        };
+        let data =
+            |spec: &SplitSpec, seed| split(four_users(30), spec, Streams::new(seed)).unwrap();
+        let items = |spec: &SplitSpec, seed| data(spec, seed).train_items(USER).to_vec();
+        for seed in 11..16 {
+            assert_eq!(
+                items(&of_division, seed),
+                items(&k_fold(5, (2 + seed as u32) % 5), 3),
+                "seed {seed}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_user_without_a_training_rating_in_a_fold_is_named() {
+        // With one rating each and two folds, half of the users have no rating to train on.
+        let message = split(four_users(1), &k_fold(2, 1), Streams::new(2)).unwrap_err();
+        assert!(
+            message.to_string().contains(
+                "has no rating to train on: all of them are in the test part (fold 1 of 2)"
+            ),
+            "{message}"
+        );
+    }
+
+    /// If this fails, an item that a user did not want is tested as if it had been wanted.
+    #[test]
+    fn only_positives_are_held_out() {
+        let row = |item, time, is_positive| Interaction {
+            is_positive,
+            ..Interaction::new(item, 1.0, time)
+        };
+        let mut splitter = Splitter::leave_one_out(10, true);
+        splitter.push_user(
+            String::new,
+            &[
+                row(1, 1, true),
+                row(2, 2, true),
+                row(3, 3, true),
+                row(4, 4, false),
+            ],
+        );
+        let dataset = splitter.finish().unwrap();
+        assert_eq!(
+            (dataset.test_item(USER), dataset.validation_item(USER)),
+            (Some(ItemId(3)), Some(ItemId(2)))
+        );
+        assert_eq!(
+            (dataset.train_items(USER), dataset.popularity()[4]),
+            (&[1, 4][..], 0)
+        );
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn a_split_partitions_the_ratings(
+            rows in prop::collection::vec((0u32..6, 0u32..30, 0i64..9), 1..120),
+            validation_item: bool,
+        ) {
+            // Repeated pairs are left out, and users who cannot be split.
+            let mut seen = std::collections::BTreeSet::new();
+            let rows: Vec<_> = rows.into_iter().filter(|row| seen.insert((row.0, row.1))).collect();
+            let enough = |user: u32| rows.iter().filter(|row| row.0 == user).count() >= 3;
+            let rows: Vec<_> = rows.iter().copied().filter(|row| enough(row.0)).collect();
+            let users: Vec<u32> = rows.iter().map(|row| row.0).collect();
+            prop_assume!(!users.is_empty());
+            let interactions = rows.iter().map(|row| Interaction::new(row.1, 1.0, row.2)).collect();
+            let user_names = (0..6).map(|user| user.to_string().into()).collect();
+            let ratings = Ratings { users, interactions, user_names, items: 30 }.keep_active_users(3).unwrap();
+            let dataset = split(ratings.clone(), &SplitSpec::LeaveOneOut { validation_item }, Streams::new(1)).unwrap();
+            prop_assert_eq!(dataset.has_validation_items(), validation_item);
+            for user in (0..dataset.users()).map(UserId::from) {
+                let own: Vec<&Interaction> = ratings.users.iter().zip(&ratings.interactions)
+                    .filter(|row| *row.0 == user.0).map(|row| row.1).collect();
+                let mut before: Vec<u32> = own.iter().map(|row| row.item).collect();
+                let mut after: Vec<u32> = dataset.touched_items(user).collect();
+                before.sort_unstable();
+                after.sort_unstable();
+                prop_assert_eq!(before, after);
+                prop_assert!(dataset.train_items(user).is_sorted());
+                let time = |item: u32| own.iter().find(|row| row.item == item).unwrap().time;
+                let (test, train) = (dataset.test_item(user).unwrap().0, dataset.train_items(user));
+                prop_assert!(train.iter().all(|&item| time(item) <= time(test)));
+                if let Some(ItemId(validation)) = dataset.validation_item(user) {
+                    prop_assert!(time(validation) <= time(test));
+                    prop_assert!(train.iter().all(|&item| time(item) <= time(validation)));
+                }
+            }
+        }
+    }
+}

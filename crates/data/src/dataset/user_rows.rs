@@ -1,0 +1,218 @@
+//! Stores the rows of all users, user by user, with items ascending and beside each what the file
+//! says of it.
+
+use super::column::{Column, RankColumn, Values};
+use super::own_data::OwnData;
+use super::ratings::Interaction;
+use fedrecsim_core::ids::UserId;
+
+/// Rows of all users.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct UserRows {
+    /// Offsets into the arrays below, one more than there are users.
+    offsets: Vec<u64>,
+    items: Vec<u32>,
+    ratings: Column,
+    recency_ranks: RankColumn,
+    weights: Column,
+    /// The labels; absent as long as every row is a positive.
+    labels: Option<Vec<bool>>,
+    /// Times of the current user's positives, ascending.
+    times: Vec<i64>,
+}
+
+impl UserRows {
+    /// Makes a store without users.
+    pub fn new() -> Self {
+        Self {
+            offsets: vec![0],
+            items: Vec::new(),
+            ratings: Column::new(),
+            recency_ranks: RankColumn::new(),
+            weights: Column::new(),
+            labels: None,
+            times: Vec::new(),
+        }
+    }
+
+    /// Appends a user with these rows, which are sorted by item for this; equal items keep their
+    /// order.
+    pub fn push_user(&mut self, rows: &mut [Interaction]) {
+        rows.sort_by_key(|row| row.item);
+        self.times.clear();
+        self.times.extend(
+            rows.iter()
+                .filter(|row| row.is_positive)
+                .map(|row| row.time),
+        );
+        self.times.sort_unstable();
+        for row in rows {
+            let later = self.times.len() - self.times.partition_point(|time| *time <= row.time);
+            if !row.is_positive {
+                self.labels
+                    .get_or_insert_with(|| vec![true; self.items.len()]);
+            }
+            if let Some(labels) = &mut self.labels {
+                labels.push(row.is_positive);
+            }
+            self.items.push(row.item);
+            self.ratings.push(row.rating);
+            self.weights.push(row.weight);
+            self.recency_ranks.push(later as u32);
+        }
+        self.offsets.push(self.items.len() as u64);
+    }
+
+    /// Releases memory that no further row will need.
+    pub fn finish(&mut self) {
+        self.times = Vec::new();
+    }
+
+    /// Returns the number of users.
+    pub fn users(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// Returns the items of all users.
+    pub fn all_items(&self) -> &[u32] {
+        &self.items
+    }
+
+    /// Returns the ratings of all users.
+    pub fn all_ratings(&self) -> Values<'_> {
+        self.ratings.all()
+    }
+
+    /// Returns whether the row at `position` of all rows is a positive.
+    pub fn is_positive(&self, position: usize) -> bool {
+        self.labels.as_ref().is_none_or(|labels| labels[position])
+    }
+
+    /// Returns the items of `user`, ascending.
+    pub fn items(&self, user: UserId) -> &[u32] {
+        &self.items[self.range(user)]
+    }
+
+    /// Returns the rating of each of [`Self::items`].
+    pub fn ratings(&self, user: UserId) -> Values<'_> {
+        self.ratings.rows(self.range(user))
+    }
+
+    /// Returns all that is known of the rows of `user`.
+    pub fn own_data(&self, user: UserId) -> OwnData<'_> {
+        let range = self.range(user);
+        OwnData::new(&self.items[range.clone()])
+            .with_ratings(self.ratings.rows(range.clone()))
+            .with_recency_ranks(self.recency_ranks.rows(range.clone()))
+            .with_weights(self.weights.rows(range.clone()))
+            .with_labels(self.labels.as_ref().map(|labels| &labels[range]))
+    }
+
+    /// Feeds all that is known of the rows of `user` to `sink`, as little-endian bytes in a fixed
+    /// order.
+    pub fn visit_user(&self, user: UserId, sink: &mut dyn FnMut(&[u8])) {
+        let range = self.range(user);
+        let (ratings, weights) = (
+            self.ratings.rows(range.clone()),
+            self.weights.rows(range.clone()),
+        );
+        let ranks = self.recency_ranks.rows(range.clone());
+        let mut bytes = Vec::with_capacity(16 * range.len());
+        self.items[range.clone()]
+            .iter()
+            .for_each(|item| bytes.extend(item.to_le_bytes()));
+        ratings
+            .iter()
+            .chain(weights.iter())
+            .for_each(|value| bytes.extend(value.to_le_bytes()));
+        ranks
+            .iter()
+            .for_each(|rank| bytes.extend(rank.to_le_bytes()));
+        self.labels.iter().for_each(|labels| {
+            bytes.extend(labels[range.clone()].iter().map(|label| u8::from(*label)))
+        });
+        sink(&bytes);
+    }
+
+    /// Returns the rows of these users alone.
+    pub fn of_users(&self, users: std::ops::Range<usize>) -> Self {
+        let mut own = Self::new();
+        for user in users.map(UserId::from) {
+            let range = self.range(user);
+            own.items.extend_from_slice(&self.items[range.clone()]);
+            self.ratings
+                .rows(range.clone())
+                .iter()
+                .for_each(|value| own.ratings.push(value));
+            self.weights
+                .rows(range.clone())
+                .iter()
+                .for_each(|value| own.weights.push(value));
+            self.recency_ranks
+                .rows(range.clone())
+                .iter()
+                .for_each(|rank| own.recency_ranks.push(rank));
+            if let Some(labels) = &self.labels {
+                own.labels
+                    .get_or_insert_default()
+                    .extend_from_slice(&labels[range]);
+            }
+            own.offsets.push(own.items.len() as u64);
+        }
+        own
+    }
+
+    fn range(&self, user: UserId) -> std::ops::Range<usize> {
+        self.offsets[user.index()] as usize..self.offsets[user.index() + 1] as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const USER: UserId = UserId(1);
+
+    /// Returns the rows of a user after those of another one, so that offsets matter.
+    fn rows(of_user: &[(u32, i64, bool)]) -> UserRows {
+        let mut rows = UserRows::new();
+        rows.push_user(&mut [Interaction::new(9, 1.0, 100), Interaction::new(3, 2.0, 50)]);
+        let mut own: Vec<Interaction> = of_user
+            .iter()
+            .map(|&(item, time, is_positive)| Interaction {
+                is_positive,
+                ..Interaction::new(item, 4.0, time)
+            })
+            .collect();
+        rows.push_user(&mut own);
+        rows
+    }
+
+    /// If this fails, FedGram and FedSpec weigh the wrong items as recent: rho is the number of
+    /// strictly later positives, as the prototype has it
+    /// (`len - searchsorted(sorted, time, "right")`).
+    #[test]
+    fn a_recency_rank_counts_the_strictly_later_positives() {
+        let rows = rows(&[(7, 30, true), (3, 10, true), (5, 40, true), (1, 30, true)]);
+        let own = rows.own_data(USER);
+        assert_eq!(own.items(), [1, 3, 5, 7]);
+        assert_eq!(own.recency_ranks().iter().collect::<Vec<_>>(), [1, 3, 0, 1]);
+        assert_eq!(
+            rows.own_data(UserId(0))
+                .recency_ranks()
+                .iter()
+                .collect::<Vec<_>>(),
+            [1, 0]
+        );
+    }
+
+    /// If this fails, what a user was shown and did not want makes the liked items look older.
+    #[test]
+    fn what_is_no_positive_is_labelled_and_makes_nothing_older() {
+        let rows = rows(&[(7, 30, true), (3, 10, true), (5, 40, false)]);
+        let own = rows.own_data(USER);
+        assert_eq!(own.labels(), Some(&[true, false, true][..]));
+        assert_eq!(own.recency_ranks().iter().collect::<Vec<_>>(), [1, 0, 0]);
+        assert_eq!(rows.own_data(UserId(0)).labels(), Some(&[true, true][..]));
+    }
+}

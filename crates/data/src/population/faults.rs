@@ -1,0 +1,157 @@
+//! Applies the rules that say what goes wrong with transfers.
+
+use super::choice::Choice;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::ids::{InvitationId, UserId};
+use fedrecsim_core::legs::{Peer, Route};
+use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
+use fedrecsim_core::units::{Bytes, Direction, SimDuration, SimTime};
+use fedrecsim_scenario::scenario::{FaultEffect, FaultSpec, FaultUsers};
+use rand::Rng;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// What becomes of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Verdict {
+    /// The frame arrives whole, but so much later.
+    Delay(SimDuration),
+    /// The frame is sent and never arrives.
+    Drop,
+    /// The transfer ends after so many bytes; a shorter frame arrives whole.
+    CutAt(Bytes),
+    /// One bit of the frame arrives wrong.
+    Corrupt {
+        /// The number of the bit, as the remainder by the frame's length in bits.
+        draw: u64,
+    },
+}
+
+/// What the first rule that hits a transfer does to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hit {
+    /// The number of the rule in the scenario, counted from 0.
+    pub rule: u32,
+    /// What becomes of the transfer.
+    pub verdict: Verdict,
+}
+
+/// The rules of a scenario about transfers, in its order.
+#[derive(Clone, Debug)]
+pub struct FaultRules {
+    rules: Vec<Rule>,
+    choice: Arc<dyn Choice>,
+    streams: Streams,
+}
+
+#[derive(Clone, Debug)]
+struct Rule {
+    /// Its number among all rules of the scenario.
+    number: u32,
+    spec: FaultSpec,
+    from: SimTime,
+    until: Option<SimTime>,
+}
+
+impl FaultRules {
+    /// Makes the rules for a population of `users` users, of whom they concern whom `choice` says.
+    /// Outages, which are no rules about transfers, are left out.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a rule that names a user who does not exist.
+    pub(super) fn new(
+        specs: &[FaultSpec],
+        users: u32,
+        choice: Arc<dyn Choice>,
+        streams: Streams,
+    ) -> Result<Self> {
+        let instant = |seconds| SimTime::ZERO + SimDuration::from_secs_f64(seconds);
+        let mut rules = Vec::new();
+        for (number, spec) in (0..).zip(specs) {
+            if let Some(FaultUsers::Numbers(numbers)) = &spec.users
+                && let Some(user) = numbers.iter().find(|user| **user >= users)
+            {
+                return Err(Error::Usage(format!(
+                    "faults[{number}].users.numbers has user {user}, but there are only {users} users, counted from 0"
+                )));
+            }
+            if !spec.effect.is_outage() {
+                let (from, until) = (instant(spec.from_s), spec.until_s.map(instant));
+                rules.push(Rule {
+                    number,
+                    spec: spec.clone(),
+                    from,
+                    until,
+                });
+            }
+        }
+        Ok(Self {
+            rules,
+            choice,
+            streams,
+        })
+    }
+
+    /// Returns whether there is no rule about transfers.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Returns what becomes of the transfer to or from `user` that starts at `at`, by the first
+    /// rule that hits it; `None` if none does. `invitation_id` counts the user's participations in
+    /// the run, each of which has at most one transfer on each route.
+    pub fn verdict(
+        &self,
+        user: UserId,
+        invitation_id: InvitationId,
+        route: Route,
+        at: SimTime,
+    ) -> Option<Hit> {
+        self.rules.iter().find_map(|rule| {
+            let (number, spec) = (rule.number, &rule.spec);
+            let concerned = spec.direction.is_none_or(|only| only == route.direction)
+                && at >= rule.from
+                && rule.until.is_none_or(|until| at < until)
+                && self.choice.concerned_by(number, spec, user);
+            let verdict = concerned
+                .then(|| self.draw(number, spec, user, invitation_id, route))
+                .flatten()?;
+            Some(Hit {
+                rule: number,
+                verdict,
+            })
+        })
+    }
+
+    fn draw(
+        &self,
+        number: u32,
+        spec: &FaultSpec,
+        user: UserId,
+        invitation_id: InvitationId,
+        route: Route,
+    ) -> Option<Verdict> {
+        // The number joins peer, whether rows are asked for, rule, direction and invitation: 1 bit,
+        // 1 bit, at most 100 rules, 1 bit, 32 bits.
+        let transfer = u64::from(route.peer == Peer::ThirdParty) << 63
+            | u64::from(route.is_of_asked_rows) << 62
+            | u64::from(number) << 33
+            | u64::from(route.direction == Direction::Down) << 32
+            | u64::from(invitation_id.0);
+        let mut stream = self
+            .streams
+            .stream(Purpose::Fault, u64::from(user.0), transfer);
+        if stream.open_unit() >= spec.probability {
+            return None;
+        }
+        Some(match spec.effect {
+            FaultEffect::Delay(seconds) => Verdict::Delay(SimDuration::from_secs_f64(seconds)),
+            FaultEffect::Drop => Verdict::Drop,
+            FaultEffect::CutAtByte(bytes) => Verdict::CutAt(Bytes::new(bytes)),
+            FaultEffect::Corrupt => Verdict::Corrupt {
+                draw: stream.next_u64(),
+            },
+            FaultEffect::Outage | FaultEffect::RecurringOutage(_) => return None,
+        })
+    }
+}

@@ -1,0 +1,132 @@
+//! The groups of users that a fault rule may concern.
+
+use super::choice::Choice;
+use super::device::Devices;
+use super::time_zones::TimeZones;
+use fedrecsim_core::ids::UserId;
+use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
+use fedrecsim_scenario::scenario::{FaultSpec, FaultUsers};
+
+/// Knows of every user the groups by which fault rules choose: the class of the device and the time
+/// zone.
+#[derive(Clone, Debug)]
+pub(super) struct Groups {
+    devices: Devices,
+    /// The time zones, if availability follows the local time; otherwise no user has one.
+    zones: Option<TimeZones>,
+    streams: Streams,
+}
+
+impl Groups {
+    pub(super) fn new(devices: Devices, zones: Option<TimeZones>, streams: Streams) -> Self {
+        Self {
+            devices,
+            zones,
+            streams,
+        }
+    }
+}
+
+impl Choice for Groups {
+    fn concerned_by(&self, number: u32, rule: &FaultSpec, user: UserId) -> bool {
+        match &rule.users {
+            None => true,
+            Some(FaultUsers::Numbers(numbers)) => numbers.contains(&user.0),
+            Some(FaultUsers::Share(share)) => {
+                self.streams
+                    .stream(Purpose::FaultUsers, u64::from(user.0), u64::from(number))
+                    .open_unit()
+                    < *share
+            }
+            Some(FaultUsers::DeviceClasses(names)) => self
+                .devices
+                .class_name(user)
+                .is_some_and(|class| names.iter().any(|name| name == class)),
+            Some(FaultUsers::UtcOffsets(offsets)) => self
+                .zones
+                .as_ref()
+                .is_some_and(|zones| offsets.contains(&zones.utc_offset(user))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::population::Population;
+    use crate::population::sample::users_of;
+    use fedrecsim_core::ids::UserId;
+    use fedrecsim_core::units::{SimDuration, SimTime};
+
+    const CLASSES: &str = "devices.classes = [{ name = \"fast\", share = 0.5, ns_per_row_visit = 10 }, { name = \
+                           \"slow\", share = 0.5, ns_per_row_visit = 1000 }]\n";
+
+    /// Returns the users from 0 to 199 whom a rule keeps away at a second at which all others are
+    /// there.
+    fn away(population: &Population, second: f64) -> Vec<u32> {
+        let mut clock = population.availability().clock();
+        let at = SimTime::ZERO + SimDuration::from_secs_f64(second);
+        (0..200)
+            .filter(|user| !clock.is_available(UserId(*user), at))
+            .collect()
+    }
+
+    /// If this fails, an outage of a class of devices hits other devices, or spares some of its
+    /// own.
+    #[test]
+    fn an_outage_of_a_device_class_hits_the_whole_class_and_nobody_else() {
+        let rule = "faults = [{ effect = \"outage\", users = { device_classes = [\"slow\"] }, until_s = 9 }]\n";
+        let population = users_of(&format!("{CLASSES}{rule}"), 1);
+        let is_slow = |user: &u32| {
+            population
+                .device(UserId(*user))
+                .speed
+                .picoseconds_per_row_visit
+                > 100_000
+        };
+        let slow: Vec<u32> = (0..200).filter(is_slow).collect();
+        assert!(
+            (60..140).contains(&slow.len()),
+            "{} of 200 devices are slow",
+            slow.len()
+        );
+        assert_eq!(away(&population, 5.0), slow);
+        assert!(away(&population, 9.0).is_empty());
+        let both = rule.replace("\"slow\"", "\"slow\", \"fast\"");
+        assert_eq!(
+            away(&users_of(&format!("{CLASSES}{both}"), 1), 5.0).len(),
+            200
+        );
+    }
+
+    /// If this fails, an outage of a region hits users by something other than their time zone.
+    #[test]
+    fn an_outage_of_time_zones_hits_the_users_whose_days_begin_there() {
+        // Each of these windows is open for an hour at the same local time, so the zone shows in
+        // when it opens.
+        let zones = [-8.0, 0.0, 5.5];
+        let daily = "availability.daily = { hours_on = 1, starts_at_hour = 12, jitter_hours = 0, utc_offsets = [-8, 0, \
+                     5.5] }\n";
+        let rule = "faults = [{ effect = \"outage\", users = { utc_offsets = [5.5, -8] } }]\n";
+        let (all, hit) = (users_of(daily, 1), users_of(&format!("{daily}{rule}"), 1));
+        for zone in zones {
+            let (mut there, mut left) = (all.availability().clock(), hit.availability().clock());
+            let open =
+                SimTime::ZERO + SimDuration::from_secs_f64((12.5 - zone + 24.0) % 24.0 * 3600.0);
+            let users: Vec<UserId> = (0..200)
+                .map(UserId)
+                .filter(|user| there.is_available(*user, open))
+                .collect();
+            assert!(
+                (40..100).contains(&users.len()),
+                "{} of 200 users at {zone}",
+                users.len()
+            );
+            assert!(
+                users
+                    .iter()
+                    .all(|user| left.is_available(*user, open) == (zone == 0.0)),
+                "zone {zone}"
+            );
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Draws the links of users: rates, latency, and whether a participation is cut off.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use super::{Conditions, Speed};
+use fedrecsim_core::error::Result;
+use fedrecsim_core::ids::{InvitationId, UserId};
+use fedrecsim_core::math;
+use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
+use fedrecsim_core::units::{BitsPerSecond, Bytes, Direction, SimDuration, SimTime};
+use fedrecsim_scenario::scenario::{NetworkSpec, ServerLinkSpec, Sharing};
+
+mod tcp;
+#[cfg(test)]
+mod tests;
+mod trace;
+
+pub(super) use trace::LinkTrace;
+use trace::{Carried, Rates};
+
+/// What a transfer may have of a link that it shares with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The rate that it does not exceed.
+    pub cap: BitsPerSecond,
+    /// Its part of what all share, in proportion to the weights of the others.
+    pub weight: NonZeroU32,
+}
+
+impl Claim {
+    /// Returns the claim of a transfer that shares equally with others and goes no faster than
+    /// `cap`.
+    pub const fn equal(cap: BitsPerSecond) -> Self {
+        Self {
+            cap,
+            weight: NonZeroU32::MIN,
+        }
+    }
+}
+
+/// Describes one direction of a user's link during one transfer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    rates: Rates,
+    /// One-way latency.
+    latency: SimDuration,
+    sharing: Sharing,
+    /// The rate of the server's link in this direction; `None` is no limit.
+    server: Option<BitsPerSecond>,
+}
+
+impl Link {
+    /// Makes a link of a rate that does not change, beside a server without a limit. `latency` is
+    /// one-way.
+    pub fn constant(rate: BitsPerSecond, latency: SimDuration) -> Self {
+        Self {
+            rates: Rates::Constant(rate),
+            latency,
+            sharing: Sharing::Equal,
+            server: None,
+        }
+    }
+
+    /// Returns the link with transfers that share as `sharing` says with others on the server's
+    /// link, whose rate is `server`.
+    pub fn sharing(self, sharing: Sharing, server: Option<BitsPerSecond>) -> Self {
+        Self {
+            sharing,
+            server,
+            ..self
+        }
+    }
+
+    /// Returns how long a transfer takes before its first byte leaves.
+    pub fn start_up(&self) -> SimDuration {
+        match self.sharing {
+            Sharing::Equal => SimDuration::ZERO,
+            Sharing::Tcp => tcp::start_up(self.latency),
+        }
+    }
+
+    /// Returns the time from the departure of the last byte to its arrival. TCP's is part of the
+    /// start-up.
+    pub fn latency_after(&self) -> SimDuration {
+        match self.sharing {
+            Sharing::Equal => self.latency,
+            Sharing::Tcp => SimDuration::ZERO,
+        }
+    }
+
+    /// Returns what a transfer may have of the server's link at the instant `at`.
+    pub fn claim_at(&self, at: SimTime) -> Claim {
+        self.claim(self.rates.at(at).rate)
+    }
+
+    /// Returns the first instant after `at` at which the claim may be another one; `None` if it
+    /// never is.
+    pub fn changes_after(&self, at: SimTime) -> Option<SimTime> {
+        self.rates.at(at).until
+    }
+
+    /// Returns when the last byte of a frame of `size` arrives if the server holds nobody back and
+    /// the transfer begins at `began`.
+    pub fn arrival(&self, began: SimTime, size: Bytes) -> SimTime {
+        match self.rates {
+            Rates::Constant(rate) => {
+                began
+                    + (self.start_up() + self.latency_after() + self.claim(rate).cap.time_for(size))
+            }
+            Rates::Traced { .. } => {
+                self.carry(began, size, SimTime::END).until + self.latency_after()
+            }
+        }
+    }
+
+    /// Returns how many bytes of a frame of `size` have left the sender by `now` if the transfer
+    /// began at `began`, which is what a cut-off loses.
+    pub fn carried(&self, size: Bytes, began: SimTime, now: SimTime) -> Bytes {
+        match self.rates {
+            Rates::Constant(rate) => {
+                let elapsed = now.since(began + self.start_up()).as_nanos();
+                let bit_nanoseconds = u128::from(elapsed) * u128::from(self.claim(rate).cap.get());
+                Bytes::new(
+                    u64::try_from(bit_nanoseconds / 8_000_000_000)
+                        .unwrap_or(u64::MAX)
+                        .min(size.get()),
+                )
+            }
+            Rates::Traced { .. } => self.carry(began, size, now).bytes().min(size),
+        }
+    }
+
+    fn carry(&self, began: SimTime, size: Bytes, until: SimTime) -> Carried {
+        self.rates
+            .carry(began + self.start_up(), size, until, |rate| {
+                self.claim(rate).cap
+            })
+    }
+
+    fn claim(&self, rate: BitsPerSecond) -> Claim {
+        match self.sharing {
+            Sharing::Equal => Claim::equal(rate),
+            Sharing::Tcp => tcp::claim(rate, self.server, self.latency),
+        }
+    }
+}
+
+/// Returns what transfers in this direction share of the server's link; `None` is no limit.
+pub fn shared_capacity(network: &NetworkSpec, direction: Direction) -> Option<BitsPerSecond> {
+    let rate = server_rate(&network.server, direction);
+    match network.sharing {
+        Sharing::Equal => rate,
+        Sharing::Tcp => rate.map(tcp::payload_rate),
+    }
+}
+
+fn server_rate(server: &ServerLinkSpec, direction: Direction) -> Option<BitsPerSecond> {
+    match direction {
+        Direction::Up => server.uplink,
+        Direction::Down => server.downlink,
+    }
+}
+
+/// The links of all users.
+#[derive(Clone, Debug)]
+pub(super) struct Links {
+    network: NetworkSpec,
+    trace: Option<Arc<LinkTrace>>,
+    streams: Streams,
+}
+
+impl Links {
+    /// Makes the links. `trace` is what was read of the file that `network` names, if it names one.
+    ///
+    /// # Errors
+    /// [`Error::Usage`](fedrecsim_core::error::Error::Usage) if it names a file and that was not read.
+    pub(super) fn new(
+        network: &NetworkSpec,
+        trace: Option<Arc<LinkTrace>>,
+        streams: Streams,
+    ) -> Result<Self> {
+        let trace = network
+            .trace
+            .as_ref()
+            .map(|spec| super::was_read(trace, &spec.path))
+            .transpose()?;
+        Ok(Self {
+            network: network.clone(),
+            trace,
+            streams,
+        })
+    }
+
+    /// Draws link and dropout of one participation; the speed of the device is passed on.
+    pub(super) fn conditions(
+        &self,
+        user: UserId,
+        invitation_id: InvitationId,
+        speed: Speed,
+    ) -> Conditions {
+        let [down_mbit, up_mbit, rtt_ms] = self.link_of(user);
+        let network = &self.network;
+        let mut transfer = self.streams.stream(
+            Purpose::Transfer,
+            u64::from(user.0),
+            u64::from(invitation_id.0),
+        );
+        let mut vary = |mbit: f64| {
+            BitsPerSecond::from_mbit_f64(transfer.lognormal(mbit, network.transfer_log_sigma))
+        };
+        let latency = SimDuration::from_millis_f64(rtt_ms / 2.0);
+        let mut link = |mbit, direction| {
+            let rates = match &self.trace {
+                None => Rates::Constant(vary(mbit)),
+                Some(trace) => Rates::Traced {
+                    trace: Arc::clone(trace),
+                    user,
+                    direction,
+                },
+            };
+            Link {
+                rates,
+                latency,
+                sharing: network.sharing,
+                server: server_rate(&network.server, direction),
+            }
+        };
+        let down = link(down_mbit, Direction::Down);
+        let up = link(up_mbit, Direction::Up);
+        let dropout_at = (network.dropout > 0.0)
+            .then(|| self.dropout_at(user, invitation_id))
+            .flatten();
+        Conditions {
+            down,
+            up,
+            speed,
+            dropout_at,
+        }
+    }
+
+    /// Draws whether a participation drops out, and the share of its duration after which it does.
+    fn dropout_at(&self, user: UserId, invitation_id: InvitationId) -> Option<f64> {
+        let mut dropout = self.streams.stream(
+            Purpose::Dropout,
+            u64::from(user.0),
+            u64::from(invitation_id.0),
+        );
+        (dropout.open_unit() < self.network.dropout).then(|| dropout.open_unit())
+    }
+
+    /// Draws downlink and uplink in Mbit/s, and the round-trip time in ms.
+    fn link_of(&self, user: UserId) -> [f64; 3] {
+        let network = &self.network;
+        let mut stream = self.streams.stream(Purpose::Link, u64::from(user.0), 0);
+        let (first, second) = (stream.standard_normal(), stream.standard_normal());
+        let correlation = network.correlation;
+        let correlated = correlation * first + math::sqrt(1.0 - correlation * correlation) * second;
+        let lognormal =
+            |median: f64, log_sigma: f64, normal: f64| median * math::exp(log_sigma * normal);
+        [
+            lognormal(
+                network.downlink_median_mbit_per_s,
+                network.downlink_log_sigma,
+                first,
+            ),
+            lognormal(
+                network.uplink_median_mbit_per_s,
+                network.uplink_log_sigma,
+                correlated,
+            ),
+            stream.lognormal(network.rtt_ms, network.rtt_log_sigma),
+        ]
+    }
+}

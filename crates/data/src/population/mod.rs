@@ -1,0 +1,152 @@
+//! Describes the users as machines: device, link and dropout, when they are available, and what
+//! goes wrong with their transfers.
+//!
+//! What is not read from a trace is drawn from the user's own streams when it is asked for, so a
+//! population of any size costs no memory, and one more user changes nobody else (contract 1).
+
+use std::path::Path;
+use std::sync::Arc;
+
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::ids::{InvitationId, UserId};
+use fedrecsim_core::rng::Streams;
+use fedrecsim_core::units::Bytes;
+use fedrecsim_scenario::scenario::{AvailabilityPattern, Scenario};
+
+mod availability;
+mod choice;
+mod columns;
+mod device;
+mod faults;
+mod groups;
+mod link;
+mod speed;
+mod time_zones;
+mod traces;
+
+#[cfg(test)]
+mod sample;
+#[cfg(test)]
+mod tests;
+
+pub use availability::{Availability, AvailabilityClock};
+pub use device::Device;
+pub use faults::{FaultRules, Hit, Verdict};
+pub use link::{Claim, Link, shared_capacity};
+pub use speed::Speed;
+pub use traces::Traces;
+
+use choice::Choice;
+use device::Devices;
+use groups::Groups;
+use link::Links;
+use time_zones::TimeZones;
+
+/// The users of a run.
+#[derive(Clone, Debug)]
+pub struct Population {
+    links: Links,
+    devices: Devices,
+    availability: Arc<Availability>,
+    faults: FaultRules,
+}
+
+/// What can be known of one participation before training: speeds, and whether it will be cut off.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conditions {
+    /// The link of the download.
+    pub down: Link,
+    /// The link of the upload.
+    pub up: Link,
+    /// The speed of the device.
+    pub speed: Speed,
+    /// Where the participation is cut off, as a share of its whole duration; `None` if it is not.
+    pub dropout_at: Option<f64>,
+}
+
+impl Population {
+    /// Makes a population of `users` users in the world of `scenario`, with the traces that it
+    /// names.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a trace that the scenario names and `traces` does not have, and for a
+    /// rule of faults about a user who does not exist.
+    pub fn new(
+        scenario: &Scenario,
+        users: usize,
+        traces: &Traces,
+        streams: Streams,
+    ) -> Result<Self> {
+        // Data sets with 2^32 users or more are refused on reading.
+        let users = users as u32;
+        let (spec, trace) = (&scenario.availability, traces.availability.clone());
+        let devices = Devices::new(&scenario.devices, traces.devices.clone(), streams)?;
+        let zones = match &spec.pattern {
+            AvailabilityPattern::Daily(daily) => Some(TimeZones::new(daily, streams)),
+            _ => None,
+        };
+        let groups: Arc<dyn Choice> = Arc::new(Groups::new(devices.clone(), zones, streams));
+        let availability = Availability::new(
+            spec,
+            &scenario.faults,
+            users,
+            trace,
+            Arc::clone(&groups),
+            streams,
+        )?;
+        Ok(Self {
+            links: Links::new(&scenario.network, traces.links.clone(), streams)?,
+            devices,
+            availability: Arc::new(availability),
+            faults: FaultRules::new(&scenario.faults, users, groups, streams)?,
+        })
+    }
+
+    /// Returns the conditions of a participation of `user`, which `invitation_id` tells apart from
+    /// the user's other participations.
+    ///
+    /// Device speed and link belong to the user; the variation of a transfer and a dropout to the
+    /// participation.
+    pub fn conditions(&self, user: UserId, invitation_id: InvitationId) -> Conditions {
+        self.links
+            .conditions(user, invitation_id, self.devices.speed(user).0)
+    }
+
+    /// Returns the device of `user`.
+    pub fn device(&self, user: UserId) -> Device {
+        self.devices.device(user)
+    }
+
+    /// Returns those of the first `users` users whose device has no room for `needed`, ascending.
+    pub fn too_small_for(&self, needed: Bytes, users: usize) -> Vec<UserId> {
+        if !self.devices.limit_memory() {
+            return Vec::new();
+        }
+        let too_small = |user: &UserId| {
+            self.device(*user)
+                .memory
+                .is_some_and(|memory| memory < needed)
+        };
+        (0..users).map(UserId::from).filter(too_small).collect()
+    }
+
+    /// Returns when users can take part.
+    pub fn availability(&self) -> &Arc<Availability> {
+        &self.availability
+    }
+
+    /// Returns what goes wrong with transfers.
+    pub fn faults(&self) -> &FaultRules {
+        &self.faults
+    }
+}
+
+/// Returns the trace that a scenario names, if it was read.
+fn was_read<T>(trace: Option<T>, path: &Path) -> Result<T> {
+    trace.ok_or_else(|| {
+        Error::Usage(format!(
+            "the scenario names the trace {}, which was not read",
+            path.display()
+        ))
+    })
+}

@@ -1,0 +1,48 @@
+//! Makes populations for tests.
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use fedrecsim_scenario::scenario::{self, DevicesSpec, ExchangedOf, MethodVocabulary, SpeedSpec};
+
+pub(super) const USERS: u32 = 20_000;
+
+/// Returns the scenario of a file with these lines after its own.
+pub(super) fn scenario_with(tables: &str) -> Scenario {
+    let schema = schemars::json_schema!({ "type": "object", "additionalProperties": false });
+    let vocabulary = [MethodVocabulary {
+        name: "popularity",
+        schema,
+        resolve: &|_| Vec::new(),
+        trains: false,
+        runs_at_server: false,
+        server_computes: false,
+        draws_negatives: true,
+        sizes: &|_, _| Vec::new(),
+        exchanged: ExchangedOf::new(|_| None),
+    }];
+    let text = format!(
+        "method = \"popularity\"\ndataset.name = \"ml-100k\"\ntraining.rounds = 1\n{tables}"
+    );
+    scenario::parse(&text, "test.toml", &[], &vocabulary).unwrap()
+}
+
+/// Returns the users of that scenario, which names no trace.
+pub(super) fn users_of(tables: &str, seed: u64) -> Population {
+    Population::new(
+        &scenario_with(tables),
+        USERS as usize,
+        &Traces::default(),
+        Streams::new(seed),
+    )
+    .unwrap()
+}
+
+/// Returns the groups of users whose devices are all alike and who have no time zones.
+pub(super) fn groups() -> Arc<Groups> {
+    let speed = SpeedSpec::Lognormal {
+        median_ns_per_row_visit: 1.0,
+        log_sigma: 0.0,
+    };
+    let devices = Devices::new(&DevicesSpec::with_speed(speed), None, Streams::new(1)).unwrap();
+    Arc::new(Groups::new(devices, None, Streams::new(1)))
+}

@@ -1,0 +1,3 @@
+//! The methods of recommendation, and what it takes to write one.
+
+pub mod method;

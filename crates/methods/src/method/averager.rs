@@ -1,0 +1,516 @@
+//! Implements the server side of methods whose server combines what clients send by a rule for each
+//! block.
+
+use std::sync::Arc;
+
+use super::row_counts::{RowCounts, can_be_counts};
+use super::rule::{Combine, Moments, RowMoments, Rule};
+use super::server::{
+    Accumulator, Contribution, Server, StepContext, StepReport, UploadUse, WeightTotals, downcast,
+};
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_model::model::aggregate::{self, Averaging};
+use fedrecsim_model::model::blocks::{BlockValues, Model};
+use fedrecsim_model::model::layout::{BlockLayout, Layout, Reference, ValueType};
+use fedrecsim_model::model::magnitude::{MagnitudeCounts, SupportCount};
+use fedrecsim_model::model::sent_rows::SentRows;
+use fedrecsim_model::model::state::StateVisitor;
+
+/// Combines what clients send, block by block.
+#[derive(Clone, Debug)]
+pub struct Averager {
+    model: Model,
+    upload: Layout,
+    rules: Vec<Rule>,
+    moments: Vec<Moments>,
+    /// The position of the block of uploads in which devices say which rows they have sent, if
+    /// there is one.
+    counts: Option<usize>,
+}
+
+impl Averager {
+    /// Makes a server with this model that takes the mean of every block. Uploads have the layout
+    /// of the model.
+    pub fn new(model: Model) -> Self {
+        let upload = model.layout().clone();
+        Self::with_rules(model, upload, &[])
+    }
+
+    /// Makes a server with this model, uploads of this layout, and a rule for each block of the
+    /// model in their order. Blocks beyond the list have [`Rule::MEAN`]. A block of the model is
+    /// changed by the upload's block of the same name.
+    pub fn with_rules(model: Model, upload: Layout, rules: &[Rule]) -> Self {
+        let blocks = model.layout().blocks();
+        let rules: Vec<Rule> = (0..blocks.len())
+            .map(|at| rules.get(at).copied().unwrap_or(Rule::MEAN))
+            .collect();
+        let moments = rules
+            .iter()
+            .zip(blocks)
+            .map(|(rule, block)| Moments::of(rule, block.shape))
+            .collect();
+        Self {
+            model,
+            upload,
+            rules,
+            moments,
+            counts: None,
+        }
+    }
+
+    /// Returns the same server that takes the number of senders of each row from the block of
+    /// uploads of this name, in which devices say which rows they have sent ([`can_be_counts`]). If
+    /// uploads have no such block, and for blocks of another number of rows, it counts senders.
+    /// What is said in an update of a smaller weight counts less.
+    pub fn counted_by(mut self, block: &str) -> Self {
+        self.counts = self
+            .upload
+            .position(block)
+            .filter(|at| can_be_counts(&self.upload.blocks()[*at]));
+        self
+    }
+
+    /// Returns the same server with uploads that carry a weight.
+    pub fn weighted(mut self) -> Self {
+        self.upload = self.upload.weighted();
+        self
+    }
+
+    /// Returns the layout of uploads.
+    pub fn upload_layout(&self) -> &Layout {
+        &self.upload
+    }
+
+    /// Replaces the rule of the block at `position` and forgets what its optimiser remembered.
+    pub fn set_rule(&mut self, position: usize, rule: Rule) {
+        self.moments[position] = Moments::of(&rule, self.model.layout().blocks()[position].shape);
+        self.rules[position] = rule;
+    }
+
+    /// Steps the block at `position` by the sums of what was sent for it. Returns the magnitudes of
+    /// what was sent, and how many values are not 0 in some whole table that was averaged.
+    fn finish_block(
+        &mut self,
+        position: usize,
+        sums: BlockSums,
+        (totals, counts): (&WeightTotals, Option<&RowCounts>),
+        step: &StepContext<'_>,
+    ) -> Result<(MagnitudeCounts, SupportCount)> {
+        let weights = (step.normalise)(totals);
+        match sums {
+            BlockSums::Whole(averaging) => {
+                let mut aggregate =
+                    averaging.finish(self.model.table(position), weights.kept, weights.divisor);
+                self.rules[position].soften(aggregate.table.as_mut_slice());
+                self.model.set_table(position, Arc::new(aggregate.table))?;
+                Ok((aggregate.uploads, aggregate.union))
+            }
+            BlockSums::Sent(sent) => {
+                let counts = counts.filter(|counts| counts.rows() == sent.rows());
+                self.step_sent_rows(position, &sent, (weights.divisor, counts), step);
+                self.rules[position].soften(self.model.table_mut(position).as_mut_slice());
+                Ok((sent.counts(), SupportCount::default()))
+            }
+            BlockSums::Nothing => Ok(Default::default()),
+        }
+    }
+
+    /// Moves the rows that were sent by the block's rule. They are changed in place, so that a step
+    /// of few rows is cheap.
+    fn step_sent_rows(
+        &mut self,
+        position: usize,
+        sent: &SentRows,
+        (divisor, counts): (f64, Option<&RowCounts>),
+        step: &StepContext<'_>,
+    ) {
+        let (rule, moments) = (self.rules[position], &mut self.moments[position]);
+        let name = &self.model.layout().blocks()[position].name;
+        let is_statistic = self
+            .upload
+            .position(name)
+            .is_some_and(|at| self.upload.blocks()[at].reference == Reference::Zero);
+        let sign = if is_statistic { -1.0 } else { 1.0 };
+        let rate = rule.rate_at(step.step);
+        let table = self.model.table_mut(position);
+        let width = table.shape().dimension;
+        let mut direction = vec![0.0; width];
+        for row in sent.iter() {
+            let divisor = match rule.combine {
+                Combine::Mean => divisor,
+                Combine::Sum => 1.0,
+                Combine::MeanPerSender => match counts.map(|counts| counts.senders(row.row)) {
+                    None => f64::from(row.senders),
+                    Some(Some(senders)) => senders,
+                    Some(None) => continue,
+                },
+            };
+            for (direction, sum) in direction.iter_mut().zip(row.sum) {
+                *direction = sign * sum / divisor;
+            }
+            let at = row.row as usize;
+            let of_row = |values: &'_ mut Vec<f32>| -> std::ops::Range<usize> {
+                if values.is_empty() {
+                    0..0
+                } else {
+                    at * width..(at + 1) * width
+                }
+            };
+            let (first, second) = (of_row(&mut moments.first), of_row(&mut moments.second));
+            let mut no_steps = 0;
+            let steps = moments.steps.get_mut(at).unwrap_or(&mut no_steps);
+            let memory = RowMoments {
+                first: &mut moments.first[first],
+                second: &mut moments.second[second],
+                steps,
+            };
+            rule.apply(rate, &direction, memory, table.row_mut(at));
+        }
+    }
+}
+
+impl Server for Averager {
+    fn model(&self) -> &Model {
+        &self.model
+    }
+
+    fn set_model(&mut self, model: Model) -> Result<()> {
+        self.model.replace(model)
+    }
+
+    fn upload_use(&self) -> UploadUse {
+        let rows = self.counts.map(|at| self.upload.blocks()[at].shape.rows);
+        let of_rules = self.rules.iter().zip(self.model.layout().blocks());
+        let mut counts_senders = of_rules.map(|(rule, block)| {
+            rule.combine == Combine::MeanPerSender && rows != Some(block.shape.rows)
+        });
+        let has_floats = self
+            .upload
+            .blocks()
+            .iter()
+            .all(|sent| sent.value_type == ValueType::F32);
+        match (
+            counts_senders.any(|counts| counts),
+            has_floats,
+            self.upload.is_weighted(),
+        ) {
+            (true, ..) => UploadUse::Each,
+            (false, true, false) => UploadUse::Sum,
+            (false, ..) => UploadUse::WeightedSum,
+        }
+    }
+
+    fn accumulator(&self) -> Box<dyn Accumulator> {
+        let sums = |(block, rule): (&BlockLayout, &Rule)| {
+            let sent = self
+                .upload
+                .position(&block.name)
+                .map(|at| (at, &self.upload.blocks()[at]));
+            match sent {
+                Some((at, sent))
+                    if sent.value_type == ValueType::F32 && block.shape == sent.shape =>
+                {
+                    let takes_whole_tables =
+                        rule.is_mean() && sent.reference == Reference::Download;
+                    let sums = match takes_whole_tables {
+                        true => BlockSums::Whole(Averaging::new(block.shape)),
+                        false => BlockSums::Sent(SentRows::new(block.shape)),
+                    };
+                    (Some(at), sums)
+                }
+                _ => (None, BlockSums::Nothing),
+            }
+        };
+        let blocks = self
+            .model
+            .layout()
+            .blocks()
+            .iter()
+            .zip(&self.rules)
+            .map(sums)
+            .collect();
+        let counts = self
+            .counts
+            .map(|at| (at, SentRows::new(self.upload.blocks()[at].shape)));
+        Box::new(Sums {
+            upload: self.upload.clone(),
+            blocks,
+            counts,
+            totals: WeightTotals::default(),
+        })
+    }
+
+    fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
+        let Sums {
+            blocks,
+            counts,
+            totals,
+            ..
+        } = *downcast::<Sums>(sums)?;
+        let counts = counts.map(|(_, sent)| RowCounts::of(&sent));
+        let mut report = StepReport::default();
+        for (position, (_, sums)) in blocks.into_iter().enumerate() {
+            let (magnitudes, union) =
+                self.finish_block(position, sums, (&totals, counts.as_ref()), step)?;
+            report.uploads.add_times(&magnitudes, 1);
+            report.union += union;
+        }
+        Ok(report)
+    }
+
+    fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
+        self.moments
+            .iter_mut()
+            .try_for_each(|moments| moments.visit_state(state))
+    }
+}
+
+/// Holds the sums of a step.
+struct Sums {
+    upload: Layout,
+    /// For each block of the model, the position of the upload's block of the same name, and the
+    /// sums.
+    blocks: Vec<(Option<usize>, BlockSums)>,
+    /// The position of the upload's block in which devices say which rows they have sent, and its
+    /// sums.
+    counts: Option<(usize, SentRows)>,
+    totals: WeightTotals,
+}
+
+/// Holds the sums of one block.
+enum BlockSums {
+    /// The sums are over whole tables.
+    Whole(Averaging),
+    /// The sums are over the rows that were sent.
+    Sent(SentRows),
+    /// The upload has no such block.
+    Nothing,
+}
+
+impl Accumulator for Sums {
+    fn absorb(&mut self, contributions: &[Contribution<'_>]) -> Result<()> {
+        for contribution in contributions {
+            self.totals.add(
+                contribution.weight_by_method(),
+                contribution.weight,
+                contribution.is_fresh,
+            );
+        }
+        for (at, sums) in &mut self.blocks {
+            let Some(at) = *at else { continue };
+            let block = &self.upload.blocks()[at];
+            let of_block: Vec<_> = contributions
+                .iter()
+                .map(|contribution| of_block(contribution, block, at))
+                .collect();
+            match sums {
+                BlockSums::Whole(averaging) => averaging.add(&of_block),
+                BlockSums::Sent(sent) => sent.add(&of_block),
+                BlockSums::Nothing => {}
+            }
+        }
+        if let Some((at, sums)) = &mut self.counts {
+            let block = &self.upload.blocks()[*at];
+            let of_block: Vec<_> = contributions
+                .iter()
+                .map(|contribution| of_block(contribution, block, *at))
+                .collect();
+            sums.add(&of_block);
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, other: Box<dyn Accumulator>) -> Result<()> {
+        let other = *downcast::<Self>(other)?;
+        self.totals.merge(&other.totals);
+        let misfit = || Error::Update("two sums of a step are of different rules".to_owned());
+        match (&mut self.counts, &other.counts) {
+            (Some((_, sums)), Some((_, more))) => sums.merge(more),
+            (None, None) => {}
+            _ => return Err(misfit()),
+        }
+        for ((_, sums), (_, more)) in self.blocks.iter_mut().zip(other.blocks) {
+            match (sums, more) {
+                (BlockSums::Whole(sums), BlockSums::Whole(more)) => sums.merge(more),
+                (BlockSums::Sent(sums), BlockSums::Sent(more)) => sums.merge(&more),
+                (BlockSums::Nothing, BlockSums::Nothing) => {}
+                _ => return Err(misfit()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the part of a contribution that belongs to one block.
+fn of_block<'a>(
+    contribution: &'a Contribution<'a>,
+    block: &BlockLayout,
+    at: usize,
+) -> aggregate::Contribution<'a> {
+    let by_method = contribution.weight_by_method();
+    let table = |model: &'a Model| match (block.reference, model.layout().position(&block.name)) {
+        (Reference::Download, Some(at)) => match &model.blocks()[at] {
+            BlockValues::Table(table) => Some(table),
+            BlockValues::Raw(_) => None,
+        },
+        _ => None,
+    };
+    aggregate::Contribution {
+        update: &contribution.update.blocks[at],
+        base: table(contribution.received),
+        intended: contribution.intended.and_then(table),
+        base_number: contribution.download_number,
+        weight: contribution.weight * by_method,
+        base_weight: contribution.base_weight * by_method,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::method::Phase;
+    use crate::method::tests::with_step;
+    use fedrecsim_core::ids::{InvitationId, UserId};
+    use fedrecsim_core::rng::Streams;
+    use fedrecsim_model::model::blocks::ModelUpdate;
+    use fedrecsim_model::model::table::{Table, TableShape, TableUpdate};
+    use fedrecsim_scenario::scenario::StepWeights;
+
+    /// Returns the value of a table of one value, 10, after a step of half of what a client has
+    /// sent for it, which is 3.
+    fn after_a_step(upload: BlockLayout) -> f32 {
+        let shape = TableShape {
+            rows: 1,
+            dimension: 1,
+        };
+        let model = Model::of_table("V", Table::from_fn(shape, || 10.0));
+        let upload = Layout::new(vec![upload]);
+        let rule = Rule {
+            rate: 0.5,
+            ..Rule::MEAN
+        };
+        let mut server = Averager::with_rules(model.clone(), upload, &[rule]);
+        let update =
+            ModelUpdate::of_table(TableUpdate::listed(shape, vec![0], &[3.0], 1.0).unwrap());
+        let contribution = Contribution {
+            user: UserId(0),
+            invitation_id: InvitationId(0),
+            phase: Phase::default(),
+            update: &update,
+            received: &model,
+            intended: None,
+            download_number: 0,
+            weight: 1.0,
+            base_weight: 1.0,
+            is_fresh: true,
+        };
+        let mut sums = server.accumulator();
+        sums.absorb(&[contribution]).unwrap();
+        let normalise = |totals: &WeightTotals| StepWeights {
+            kept: 0.0,
+            divisor: totals.weights,
+        };
+        server
+            .step(sums, &StepContext::new(0, 1, &normalise, Streams::new(0)))
+            .unwrap();
+        server.model().table(0).as_slice()[0]
+    }
+
+    /// If this fails, a server goes up the slope of a gradient, or away from what clients have made
+    /// of the table.
+    #[test]
+    fn a_gradient_is_gone_down_and_a_table_is_approached() {
+        let table = BlockLayout::item_table(
+            "V",
+            TableShape {
+                rows: 1,
+                dimension: 1,
+            },
+        );
+        assert_eq!(after_a_step(table.clone().statistic()), 10.0 - 0.5 * 3.0);
+        assert_eq!(after_a_step(table), 10.0 + 0.5 * (3.0 - 10.0));
+    }
+
+    /// If this fails, a server divides by another number of senders than devices say, or by less
+    /// than noise on it, loses counts that another accumulator has, or takes another block for
+    /// counts.
+    #[test]
+    fn counts_that_devices_say_are_divided_by_unless_noise_is_larger() {
+        let rows = TableShape {
+            rows: 3,
+            dimension: 1,
+        };
+        let model = Model::of_table("V", Table::zeros(rows));
+        let blocks = [
+            BlockLayout::item_table("V", rows),
+            BlockLayout::item_table("counts", rows),
+        ];
+        let upload = Layout::new(blocks.map(BlockLayout::statistic).to_vec());
+        let rules = [Rule {
+            combine: Combine::MeanPerSender,
+            ..Rule::MEAN
+        }];
+        let after = |said: [f32; 3]| {
+            let mut server =
+                Averager::with_rules(model.clone(), upload.clone(), &rules).counted_by("counts");
+            assert_eq!(server.upload_use(), UploadUse::Sum);
+            let listed =
+                |values: [f32; 3]| TableUpdate::listed(rows, vec![0, 1, 2], &values, 1.0).unwrap();
+            let mut sums = server.accumulator();
+            for half in [said.map(|count| count - 1.0), [1.0; 3]] {
+                let update = ModelUpdate::of_blocks(vec![listed([-3.0; 3]), listed(half)]);
+                let mut other = server.accumulator();
+                other
+                    .absorb(&[Contribution::fresh(
+                        UserId(0),
+                        InvitationId(0),
+                        &update,
+                        &model,
+                    )])
+                    .unwrap();
+                sums.merge(other).unwrap();
+            }
+            with_step(0, |step| server.step(sums, step)).unwrap();
+            server.model().table(0).as_slice().to_vec()
+        };
+        assert_eq!(
+            after([3.0, 1.0, 0.0]),
+            [2.0, 6.0, 0.0],
+            "nobody says that the last row was sent"
+        );
+        assert_eq!(
+            after([3.0, 1.0, -2.0]),
+            [2.0, 3.0, 3.0],
+            "noise is at least 2"
+        );
+        let counted_by = |block: &str, layout: &Layout| {
+            Averager::with_rules(model.clone(), layout.clone(), &rules)
+                .counted_by(block)
+                .upload_use()
+        };
+        assert_eq!(counted_by("other", &upload), UploadUse::Each);
+        let wide = BlockLayout::item_table(
+            "counts",
+            TableShape {
+                rows: 3,
+                dimension: 2,
+            },
+        )
+        .statistic();
+        let long = BlockLayout::item_table(
+            "counts",
+            TableShape {
+                rows: 4,
+                dimension: 1,
+            },
+        )
+        .statistic();
+        let state = BlockLayout::item_table("counts", rows);
+        for block in [wide, long, state] {
+            let layout = Layout::new(vec![BlockLayout::item_table("V", rows).statistic(), block]);
+            assert_eq!(counted_by("counts", &layout), UploadUse::Each);
+        }
+    }
+}

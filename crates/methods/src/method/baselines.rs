@@ -1,0 +1,222 @@
+//! Implements the trivial baselines that every result is shown with: popularity and random scores
+//! where items are ranked, the mean of all ratings and of the user's own ratings where ratings are
+//! predicted.
+//!
+//! None of them trains or sends anything. Popularity and the global mean read the ratings of all
+//! users, as no server could. They show how accurate recommendation is without any model of the
+//! users.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    Client, Entry, LocalTask, LocalUpdate, Method, Placement, Scorer, ScoringContext, Scratch,
+    no_blocks, parameters,
+};
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::ids::UserId;
+use fedrecsim_data::dataset::Dataset;
+use fedrecsim_model::model::blocks::Model;
+use fedrecsim_model::model::state::StateVisitor;
+
+/// Describes the method `popularity` to the registry.
+pub const POPULARITY: Entry = Entry {
+    name: "popularity",
+    summary: "scores an item by its number of training ratings; central, untrained, sends nothing",
+    build: &|value, problem| {
+        let counts = problem
+            .all_ratings()
+            .map(Dataset::popularity)
+            .unwrap_or_default();
+        build(
+            "popularity",
+            value,
+            Baseline::Popularity(counts.into_iter().map(|count| count as f32).collect()),
+        )
+    },
+    ..RANDOM
+};
+
+/// Describes the method `random` to the registry. The other baselines take from it what they have
+/// in common.
+pub const RANDOM: Entry = Entry {
+    name: "random",
+    summary: "scores every item at random; the floor of any accuracy",
+    source: "the customary baseline",
+    schema: &|| schemars::schema_for!(NoParameters),
+    resolve: &|_| Vec::new(),
+    placement: Placement::Untrained,
+    draws_negatives: false,
+    sizes: &no_blocks,
+    build: &|value, problem| {
+        build(
+            "random",
+            value,
+            Baseline::Random {
+                seed: problem.streams.seed(),
+            },
+        )
+    },
+};
+
+/// Describes the method `global-mean` to the registry.
+pub const GLOBAL_MEAN: Entry = Entry {
+    name: "global-mean",
+    summary: "predicts the mean of all training ratings; central, untrained, sends nothing",
+    build: &|value, problem| {
+        let mean = problem
+            .all_ratings()
+            .map(Dataset::mean_training_rating)
+            .unwrap_or_default();
+        build("global-mean", value, Baseline::GlobalMean(mean as f32))
+    },
+    ..RANDOM
+};
+
+/// Describes the method `user-mean` to the registry.
+pub const USER_MEAN: Entry = Entry {
+    name: "user-mean",
+    summary: "predicts the mean of the user's own training ratings; untrained, sends nothing",
+    build: &|value, _| build("user-mean", value, Baseline::UserMean),
+    ..RANDOM
+};
+
+/// Makes `baseline` the method of this name, after checking that it is given no parameters.
+fn build(name: &str, value: &Value, baseline: Baseline) -> Result<Box<dyn Method>> {
+    let NoParameters {} = parameters(name, value)?;
+    Ok(Box::new(baseline))
+}
+
+/// Returns the baselines that results are shown with, for a data set that holds out items (`items`)
+/// or else ratings.
+pub fn beside(items: bool) -> [Entry; 2] {
+    if items {
+        [POPULARITY, RANDOM]
+    } else {
+        [GLOBAL_MEAN, USER_MEAN]
+    }
+}
+
+/// Holds the parameters of a baseline, which has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NoParameters {}
+
+/// Says how items are scored, for all users.
+#[derive(Clone, Debug)]
+enum Baseline {
+    /// The score is the number of training ratings of the item.
+    Popularity(Arc<[f32]>),
+    /// The score is random, and differs between users and seeds.
+    Random { seed: u64 },
+    /// The score is the mean of all training ratings.
+    GlobalMean(f32),
+    /// The score is the mean of the user's own training ratings.
+    UserMean,
+}
+
+impl Method for Baseline {
+    fn predicts_ratings(&self) -> bool {
+        matches!(self, Self::GlobalMean(_) | Self::UserMean)
+    }
+
+    fn initial(&self) -> Model {
+        Model::none()
+    }
+
+    fn client(&self, user: UserId) -> Box<dyn Client> {
+        Box::new(BaselineClient {
+            baseline: self.clone(),
+            user,
+        })
+    }
+}
+
+/// Scores items for one user. It has no private state.
+#[derive(Clone)]
+struct BaselineClient {
+    baseline: Baseline,
+    user: UserId,
+}
+
+impl Client for BaselineClient {
+    fn train(&mut self, _task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
+        // The server never invites anybody to an untrained method.
+        Err(Error::Usage("a baseline has nothing to train".to_owned()))
+    }
+
+    fn scorer<'a>(
+        &'a self,
+        context: &ScoringContext<'a>,
+        _scratch: &mut Scratch,
+    ) -> Result<Box<dyn Scorer + 'a>> {
+        let own_mean = context.own.mean_rating().unwrap_or_default() as f32;
+        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
+            for (&item, score) in items.iter().zip(scores) {
+                *score = match &self.baseline {
+                    Baseline::Popularity(counts) => counts[item as usize],
+                    Baseline::Random { seed } => random_score(*seed, self.user, item),
+                    Baseline::GlobalMean(mean) => *mean,
+                    Baseline::UserMean => own_mean,
+                };
+            }
+        }))
+    }
+
+    fn visit_state(&mut self, _state: &mut StateVisitor<'_>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Returns a uniform score in [0, 1) that depends on seed, user and item only. Draws from a stream
+/// would depend on the order of the items as well. The hash is the finaliser of SplitMix64 (Steele
+/// et al. 2014).
+fn random_score(seed: u64, user: UserId, item: u32) -> f32 {
+    let mut z =
+        seed ^ (u64::from(user.0) << 32 | u64::from(item)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((z ^ (z >> 31)) >> 40) as f32 / (1u32 << 24) as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// If this fails, the baseline `random` has another list for a user than it had in published
+    /// reports. The numbers are from an independent computation of the hash.
+    #[test]
+    fn random_scores_are_those_of_the_published_hash() {
+        let numerators =
+            [0, 7, 1000].map(|item| random_score(1, UserId(3), item) * (1u32 << 24) as f32);
+        assert_eq!(numerators, [5_373_154.0, 16_501_883.0, 8_520_941.0]);
+    }
+
+    /// If this fails, a baseline that only ranks is asked for ratings.
+    #[test]
+    fn only_means_of_ratings_predict_ratings() {
+        let predicts = [
+            Baseline::Popularity([].into()),
+            Baseline::Random { seed: 1 },
+            Baseline::GlobalMean(3.0),
+            Baseline::UserMean,
+        ]
+        .map(|baseline| baseline.predicts_ratings());
+        assert_eq!(predicts, [false, false, true, true]);
+    }
+
+    #[test]
+    fn random_scores_are_uniform_and_differ_between_users() {
+        let scores: Vec<f32> = (0..10_000)
+            .map(|item| random_score(1, UserId(3), item))
+            .collect();
+        let mean = scores.iter().sum::<f32>() / 10_000.0;
+        assert!((mean - 0.5).abs() < 0.02, "mean {mean}");
+        assert!(scores.iter().all(|score| (0.0..1.0).contains(score)));
+        assert_ne!(random_score(1, UserId(3), 7), random_score(1, UserId(4), 7));
+        assert_ne!(random_score(1, UserId(3), 7), random_score(2, UserId(3), 7));
+    }
+}

@@ -1,0 +1,150 @@
+//! Describes methods in the form in which lists of methods hold them.
+//!
+//! The functions of an [`Entry`] are references to closures, so that a method may be made while a
+//! program runs, as those that are written in another language are. In a constant
+//! `&|value, problem| ...` is such a reference; a closure that holds something is made one by
+//! [`Box::leak`].
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::{Method, Problem};
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_model::model::layout::{BlockLayout, Layout};
+use fedrecsim_model::model::table::TableShape;
+use fedrecsim_scenario::scenario::sizes::{BlockSize, ProblemSize};
+use fedrecsim_scenario::scenario::{Resolve, SizesOf};
+
+/// Returns the JSON schema of a method's parameters.
+pub type SchemaOf = dyn Fn() -> schemars::Schema + Send + Sync;
+
+/// Builds a method from checked parameters.
+pub type Build = dyn Fn(&Value, &Problem) -> Result<Box<dyn Method>> + Send + Sync;
+
+/// Describes a method to scenario files, commands and the simulated world.
+#[derive(Clone, Copy)]
+pub struct Entry {
+    /// The name in scenario files.
+    pub name: &'static str,
+    /// The summary that `fedrecsim methods` prints, on one line.
+    pub summary: &'static str,
+    /// The paper and the code that the method follows.
+    pub source: &'static str,
+    /// Returns the JSON schema of the method's parameters.
+    pub schema: &'static SchemaOf,
+    /// Fills in defaults that depend on other parameters, and checks what a schema cannot express.
+    /// Most methods need neither.
+    pub resolve: &'static Resolve,
+    /// The place where the method runs.
+    pub placement: Placement,
+    /// Whether training draws negatives as `dataset.negatives` says. Where it does not, that table
+    /// has no effect, and a scenario that has it is warned of.
+    pub draws_negatives: bool,
+    /// Returns the sizes of the largest blocks that a run makes with these parameters: those of its
+    /// model, its downloads and whatever all clients start with. They are checked before any block
+    /// is made. [`sizes_of_item_table`], [`sizes_by`] and [`no_blocks`] implement it for most
+    /// methods.
+    pub sizes: &'static SizesOf,
+    /// Builds the method from checked parameters.
+    pub build: &'static Build,
+}
+
+/// Shows what is no function.
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            name,
+            placement,
+            draws_negatives,
+            ..
+        } = self;
+        let mut entry = f.debug_struct("Entry");
+        entry
+            .field("name", name)
+            .field("placement", placement)
+            .field("draws_negatives", draws_negatives);
+        entry.finish_non_exhaustive()
+    }
+}
+
+/// Says where a method runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// The method runs nowhere in the simulated world. It is ready at once, knows the ratings of
+    /// all users, and takes part in no round.
+    Untrained,
+    /// The method runs at the server. Users send their ratings once, and the server works on them
+    /// at a speed of its own.
+    Central,
+    /// The method runs on the devices. Users keep their ratings and send updates.
+    Federated,
+    /// The method runs on the devices, and a third party computes for them at the speed of the
+    /// server, as [`Method::exchange`] describes it.
+    Assisted,
+}
+
+impl Placement {
+    /// Returns whether there is anything to train.
+    pub const fn trains(self) -> bool {
+        !matches!(self, Self::Untrained)
+    }
+
+    /// Returns whether training takes place on the devices.
+    pub const fn is_on_devices(self) -> bool {
+        matches!(self, Self::Federated | Self::Assisted)
+    }
+}
+
+/// Reads checked parameters into a method's own type, for use in [`Entry::build`].
+///
+/// # Errors
+/// [`Error::Usage`] if they do not fit, which cannot happen for a scenario that was loaded.
+pub fn parameters<T: serde::de::DeserializeOwned>(name: &str, value: &Value) -> Result<T> {
+    serde_json::from_value(value.clone())
+        .map_err(|fault| Error::Usage(format!("method {name}: {fault}")))
+}
+
+/// Returns the sizes of the blocks of the layout that `layout` makes from a method's own
+/// parameters, for use in [`Entry::sizes`]. The list is empty for parameters that do not fit, which
+/// [`Entry::build`] refuses.
+pub fn sizes_by<T: serde::de::DeserializeOwned>(
+    value: &Value,
+    layout: impl FnOnce(T) -> Layout,
+) -> Vec<BlockSize> {
+    serde_json::from_value(value.clone())
+        .map(|parameters| sizes_of(&layout(parameters)))
+        .unwrap_or_default()
+}
+
+/// Returns the size of an item table called `name` whose width `dimension` reads from a method's
+/// own parameters, for use in [`Entry::sizes`] of a method with that one block.
+pub fn sizes_of_item_table<T: serde::de::DeserializeOwned>(
+    name: &'static str,
+    (value, size): (&Value, ProblemSize),
+    dimension: impl FnOnce(T) -> u32,
+) -> Vec<BlockSize> {
+    sizes_by(value, |parameters| {
+        Layout::of_table(
+            name,
+            TableShape::of_items(size.items, dimension(parameters)),
+        )
+    })
+}
+
+/// Returns the sizes of the blocks of `layout`.
+pub fn sizes_of(layout: &Layout) -> Vec<BlockSize> {
+    let size = |block: &BlockLayout| BlockSize {
+        name: block.name.clone(),
+        rows: block.shape.rows as u64,
+        columns: block.shape.dimension as u64,
+        // A value takes at most eight bytes.
+        bytes_each: block.value_type.bytes() as u32,
+    };
+    layout.blocks().iter().map(size).collect()
+}
+
+/// Returns an empty list, for use in [`Entry::sizes`] of a method without blocks.
+pub fn no_blocks(_: &Value, _: ProblemSize) -> Vec<BlockSize> {
+    Vec::new()
+}

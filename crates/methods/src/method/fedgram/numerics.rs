@@ -1,0 +1,277 @@
+//! Implements FedGram's arithmetic: what a device computes, and one step of the server.
+//!
+//! The loss is that of implicit alternating least squares (see
+//! [`least_squares`](fedrecsim_model::model::least_squares)):
+//!
+//! ```text
+//! sum over users u of ( sum over its positives i of (1 - x_u . y_i)^2 + a0 sum over all items j of (x_u . y_j)^2
+//!                       + lambda (n_u + a0 m) |x_u|^2 )
+//! + lambda sum over items i of (n_i + a0 n) |y_i|^2
+//! ```
+//!
+//! with n users, m items, n_u positives of user u and n_i users with item i among their positives.
+//! Devices minimise it over x_u exactly. The server needs two sums for its gradient with respect to
+//! Y, all negatives included: the sum of (x_u . y_i - 1) x_u over the users with i among their
+//! positives, for each item, and the sum G of x_u x_u^T over all users.
+
+use ndarray::{Array2, ArrayView2, ArrayViewMut2};
+
+use crate::method::listed_sums::{ListedSums, Told};
+use fedrecsim_core::error::{self, Error};
+use fedrecsim_core::math::pow;
+use fedrecsim_model::model::algebra::eigen::symmetric_eigen;
+use fedrecsim_model::model::algebra::product::product;
+use fedrecsim_model::model::algebra::{AlgebraError, Result};
+use fedrecsim_model::model::least_squares::score;
+use fedrecsim_model::model::magnitude::MagnitudeCounts;
+use fedrecsim_model::model::table::TableUpdate;
+
+/// Holds the constants of the loss, and the size of the server's step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Constants {
+    /// The weight a0 of an item as a negative. That of a positive is 1.
+    pub unobserved_weight: f64,
+    /// The weight lambda of the regulariser.
+    pub regularization: f64,
+    /// The exponent nu of the sum of weights that the regulariser is multiplied by, which is 1 in
+    /// FedGram.
+    pub regularization_exponent: f64,
+    /// The share eta of a Newton step that the server makes, 1 for the whole step.
+    pub server_rate: f64,
+}
+
+impl Constants {
+    /// Returns the weight lambda (count + a0 others)^nu of the regulariser for a user with `count`
+    /// positives in a catalogue of `others` items, or for an item that is a positive of `count` of
+    /// `others` users.
+    pub fn ridge(&self, count: f64, others: f64) -> f64 {
+        let weights = count + self.unobserved_weight * others;
+        match self.regularization_exponent {
+            1.0 => self.regularization * weights,
+            exponent => self.regularization * pow(weights, exponent),
+        }
+    }
+}
+
+/// Returns how far one user can move the sums of a step: bounds of the length of all its gradients
+/// together, and of its x x^T as a matrix, of which the upper triangle is a part. `count` is the
+/// number of its positives and `ridge` that of [`Constants::ridge`]. What a device says, if it
+/// does, moves the counts by the root of `count` and the participants by 1.
+///
+/// x minimises a0 sum of (x . y_j)^2 over all items + sum of (x . y_i - 1)^2 over the positives +
+/// ridge |x|^2, which is `count` at x = 0. So |x|^2 is at most count / ridge, and the errors of the
+/// positives have squares that add up to at most `count`. Where uploads are clipped to C, one user
+/// moves both sums together by at most C, whatever it has.
+pub fn largest_contribution(count: f64, ridge: f64) -> (f64, f64) {
+    let square = count / ridge;
+    (fedrecsim_core::math::sqrt(square * count), square)
+}
+
+/// Returns the number of values in the upper triangle of a k x k matrix.
+pub const fn triangle_values(dimension: usize) -> usize {
+    dimension * (dimension + 1) / 2
+}
+
+/// Returns the upper triangle of a square matrix, row after row, in single precision, which is the
+/// form in which it travels.
+pub fn packed_triangle(matrix: &Array2<f64>) -> Vec<f32> {
+    let upper = matrix
+        .indexed_iter()
+        .filter(|((row, column), _)| row <= column);
+    upper.map(|(_, value)| *value as f32).collect()
+}
+
+/// Returns the k x k matrix with this upper triangle, and zeros below the diagonal.
+///
+/// # Errors
+/// [`AlgebraError::Shape`] if there are not k (k + 1) / 2 values.
+pub fn unpacked_triangle(values: &[f32], dimension: usize) -> Result<Array2<f64>> {
+    if values.len() != triangle_values(dimension) {
+        return Err(AlgebraError::Shape {
+            what: "a packed triangle",
+            rows: values.len(),
+            columns: 1,
+        });
+    }
+    Ok(upper_triangular(
+        values.iter().map(|value| f64::from(*value)),
+        dimension,
+    ))
+}
+
+/// Returns the k x k matrix whose upper triangle has these values, row after row, with zeros below
+/// the diagonal.
+fn upper_triangular(values: impl Iterator<Item = f64>, dimension: usize) -> Array2<f64> {
+    let mut matrix = Array2::zeros((dimension, dimension));
+    let places = matrix
+        .indexed_iter_mut()
+        .filter(|((row, column), _)| row <= column);
+    places
+        .zip(values)
+        .for_each(|((_, place), value)| *place = value);
+    matrix
+}
+
+/// Returns the gradients (x . y_i - 1) x of the rows of `items`, one after the other (n k values).
+pub fn row_gradients(vector: &[f64], table: &ArrayView2<'_, f32>, items: &[u32]) -> Vec<f32> {
+    let mut gradients = Vec::with_capacity(items.len() * vector.len());
+    for &item in items {
+        let error = score(vector, &table.row(item as usize)) - 1.0;
+        gradients.extend(vector.iter().map(|value| (error * value) as f32));
+    }
+    gradients
+}
+
+/// Returns the upper triangle of x x^T, row after row (k (k + 1) / 2 values).
+pub fn outer_triangle(vector: &[f64]) -> Vec<f32> {
+    let rows = vector.iter().enumerate();
+    rows.flat_map(|(row, x)| vector[row..].iter().map(move |y| (x * y) as f32))
+        .collect()
+}
+
+/// Holds the sums of what the participants of a step have sent, in the order of the calls of
+/// [`Sums::absorb`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sums {
+    /// The gradients of every row (m x k), and the sums n_i of the weights of the participants who
+    /// sent row i.
+    pub gradients: ListedSums,
+    /// The upper triangle of G, the sum of x x^T, row after row; nothing before the first
+    /// participant.
+    pub triangle: Vec<f64>,
+    /// The sum n of the weights of all participants, clipped ones included. With noise on the sums
+    /// it may be negative.
+    pub participants: f64,
+}
+
+impl Sums {
+    /// Adds `weight` times one participant's gradients of some rows, its triangle of x x^T and what
+    /// it says of itself, if it does, and returns the magnitudes of the gradients.
+    ///
+    /// # Errors
+    /// [`Error::Update`] if the gradients, the triangle or the counts have another shape than those
+    /// before.
+    pub fn absorb(
+        &mut self,
+        weight: f64,
+        (gradients, told): (&TableUpdate, Option<Told<'_>>),
+        triangle: &[f32],
+    ) -> error::Result<MagnitudeCounts> {
+        if triangle.len() != triangle_values(gradients.shape.dimension) {
+            return Err(Error::Update(
+                "x x^T has another shape than the gradients".to_owned(),
+            ));
+        }
+        let magnitudes = self.gradients.absorb(gradients, told, weight)?;
+        self.triangle.resize(triangle.len(), 0.0);
+        self.triangle
+            .iter_mut()
+            .zip(triangle)
+            .for_each(|(sum, value)| *sum += weight * f64::from(*value));
+        self.participants += weight * told.map_or(1.0, |told| told.participants);
+        Ok(magnitudes)
+    }
+
+    /// Adds what other sums have absorbed.
+    pub fn merge(&mut self, other: Self) {
+        self.gradients.merge(other.gradients);
+        self.triangle
+            .resize(self.triangle.len().max(other.triangle.len()), 0.0);
+        self.triangle
+            .iter_mut()
+            .zip(&other.triangle)
+            .for_each(|(sum, value)| *sum += value);
+        self.participants += other.participants;
+    }
+
+    /// Returns the share of the participants who sent each row, which is not negative; nothing
+    /// without participants.
+    pub fn popularity(&self) -> Vec<f32> {
+        if self.participants <= 0.0 {
+            return Vec::new();
+        }
+        self.gradients
+            .senders
+            .iter()
+            .map(|senders| (senders.max(0.0) / self.participants) as f32)
+            .collect()
+    }
+
+    /// Returns the number of rows that the mean participant sent, which is its number of positives;
+    /// 0 without participants.
+    pub fn mean_positives(&self) -> f32 {
+        match self.participants > 0.0 {
+            true => (self.gradients.senders.iter().sum::<f64>() / self.participants) as f32,
+            false => 0.0,
+        }
+    }
+
+    /// Makes one step of every row of the item table (m x k):
+    ///
+    /// ```text
+    /// y_i -= eta ((a0 + n_i / n) G + ridge_i I)^(-1) (g_i + a0 G y_i + ridge_i y_i),  ridge_i = lambda (n_i + a0 n)
+    /// ```
+    ///
+    /// The inverted matrix approximates the Hessian of row i: the sum of x_u x_u^T over the users
+    /// with i among their positives is replaced by n_i / n times G, so that one eigendecomposition
+    /// of G serves all rows. Without participants nothing moves. With noise on the sums, a negative
+    /// n_i counts as 0, and all eigenvalues of G are raised by the magnitude of its most negative
+    /// one. This ridge follows the noise, in the spirit of AdaSSP for private linear regression
+    /// (Wang, UAI 2018), which takes its ridge from the known scale of the noise. Costs 3 m k^2
+    /// multiply-adds and the decomposition.
+    ///
+    /// # Errors
+    /// [`AlgebraError::NotFinite`] if a participant sent something that is not a finite number, and
+    /// [`AlgebraError::Shape`] for a table of another shape.
+    pub fn step(&self, table: &mut ArrayViewMut2<'_, f32>, constants: &Constants) -> Result<()> {
+        let Constants {
+            unobserved_weight: a0,
+            server_rate,
+            ..
+        } = *constants;
+        if self.participants <= 0.0 {
+            return Ok(());
+        }
+        let (rows, columns) = table.dim();
+        let misfit = |_| AlgebraError::Shape {
+            what: "the item table",
+            rows,
+            columns,
+        };
+        let gradients =
+            ArrayView2::from_shape((rows, columns), &self.gradients.rows).map_err(misfit)?;
+        let users = self.participants;
+        let gram = upper_triangular(self.triangle.iter().copied(), columns);
+        let eigen = symmetric_eigen(&gram.view())?;
+        // All matrices are diagonal in the coordinates of the eigenvectors.
+        let eigenvectors = eigen.vectors.t().as_standard_layout().into_owned();
+        let rows = product(
+            &table.mapv(f64::from).as_standard_layout().view(),
+            &eigenvectors.view(),
+        )?;
+        let mut steps = product(&gradients, &eigenvectors.view())?;
+        let noise = eigen.noise();
+        for ((mut step, row), senders) in steps
+            .rows_mut()
+            .into_iter()
+            .zip(rows.rows())
+            .zip(&self.gradients.senders)
+        {
+            let senders = senders.max(0.0);
+            let ridge = constants.ridge(senders, users);
+            let curvature = a0 + senders / users;
+            for ((step, y), value) in step.iter_mut().zip(row).zip(&eigen.values) {
+                // G has no negative eigenvalues, but rounding can make one slightly negative.
+                // Noise, a coarse codec's included, can make any negative, and is of about that
+                // size in the others.
+                let value = (value + noise).max(0.0);
+                *step = (*step + (a0 * value + ridge) * y) / (curvature * value + ridge);
+            }
+        }
+        let steps = product(&steps.view(), &eigen.vectors.view())?;
+        for (y, step) in table.iter_mut().zip(&steps) {
+            *y = (f64::from(*y) - server_rate * step) as f32;
+        }
+        Ok(())
+    }
+}

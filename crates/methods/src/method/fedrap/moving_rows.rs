@@ -1,0 +1,141 @@
+//! Moves the rows of a participation of FedRAP: they are gathered while the first step goes through
+//! them, and written back while the last one does.
+
+use super::parameters::Plan;
+use fedrecsim_core::math::LANES;
+use fedrecsim_core::stages::{Stage, enter};
+use fedrecsim_model::model::kernel::additive::RowMover;
+use fedrecsim_model::model::kernel::{
+    Block, Column, LargestMagnitude, PackedRows, RowSource, TableRows,
+};
+use fedrecsim_model::model::row_table::{FoundRows, RowPlaces};
+
+/// The numbers of the tables in the packed rows.
+pub(super) const D: usize = 0;
+pub(super) const C: usize = 1;
+
+/// Knows where the rows of a participation come from and where they go.
+pub(super) struct MovingRows<'a> {
+    rows: usize,
+    dimension: usize,
+    columns: [Column; 2],
+    d: PrivateRows<'a>,
+    /// The rows of the download, if C is shared.
+    downloaded: Option<TableRows<'a>>,
+    /// The trained rows of C as bytes.
+    uploaded: Vec<u8>,
+    largest: [LargestMagnitude; 2],
+    direction: Direction,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    In,
+    Out,
+}
+
+/// The rows of the private table.
+enum PrivateRows<'a> {
+    /// The table is left out.
+    LeftOut,
+    /// The rows have been found.
+    Found(FoundRows<'a>),
+    /// The rows can be written.
+    Writable(RowPlaces<'a>),
+}
+
+impl<'a> MovingRows<'a> {
+    /// Prepares to gather so many rows of D and C into `packed`, which gets room for them. A table
+    /// that is left out is zero. The memory of `uploaded` is reused.
+    pub fn new(
+        plan: &Plan,
+        rows: usize,
+        found: Option<FoundRows<'a>>,
+        downloaded: Option<TableRows<'a>>,
+        packed: &mut PackedRows,
+        uploaded: Vec<u8>,
+    ) -> Self {
+        if found.is_some() && downloaded.is_some() {
+            packed.reset_for_overwriting(rows, plan.dimension, 2);
+        } else {
+            packed.reset(rows, plan.dimension, 2);
+        }
+        // Gathering prefetches some rows ahead, so that nothing has prefetched the first ones yet.
+        if let Some(found) = &found {
+            (0..rows.min(LANES)).for_each(|position| found.prefetch(position));
+        }
+        Self {
+            rows,
+            dimension: plan.dimension,
+            columns: [D, C].map(|table| packed.column(table)),
+            d: found.map_or(PrivateRows::LeftOut, PrivateRows::Found),
+            downloaded,
+            uploaded,
+            largest: Default::default(),
+            direction: Direction::In,
+        }
+    }
+
+    /// Makes the rows, which have moved in, move out from now on. All other rows of D decay by
+    /// `others_scale`.
+    pub fn turn_round(&mut self, others_scale: f32) {
+        let _stage = enter(Stage::Scatter);
+        self.direction = Direction::Out;
+        self.d = match std::mem::replace(&mut self.d, PrivateRows::LeftOut) {
+            PrivateRows::Found(found) => PrivateRows::Writable(found.into_places(others_scale)),
+            left => left,
+        };
+        self.uploaded.clear();
+        self.uploaded.reserve(self.rows * self.dimension * 4);
+    }
+
+    /// Moves the rows out at once, unless they have moved out already. All other rows of D decay by
+    /// `others_scale`.
+    pub fn move_out_at_once(&mut self, packed: &PackedRows, others_scale: f32) {
+        if self.direction == Direction::In {
+            self.turn_round(others_scale);
+            self.write_back(0..self.rows, packed.blocks());
+        }
+    }
+
+    /// Returns the trained rows of C as bytes, and the largest magnitudes in D and C (NaN where
+    /// there was one).
+    pub fn finish(self) -> (Vec<u8>, [f32; 2]) {
+        (self.uploaded, self.largest.map(|largest| largest.value()))
+    }
+
+    fn write_back(&mut self, positions: std::ops::Range<usize>, blocks: &[Block]) {
+        let [d, c] = &mut self.largest;
+        let rows = positions.len();
+        if let PrivateRows::Writable(places) = &mut self.d {
+            let _stage = enter(Stage::Scatter);
+            self.columns[D].scatter(blocks, positions, places, d);
+        }
+        if self.downloaded.is_some() {
+            let _stage = enter(Stage::Encode);
+            self.columns[C].append_bytes(blocks, rows, self.dimension, &mut self.uploaded, c);
+        }
+    }
+}
+
+impl RowMover for MovingRows<'_> {
+    fn move_in(&mut self, first: usize, blocks: &mut [Block]) {
+        if self.direction == Direction::Out {
+            return;
+        }
+        let _stage = enter(Stage::Gather);
+        let positions = first..self.rows.min(first + LANES);
+        if let PrivateRows::Found(d) = &self.d {
+            self.columns[D].gather(blocks, positions.clone(), d);
+        }
+        if let Some(c) = &self.downloaded {
+            self.columns[C].gather(blocks, positions, c);
+        }
+    }
+
+    fn move_out(&mut self, first: usize, blocks: &[Block]) {
+        if self.direction == Direction::Out {
+            self.write_back(first..self.rows.min(first + LANES), blocks);
+        }
+    }
+}

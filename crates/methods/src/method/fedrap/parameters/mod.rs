@@ -1,0 +1,438 @@
+//! Defines FedRAP's parameters: what a scenario may say, and the settings of training that follow
+//! from it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use fedrecsim_model::model::kernel::MAX_DIMENSION;
+use fedrecsim_model::model::kernel::additive::Penalty;
+use fedrecsim_scenario::scenario::ParameterFault;
+
+/// Which of the two FedRAPs is trained: the code that produced the paper's numbers is not the
+/// paper's equations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Objective {
+    /// Means over the batch and its rows; subgradient of |C|; decaying rates; early stop.
+    /// mtics/FedRAP d6ee2ac.
+    PublishedCode,
+    /// Eq. 3 with its signs: sums, regularisers over the whole matrix; soft-thresholding (Eq. 13);
+    /// one rate.
+    Paper,
+}
+
+/// The penalty on C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Regularizer {
+    /// mu |C|, by its subgradient for `published-code` and by a proximal step for `paper`.
+    L1,
+    /// mu |C|, by its subgradient, which leaves no value at 0.
+    L1Subgradient,
+    /// mu |C|, by a proximal step after each step of the gradient: values nearer to 0 than the rate
+    /// times the weight become 0, and the others move towards 0 by as much.
+    L1Proximal,
+    /// mu C^2 (FedRAP-L2).
+    L2,
+    /// None: mu = 0 (FedRAP-No).
+    None,
+}
+
+/// How lambda and mu grow from round to round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Curriculum {
+    /// tanh(a / 10) v.
+    Tanh,
+    /// v from the start (FedRAP-fixed).
+    Fixed,
+    /// sin(a / 10) v, kept within 0..=v as the paper's section 3.1 asks (FedRAP-sin).
+    Sin,
+    /// v and 0 in turn, ten rounds each (FedRAP-square).
+    Square,
+    /// v / (a + 1) (FedRAP-frac).
+    Frac,
+}
+
+/// Which item tables there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tables {
+    /// C, shared, and D, private.
+    Both,
+    /// C only (FedRAP-C).
+    COnly,
+    /// D only (FedRAP-D); see `aggregate_d`.
+    DOnly,
+}
+
+/// Where the noise enters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NoiseAt {
+    /// In the gradient of every step, after it has been clipped.
+    Gradient,
+    /// In the table that is uploaded, once.
+    Upload,
+}
+
+/// The noise that clients add to C.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Noise {
+    /// The factor z by which the standard deviation is the sensitivity. With 0, gradients are
+    /// clipped and nothing is added.
+    #[schemars(range(min = 0))]
+    pub multiplier: f64,
+    /// The length tau (Frobenius norm) to which the gradient with respect to C is clipped in every
+    /// step.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub clip_norm: f64,
+    /// Where the noise enters. The paper does not say.
+    pub at: NoiseAt,
+    /// The number n_s of participants in a round. Left out: the number of users.
+    #[schemars(range(min = 1))]
+    pub participants: Option<u32>,
+}
+
+impl Default for Noise {
+    fn default() -> Self {
+        Self {
+            multiplier: 1.0,
+            clip_norm: 0.1,
+            at: NoiseAt::Gradient,
+            participants: None,
+        }
+    }
+}
+
+/// Parameters of FedRAP. Where a key is left out, the objective decides.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FedRapParameters {
+    /// Latent dimension k.
+    #[schemars(range(min = 1, max = MAX_DIMENSION))]
+    pub latent_dimension: u32,
+    /// Which FedRAP.
+    pub objective: Objective,
+    /// Passes over the local samples per round.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub local_epochs: u32,
+    /// Samples per batch. Left out: 2048 for `published-code`, all of a user's samples for `paper`.
+    #[schemars(range(min = 1))]
+    pub batch_size: Option<u32>,
+    /// Learning rate of w and b.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub learning_rate_network: f64,
+    /// Learning rate of C and D. Left out: 200 for `published-code`, `learning_rate_network` for
+    /// `paper`, which has one rate.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub learning_rate_tables: Option<f64>,
+    /// Factor of both rates after every batch of a round. Left out: 0.95 for `published-code`, 1
+    /// for `paper`.
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))]
+    pub learning_rate_batch_decay: Option<f64>,
+    /// Factor of both rates after every round. Left out: 0.97 for `published-code`, 1 for `paper`.
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))]
+    pub learning_rate_round_decay: Option<f64>,
+    /// Weight decay of every parameter, touched or not. Left out: 1e-4 for `published-code`, 0 for
+    /// `paper`.
+    #[schemars(range(min = 0))]
+    pub weight_decay: Option<f64>,
+    /// Weight v1 of the term that drives C and D apart.
+    #[schemars(range(min = 0))]
+    pub lambda: f64,
+    /// Weight v2 of the penalty on C.
+    #[schemars(range(min = 0))]
+    pub mu: f64,
+    /// The penalty on C.
+    pub regularizer: Regularizer,
+    /// The threshold of a proximal step that the server makes on each average of C: values nearer
+    /// to 0 than this become 0, and the others move towards 0 by as much.
+    #[schemars(range(min = 0))]
+    pub server_threshold: f64,
+    /// How lambda and mu change with the round. The published code computes it and never uses it,
+    /// so it has no effect under `published-code`.
+    pub curriculum: Curriculum,
+    /// Which item tables there are.
+    pub tables: Tables,
+    /// With `tables = "d-only"`: whether D is uploaded and averaged, or stays private and nothing
+    /// travels. The paper does not say.
+    pub aggregate_d: bool,
+    /// Stop the local epochs when the running mean loss changes by less than this, relatively. Left
+    /// out: 1e-4 for `published-code`, 0 (never) for `paper`.
+    #[schemars(range(min = 0))]
+    pub early_stop_tolerance: Option<f64>,
+    /// Clips what a client does to C and adds Gaussian noise to it (FedRAP-noise). All rows of C
+    /// are sent then. Left out: neither.
+    pub noise: Option<Noise>,
+}
+
+impl Default for FedRapParameters {
+    fn default() -> Self {
+        Self {
+            latent_dimension: 32,
+            objective: Objective::PublishedCode,
+            local_epochs: 10,
+            batch_size: None,
+            learning_rate_network: 0.5,
+            learning_rate_tables: None,
+            learning_rate_batch_decay: None,
+            learning_rate_round_decay: None,
+            weight_decay: None,
+            lambda: 0.1,
+            mu: 0.1,
+            regularizer: Regularizer::L1,
+            server_threshold: 0.0,
+            curriculum: Curriculum::Tanh,
+            tables: Tables::Both,
+            aggregate_d: false,
+            early_stop_tolerance: None,
+            noise: None,
+        }
+    }
+}
+
+/// Holds the settings of training, which are the parameters with the objective's defaults filled
+/// in.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Plan {
+    pub dimension: usize,
+    pub objective: Objective,
+    pub local_epochs: u32,
+    pub batch_size: usize,
+    pub network_rate: f32,
+    pub table_rate: f32,
+    pub batch_decay: f32,
+    pub round_decay: f32,
+    pub weight_decay: f32,
+    pub lambda: f32,
+    pub mu: f32,
+    pub penalty: Penalty,
+    pub server_threshold: f64,
+    pub curriculum: Curriculum,
+    pub tables: Tables,
+    pub aggregate_d: bool,
+    pub tolerance: f64,
+    pub noise: Option<Noise>,
+}
+
+/// Holds the values that the objective gives to keys that the scenario leaves out.
+struct ObjectiveDefaults {
+    batch_size: Option<u32>,
+    learning_rate_tables: f64,
+    learning_rate_batch_decay: f64,
+    learning_rate_round_decay: f64,
+    weight_decay: f64,
+    early_stop_tolerance: f64,
+}
+
+impl ObjectiveDefaults {
+    fn of(parameters: &FedRapParameters) -> Self {
+        match parameters.objective {
+            Objective::PublishedCode => Self {
+                batch_size: Some(2048),
+                learning_rate_tables: 200.0,
+                learning_rate_batch_decay: 0.95,
+                learning_rate_round_decay: 0.97,
+                weight_decay: 1e-4,
+                early_stop_tolerance: 1e-4,
+            },
+            Objective::Paper => Self {
+                batch_size: None,
+                learning_rate_tables: parameters.learning_rate_network,
+                learning_rate_batch_decay: 1.0,
+                learning_rate_round_decay: 1.0,
+                weight_decay: 0.0,
+                early_stop_tolerance: 0.0,
+            },
+        }
+    }
+}
+
+impl Plan {
+    /// Returns the settings that follow from these parameters.
+    pub fn new(p: &FedRapParameters) -> Self {
+        let defaults = ObjectiveDefaults::of(p);
+        let both = p.tables == Tables::Both;
+        Self {
+            dimension: p.latent_dimension as usize,
+            objective: p.objective,
+            local_epochs: p.local_epochs,
+            batch_size: p
+                .batch_size
+                .or(defaults.batch_size)
+                .map_or(usize::MAX, |size| size as usize),
+            network_rate: p.learning_rate_network as f32,
+            table_rate: p
+                .learning_rate_tables
+                .unwrap_or(defaults.learning_rate_tables) as f32,
+            batch_decay: p
+                .learning_rate_batch_decay
+                .unwrap_or(defaults.learning_rate_batch_decay) as f32,
+            round_decay: p
+                .learning_rate_round_decay
+                .unwrap_or(defaults.learning_rate_round_decay) as f32,
+            weight_decay: p.weight_decay.unwrap_or(defaults.weight_decay) as f32,
+            // The term of lambda needs both tables, and the penalty needs C.
+            lambda: if both { p.lambda as f32 } else { 0.0 },
+            mu: if p.regularizer == Regularizer::None || p.tables == Tables::DOnly {
+                0.0
+            } else {
+                p.mu as f32
+            },
+            penalty: match (p.regularizer, p.objective) {
+                (Regularizer::L2, _) => Penalty::L2,
+                (Regularizer::L1Subgradient, _) => Penalty::L1,
+                (Regularizer::L1Proximal, _) | (_, Objective::Paper) => Penalty::L1Proximal,
+                (_, Objective::PublishedCode) => Penalty::L1,
+            },
+            server_threshold: p.server_threshold,
+            curriculum: p.curriculum,
+            tables: p.tables,
+            aggregate_d: p.aggregate_d,
+            tolerance: p
+                .early_stop_tolerance
+                .unwrap_or(defaults.early_stop_tolerance),
+            noise: p.noise.clone(),
+        }
+    }
+
+    /// Returns whether a table travels.
+    pub fn shares(&self) -> bool {
+        self.tables != Tables::DOnly || self.aggregate_d
+    }
+
+    /// Returns whether a private table D is kept.
+    pub fn keeps_d(&self) -> bool {
+        match self.tables {
+            Tables::Both => true,
+            Tables::COnly => false,
+            Tables::DOnly => !self.aggregate_d,
+        }
+    }
+
+    /// Returns whether steps have to go through every row of C, and not only through those of the
+    /// samples: the regularisers of the paper run over the whole matrix, and so does noise in
+    /// gradients. Elsewhere all other rows decay alike.
+    pub fn packs_every_row(&self) -> bool {
+        self.objective == Objective::Paper
+            || self
+                .noise
+                .as_ref()
+                .is_some_and(|noise| noise.at == NoiseAt::Gradient)
+    }
+
+    /// Returns whether an upload has every row of C. That of other participations has those of the
+    /// samples, and the factor by which all others have decayed.
+    pub fn uploads_every_row(&self) -> bool {
+        self.objective == Objective::Paper || self.noise.is_some()
+    }
+
+    /// Returns the factor of lambda and mu in round `round` (from 0). The published code has none,
+    /// so that it is 1 there.
+    pub fn curriculum_factor(&self, round: u32) -> f32 {
+        if self.objective == Objective::PublishedCode {
+            return 1.0;
+        }
+        self.curriculum.factor(round)
+    }
+}
+
+impl Curriculum {
+    /// Returns the share of v that lambda and mu have in round `round` (from 0; the a of the paper
+    /// is round + 1).
+    pub fn factor(self, round: u32) -> f32 {
+        let a = f64::from(round) + 1.0;
+        let factor = match self {
+            Self::Tanh => fedrecsim_core::math::tanh(a / 10.0),
+            Self::Fixed => 1.0,
+            Self::Sin => fedrecsim_core::math::sin(a / 10.0).max(0.0),
+            Self::Square if (round / 10).is_multiple_of(2) => 1.0,
+            Self::Square => 0.0,
+            Self::Frac => 1.0 / (a + 1.0),
+        };
+        factor as f32
+    }
+}
+
+/// Fills in the defaults of the objective, and returns the faults that the schema cannot express.
+pub(super) fn resolve(value: &mut Value) -> Vec<ParameterFault> {
+    let Ok(parameters) = serde_json::from_value::<FedRapParameters>(value.clone()) else {
+        return Vec::new();
+    };
+    if let Some(table) = value.as_object_mut() {
+        let defaults = ObjectiveDefaults::of(&parameters);
+        if let Some(size) = defaults.batch_size {
+            table.entry("batch_size").or_insert(size.into());
+        }
+        for (key, default) in [
+            ("learning_rate_tables", defaults.learning_rate_tables),
+            (
+                "learning_rate_batch_decay",
+                defaults.learning_rate_batch_decay,
+            ),
+            (
+                "learning_rate_round_decay",
+                defaults.learning_rate_round_decay,
+            ),
+            ("weight_decay", defaults.weight_decay),
+            ("early_stop_tolerance", defaults.early_stop_tolerance),
+        ] {
+            table.entry(key).or_insert(default.into());
+        }
+    }
+    let mut faults = without_effect(&parameters);
+    if parameters.aggregate_d && parameters.tables != Tables::DOnly {
+        let message = "`aggregate_d` has a meaning only with `tables = \"d-only\"`";
+        faults.push(ParameterFault::wrong("aggregate_d", message));
+    }
+    faults
+}
+
+/// Returns the parameters that others leave without an effect.
+fn without_effect(parameters: &FedRapParameters) -> Vec<ParameterFault> {
+    let (p, usual) = (parameters, FedRapParameters::default());
+    let without_c = p.tables == Tables::DOnly;
+    let no_c = "`tables` is `d-only`, so that there is no C to be penalised";
+    let rules = [
+        ("mu", p.mu != usual.mu && without_c, no_c),
+        (
+            "mu",
+            p.mu != usual.mu && !without_c && p.regularizer == Regularizer::None,
+            "`regularizer` is `none`",
+        ),
+        (
+            "regularizer",
+            p.regularizer != usual.regularizer && without_c,
+            no_c,
+        ),
+        (
+            "server_threshold",
+            p.server_threshold != 0.0 && without_c && !p.aggregate_d,
+            no_c,
+        ),
+        (
+            "lambda",
+            p.lambda != usual.lambda && p.tables != Tables::Both,
+            "`tables` leaves one of C and D out, and `lambda` weighs a term of both",
+        ),
+        (
+            "noise",
+            p.noise.is_some() && without_c && !p.aggregate_d,
+            "`tables` is `d-only` without `aggregate_d`, so that nothing travels that could be disturbed",
+        ),
+        (
+            "curriculum",
+            p.curriculum != usual.curriculum && p.objective == Objective::PublishedCode,
+            "`objective` is `published-code`, which computes it and never uses it",
+        ),
+    ];
+    let off = rules.into_iter().filter(|(_, is_off, _)| *is_off);
+    off.map(|(key, _, because)| ParameterFault::without_effect(key, because))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,234 @@
+//! Defines what is multiplied with V_i to predict a rating of item i: U in probabilistic matrix
+//! factorisation, and U with the rated items' rows of O in SVD++.
+//!
+//! In SVD++ the profile of a user for item i is p = U + (sum over I_u without i of O_i') /
+//! sqrt(|I_u without i|), in which I_u are the rated items. With the error e = p . V_i - r, the
+//! gradient with respect to each of these rows of O is e V_i / sqrt(|I_u without i|) + lambda O_i'.
+//! A virtual item is not in I_u. Its own row takes the same step besides, so that rows of O do not
+//! give the rated items away.
+//!
+//! Source: Koren, Factorization Meets the Neighborhood, KDD 2008, as in the slides of FedRec
+//! (equation 2, W is O here) and the authors' code Guanyu-Lin/FedRec at 521b7cf, `Client.java` of
+//! the stochastic style.
+
+use fedrecsim_core::math;
+
+/// Says what is multiplied with V_i, and learns what belongs to it besides U. Items are meant by
+/// their place among the rows of a participation.
+pub trait Profile: Clone {
+    /// Returns the vector that is multiplied with the row of V at `place`.
+    fn at<'a>(&'a mut self, user_vector: &'a [f32], place: usize) -> &'a [f32];
+
+    /// Moves by the gradient of one item, whose row of V and error are given, with a rate and a
+    /// weight of the regulariser.
+    fn step(&mut self, place: usize, row: &[f32], error: f32, pass: (f32, f32));
+
+    /// Moves by the mean gradient over the first items, one for each of `errors`, with `rows` of V.
+    fn step_together(&mut self, rows: &[f32], errors: &[f32], pass: (f32, f32));
+
+    /// Returns a copy for the local steps of hybrid filling.
+    fn for_local_steps(&self) -> Self;
+}
+
+/// Is the profile of probabilistic matrix factorisation, which is U.
+#[derive(Clone, Copy, Debug)]
+pub struct UserAlone;
+
+impl Profile for UserAlone {
+    #[inline]
+    fn at<'a>(&'a mut self, user_vector: &'a [f32], _place: usize) -> &'a [f32] {
+        user_vector
+    }
+
+    fn step(&mut self, _place: usize, _row: &[f32], _error: f32, _pass: (f32, f32)) {}
+
+    fn step_together(&mut self, _rows: &[f32], _errors: &[f32], _pass: (f32, f32)) {}
+
+    fn for_local_steps(&self) -> Self {
+        *self
+    }
+}
+
+/// Is the profile of SVD++.
+///
+/// A step of the stochastic style moves all rated rows but one by the same amount, apart from the
+/// regulariser, which shrinks them by the same factor. So the rows are kept as `scale` times a
+/// remainder plus `offset`, and a step takes time that does not grow with the number of rated
+/// items.
+#[derive(Clone, Debug)]
+pub struct WithRatedItems {
+    /// The number of rated items.
+    rated: usize,
+    /// The remainders of the rated items' rows of O, then the rows of O of the virtual items.
+    rows: Vec<f32>,
+    scale: f32,
+    offset: Vec<f32>,
+    /// The sum of the rated items' rows of O.
+    sum: Vec<f32>,
+    /// Whether a rated item's own row stays as it is in the item's step.
+    spares_own: bool,
+    /// The memory for the profile of one item.
+    vector: Vec<f32>,
+}
+
+impl WithRatedItems {
+    /// Makes the profile from the rows of O (`dimension` values each), of which the first `rated`
+    /// are those of the rated items.
+    pub fn new(rated: usize, rows: Vec<f32>, dimension: usize) -> Self {
+        let offset = vec![0.0; dimension];
+        let mut profile = Self {
+            rated,
+            rows,
+            scale: 1.0,
+            sum: offset.clone(),
+            vector: offset.clone(),
+            offset,
+            spares_own: true,
+        };
+        profile.add_up();
+        profile
+    }
+
+    /// Returns the rows of O, in the order of the participation.
+    pub fn into_rows(mut self) -> Vec<f32> {
+        self.settle();
+        self.rows
+    }
+
+    /// Returns the root of the number of rows of O that are in the profile of the item at `place`.
+    fn root(&self, place: usize) -> f32 {
+        math::sqrt((self.rated - usize::from(place < self.rated)) as f64) as f32
+    }
+
+    /// Writes the row of O of a rated item to `row`.
+    fn read(&self, place: usize, row: &mut Vec<f32>) {
+        let remainder = &self.rows[place * self.sum.len()..(place + 1) * self.sum.len()];
+        row.clear();
+        row.extend(
+            remainder
+                .iter()
+                .zip(&self.offset)
+                .map(|(value, offset)| self.scale * value + offset),
+        );
+    }
+
+    /// Makes the remainders the rows themselves.
+    fn settle(&mut self) {
+        let dimension = self.sum.len();
+        for row in self.rows.chunks_exact_mut(dimension).take(self.rated) {
+            row.iter_mut()
+                .zip(&self.offset)
+                .for_each(|(value, offset)| *value = self.scale * *value + offset);
+        }
+        self.scale = 1.0;
+        self.offset.fill(0.0);
+    }
+
+    /// Computes the sum of the rated items' rows anew. The rows are settled.
+    fn add_up(&mut self) {
+        self.sum.fill(0.0);
+        for row in self.rows.chunks_exact(self.sum.len()).take(self.rated) {
+            self.sum
+                .iter_mut()
+                .zip(row)
+                .for_each(|(sum, value)| *sum += value);
+        }
+    }
+}
+
+impl Profile for WithRatedItems {
+    fn at<'a>(&'a mut self, user_vector: &'a [f32], place: usize) -> &'a [f32] {
+        let root = self.root(place);
+        if root == 0.0 {
+            return user_vector;
+        }
+        let mut vector = std::mem::take(&mut self.vector);
+        match place < self.rated {
+            true => self.read(place, &mut vector),
+            false => vector.fill(0.0),
+        }
+        for ((value, sum), u) in vector.iter_mut().zip(&self.sum).zip(user_vector) {
+            *value = u + (sum - *value) / root;
+        }
+        self.vector = vector;
+        &self.vector
+    }
+
+    fn step(&mut self, place: usize, row: &[f32], error: f32, (rate, regularization): (f32, f32)) {
+        let (root, dimension) = (self.root(place), self.sum.len());
+        if root == 0.0 {
+            return;
+        }
+        let (keep, factor) = (1.0 - rate * regularization, -rate * error / root);
+        let is_spared = place < self.rated && self.spares_own;
+        let moved = (self.rated - usize::from(is_spared)) as f32;
+        let mut own = std::mem::take(&mut self.vector);
+        match is_spared {
+            true => self.read(place, &mut own),
+            false => own.fill(0.0),
+        }
+        for ((sum, own), v) in self.sum.iter_mut().zip(&own).zip(row) {
+            *sum = keep * (*sum - own) + moved * (factor * v) + own;
+        }
+        self.offset
+            .iter_mut()
+            .zip(row)
+            .for_each(|(offset, v)| *offset = keep * *offset + factor * v);
+        self.scale *= keep;
+        if !(0.5..=2.0).contains(&self.scale) {
+            self.settle();
+        }
+        let at_place = &mut self.rows[place * dimension..(place + 1) * dimension];
+        if is_spared {
+            for ((value, own), offset) in at_place.iter_mut().zip(&own).zip(&self.offset) {
+                *value = (own - offset) / self.scale;
+            }
+        } else if place >= self.rated {
+            at_place
+                .iter_mut()
+                .zip(row)
+                .for_each(|(value, v)| *value = keep * *value + factor * v);
+        }
+        self.vector = own;
+    }
+
+    fn step_together(&mut self, rows: &[f32], errors: &[f32], (rate, regularization): (f32, f32)) {
+        self.settle();
+        let (dimension, count) = (self.sum.len(), errors.len() as f32);
+        let pulls = |place: usize| match self.root(place) {
+            0.0 => 0.0,
+            root => errors[place] / root,
+        };
+        let pulls: Vec<f32> = (0..errors.len()).map(pulls).collect();
+        let mut all = vec![0.0; dimension];
+        for (pull, row) in pulls.iter().zip(rows.chunks_exact(dimension)) {
+            all.iter_mut()
+                .zip(row)
+                .for_each(|(sum, v)| *sum += pull * v);
+        }
+        let moved = self
+            .rows
+            .chunks_exact_mut(dimension)
+            .zip(rows.chunks_exact(dimension))
+            .zip(&pulls);
+        for (place, ((row, of_v), pull)) in moved.enumerate() {
+            for ((o, v), all) in row.iter_mut().zip(of_v).zip(&all) {
+                let gradient = match place < self.rated {
+                    true => all - pull * v + regularization * (count - 1.0) * *o,
+                    false => pull * v + regularization * *o,
+                };
+                *o -= rate * (gradient / count);
+            }
+        }
+        self.add_up();
+    }
+
+    /// Returns a copy in whose steps, as in the authors' code, a rated item's own row moves with
+    /// the others.
+    fn for_local_steps(&self) -> Self {
+        Self {
+            spares_own: false,
+            ..self.clone()
+        }
+    }
+}

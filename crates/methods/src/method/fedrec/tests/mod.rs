@@ -1,0 +1,396 @@
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use super::central::{Pmf, PmfParameters};
+use super::numerics::*;
+use super::profile::UserAlone;
+use super::{Factors, FedRec, FedRecParameters, FedRecScratch};
+use crate::method::server::{Contribution, StepContext, StepWeights, WeightTotals};
+use crate::method::{Client, LocalTask, Method, Placement, Problem, Scratch};
+use fedrecsim_core::ids::{InvitationId, Round, UserId};
+use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
+use fedrecsim_data::dataset::Dataset;
+use fedrecsim_data::dataset::ratings::Interaction;
+use fedrecsim_data::dataset::split::Splitter;
+use fedrecsim_model::model::state::StateVisitor;
+use fedrecsim_model::model::table::{TableShape, extend_bytes, floats};
+use fedrecsim_scenario::scenario::{NegativesSpec, SplitSpec};
+
+mod profile;
+
+const DIMENSION: usize = 5;
+const RATED: usize = 7;
+const VIRTUAL: usize = 4;
+const RATE: f32 = 0.125;
+const LAMBDA: f32 = 0.0625;
+const ITERATION: u32 = 9;
+
+struct Example {
+    user: Vec<f32>,
+    rows: Vec<f32>,
+    ratings: Vec<f32>,
+}
+
+fn example() -> Example {
+    let mut stream = Streams::new(11).stream(Purpose::PrivateInit, 0, 0);
+    let mut draw = |count: usize| {
+        (0..count)
+            .map(|_| stream.standard_normal() as f32 * 0.5)
+            .collect::<Vec<f32>>()
+    };
+    let (user, rows) = (draw(DIMENSION), draw((RATED + VIRTUAL) * DIMENSION));
+    Example {
+        user,
+        rows,
+        ratings: vec![4.0, 1.0, 3.0, 5.0, 2.0, 3.0, 4.0],
+    }
+}
+
+impl Example {
+    fn participation(&self, style: Style, filling: Filling) -> Participation<'_> {
+        let (rows, ratings) = (&self.rows[..], &self.ratings[..]);
+        Participation {
+            style,
+            rows,
+            ratings,
+            filling,
+            iteration: ITERATION,
+            rate: RATE,
+            regularization: LAMBDA,
+        }
+    }
+
+    /// Returns U after the participation, and the gradients.
+    fn train(&self, participation: &Participation<'_>) -> (Vec<f32>, Vec<f32>) {
+        let (mut user, mut gradients) =
+            (self.user.clone(), vec![f32::NAN; participation.rows.len()]);
+        participation.train(
+            &mut user,
+            &mut UserAlone,
+            &mut gradients,
+            &mut Memory::default(),
+        );
+        (user, gradients)
+    }
+}
+
+fn hybrid(reading: HybridFilling, predict_from: u32, local_steps: u32) -> Filling {
+    Filling::Hybrid {
+        reading,
+        predict_from,
+        local_steps,
+    }
+}
+
+fn loss(user: &[f32], row: &[f32], target: f64) -> f64 {
+    let product: f64 = user
+        .iter()
+        .zip(row)
+        .map(|(u, v)| f64::from(*u) * f64::from(*v))
+        .sum();
+    let squares = |values: &[f32]| {
+        values
+            .iter()
+            .map(|value| f64::from(*value).powi(2))
+            .sum::<f64>()
+    };
+    0.5 * (product - target).powi(2) + 0.5 * f64::from(LAMBDA) * (squares(user) + squares(row))
+}
+
+/// Returns the slope of `loss` with respect to element `axis` of `values`.
+fn slope(values: &[f32], axis: usize, loss: impl Fn(&[f32]) -> f64) -> f64 {
+    let moved = |by: f32| {
+        let mut other = values.to_vec();
+        other[axis] += by;
+        loss(&other)
+    };
+    (moved(0.015_625) - moved(-0.015_625)) / 0.031_25
+}
+
+/// If this fails, a device minimises another loss than the one that FedRec states.
+#[test]
+fn batch_gradients_are_the_slopes_of_the_loss_at_the_old_user_vector() {
+    let example = example();
+    let (user, gradients) =
+        example.train(&example.participation(Style::Batch, Filling::UserAveraging));
+    let mean_rating = 22.0 / 7.0;
+    let target = |index: usize| {
+        example
+            .ratings
+            .get(index)
+            .map_or(mean_rating, |rating| f64::from(*rating))
+    };
+    let rows: Vec<&[f32]> = example.rows.chunks_exact(DIMENSION).collect();
+    for (index, row) in rows.iter().enumerate() {
+        for axis in 0..DIMENSION {
+            let expected = slope(row, axis, |row| loss(&example.user, row, target(index)));
+            assert!((expected - f64::from(gradients[index * DIMENSION + axis])).abs() < 1e-5);
+        }
+    }
+    for axis in 0..DIMENSION {
+        let slopes = rows.iter().enumerate();
+        let sum: f64 = slopes
+            .map(|(i, row)| slope(&example.user, axis, |user| loss(user, row, target(i))))
+            .sum();
+        let expected = f64::from(example.user[axis]) - f64::from(RATE) * sum / rows.len() as f64;
+        assert!((expected - f64::from(user[axis])).abs() < 1e-5);
+    }
+}
+
+#[test]
+fn the_stochastic_style_moves_the_user_vector_after_every_item() {
+    let example = example();
+    let (user, gradients) =
+        example.train(&example.participation(Style::Stochastic, Filling::UserAveraging));
+    let mut expected = example.user.clone();
+    for (index, row) in example.rows.chunks_exact(DIMENSION).enumerate() {
+        let target = example
+            .ratings
+            .get(index)
+            .map_or(22.0 / 7.0, |rating| f64::from(*rating));
+        let slopes: Vec<f64> = (0..DIMENSION)
+            .map(|axis| slope(&expected, axis, |u| loss(u, row, target)))
+            .collect();
+        for axis in 0..DIMENSION {
+            let of_row = slope(row, axis, |row| loss(&expected, row, target));
+            assert!((of_row - f64::from(gradients[index * DIMENSION + axis])).abs() < 1e-5);
+        }
+        expected
+            .iter_mut()
+            .zip(&slopes)
+            .for_each(|(u, slope)| *u -= RATE * *slope as f32);
+    }
+    assert!(
+        user.iter()
+            .zip(&expected)
+            .all(|(a, b)| (a - b).abs() < 1e-5),
+        "{user:?} is not {expected:?}"
+    );
+}
+
+/// If this fails, predictions begin in another iteration than in the code, or in the slides.
+#[test]
+fn the_two_readings_begin_to_predict_when_their_sources_do() {
+    let first = |reading| {
+        (0..20)
+            .find(|iteration| hybrid(reading, 10, 1).predicts(*iteration))
+            .unwrap()
+    };
+    assert_eq!(
+        (first(HybridFilling::Code), first(HybridFilling::Slides)),
+        (11, 9)
+    );
+    assert!((0..200).all(|iteration| !Filling::UserAveraging.predicts(iteration)));
+}
+
+#[test]
+fn before_it_predicts_the_codes_hybrid_filling_is_user_averaging() {
+    let example = example();
+    for style in [Style::Batch, Style::Stochastic] {
+        let averaging = example.train(&example.participation(style, Filling::UserAveraging));
+        let early =
+            example.train(&example.participation(style, hybrid(HybridFilling::Code, ITERATION, 3)));
+        assert_eq!(averaging, early);
+    }
+}
+
+#[test]
+fn a_prediction_without_local_steps_pulls_virtual_rows_only_by_the_regulariser() {
+    let example = example();
+    let (_, gradients) =
+        example.train(&example.participation(Style::Batch, hybrid(HybridFilling::Code, 1, 0)));
+    let virtual_values = RATED * DIMENSION..;
+    for (gradient, row) in gradients[virtual_values.clone()]
+        .iter()
+        .zip(&example.rows[virtual_values])
+    {
+        assert!((gradient - LAMBDA * row).abs() < 1e-6);
+    }
+}
+
+/// If this fails, the code's temporary vector changes the private one, or the slides' local steps
+/// do not.
+#[test]
+fn local_steps_stay_in_the_slides_reading_alone() {
+    let mut example = example();
+    example.rows.truncate(RATED * DIMENSION);
+    for style in [Style::Batch, Style::Stochastic] {
+        let plain = example.train(&example.participation(style, Filling::UserAveraging));
+        let code = example.train(&example.participation(style, hybrid(HybridFilling::Code, 1, 3)));
+        let slides =
+            example.train(&example.participation(style, hybrid(HybridFilling::Slides, 1, 3)));
+        assert_eq!(
+            plain, code,
+            "without virtual items nothing needs a prediction"
+        );
+        assert_ne!(plain.0, slides.0);
+        let visits = |filling| example.participation(style, filling).row_visits(DIMENSION);
+        assert_eq!(visits(Filling::UserAveraging), RATED as u64);
+        assert_eq!(visits(hybrid(HybridFilling::Code, 1, 3)), RATED as u64);
+        assert_eq!(
+            visits(hybrid(HybridFilling::Slides, 1, 3)),
+            4 * RATED as u64
+        );
+    }
+}
+
+#[test]
+fn the_learning_rate_decays_by_iteration() {
+    assert_eq!(decayed(0.8, 0.9, 0), 0.8);
+    assert_eq!(decayed(0.8, 0.9, 2), (0.8f64 * 0.81) as f32);
+    assert_eq!(mean(&[1.0, 2.0, 6.0]), 3.0);
+    assert_eq!(dot(&[1.0, 2.0, 3.0, 4.0, 5.0], &[1.0; 5]), 15.0);
+}
+
+/// If this fails, the rows of an update do not belong to the items that it lists.
+#[test]
+fn an_update_lists_its_items_in_order_with_their_own_rows() {
+    let shape = TableShape {
+        rows: 9,
+        dimension: 3,
+    };
+    for items in [vec![5, 2, 8], vec![2, 5, 8]] {
+        let gradients: Vec<f32> = items
+            .iter()
+            .flat_map(|item| [0.0, 0.25, 0.5].map(|part| *item as f32 + part))
+            .collect();
+        let mut scratch = FedRecScratch::default();
+        (scratch.items, scratch.gradients) = (items, gradients);
+        let update = scratch
+            .update(Factors::Pmf, shape, false)
+            .unwrap()
+            .blocks
+            .remove(0);
+        let rows: Vec<(usize, Vec<f32>)> = update
+            .iter()
+            .map(|(row, bytes)| (row, floats(bytes).collect()))
+            .collect();
+        let expected =
+            [2, 5, 8].map(|row| (row, [0.0, 0.25, 0.5].map(|part| row as f32 + part).to_vec()));
+        assert_eq!(rows, expected);
+    }
+}
+
+/// If this fails, reports show another training loss than the mean square of the errors on the
+/// rated items.
+#[test]
+fn the_loss_of_a_batch_is_the_mean_square_of_its_errors() {
+    let example = example();
+    let participation = example.participation(Style::Batch, Filling::UserAveraging);
+    let (mut user, mut gradients) = (example.user.clone(), vec![0.0; example.rows.len()]);
+    let found = participation.train(
+        &mut user,
+        &mut UserAlone,
+        &mut gradients,
+        &mut Memory::default(),
+    );
+    let rows = example.rows.chunks_exact(DIMENSION);
+    let errors = rows
+        .zip(&example.ratings)
+        .map(|(row, rating)| f64::from(dot(&example.user, row) - rating));
+    let expected = errors.map(|error| error * error).sum::<f64>() / example.ratings.len() as f64;
+    assert!(
+        (found - expected).abs() < 1e-6 * expected && expected > 0.1,
+        "{found} instead of {expected}"
+    );
+}
+
+/// If this fails, federated training gives another result than central training although every
+/// participant answers.
+#[test]
+fn the_batch_style_without_virtual_items_is_the_unfederated_method_to_the_bit() {
+    let rows = |user: u32| {
+        let own = (0..12).filter(move |item| !(item + user).is_multiple_of(3));
+        own.map(move |item| Interaction::new(item, ((item * user) % 5 + 1) as f32, i64::from(item)))
+    };
+    let mut splitter = Splitter::new(
+        12,
+        &SplitSpec::LeaveOneOut {
+            validation_item: false,
+        },
+        0,
+        Streams::new(1),
+    )
+    .unwrap();
+    (0..6)
+        .for_each(|user| splitter.push_user(|| user.to_string(), &rows(user).collect::<Vec<_>>()));
+    let dataset = Arc::new(splitter.finish().unwrap());
+    for factors in [Factors::Pmf, Factors::SvdPlusPlus] {
+        compare_with_central(factors, &dataset);
+    }
+}
+
+fn compare_with_central(factors: Factors, dataset: &Arc<Dataset>) {
+    let problem = Problem::new(dataset, Streams::new(3), Placement::Federated);
+    let federated = FedRec::new(factors, FedRecParameters::default(), &problem);
+    let central = Pmf::new(factors, &PmfParameters::default(), &problem);
+    let (mut server, mut central_server) = (federated.server(), central.server());
+    let users = || (0..dataset.users()).map(UserId::from);
+    let mut clients: Vec<_> = users().map(|user| federated.client(user)).collect();
+    let (negatives, mut scratch) = (NegativesSpec::default(), Scratch::default());
+    let normalise = |totals: &WeightTotals| StepWeights {
+        kept: 0.0,
+        divisor: totals.weights,
+    };
+    for step in 0..4 {
+        let context = StepContext::new(step, 6, &normalise, Streams::new(3));
+        let download = server.model().clone();
+        let mut take = |client: &mut Box<dyn Client>, user: UserId| {
+            let names = (user, Round(step), InvitationId(step));
+            let task = LocalTask::new(
+                names,
+                &download,
+                (&**dataset, &negatives),
+                Streams::new(3),
+                1e3,
+            );
+            client.train(&task, &mut scratch).unwrap().update
+        };
+        let updates: Vec<_> = clients
+            .iter_mut()
+            .zip(users())
+            .map(|(client, user)| take(client, user))
+            .collect();
+        let ratings: Vec<_> = users()
+            .map(|user| take(&mut central.client(user), user))
+            .collect();
+        let contribution =
+            |(user, update)| Contribution::fresh(user, InvitationId(step), update, &download);
+        let mut sums = server.accumulator();
+        sums.absorb(&users().zip(&updates).map(contribution).collect::<Vec<_>>())
+            .unwrap();
+        server.step(sums, &context).unwrap();
+        let mut gathered = central_server.accumulator();
+        if step == 0 {
+            gathered
+                .absorb(&users().zip(&ratings).map(contribution).collect::<Vec<_>>())
+                .unwrap();
+        }
+        central_server.step(gathered, &context).unwrap();
+        for ((name, table), (_, central)) in
+            server.model().tables().zip(central_server.model().tables())
+        {
+            assert_eq!(table, central, "{name} of {factors:?} after step {step}");
+        }
+    }
+    let tables = factors.tables().len();
+    let initial = federated.initial();
+    assert!(
+        (0..tables).all(|table| server.model().table(table) != initial.table(table)),
+        "{factors:?} stands still"
+    );
+    for (client, user) in clients.iter_mut().zip(users()) {
+        let (mut private, mut bytes) = (Vec::new(), Vec::new());
+        client
+            .visit_state(&mut StateVisitor::Digest(&mut |values| {
+                private.extend_from_slice(values)
+            }))
+            .unwrap();
+        extend_bytes(
+            &mut bytes,
+            central_server.model().table(tables).row(user.index()),
+        );
+        assert_eq!(private[..bytes.len()], bytes, "U of {user}");
+    }
+}

@@ -1,0 +1,235 @@
+//! Adds up what devices send for some rows of an item table, and how many have sent each row.
+
+use super::row_counts::{counts_layout, counts_of};
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_model::model::layout::BlockLayout;
+use fedrecsim_model::model::magnitude::MagnitudeCounts;
+use fedrecsim_model::model::table::{Base, Table, TableShape, TableUpdate, floats};
+
+/// Returns the layouts of the blocks in which devices say for each of so many items whether they
+/// have it, and 1 for themselves. Where uploads are clipped, the 1 tells with which weight one is
+/// in the sums.
+pub fn told_layouts(items: usize) -> [BlockLayout; 2] {
+    let one = TableShape {
+        rows: 1,
+        dimension: 1,
+    };
+    [
+        counts_layout(items),
+        BlockLayout::weights("participants", one).statistic(),
+    ]
+}
+
+/// Returns what a device says: 1 for each of its positives, in ascending order, and 0 for the
+/// others of so many items, and 1 for itself.
+///
+/// # Errors
+/// As [`TableUpdate::listed`].
+pub fn told_by(items: usize, positives: &[u32]) -> Result<[TableUpdate; 2]> {
+    let [_, participants] = told_layouts(items);
+    Ok([
+        counts_of(items, positives)?,
+        TableUpdate::whole(&Table::new(participants.shape, vec![1.0])),
+    ])
+}
+
+/// What an upload says of itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Told<'a> {
+    /// How often its sender has each row (m x 1).
+    pub counts: &'a TableUpdate,
+    /// With which weight it is in the sums: 1 if it was not clipped.
+    pub participants: f64,
+}
+
+impl<'a> Told<'a> {
+    /// Reads what the blocks of an upload say which follow its statistics; `None` if there are
+    /// none.
+    ///
+    /// # Errors
+    /// [`Error::Update`] for other blocks than those of [`told_layouts`].
+    pub fn of(blocks: &'a [TableUpdate]) -> Result<Option<Self>> {
+        match blocks {
+            [] => Ok(None),
+            [counts, participants] if participants.shape.values() == 1 => {
+                // A codec may have left the only row out, which is then zero.
+                let participants = floats(&participants.to_whole_bytes(Base::Zeros)?)
+                    .map(f64::from)
+                    .sum();
+                Ok(Some(Self {
+                    counts,
+                    participants,
+                }))
+            }
+            _ => Err(Error::Update(
+                "an upload has other blocks than counts and participants after its sums".to_owned(),
+            )),
+        }
+    }
+}
+
+/// Holds the sums of a statistic of listed rows, in the order of the calls of
+/// [`ListedSums::absorb`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ListedSums {
+    /// The sum of every row (m k values, row after row); nothing before the first upload.
+    pub rows: Vec<f64>,
+    /// For each row, the sum of the weights of those who sent it; nothing before the first upload.
+    /// With noise on the counts that devices send, it may be negative.
+    pub senders: Vec<f64>,
+}
+
+impl ListedSums {
+    /// Adds `weight` times the rows of one upload, and returns the magnitudes of its values. `told`
+    /// is what the sender says of the rows. If it says nothing, it is taken to have sent the rows
+    /// that are not all zeros, since a dense frame has zeros in the rows that the sender left out.
+    ///
+    /// # Errors
+    /// [`Error::Update`] for an upload of another shape than the ones before, or counts of other
+    /// rows.
+    pub fn absorb(
+        &mut self,
+        upload: &TableUpdate,
+        told: Option<Told<'_>>,
+        weight: f64,
+    ) -> Result<MagnitudeCounts> {
+        let TableShape { rows, dimension } = upload.shape;
+        if self.rows.is_empty() {
+            (self.rows, self.senders) = (vec![0.0; rows * dimension], vec![0.0; rows]);
+        }
+        if (self.rows.len(), self.senders.len()) != (rows * dimension, rows) {
+            return Err(Error::Update(
+                "an upload has another shape than the ones before".to_owned(),
+            ));
+        }
+        if let Some(Told { counts, .. }) = told {
+            if counts.shape != (TableShape { rows, dimension: 1 }) {
+                return Err(Error::Update(
+                    "the counts of an upload are of other rows than its values".to_owned(),
+                ));
+            }
+            for ((row, _), count) in counts.iter().zip(floats(&counts.values)) {
+                self.senders[row] += weight * f64::from(count);
+            }
+        }
+        let values: Vec<f32> = floats(&upload.values).collect();
+        for ((row, _), values) in upload.iter().zip(values.chunks_exact(dimension.max(1))) {
+            if values.iter().all(|value| *value == 0.0) {
+                continue;
+            }
+            if told.is_none() {
+                self.senders[row] += weight;
+            }
+            let sums = &mut self.rows[row * dimension..(row + 1) * dimension];
+            sums.iter_mut()
+                .zip(values)
+                .for_each(|(sum, value)| *sum += weight * f64::from(*value));
+        }
+        Ok(MagnitudeCounts::of(&values, 1.0))
+    }
+
+    /// Adds what other sums have absorbed.
+    pub fn merge(&mut self, other: Self) {
+        if self.rows.is_empty() {
+            *self = other;
+            return;
+        }
+        self.rows
+            .iter_mut()
+            .zip(&other.rows)
+            .for_each(|(sum, value)| *sum += value);
+        self.senders
+            .iter_mut()
+            .zip(&other.senders)
+            .for_each(|(sum, weight)| *sum += weight);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn upload(rows: usize, listed: &[u32], values: &[f32]) -> TableUpdate {
+        TableUpdate::listed(
+            TableShape { rows, dimension: 2 },
+            listed.to_vec(),
+            values,
+            1.0,
+        )
+        .unwrap()
+    }
+
+    /// If this fails, a row that a dense frame has filled with zeros counts as sent, or sums of two
+    /// peers are not those of all.
+    #[test]
+    fn rows_and_their_senders_are_added_up_by_weight() {
+        let (one, other) = (
+            upload(3, &[0, 1], &[0.0, 0.0, 2.0, 4.0]),
+            upload(3, &[1, 2], &[1.0, 1.0, 3.0, 0.0]),
+        );
+        let (mut sums, mut second) = (ListedSums::default(), ListedSums::default());
+        assert_eq!(sums.absorb(&one, None, 0.5).unwrap().values, 4);
+        assert_eq!(
+            (&sums.rows, &sums.senders),
+            (&vec![0.0, 0.0, 1.0, 2.0, 0.0, 0.0], &vec![0.0, 0.5, 0.0])
+        );
+        second.absorb(&other, None, 1.0).unwrap();
+        sums.merge(second.clone());
+        assert_eq!(
+            (&sums.rows, &sums.senders),
+            (&vec![0.0, 0.0, 2.0, 3.0, 3.0, 0.0], &vec![0.0, 1.5, 1.0])
+        );
+        let mut nothing = ListedSums::default();
+        nothing.merge(second.clone());
+        assert_eq!(nothing, second);
+        assert!(
+            sums.absorb(&upload(4, &[3], &[1.0, 1.0]), None, 1.0)
+                .is_err()
+        );
+    }
+
+    /// If this fails, a server does not read what devices say, or takes other blocks for it.
+    #[test]
+    fn what_a_device_tells_is_read() {
+        let [counts, participants] = told_by(4, &[1, 3]).unwrap();
+        assert!(Told::of(&[]).unwrap().is_none());
+        assert!(
+            Told::of(std::slice::from_ref(&counts)).is_err()
+                && Told::of(&[counts.clone(), counts.clone()]).is_err()
+        );
+        let blocks = [counts, participants];
+        let told = Told::of(&blocks).unwrap().unwrap();
+        let mut sums = ListedSums::default();
+        sums.absorb(&upload(4, &[1], &[1.0, 1.0]), Some(told), 1.0)
+            .unwrap();
+        assert_eq!(
+            (sums.senders, told.participants),
+            (vec![0.0, 1.0, 0.0, 1.0], 1.0)
+        );
+    }
+
+    /// If this fails, a server counts rows in another way than the devices that say what they have
+    /// sent.
+    #[test]
+    fn what_the_sender_counts_stands_in_place_of_the_rows_that_arrive() {
+        let rows = upload(3, &[0, 1], &[0.0, 0.0, 2.0, 4.0]);
+        let counts = |rows, values: &[f32]| {
+            TableUpdate::listed(TableShape { rows, dimension: 1 }, vec![0, 2], values, 1.0).unwrap()
+        };
+        let mut sums = ListedSums::default();
+        let told = |counts| {
+            Some(Told {
+                counts,
+                participants: 1.0,
+            })
+        };
+        let (fitting, other) = (counts(3, &[1.0, -0.5]), counts(4, &[1.0, 1.0]));
+        sums.absorb(&rows, told(&fitting), 2.0).unwrap();
+        assert_eq!(
+            (&sums.rows, &sums.senders),
+            (&vec![0.0, 0.0, 4.0, 8.0, 0.0, 0.0], &vec![2.0, 0.0, -1.0])
+        );
+        assert!(sums.absorb(&rows, told(&other), 1.0).is_err());
+    }
+}

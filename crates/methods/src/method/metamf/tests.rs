@@ -1,0 +1,330 @@
+//! Compares MetaMF's gradients with central differences through the whole chain of server, device
+//! and loss.
+
+#![allow(clippy::unwrap_used)]
+
+use super::device::{DeviceBuffers, DeviceGradient, gradient, prediction_network};
+use super::hypernetwork::{Contribution, GROUP, Generated, HyperNetwork, HyperShape};
+use fedrecsim_core::math::gradient::gradient_check_within;
+use fedrecsim_core::rng::{Purpose, Streams};
+use fedrecsim_model::model::neural::optimizer::{AdamMoments, AdamSettings, AdamStep, scale};
+
+const SHAPE: HyperShape = HyperShape {
+    users: 20,
+    items: 7,
+    dimension: 8,
+    memory: 6,
+    hidden: 9,
+    item_factors: 3,
+};
+
+fn hypernetwork() -> HyperNetwork {
+    let mut network = HyperNetwork::new(
+        SHAPE,
+        &mut Streams::new(2).stream(Purpose::GlobalInit, 0, 0),
+    );
+    // Biases are made non-zero, so that their effect on the loss can be seen.
+    for (place, value) in network
+        .parameters_mut()
+        .iter_mut()
+        .enumerate()
+        .filter(|(_, value)| **value == 0.0)
+    {
+        *value = 0.05 + 0.01 * (place % 7) as f32;
+    }
+    network
+}
+
+/// Returns the samples of a user, which are item positions with labels. Users have different
+/// numbers of samples.
+fn samples(user: u32) -> Vec<(u32, bool)> {
+    (0..4 + user % 3)
+        .map(|number| ((number * 2 + user) % 7, (number + user).is_multiple_of(2)))
+        .collect()
+}
+
+fn generated(network: &HyperNetwork, user: u32) -> Generated {
+    network.generate(&[user]).remove(0)
+}
+
+fn device_gradient(network: &HyperNetwork, user: u32) -> DeviceGradient {
+    let Generated {
+        items,
+        network: parameters,
+    } = generated(network, user);
+    gradient(
+        &prediction_network(8),
+        &parameters,
+        &items,
+        &samples(user),
+        &mut DeviceBuffers::default(),
+    )
+}
+
+/// Returns the mean loss over all samples of `users`, as server and devices compute it.
+fn mean_loss(network: &HyperNetwork, users: &[u32]) -> f64 {
+    let count = |user: u32| samples(user).len() as f64;
+    let sum: f64 = users
+        .iter()
+        .map(|&user| device_gradient(network, user).loss * count(user))
+        .sum();
+    sum / users.iter().map(|&user| count(user)).sum::<f64>()
+}
+
+/// Reads matrices from a flat slice of parameters, one after the other.
+struct Reader<'a>(&'a [f64]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: usize) -> &'a [f64] {
+        let (taken, rest) = self.0.split_at(count);
+        self.0 = rest;
+        taken
+    }
+
+    /// Reads a dense layer with its bias, and returns its outputs for the inputs `x`.
+    fn layer(&mut self, x: &[f64], outputs: usize) -> Vec<f64> {
+        let rows = self.take(x.len() * outputs).chunks_exact(x.len());
+        let bias = self.take(outputs);
+        rows.zip(bias)
+            .map(|(row, bias)| row.iter().zip(x).map(|(w, x)| w * x).sum::<f64>() + bias)
+            .collect()
+    }
+
+    fn head(&mut self, memory: &[f64], outputs: usize) -> Vec<f64> {
+        let hidden: Vec<f64> = self
+            .layer(memory, SHAPE.hidden)
+            .into_iter()
+            .map(|unit| unit.max(0.0))
+            .collect();
+        self.layer(&hidden, outputs)
+    }
+}
+
+/// Returns the same mean loss, computed in double precision from the published equations.
+fn reference_loss(parameters: &[f64], users: &[u32]) -> f64 {
+    let HyperShape {
+        users: all_users,
+        items,
+        dimension,
+        memory,
+        item_factors,
+        ..
+    } = SHAPE;
+    let (mut sum, mut count) = (0.0, 0);
+    for &user in users {
+        let mut reader = Reader(parameters);
+        let embedding =
+            &reader.take(all_users * dimension)[user as usize * dimension..][..dimension];
+        let matrix = reader.take(dimension * memory);
+        let column = |j: usize| {
+            embedding
+                .iter()
+                .enumerate()
+                .map(|(i, e)| e * matrix[i * memory + j])
+                .sum()
+        };
+        let collaborative: Vec<f64> = (0..memory).map(column).collect();
+        let units = dimension / 4;
+        let first = reader.head(&collaborative, dimension * units + units);
+        let second = reader.head(&collaborative, units + 1);
+        let factors = reader.head(
+            &collaborative,
+            items * item_factors + item_factors * dimension,
+        );
+        let (left, right) = factors.split_at(items * item_factors);
+        for (item, is_positive) in samples(user) {
+            let row = &left[item as usize * item_factors..][..item_factors];
+            let value = |d: usize| {
+                row.iter()
+                    .enumerate()
+                    .map(|(f, left)| left * right[f * dimension + d])
+                    .sum()
+            };
+            let embedding: Vec<f64> = (0..dimension).map(value).collect();
+            let mut network = Reader(&first);
+            let unit = network
+                .layer(&embedding, units)
+                .into_iter()
+                .map(|unit| unit.max(0.0));
+            let z = Reader(&second).layer(&unit.collect::<Vec<f64>>(), 1)[0];
+            sum +=
+                z.max(0.0) + libm::log1p(libm::exp(-z.abs())) - if is_positive { z } else { 0.0 };
+            count += 1;
+        }
+    }
+    sum / f64::from(count)
+}
+
+fn back_propagated(network: &HyperNetwork, users: &[u32]) -> Vec<f32> {
+    let gradients: Vec<DeviceGradient> = users
+        .iter()
+        .map(|&user| device_gradient(network, user))
+        .collect();
+    let all_items: Vec<u32> = (0..7).collect();
+    let contribution = |(user, gradient): (&u32, &DeviceGradient)| {
+        // Only the rows of the user's samples have a gradient.
+        let mut rows: Vec<u32> = samples(*user).iter().map(|(item, _)| *item).collect();
+        rows.sort_unstable();
+        rows.dedup();
+        assert!(
+            all_items
+                .iter()
+                .filter(|item| !rows.contains(item))
+                .all(|item| {
+                    gradient.rows[*item as usize * 8..(*item as usize + 1) * 8]
+                        .iter()
+                        .all(|value| *value == 0.0)
+                })
+        );
+        let values: Vec<f32> = rows
+            .iter()
+            .flat_map(|row| gradient.rows[*row as usize * 8..][..8].to_vec())
+            .collect();
+        (
+            *user,
+            samples(*user).len() as f32,
+            rows,
+            values,
+            gradient.network.clone(),
+        )
+    };
+    let owned: Vec<_> = users.iter().zip(&gradients).map(contribution).collect();
+    let contributions: Vec<Contribution<'_>> = owned
+        .iter()
+        .map(
+            |(user, weight, rows, row_gradient, network_gradient)| Contribution {
+                user: *user,
+                weight: *weight,
+                rows,
+                row_gradient,
+                network_gradient,
+            },
+        )
+        .collect();
+    let mut total = vec![0.0; network.parameters().len()];
+    contributions
+        .chunks(GROUP)
+        .for_each(|group| network.add_gradient(group, &mut total));
+    let samples: f32 = contributions
+        .iter()
+        .map(|contribution| contribution.weight)
+        .sum();
+    scale(&mut total, 1.0 / samples);
+    total
+}
+
+/// If this fails, the server does not step along the gradient of the devices' loss.
+#[test]
+fn back_propagation_agrees_with_central_differences() {
+    let network = hypernetwork();
+    // These are more users than one group of sixteen.
+    let users: Vec<u32> = (0..18).collect();
+    let gradient = back_propagated(&network, &users);
+    let start: Vec<f64> = network
+        .parameters()
+        .iter()
+        .map(|value| f64::from(*value))
+        .collect();
+    assert!((mean_loss(&network, &users) - reference_loss(&start, &users)).abs() < 1e-6);
+    let single: Vec<f64> = gradient.iter().map(|value| f64::from(*value)).collect();
+    gradient_check_within(5e-4, &start, &single, |moved| reference_loss(moved, &users))
+        .unwrap_or_else(|wrong| panic!("{wrong}"));
+    let checked = gradient.iter().filter(|value| **value != 0.0).count();
+    assert!(
+        checked > 400,
+        "only {checked} of {} gradients are not zero",
+        gradient.len()
+    );
+    let untouched = 18 * 8..20 * 8;
+    assert!(
+        gradient[untouched].iter().all(|value| *value == 0.0),
+        "users that sent nothing have no gradient"
+    );
+}
+
+/// If this fails, what a user downloads depends on the other users who are invited.
+#[test]
+fn a_user_gets_the_same_alone_and_in_company() {
+    let network = hypernetwork();
+    let together = network.generate(&Vec::from_iter(0..20));
+    for (user, in_company) in (0..20).zip(&together) {
+        assert_eq!(generated(&network, user), *in_company, "user {user}");
+    }
+    assert_ne!(
+        together[0], together[1],
+        "every user has a model of its own"
+    );
+    assert_eq!(together[0].items.len(), 7 * 8);
+    assert_eq!(
+        together[0].network.len(),
+        prediction_network(8).parameters()
+    );
+}
+
+/// If this fails, the initial parameters are not those of the published code.
+#[test]
+fn the_start_has_the_published_spread() {
+    let shape = HyperShape {
+        users: 200,
+        items: 100,
+        dimension: 32,
+        memory: 128,
+        hidden: 512,
+        item_factors: 8,
+    };
+    let network = HyperNetwork::new(
+        shape,
+        &mut Streams::new(2).stream(Purpose::GlobalInit, 0, 0),
+    );
+    let spread = |values: &[f32]| {
+        (values
+            .iter()
+            .map(|value| f64::from(*value) * f64::from(*value))
+            .sum::<f64>()
+            / values.len() as f64)
+            .sqrt()
+    };
+    let (embeddings, rest) = network.parameters().split_at(200 * 32);
+    assert!((spread(embeddings) - 1.0).abs() < 0.03);
+    let memory = &rest[..32 * 128];
+    assert!((spread(memory) - (2.0f64 / 160.0).sqrt()).abs() < 0.005);
+    let heads = [[256, 8], [8, 1], [800, 256]].map(|[a, b]| 128 * 512 + 512 + 513 * (a + b));
+    assert_eq!(rest.len() - memory.len(), heads.iter().sum::<usize>());
+}
+
+/// If this fails, training from one step to the next does not lower the loss.
+#[test]
+fn steps_lower_the_loss() {
+    let mut network = hypernetwork();
+    let users: Vec<u32> = (0..20).collect();
+    let before = mean_loss(&network, &users);
+    let settings = AdamSettings::with_rate(3e-3);
+    let mut moments = AdamMoments::default();
+    moments.reset(network.parameters().len());
+    for step in 1..=60 {
+        let gradient = back_propagated(&network, &users);
+        AdamStep::new(&settings, step).apply(network.parameters_mut(), &gradient, &mut moments);
+    }
+    let after = mean_loss(&network, &users);
+    assert!(after < 0.7 * before, "{before} to {after}");
+}
+
+/// If this fails, the virtual time of the server's step no longer follows from the arithmetic that
+/// it takes.
+#[test]
+fn the_work_of_a_contribution_is_that_of_what_it_uses() {
+    let network = hypernetwork();
+    // The heads of the prediction network (8 to 2 to 1) have 18 and 3 outputs, that of the items 3
+    // for a row and 24 for all rows. Each output has 9 inputs, each of the three hidden layers 6
+    // times 9, and the memory 8 times 6. Back-propagation takes three times as much as going
+    // forward; a row's gradient goes through the 3 x 8 factors and to them.
+    let work =
+        |rows: u64| 3 * ((18 + 3 + 3 * rows + 24) * 9 + 3 * 6 * 9 + 8 * 6) + 2 * rows * 3 * 8;
+    for rows in [0, 1, 5] {
+        assert_eq!(
+            network.multiply_adds(rows),
+            work(rows as u64),
+            "{rows} rows"
+        );
+    }
+}

@@ -1,0 +1,366 @@
+//! Holds the methods of recommendation, each in a file or folder of its own, and the registry that
+//! lists them.
+//!
+//! A method says what travels between server and clients ([`Layout`]s of named blocks, which may
+//! differ by phase), and makes the private side of a user ([`Method::client`]) and the server side
+//! ([`Method::server`]). Time, network and bytes are no concern of a method.
+//!
+//! # Writing a method
+//!
+//! One file can hold a whole method. `fedmf.rs` is the shortest one that trains by gradients, and
+//! `examples/item_mean.rs` shows a method in a program of its own.
+//!
+//! 1. **Parameters**: Write a type that derives `Serialize`, `Deserialize` and `JsonSchema` and has
+//!    a `Default`. It is the table `[method.NAME]` of scenario files: its doc comments document the
+//!    keys, `#[schemars(range(...))]` bounds them, and a mistake in a file is reported with its
+//!    line. Rates are `f64` there.
+//! 2. **[`Method`]**: Make the initial model and the private side of a user. Put what all clients
+//!    share into an `Arc`, and draw what is random from a stream of [`Problem::streams`] that
+//!    nothing else uses.
+//! 3. **[`Client`]**: Hold the [`Private`](fedrecsim_model::model::private::Private) parameters, train them,
+//!    score items with them, and visit them as state. Training returns an update that lists the
+//!    rows that were touched. Check magnitudes with [`LocalTask::check_magnitude`], and take `exp`,
+//!    `ln` and `pow` from [`fedrecsim_core::math`]. [`Method::trains_on_sampled_rows`] says whether it reads
+//!    the rows of its samples and no others.
+//! 4. **Server side**: The default takes the mean of every block. Another [`rule`] for a block
+//!    takes one line ([`averager::Averager::with_rules`]). A server that does anything else is a
+//!    [`server::Server`] of the method's own, as `examples/trimmed_mean.rs` shows for FedMF. A
+//!    method that runs at the server, to which users send their ratings, is a
+//!    [`central::CentralMethod`] instead: a trainer and a way of scoring. `bpr_mf.rs` is a short
+//!    one.
+//! 5. **Third party**: Where clients ask somebody whom the server must not hear,
+//!    [`Method::exchange`] describes what travels, [`Client::request`] asks, and a [`ThirdParty`]
+//!    answers. `tests/it/third_party/` has a method with one.
+//! 6. **[`Entry`]**: State the method's name, a summary, its source, where it runs and how large
+//!    its blocks are, and build it from checked [`parameters`].
+//!
+//! A method of this crate is then listed in [`registry::METHODS`], besides its `mod` line here. A
+//! program with methods of its own passes them to the commands in its `main`:
+//! `fedrecsim::cli::program(&[METHODS, &[ENTRY]].concat())`. Every command then knows the method,
+//! and it runs over every network, codec and data set. A program without the commands reads
+//! scenarios by giving [`registry::vocabulary_of`] to [`fedrecsim_scenario::scenario::parse`], and runs them
+//! with [`World::with_methods`](fedrecsim_sim::sim::World::with_methods).
+//!
+//! [`testing::contract`](fedrecsim_sim::testing::contract) checks what every method has to fulfil, and
+//! `tests/it/contract_suite.rs` has it check all methods of this crate and the examples.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::ids::UserId;
+use fedrecsim_core::rng::Streams;
+use fedrecsim_data::dataset::Dataset;
+use fedrecsim_model::model::batch::RoundRows;
+use fedrecsim_model::model::blocks::{Model, ModelUpdate};
+use fedrecsim_model::model::kernel::logistic::BatchRows;
+use fedrecsim_model::model::kernel::{PackedRows, RowWeights};
+use fedrecsim_model::model::layout::Layout;
+use fedrecsim_model::model::least_squares::LeastSquares;
+use fedrecsim_model::model::state::StateVisitor;
+use fedrecsim_model::model::table::Table;
+use fedrecsim_scenario::scenario::NegativesSpec;
+
+pub mod averager;
+pub mod baselines;
+pub mod bpr_mf;
+pub mod central;
+pub mod colr;
+mod entry;
+pub mod exchanged;
+pub mod fcf;
+pub mod fedgram;
+pub mod fedmf;
+pub mod fedncf;
+pub mod fedpergnn;
+pub mod fedrap;
+pub mod fedrec;
+pub mod fedrecon;
+pub mod fedspec;
+pub mod ials;
+pub mod item_to_item;
+pub mod lightgcn;
+pub mod listed_sums;
+pub mod metamf;
+pub mod mf;
+mod minibatch;
+pub mod ncf;
+mod network;
+mod own_noise;
+mod pairs;
+pub mod pfedrec;
+pub mod protocol;
+pub mod recency;
+pub mod registry;
+pub mod row_counts;
+pub mod rule;
+pub mod samples;
+pub mod server;
+pub mod task;
+#[cfg(test)]
+pub(crate) mod tests;
+pub mod third_party;
+mod tuned_table;
+mod user_vector;
+mod vector_client;
+
+pub use averager::Averager;
+pub use entry::{
+    Build, Entry, Placement, SchemaOf, no_blocks, parameters, sizes_by, sizes_of,
+    sizes_of_item_table,
+};
+pub use fedrecsim_model::model::magnitude::largest_magnitude;
+pub use own_noise::OwnNoise;
+pub use protocol::Protocol;
+pub use server::Server;
+pub use task::{LocalTask, LocalUpdate, Phase, SampleScratch, Scorer, ScoringContext};
+pub use third_party::{Exchange, LocalRequest, ThirdParty};
+
+/// Describes the problem for which a method is built. A method learns the sizes and, if it trains,
+/// nobody's ratings, but for what the [`Protocol`] of the experiment leaks.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Problem {
+    /// The number of users of the run.
+    pub users: usize,
+    /// The number of items of the catalogue.
+    pub items: usize,
+    /// The run's randomness.
+    pub streams: Streams,
+    /// The ratings of all users, for methods that are not trained ([`Placement::Untrained`]).
+    all_ratings: Option<Arc<Dataset>>,
+    /// What the protocol lets a method at the server use ([`Placement::Central`]).
+    protocol: Protocol,
+}
+
+impl Problem {
+    /// Describes the problem that `dataset` poses, for a method of this placement.
+    pub fn new(dataset: &Arc<Dataset>, streams: Streams, placement: Placement) -> Self {
+        let all_ratings = (placement == Placement::Untrained).then(|| Arc::clone(dataset));
+        let protocol = match placement {
+            Placement::Central => Protocol::of(dataset),
+            Placement::Untrained | Placement::Federated | Placement::Assisted => {
+                Protocol::default()
+            }
+        };
+        Self {
+            users: dataset.users(),
+            items: dataset.items(),
+            streams,
+            all_ratings,
+            protocol,
+        }
+    }
+
+    /// Returns the same problem where a method at the server draws its negatives as `negatives`
+    /// says.
+    #[must_use]
+    pub fn with_negatives(self, negatives: &NegativesSpec) -> Self {
+        Self {
+            protocol: self.protocol.with_negatives(negatives),
+            ..self
+        }
+    }
+
+    /// Returns the ratings of all users, or `None` if the method is trained, since no server and no
+    /// device has them all.
+    pub fn all_ratings(&self) -> Option<&Dataset> {
+        self.all_ratings.as_deref()
+    }
+}
+
+/// Describes a method of recommendation. One value is shared by the server and all clients.
+pub trait Method: Send + Sync + Debug {
+    /// Returns the model that the server starts with.
+    fn initial(&self) -> Model;
+
+    /// Returns a version of the method's own code, such as a digest of a script, for a method that
+    /// can change while the program stays the same. A checkpoint goes on with the version that it
+    /// was left by. The default is empty, which is right for a method that is compiled into the
+    /// program.
+    fn version(&self) -> String {
+        String::new()
+    }
+
+    /// Returns the number of phases, at least 1.
+    fn phases(&self) -> u8 {
+        1
+    }
+
+    /// Returns the layout of what a participant of `phase` downloads, which is [`Layout::none`] if
+    /// it downloads nothing. The default is the layout of the whole model.
+    fn download_layout(&self, _phase: Phase) -> Layout {
+        self.initial().layout().clone()
+    }
+
+    /// Returns the layout of what a participant of `phase` uploads. The default is the layout of
+    /// the whole model.
+    fn upload_layout(&self, _phase: Phase) -> Layout {
+        self.initial().layout().clone()
+    }
+
+    /// Makes the private side of `user`, as it is before its first participation.
+    fn client(&self, user: UserId) -> Box<dyn Client>;
+
+    /// Makes the server side, as it is before the first round. The default server takes the mean of
+    /// every block.
+    fn server(&self) -> Box<dyn Server> {
+        let model = self.initial();
+        Box::new(Averager::with_rules(
+            model,
+            self.upload_layout(Phase::default()),
+            &[],
+        ))
+    }
+
+    /// Describes what clients exchange with a third party in `phase` before they train; `None`,
+    /// which is the default, if they ask nobody.
+    fn exchange(&self, _phase: Phase) -> Option<Exchange> {
+        None
+    }
+
+    /// Makes the third party, as it is before the first round. A method with an [`Self::exchange`]
+    /// has one.
+    fn third_party(&self) -> Option<Box<dyn ThirdParty>> {
+        None
+    }
+
+    /// Returns whether training reads no other rows of downloaded item tables than those of the
+    /// participation's samples ([`LocalTask::draw_samples`]), and a client keeps no others. Only
+    /// then can clients download these rows alone (`select = "needed-rows"`); all other rows are
+    /// then NaN. The default is no.
+    fn trains_on_sampled_rows(&self) -> bool {
+        false
+    }
+
+    /// Tells what the noise is worth that devices of this method add by themselves; `None`, which
+    /// is the default, if they add none. Methods that another mechanism protects need not tell.
+    fn own_noise(&self) -> Option<OwnNoise> {
+        None
+    }
+
+    /// Returns whether scores are predictions of ratings, in the unit of the data set. Only then
+    /// can their error be measured: a method that only ranks is refused where the split holds
+    /// ratings out.
+    fn predicts_ratings(&self) -> bool {
+        false
+    }
+}
+
+/// Holds the private side of one user. Only what [`Self::train`] and [`Self::request`] return can
+/// reach a codec.
+pub trait Client: CloneClient + Send {
+    /// Trains on `task` and returns what leaves the device.
+    ///
+    /// # Errors
+    /// [`Error::Diverged`] if a parameter leaves the allowed range, after which the
+    /// state is undefined.
+    fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate>;
+
+    /// Is called after [`Self::train`] if the frame holds the update's values as they are, with a
+    /// lossless codec and without a privacy mechanism. The values of `update` now share the frame's
+    /// memory, so that a client that keeps them replaces its own copy by them. The default does
+    /// nothing.
+    fn was_sent(&mut self, _update: &ModelUpdate) {}
+
+    /// Makes the request to the third party that precedes the training on `task`, in a method with
+    /// an [`Method::exchange`]. Like [`Self::train`] it decides what leaves the device.
+    ///
+    /// # Errors
+    /// Whatever the method finds wrong; the default finds that its clients ask nobody.
+    fn request(&self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalRequest> {
+        Err(Error::Update(format!(
+            "{} has no request to the third party that its method names",
+            task.user
+        )))
+    }
+
+    /// Makes a scorer of this user for the model as the device can decode it. The client may first
+    /// rebuild private state from the user's own data.
+    ///
+    /// # Errors
+    /// Whatever the method finds wrong, such as a singular system.
+    fn scorer<'a>(
+        &'a self,
+        context: &ScoringContext<'a>,
+        scratch: &mut Scratch,
+    ) -> Result<Box<dyn Scorer + 'a>>;
+
+    /// Returns the item table that this user keeps for itself; `None`, which is the default, if
+    /// there is none. It is for whoever studies a method, and reaches no codec.
+    ///
+    /// # Errors
+    /// As [`TableUpdate::apply`](fedrecsim_model::model::table::TableUpdate::apply).
+    fn personal_table(&self) -> Result<Option<PersonalTable>> {
+        Ok(None)
+    }
+
+    /// Has this user score with `values` in the place of the table that [`Self::personal_table`]
+    /// returns, whose shape they have. It is for measuring what personal tables are worth, on a
+    /// copy of the client.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] from a client that keeps no such table, which is the default.
+    fn replace_personal_table(&mut self, _values: Table) -> Result<()> {
+        Err(Error::Usage(
+            "the users of this method keep no item table of their own".to_owned(),
+        ))
+    }
+
+    /// Visits every private parameter, in a fixed order. The digest of the result, checkpoints and
+    /// their restoration all use this definition. A client that [`Method::client`] has just made
+    /// and that is then restored must have the same bits as the one that was saved.
+    ///
+    /// # Errors
+    /// As [`StateVisitor::values`].
+    fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()>;
+}
+
+/// Holds the item table that a user keeps for itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PersonalTable {
+    /// The name in the papers, such as `D`.
+    pub name: &'static str,
+    /// The values, with a row for each item.
+    pub values: Table,
+    /// Whether scores are computed with the sum of this table and the shared one, as in FedRAP.
+    /// Otherwise this one stands for the shared one, as in PFedRec.
+    pub is_added: bool,
+}
+
+/// Copies a client, for a participation that may be cut off before its training ends. Every client
+/// that is `Clone` implements it.
+pub trait CloneClient {
+    /// Returns a copy of the client.
+    fn snapshot(&self) -> Box<dyn Client>;
+}
+
+impl<C: Client + Clone + 'static> CloneClient for C {
+    fn snapshot(&self) -> Box<dyn Client> {
+        Box::new(self.clone())
+    }
+}
+
+/// Holds the buffers of one worker thread, which are reused from client to client and pass nothing
+/// from one to the next.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    /// The training samples of the present participation.
+    pub samples: SampleScratch,
+    /// The distinct rows of a participation, and its samples.
+    pub round_rows: RoundRows,
+    /// The rows that were gathered for training.
+    pub packed: PackedRows,
+    /// The weights of a batch over all gathered rows.
+    pub weights: RowWeights,
+    /// The distinct rows of a mini-batch.
+    pub batch: BatchRows,
+    /// The places of rows in a private table.
+    pub slots: Vec<u32>,
+    /// The rows of a participation in FedRec.
+    pub fedrec: fedrec::FedRecScratch,
+    /// The memory for solving for a user vector.
+    pub least_squares: LeastSquares,
+    /// The memory for the values of the next [`LocalUpdate`].
+    pub values: Vec<u8>,
+}

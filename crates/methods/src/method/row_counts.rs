@@ -1,0 +1,123 @@
+//! Counts how many devices have sent each row, by what the devices say.
+//!
+//! A server that counts senders by itself has to see each upload. Where devices send a count of 1
+//! for each row beside the rows, it needs nothing but sums, which secure aggregation can hide and
+//! which can have noise. A codec that leaves values out or rounds them does so with counts as well;
+//! `[codec.blocks.counts]` can give them another one.
+
+use fedrecsim_core::error::Result;
+use fedrecsim_model::model::layout::{BlockLayout, Reference, ValueType};
+use fedrecsim_model::model::sent_rows::SentRows;
+use fedrecsim_model::model::table::{TableShape, TableUpdate};
+
+/// Returns the layout of the block in which devices say for each of so many rows whether they have
+/// sent it.
+pub fn counts_layout(rows: usize) -> BlockLayout {
+    BlockLayout::item_table("counts", TableShape { rows, dimension: 1 }).statistic()
+}
+
+/// Returns whether a block can be one in which devices say which rows they have sent: a statistic
+/// with one number of single precision for each row.
+pub fn can_be_counts(block: &BlockLayout) -> bool {
+    (block.shape.dimension, block.value_type, block.reference)
+        == (1, ValueType::F32, Reference::Zero)
+}
+
+/// Returns what a device that has sent the rows `listed` (ascending) of so many says of them: 1 for
+/// each, and 0 for the others.
+///
+/// # Errors
+/// As [`TableUpdate::listed`].
+pub fn counts_of(rows: usize, listed: &[u32]) -> Result<TableUpdate> {
+    TableUpdate::listed(
+        counts_layout(rows).shape,
+        listed.to_vec(),
+        &vec![1.0; listed.len()],
+        1.0,
+    )
+}
+
+/// Returns how large noise on counts is, as far as it shows: the magnitude of the most negative
+/// one, since nobody counts negative numbers; 0 if none is negative.
+pub fn noise_on(counts: &[f64]) -> f64 {
+    counts
+        .iter()
+        .fold(0.0, |noise: f64, count| noise.max(-count))
+}
+
+/// Holds the sums of what devices say of each row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RowCounts {
+    counts: Vec<f64>,
+    noise: f64,
+}
+
+impl RowCounts {
+    /// Reads the sums of a block for which [`can_be_counts`] is true.
+    pub fn of(sums: &SentRows) -> Self {
+        let mut counts = vec![0.0; sums.rows()];
+        sums.iter()
+            .for_each(|sent| counts[sent.row as usize] = sent.sum[0]);
+        let noise = noise_on(&counts);
+        Self { counts, noise }
+    }
+
+    /// Returns the number of rows.
+    pub fn rows(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// Returns how many devices have sent a row, but at least as many as the noise on the counts is
+    /// large; `None` if nobody says that it was sent and there is no noise.
+    ///
+    /// A smaller count says little, and would make the noise in its row large. To leave such rows
+    /// as they are would keep a model from learning anything where noise hides most counts.
+    pub fn senders(&self, row: u32) -> Option<f64> {
+        let count = self.counts[row as usize].max(self.noise);
+        (count > 0.0).then_some(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// If this fails, a count that noise has made is taken for one of devices, or one of devices
+    /// for noise.
+    #[test]
+    fn counts_are_no_smaller_than_the_noise_that_shows() {
+        let of = |counts: &[f64]| RowCounts {
+            counts: counts.to_vec(),
+            noise: noise_on(counts),
+        };
+        let silent = of(&[3.0, 0.0]);
+        assert_eq!(
+            (silent.senders(0), silent.senders(1), silent.rows()),
+            (Some(3.0), None, 2)
+        );
+        let noisy = of(&[3.0, 0.5, -1.0]);
+        assert_eq!(
+            [0, 1, 2].map(|row| noisy.senders(row)),
+            [Some(3.0), Some(1.0), Some(1.0)]
+        );
+    }
+
+    /// If this fails, devices say something else than a 1 for each row that they have sent.
+    #[test]
+    fn a_device_says_one_for_each_row() {
+        let said = counts_of(4, &[1, 3]).unwrap();
+        let expected = TableUpdate::listed(
+            TableShape {
+                rows: 4,
+                dimension: 1,
+            },
+            vec![1, 3],
+            &[1.0, 1.0],
+            1.0,
+        )
+        .unwrap();
+        assert_eq!(said, expected);
+        assert!(can_be_counts(&counts_layout(4)) && counts_of(4, &[4]).is_err());
+    }
+}

@@ -1,0 +1,327 @@
+//! Defines the server side of a method: what each user downloads, how uploads are added up, and how
+//! the server steps.
+//!
+//! A step has three parts. Once it is known which updates the step consists of, an [`Accumulator`]
+//! *absorbs* them, decoded, in the order of (user, invitation). Accumulators of one step can be
+//! *merged*, so that any peer may hold one. The server then *finishes* the step. Most methods need
+//! no server of their own, since an [`Averager`](super::averager::Averager) with a rule for each
+//! block serves them.
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use super::task::Phase;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::ids::{InvitationId, Round, UserId};
+use fedrecsim_core::rng::{Stream, Streams};
+use fedrecsim_model::model::algebra::AlgebraError;
+use fedrecsim_model::model::blocks::{Model, ModelUpdate};
+use fedrecsim_model::model::magnitude::{MagnitudeCounts, SupportCount};
+use fedrecsim_model::model::noisy_sum::NoisySum;
+use fedrecsim_model::model::state::StateVisitor;
+pub use fedrecsim_scenario::scenario::{StepWeights, UploadUse, WeightTotals};
+
+/// Steps the model of a method, and keeps the state that this takes.
+pub trait Server: Send {
+    /// Returns the present model, which is evaluated, exported and digested.
+    fn model(&self) -> &Model;
+
+    /// Replaces the model, which has the layout of [`Self::model`].
+    ///
+    /// # Errors
+    /// [`Error::Update`] for a model of another layout.
+    fn set_model(&mut self, model: Model) -> Result<()>;
+
+    /// Returns the phase that the next participations belong to.
+    fn phase(&self) -> Phase {
+        Phase::default()
+    }
+
+    /// Returns what the participants of the present phase download.
+    fn download(&self) -> Download {
+        Download::Shared(self.model().clone())
+    }
+
+    /// Returns whether the next step needs uploads. Otherwise nobody is invited, and the server
+    /// steps with an empty accumulator.
+    fn needs_participants(&self) -> bool {
+        true
+    }
+
+    /// Returns what a step uses of the updates. Only where that is their plain sum can noise for
+    /// privacy be added to it, and only where it is a sum can secure aggregation hide them. The
+    /// default is that it uses each.
+    fn upload_use(&self) -> UploadUse {
+        UploadUse::Each
+    }
+
+    /// Returns an empty accumulator.
+    fn accumulator(&self) -> Box<dyn Accumulator>;
+
+    /// Returns an empty accumulator for a step with noise for privacy, if the server makes a sum by
+    /// itself of what it works out from each update, such as a gradient that it back-propagates:
+    /// each part of that sum goes through `noise`, and the sum gets the noise. Other servers have
+    /// none, and the noise is in the sum of their uploads if that is what they use.
+    fn noisy_accumulator(&self, _noise: NoisySum) -> Option<Box<dyn Accumulator>> {
+        None
+    }
+
+    /// Makes a step from what `sums` has absorbed.
+    ///
+    /// # Errors
+    /// [`Error::Update`] if `sums` is not of the kind that [`Self::accumulator`] makes, and
+    /// whatever the method finds wrong, such as a singular system.
+    fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport>;
+
+    /// Visits the state besides the model, such as the moments of an optimiser, counts, and
+    /// embeddings that never travel.
+    ///
+    /// # Errors
+    /// As [`StateVisitor::values`].
+    fn visit_state(&mut self, _state: &mut StateVisitor<'_>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Says what participants download.
+#[derive(Clone, Debug)]
+pub enum Download {
+    /// They download nothing: they are told to take part, and no frame travels.
+    Nothing,
+    /// All participants download this model.
+    Shared(Model),
+    /// Each participant has a download of its own, which is made when it is needed.
+    PerUser(Arc<dyn PersonalDownloads>),
+}
+
+/// Makes the downloads of single users, as the server's state was at one step.
+pub trait PersonalDownloads: Send + Sync + Debug {
+    /// Makes the download of `user`. Every call for the same user returns the same bits.
+    ///
+    /// # Errors
+    /// Whatever the method finds wrong.
+    fn download(&self, user: UserId) -> Result<Model>;
+
+    /// Makes the downloads of `users`, one for each and in their order, with the bits of
+    /// [`Self::download`]. A method for which several users at a time are less work than one after
+    /// another overrides this.
+    ///
+    /// # Errors
+    /// As [`Self::download`].
+    fn downloads(&self, users: &[UserId]) -> Result<Vec<Model>> {
+        users.iter().map(|user| self.download(*user)).collect()
+    }
+}
+
+/// Describes one of the updates that a step consists of.
+#[derive(Clone, Copy, Debug)]
+pub struct Contribution<'a> {
+    /// The sender.
+    pub user: UserId,
+    /// The invitation that the update answers.
+    pub invitation_id: InvitationId,
+    /// The phase that the sender took part in, which may be an earlier one than the server's where
+    /// rounds do not wait for everybody.
+    pub phase: Phase,
+    /// The update, as decoded from the frame.
+    pub update: &'a ModelUpdate,
+    /// The model b that the sender received and started from. Rows that the update leaves out refer
+    /// to it.
+    pub received: &'a Model,
+    /// The model before the downlink's codec encoded it, or `None` if `received` has the same bits.
+    pub intended: Option<&'a Model>,
+    /// A number that is the same for senders who received the same frame, and differs between
+    /// frames.
+    pub download_number: u64,
+    /// The weight of the update by the run's policy.
+    pub weight: f64,
+    /// The weight by which b is subtracted: 0 where the update itself counts, and `weight` where
+    /// its difference to b does.
+    pub base_weight: f64,
+    /// Says whether b is the server's present model, so that the two need not be told apart.
+    pub is_fresh: bool,
+}
+
+impl<'a> Contribution<'a> {
+    /// Describes an update that counts itself, with a weight of 1, and whose sender received the
+    /// server's present model without loss and started from it.
+    pub fn fresh(
+        user: UserId,
+        invitation_id: InvitationId,
+        update: &'a ModelUpdate,
+        received: &'a Model,
+    ) -> Self {
+        let (phase, intended, download_number) = (Phase::default(), None, 0);
+        let (weight, base_weight, is_fresh) = (1.0, 0.0, true);
+        Self {
+            user,
+            invitation_id,
+            phase,
+            update,
+            received,
+            intended,
+            download_number,
+            weight,
+            base_weight,
+            is_fresh,
+        }
+    }
+
+    /// Returns the weight that the method gives the update: 1 if it says none, and 0 instead of a
+    /// negative one.
+    pub fn weight_by_method(&self) -> f64 {
+        self.update
+            .scalars
+            .weight
+            .map_or(1.0, |weight| f64::from(weight.max(0.0)))
+    }
+}
+
+/// Adds up the contributions of a step.
+pub trait Accumulator: Any + Send {
+    /// Adds these contributions. They come in the order of (user, invitation), possibly over
+    /// several calls.
+    ///
+    /// # Errors
+    /// Whatever the method finds wrong with one of them.
+    fn absorb(&mut self, contributions: &[Contribution<'_>]) -> Result<()>;
+
+    /// Adds what another accumulator of the same step has absorbed.
+    ///
+    /// # Errors
+    /// [`Error::Update`] for another kind of accumulator.
+    fn merge(&mut self, other: Box<dyn Accumulator>) -> Result<()>;
+}
+
+/// Returns the accumulator as its own type.
+///
+/// # Errors
+/// [`Error::Update`] if it is of another type.
+pub fn downcast<A: Accumulator>(sums: Box<dyn Accumulator>) -> Result<Box<A>> {
+    let any: Box<dyn Any> = sums;
+    any.downcast().map_err(|_| {
+        Error::Update("the sums of a step come from another kind of accumulator".to_owned())
+    })
+}
+
+/// Describes the circumstances of a step.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct StepContext<'a> {
+    /// The number of steps that were made before this one.
+    pub step: u32,
+    /// The number of users of the run.
+    pub users: u32,
+    /// Returns what the run's policy keeps and divides by in a step whose weights add up to these
+    /// totals.
+    pub normalise: &'a dyn Fn(&WeightTotals) -> StepWeights,
+    streams: Streams,
+    round: Round,
+    divergence_limit: f32,
+    expected_contributions: Option<f64>,
+}
+
+impl<'a> StepContext<'a> {
+    /// Describes a step, in the round of the same number and without a limit of magnitudes.
+    pub fn new(
+        step: u32,
+        users: u32,
+        normalise: &'a dyn Fn(&WeightTotals) -> StepWeights,
+        streams: Streams,
+    ) -> Self {
+        let (round, divergence_limit) = (Round(step), f32::MAX);
+        Self {
+            step,
+            users,
+            normalise,
+            streams,
+            round,
+            divergence_limit,
+            expected_contributions: None,
+        }
+    }
+
+    /// Returns the same step as part of `round`, with the largest magnitude that the scenario
+    /// allows a parameter.
+    pub fn within(self, round: Round, divergence_limit: f32) -> Self {
+        Self {
+            round,
+            divergence_limit,
+            ..self
+        }
+    }
+
+    /// Returns the same step with the number of contributions that was expected of it, where the
+    /// real one must not tell who took part.
+    pub fn expecting(self, contributions: Option<f64>) -> Self {
+        Self {
+            expected_contributions: contributions,
+            ..self
+        }
+    }
+
+    /// Returns the number of contributions that the sums of the step are taken to be over:
+    /// `counted`, or the expected number where noise on the sums hides whether a user took part.
+    pub fn contributions(&self, counted: f64) -> f64 {
+        self.expected_contributions.unwrap_or(counted)
+    }
+
+    /// Returns the round of which the step is a part. Where rounds do not wait for everybody, a
+    /// round may have several steps.
+    pub fn round(&self) -> Round {
+        self.round
+    }
+
+    /// Refuses a parameter of the server whose largest magnitude is above the limit or NaN.
+    ///
+    /// # Errors
+    /// [`Error::Diverged`], naming the round and the parameter.
+    pub fn check_magnitude(&self, parameter: &'static str, largest: f32) -> Result<()> {
+        match largest <= self.divergence_limit {
+            true => Ok(()),
+            false => Err(self.diverged(parameter, largest)),
+        }
+    }
+
+    /// Returns the error for a parameter of the server that has reached `value`.
+    pub fn diverged(&self, parameter: &'static str, value: f32) -> Error {
+        Error::Diverged {
+            round: self.round,
+            user: None,
+            parameter: parameter.into(),
+            value,
+            limit: self.divergence_limit,
+        }
+    }
+
+    /// Returns the error for a system of equations that the server cannot solve.
+    pub fn singular(&self, system: &'static str, cause: &AlgebraError) -> Error {
+        Error::Singular {
+            round: Some(self.round),
+            user: None,
+            system: system.into(),
+            cause: cause.to_string(),
+        }
+    }
+
+    /// Returns this step's randomness of a name that the server chooses, such as that of its noise.
+    pub fn named_stream(&self, name: &str) -> Stream {
+        self.streams.named(name, u64::MAX, u64::from(self.step))
+    }
+}
+
+/// Holds what a step reports to the metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StepReport {
+    /// The magnitudes of all values of all uploaded tables of single precision.
+    pub uploads: MagnitudeCounts,
+    /// How many values are not 0 in at least one of the whole tables that were averaged.
+    pub union: SupportCount,
+    /// The number of item rows that the server visited, which takes virtual time.
+    pub row_visits: u64,
+    /// The number of multiply-adds that the server made besides.
+    pub multiply_adds: u64,
+    /// The mean loss, if the server knows one.
+    pub loss: Option<f64>,
+}

@@ -1,0 +1,372 @@
+//! Describes what a client is given, which is a participation to train or items to score, and what
+//! it returns.
+
+use super::Scratch;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::ids::{InvitationId, Round, Step, UserId};
+use fedrecsim_core::rng::{Purpose, Stream, Streams};
+use fedrecsim_core::work::Work;
+use fedrecsim_data::dataset::negatives::{NegativeSampler, Samples};
+use fedrecsim_data::dataset::{Dataset, OwnData};
+use fedrecsim_model::model::blocks::{Model, ModelUpdate};
+use fedrecsim_scenario::scenario::NegativesSpec;
+
+/// Numbers the phases of a method, from 0. What travels, and what a client does with it, may differ
+/// from phase to phase. Most methods have one phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Phase(pub u8);
+
+/// Describes one participation to the client.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct LocalTask<'a> {
+    /// The user.
+    pub user: UserId,
+    /// The round, for what changes from round to round.
+    pub round: Round,
+    /// The number of steps that the server has made before, for what changes from step to step. A
+    /// round has `training.steps_per_round` steps.
+    pub step: Step,
+    /// The number of the invitation, which names the random streams of this participation.
+    pub invitation_id: InvitationId,
+    /// The phase that the server is in.
+    pub phase: Phase,
+    /// The model as decoded from the download. It has no blocks in a phase without a download.
+    pub model: &'a Model,
+    /// What the third party has replied, in a method that has one and once the reply is there.
+    pub reply: Option<&'a ModelUpdate>,
+    /// The user's own data, which is what the device knows of ratings.
+    pub own: OwnData<'a>,
+    /// The run's randomness.
+    pub streams: Streams,
+    /// The largest magnitude that a parameter may have.
+    pub divergence_limit: f32,
+    samples: SampleSource<'a>,
+}
+
+/// Says where training samples come from.
+#[derive(Clone, Copy, Debug)]
+enum SampleSource<'a> {
+    /// They are drawn when the client asks for them.
+    Drawn {
+        dataset: &'a Dataset,
+        spec: &'a NegativesSpec,
+    },
+    /// They are given, as in a recording of the authors' code.
+    Given(&'a Samples),
+}
+
+impl<'a> LocalTask<'a> {
+    /// Describes the participation of `user` that invitation `invitation_id` asks for, in the first
+    /// phase. Negatives are drawn from `dataset` as `negatives` says.
+    pub fn new(
+        (user, round, invitation_id): (UserId, Round, InvitationId),
+        model: &'a Model,
+        (dataset, negatives): (&'a Dataset, &'a NegativesSpec),
+        streams: Streams,
+        divergence_limit: f32,
+    ) -> Self {
+        let samples = SampleSource::Drawn {
+            dataset,
+            spec: negatives,
+        };
+        let (phase, own) = (Phase::default(), dataset.own_data(user));
+        let step = Step(round.0);
+        Self {
+            user,
+            round,
+            step,
+            invitation_id,
+            phase,
+            model,
+            reply: None,
+            own,
+            streams,
+            divergence_limit,
+            samples,
+        }
+    }
+
+    /// Describes a participation whose samples are given, as in a recording of the authors' code.
+    /// The user has no ratings of its own.
+    pub fn with_samples(
+        (user, round, invitation_id): (UserId, Round, InvitationId),
+        model: &'a Model,
+        samples: &'a Samples,
+        streams: Streams,
+        divergence_limit: f32,
+    ) -> Self {
+        let (phase, own, samples) = (
+            Phase::default(),
+            OwnData::new(&[]),
+            SampleSource::Given(samples),
+        );
+        let step = Step(round.0);
+        Self {
+            user,
+            round,
+            step,
+            invitation_id,
+            phase,
+            model,
+            reply: None,
+            own,
+            streams,
+            divergence_limit,
+            samples,
+        }
+    }
+
+    /// Returns the number of items of the catalogue, or 0 where samples are given.
+    pub fn items(&self) -> usize {
+        match self.samples {
+            SampleSource::Drawn { dataset, .. } => dataset.items(),
+            SampleSource::Given(_) => 0,
+        }
+    }
+
+    /// Returns the same task at this step of the server, for rounds of more than one step.
+    #[must_use]
+    pub fn at_step(self, step: Step) -> Self {
+        Self { step, ..self }
+    }
+
+    /// Returns the same task in another phase.
+    #[must_use]
+    pub fn in_phase(self, phase: Phase) -> Self {
+        Self { phase, ..self }
+    }
+
+    /// Adds what the third party has replied.
+    #[must_use]
+    pub fn with_reply(self, reply: &'a ModelUpdate) -> Self {
+        Self {
+            reply: Some(reply),
+            ..self
+        }
+    }
+
+    /// Draws the training samples of this participation into `scratch`: every positive of the user,
+    /// each followed by its negatives.
+    ///
+    /// # Errors
+    /// [`Error::Dataset`] if there are too few items to draw negatives from.
+    pub fn draw_samples(&self, scratch: &mut SampleScratch) -> Result<()> {
+        match self.samples {
+            SampleSource::Given(samples) => scratch.samples.clone_from(samples),
+            SampleSource::Drawn { dataset, spec } => {
+                scratch.draw(dataset, spec, self.streams, self.user, self.invitation_id)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Draws the training samples into `scratch`, and returns their distinct items, ascending.
+    ///
+    /// # Errors
+    /// As [`Self::draw_samples`].
+    pub fn sampled_rows(&self, scratch: &mut SampleScratch) -> Result<Vec<u32>> {
+        self.draw_samples(scratch)?;
+        let mut rows = scratch.samples.items.clone();
+        rows.sort_unstable();
+        rows.dedup();
+        Ok(rows)
+    }
+
+    /// Returns this participation's randomness for `purpose`.
+    pub fn stream(&self, purpose: Purpose) -> Stream {
+        self.streams.stream(
+            purpose,
+            u64::from(self.user.0),
+            u64::from(self.invitation_id.0),
+        )
+    }
+
+    /// Returns this participation's randomness of a name that the method chooses, such as
+    /// `fedrecon/user-vector`.
+    pub fn named_stream(&self, name: &str) -> Stream {
+        self.streams.named(
+            name,
+            u64::from(self.user.0),
+            u64::from(self.invitation_id.0),
+        )
+    }
+
+    /// Refuses a parameter whose largest magnitude is above the limit or NaN.
+    ///
+    /// # Errors
+    /// [`Error::Diverged`], naming the round, the user and the parameter.
+    pub fn check_magnitude(&self, parameter: &'static str, largest: f32) -> Result<()> {
+        if largest <= self.divergence_limit {
+            return Ok(());
+        }
+        let (round, user, limit) = (self.round, self.user, self.divergence_limit);
+        Err(Error::Diverged {
+            round,
+            user: Some(user),
+            parameter: parameter.into(),
+            value: largest,
+            limit,
+        })
+    }
+}
+
+/// Holds training samples and the memory for drawing them. Nothing passes from one client to the
+/// next.
+#[derive(Debug, Default)]
+pub struct SampleScratch {
+    /// The samples that were drawn last.
+    pub samples: Samples,
+    sampler: Option<NegativeSampler>,
+}
+
+impl SampleScratch {
+    /// Draws the samples of `user`. `invitation_id` names the stream of the negatives.
+    fn draw(
+        &mut self,
+        dataset: &Dataset,
+        spec: &NegativesSpec,
+        streams: Streams,
+        user: UserId,
+        invitation_id: InvitationId,
+    ) -> Result<()> {
+        // A thread serves one run after another, and a sampler can only be reused for data of the
+        // same size.
+        let sampler = match &mut self.sampler {
+            Some(sampler) if sampler.fits(dataset.items(), spec) => sampler,
+            other => other.insert(NegativeSampler::new(dataset.items(), spec)),
+        };
+        sampler.draw(dataset, streams, user, invitation_id, &mut self.samples)
+    }
+}
+
+/// Holds what a participation yields.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LocalUpdate {
+    /// What leaves the device.
+    pub update: ModelUpdate,
+    /// The mean local loss, as the method defines it, for reports.
+    pub loss: f64,
+    /// The work of the training, which takes virtual time at the device's speed.
+    pub work: Work,
+}
+
+impl LocalUpdate {
+    /// Describes an update whose training took this many row visits.
+    pub fn new(update: ModelUpdate, loss: f64, row_visits: u64) -> Self {
+        Self {
+            update,
+            loss,
+            work: Work::of_row_visits(row_visits),
+        }
+    }
+
+    /// Returns the update with this many multiply-adds of work beside its row visits.
+    pub fn with_multiply_adds(self, multiply_adds: u64) -> Self {
+        Self {
+            work: Work {
+                multiply_adds,
+                ..self.work
+            },
+            ..self
+        }
+    }
+}
+
+/// Holds what a client may use to score items.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct ScoringContext<'a> {
+    /// The user.
+    pub user: UserId,
+    /// The model as this device can decode it from a download.
+    pub model: &'a Model,
+    /// The user's own data.
+    pub own: OwnData<'a>,
+    /// The run's randomness.
+    pub streams: Streams,
+    negatives: Option<(&'a Dataset, &'a NegativesSpec)>,
+}
+
+impl<'a> ScoringContext<'a> {
+    /// Describes what `user` may use, without negatives.
+    pub fn new(user: UserId, model: &'a Model, own: OwnData<'a>, streams: Streams) -> Self {
+        Self {
+            user,
+            model,
+            own,
+            streams,
+            negatives: None,
+        }
+    }
+
+    /// Returns the same context with negatives, which are drawn as `spec` says by methods that
+    /// rebuild private state.
+    pub fn with_negatives(self, dataset: &'a Dataset, spec: &'a NegativesSpec) -> Self {
+        Self {
+            negatives: Some((dataset, spec)),
+            ..self
+        }
+    }
+
+    /// Draws training samples into `scratch`, from which a method may rebuild private state before
+    /// it scores: every positive of the user, each followed by its negatives. The samples are the
+    /// same at every scoring, and differ from those of all participations.
+    ///
+    /// # Errors
+    /// [`Error::Dataset`] if there are too few items to draw negatives from, and [`Error::Usage`]
+    /// without a specification of negatives.
+    pub fn draw_samples(&self, scratch: &mut SampleScratch) -> Result<()> {
+        let (dataset, spec) = self.negatives.ok_or_else(|| {
+            Error::Usage("scoring draws negatives, and none have been specified".to_owned())
+        })?;
+        scratch.draw(
+            dataset,
+            spec,
+            self.streams,
+            self.user,
+            InvitationId(u32::MAX),
+        )
+    }
+
+    /// Returns the randomness of a name that the method chooses. It is the same at every scoring,
+    /// so that an item's score does not depend on how often it was asked for.
+    pub fn named_stream(&self, name: &str) -> Stream {
+        self.streams.named(name, u64::from(self.user.0), u64::MAX)
+    }
+}
+
+/// Scores items for one user. [`Client::scorer`](super::Client::scorer) makes it, and may have
+/// rebuilt private state for it.
+pub trait Scorer {
+    /// Writes the score of each of `items` (ascending, distinct) to `scores`. A higher score is
+    /// better, and the score of an item does not depend on the other items.
+    ///
+    /// # Errors
+    /// Whatever the method finds wrong. Most methods find it when they make the scorer.
+    fn score(&self, items: &[u32], scores: &mut [f32]) -> Result<()>;
+}
+
+/// Makes every function that scores, and cannot fail, a scorer.
+impl<F: Fn(&[u32], &mut [f32])> Scorer for F {
+    fn score(&self, items: &[u32], scores: &mut [f32]) -> Result<()> {
+        self(items, scores);
+        Ok(())
+    }
+}
+
+/// Returns the scores of `items`, for the client of the user that `context` describes.
+///
+/// # Errors
+/// Those of [`Client::scorer`](super::Client::scorer) and [`Scorer::score`].
+pub fn score(
+    client: &dyn super::Client,
+    context: &ScoringContext<'_>,
+    items: &[u32],
+    scratch: &mut Scratch,
+) -> Result<Vec<f32>> {
+    let mut scores = vec![0.0; items.len()];
+    client.scorer(context, scratch)?.score(items, &mut scores)?;
+    Ok(scores)
+}

@@ -1,0 +1,168 @@
+//! Holds what methods with a user vector and an item table share: a user's positives and ratings
+//! without repetitions, scores, and the errors of a user vector that cannot be solved for.
+
+use ndarray::Array2;
+
+use super::{LocalTask, ScoringContext};
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::ids::{Round, UserId};
+use fedrecsim_core::rng::{PortableDraws, Stream};
+use fedrecsim_data::dataset::OwnData;
+use fedrecsim_model::model::algebra::AlgebraError;
+use fedrecsim_model::model::kernel::score::{ScaledSum, score_sums};
+use fedrecsim_model::model::table::Table;
+
+/// Holds the positives of a user, each once.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct DistinctPositives {
+    /// The items, ascending.
+    pub items: Vec<u32>,
+    /// For each item, the number of the user's positives that are strictly later than the item's
+    /// latest occurrence.
+    pub later: Vec<u32>,
+}
+
+impl DistinctPositives {
+    /// Collects the positives of `own`.
+    pub fn of(own: &OwnData<'_>) -> Self {
+        let mut positives = Self::default();
+        for ((position, &item), rank) in own
+            .items()
+            .iter()
+            .enumerate()
+            .zip(own.recency_ranks().iter())
+        {
+            if !own.is_positive(position) {
+                continue;
+            }
+            match positives.later.last_mut() {
+                Some(later) if positives.items.last() == Some(&item) => *later = rank.min(*later),
+                _ => {
+                    positives.items.push(item);
+                    positives.later.push(rank);
+                }
+            }
+        }
+        positives
+    }
+}
+
+/// Replaces `items` by the items that the user has rated, ascending and each once, and `ratings` by
+/// the last rating of each.
+pub(super) fn collect_last_ratings(
+    own: &OwnData<'_>,
+    items: &mut Vec<u32>,
+    ratings: &mut Vec<f32>,
+) {
+    items.clear();
+    ratings.clear();
+    for (&item, rating) in own.items().iter().zip(own.ratings().iter()) {
+        match ratings.last_mut() {
+            Some(last) if items.last() == Some(&item) => *last = rating,
+            _ => {
+                items.push(item);
+                ratings.push(rating);
+            }
+        }
+    }
+}
+
+/// Replaces `unrated` by `count` items of the catalogue that are not `rated` (ascending), drawn
+/// without replacement; by all of them if there are fewer.
+pub(super) fn draw_unrated(
+    rated: &[u32],
+    (catalogue, count): (usize, usize),
+    stream: &mut Stream,
+    unrated: &mut Vec<u32>,
+) {
+    let mut rated = rated.iter().copied().peekable();
+    unrated.clear();
+    unrated.extend((0..catalogue as u32).filter(|item| rated.next_if_eq(item).is_none()));
+    stream.draw_to_front(unrated, count);
+    unrated.truncate(count);
+}
+
+/// Returns the error of a participation whose system of equations has no solution.
+pub(super) fn singular(task: &LocalTask<'_>, cause: AlgebraError) -> Error {
+    without_user_vector(Some(task.round), task.user, cause)
+}
+
+/// Returns the error of a scoring whose system of equations has no solution.
+pub(super) fn unscorable(context: &ScoringContext<'_>, cause: AlgebraError) -> Error {
+    without_user_vector(None, context.user, cause)
+}
+
+fn without_user_vector(round: Option<Round>, user: UserId, cause: AlgebraError) -> Error {
+    Error::Singular {
+        round,
+        user: Some(user),
+        system: "the user vector".into(),
+        cause: cause.to_string(),
+    }
+}
+
+/// Returns the product of `matrix` and `factor`.
+pub(super) fn times(matrix: &Array2<f64>, factor: f64) -> Array2<f64> {
+    matrix.mapv(|value| factor * value)
+}
+
+/// Returns a vector in single precision.
+pub(super) fn single_precision(vector: &[f64]) -> Vec<f32> {
+    vector.iter().map(|value| *value as f32).collect()
+}
+
+/// Returns a vector in single precision, and refuses one whose largest magnitude is beyond the
+/// task's limit.
+///
+/// # Errors
+/// [`Error::Diverged`], naming the parameter.
+pub(super) fn checked_vector(
+    task: &LocalTask<'_>,
+    parameter: &'static str,
+    vector: &[f64],
+) -> Result<Vec<f32>> {
+    let vector = single_precision(vector);
+    task.check_magnitude(parameter, super::largest_magnitude(&vector))?;
+    Ok(vector)
+}
+
+/// Writes to `scores` the scalar product of `vector` with the row of each of `items`.
+pub(super) fn score_items(vector: &[f32], table: &Table, items: &[u32], scores: &mut [f32]) {
+    score_items_with_bias(vector, 0.0, table, items, scores);
+}
+
+/// Writes to `scores` the scalar product of `vector` with the row of each of `items`, plus `bias`.
+pub(super) fn score_items_with_bias(
+    vector: &[f32],
+    bias: f32,
+    table: &Table,
+    items: &[u32],
+    scores: &mut [f32],
+) {
+    let row = |&item: &u32| ScaledSum {
+        scaled: &[],
+        scale: 0.0,
+        plain: table.row(item as usize),
+    };
+    let rows: Vec<ScaledSum<'_>> = items.iter().map(row).collect();
+    score_sums(vector, bias, &rows, scores);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// If this fails, a listening history counts a positive twice, or by its earliest time.
+    #[test]
+    fn a_repeated_positive_stands_once_with_its_latest_time() {
+        let own = OwnData::new(&[2, 5, 5, 9]).with_recency_ranks(&[3u32, 2, 0, 1][..]);
+        let positives = DistinctPositives::of(&own.with_labels(Some(&[true, true, true, false])));
+        assert_eq!(
+            positives,
+            DistinctPositives {
+                items: vec![2, 5],
+                later: vec![3, 0]
+            }
+        );
+    }
+}

@@ -1,0 +1,260 @@
+//! Codes a choice of entries such that all choices of as many out of as many take about as many
+//! bytes: no more than the number of the choice among all of them takes (Cover 1973), but for a few
+//! bytes.
+//!
+//! Say that p is the share of the entries that are held. A choice is coded as if each entry were
+//! held with this probability, whatever the others are. So the code is longer than the logarithm of
+//! the number of choices by half the logarithm of 2 pi p (1 - p) N, which is less than two bytes of
+//! a block with N entries.
+//!
+//! - Where p is at least 1/16, the symbols are the bytes of a bitmap. One with k ones has the
+//!   probability p^k (1 - p)^(8 - k).
+//! - Where p is less, the symbols are what the gaps between the held entries are in steps of 2^b,
+//!   where b is such that a step has an entry that is held with a probability between 1/8 and 1/4.
+//!   The rest of each gap is b bits, in front of the symbols. A gap of n steps has the probability
+//!   r^n (1 - r), where r = (1 - p)^(2^b); the last symbol says that there are so many steps and
+//!   more, of which the next symbol says how many.
+//!
+//! Where more than half of the entries are held, the code is that of the others. An [asymmetric
+//! numeral system](ans) codes the symbols; the bytes 0 at its end are left out.
+
+use super::super::ans::{self, Decoder, PRECISION, Probabilities, WORD_BYTES};
+use super::super::bits::{BitReader, BitWriter};
+use super::{Places, bitmap};
+use fedrecsim_core::error::{Error, Result};
+
+/// The share of held entries, as its denominator, from which on the code is that of a bitmap.
+const DENSE_FROM: u64 = 16;
+
+/// The bits behind the point of a probability that is being computed.
+const POINT: u32 = 32;
+const ONE: u64 = 1 << POINT;
+
+/// Is what is coded: gaps or bytes, with what both sides know of them.
+enum Symbols {
+    /// The bytes of a bitmap.
+    Bytes(Probabilities),
+    /// The gaps, with the number of the bits at the end of each that are no symbol.
+    Gaps {
+        low: u32,
+        most: u64,
+        probabilities: Probabilities,
+    },
+}
+
+/// Returns the product of two numbers of which at most one is more than 1.
+fn times(one: u64, other: u64) -> u64 {
+    ((u128::from(one) * u128::from(other)) >> POINT) as u64
+}
+
+impl Symbols {
+    /// Returns the symbols of a block of `universe` entries of which `held` are held: at least one,
+    /// and at most half of them.
+    fn of(held: usize, universe: usize) -> Self {
+        let (held, universe) = (held as u64, universe as u64);
+        let share = ((u128::from(held) << POINT) / u128::from(universe)).max(1) as u64;
+        if held * DENSE_FROM >= universe {
+            Self::bytes(share)
+        } else {
+            Self::gaps(share, universe / held)
+        }
+    }
+
+    fn bytes(share: u64) -> Self {
+        let powers = |share: u64| -> [u64; 9] {
+            let mut power = ONE;
+            std::array::from_fn(|_| {
+                let next = times(power, share);
+                std::mem::replace(&mut power, next)
+            })
+        };
+        let (of_held, of_others) = (powers(share), powers(ONE - share));
+        let with: [u64; 9] =
+            std::array::from_fn(|ones| times(of_held[ones], of_others[8 - ones]).max(1));
+        let weights: [u64; 256] = std::array::from_fn(|byte| with[byte.count_ones() as usize]);
+        Self::Bytes(probabilities(&weights))
+    }
+
+    /// Returns the symbols of gaps. There are about `mean` entries for each that is held.
+    fn gaps(share: u64, mean: u64) -> Self {
+        let low = (mean / 4).ilog2();
+        let mut ratio = ONE - share;
+        (0..low).for_each(|_| ratio = times(ratio, ratio));
+        // A symbol of less than 2^-12 of the first one would have less than the least probability.
+        let first = ONE - ratio;
+        let steps = std::iter::successors(Some(first), |weight| Some(times(*weight, ratio)));
+        let mut weights: Vec<u64> = steps
+            .take_while(|weight| *weight > first >> 12)
+            .take(255)
+            .collect();
+        let most = weights.len() as u64;
+        weights.push(1);
+        Self::Gaps {
+            low,
+            most,
+            probabilities: probabilities(&weights),
+        }
+    }
+}
+
+/// Returns the probabilities of symbols each of which has a weight. The weights sum to about
+/// [`ONE`], or less.
+fn probabilities(weights: &[u64]) -> Probabilities {
+    // `Probabilities` has nothing only for no weights at all, and says why there is room for all of
+    // them.
+    #[allow(clippy::expect_used)]
+    Probabilities::of_shares(weights, |weight| {
+        (weight >> (POINT - PRECISION as u32)) as u32
+    })
+    .expect("symbols with weights have probabilities")
+}
+
+/// Appends the code.
+pub(super) fn write(places: &Places<'_>, out: &mut Vec<u8>) {
+    let are_others = 2 * places.count() > places.universe;
+    let count = if are_others {
+        places.universe - places.count()
+    } else {
+        places.count()
+    };
+    if count == 0 {
+        return;
+    }
+    let held = places.held.iter().map(|place| *place as usize);
+    match Symbols::of(count, places.universe) {
+        Symbols::Bytes(probabilities) => {
+            let mut bytes = bitmap::of(held, places.universe);
+            if are_others {
+                bitmap::invert(&mut bytes, places.universe);
+            }
+            write_symbols(&bytes, &probabilities, out);
+        }
+        Symbols::Gaps {
+            low,
+            most,
+            probabilities,
+        } => {
+            let others = if are_others {
+                complement(places.held, places.universe)
+            } else {
+                Vec::new()
+            };
+            let coded = if are_others { &others } else { places.held };
+            let mut bits = BitWriter::new(out);
+            let mut symbols = Vec::with_capacity(count);
+            for gap in super::gaps(coded) {
+                let mut steps = gap >> low;
+                while steps >= most {
+                    symbols.push(most as u8);
+                    steps -= most;
+                }
+                symbols.push(steps as u8);
+                bits.write(gap & ((1 << low) - 1), low);
+            }
+            bits.finish();
+            write_symbols(&symbols, &probabilities, out);
+        }
+    }
+}
+
+/// Appends the code of `symbols` without the bytes 0 at its end.
+fn write_symbols(symbols: &[u8], probabilities: &Probabilities, out: &mut Vec<u8>) {
+    let start = out.len();
+    ans::encode(symbols, probabilities, out);
+    let zeros = out[start..]
+        .iter()
+        .rev()
+        .take_while(|byte| **byte == 0)
+        .count();
+    out.truncate(out.len() - zeros);
+}
+
+/// Begins with the first of the symbols whose code [`write_symbols`] has appended.
+fn decoder<'a>(code: &[u8], probabilities: &'a Probabilities) -> Result<Decoder<'a>> {
+    if code.last() == Some(&0) {
+        return Err(Error::Frame(
+            "a code of positions is followed by others".into(),
+        ));
+    }
+    let word = |bytes: &[u8]| {
+        let mut word = [0; WORD_BYTES];
+        word[..bytes.len()].copy_from_slice(bytes);
+        u32::from_le_bytes(word)
+    };
+    Decoder::new(code.chunks(WORD_BYTES).map(word).collect(), probabilities)
+}
+
+/// Returns the entries that are not held.
+fn complement(held: &[u32], universe: usize) -> Vec<u32> {
+    let mut others = Vec::with_capacity(universe - held.len());
+    let mut next = 0;
+    for &place in held {
+        others.extend(next..place);
+        next = place + 1;
+    }
+    others.extend(next..universe as u32);
+    others
+}
+
+/// Reads `count` positions out of `universe`.
+///
+/// # Errors
+/// [`Error::Frame`] for a code that does not give so many positions, or has bytes behind its end.
+pub(super) fn read(code: &[u8], count: usize, universe: usize) -> Result<Vec<u32>> {
+    let are_others = 2 * count > universe;
+    let coded = if are_others { universe - count } else { count };
+    if coded == 0 {
+        return match code {
+            [] if are_others => Ok((0..universe as u32).collect()),
+            [] => Ok(Vec::new()),
+            _ => Err(Error::Frame("a code of no positions has bytes".into())),
+        };
+    }
+    match Symbols::of(coded, universe) {
+        Symbols::Bytes(probabilities) => {
+            let mut decoder = decoder(code, &probabilities)?;
+            let mut bytes: Vec<u8> = (0..bitmap::byte_length(universe))
+                .map(|_| decoder.symbol())
+                .collect();
+            decoder.finish()?;
+            bitmap::check(&bytes, universe, coded)?;
+            if are_others {
+                bitmap::invert(&mut bytes, universe);
+            }
+            let mut held = Vec::with_capacity(count);
+            bitmap::ones(&bytes).for_each(|place| held.push(place as u32));
+            Ok(held)
+        }
+        Symbols::Gaps {
+            low,
+            most,
+            probabilities,
+        } => {
+            let bytes = (coded * low as usize).div_ceil(8);
+            let Some((rests, code)) = code.split_at_checked(bytes) else {
+                return Err(super::outside(universe));
+            };
+            let (mut rests, mut decoder) = (BitReader::new(rests), decoder(code, &probabilities)?);
+            let (mut held, mut next) = (Vec::with_capacity(coded), 0);
+            while held.len() < coded {
+                let steps = u64::from(decoder.symbol());
+                next += steps << low;
+                if steps < most {
+                    next += rests.read(low)?;
+                    held.push(next as u32);
+                    next += 1;
+                }
+                if next > universe as u64 {
+                    return Err(super::outside(universe));
+                }
+            }
+            rests.finish()?;
+            decoder.finish()?;
+            Ok(if are_others {
+                complement(&held, universe)
+            } else {
+                held
+            })
+        }
+    }
+}

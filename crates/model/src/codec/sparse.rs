@@ -1,0 +1,171 @@
+//! Implements the codec `sparse-f32`, which sends the values that are not zero.
+
+use std::borrow::Cow;
+
+use super::frame::{CheckedBlock, CodecId, Header, OpenedBlock};
+use super::index::{self, IndexEncoding};
+use super::writer::FrameWriter;
+use super::{BlockContext, Codec, bitmap};
+use crate::model::layout::ValueType;
+use crate::model::table::{Base, RowSet, TableUpdate};
+use fedrecsim_core::error::{Error, Result};
+
+/// Implements `sparse-f32`: the smallest index of the places (row x k + column) of the values other
+/// than +0.0 of the whole table, then these values.
+///
+/// Only the bit pattern of +0.0, or of the integer 0, counts as zero. A -0.0 travels as a value, so
+/// that the decoded table has the same bits. A decoded update lists all rows, in a new buffer of
+/// the size of the whole table.
+#[derive(Clone, Copy, Debug)]
+pub struct SparseF32;
+
+impl Codec for SparseF32 {
+    fn encode_block(
+        &self,
+        update: &TableUpdate,
+        context: &mut BlockContext<'_>,
+        frame: &mut FrameWriter,
+    ) -> Result<()> {
+        update.check_base(context.base)?;
+        let values = whole_values(update, context.base)?;
+        match update.value_type {
+            ValueType::F32 | ValueType::U32 => encode::<4>(update, values.as_chunks().0, frame),
+            ValueType::U64 => encode::<8>(update, values.as_chunks().0, frame),
+            ValueType::Bytes => encode::<1>(update, values.as_chunks().0, frame),
+        }
+        Ok(())
+    }
+
+    fn is_lossless(&self) -> bool {
+        true
+    }
+
+    fn decode_block(&self, block: &OpenedBlock<'_>, _base: Base<'_>) -> Result<TableUpdate> {
+        let own = block.of_codec(CodecId::Sparse)?;
+        let universe = block.shape.values();
+        let values = match block.value_type {
+            ValueType::F32 | ValueType::U32 => decode::<4>(&own, universe)?,
+            ValueType::U64 => decode::<8>(&own, universe)?,
+            ValueType::Bytes => decode::<1>(&own, universe)?,
+        };
+        Ok(TableUpdate {
+            value_type: block.value_type,
+            ..TableUpdate::of_rows(
+                block.shape,
+                RowSet::All,
+                values.map_or(own.values, Into::into),
+            )
+        })
+    }
+}
+
+/// Writes a block of those of `values`, of `WIDTH` bytes each, that are not zero.
+fn encode<const WIDTH: usize>(
+    update: &TableUpdate,
+    values: &[[u8; WIDTH]],
+    frame: &mut FrameWriter,
+) {
+    let TableUpdate {
+        shape, value_type, ..
+    } = *update;
+    let places = non_zero_places(values);
+    let count = bitmap::count_ones(&places);
+    let (index, index_bytes) =
+        IndexEncoding::smallest(count, shape.values(), bitmap::ones(&places));
+    let header = Header {
+        codec: CodecId::Sparse,
+        index,
+        shape,
+        value_type,
+        count,
+        others_scale: 1.0,
+    };
+    let body = frame.begin_block(header, index_bytes);
+    match index {
+        IndexEncoding::All => {}
+        IndexEncoding::Bitmap => body.extend_from_slice(&places),
+        IndexEncoding::Gaps => index::write_gaps(body, bitmap::ones(&places)),
+    }
+    for (word, values) in bitmap::words(&places).zip(values.chunks(64)) {
+        if word == u64::MAX {
+            body.extend_from_slice(values.as_flattened());
+        } else {
+            bitmap::word_ones(word).for_each(|place| body.extend_from_slice(&values[place]));
+        }
+    }
+}
+
+/// Returns the bytes of a table of `universe` values with those of the block in their places, or
+/// `None` if the block holds all of them.
+fn decode<const WIDTH: usize>(own: &CheckedBlock<'_>, universe: usize) -> Result<Option<Vec<u8>>> {
+    let zero = [0; WIDTH];
+    let (values, _) = own.values.as_chunks::<WIDTH>();
+    // The loop has no early exit, so that it vectorises.
+    if values
+        .iter()
+        .fold(false, |found, value| found | (*value == zero))
+    {
+        return Err(Error::Frame(
+            "it lists a zero among the values that are not zero".into(),
+        ));
+    }
+    if own.index == IndexEncoding::All {
+        return Ok(None);
+    }
+    if own.index == IndexEncoding::Bitmap {
+        bitmap::check(own.index_bytes, universe, own.count)?;
+    }
+    let mut table = vec![0; WIDTH * universe];
+    let (places, _) = table.as_chunks_mut();
+    if own.index == IndexEncoding::Bitmap {
+        let mut rest = values;
+        for (word, places) in bitmap::words(own.index_bytes).zip(places.chunks_mut(64)) {
+            // `check` has made sure that there are as many values as bits, and no bits beyond the
+            // table.
+            let (taken, left) = rest.split_at(word.count_ones() as usize);
+            if word == u64::MAX {
+                places.copy_from_slice(taken);
+            } else {
+                bitmap::word_ones(word)
+                    .zip(taken)
+                    .for_each(|(place, value)| places[place] = *value);
+            }
+            rest = left;
+        }
+    } else {
+        let mut values = values.iter();
+        index::read_gaps(own.index_bytes, own.count, universe, |place| {
+            // The header has been checked to declare as many values as positions.
+            places[place] = values.next().copied().unwrap_or(zero);
+        })?;
+    }
+    Ok(Some(table))
+}
+
+/// Returns the bytes of the whole table. They are borrowed if the update has them all.
+fn whole_values<'a>(update: &'a TableUpdate, base: Base<'_>) -> Result<Cow<'a, [u8]>> {
+    if update.rows == RowSet::All {
+        return Ok(Cow::Borrowed(&update.values));
+    }
+    let mut values = Vec::with_capacity(update.row_bytes() * update.shape.rows);
+    update.write_whole(base, &mut values)?;
+    Ok(Cow::Owned(values))
+}
+
+/// Returns the bitmap of the values that are not zero.
+fn non_zero_places<const WIDTH: usize>(values: &[[u8; WIDTH]]) -> Vec<u8> {
+    let zero = [0; WIDTH];
+    let byte = |values: &[[u8; WIDTH]]| {
+        values.iter().enumerate().fold(0, |byte, (bit, value)| {
+            byte | u8::from(*value != zero) << bit
+        })
+    };
+    // Groups of eight have a fixed length, so that the compiler unrolls their loop.
+    let (eights, rest) = values.as_chunks::<8>();
+    let mut places = Vec::with_capacity(bitmap::byte_length(values.len()));
+    places.extend(eights.iter().map(|eight| byte(eight)));
+    if !rest.is_empty() {
+        places.push(byte(rest));
+    }
+    places
+}

@@ -1,0 +1,371 @@
+//! Turns single-precision values into fewer bits, and back.
+//!
+//! Values come in groups, such as the rows of a table, and each group may have a scale of its own.
+//! A quantised value is a whole number of steps, which is written as a *symbol*: 0 for 0, 1 for -1,
+//! 2 for 1, 3 for -2 and so on. What becomes of the symbols is for the caller to say.
+
+mod groups;
+mod steps;
+
+use half::{bf16, f16};
+
+pub(super) use groups::Groups;
+
+use crate::codec::buffer::Buffer;
+use crate::model::magnitude::largest_magnitude;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::math::LANES;
+use steps::Shifts;
+
+/// The symbol of a number of steps whose own symbol would be this one or a larger one. The number
+/// follows in the list of escaped ones.
+const ESCAPE: u8 = u8::MAX;
+
+/// Says how values are represented.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Quantizer {
+    /// The values themselves, in half precision.
+    F16,
+    /// The upper half of the bits of single precision.
+    Bf16,
+    /// Whole steps from -`most` to `most`, where the largest value of a group is `most` steps.
+    Levels {
+        /// The number of steps, which is 127, 7 or 1.
+        most: u8,
+        /// Whether a value between two steps becomes either at random, so that it is kept on
+        /// average. Otherwise it becomes the nearer one.
+        stochastic: bool,
+    },
+    /// The sign, with the mean magnitude of the group.
+    Sign,
+    /// Whole steps without a limit. Values that are nearer to 0 than `zone` steps become 0.
+    DeadZone {
+        /// The step, as a multiple of the root of the mean square of the group.
+        step: f32,
+        /// The reach of the zone around 0 on each side, in steps.
+        zone: f32,
+    },
+}
+
+/// Values as they are sent.
+#[derive(Debug, Default)]
+pub(super) struct Quantized {
+    /// The scale of every group, little-endian in two bytes each, for a quantizer that has scales.
+    pub scales: Vec<u8>,
+    /// The symbol of every value, for a quantizer that makes steps, and two bytes for every other
+    /// value.
+    pub symbols: Vec<u8>,
+    /// The numbers of steps that have no symbol of their own, in their order.
+    pub escaped: Vec<i64>,
+}
+
+impl Quantizer {
+    /// Returns the bits that a symbol takes if it is written as it is.
+    pub(super) fn symbol_bits(self) -> u32 {
+        match self {
+            Self::F16 | Self::Bf16 => 16,
+            Self::Levels { most: 127.., .. } | Self::DeadZone { .. } => 8,
+            Self::Levels { most: 2.., .. } => 4,
+            Self::Levels { .. } => 2,
+            Self::Sign => 1,
+        }
+    }
+
+    /// Returns whether each group has a scale.
+    pub(super) fn has_scales(self) -> bool {
+        !matches!(self, Self::F16 | Self::Bf16)
+    }
+
+    /// Quantises `values`, which consist of these groups, and leaves in their places what the
+    /// receiver does not get of them. `seed` is asked only if values are rounded at random.
+    ///
+    /// # Errors
+    /// [`Error::Unrepresentable`] if a value is not finite, or too large for half precision.
+    pub(super) fn quantise(
+        self,
+        values: &mut [f32],
+        groups: Groups<'_>,
+        seed: impl FnOnce() -> [u32; LANES],
+    ) -> Result<Quantized> {
+        if !largest_magnitude(values).is_finite() {
+            let value = values
+                .iter()
+                .copied()
+                .find(|value| !value.is_finite())
+                .unwrap_or(f32::NAN);
+            return Err(unrepresentable(value, "is not finite"));
+        }
+        let mut out = Quantized::default();
+        match self {
+            Self::F16 => {
+                out.symbols.reserve(2 * values.len());
+                for value in values {
+                    let short = f16::from_f32(*value);
+                    if !short.is_finite() {
+                        return Err(unrepresentable(
+                            *value,
+                            "is too large for half precision, which ends at 65504",
+                        ));
+                    }
+                    out.symbols.extend(short.to_le_bytes());
+                    *value -= short.to_f32();
+                }
+            }
+            Self::Bf16 => {
+                out.symbols.reserve(2 * values.len());
+                for value in values {
+                    let short = nearest_bf16(*value);
+                    out.symbols.extend(short.to_le_bytes());
+                    *value -= short.to_f32();
+                }
+            }
+            Self::Levels { most, stochastic } => {
+                let shifts = if stochastic {
+                    Shifts::of_seed(seed())
+                } else {
+                    Shifts::Half
+                };
+                steps::quantise_levels(values, groups, most, shifts, &mut out);
+            }
+            Self::Sign => steps::quantise_signs(values, groups, &mut out),
+            Self::DeadZone { step, zone } => {
+                steps::quantise_dead_zone(values, groups, step, zone, &mut out)
+            }
+        }
+        Ok(out)
+    }
+
+    /// Returns the values of `symbols`, which consist of these groups.
+    ///
+    /// # Errors
+    /// [`Error::Frame`] if there are not as many scales or escaped numbers as are needed, or a
+    /// symbol is none.
+    pub(super) fn restore(
+        self,
+        symbols: &[u8],
+        groups: Groups<'_>,
+        scales: &[u8],
+        escaped: &[i64],
+    ) -> Result<Buffer> {
+        let missing =
+            |what: &str| Error::Frame(format!("it has more or fewer {what} than it needs"));
+        if let Self::F16 | Self::Bf16 = self {
+            let (shorts, odd) = symbols.as_chunks::<2>();
+            if !odd.is_empty() {
+                return Err(missing("bytes of values"));
+            }
+            return Ok(match self {
+                Self::F16 => shorts
+                    .iter()
+                    .map(|bytes| f16::from_le_bytes(*bytes).to_f32())
+                    .collect(),
+                _ => shorts
+                    .iter()
+                    .map(|bytes| bf16::from_le_bytes(*bytes).to_f32())
+                    .collect(),
+            });
+        }
+        let mut values = Buffer::of_any(symbols.len());
+        steps::restore(self, symbols, groups, (scales, escaped), &mut values).map_err(missing)?;
+        Ok(values)
+    }
+
+    /// Returns the value of so many steps of `scale`.
+    fn of_steps(self, steps: i64, scale: f32) -> f32 {
+        match self {
+            Self::DeadZone { zone, .. } => steps::of_steps_around(steps, scale, zone),
+            _ => steps as f32 * scale,
+        }
+    }
+}
+
+/// Returns the number that stands for a signed one, such that those close to 0 are small.
+pub(super) fn symbol_of(steps: i64) -> u64 {
+    (steps << 1 ^ steps >> 63) as u64
+}
+
+/// Returns the signed number for which `symbol` stands.
+pub(super) fn steps_of(symbol: u64) -> i64 {
+    (symbol >> 1) as i64 ^ -((symbol & 1) as i64)
+}
+
+/// Returns the nearest number with eight bits of precision. The largest ones are rounded towards 0,
+/// so that no finite number becomes infinite.
+fn nearest_bf16(value: f32) -> bf16 {
+    let near = bf16::from_f32(value);
+    if near.is_finite() {
+        near
+    } else {
+        bf16::from_bits((value.to_bits() >> 16) as u16)
+    }
+}
+
+/// Returns the least number with eight bits of precision that is not below `value`, which is finite
+/// and not negative; the largest one if there is none.
+fn bf16_not_below(value: f32) -> bf16 {
+    let up = bf16::from_bits((value.to_bits().saturating_add(0xffff) >> 16) as u16);
+    if up.is_finite() { up } else { bf16::MAX }
+}
+
+fn unrepresentable(value: f32, reason: &'static str) -> Error {
+    Error::Unrepresentable {
+        place: String::new(),
+        value,
+        reason: reason.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ALL: [Quantizer; 10] = [
+        Quantizer::F16,
+        Quantizer::Bf16,
+        Quantizer::Levels {
+            most: 127,
+            stochastic: false,
+        },
+        Quantizer::Levels {
+            most: 127,
+            stochastic: true,
+        },
+        Quantizer::Levels {
+            most: 7,
+            stochastic: false,
+        },
+        Quantizer::Levels {
+            most: 7,
+            stochastic: true,
+        },
+        Quantizer::Levels {
+            most: 1,
+            stochastic: true,
+        },
+        Quantizer::Sign,
+        Quantizer::DeadZone {
+            step: 1.0,
+            zone: 0.5,
+        },
+        Quantizer::DeadZone {
+            step: 0.01,
+            zone: 1.0,
+        },
+    ];
+
+    const SEED: [u32; LANES] = [
+        3,
+        0,
+        7,
+        11,
+        13,
+        17,
+        19,
+        23,
+        29,
+        31,
+        37,
+        41,
+        43,
+        47,
+        53,
+        u32::MAX,
+    ];
+
+    /// Returns the largest error of a value with which the quantiser may represent it.
+    fn largest_error(quantizer: Quantizer, value: f32, scale: f32) -> f32 {
+        match quantizer {
+            // A number too small for half precision is off by half its least step.
+            Quantizer::F16 => value.abs() / 2048.0 + 6e-8,
+            Quantizer::Bf16 => value.abs() / 256.0,
+            Quantizer::Levels {
+                stochastic: false, ..
+            } => scale * 0.5001,
+            Quantizer::Levels { .. } => scale * 1.0001,
+            Quantizer::Sign => value.abs() + scale,
+            Quantizer::DeadZone { zone, .. } => scale * zone.max(0.5) * 1.0001 + value.abs() * 1e-5,
+        }
+    }
+
+    proptest! {
+        /// If this fails, a receiver gets other values than the sender counts on, or worse ones
+        /// than the steps allow.
+        #[test]
+        fn receivers_get_what_senders_count_on(
+            groups in prop::collection::vec(prop::collection::vec(-6e4f32..6e4, 0..20), 0..9),
+            magnitude in -30i32..0,
+            seed: [u32; LANES],
+        ) {
+            let values: Vec<f32> = groups.concat().iter().map(|value| value * 2f32.powi(magnitude)).collect();
+            let lengths: Vec<usize> = groups.iter().map(Vec::len).collect();
+            for quantizer in ALL {
+                let mut left_out = values.clone();
+                let Quantized { scales, symbols, escaped } =
+                    quantizer.quantise(&mut left_out, Groups::of(&lengths), || seed).unwrap();
+                let received = quantizer.restore(&symbols, Groups::of(&lengths), &scales, &escaped).unwrap();
+                prop_assert_eq!(received.len(), values.len());
+                for ((value, received), left_out) in values.iter().zip(received.iter()).zip(&left_out) {
+                    prop_assert_eq!((value - received).to_bits(), left_out.to_bits(), "{:?}", quantizer);
+                }
+                let mut scales = scales.as_chunks::<2>().0.iter().map(|bytes| bf16::from_le_bytes(*bytes).to_f32());
+                let (mut values, mut received) = (values.iter(), received.iter());
+                for group in &groups {
+                    let scale = if quantizer.has_scales() { scales.next().unwrap() } else { 0.0 };
+                    for (value, found) in values.by_ref().zip(received.by_ref()).take(group.len()) {
+                        let most = largest_error(quantizer, *value, scale);
+                        prop_assert!((value - found).abs() <= most, "{:?}: {} became {}", quantizer, value, found);
+                    }
+                }
+            }
+        }
+    }
+
+    /// If this fails, rounding at random moves values in one direction on average.
+    #[test]
+    fn rounding_at_random_keeps_the_mean() {
+        let quantizer = Quantizer::Levels {
+            most: 1,
+            stochastic: true,
+        };
+        let mut values: Vec<f32> = [1.0]
+            .into_iter()
+            .chain(std::iter::repeat_n(0.3, 65_536))
+            .collect();
+        let groups = Groups::even(values.len(), 1);
+        quantizer.quantise(&mut values, groups, || SEED).unwrap();
+        let left_out: f64 = values[1..].iter().map(|value| f64::from(*value)).sum();
+        // The standard deviation of the mean is 0.0018.
+        assert!((left_out / 65_536.0).abs() < 0.006, "{left_out}");
+    }
+
+    #[test]
+    fn numbers_too_large_for_a_format_do_not_become_infinite() {
+        let refused = Quantizer::F16
+            .quantise(&mut [70_000.0], Groups::even(1, 1), || SEED)
+            .unwrap_err();
+        assert!(
+            refused.to_string().contains("too large for half precision"),
+            "{refused}"
+        );
+        for quantizer in [
+            Quantizer::Bf16,
+            Quantizer::Levels {
+                most: 127,
+                stochastic: false,
+            },
+            Quantizer::Sign,
+        ] {
+            let mut left_out = [f32::MAX];
+            quantizer
+                .quantise(&mut left_out, Groups::even(1, 1), || SEED)
+                .unwrap();
+            assert!(
+                left_out[0].abs() < 0.01 * f32::MAX,
+                "{quantizer:?}: {left_out:?}"
+            );
+        }
+    }
+}

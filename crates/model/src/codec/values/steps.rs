@@ -1,0 +1,351 @@
+//! The loops that turn values into symbols and back. They are compiled for several instruction
+//! sets, since they go over every value that is sent.
+//!
+//! A loop has no branch by value, so that it is done for many values at once. Groups with a value
+//! that is many steps long, which only a dead zone allows, take another loop.
+
+use half::bf16;
+
+use super::groups::Groups;
+use super::{ESCAPE, Quantized, Quantizer, bf16_not_below, steps_of, symbol_of};
+use crate::model::magnitude::largest_magnitude_inlined;
+use crate::per_instruction_set;
+use fedrecsim_core::math::{LANES, Lanes};
+
+/// The number of sums that are added up side by side, so that none waits for the one before it.
+const SUMS: usize = 8;
+
+/// The largest magnitude, in steps, of the values of a group that surely have symbols of their own.
+const FEW_STEPS: f32 = 120.0;
+
+/// What is added to steps before they are rounded down.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Shifts {
+    /// A half, so that values are rounded to the nearest step.
+    Half,
+    /// Uniform numbers from 0 to 1. Each lane is a generator of its own (Marsaglia 2003, Xorshift
+    /// RNGs, 13-17-5), since every value takes a number and the project's stream would take as long
+    /// as all the rest.
+    Uniform([u32; LANES]),
+}
+
+impl Shifts {
+    /// Returns uniform shifts that begin with these states.
+    pub fn of_seed(seed: [u32; LANES]) -> Self {
+        // A generator of this kind never leaves the state 0.
+        Self::Uniform(seed.map(|state| state.max(1)))
+    }
+
+    #[inline(always)]
+    fn advance(&mut self) -> Lanes {
+        match self {
+            Self::Half => [0.5; LANES],
+            Self::Uniform(states) => {
+                let mut shifts = [0.0; LANES];
+                for (state, shift) in states.iter_mut().zip(&mut shifts) {
+                    *state ^= *state << 13;
+                    *state ^= *state >> 17;
+                    *state ^= *state << 5;
+                    // With 23 bits the sum is exact.
+                    *shift = ((*state >> 9) as i32 as f32 + 0.5) / 8_388_608.0;
+                }
+                shifts
+            }
+        }
+    }
+}
+
+per_instruction_set! {
+    /// Appends whole steps from -`most` to `most`, where the largest value of a group is `most`
+    /// steps, to `out`. `shifts` are added before steps are rounded down. As with every function
+    /// here, what is lost takes the place of the values.
+    pub(super) fn quantise_levels(values: &mut [f32], groups: Groups<'_>, most: u8, shifts: Shifts, out: &mut Quantized) {
+        levels(values, groups, most, shifts, out);
+    }
+}
+
+per_instruction_set! {
+    /// Appends steps of a multiple `step` of the root of the mean square of each group to `out`.
+    pub(super) fn quantise_dead_zone(values: &mut [f32], groups: Groups<'_>, step: f32, zone: f32, out: &mut Quantized) {
+        dead_zone(values, groups, step, zone, out);
+    }
+}
+
+per_instruction_set! {
+    /// Appends the signs of the values to `out`, with the mean magnitude of each group.
+    pub(super) fn quantise_signs(values: &mut [f32], groups: Groups<'_>, out: &mut Quantized) {
+        signs(values, groups, out);
+    }
+}
+
+per_instruction_set! {
+    /// Sets `values` to those that `symbols` stand for; both are as many. `escaped` are the steps
+    /// of those symbols that are [`ESCAPE`]. Returns what there is too little or too much of, if
+    /// that is so.
+    pub(super) fn restore(
+        quantizer: Quantizer,
+        symbols: &[u8],
+        groups: Groups<'_>,
+        (scales, escaped): (&[u8], &[i64]),
+        values: &mut [f32],
+    ) -> Result<(), &'static str> {
+        restore_groups(quantizer, symbols, groups, (scales, escaped), values)
+    }
+}
+
+#[inline(always)]
+fn levels(
+    mut values: &mut [f32],
+    groups: Groups<'_>,
+    most: u8,
+    mut shifts: Shifts,
+    out: &mut Quantized,
+) {
+    let most = f32::from(most);
+    out.symbols.resize(values.len(), 0);
+    out.scales.reserve(2 * groups.len());
+    let mut symbols = &mut out.symbols[..];
+    for length in groups {
+        let (group, of_group);
+        (group, values) = values.split_at_mut(length);
+        (of_group, symbols) = symbols.split_at_mut(length);
+        let largest = largest_magnitude_inlined(group);
+        // A scale that is not 0 has an inverse, and all values of a group without one are 0.
+        let scale = bf16_not_below(if largest > 0.0 {
+            (largest / most).max(f32::MIN_POSITIVE)
+        } else {
+            0.0
+        });
+        out.scales.extend(scale.to_le_bytes());
+        let scale = scale.to_f32();
+        let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
+        let (chunks, rest) = group.as_chunks_mut::<LANES>();
+        let (symbols, symbols_of_rest) = of_group.as_chunks_mut::<LANES>();
+        for (values, symbols) in chunks.iter_mut().zip(symbols) {
+            let shifts = shifts.advance();
+            for lane in 0..LANES {
+                let (symbol, decoded) = level(values[lane] * inverse + shifts[lane], most, scale);
+                symbols[lane] = symbol;
+                values[lane] -= decoded;
+            }
+        }
+        if !rest.is_empty() {
+            for ((value, shift), symbol) in
+                rest.iter_mut().zip(shifts.advance()).zip(symbols_of_rest)
+            {
+                let decoded;
+                (*symbol, decoded) = level(*value * inverse + shift, most, scale);
+                *value -= decoded;
+            }
+        }
+    }
+}
+
+/// Returns the symbol and the value of the whole steps in `steps`, of which there are at most
+/// `most`.
+#[inline(always)]
+fn level(steps: f32, most: f32, scale: f32) -> (u8, f32) {
+    let steps = steps.floor().clamp(-most, most);
+    (symbol_of_few(whole(steps)), steps * scale)
+}
+
+#[inline(always)]
+fn dead_zone(
+    mut values: &mut [f32],
+    groups: Groups<'_>,
+    step: f32,
+    zone: f32,
+    out: &mut Quantized,
+) {
+    out.symbols.resize(values.len(), 0);
+    out.scales.reserve(2 * groups.len());
+    let mut symbols = &mut out.symbols[..];
+    for length in groups {
+        let (group, of_group);
+        (group, values) = values.split_at_mut(length);
+        (of_group, symbols) = symbols.split_at_mut(length);
+        let squares = sum_of(group, |value| f64::from(value) * f64::from(value));
+        let rms = fedrecsim_core::math::sqrt(squares / group.len().max(1) as f64) as f32;
+        let scale = bf16_not_below(rms * step);
+        out.scales.extend(scale.to_le_bytes());
+        let scale = scale.to_f32();
+        let divisor = if scale > 0.0 { scale } else { f32::INFINITY };
+        let has_few_steps = largest_magnitude_inlined(group) / divisor < FEW_STEPS;
+        let pairs = group.iter_mut().zip(of_group);
+        if has_few_steps {
+            for (value, symbol) in pairs {
+                let magnitude = value.abs() / divisor;
+                let steps = if magnitude < zone || magnitude == 0.0 {
+                    0
+                } else {
+                    whole((magnitude - zone).floor()) + 1
+                };
+                let steps = if *value < 0.0 { -steps } else { steps };
+                *symbol = symbol_of_few(steps);
+                *value -= of_few_steps(steps, scale, zone);
+            }
+        } else {
+            for (value, symbol) in pairs {
+                let magnitude = value.abs() / divisor;
+                let is_zero = magnitude < zone || magnitude == 0.0;
+                let steps = if is_zero {
+                    0
+                } else {
+                    (magnitude - zone).floor().min(1e15) as i64 + 1
+                };
+                let steps = if *value < 0.0 { -steps } else { steps };
+                *symbol = symbol_of(steps).min(u64::from(ESCAPE)) as u8;
+                if *symbol == ESCAPE {
+                    out.escaped.push(steps);
+                }
+                *value -= of_steps_around(steps, scale, zone);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn signs(mut values: &mut [f32], groups: Groups<'_>, out: &mut Quantized) {
+    out.symbols.resize(values.len(), 0);
+    out.scales.reserve(2 * groups.len());
+    let mut symbols = &mut out.symbols[..];
+    for length in groups {
+        let (group, of_group);
+        (group, values) = values.split_at_mut(length);
+        (of_group, symbols) = symbols.split_at_mut(length);
+        let sum = sum_of(group, |value| f64::from(value.abs()));
+        let scale = bf16_not_below((sum / group.len().max(1) as f64) as f32);
+        out.scales.extend(scale.to_le_bytes());
+        let scale = scale.to_f32();
+        for (value, symbol) in group.iter_mut().zip(of_group) {
+            *symbol = u8::from(*value < 0.0);
+            *value -= if *value < 0.0 { -scale } else { scale };
+        }
+    }
+}
+
+#[inline(always)]
+fn restore_groups(
+    quantizer: Quantizer,
+    mut symbols: &[u8],
+    groups: Groups<'_>,
+    (mut scales, escaped): (&[u8], &[i64]),
+    mut values: &mut [f32],
+) -> Result<(), &'static str> {
+    let mut escaped = escaped.iter();
+    // This is one comparison after the other, which is done for many symbols at once.
+    let has_escapes = symbols
+        .iter()
+        .fold(false, |has, symbol| has | (*symbol == ESCAPE));
+    for length in groups {
+        let (scale, group, of_group);
+        (scale, scales) = scales.split_first_chunk::<2>().ok_or("scales")?;
+        (group, symbols) = symbols.split_at_checked(length).ok_or("values")?;
+        (of_group, values) = values.split_at_mut(length);
+        let scale = bf16::from_le_bytes(*scale).to_f32();
+        match quantizer {
+            Quantizer::Sign => {
+                restore_group(
+                    of_group,
+                    group,
+                    |symbol| if symbol == 0 { scale } else { -scale },
+                )
+            }
+            _ if has_escapes && group.contains(&ESCAPE) => {
+                for (value, symbol) in of_group.iter_mut().zip(group) {
+                    let steps = match *symbol {
+                        ESCAPE => *escaped.next().ok_or("escaped values")?,
+                        symbol => steps_of(u64::from(symbol)),
+                    };
+                    *value = quantizer.of_steps(steps, scale);
+                }
+            }
+            Quantizer::DeadZone { zone, .. } => {
+                restore_group(of_group, group, |symbol| {
+                    of_few_steps(few_steps_of(symbol), scale, zone)
+                });
+            }
+            _ => restore_group(of_group, group, |symbol| {
+                few_steps_of(symbol) as f32 * scale
+            }),
+        }
+    }
+    let is_all = symbols.is_empty() && scales.is_empty() && escaped.next().is_none();
+    if is_all { Ok(()) } else { Err("values") }
+}
+
+/// Sets the values of a group, which may be a short row, to those of its symbols.
+#[allow(clippy::needless_range_loop)] // The form that becomes one vector operation.
+#[inline(always)]
+fn restore_group(values: &mut [f32], symbols: &[u8], value_of: impl Fn(u8) -> f32) {
+    let ((values, values_rest), (symbols, symbols_rest)) = (
+        values.as_chunks_mut::<LANES>(),
+        symbols.as_chunks::<LANES>(),
+    );
+    for (values, symbols) in values.iter_mut().zip(symbols) {
+        for lane in 0..LANES {
+            values[lane] = value_of(symbols[lane]);
+        }
+    }
+    values_rest
+        .iter_mut()
+        .zip(symbols_rest)
+        .for_each(|(value, symbol)| *value = value_of(*symbol));
+}
+
+/// Returns the value of so many steps around a dead zone.
+pub(super) fn of_steps_around(steps: i64, scale: f32, zone: f32) -> f32 {
+    let magnitude = (steps.unsigned_abs() as f32 - 0.5 + zone) * scale;
+    match steps {
+        0 => 0.0,
+        ..0 => -magnitude,
+        _ => magnitude,
+    }
+}
+
+/// Returns what [`of_steps_around`] returns, without a branch.
+#[inline(always)]
+fn of_few_steps(steps: i32, scale: f32, zone: f32) -> f32 {
+    let magnitude = (steps.abs() as f32 - 0.5 + zone) * scale;
+    let magnitude = if steps == 0 { 0.0 } else { magnitude };
+    if steps < 0 { -magnitude } else { magnitude }
+}
+
+/// Returns a whole number of a magnitude below 2^22 as an integer. A cast, which is right for all
+/// numbers, is not done for many values at once.
+#[inline(always)]
+fn whole(steps: f32) -> i32 {
+    // The last bits of the sum are those of the integer.
+    const SHIFT: f32 = 12_582_912.0;
+    (steps + SHIFT).to_bits().wrapping_sub(SHIFT.to_bits()) as i32
+}
+
+/// Returns the symbol of few steps, see [`symbol_of`].
+#[inline(always)]
+fn symbol_of_few(steps: i32) -> u8 {
+    (steps << 1 ^ steps >> 31) as u8
+}
+
+/// Returns the steps of a symbol that is not [`ESCAPE`], see [`steps_of`].
+#[inline(always)]
+fn few_steps_of(symbol: u8) -> i32 {
+    let symbol = i32::from(symbol);
+    symbol >> 1 ^ -(symbol & 1)
+}
+
+/// Returns the sum of what `of` makes of the values. The order of the additions is fixed: sum i
+/// takes every eighth value from the i-th on, and then the sums are added in their order.
+#[inline(always)]
+fn sum_of(values: &[f32], of: impl Fn(f32) -> f64) -> f64 {
+    let (chunks, rest) = values.as_chunks::<SUMS>();
+    let mut sums = [0.0; SUMS];
+    for chunk in chunks {
+        for (sum, value) in sums.iter_mut().zip(chunk) {
+            *sum += of(*value);
+        }
+    }
+    sums.iter_mut()
+        .zip(rest)
+        .for_each(|(sum, value)| *sum += of(*value));
+    sums.iter().sum()
+}

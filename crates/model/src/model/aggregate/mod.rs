@@ -1,0 +1,428 @@
+//! Averages client tables, in parallel and in a fixed order.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::magnitude::{MagnitudeCounts, SupportCount};
+use super::table::{RowSet, SharedTable, Table, TableShape, TableUpdate, VALUE_BYTES};
+use fedrecsim_core::memory;
+use fedrecsim_core::stages::{Stage, enter};
+
+mod added_rows;
+mod support;
+
+use added_rows::AddedRows;
+use support::{Support, Tally};
+
+/// The outcome of an aggregation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Aggregate {
+    /// The averaged table.
+    pub table: Table,
+    /// The magnitudes of every value of every whole table that was averaged.
+    pub uploads: MagnitudeCounts,
+    /// How many values are not 0 in at least one of these tables.
+    pub union: SupportCount,
+}
+
+/// The number of rows in one part of the average: enough that a visit to a frame is worth its cache
+/// misses, few enough that popular items, whose rows are in more frames, spread over the threads.
+const ROWS_PER_PART: usize = 128;
+
+/// Holds what a client says of one block, what it started from, and how much that counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Contribution<'a> {
+    /// The table x; rows not listed are scaled rows of `base`.
+    pub update: &'a TableUpdate,
+    /// The table b that the client received; `None` where the block is a statistic, whose other
+    /// rows are zero.
+    pub base: Option<&'a SharedTable>,
+    /// What the server meant to send, where the downlink lost some of it. What it lost is then
+    /// taken out of x: the sum takes x - b + this, so that the server's model is not damaged by its
+    /// own downloads.
+    pub intended: Option<&'a SharedTable>,
+    /// The number of b: one for those who downloaded the same, another for every other download,
+    /// whether or not it said the same.
+    pub base_number: u64,
+    /// The weight of x.
+    pub weight: f64,
+    /// The weight with which b is subtracted: 0 for the mean of tables, `weight` where x - b counts
+    /// and not x.
+    pub base_weight: f64,
+}
+
+/// The plain mean of `updates`, all of them based on `base`: [`Averaging`] with equal weights.
+pub fn mean(base: &SharedTable, updates: &[TableUpdate]) -> Aggregate {
+    let mut averaging = Averaging::new(base.shape());
+    let plain = |update| Contribution {
+        update,
+        base: Some(base),
+        intended: None,
+        base_number: 0,
+        weight: 1.0,
+        base_weight: 0.0,
+    };
+    averaging.add(&updates.iter().map(plain).collect::<Vec<_>>());
+    averaging.finish(base, 0.0, updates.len() as f64)
+}
+
+/// Adds up tables with weights: weight x - base_weight b, summed over the contributions.
+///
+/// Sums run in double precision: listed rows in the order of the contributions, then what each
+/// origin has besides, in the order of their first appearance. So the result depends neither on the
+/// number of threads nor on how the contributions are dealt out to [`Averaging::add`]. Memory: 8
+/// bytes a value, and 4 bytes a row and origin.
+#[derive(Debug)]
+pub struct Averaging {
+    shape: TableShape,
+    parts: Vec<Part>,
+    /// Every distinct origin once, since most clients of a round share one.
+    origins: Vec<Origin>,
+}
+
+/// Holds what contributions have in common besides the rows that they list.
+#[derive(Debug)]
+struct Origin {
+    base: Option<SharedTable>,
+    intended: Option<SharedTable>,
+    base_number: u64,
+    /// The factor of rows not listed.
+    scale: f32,
+    weight: f64,
+    base_weight: f64,
+    /// The number of contributions that have this origin.
+    clients: u64,
+}
+
+/// Holds the sums of some consecutive rows of the average.
+#[derive(Debug)]
+struct Part {
+    first: usize,
+    /// The sums of the rows listed.
+    sums: Vec<f64>,
+    /// `listed[origin][row]` is the number of contributions that listed the row.
+    listed: Vec<Vec<u32>>,
+    /// What is counted of the values.
+    tally: Tally,
+}
+
+impl Averaging {
+    /// Makes sums of no contribution.
+    pub fn new(shape: TableShape) -> Self {
+        let rows_of = |first: usize| (shape.rows - first).min(ROWS_PER_PART);
+        let part = |first| Part {
+            first,
+            sums: memory::zeros_or_unwind(rows_of(first) * shape.dimension, || {
+                format!("the sum of {shape} tables")
+            }),
+            listed: Vec::new(),
+            tally: Tally {
+                counts: MagnitudeCounts::default(),
+                support: Support::new(rows_of(first), shape.dimension),
+            },
+        };
+        let rows = if shape.dimension == 0 { 0 } else { shape.rows };
+        Self {
+            shape,
+            parts: (0..rows).step_by(ROWS_PER_PART).map(part).collect(),
+            origins: Vec::new(),
+        }
+    }
+
+    /// Takes `contributions` in, each of this shape.
+    pub fn add(&mut self, contributions: &[Contribution<'_>]) {
+        let origins: Vec<usize> = contributions
+            .iter()
+            .map(|contribution| self.count_origin(contribution))
+            .collect();
+        let parts = self.parts.len();
+        let cut = |one: &Contribution<'_>| cuts_of(one.update, parts);
+        let cuts: Vec<Vec<usize>> = match is_in_a_pool() {
+            true => contributions.par_iter().map(cut).collect(),
+            false => contributions.iter().map(cut).collect(),
+        };
+        let batch = Batch {
+            contributions,
+            origins: &origins,
+            cuts: &cuts,
+        };
+        let (dimension, known) = (self.shape.dimension, self.origins.len());
+        let add = |(number, part): (usize, &mut Part)| {
+            let _stage = enter(Stage::Aggregate);
+            part.listed
+                .resize_with(known, || vec![0; part.sums.len() / dimension]);
+            part.add(number, &batch, dimension);
+        };
+        match is_in_a_pool() {
+            // Popular items are in more frames, so parts differ in length and are handed out one by
+            // one.
+            true => self
+                .parts
+                .par_iter_mut()
+                .enumerate()
+                .with_max_len(1)
+                .for_each(add),
+            false => self.parts.iter_mut().enumerate().for_each(add),
+        }
+    }
+
+    /// The position of a contribution's origin among the distinct ones, after it has been counted.
+    fn count_origin(&mut self, contribution: &Contribution<'_>) -> usize {
+        let Contribution {
+            update,
+            base,
+            intended,
+            base_number,
+            weight,
+            base_weight,
+        } = contribution;
+        // Origins are told apart by number. A checkpoint may change which tables share memory or
+        // content.
+        let place = self.origins.iter().position(|known| {
+            known.base_number == *base_number
+                && known.scale.to_bits() == update.others_scale.to_bits()
+                && (known.weight, known.base_weight) == (*weight, *base_weight)
+        });
+        let place = place.unwrap_or_else(|| {
+            let (base, intended) = (base.map(Arc::clone), intended.map(Arc::clone));
+            let (base_number, scale) = (*base_number, update.others_scale);
+            let (weight, base_weight) = (*weight, *base_weight);
+            self.origins.push(Origin {
+                base,
+                intended,
+                base_number,
+                scale,
+                weight,
+                base_weight,
+                clients: 0,
+            });
+            self.origins.len() - 1
+        });
+        self.origins[place].clients += 1;
+        place
+    }
+
+    /// Adds what another sum of the same shape has taken in. The result is that of one sum up to
+    /// the rounding of double precision.
+    pub fn merge(&mut self, other: Self) {
+        let mut places = Vec::with_capacity(other.origins.len());
+        for origin in other.origins {
+            let known = self.origins.iter().position(|known| {
+                known.base_number == origin.base_number
+                    && known.scale.to_bits() == origin.scale.to_bits()
+                    && (known.weight, known.base_weight) == (origin.weight, origin.base_weight)
+            });
+            match known {
+                Some(place) => self.origins[place].clients += origin.clients,
+                None => self.origins.push(origin),
+            }
+            places.push(known.unwrap_or(self.origins.len() - 1));
+        }
+        let (known, dimension) = (self.origins.len(), self.shape.dimension);
+        for (part, other) in self.parts.iter_mut().zip(other.parts) {
+            part.listed
+                .resize_with(known, || vec![0; part.sums.len() / dimension]);
+            part.sums
+                .iter_mut()
+                .zip(other.sums)
+                .for_each(|(sum, more)| *sum += more);
+            for (listed, place) in other.listed.iter().zip(&places) {
+                part.listed[*place]
+                    .iter_mut()
+                    .zip(listed)
+                    .for_each(|(listed, more)| *listed += more);
+            }
+            part.tally.counts.add_times(&other.tally.counts, 1);
+            part.tally.support.merge(&other.tally.support);
+        }
+    }
+
+    /// Returns (`kept` x `global` + the sum) / `divisor`; without contributions, `global`.
+    pub fn finish(self, global: &Table, kept: f64, divisor: f64) -> Aggregate {
+        let mut table = global.clone();
+        let (mut uploads, mut union) = (MagnitudeCounts::default(), SupportCount::default());
+        if self.origins.is_empty() || self.parts.is_empty() {
+            return Aggregate {
+                table,
+                uploads,
+                union,
+            };
+        }
+        let part_values = ROWS_PER_PART * self.shape.dimension;
+        let finish = |(mut part, rows): (Part, &mut [f32])| {
+            let _stage = enter(Stage::Aggregate);
+            part.add_unlisted(&self.origins, self.shape.dimension);
+            for (value, sum) in rows.iter_mut().zip(&part.sums) {
+                // Adding zero times something would turn -0.0 into +0.0.
+                let whole = if kept == 0.0 {
+                    *sum
+                } else {
+                    kept * f64::from(*value) + sum
+                };
+                *value = (whole / divisor) as f32;
+            }
+            (part.tally.counts, part.tally.support.count())
+        };
+        let values = table.as_mut_slice();
+        let counts: Vec<(MagnitudeCounts, SupportCount)> = match is_in_a_pool() {
+            true => self
+                .parts
+                .into_par_iter()
+                .zip(values.par_chunks_mut(part_values))
+                .map(finish)
+                .collect(),
+            false => self
+                .parts
+                .into_iter()
+                .zip(values.chunks_mut(part_values))
+                .map(finish)
+                .collect(),
+        };
+        for (counts, of_part) in &counts {
+            uploads.add_times(counts, 1);
+            union += *of_part;
+        }
+        Aggregate {
+            table,
+            uploads,
+            union,
+        }
+    }
+}
+
+/// Returns whether the caller runs on worker threads. Elsewhere one thread does all of it, as
+/// nobody has said how many there may be; the result is the same.
+fn is_in_a_pool() -> bool {
+    rayon::current_thread_index().is_some()
+}
+
+/// Updates that are taken in together.
+struct Batch<'a> {
+    contributions: &'a [Contribution<'a>],
+    origins: &'a [usize],
+    /// `cuts[contribution][part]`: see [`cuts_of`].
+    cuts: &'a [Vec<usize>],
+}
+
+impl Batch<'_> {
+    /// Returns the positions and bytes of the listed rows of a contribution that belong to `part`.
+    fn listed(&self, number: usize, part: usize, dimension: usize) -> (Range<usize>, &[u8]) {
+        let positions = self.cuts[number][part]..self.cuts[number][part + 1];
+        let row_bytes = dimension * VALUE_BYTES;
+        (
+            positions.clone(),
+            &self.contributions[number].update.values
+                [positions.start * row_bytes..positions.end * row_bytes],
+        )
+    }
+}
+
+/// Returns where the listed rows of each part begin among those of `update`, and where those of the
+/// last one end.
+///
+/// Found in one walk: a search by halves for every part would wait for memory at each of its steps.
+fn cuts_of(update: &TableUpdate, parts: usize) -> Vec<usize> {
+    let _stage = enter(Stage::Aggregate);
+    let mut cuts = Vec::with_capacity(parts + 1);
+    match &update.rows {
+        RowSet::All => cuts.extend((0..parts).map(|part| part * ROWS_PER_PART)),
+        RowSet::Listed(rows) => {
+            for (position, &row) in rows.iter().enumerate() {
+                while cuts.len() * ROWS_PER_PART <= row as usize {
+                    cuts.push(position);
+                }
+            }
+        }
+    }
+    cuts.resize(parts + 1, update.rows.len(update.shape));
+    cuts
+}
+
+impl Part {
+    fn add(&mut self, number: usize, batch: &Batch<'_>, dimension: usize) {
+        for (at, (contribution, &origin)) in
+            batch.contributions.iter().zip(batch.origins).enumerate()
+        {
+            let later = at + 1 < batch.contributions.len();
+            let later = if later {
+                batch.listed(at + 1, number, dimension).1
+            } else {
+                &[]
+            };
+            let (positions, bytes) = batch.listed(at, number, dimension);
+            let listed = match &contribution.update.rows {
+                RowSet::All => {
+                    self.listed[origin]
+                        .iter_mut()
+                        .for_each(|clients| *clients += 1);
+                    None
+                }
+                RowSet::Listed(rows) => {
+                    let rows = &rows[positions];
+                    rows.iter()
+                        .for_each(|row| self.listed[origin][*row as usize - self.first] += 1);
+                    Some((rows, self.first))
+                }
+            };
+            let rows = AddedRows {
+                bytes,
+                listed,
+                weight: contribution.weight,
+                dimension,
+                later,
+            };
+            rows.add(&mut self.sums, &mut self.tally);
+        }
+    }
+
+    /// Adds the rows that were left out: rows of the base, as often and by the factors that they
+    /// were left out; and takes away what is to be taken away of the bases.
+    fn add_unlisted(&mut self, origins: &[Origin], dimension: usize) {
+        for (origin, listed) in origins.iter().zip(&self.listed) {
+            for (offset, listed) in listed.iter().enumerate() {
+                let unlisted = origin.clients - u64::from(*listed);
+                let Some(base) = &origin.base else {
+                    self.tally.counts.values += unlisted * dimension as u64;
+                    continue;
+                };
+                let base_row = base.row(self.first + offset);
+                let intended_row = origin
+                    .intended
+                    .as_ref()
+                    .map(|intended| intended.row(self.first + offset));
+                let sums = &mut self.sums[offset * dimension..(offset + 1) * dimension];
+                if unlisted > 0 {
+                    let weight = unlisted as f64 * origin.weight;
+                    for (sum, value) in sums.iter_mut().zip(base_row) {
+                        *sum += weight * f64::from(origin.scale * value);
+                    }
+                    self.tally
+                        .counts
+                        .add_times(&MagnitudeCounts::of(base_row, origin.scale), unlisted);
+                    self.tally
+                        .support
+                        .mark_scaled(offset, base_row, origin.scale);
+                }
+                if let Some(intended_row) = intended_row {
+                    let weight = origin.clients as f64 * origin.weight;
+                    for ((sum, intended), received) in
+                        sums.iter_mut().zip(intended_row).zip(base_row)
+                    {
+                        *sum += weight * (f64::from(*intended) - f64::from(*received));
+                    }
+                }
+                if origin.base_weight != 0.0 {
+                    let weight = origin.clients as f64 * origin.base_weight;
+                    for (sum, value) in sums.iter_mut().zip(intended_row.unwrap_or(base_row)) {
+                        *sum -= weight * f64::from(*value);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! Computes singular values and vectors of matrices with at most about 128 rows or columns.
+
+use ndarray::{Array1, Array2, ArrayView2};
+
+use super::arrays::{descending, identity, rows_in_order, sign_of_largest, two_rows};
+use super::product::product;
+use super::qr::thin_qr;
+use super::vector::{SWEEPS_MAX, add_scaled, dot, jacobi_angle, rotate};
+use super::{AlgebraError, Result};
+use crate::per_instruction_set;
+
+/// Holds a matrix as U diag(values) V^T, with r = min(m, n) singular values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ThinSvd {
+    /// U (m x r), with orthonormal columns. The element of largest magnitude of every column is
+    /// positive.
+    pub u: Array2<f64>,
+    /// The singular values, in descending order.
+    pub values: Array1<f64>,
+    /// V^T (r x n), with orthonormal rows.
+    pub vt: Array2<f64>,
+}
+
+/// Decomposes `matrix` (m x n) by a QR decomposition of its longer side, then one-sided Jacobi
+/// rotations of R (Golub and Van Loan, Matrix Computations, section 8.6.3).
+///
+/// Costs 4 m r^2 multiply-adds and about ten sweeps of 3 r^3. Squares of elements must neither
+/// overflow nor all vanish.
+///
+/// # Errors
+/// [`AlgebraError::NotFinite`] for an element that is not a finite number, and
+/// [`AlgebraError::NoConvergence`] if rotations do not converge, which no matrix is known to cause.
+pub fn thin_svd(matrix: &ArrayView2<'_, f64>) -> Result<ThinSvd> {
+    if matrix.nrows() >= matrix.ncols() {
+        return tall_svd(matrix);
+    }
+    // With more columns than rows the transpose is decomposed, and the sign convention moves to the
+    // other side.
+    let ThinSvd { u, values, vt } = tall_svd(&matrix.t())?;
+    let (mut left, mut right) = (
+        vt.reversed_axes().as_standard_layout().into_owned(),
+        u.reversed_axes(),
+    );
+    choose_signs(&mut left, &mut right);
+    Ok(ThinSvd {
+        u: left,
+        values,
+        vt: right.as_standard_layout().into_owned(),
+    })
+}
+
+/// Decomposes a matrix with at least as many rows as columns.
+fn tall_svd(matrix: &ArrayView2<'_, f64>) -> Result<ThinSvd> {
+    let size = matrix.ncols();
+    let qr = thin_qr(matrix)?;
+    let mut columns: Vec<f64> = qr.r.t().iter().copied().collect();
+    let mut rotations = identity(size);
+    if !sweep_until_orthogonal(&mut columns, &mut rotations, size) {
+        return Err(AlgebraError::NoConvergence { sweeps: SWEEPS_MAX });
+    }
+    let rounding = rounding_squared(&columns);
+    let length = |column: &[f64]| {
+        Some(dot(column, column))
+            .filter(|square| *square > rounding)
+            .map_or(0.0, f64::sqrt)
+    };
+    let lengths: Vec<f64> = columns.chunks_exact(size.max(1)).map(length).collect();
+    let order = descending(&lengths);
+    let values: Array1<f64> = order.iter().map(|&position| lengths[position]).collect();
+    let mut left = rows_in_order(&columns, size, &order);
+    normalise_rows(&mut left, &values);
+    let mut u = product(&qr.q.view(), &left.t().as_standard_layout().view())?;
+    let mut vt = rows_in_order(&rotations, size, &order);
+    choose_signs(&mut u, &mut vt);
+    Ok(ThinSvd { u, values, vt })
+}
+
+/// Makes the element of largest magnitude of every column of `u` positive, and changes the signs of
+/// the rows of `vt` along with it.
+fn choose_signs(u: &mut Array2<f64>, vt: &mut Array2<f64>) {
+    for (mut column, mut row) in u.columns_mut().into_iter().zip(vt.rows_mut()) {
+        let sign = sign_of_largest(column.iter().copied());
+        column.mapv_inplace(|value| sign * value);
+        row.mapv_inplace(|value| sign * value);
+    }
+}
+
+/// Returns the square of the length up to which a column is nothing but the rounding of rounding.
+/// The squares of such columns may vanish, so that they never become orthogonal to others.
+fn rounding_squared(columns: &[f64]) -> f64 {
+    dot(columns, columns) * (f64::EPSILON * f64::EPSILON) * (f64::EPSILON * f64::EPSILON)
+}
+
+per_instruction_set! {
+    fn sweep_until_orthogonal(columns: &mut [f64], rotations: &mut [f64], size: usize) -> bool {
+        sweep_inline(columns, rotations, size)
+    }
+}
+
+/// Rotates pairs of columns until a whole sweep finds all of them orthogonal to rounding. Returns
+/// whether that happened.
+#[inline(always)]
+fn sweep_inline(columns: &mut [f64], rotations: &mut [f64], size: usize) -> bool {
+    let negligible = f64::EPSILON * size as f64;
+    let rounding = rounding_squared(columns);
+    for _ in 0..SWEEPS_MAX {
+        let mut rotated = false;
+        for p in 0..size {
+            for q in p + 1..size {
+                let (x, y) = two_rows(columns, size, p, q);
+                let (xx, xy, yy) = (dot(x, x), dot(x, y), dot(y, y));
+                if xx.min(yy) > rounding && xy.abs() > negligible * (xx.sqrt() * yy.sqrt()) {
+                    let (_, cosine, sine) = jacobi_angle(xx, xy, yy);
+                    rotate(x, y, cosine, sine);
+                    let (x, y) = two_rows(rotations, size, p, q);
+                    rotate(x, y, cosine, sine);
+                    rotated = true;
+                }
+            }
+        }
+        if !rotated {
+            return true;
+        }
+    }
+    false
+}
+
+/// Divides every row by its length. A row of length zero, which the matrix does not determine, is
+/// replaced: of the unit vectors made orthogonal to the rows before, it becomes the first that is
+/// long enough to be normalised safely.
+fn normalise_rows(rows: &mut Array2<f64>, lengths: &Array1<f64>) {
+    let size = rows.ncols();
+    for index in 0..size {
+        if lengths[index] > 0.0 {
+            rows.row_mut(index)
+                .mapv_inplace(|value| value / lengths[index]);
+            continue;
+        }
+        for axis in 0..size {
+            let mut candidate = vec![0.0; size];
+            candidate[axis] = 1.0;
+            // Two passes make the candidate orthogonal to rounding.
+            for _ in 0..2 {
+                for earlier in 0..index {
+                    let other = rows.row(earlier).to_vec();
+                    let factor = -dot(&other, &candidate);
+                    add_scaled(&mut candidate, factor, &other);
+                }
+            }
+            let length = dot(&candidate, &candidate).sqrt();
+            // Some axis has at least this length outside a space of fewer than `size` dimensions.
+            if length > 0.5 / (size as f64).sqrt() {
+                rows.row_mut(index)
+                    .iter_mut()
+                    .zip(candidate)
+                    .for_each(|(to, value)| *to = value / length);
+                break;
+            }
+        }
+    }
+}

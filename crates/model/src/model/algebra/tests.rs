@@ -1,0 +1,374 @@
+#![allow(clippy::unwrap_used)]
+
+use ndarray::{Array2, array};
+use proptest::prelude::*;
+
+use super::cholesky::{factorise, invert, solve};
+use super::eigen::symmetric_eigen;
+use super::gram::{add_gram, add_outer_product, mirror_upper};
+use super::product::{product, transposed_product};
+use super::qr::thin_qr;
+use super::svd::{ThinSvd, thin_svd};
+use super::*;
+use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
+
+/// Returns a matrix of standard normal draws.
+fn normal(rows: usize, columns: usize, seed: u64) -> Array2<f64> {
+    let mut stream = Streams::new(seed).stream(Purpose::GlobalInit, 0, 0);
+    Array2::from_shape_fn((rows, columns), |_| stream.standard_normal())
+}
+
+/// Returns a symmetric matrix of normal draws.
+fn symmetric(size: usize, seed: u64) -> Array2<f64> {
+    let mut matrix = normal(size, size, seed);
+    mirror_upper(&mut matrix).unwrap();
+    matrix
+}
+
+/// Returns X^T X + I for a matrix X of normal draws, with both triangles.
+fn positive_definite(size: usize, seed: u64) -> Array2<f64> {
+    let mut matrix = Array2::eye(size);
+    add_gram(&mut matrix, &normal(size, size, seed).view(), None).unwrap();
+    mirror_upper(&mut matrix).unwrap();
+    matrix
+}
+
+/// Returns the largest magnitude of the difference.
+fn distance(a: &Array2<f64>, b: &Array2<f64>) -> f64 {
+    assert_eq!(a.dim(), b.dim());
+    a.iter()
+        .zip(b)
+        .map(|(a, b)| (a - b).abs())
+        .fold(0.0, f64::max)
+}
+
+fn assert_orthonormal_rows(matrix: &Array2<f64>) {
+    let gram = product(&matrix.view(), &matrix.t().as_standard_layout().view()).unwrap();
+    assert!(distance(&gram, &Array2::eye(matrix.nrows())) < 1e-12);
+}
+
+fn owned_transpose(matrix: &Array2<f64>) -> Array2<f64> {
+    matrix.t().as_standard_layout().into_owned()
+}
+
+/// Returns the first digits of a digest of the bits of all values.
+fn digest<'a>(values: impl IntoIterator<Item = &'a f64>) -> String {
+    let mut hasher = blake3::Hasher::new();
+    values.into_iter().for_each(|value| {
+        hasher.update(&value.to_bits().to_le_bytes());
+    });
+    hasher.finalize().to_hex()[..16].to_owned()
+}
+
+#[test]
+fn eigenvectors_and_eigenvalues_put_the_matrix_together_again() {
+    for size in [0, 1, 2, 3, 17, 64, 128] {
+        let matrix = symmetric(size, 1);
+        let eigen = symmetric_eigen(&matrix.view()).unwrap();
+        assert_orthonormal_rows(&eigen.vectors);
+        assert!(eigen.values.iter().is_sorted_by(|a, b| a >= b));
+        let mut scaled = eigen.vectors.clone();
+        scaled
+            .rows_mut()
+            .into_iter()
+            .zip(&eigen.values)
+            .for_each(|(mut row, value)| row *= *value);
+        let again = transposed_product(&eigen.vectors.view(), &scaled.view()).unwrap();
+        assert!(
+            distance(&again, &matrix) < 1e-12 * (1 + size) as f64,
+            "{size}"
+        );
+    }
+}
+
+/// If this fails, eigenvalues are wrong although vectors and values fit each other.
+#[test]
+fn eigenvalues_agree_with_closed_forms() {
+    // The eigenvalues of the second difference are 2 - 2 cos(j pi / (n + 1)), which have closed
+    // forms for n = 5.
+    let matrix = Array2::from_shape_fn((5, 5), |(i, j): (usize, usize)| match i.abs_diff(j) {
+        0 => 2.0,
+        1 => -1.0,
+        _ => 0.0,
+    });
+    let root = 3f64.sqrt();
+    let eigen = symmetric_eigen(&matrix.view()).unwrap();
+    for (value, expected) in eigen
+        .values
+        .iter()
+        .zip([2.0 + root, 3.0, 2.0, 1.0, 2.0 - root])
+    {
+        assert!(
+            (value - expected).abs() < 1e-14,
+            "{value} is not {expected}"
+        );
+    }
+    // Only the upper triangle is read, and the element of largest magnitude is positive.
+    let upper = array![[2.0, 1.0], [f64::MAX, 2.0]];
+    let eigen = symmetric_eigen(&upper.view()).unwrap();
+    assert!((eigen.values[0] - 3.0).abs() < 1e-15 && (eigen.values[1] - 1.0).abs() < 1e-15);
+    assert!(eigen.vectors[(0, 0)] > 0.0 && eigen.vectors[(1, 0)] * eigen.vectors[(1, 1)] < 0.0);
+    assert_eq!(
+        symmetric_eigen(&Array2::zeros((3, 3)).view())
+            .unwrap()
+            .values
+            .to_vec(),
+        [0.0; 3]
+    );
+}
+
+#[test]
+fn singular_vectors_and_values_put_the_matrix_together_again() {
+    for (rows, columns) in [(1, 1), (5, 1), (1, 5), (40, 40), (300, 48), (48, 300)] {
+        let matrix = normal(rows, columns, 2);
+        let svd = thin_svd(&matrix.view()).unwrap();
+        assert_orthonormal_rows(&owned_transpose(&svd.u));
+        assert_orthonormal_rows(&svd.vt);
+        assert!(
+            svd.values.iter().is_sorted_by(|a, b| a >= b)
+                && svd.values.iter().all(|value| *value > 0.0)
+        );
+        let mut scaled = svd.vt.clone();
+        scaled
+            .rows_mut()
+            .into_iter()
+            .zip(&svd.values)
+            .for_each(|(mut row, value)| row *= *value);
+        assert!(
+            distance(&product(&svd.u.view(), &scaled.view()).unwrap(), &matrix) < 1e-12,
+            "{rows} x {columns}"
+        );
+        let largest = |column: Vec<f64>| {
+            column
+                .into_iter()
+                .fold(0.0, |a: f64, b| if b.abs() > a.abs() { b } else { a })
+        };
+        assert!(
+            svd.u
+                .columns()
+                .into_iter()
+                .all(|column| largest(column.to_vec()) > 0.0)
+        );
+    }
+}
+
+/// If this fails, a user base of lower rank than the model's dimension ends in divisions by zero.
+#[test]
+fn a_matrix_of_lower_rank_has_a_full_set_of_singular_vectors() {
+    let mut matrix = Array2::zeros((6, 4));
+    matrix
+        .column_mut(1)
+        .assign(&array![3.0, 0.0, 4.0, 0.0, 0.0, 0.0]);
+    matrix
+        .column_mut(3)
+        .assign(&array![3.0, 0.0, 4.0, 0.0, 0.0, 0.0]);
+    let svd = thin_svd(&matrix.view()).unwrap();
+    assert!(
+        (svd.values[0] - 50f64.sqrt()).abs() < 1e-14
+            && svd.values.iter().skip(1).all(|value| *value < 1e-14)
+    );
+    assert_orthonormal_rows(&owned_transpose(&svd.u));
+    assert_orthonormal_rows(&svd.vt);
+    let zero = thin_svd(&Array2::zeros((3, 2)).view()).unwrap();
+    assert_orthonormal_rows(&owned_transpose(&zero.u));
+}
+
+#[test]
+fn qr_gives_orthonormal_columns_and_a_triangle() {
+    for (rows, columns) in [(1, 1), (9, 9), (200, 33)] {
+        let matrix = normal(rows, columns, 3);
+        let qr = thin_qr(&matrix.view()).unwrap();
+        assert_orthonormal_rows(&owned_transpose(&qr.q));
+        assert!(distance(&product(&qr.q.view(), &qr.r.view()).unwrap(), &matrix) < 1e-12);
+        assert!(
+            qr.r.indexed_iter()
+                .all(|((i, j), value)| i < j || (i == j && *value > 0.0) || *value == 0.0)
+        );
+    }
+    assert!(matches!(
+        thin_qr(&normal(2, 3, 1).view()),
+        Err(AlgebraError::Shape {
+            rows: 2,
+            columns: 3,
+            ..
+        })
+    ));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn solutions_solve_their_systems(size in 1usize..70, seed: u64) {
+        let matrix = positive_definite(size, seed);
+        let b = normal(1, size, seed ^ 1).into_raw_vec_and_offset().0;
+        let (mut factor, mut x) = (matrix.clone(), b.clone());
+        factorise(&mut factor).unwrap();
+        solve(&factor, &mut x).unwrap();
+        let x = Array2::from_shape_vec((size, 1), x).unwrap();
+        let expected = Array2::from_shape_vec((size, 1), b).unwrap();
+        let residual = distance(&product(&matrix.view(), &x.view()).unwrap(), &expected);
+        prop_assert!(residual < 1e-8, "{residual}");
+    }
+
+    #[test]
+    fn an_update_of_rank_n_is_n_updates_of_rank_one(
+        count in 0usize..11, size in 1usize..20, weighted: bool, seed: u64
+    ) {
+        let rows = normal(count, size, seed);
+        let weights: Vec<f64> = normal(1, count, seed ^ 1).into_iter().collect();
+        let start = positive_definite(size, seed ^ 2);
+        let (mut at_once, mut one_by_one) = (start.clone(), start.clone());
+        add_gram(&mut at_once, &rows.view(), weighted.then_some(&weights[..])).unwrap();
+        for (row, weight) in rows.rows().into_iter().zip(&weights) {
+            add_outer_product(&mut one_by_one, if weighted { *weight } else { 1.0 }, &row.to_vec()).unwrap();
+        }
+        prop_assert_eq!(&at_once, &one_by_one);
+        // The lower triangle does not change.
+        prop_assert!(at_once.indexed_iter().all(|((i, j), value)| i <= j || *value == start[(i, j)]));
+    }
+}
+
+/// If this fails, an inverse is not one, or writes below the diagonal.
+#[test]
+fn the_inverse_times_the_matrix_is_the_identity() {
+    for size in [1, 2, 9, 40] {
+        let matrix = positive_definite(size, 7);
+        let mut inverse = matrix.clone();
+        invert(&mut inverse).unwrap();
+        assert!(
+            inverse
+                .indexed_iter()
+                .all(|((i, j), value)| i <= j || *value == matrix[(i, j)])
+        );
+        mirror_upper(&mut inverse).unwrap();
+        assert!(
+            distance(
+                &product(&matrix.view(), &inverse.view()).unwrap(),
+                &Array2::eye(size)
+            ) < 1e-9
+        );
+    }
+    let mut indefinite = array![[1.0, 2.0], [2.0, 1.0]];
+    assert!(matches!(
+        invert(&mut indefinite),
+        Err(AlgebraError::NotPositiveDefinite { pivot: 1, .. })
+    ));
+}
+
+#[test]
+fn what_cannot_be_done_is_an_error_that_says_why() {
+    let mut indefinite = array![[1.0, 2.0], [2.0, 1.0]];
+    assert_eq!(
+        factorise(&mut indefinite),
+        Err(AlgebraError::NotPositiveDefinite {
+            pivot: 1,
+            value: -3.0
+        })
+    );
+    let mut not_a_number = array![[f64::NAN]];
+    assert!(matches!(
+        factorise(&mut not_a_number),
+        Err(AlgebraError::NotPositiveDefinite { pivot: 0, .. })
+    ));
+    let infinite = array![[1.0, f64::INFINITY], [0.0, 1.0]];
+    assert!(matches!(
+        symmetric_eigen(&infinite.view()),
+        Err(AlgebraError::NotFinite { .. })
+    ));
+    assert!(matches!(
+        thin_svd(&infinite.view()),
+        Err(AlgebraError::NotFinite { .. })
+    ));
+    assert!(matches!(
+        factorise(&mut Array2::zeros((2, 3))),
+        Err(AlgebraError::Shape {
+            rows: 2,
+            columns: 3,
+            ..
+        })
+    ));
+    assert!(matches!(
+        solve(&Array2::eye(3), &mut [0.0; 2]),
+        Err(AlgebraError::Shape { .. })
+    ));
+    assert!(matches!(
+        add_outer_product(&mut Array2::eye(3), 1.0, &[0.0; 2]),
+        Err(AlgebraError::Shape { .. })
+    ));
+    assert!(product(&normal(2, 3, 1).view(), &normal(2, 3, 1).view()).is_err());
+    assert!(transposed_product(&normal(2, 3, 1).view(), &normal(3, 3, 1).view()).is_err());
+    let message = factorise(&mut array![[-1.0]]).unwrap_err().to_string();
+    assert_eq!(
+        message,
+        "the matrix is not positive definite: pivot 0 is -1e0"
+    );
+}
+
+/// If this fails, an operation sums in another order than before, or depends on the processor, and
+/// the digests of whatever is trained by it change.
+#[test]
+fn results_are_pinned_to_the_bit() {
+    let matrix = positive_definite(37, 4);
+    let mut factor = matrix.clone();
+    factorise(&mut factor).unwrap();
+    let mut x = vec![1.0; 37];
+    solve(&factor, &mut x).unwrap();
+    let eigen = symmetric_eigen(&matrix.view()).unwrap();
+    let svd = thin_svd(&normal(101, 29, 5).view()).unwrap();
+    let qr = thin_qr(&normal(101, 29, 6).view()).unwrap();
+    let digests = [
+        ("gram", digest(&matrix)),
+        ("cholesky", digest(&factor)),
+        ("solve", digest(&x)),
+        ("eigenvalues", digest(&eigen.values)),
+        ("eigenvectors", digest(&eigen.vectors)),
+        ("singular values", digest(&svd.values)),
+        ("singular vectors", digest(svd.u.iter().chain(&svd.vt))),
+        ("qr", digest(qr.q.iter().chain(&qr.r))),
+    ];
+    insta::assert_debug_snapshot!(digests);
+}
+
+/// If this fails, a matrix of low rank whose other columns are nothing but rounding has no
+/// decomposition.
+#[test]
+fn columns_whose_squares_vanish_do_not_keep_a_decomposition_from_its_end() {
+    let matrix = Array2::from_shape_fn((5, 3), |(i, j)| {
+        [1.0, 1e-170, 3e-171][j] * ((i * (j + 2) + 1) % 4) as f64
+    });
+    let ThinSvd { u, values, vt } = thin_svd(&matrix.view()).unwrap();
+    assert_eq!(values.iter().filter(|value| **value > 0.0).count(), 1);
+    let largest = |matrix: Array2<f64>| {
+        matrix
+            .iter()
+            .fold(0.0, |most: f64, value| most.max(value.abs()))
+    };
+    assert!(largest(u.t().dot(&u) - Array2::<f64>::eye(3)) < 1e-12);
+    assert!(largest(u.dot(&Array2::from_diag(&values)).dot(&vt) - &matrix) < 1e-12);
+}
+
+/// If this fails, rounding counts as noise, or noise as rounding.
+#[test]
+fn noise_is_what_is_below_zero_beyond_rounding() {
+    let of = |values: [f64; 2]| {
+        symmetric_eigen(&Array2::from_diag(&array![values[0], values[1]]).view())
+            .unwrap()
+            .noise()
+    };
+    assert_eq!(
+        [of([4.0, -0.5]), of([4.0, 0.5]), of([-2.0, -3.0])],
+        [0.5, 0.0, 3.0]
+    );
+    assert_eq!(
+        [of([4.0, -3.9e-6]), of([4.0, -4.1e-6])],
+        [0.0, 4.1e-6],
+        "a millionth of 4 is rounding, and more is not"
+    );
+    assert_eq!(
+        symmetric_eigen(&Array2::<f64>::zeros((0, 0)).view())
+            .unwrap()
+            .noise(),
+        0.0
+    );
+}

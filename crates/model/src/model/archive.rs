@@ -1,0 +1,482 @@
+//! Writes and reads archives, which hold the state of a run as values and tables, one after
+//! another.
+//!
+//! An archive belongs to the simulator and is outside the simulated world: no actor reads it,
+//! nothing of it travels over a link, and private parameters in it return to the client that they
+//! came from (contract 4).
+//!
+//! The format is postcard, with the length in front of each value, so that an archive can be read
+//! piece by piece. A table that many clients share is written once, and is shared again when it is
+//! read, since a million clients may hold a handful of tables.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::kernel::little_endian_bytes;
+use super::table::{
+    RowSet, SharedTable, Table, TableShape, TableUpdate, VALUE_BYTES, extend_bytes, floats,
+};
+use super::value_type::ValueType;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::memory;
+
+mod source;
+
+use source::Source;
+
+/// The most bytes of a single value of an archive. A greater length means that the archive is
+/// damaged.
+const LONGEST: u64 = 1 << 36;
+
+/// The number of bytes that are read at once, so that a damaged length allocates no memory for
+/// bytes that are missing.
+const READ_AT_ONCE: u64 = 1 << 20;
+
+/// Stands in place of the length of bytes that are attached to an archive. It is greater than any
+/// length.
+const ATTACHED: u64 = u64::MAX;
+
+/// The number of bytes from which on long bytes are attached. Fewer are copied sooner than they are
+/// sent by themselves.
+const ATTACHED_FROM: usize = 32 << 10;
+
+/// What memory is for in reading.
+const PURPOSE: &str = "the state that a checkpoint holds";
+
+/// Writes an archive, in memory until it is taken.
+#[derive(Debug, Default)]
+pub struct Archive {
+    bytes: Vec<u8>,
+    /// The numbers of the tables written, by their place in memory. The tables are kept, so that no
+    /// other gets it.
+    tables: BTreeMap<usize, (u32, SharedTable)>,
+    /// The numbers of the tables written, by their content, since equal tables may have been made
+    /// in two places.
+    contents: BTreeMap<[u8; blake3::OUT_LEN], u32>,
+    /// The numbers of the shared bytes written, by their place in memory. The bytes are kept as
+    /// well.
+    shared_bytes: BTreeMap<(usize, usize), (u32, Bytes)>,
+    /// The numbers of the shared bytes written, by their content: what an archive holds is not to
+    /// depend on who made equal bytes, and how often.
+    contents_of_bytes: BTreeMap<[u8; blake3::OUT_LEN], u32>,
+    /// The long bytes that are not written but attached, if they may be.
+    attached: Option<Vec<Bytes>>,
+    /// What went wrong first, after which nothing more is appended.
+    failed: Option<Error>,
+}
+
+impl Archive {
+    /// Makes an archive for another process, to which long bytes are attached as they are in memory
+    /// instead of being copied.
+    pub fn with_attachments() -> Self {
+        Self {
+            attached: Some(Vec::new()),
+            ..Self::default()
+        }
+    }
+
+    /// Appends a value.
+    pub fn put<T: Serialize + ?Sized>(&mut self, value: &T) {
+        let start = self.bytes.len();
+        self.bytes.extend([0; size_of::<u64>()]);
+        match postcard::to_extend(value, std::mem::take(&mut self.bytes)) {
+            Ok(bytes) => self.bytes = bytes,
+            // Postcard only refuses types that do not state their length.
+            Err(reason) => {
+                self.failed.get_or_insert(Error::Checkpoint(format!(
+                    "a value cannot be written: {reason}"
+                )));
+                return;
+            }
+        }
+        let length = (self.bytes.len() - start - size_of::<u64>()) as u64;
+        self.bytes[start..start + size_of::<u64>()].copy_from_slice(&length.to_le_bytes());
+    }
+
+    /// Appends bytes as they are.
+    pub fn put_bytes(&mut self, bytes: &[u8]) {
+        if self.has_room_for(bytes.len()) {
+            self.bytes.extend((bytes.len() as u64).to_le_bytes());
+            self.bytes.extend(bytes);
+        }
+    }
+
+    /// Appends bytes as they are, or attaches them if they are long and that is possible.
+    pub fn put_long_bytes(&mut self, bytes: &Bytes) {
+        match &mut self.attached {
+            Some(attached) if bytes.len() >= ATTACHED_FROM => {
+                attached.push(bytes.clone());
+                self.bytes.extend(ATTACHED.to_le_bytes());
+            }
+            _ => self.put_bytes(bytes),
+        }
+    }
+
+    /// Appends values, bit for bit.
+    pub fn put_values(&mut self, values: &[f32]) {
+        if self.has_room_for(values.len() * VALUE_BYTES) {
+            self.bytes
+                .extend(((values.len() * VALUE_BYTES) as u64).to_le_bytes());
+            extend_bytes(&mut self.bytes, values);
+        }
+    }
+
+    /// Appends a table, or the number of an equal one that was appended before.
+    pub fn put_table(&mut self, table: &SharedTable) {
+        let place = Arc::as_ptr(table) as usize;
+        if let Some((number, _)) = self.tables.get(&place) {
+            return self.put(&(*number, false));
+        }
+        let shape = table.shape();
+        let mut content = blake3::Hasher::new();
+        content
+            .update(&(shape.dimension as u64).to_le_bytes())
+            .update(&little_endian_bytes(table.as_slice()));
+        let next = self.contents.len() as u32;
+        let number = *self
+            .contents
+            .entry(content.finalize().into())
+            .or_insert(next);
+        self.tables.insert(place, (number, Arc::clone(table)));
+        self.put(&(number, number == next));
+        if number == next {
+            self.put(&(shape.rows as u64, shape.dimension as u64));
+            self.put_values(table.as_slice());
+        }
+    }
+
+    /// Appends bytes that others may hold as well, or their number if they were appended before.
+    pub fn put_shared_bytes(&mut self, bytes: &Bytes) {
+        let place = (bytes.as_ptr() as usize, bytes.len());
+        if let Some((number, _)) = self.shared_bytes.get(&place) {
+            return self.put(&(*number, false));
+        }
+        let next = self.contents_of_bytes.len() as u32;
+        let number = *self
+            .contents_of_bytes
+            .entry(blake3::hash(bytes).into())
+            .or_insert(next);
+        self.shared_bytes.insert(place, (number, bytes.clone()));
+        self.put(&(number, number == next));
+        if number == next {
+            self.put_bytes(bytes);
+        }
+    }
+
+    /// Appends an update.
+    pub fn put_update(&mut self, update: &TableUpdate) {
+        let rows = match &update.rows {
+            RowSet::All => None,
+            RowSet::Listed(rows) => Some(rows),
+        };
+        self.put(&(rows, update.others_scale));
+        self.put_long_bytes(&update.values);
+    }
+
+    /// Returns what was appended since the last call.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if there was none for what was appended, and [`Error::Checkpoint`] if a
+    /// value of a type was appended that cannot be written, which is a defect of the caller.
+    pub fn take(&mut self) -> Result<Vec<u8>> {
+        self.failed
+            .take()
+            .map_or_else(|| Ok(std::mem::take(&mut self.bytes)), Err)
+    }
+
+    /// Returns what was attached since the last call.
+    pub fn take_attached(&mut self) -> Vec<Bytes> {
+        self.attached
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default()
+    }
+
+    /// Makes room for a value of `length` bytes with its length in front. Returns whether there is
+    /// any, now and for what was appended before.
+    fn has_room_for(&mut self, length: usize) -> bool {
+        let (held, more) = (self.bytes.len(), length + size_of::<u64>());
+        if self.failed.is_none() && self.bytes.capacity() - held < more {
+            // Growing by at least what is held makes the copies of many small values few.
+            let purpose = || "the state of the run in a checkpoint".to_owned();
+            self.failed = memory::reserve(&mut self.bytes, more.max(held), purpose).err();
+        }
+        self.failed.is_none()
+    }
+
+    /// Returns the number of bytes that wait to be taken.
+    pub fn pending(&self) -> usize {
+        self.bytes.len()
+            + self
+                .attached
+                .iter()
+                .flatten()
+                .map(Bytes::len)
+                .sum::<usize>()
+    }
+}
+
+/// Reads an archive, in the order in which it was written.
+pub struct ArchiveReader {
+    source: Source,
+    buffer: Vec<u8>,
+    tables: Vec<SharedTable>,
+    shared_bytes: Vec<Bytes>,
+    attached: VecDeque<Bytes>,
+    open_part: Option<OpenPart>,
+}
+
+/// Opens a part of an archive that several processes have written, by the number of its writer and
+/// of all writers. The digest of what is in it comes with it.
+pub type OpenPart = Box<dyn Fn(u32, u32) -> Result<(blake3::Hash, ArchiveReader)> + Send>;
+
+impl ArchiveReader {
+    /// Makes a reader of the archive that `source` holds.
+    pub fn new(source: Box<dyn Read + Send>) -> Self {
+        Self::of(Source::Stream(source))
+    }
+
+    /// Makes a reader of the archive that is in memory.
+    pub fn of_bytes(bytes: impl Into<Bytes>) -> Self {
+        Self::of(Source::Memory(bytes.into()))
+    }
+
+    fn of(source: Source) -> Self {
+        let (buffer, tables, shared_bytes, attached) = Default::default();
+        Self {
+            source,
+            buffer,
+            tables,
+            shared_bytes,
+            attached,
+            open_part: None,
+        }
+    }
+
+    /// Returns the reader with what was attached to the archive.
+    pub fn with_attached(self, attached: Vec<Bytes>) -> Self {
+        Self {
+            attached: attached.into(),
+            ..self
+        }
+    }
+
+    /// Returns the reader with a way to the other parts of the archive.
+    pub fn with_parts(self, open_part: OpenPart) -> Self {
+        Self {
+            open_part: Some(open_part),
+            ..self
+        }
+    }
+
+    /// Opens the part that number `writer` of `writers` has written, in which there must be what
+    /// has this digest.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] if there is no such part.
+    pub fn part(&self, writer: u32, writers: u32, digest: &[u8; blake3::OUT_LEN]) -> Result<Self> {
+        let open = self
+            .open_part
+            .as_ref()
+            .ok_or_else(|| damaged("it has parts, and this is only one of them"))?;
+        let (found, part) = open(writer, writers)?;
+        if found.as_bytes() != digest {
+            return Err(damaged(format!(
+                "part {writer} is not the one that was written with it"
+            )));
+        }
+        Ok(part)
+    }
+
+    /// Returns the next value.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] if there is none, or if it is of another type.
+    pub fn take<T: DeserializeOwned>(&mut self) -> Result<T> {
+        self.fill()?;
+        match postcard::take_from_bytes(&self.buffer) {
+            Ok((value, [])) => Ok(value),
+            Ok(_) => Err(damaged("a value is longer than its type")),
+            Err(reason) => Err(damaged(reason)),
+        }
+    }
+
+    /// Returns the next bytes.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] if there are none.
+    pub fn take_bytes(&mut self) -> Result<Vec<u8>> {
+        self.fill()?;
+        Ok(std::mem::take(&mut self.buffer))
+    }
+
+    /// Returns the next bytes, which share the memory of an archive that is in memory, or were
+    /// attached to it.
+    ///
+    /// # Errors
+    /// As [`Self::take_bytes`].
+    pub fn take_long_bytes(&mut self) -> Result<Bytes> {
+        let Source::Memory(bytes) = &mut self.source else {
+            return Ok(self.take_bytes()?.into());
+        };
+        let ends = || damaged("it ends in the middle of a value");
+        let (head, rest) = bytes
+            .split_first_chunk::<{ size_of::<u64>() }>()
+            .ok_or_else(ends)?;
+        let length = u64::from_le_bytes(*head);
+        if length != ATTACHED && length > rest.len() as u64 {
+            return Err(ends());
+        }
+        let _ = bytes.split_to(size_of::<u64>());
+        match length {
+            ATTACHED => self
+                .attached
+                .pop_front()
+                .ok_or_else(|| damaged("it lacks what was attached to it")),
+            length => Ok(bytes.split_to(length as usize)),
+        }
+    }
+
+    /// Returns the next `count` values.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] if another number of values was appended.
+    pub fn take_values(&mut self, count: usize) -> Result<Vec<f32>> {
+        self.fill()?;
+        if self.buffer.len() != count * VALUE_BYTES {
+            return Err(damaged(format!(
+                "{} bytes stand where {count} values should",
+                self.buffer.len()
+            )));
+        }
+        let mut values = Vec::new();
+        memory::reserve(&mut values, count, || PURPOSE.to_owned())?;
+        values.extend(floats(&self.buffer));
+        Ok(values)
+    }
+
+    /// Returns the next table, which others may share.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] if there is none, or if it is of another shape.
+    pub fn take_table(&mut self, shape: TableShape) -> Result<SharedTable> {
+        let (number, follows): (u32, bool) = self.take()?;
+        if follows {
+            let (rows, dimension): (u64, u64) = self.take()?;
+            let shape = TableShape {
+                rows: rows as usize,
+                dimension: dimension as usize,
+            };
+            let values = self.take_values(shape.rows.saturating_mul(shape.dimension))?;
+            let table = Table::from_values(shape, values)
+                .ok_or_else(|| damaged("a table of another shape"))?;
+            self.tables.push(Arc::new(table));
+        }
+        match self.tables.get(number as usize) {
+            Some(table) if table.shape() == shape => Ok(Arc::clone(table)),
+            _ => Err(damaged(format!(
+                "table {number} is not there, or not of {shape} values"
+            ))),
+        }
+    }
+
+    /// Returns the next bytes that others may share.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] if there are none.
+    pub fn take_shared_bytes(&mut self) -> Result<Bytes> {
+        let (number, follows): (u32, bool) = self.take()?;
+        if follows {
+            let bytes = self.take_bytes()?.into();
+            self.shared_bytes.push(bytes);
+        }
+        self.shared_bytes
+            .get(number as usize)
+            .cloned()
+            .ok_or_else(|| damaged(format!("frame {number} is not there")))
+    }
+
+    /// Returns the next update, of a table of `shape`.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] if there is none, or if it does not fit such a table.
+    pub fn take_update(&mut self, shape: TableShape) -> Result<TableUpdate> {
+        self.take_update_of(shape, ValueType::F32)
+    }
+
+    /// Returns the next update, of a table of `shape` with values of this type.
+    ///
+    /// # Errors
+    /// As [`Self::take_update`].
+    pub fn take_update_of(
+        &mut self,
+        shape: TableShape,
+        value_type: ValueType,
+    ) -> Result<TableUpdate> {
+        let (rows, others_scale): (Option<Vec<u32>>, f32) = self.take()?;
+        let rows = rows.map_or(RowSet::All, RowSet::Listed);
+        let values = self.take_long_bytes()?;
+        let update = TableUpdate {
+            others_scale,
+            value_type,
+            ..TableUpdate::of_rows(shape, rows, values)
+        };
+        update.check().map_err(damaged)?;
+        Ok(update)
+    }
+
+    /// Reads the next value's bytes into the buffer.
+    fn fill(&mut self) -> Result<()> {
+        let mut length = [0; size_of::<u64>()];
+        self.source.read_exact(&mut length).map_err(unreadable)?;
+        let mut rest = u64::from_le_bytes(length);
+        if rest > LONGEST {
+            return Err(damaged("a value is longer than any can be"));
+        }
+        self.buffer.clear();
+        while rest > 0 {
+            let wanted = rest.min(READ_AT_ONCE);
+            let read = (&mut self.source)
+                .take(wanted)
+                .read_to_end(&mut self.buffer)
+                .map_err(unreadable)?;
+            if (read as u64) < wanted {
+                return Err(damaged("it ends in the middle of a value"));
+            }
+            rest -= wanted;
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for ArchiveReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ArchiveReader")
+            .field("tables", &self.tables.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Returns the error of an archive that cannot be read on.
+fn unreadable(reason: io::Error) -> Error {
+    match reason.kind() {
+        io::ErrorKind::OutOfMemory => Error::Memory(format!("there is no memory for {PURPOSE}")),
+        _ => damaged(reason),
+    }
+}
+
+/// Returns the error of an archive whose content cannot be used.
+pub fn damaged(reason: impl ToString) -> Error {
+    Error::Checkpoint(format!(
+        "its content cannot be used: {}",
+        reason.to_string()
+    ))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,365 @@
+//! Holds the values of models and updates: one table, or raw values, for every block of a layout.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::layout::{BlockLayout, Layout, Reference, ValueType};
+use super::table::{Base, SharedTable, Table, TableUpdate};
+use fedrecsim_core::error::{Error, Result};
+
+/// Holds the values of one block.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BlockValues {
+    /// Single-precision values.
+    Table(SharedTable),
+    /// Values of another type, row-major and little-endian.
+    Raw(Bytes),
+}
+
+/// Holds the values of every block of a layout, which is that of a model or of what a server sends
+/// of it. Clones are cheap, since they share the values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Model {
+    layout: Layout,
+    blocks: Vec<BlockValues>,
+}
+
+impl Model {
+    /// Makes a model of these values.
+    ///
+    /// # Errors
+    /// [`Error::Update`] if there are more or fewer blocks than the layout has, or if one has
+    /// another shape or type.
+    pub fn new(layout: Layout, blocks: Vec<BlockValues>) -> Result<Self> {
+        if blocks.len() != layout.blocks().len() {
+            return Err(Error::Update(format!(
+                "{} blocks meet a layout of {}",
+                blocks.len(),
+                layout.blocks().len()
+            )));
+        }
+        for (block, values) in layout.blocks().iter().zip(&blocks) {
+            let fits = match values {
+                BlockValues::Table(table) => {
+                    block.value_type == ValueType::F32 && table.shape() == block.shape
+                }
+                BlockValues::Raw(bytes) => {
+                    block.value_type != ValueType::F32 && bytes.len() == block.bytes()
+                }
+            };
+            if !fits {
+                return Err(Error::Update(format!(
+                    "block {} is not a {} one of its type",
+                    block.name, block.shape
+                )));
+            }
+        }
+        Ok(Self { layout, blocks })
+    }
+
+    /// Makes a model of tables of single-precision values, in the order of the layout.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn of_tables(layout: Layout, tables: Vec<Table>) -> Result<Self> {
+        Self::new(
+            layout,
+            tables
+                .into_iter()
+                .map(|table| BlockValues::Table(Arc::new(table)))
+                .collect(),
+        )
+    }
+
+    /// Makes a model of one item table.
+    pub fn of_table(name: &'static str, table: impl Into<SharedTable>) -> Self {
+        let table = table.into();
+        Self {
+            layout: Layout::of_table(name, table.shape()),
+            blocks: vec![BlockValues::Table(table)],
+        }
+    }
+
+    /// Makes the model of a method that shares nothing.
+    pub fn none() -> Self {
+        Self {
+            layout: Layout::none(),
+            blocks: Vec::new(),
+        }
+    }
+
+    /// Returns the layout.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Checks that `other` has the layout of this model.
+    ///
+    /// # Errors
+    /// [`Error::Update`], naming both layouts, if it has not.
+    pub fn check_same_layout(&self, other: &Self) -> Result<()> {
+        if other.layout == self.layout {
+            return Ok(());
+        }
+        Err(Error::Update(format!(
+            "a model of {} meets one of {}",
+            other.layout, self.layout
+        )))
+    }
+
+    /// Takes the values of `other`.
+    ///
+    /// # Errors
+    /// [`Error::Update`], naming both layouts, if `other` has another layout; this model is as it
+    /// was then.
+    pub fn replace(&mut self, other: Self) -> Result<()> {
+        self.check_same_layout(&other)?;
+        *self = other;
+        Ok(())
+    }
+
+    /// Returns the values, in the order of the layout.
+    pub fn blocks(&self) -> &[BlockValues] {
+        &self.blocks
+    }
+
+    /// Returns the table of the block at `position`.
+    ///
+    /// # Panics
+    /// If there is no such block, or if its values are not of single precision. Both are defects of
+    /// the method, which knows its own layout.
+    #[inline]
+    pub fn table(&self, position: usize) -> &SharedTable {
+        match &self.blocks[position] {
+            BlockValues::Table(table) => table,
+            BlockValues::Raw(_) => {
+                panic!(
+                    "block {} holds no single-precision values",
+                    self.layout.blocks()[position].name
+                )
+            }
+        }
+    }
+
+    /// Returns the table of the block at `position` to write to. It is copied first if others hold
+    /// it too.
+    ///
+    /// # Panics
+    /// As [`Self::table`].
+    pub fn table_mut(&mut self, position: usize) -> &mut Table {
+        match &mut self.blocks[position] {
+            BlockValues::Table(table) => Arc::make_mut(table),
+            BlockValues::Raw(_) => {
+                panic!(
+                    "block {} holds no single-precision values",
+                    self.layout.blocks()[position].name
+                )
+            }
+        }
+    }
+
+    /// Returns the tables of several blocks to write to, each copied first if others hold it too.
+    ///
+    /// # Panics
+    /// As [`Self::table`], and if a block is named twice.
+    pub fn tables_mut<const N: usize>(&mut self, positions: [usize; N]) -> [&mut Table; N] {
+        let mut blocks: Vec<Option<&mut BlockValues>> = self.blocks.iter_mut().map(Some).collect();
+        positions.map(|position| match blocks[position].take() {
+            Some(BlockValues::Table(table)) => Arc::make_mut(table),
+            _ => panic!("block {position} holds no single-precision values, or is named twice"),
+        })
+    }
+
+    /// Returns the table of the block of this name, if there is one of single precision.
+    pub fn named(&self, name: &str) -> Option<&SharedTable> {
+        match self.blocks.get(self.layout.position(name)?)? {
+            BlockValues::Table(table) => Some(table),
+            BlockValues::Raw(_) => None,
+        }
+    }
+
+    /// Returns the raw values of the block at `position`, or no values if they are of single
+    /// precision.
+    ///
+    /// # Panics
+    /// If there is no such block.
+    pub fn raw(&self, position: usize) -> &[u8] {
+        match &self.blocks[position] {
+            BlockValues::Raw(bytes) => bytes,
+            BlockValues::Table(_) => &[],
+        }
+    }
+
+    /// Returns the blocks of single precision with their names, in the order of the layout.
+    pub fn tables(&self) -> impl Iterator<Item = (&str, &SharedTable)> {
+        self.layout
+            .blocks()
+            .iter()
+            .zip(&self.blocks)
+            .filter_map(|(block, values)| match values {
+                BlockValues::Table(table) => Some((&*block.name, table)),
+                BlockValues::Raw(_) => None,
+            })
+    }
+
+    /// Returns what the rows of `block` refer to that an update leaves out, if this is the
+    /// downloaded model. It is the block of the same name, or zero if the block is a statistic or
+    /// was not downloaded.
+    pub fn base_of(&self, block: &BlockLayout) -> Base<'_> {
+        match block.reference {
+            Reference::Download => self
+                .named(&block.name)
+                .map_or(Base::Zeros, |table| Base::Table(table)),
+            Reference::Zero => Base::Zeros,
+        }
+    }
+
+    /// Replaces the table of the block at `position`.
+    ///
+    /// # Errors
+    /// [`Error::Update`] if there is no such block, or if it has another shape or type.
+    pub fn set_table(&mut self, position: usize, table: SharedTable) -> Result<()> {
+        match self.layout.blocks().get(position) {
+            Some(block) if block.value_type == ValueType::F32 && block.shape == table.shape() => {
+                self.blocks[position] = BlockValues::Table(table);
+                Ok(())
+            }
+            _ => Err(Error::Update(format!(
+                "there is no block {position} for a {} table",
+                table.shape()
+            ))),
+        }
+    }
+
+    /// Feeds all values to `sink`, as little-endian bytes in the order of the layout.
+    pub fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
+        for block in &self.blocks {
+            match block {
+                BlockValues::Raw(raw) => sink(raw),
+                BlockValues::Table(table) => {
+                    sink(&super::kernel::little_endian_bytes(table.as_slice()))
+                }
+            }
+        }
+    }
+}
+
+/// Holds what a client reports to the server beside the values of its update.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Scalars {
+    /// The weight that the method gives its update, which is 1 if there is none.
+    pub weight: Option<f32>,
+    /// The report of how well the downloaded model fits the client's data.
+    pub utility: Option<Utility>,
+}
+
+/// Reports how well the model that a client downloaded fits its data (Lai et al., Oort, OSDI 2021).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Utility {
+    /// The mean local loss.
+    pub loss: f32,
+    /// The number of training ratings.
+    pub ratings: u32,
+}
+
+/// Holds what one frame says: an update for every block of a layout, and the scalars.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ModelUpdate {
+    /// The update of each block, in the order of the layout.
+    pub blocks: Vec<TableUpdate>,
+    /// The scalars beside the values.
+    pub scalars: Scalars,
+}
+
+impl ModelUpdate {
+    /// Makes an update of one table, without scalars.
+    pub fn of_table(table: TableUpdate) -> Self {
+        Self {
+            blocks: vec![table],
+            scalars: Scalars::default(),
+        }
+    }
+
+    /// Makes an update of several blocks, without scalars.
+    pub fn of_blocks(blocks: Vec<TableUpdate>) -> Self {
+        Self {
+            blocks,
+            scalars: Scalars::default(),
+        }
+    }
+
+    /// Returns the update with this weight by the method.
+    pub fn weighing(mut self, weight: f32) -> Self {
+        self.scalars.weight = Some(weight);
+        self
+    }
+
+    /// Makes an update that lists every row of every block of a model.
+    pub fn whole(model: &Model) -> Self {
+        let whole = |(block, values): (&BlockLayout, &BlockValues)| match values {
+            BlockValues::Table(table) => TableUpdate::whole(table),
+            BlockValues::Raw(bytes) => {
+                TableUpdate::raw(block.shape, block.value_type, bytes.clone())
+            }
+        };
+        Self::of_blocks(
+            model
+                .layout
+                .blocks()
+                .iter()
+                .zip(&model.blocks)
+                .map(whole)
+                .collect(),
+        )
+    }
+
+    /// Checks that the update has the blocks and scalars of `layout` and does not contradict
+    /// itself.
+    ///
+    /// # Errors
+    /// [`Error::Update`], naming the fault.
+    pub fn check(&self, layout: &Layout) -> Result<()> {
+        if self.blocks.len() != layout.blocks().len() {
+            let (found, expected) = (self.blocks.len(), layout.blocks().len());
+            return Err(Error::Update(format!(
+                "it has {found} blocks where the layout has {expected}"
+            )));
+        }
+        if self.scalars.weight.is_some() != layout.is_weighted() {
+            return Err(Error::Update(
+                "it has a weight and its layout has none, or the other way round".to_owned(),
+            ));
+        }
+        for (update, block) in self.blocks.iter().zip(layout.blocks()) {
+            if update.shape != block.shape || update.value_type != block.value_type {
+                return Err(Error::Update(format!(
+                    "it is for a {} table and meets block {} of {}",
+                    update.shape, block.name, block.shape
+                )));
+            }
+            update.check()?;
+        }
+        Ok(())
+    }
+
+    /// Applies the update to what its receiver has. Rows left out are those of `base` times their
+    /// factor, or zero in a block that is a statistic.
+    ///
+    /// # Errors
+    /// [`Error::Update`] if the update is not one of `layout`, or does not fit the blocks of
+    /// `base`.
+    pub fn apply(&self, layout: &Layout, base: &Model) -> Result<Model> {
+        self.check(layout)?;
+        let mut blocks = Vec::with_capacity(self.blocks.len());
+        for (update, block) in self.blocks.iter().zip(layout.blocks()) {
+            blocks.push(match block.value_type {
+                ValueType::F32 => {
+                    BlockValues::Table(Arc::new(update.apply_to(base.base_of(block))?))
+                }
+                _ => BlockValues::Raw(update.to_whole_bytes(Base::Zeros)?.into()),
+            });
+        }
+        Model::new(layout.clone(), blocks)
+    }
+}

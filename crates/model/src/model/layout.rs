@@ -1,0 +1,300 @@
+//! Describes what travels between server and clients, as named blocks with their shapes and types.
+//!
+//! A method states for each of its phases the layout of downloads and of uploads. Frames are
+//! checked against these layouts. The sizes of tables, the memory that a device needs and what a
+//! checkpoint restores follow from them.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use super::table::TableShape;
+pub use super::value_type::ValueType;
+
+/// Says what the rows of a block stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockKind {
+    /// Row j belongs to item j. A client touches the rows of few items.
+    ItemTable,
+    /// Rows are those of dense weights, such as a layer of a network. A client touches all of them.
+    Weights,
+}
+
+/// Says what the values of the rows are that an update leaves out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reference {
+    /// The block is a state of the model. Rows left out are those of the download, times one
+    /// factor.
+    #[default]
+    Download,
+    /// The block is a statistic, such as a gradient or a count. Rows left out are zero.
+    Zero,
+}
+
+/// Describes one block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockLayout {
+    /// The name, such as `C`, by which errors, reports and exported files know the block.
+    pub name: Cow<'static, str>,
+    /// The meaning of its rows.
+    pub kind: BlockKind,
+    /// The numbers of rows and columns.
+    pub shape: TableShape,
+    /// The type of its values.
+    pub value_type: ValueType,
+    /// The values of rows that an update leaves out.
+    pub reference: Reference,
+}
+
+impl BlockLayout {
+    /// Describes an item table of single-precision values.
+    pub fn item_table(name: impl Into<Cow<'static, str>>, shape: TableShape) -> Self {
+        let (value_type, reference) = (ValueType::F32, Reference::Download);
+        Self {
+            name: name.into(),
+            kind: BlockKind::ItemTable,
+            shape,
+            value_type,
+            reference,
+        }
+    }
+
+    /// Describes dense single-precision weights.
+    pub fn weights(name: impl Into<Cow<'static, str>>, shape: TableShape) -> Self {
+        Self {
+            kind: BlockKind::Weights,
+            ..Self::item_table(name, shape)
+        }
+    }
+
+    /// Returns the same block as a statistic, in which rows that an update leaves out are zero.
+    pub fn statistic(self) -> Self {
+        Self {
+            reference: Reference::Zero,
+            ..self
+        }
+    }
+
+    /// Returns the same block with values of another type.
+    pub fn of(self, value_type: ValueType) -> Self {
+        Self { value_type, ..self }
+    }
+
+    /// Returns the number of bytes of all values.
+    pub fn bytes(&self) -> usize {
+        self.shape.values() * self.value_type.bytes()
+    }
+}
+
+/// Describes a model, a download or an upload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    blocks: Arc<[BlockLayout]>,
+    weighted: bool,
+    reports_utility: bool,
+}
+
+impl Layout {
+    /// Describes these blocks, in this order.
+    ///
+    /// # Panics
+    /// If there are more than 255 blocks, which is as many as a frame can count, or if two blocks
+    /// have the same name. Both are defects of the method.
+    pub fn new(blocks: Vec<BlockLayout>) -> Self {
+        assert!(
+            blocks.len() <= usize::from(u8::MAX),
+            "a layout has at most 255 blocks"
+        );
+        for (position, block) in blocks.iter().enumerate() {
+            assert!(
+                blocks[..position]
+                    .iter()
+                    .all(|other| other.name != block.name),
+                "two blocks are called {}",
+                block.name
+            );
+        }
+        Self {
+            blocks: blocks.into(),
+            weighted: false,
+            reports_utility: false,
+        }
+    }
+
+    /// Describes a phase in which no frame travels.
+    pub fn none() -> Self {
+        Self::new(Vec::new())
+    }
+
+    /// Describes one item table of single-precision values.
+    pub fn of_table(name: impl Into<Cow<'static, str>>, shape: TableShape) -> Self {
+        Self::new(vec![BlockLayout::item_table(name, shape)])
+    }
+
+    /// Returns the same layout with statistics in place of states in every block, such as gradients
+    /// of a model.
+    pub fn statistics(self) -> Self {
+        Self {
+            blocks: self
+                .blocks
+                .iter()
+                .cloned()
+                .map(BlockLayout::statistic)
+                .collect(),
+            ..self
+        }
+    }
+
+    /// Returns the same layout with a weight in every frame, which is a number of single precision
+    /// by which the server weights the update.
+    pub fn weighted(self) -> Self {
+        Self {
+            weighted: true,
+            ..self
+        }
+    }
+
+    /// Returns the same layout with a report of the client's loss and number of ratings in every
+    /// frame.
+    pub fn reporting_utility(self) -> Self {
+        Self {
+            reports_utility: true,
+            ..self
+        }
+    }
+
+    /// Returns the same layout with so many rows in the blocks that `which` names.
+    #[must_use]
+    pub fn with_rows(&self, rows: usize, which: impl Fn(&BlockLayout) -> bool) -> Self {
+        let block = |block: &BlockLayout| match which(block) {
+            true => BlockLayout {
+                shape: TableShape {
+                    rows,
+                    ..block.shape
+                },
+                ..block.clone()
+            },
+            false => block.clone(),
+        };
+        Self {
+            blocks: self.blocks.iter().map(block).collect(),
+            ..*self
+        }
+    }
+
+    /// Returns the blocks in their order.
+    pub fn blocks(&self) -> &[BlockLayout] {
+        &self.blocks
+    }
+
+    /// Returns whether frames carry a weight.
+    pub fn is_weighted(&self) -> bool {
+        self.weighted
+    }
+
+    /// Returns whether frames carry a report of the client's loss.
+    pub fn reports_utility(&self) -> bool {
+        self.reports_utility
+    }
+
+    /// Returns whether there are no blocks, so that nothing travels.
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// Returns the position of the block of this name.
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.blocks.iter().position(|block| block.name == name)
+    }
+
+    /// Returns the number of values of all blocks.
+    pub fn values(&self) -> usize {
+        self.blocks.iter().map(|block| block.shape.values()).sum()
+    }
+
+    /// Returns the number of bytes of all values.
+    pub fn bytes(&self) -> usize {
+        self.blocks.iter().map(BlockLayout::bytes).sum()
+    }
+
+    /// Returns the number of bytes of the scalars in a frame: a weight of four, and a report of the
+    /// client's loss of eight.
+    pub fn scalar_bytes(&self) -> usize {
+        4 * usize::from(self.weighted) + 8 * usize::from(self.reports_utility)
+    }
+
+    /// Returns the only block if frames hold nothing but one table of single-precision values.
+    pub fn single_table(&self) -> Option<&BlockLayout> {
+        match &*self.blocks {
+            [block]
+                if block.value_type == ValueType::F32
+                    && !self.weighted
+                    && !self.reports_utility =>
+            {
+                Some(block)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, block) in self.blocks.iter().enumerate() {
+            let separator = if position == 0 { "" } else { ", " };
+            write!(f, "{separator}{} ({})", block.name, block.shape)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHAPE: TableShape = TableShape {
+        rows: 3,
+        dimension: 2,
+    };
+
+    #[test]
+    fn a_layout_knows_its_sizes_and_names() {
+        let counts = BlockLayout::item_table(
+            "counts",
+            TableShape {
+                rows: 3,
+                dimension: 1,
+            },
+        )
+        .of(ValueType::U64)
+        .statistic();
+        let layout = Layout::new(vec![BlockLayout::item_table("V", SHAPE), counts]);
+        assert_eq!((layout.values(), layout.bytes()), (9, 48));
+        assert_eq!(
+            (layout.position("counts"), layout.position("C")),
+            (Some(1), None)
+        );
+        assert_eq!(layout.to_string(), "V (3 x 2), counts (3 x 1)");
+        assert!(Layout::none().is_empty());
+    }
+
+    #[test]
+    fn only_a_lone_table_of_single_precision_is_a_single_table() {
+        let table = Layout::of_table("C", SHAPE);
+        assert!(table.single_table().is_some());
+        assert!(table.clone().weighted().single_table().is_none());
+        assert!(table.reporting_utility().single_table().is_none());
+        assert!(
+            Layout::new(vec![BlockLayout::item_table("n", SHAPE).of(ValueType::U32)])
+                .single_table()
+                .is_none()
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "two blocks are called C")]
+    fn two_blocks_of_one_name_are_a_defect() {
+        let block = BlockLayout::weights("C", SHAPE);
+        Layout::new(vec![block.clone(), block]);
+    }
+}

@@ -1,0 +1,34 @@
+//! Holds models, the tables that they consist of, and the arithmetic of training, scoring and
+//! averaging.
+//!
+//! [`layout`] describes what travels, as a list of named blocks, and [`blocks`] holds the values.
+//! [`table`] holds one block, such as FedRAP's C, and its updates. [`row_table`] holds a private
+//! table, such as FedRAP's D, of which only touched rows exist, and [`private`] keeps private
+//! parameters from being sent. [`batch`] turns a participation's samples into the rows to train,
+//! [`kernel`] trains and scores them, and [`aggregate`] averages updates. [`algebra`] factorises
+//! and decomposes small matrices, and [`least_squares`] uses it to fit user vectors. [`neural`] has
+//! small networks and their optimisers. [`archive`] stores the state of a run, from which it can be
+//! continued.
+
+pub mod aggregate;
+pub mod algebra;
+pub mod archive;
+pub mod batch;
+pub mod blocks;
+mod instruction_sets;
+pub mod kernel;
+pub mod layout;
+pub mod least_squares;
+pub mod magnitude;
+pub mod neural;
+pub mod noise;
+pub mod noisy_sum;
+pub mod private;
+mod row_index;
+pub mod row_table;
+pub mod sent_rows;
+pub mod state;
+pub mod table;
+#[cfg(test)]
+pub(crate) mod tests;
+pub mod value_type;

@@ -1,0 +1,391 @@
+//! Implements the kernels of a dense layer, `z = W x + b`, for sixteen samples at a time and for a
+//! single sample.
+//!
+//! Weights are row-major with a row for each output. A layer may read a part of each row only
+//! ([`Weights`]): the other inputs are then the same for all samples, and the caller adds their
+//! share to the bias.
+
+use crate::model::kernel::Block;
+use crate::per_instruction_set;
+use fedrecsim_core::math::{LANES, Lanes, quad_sum};
+
+/// Describes the columns `first_input..first_input + inputs` of a row-major matrix with `stride`
+/// columns.
+#[derive(Clone, Copy, Debug)]
+pub struct Weights<'a> {
+    /// All values of the matrix, row after row.
+    pub values: &'a [f32],
+    /// The number of columns of the matrix.
+    pub stride: usize,
+    /// The first column that is used.
+    pub first_input: usize,
+    /// The number of columns that are used.
+    pub inputs: usize,
+}
+
+impl<'a> Weights<'a> {
+    /// Describes all `inputs` columns of a matrix.
+    pub const fn all(values: &'a [f32], inputs: usize) -> Self {
+        Self {
+            values,
+            stride: inputs,
+            first_input: 0,
+            inputs,
+        }
+    }
+
+    #[inline(always)]
+    fn row(&self, output: usize) -> &'a [f32] {
+        let start = output * self.stride + self.first_input;
+        &self.values[start..start + self.inputs]
+    }
+}
+
+/// Replaces `z` (groups x outputs) by `W x + b` for every sample of `x` (groups x inputs), and
+/// negative results by zero where `rectified` is set.
+///
+/// Each sum begins with the bias and goes through the inputs in ascending order.
+pub fn forward(weights: Weights<'_>, bias: &[f32], x: &[Block], z: &mut [Block], rectified: bool) {
+    dispatch_forward(weights, bias, x, z, rectified);
+}
+
+per_instruction_set! {
+    fn dispatch_forward(weights: Weights<'_>, bias: &[f32], x: &[Block], z: &mut [Block], rectified: bool) {
+        forward_groups(weights, bias, x, z, rectified);
+    }
+}
+
+#[inline(always)]
+fn forward_groups(
+    weights: Weights<'_>,
+    bias: &[f32],
+    x: &[Block],
+    z: &mut [Block],
+    rectified: bool,
+) {
+    let tiles = bias.len() / 4;
+    for (x, z) in x
+        .chunks_exact(weights.inputs)
+        .zip(z.chunks_exact_mut(bias.len()))
+    {
+        for tile in 0..tiles {
+            forward_tile::<4>(weights, bias, 4 * tile, x, z, rectified);
+        }
+        for output in 4 * tiles..bias.len() {
+            forward_tile::<1>(weights, bias, output, x, z, rectified);
+        }
+    }
+}
+
+/// Computes the outputs `first..first + T` of one group.
+#[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
+#[inline(always)]
+fn forward_tile<const T: usize>(
+    weights: Weights<'_>,
+    bias: &[f32],
+    first: usize,
+    x: &[Block],
+    z: &mut [Block],
+    rectified: bool,
+) {
+    let mut rows: [&[f32]; T] = [&[]; T];
+    let mut sums = [[0f32; LANES]; T];
+    for t in 0..T {
+        rows[t] = weights.row(first + t);
+        sums[t] = [bias[first + t]; LANES];
+    }
+    for (input, x) in x.iter().enumerate() {
+        for t in 0..T {
+            let weight = rows[t][input];
+            for i in 0..LANES {
+                sums[t][i] += weight * x.0[i];
+            }
+        }
+    }
+    for t in 0..T {
+        if rectified {
+            for i in 0..LANES {
+                // The comparison keeps NaN, which `max` would turn into zero.
+                sums[t][i] = if sums[t][i] < 0.0 { 0.0 } else { sums[t][i] };
+            }
+        }
+        z[first + t].0 = sums[t];
+    }
+}
+
+/// Replaces `dx` (groups x inputs) by `W^T dz` for every sample of `dz` (groups x `outputs`).
+///
+/// Each sum begins with zero and goes through the outputs in ascending order.
+pub fn input_gradient(weights: Weights<'_>, outputs: usize, dz: &[Block], dx: &mut [Block]) {
+    dispatch_input_gradient(weights, outputs, dz, dx);
+}
+
+per_instruction_set! {
+    fn dispatch_input_gradient(weights: Weights<'_>, outputs: usize, dz: &[Block], dx: &mut [Block]) {
+        input_gradient_groups(weights, outputs, dz, dx);
+    }
+}
+
+#[inline(always)]
+fn input_gradient_groups(weights: Weights<'_>, outputs: usize, dz: &[Block], dx: &mut [Block]) {
+    let tiles = weights.inputs / 4;
+    for (dz, dx) in dz
+        .chunks_exact(outputs)
+        .zip(dx.chunks_exact_mut(weights.inputs))
+    {
+        for tile in 0..tiles {
+            input_gradient_tile::<4>(weights, 4 * tile, dz, dx);
+        }
+        for input in 4 * tiles..weights.inputs {
+            input_gradient_tile::<1>(weights, input, dz, dx);
+        }
+    }
+}
+
+/// Computes the gradients of the inputs `first..first + T` of one group.
+///
+/// Each column of the weights is a slice of its own: with the T weights side by side in one slice,
+/// the compiler makes vectors of them instead of the samples, and takes 36 times as long.
+#[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
+#[inline(always)]
+fn input_gradient_tile<const T: usize>(
+    weights: Weights<'_>,
+    first: usize,
+    dz: &[Block],
+    dx: &mut [Block],
+) {
+    let mut columns: [&[f32]; T] = [&[]; T];
+    let mut sums = [[0f32; LANES]; T];
+    for t in 0..T {
+        columns[t] = &weights.values[weights.first_input + first + t..];
+    }
+    for (output, dz) in dz.iter().enumerate() {
+        for t in 0..T {
+            let weight = columns[t][output * weights.stride];
+            for i in 0..LANES {
+                sums[t][i] += weight * dz.0[i];
+            }
+        }
+    }
+    for t in 0..T {
+        dx[first + t].0 = sums[t];
+    }
+}
+
+/// Describes where the gradient of [`Weights`] is written, which is to the same columns of a matrix
+/// of the same shape.
+#[derive(Debug)]
+pub struct WeightGradient<'a> {
+    /// All values of the matrix, row after row.
+    pub values: &'a mut [f32],
+    /// The number of columns of the matrix.
+    pub stride: usize,
+    /// The first column that is set.
+    pub first_input: usize,
+    /// The number of columns that are set.
+    pub inputs: usize,
+}
+
+/// Sets the gradient of the weights to the sum of `dz x^T` over all samples, and that of the bias
+/// to the sum of `dz`.
+///
+/// `bias` has an entry for each output. Sums have sixteen partial sums, one for each lane, that go
+/// through the groups in ascending order and are then added as one tree ([`quad_sum`]).
+pub fn weight_gradient(
+    x: &[Block],
+    dz: &[Block],
+    mut weights: WeightGradient<'_>,
+    bias: &mut [f32],
+) {
+    dispatch_weight_gradient(x, dz, &mut weights, bias);
+}
+
+per_instruction_set! {
+    fn dispatch_weight_gradient(x: &[Block], dz: &[Block], weights: &mut WeightGradient<'_>, bias: &mut [f32]) {
+        weight_gradient_outputs(x, dz, weights, bias);
+    }
+}
+
+#[inline(always)]
+fn weight_gradient_outputs(
+    x: &[Block],
+    dz: &[Block],
+    weights: &mut WeightGradient<'_>,
+    bias: &mut [f32],
+) {
+    let outputs = bias.len();
+    for (output, bias) in bias.iter_mut().enumerate() {
+        let mut sum = [0f32; LANES];
+        for dz in dz.chunks_exact(outputs) {
+            add_product(&mut sum, &dz[output].0, &[1.0; LANES]);
+        }
+        *bias = quad_sum(&sum);
+    }
+    let tiles = outputs / 2;
+    for tile in 0..tiles {
+        weight_gradient_rows::<2>(x, dz, outputs, 2 * tile, weights);
+    }
+    for output in 2 * tiles..outputs {
+        weight_gradient_rows::<1>(x, dz, outputs, output, weights);
+    }
+}
+
+#[inline(always)]
+fn weight_gradient_rows<const T: usize>(
+    x: &[Block],
+    dz: &[Block],
+    outputs: usize,
+    output: usize,
+    weights: &mut WeightGradient<'_>,
+) {
+    let tiles = weights.inputs / 2;
+    for tile in 0..tiles {
+        weight_gradient_tile::<T, 2>(x, dz, outputs, output, 2 * tile, weights);
+    }
+    for input in 2 * tiles..weights.inputs {
+        weight_gradient_tile::<T, 1>(x, dz, outputs, output, input, weights);
+    }
+}
+
+/// Computes the gradient of T x S weights, whose sums stay in registers.
+#[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
+#[inline(always)]
+fn weight_gradient_tile<const T: usize, const S: usize>(
+    x: &[Block],
+    dz: &[Block],
+    outputs: usize,
+    output: usize,
+    input: usize,
+    weights: &mut WeightGradient<'_>,
+) {
+    let mut sums = [[[0f32; LANES]; S]; T];
+    for (x, dz) in x.chunks_exact(weights.inputs).zip(dz.chunks_exact(outputs)) {
+        let (x, dz) = (&x[input..input + S], &dz[output..output + T]);
+        for t in 0..T {
+            for s in 0..S {
+                add_product(&mut sums[t][s], &dz[t].0, &x[s].0);
+            }
+        }
+    }
+    for t in 0..T {
+        let start = (output + t) * weights.stride + weights.first_input + input;
+        for s in 0..S {
+            weights.values[start + s] = quad_sum(&sums[t][s]);
+        }
+    }
+}
+
+#[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
+#[inline(always)]
+fn add_product(sum: &mut Lanes, a: &Lanes, b: &Lanes) {
+    for i in 0..LANES {
+        sum[i] += a[i] * b[i];
+    }
+}
+
+/// Adds `factor` times `x` to `y`, element by element, for outer products and transposed products
+/// of one sample.
+pub fn add_scaled(factor: f32, x: &[f32], y: &mut [f32]) {
+    dispatch_add_scaled(factor, x, y);
+}
+
+per_instruction_set! {
+    fn dispatch_add_scaled(factor: f32, x: &[f32], y: &mut [f32]) {
+        for (y, x) in y.iter_mut().zip(x) {
+            *y += factor * x;
+        }
+    }
+}
+
+/// Adds the product of `left` (rows x `inner`) and `right` (`inner` x columns), both row-major, to
+/// `product` (rows x columns). Each sum goes through the inner dimension in ascending order.
+pub fn multiply(left: &[f32], right: &[f32], inner: usize, product: &mut [f32]) {
+    dispatch_multiply(left, right, inner, product);
+}
+
+per_instruction_set! {
+    fn dispatch_multiply(left: &[f32], right: &[f32], inner: usize, product: &mut [f32]) {
+        let columns = right.len() / inner;
+        for (row, factors) in product.chunks_exact_mut(columns).zip(left.chunks_exact(inner)) {
+            for (factor, basis) in factors.iter().zip(right.chunks_exact(columns)) {
+                for (value, basis) in row.iter_mut().zip(basis) {
+                    *value += factor * basis;
+                }
+            }
+        }
+    }
+}
+
+/// Returns the scalar product of `x` and `y`, in sixteen partial sums and one tree.
+pub fn dot(x: &[f32], y: &[f32]) -> f32 {
+    dispatch_dot(x, y)
+}
+
+per_instruction_set! {
+    fn dispatch_dot(x: &[f32], y: &[f32]) -> f32 {
+        let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
+        let mut sums = [0f32; LANES];
+        for (x, y) in x.iter().zip(y) {
+            add_product(&mut sums, x, y);
+        }
+        for (sum, (x, y)) in sums.iter_mut().zip(x_rest.iter().zip(y_rest)) {
+            *sum += x * y;
+        }
+        quad_sum(&sums)
+    }
+}
+
+/// Back-propagates the gradient `dz` of one output through its weights, for a single sample `x`:
+/// adds `dz` times the sample to `gradient`, and `dz` times the weights to `dx`. Returns the scalar
+/// product of weights and sample, as [`dot`] does.
+///
+/// All slices have the same length. It reads them once, where [`dot`] and two times [`add_scaled`]
+/// would do so twice.
+pub fn backward_output(
+    dz: f32,
+    weights: &[f32],
+    x: &[f32],
+    gradient: &mut [f32],
+    dx: &mut [f32],
+) -> f32 {
+    dispatch_backward_output(dz, weights, x, gradient, dx)
+}
+
+per_instruction_set! {
+    fn dispatch_backward_output(dz: f32, weights: &[f32], x: &[f32], gradient: &mut [f32], dx: &mut [f32]) -> f32 {
+        let ((weights, weights_rest), (x, x_rest)) = (weights.as_chunks::<LANES>(), x.as_chunks::<LANES>());
+        let ((gradient, gradient_rest), (dx, dx_rest)) = (gradient.as_chunks_mut::<LANES>(), dx.as_chunks_mut::<LANES>());
+        let mut sums = [0f32; LANES];
+        for (((weights, x), gradient), dx) in weights.iter().zip(x).zip(gradient).zip(dx) {
+            add_product(&mut sums, weights, x);
+            add_product(gradient, &[dz; LANES], x);
+            add_product(dx, &[dz; LANES], weights);
+        }
+        let rest = weights_rest.iter().zip(x_rest).zip(gradient_rest).zip(dx_rest);
+        for (sum, (((weight, x), gradient), dx)) in sums.iter_mut().zip(rest) {
+            *sum += weight * x;
+            *gradient += dz * x;
+            *dx += dz * weight;
+        }
+        quad_sum(&sums)
+    }
+}
+
+/// Back-propagates through a rectifier, by setting the gradient to zero wherever the rectified
+/// activation is zero.
+pub fn rectifier_gradient(activations: &[Block], gradient: &mut [Block]) {
+    dispatch_rectifier_gradient(activations, gradient);
+}
+
+per_instruction_set! {
+    fn dispatch_rectifier_gradient(activations: &[Block], gradient: &mut [Block]) {
+        for (gradient, activation) in gradient.iter_mut().zip(activations) {
+            for i in 0..LANES {
+                // A mask, since the compiler makes a branch of a choice, which is as often
+                // predicted wrongly as not.
+                let kept = u32::from(activation.0[i] != 0.0).wrapping_neg();
+                gradient.0[i] = f32::from_bits(gradient.0[i].to_bits() & kept);
+            }
+        }
+    }
+}

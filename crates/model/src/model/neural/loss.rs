@@ -1,0 +1,138 @@
+//! Implements losses over one column of outputs, with their gradients.
+
+use super::SampleMatrix;
+use crate::model::kernel::Block;
+use crate::per_instruction_set;
+use fedrecsim_core::math::{LANES, exp_neg_abs, quad_sum, sigmoid_from, softplus_from};
+
+/// Holds what a loss needs of each sample beside its output, padded with zeros to a multiple of
+/// sixteen.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Targets {
+    /// For each sample, the number of its occurrences in the batch.
+    weights: Vec<f32>,
+    /// For each sample, the sum of the targets of its occurrences.
+    targets: Vec<f32>,
+    samples: usize,
+}
+
+impl Targets {
+    /// Removes all samples and keeps the memory.
+    pub fn clear(&mut self) {
+        self.weights.clear();
+        self.targets.clear();
+        self.samples = 0;
+    }
+
+    /// Appends a sample that occurs `count` times with targets that sum up to `target_sum`.
+    pub fn push(&mut self, count: f32, target_sum: f32) {
+        self.weights.truncate(self.samples);
+        self.targets.truncate(self.samples);
+        self.weights.push(count);
+        self.targets.push(target_sum);
+        self.samples += 1;
+        self.weights
+            .resize(self.samples.next_multiple_of(LANES), 0.0);
+        self.targets
+            .resize(self.samples.next_multiple_of(LANES), 0.0);
+    }
+
+    /// Returns the number of samples, without padding.
+    pub fn samples(&self) -> usize {
+        self.samples
+    }
+}
+
+/// Replaces `gradient` by `factor` times the derivative of the binary cross-entropy with respect to
+/// each logit, and returns the cross-entropy, summed over all occurrences.
+///
+/// With a count c and t positives among them, a sample's loss is c ln(1 + exp(z)) - t z, and its
+/// derivative is c sigmoid(z) - t. For the mean over a batch, `factor` is one over the number of
+/// occurrences.
+pub fn binary_cross_entropy(
+    logits: &SampleMatrix,
+    targets: &Targets,
+    factor: f32,
+    gradient: &mut SampleMatrix,
+) -> f32 {
+    gradient.reset_for_overwriting(logits.samples(), 1);
+    dispatch_cross_entropy(
+        logits.blocks(),
+        &targets.weights,
+        &targets.targets,
+        factor,
+        gradient.blocks_mut(),
+    )
+}
+
+per_instruction_set! {
+    fn dispatch_cross_entropy(
+        logits: &[Block],
+        weights: &[f32],
+        targets: &[f32],
+        factor: f32,
+        gradient: &mut [Block],
+    ) -> f32 {
+        cross_entropy_groups(logits, weights, targets, factor, gradient)
+    }
+}
+
+#[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
+#[inline(always)]
+fn cross_entropy_groups(
+    logits: &[Block],
+    weights: &[f32],
+    targets: &[f32],
+    factor: f32,
+    gradient: &mut [Block],
+) -> f32 {
+    let mut loss = [0f32; LANES];
+    let groups = weights
+        .as_chunks::<LANES>()
+        .0
+        .iter()
+        .zip(targets.as_chunks::<LANES>().0);
+    for ((z, gradient), (weight, target)) in logits.iter().zip(gradient).zip(groups) {
+        let e = exp_neg_abs(&z.0);
+        let p = sigmoid_from(&z.0, &e);
+        let softplus = softplus_from(&z.0, &e);
+        for i in 0..LANES {
+            loss[i] += weight[i] * softplus[i] - target[i] * z.0[i];
+            gradient.0[i] = (weight[i] * p[i] - target[i]) * factor;
+        }
+    }
+    quad_sum(&loss)
+}
+
+/// Replaces `gradient` by `factor` times the derivative of half the squared error with respect to
+/// each output, and returns half the squared error, summed over all samples. Every sample must have
+/// been pushed with a count of 1.
+pub fn half_squared_error(
+    outputs: &SampleMatrix,
+    targets: &Targets,
+    factor: f32,
+    gradient: &mut SampleMatrix,
+) -> f32 {
+    gradient.reset_for_overwriting(outputs.samples(), 1);
+    let mut loss = [0f32; LANES];
+    let groups = targets
+        .weights
+        .as_chunks::<LANES>()
+        .0
+        .iter()
+        .zip(targets.targets.as_chunks::<LANES>().0);
+    for ((output, gradient), (weight, target)) in outputs
+        .blocks()
+        .iter()
+        .zip(gradient.blocks_mut())
+        .zip(groups)
+    {
+        for i in 0..LANES {
+            // The weight is 0 for padding and 1 otherwise.
+            let error = weight[i] * (output.0[i] - target[i]);
+            loss[i] += 0.5 * error * error;
+            gradient.0[i] = factor * error;
+        }
+    }
+    quad_sum(&loss)
+}

@@ -1,0 +1,234 @@
+//! Steps flat slices of parameters by SGD or Adam, with weight decay and clipping by the norm.
+
+use crate::model::state::StateVisitor;
+use crate::per_instruction_set;
+use fedrecsim_core::error::Result;
+use fedrecsim_core::math::{LANES, pow, quad_sum, sqrt};
+
+/// Subtracts `learning_rate` times (gradient + `weight_decay` times parameter) from every
+/// parameter.
+pub fn sgd_step(parameters: &mut [f32], gradient: &[f32], learning_rate: f32, weight_decay: f32) {
+    dispatch_sgd(parameters, gradient, learning_rate, weight_decay);
+}
+
+per_instruction_set! {
+    fn dispatch_sgd(parameters: &mut [f32], gradient: &[f32], learning_rate: f32, weight_decay: f32) {
+        for (parameter, gradient) in parameters.iter_mut().zip(gradient) {
+            *parameter -= learning_rate * (gradient + weight_decay * *parameter);
+        }
+    }
+}
+
+/// Holds the settings of Adam (Kingma and Ba, ICLR 2015), with weight decay as an L2 term of the
+/// gradient, as in PyTorch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AdamSettings {
+    /// The step size alpha.
+    pub learning_rate: f64,
+    /// The decay beta_1 of the first moment.
+    pub beta1: f64,
+    /// The decay beta_2 of the second moment.
+    pub beta2: f64,
+    /// The number that is added to the root of the second moment.
+    pub epsilon: f64,
+    /// The factor by which the parameter is added to the gradient.
+    pub weight_decay: f64,
+}
+
+impl AdamSettings {
+    /// Returns the paper's settings (0.9, 0.999, 1e-8) with this step size and no weight decay.
+    pub const fn with_rate(learning_rate: f64) -> Self {
+        Self {
+            learning_rate,
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-8,
+            weight_decay: 0.0,
+        }
+    }
+}
+
+/// Holds the moments of Adam for one slice of parameters.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AdamMoments {
+    /// The first moments m.
+    pub first: Vec<f32>,
+    /// The second moments v.
+    pub second: Vec<f32>,
+}
+
+impl AdamMoments {
+    /// Sets both moments of `parameters` parameters to zero. The memory is reused.
+    pub fn reset(&mut self, parameters: usize) {
+        for moments in [&mut self.first, &mut self.second] {
+            moments.clear();
+            moments.resize(parameters, 0.0);
+        }
+    }
+}
+
+/// Holds parameters in one flat slice, their gradient, and what Adam remembers of them.
+#[derive(Clone, Debug, Default)]
+pub struct AdamParameters {
+    /// The parameters.
+    pub values: Vec<f32>,
+    /// The gradient of the present batch, for the caller to fill.
+    pub gradient: Vec<f32>,
+    /// The moments.
+    pub moments: AdamMoments,
+    /// The number of steps that were made.
+    pub steps: u64,
+}
+
+impl AdamParameters {
+    /// Makes parameters that start at `values`. The gradient and the moments are zero.
+    pub fn new(values: Vec<f32>) -> Self {
+        let mut moments = AdamMoments::default();
+        moments.reset(values.len());
+        let gradient = vec![0.0; values.len()];
+        Self {
+            values,
+            gradient,
+            moments,
+            steps: 0,
+        }
+    }
+
+    /// Moves all parameters by one step against the gradient.
+    pub fn step(&mut self, settings: &AdamSettings) {
+        self.steps += 1;
+        AdamStep::new(settings, self.steps).apply(
+            &mut self.values,
+            &self.gradient,
+            &mut self.moments,
+        );
+    }
+
+    /// Visits what a model does not hold, which is the moments and the number of steps.
+    ///
+    /// # Errors
+    /// As [`StateVisitor::values`].
+    pub fn visit_memory(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
+        state.values(&mut self.moments.first)?;
+        state.values(&mut self.moments.second)?;
+        state.plain(&mut self.steps)
+    }
+}
+
+/// Holds the numbers of one step of Adam, which are the same for all parameters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AdamStep {
+    beta1: f32,
+    beta2: f32,
+    /// The corrected step size alpha / (1 - beta_1^t).
+    rate: f32,
+    /// The correction 1 / sqrt(1 - beta_2^t) of the root of the second moment.
+    root_scale: f32,
+    epsilon: f32,
+    weight_decay: f32,
+}
+
+impl AdamStep {
+    /// Makes step number `step`, counted from 1, with the bias corrections of the paper.
+    pub fn new(settings: &AdamSettings, step: u64) -> Self {
+        let correction = |beta: f64| 1.0 - pow(beta, step as f64);
+        Self {
+            beta1: settings.beta1 as f32,
+            beta2: settings.beta2 as f32,
+            rate: (settings.learning_rate / correction(settings.beta1)) as f32,
+            root_scale: (1.0 / sqrt(correction(settings.beta2))) as f32,
+            epsilon: settings.epsilon as f32,
+            weight_decay: settings.weight_decay as f32,
+        }
+    }
+
+    /// Moves `parameters` by one step against `gradient`.
+    pub fn apply(&self, parameters: &mut [f32], gradient: &[f32], moments: &mut AdamMoments) {
+        self.apply_to_slices(
+            parameters,
+            gradient,
+            &mut moments.first,
+            &mut moments.second,
+        );
+    }
+
+    /// Moves `parameters` as [`Self::apply`] does, for moments that are parts of longer slices.
+    pub fn apply_to_slices(
+        &self,
+        parameters: &mut [f32],
+        gradient: &[f32],
+        first: &mut [f32],
+        second: &mut [f32],
+    ) {
+        dispatch_adam(self, parameters, gradient, first, second);
+    }
+}
+
+per_instruction_set! {
+    fn dispatch_adam(
+        step: &AdamStep,
+        parameters: &mut [f32],
+        gradient: &[f32],
+        first: &mut [f32],
+        second: &mut [f32],
+    ) {
+        adam(*step, parameters, gradient, first, second);
+    }
+}
+
+#[inline(always)]
+fn adam(
+    step: AdamStep,
+    parameters: &mut [f32],
+    gradient: &[f32],
+    first: &mut [f32],
+    second: &mut [f32],
+) {
+    let (rest1, rest2) = (1.0 - step.beta1, 1.0 - step.beta2);
+    let moments = first.iter_mut().zip(second);
+    for ((parameter, gradient), (m, v)) in parameters.iter_mut().zip(gradient).zip(moments) {
+        let gradient = gradient + step.weight_decay * *parameter;
+        *m = step.beta1 * *m + rest1 * gradient;
+        *v = step.beta2 * *v + rest2 * (gradient * gradient);
+        // The square root of single precision is correctly rounded everywhere.
+        *parameter -= step.rate * *m / (v.sqrt() * step.root_scale + step.epsilon);
+    }
+}
+
+/// Returns the sum of the squares of `values`, in sixteen partial sums and one tree.
+pub fn squared_norm(values: &[f32]) -> f32 {
+    dispatch_squared_norm(values)
+}
+
+per_instruction_set! {
+    fn dispatch_squared_norm(values: &[f32]) -> f32 {
+        let (groups, rest) = values.as_chunks::<LANES>();
+        let mut sums = [0f32; LANES];
+        for group in groups {
+            for i in 0..LANES {
+                sums[i] += group[i] * group[i];
+            }
+        }
+        for (sum, value) in sums.iter_mut().zip(rest) {
+            *sum += value * value;
+        }
+        quad_sum(&sums)
+    }
+}
+
+/// Returns the factor that brings a gradient with this squared norm to a norm of `limit`, and 1
+/// where the norm is within the limit.
+///
+/// Like PyTorch's `clip_grad_norm_`, it adds 1e-6 to the norm before it divides. The squared norm
+/// of several slices is the sum of their squared norms.
+pub fn clipping_factor(squared_norm: f64, limit: f64) -> f32 {
+    let factor = limit / (sqrt(squared_norm) + 1e-6);
+    if factor < 1.0 { factor as f32 } else { 1.0 }
+}
+
+/// Multiplies all `values` by `factor`.
+pub fn scale(values: &mut [f32], factor: f32) {
+    for value in values {
+        *value *= factor;
+    }
+}

@@ -1,0 +1,111 @@
+//! Stores the activations of a batch of samples in a layout for vector instructions.
+
+use crate::model::kernel::Block;
+use fedrecsim_core::math::LANES;
+
+/// Holds a matrix with a row for each sample and a column for each feature.
+///
+/// Samples are stored in groups of sixteen. Within a group the features follow one another, and
+/// each of them is one [`Block`] that holds the sixteen samples side by side, so that a layer is
+/// computed for sixteen samples at a time. The last group is padded with zero samples.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SampleMatrix {
+    samples: usize,
+    features: usize,
+    blocks: Vec<Block>,
+}
+
+impl SampleMatrix {
+    /// Gives the matrix this shape and fills it with zeros. Its memory is reused.
+    pub fn reset(&mut self, samples: usize, features: usize) {
+        self.samples = samples;
+        self.features = features;
+        self.blocks.clear();
+        self.blocks
+            .resize(samples.div_ceil(LANES) * features, Block::ZERO);
+    }
+
+    /// Gives the matrix this shape for a caller that will set every block. What the blocks hold is
+    /// unspecified.
+    pub(super) fn reset_for_overwriting(&mut self, samples: usize, features: usize) {
+        self.samples = samples;
+        self.features = features;
+        self.blocks
+            .resize(samples.div_ceil(LANES) * features, Block::ZERO);
+    }
+
+    /// Returns the number of samples, without padding.
+    pub fn samples(&self) -> usize {
+        self.samples
+    }
+
+    /// Returns the number of features.
+    pub fn features(&self) -> usize {
+        self.features
+    }
+
+    /// Returns all blocks, group by group, padding samples included.
+    pub fn blocks(&self) -> &[Block] {
+        &self.blocks
+    }
+
+    /// Returns all blocks for writing. A padding sample that is no longer zero takes part in sums
+    /// over the samples.
+    pub fn blocks_mut(&mut self) -> &mut [Block] {
+        &mut self.blocks
+    }
+
+    /// Sets all features of `sample`.
+    #[inline]
+    pub fn set_sample(&mut self, sample: usize, values: &[f32]) {
+        let start = sample / LANES * self.features;
+        for (block, value) in self.blocks[start..start + self.features]
+            .iter_mut()
+            .zip(values)
+        {
+            block.0[sample % LANES] = *value;
+        }
+    }
+
+    /// Reads all features of `sample` into `values`.
+    #[inline]
+    pub fn read_sample(&self, sample: usize, values: &mut [f32]) {
+        let start = sample / LANES * self.features;
+        for (value, block) in values
+            .iter_mut()
+            .zip(&self.blocks[start..start + self.features])
+        {
+            *value = block.0[sample % LANES];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// If this fails, a layer confuses the features of different samples, or reads values of an
+    /// earlier batch.
+    #[test]
+    fn samples_come_back_as_they_were_set_and_the_padding_is_zero() {
+        let mut matrix = SampleMatrix::default();
+        for (samples, features) in [(40, 3), (17, 5), (16, 2)] {
+            matrix.reset(samples, features);
+            let values = |sample: usize| {
+                Vec::from_iter((0..features).map(|f| (sample * 10 + f) as f32 + 1.0))
+            };
+            (0..samples).for_each(|sample| matrix.set_sample(sample, &values(sample)));
+            for sample in 0..samples {
+                let mut read = vec![0.0; features];
+                matrix.read_sample(sample, &mut read);
+                assert_eq!(read, values(sample));
+            }
+            let sum: f32 = matrix.blocks().iter().flat_map(|block| block.0).sum();
+            assert_eq!(
+                sum,
+                (0..samples).flat_map(values).sum::<f32>(),
+                "{samples} x {features}"
+            );
+        }
+    }
+}

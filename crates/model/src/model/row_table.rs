@@ -1,0 +1,479 @@
+//! Holds a private item table of which only the rows exist that its owner has touched.
+//!
+//! A client trains a few hundred of the catalogue's rows in a round. All other rows only decay, by
+//! the same factor. Each row therefore has a scale, which decays instead of the values and is
+//! applied when the row is next read. Rows never touched are the shared initial draw times the
+//! product of all decays.
+
+use super::archive::{Archive, ArchiveReader, damaged};
+use super::kernel::{RowSink, RowSource, prefetch};
+use super::row_index::{ABSENT, RowIndex};
+use super::table::Table;
+use fedrecsim_core::error::Result;
+use fedrecsim_core::memory;
+
+/// The number of rows per allocation, which is large enough to amortise it and small enough that
+/// the last one wastes little.
+const ROWS_PER_CHUNK: usize = 32;
+
+/// What a row's memory is for, where there is none.
+const PURPOSE: &str = "more rows of a device's private table";
+
+/// The number of rows by which prefetching is ahead of reading, which is about as many as memory
+/// delivers at once.
+const ROWS_AHEAD: usize = 16;
+
+/// Holds the touched rows of an m x k table, in the order in which they were first touched.
+#[derive(Clone, Debug)]
+pub struct RowTable {
+    dimension: usize,
+    index: RowIndex,
+    /// The values. Those of slot s are in chunk s / ROWS_PER_CHUNK.
+    chunks: Vec<Box<[f32]>>,
+    /// The scale of each slot, which is the product of the decays since it was last written.
+    scales: Vec<f32>,
+    /// The scale of the rows never touched, which is the product of all decays.
+    untouched_scale: f32,
+}
+
+impl RowTable {
+    /// Makes a table of `dimension` columns without touched rows.
+    pub fn new(dimension: usize) -> Self {
+        Self {
+            dimension,
+            index: RowIndex::default(),
+            chunks: Vec::new(),
+            scales: Vec::new(),
+            untouched_scale: 1.0,
+        }
+    }
+
+    /// Returns the number of columns.
+    pub fn dimension(&self) -> usize {
+        self.dimension
+    }
+
+    /// Reads `rows`. Calls `take` for each with its position in `rows`, its values as stored, and
+    /// the factor that brings them up to date. A row never touched comes from `initial`. `slots` is
+    /// scratch memory.
+    pub fn read_rows<'a>(
+        &'a self,
+        rows: &[u32],
+        initial: &'a Table,
+        slots: &mut Vec<u32>,
+        mut take: impl FnMut(usize, &'a [f32], f32),
+    ) {
+        self.index.find(rows, slots);
+        for (position, (&row, &slot)) in rows.iter().zip(slots.iter()).enumerate() {
+            if let Some(&later) = slots.get(position + ROWS_AHEAD) {
+                self.prefetch_slot(later);
+            }
+            if slot == ABSENT {
+                take(position, initial.row(row as usize), self.untouched_scale);
+            } else {
+                take(
+                    position,
+                    self.slot_values(slot as usize),
+                    self.scales[slot as usize],
+                );
+            }
+        }
+    }
+
+    /// Replaces `slots` by those of `rows`, for [`Self::held`] and [`Self::write_found`].
+    pub fn find(&self, rows: &[u32], slots: &mut Vec<u32>) {
+        self.index.find(rows, slots);
+    }
+
+    /// Returns the values as stored of the row whose slot is at `position` of `slots`, and the
+    /// factor that brings them up to date; `None` if it was never written. It prefetches rows that
+    /// come later.
+    #[inline(always)]
+    pub fn held(&self, slots: &[u32], position: usize) -> Option<(&[f32], f32)> {
+        if let Some(&later) = slots.get(position + ROWS_AHEAD) {
+            self.prefetch_slot(later);
+        }
+        let slot = slots[position];
+        (slot != ABSENT).then(|| (self.slot_values(slot as usize), self.scales[slot as usize]))
+    }
+
+    /// Ends a participation. All rows decay by `others_scale`, except `rows` (ascending, distinct),
+    /// which get the values that `write` puts into the slice that it is given with the row's
+    /// position. `slots` is scratch memory.
+    pub fn write_rows(
+        &mut self,
+        rows: &[u32],
+        others_scale: f32,
+        slots: &mut Vec<u32>,
+        write: impl FnMut(usize, &mut [f32]),
+    ) {
+        self.index.find(rows, slots);
+        self.write_found(rows, others_scale, slots, write);
+    }
+
+    /// Does what [`Self::write_rows`] does for rows whose slots [`Self::find`] has found.
+    pub fn write_found(
+        &mut self,
+        rows: &[u32],
+        others_scale: f32,
+        slots: &mut Vec<u32>,
+        mut write: impl FnMut(usize, &mut [f32]),
+    ) {
+        let mut places = self.places_of(rows, others_scale, slots);
+        (0..rows.len()).for_each(|position| write(position, places.row_mut(position)));
+    }
+
+    /// Looks `rows` (ascending, distinct) up, to be gathered as [`Self::read_rows`] reads them and
+    /// perhaps written later. `slots` is scratch memory.
+    pub fn found<'a>(
+        &'a mut self,
+        rows: &'a [u32],
+        initial: &'a Table,
+        slots: &'a mut Vec<u32>,
+    ) -> FoundRows<'a> {
+        self.index.find(rows, slots);
+        FoundRows {
+            table: self,
+            rows,
+            slots,
+            initial,
+        }
+    }
+
+    /// Decays every row by `others_scale`, and returns the places where `rows` are to be written.
+    /// `slots` are the slots that have been found for `rows`.
+    fn places_of<'a>(
+        &'a mut self,
+        rows: &[u32],
+        others_scale: f32,
+        slots: &'a mut Vec<u32>,
+    ) -> RowPlaces<'a> {
+        self.decay(others_scale);
+        self.insert_missing(rows, slots);
+        let Self {
+            dimension,
+            chunks,
+            scales,
+            ..
+        } = self;
+        RowPlaces {
+            dimension: *dimension,
+            chunks,
+            scales,
+            slots,
+        }
+    }
+
+    /// Multiplies every row by `factor`.
+    fn decay(&mut self, factor: f32) {
+        if factor != 1.0 {
+            self.scales.iter_mut().for_each(|scale| *scale *= factor);
+            self.untouched_scale *= factor;
+        }
+    }
+
+    /// Gives a slot to those of `rows` that are not held. `slots` are the slots that have been
+    /// found for `rows`.
+    fn insert_missing(&mut self, rows: &[u32], slots: &mut Vec<u32>) {
+        if slots.contains(&ABSENT) {
+            self.index.insert_missing(rows);
+            self.make_room();
+            self.index.find(rows, slots);
+        }
+    }
+
+    /// Appends the table to `archive` as it is stored, so that the restored table has the same
+    /// bits.
+    pub fn save(&self, archive: &mut Archive) {
+        self.index.save(archive);
+        archive.put(&(self.untouched_scale, &self.scales));
+        let mut values = Vec::new();
+        let held = self.scales.len() * self.dimension;
+        memory::reserve_or_unwind(&mut values, held, || {
+            "a copy of a device's private table".to_owned()
+        });
+        values.extend(self.chunks.iter().flatten().take(held));
+        archive.put_values(&values);
+    }
+
+    /// Reads what [`Self::save`] appended for a table of `dimension` columns.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) if the archive does not hold such a
+    /// table.
+    pub fn restore(archive: &mut ArchiveReader, dimension: usize) -> Result<Self> {
+        let index = RowIndex::restore(archive)?;
+        let (untouched_scale, scales): (f32, Vec<f32>) = archive.take()?;
+        if scales.len() != index.len() {
+            return Err(damaged("a table has other scales than rows"));
+        }
+        let values = archive.take_values(scales.len() * dimension)?;
+        let mut table = Self {
+            dimension,
+            index,
+            chunks: Vec::new(),
+            scales,
+            untouched_scale,
+        };
+        table.make_room();
+        for (chunk, values) in table
+            .chunks
+            .iter_mut()
+            .zip(values.chunks(ROWS_PER_CHUNK * dimension))
+        {
+            chunk[..values.len()].copy_from_slice(values);
+        }
+        Ok(table)
+    }
+
+    /// Allocates values and scales for every slot of the index.
+    fn make_room(&mut self) {
+        let held = self.index.len();
+        while self.chunks.len() * ROWS_PER_CHUNK < held {
+            let values = ROWS_PER_CHUNK * self.dimension;
+            self.chunks
+                .push(memory::zeros_or_unwind(values, || PURPOSE.to_owned()).into_boxed_slice());
+        }
+        if self.scales.capacity() < held {
+            // Scales grow by an eighth instead of doubling, since a population's tables are most of
+            // a run's memory.
+            let more = (held - self.scales.len()).max(held / 8);
+            memory::reserve_or_unwind(&mut self.scales, more, || PURPOSE.to_owned());
+        }
+        self.scales.resize(held, 1.0);
+    }
+
+    /// Feeds the touched rows to `sink` with their decay applied, each as item and values, in
+    /// ascending order of items.
+    pub fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
+        let mut bytes = Vec::new();
+        for (item, slot) in self.index.iter() {
+            let scale = self.scales[slot as usize];
+            bytes.clear();
+            bytes.extend(item.to_le_bytes());
+            bytes.extend(
+                self.slot_values(slot as usize)
+                    .iter()
+                    .flat_map(|value| (value * scale).to_le_bytes()),
+            );
+            sink(&bytes);
+        }
+        sink(&self.untouched_scale.to_le_bytes());
+    }
+
+    /// Replaces every value of the touched rows, with its decay applied, by what `change` makes of
+    /// it.
+    pub fn change(&mut self, change: &mut dyn FnMut(f32) -> f32) {
+        let Self {
+            dimension,
+            chunks,
+            scales,
+            ..
+        } = self;
+        for (slot, scale) in scales.iter_mut().enumerate() {
+            let start = slot % ROWS_PER_CHUNK * *dimension;
+            let values = &mut chunks[slot / ROWS_PER_CHUNK][start..start + *dimension];
+            values
+                .iter_mut()
+                .for_each(|value| *value = change(*value * *scale));
+            *scale = 1.0;
+        }
+    }
+
+    /// Prefetches the values of a slot, unless it is [`ABSENT`].
+    #[inline(always)]
+    fn prefetch_slot(&self, slot: u32) {
+        if slot != ABSENT {
+            prefetch(self.slot_values(slot as usize));
+        }
+    }
+
+    #[inline(always)]
+    fn slot_values(&self, slot: usize) -> &[f32] {
+        let start = slot % ROWS_PER_CHUNK * self.dimension;
+        &self.chunks[slot / ROWS_PER_CHUNK][start..start + self.dimension]
+    }
+}
+
+/// Reads rows whose slots have been found.
+#[derive(Debug)]
+pub struct FoundRows<'a> {
+    table: &'a mut RowTable,
+    rows: &'a [u32],
+    slots: &'a mut Vec<u32>,
+    initial: &'a Table,
+}
+
+impl<'a> FoundRows<'a> {
+    /// Ends a participation as [`RowTable::write_rows`] does, with the values that the caller
+    /// writes to the places that are returned.
+    pub fn into_places(self, others_scale: f32) -> RowPlaces<'a> {
+        self.table.places_of(self.rows, others_scale, self.slots)
+    }
+}
+
+impl RowSource for FoundRows<'_> {
+    #[inline(always)]
+    fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    #[inline(always)]
+    fn row(&self, position: usize) -> (&[f32], f32) {
+        match self.slots[position] {
+            ABSENT => (
+                self.initial.row(self.rows[position] as usize),
+                self.table.untouched_scale,
+            ),
+            slot => (
+                self.table.slot_values(slot as usize),
+                self.table.scales[slot as usize],
+            ),
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, position: usize) {
+        self.table.prefetch_slot(self.slots[position]);
+    }
+}
+
+/// Has the places of rows whose slots have been found. A row that is written gets a scale of 1.
+#[derive(Debug)]
+pub struct RowPlaces<'a> {
+    dimension: usize,
+    chunks: &'a mut [Box<[f32]>],
+    scales: &'a mut [f32],
+    slots: &'a [u32],
+}
+
+impl RowSink for RowPlaces<'_> {
+    #[inline(always)]
+    fn row_mut(&mut self, position: usize) -> &mut [f32] {
+        let slot = self.slots[position] as usize;
+        self.scales[slot] = 1.0;
+        let start = slot % ROWS_PER_CHUNK * self.dimension;
+        &mut self.chunks[slot / ROWS_PER_CHUNK][start..start + self.dimension]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::model::kernel::{LargestMagnitude, PackedRows};
+    use crate::model::table::TableShape;
+    use crate::model::tests::counting_table;
+
+    const ITEMS: usize = 40;
+    const DIMENSION: usize = 3;
+
+    fn initial() -> Table {
+        counting_table(
+            TableShape {
+                rows: ITEMS,
+                dimension: DIMENSION,
+            },
+            1.0,
+        )
+    }
+
+    fn read(table: &RowTable, rows: &[u32], initial: &Table) -> Vec<Vec<f32>> {
+        let mut read = Vec::new();
+        table.read_rows(rows, initial, &mut Vec::new(), |position, values, scale| {
+            assert_eq!(position, read.len());
+            read.push(values.iter().map(|value| value * scale).collect());
+        });
+        read
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        /// If this fails, a client trains or scores with rows that a dense table would not have.
+        #[test]
+        fn behaves_like_a_dense_table(
+            participations in prop::collection::vec(
+                (prop::collection::btree_set(0u32..ITEMS as u32, 0..ITEMS), 0.0f32..1.0), 0..12)
+        ) {
+            let initial = initial();
+            let mut dense: Vec<Vec<f32>> = (0..ITEMS).map(|row| initial.row(row).to_vec()).collect();
+            let mut table = RowTable::new(DIMENSION);
+            let mut touched = std::collections::BTreeSet::new();
+            for (number, (rows, scale)) in participations.iter().enumerate() {
+                let rows: Vec<u32> = rows.iter().copied().collect();
+                dense.iter_mut().flatten().for_each(|value| *value *= scale);
+                let mut slots = Vec::new();
+                let fill = |position: usize, values: &mut [f32]| {
+                    values.fill((number * 1000) as f32 + rows[position] as f32);
+                };
+                if number % 2 == 0 {
+                    table.write_rows(&rows, *scale, &mut slots, fill);
+                } else {
+                    let mut packed = PackedRows::default();
+                    packed.reset(rows.len(), DIMENSION, 2);
+                    let expected = read(&table, &rows, &initial);
+                    let found = table.found(&rows, &initial, &mut slots);
+                    packed.gather(1, &found);
+                    for (position, expected) in expected.iter().enumerate() {
+                        prop_assert_eq!(&packed.row(position, 1)[0].0[..DIMENSION], &expected[..]);
+                        let mut values = [0.0; DIMENSION];
+                        fill(position, &mut values);
+                        packed.set_row(position, 1, &values, 1.0);
+                    }
+                    let (mut places, mut largest) = (found.into_places(*scale), LargestMagnitude::default());
+                    packed.column(1).scatter(packed.blocks(), 0..rows.len(), &mut places, &mut largest);
+                    let expected = rows.last().map_or(0.0, |row| (number * 1000) as f32 + *row as f32);
+                    prop_assert_eq!(largest.value(), expected, "the largest magnitude");
+                }
+                for &row in &rows {
+                    dense[row as usize].fill((number * 1000) as f32 + row as f32);
+                }
+                touched.extend(rows);
+            }
+            prop_assert_eq!(table.index.len(), touched.len(), "rows are held that nobody touched");
+            let read = read(&table, &Vec::from_iter(0..ITEMS as u32), &initial);
+            prop_assert_eq!(read.len(), ITEMS);
+            for (row, (read, expected)) in read.iter().zip(&dense).enumerate() {
+                prop_assert_eq!(read.len(), DIMENSION);
+                for (value, expected) in read.iter().zip(expected) {
+                    prop_assert!((value - expected).abs() <= 1e-5 * expected.abs(), "row {}", row);
+                }
+            }
+        }
+    }
+
+    /// If this fails, a population takes too much memory, or copies its rows too often as it grows.
+    #[test]
+    fn values_grow_by_chunks_and_scales_by_an_eighth() {
+        let mut table = RowTable::new(DIMENSION);
+        let mut grow = |rows: std::ops::Range<u32>| {
+            table.write_rows(&Vec::from_iter(rows), 1.0, &mut Vec::new(), |_, values| {
+                values.fill(1.0)
+            });
+            (table.chunks.len(), table.scales.capacity())
+        };
+        assert_eq!(grow(0..32), (1, 32), "one full chunk");
+        assert_eq!(grow(32..33), (2, 36), "an eighth of 33 rows is four");
+        assert_eq!(grow(33..36), (2, 36), "the reserve is used up and no more");
+        assert_eq!(
+            grow(36..64),
+            (2, 64),
+            "as many as there are new rows, where that is more than an eighth"
+        );
+    }
+
+    #[test]
+    fn a_decay_to_zero_leaves_zeros_and_no_division() {
+        // A learning rate times weight decay of 1 scales other rows by exactly 0.
+        let initial = initial();
+        let mut table = RowTable::new(DIMENSION);
+        table.write_rows(&[1], 0.0, &mut Vec::new(), |_, values| values.fill(5.0));
+        table.write_rows(&[2], 0.5, &mut Vec::new(), |_, values| values.fill(6.0));
+        let firsts: Vec<f32> = read(&table, &[0, 1, 2], &initial)
+            .iter()
+            .map(|row| row[0])
+            .collect();
+        assert_eq!(firsts, [0.0, 2.5, 6.0]);
+    }
+}

@@ -1,0 +1,514 @@
+//! Describes a table by the rows that differ from a base.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::{
+    Base, SharedTable, Table, TableShape, VALUE_BYTES, extend_bytes, extend_scaled_bytes, floats,
+    little_endian_bytes, overwrite_rows, shared_bytes,
+};
+use crate::model::value_type::ValueType;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::memory;
+
+/// Says which rows a [`TableUpdate`] lists.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RowSet {
+    /// It lists every row, in order.
+    All,
+    /// It lists these rows, which are strictly ascending.
+    Listed(Vec<u32>),
+}
+
+impl RowSet {
+    /// Returns the number of rows listed, in a table of this shape.
+    pub fn len(&self, shape: TableShape) -> usize {
+        match self {
+            Self::All => shape.rows,
+            Self::Listed(rows) => rows.len(),
+        }
+    }
+}
+
+/// Describes a whole table by the listed rows with their values. Every other row is `others_scale`
+/// times the same row of the base, which sender and receiver both have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableUpdate {
+    /// The shape of the whole table.
+    pub shape: TableShape,
+    /// The type of the values.
+    pub value_type: ValueType,
+    /// The rows that are listed.
+    pub rows: RowSet,
+    /// The values of these rows, row after row (rows x k), in the layout of the wire
+    /// (little-endian), so that lossless codecs neither convert nor copy them on receipt.
+    pub values: Bytes,
+    /// The factor of all rows that are not listed.
+    pub others_scale: f32,
+}
+
+/// Describes consecutive rows of the whole table, which are listed or not.
+enum Stretch {
+    /// Has the positions of the rows in the list.
+    Listed(Range<usize>),
+    /// Has the numbers of the rows in the table.
+    Others(Range<usize>),
+}
+
+impl TableUpdate {
+    /// Makes an update that lists every row of `table`.
+    pub fn whole(table: &Table) -> Self {
+        Self::of_rows(
+            table.shape(),
+            RowSet::All,
+            little_endian_bytes(table.as_slice()).into_owned().into(),
+        )
+    }
+
+    /// Makes an update that lists every row of `table`, as [`Self::whole`] does, and holds the
+    /// table instead of a copy of its values.
+    pub fn of_table(table: &SharedTable) -> Self {
+        Self::of_rows(table.shape(), RowSet::All, shared_bytes(table))
+    }
+
+    /// Makes an update of single precision that lists these rows and leaves the others as they are.
+    pub fn of_rows(shape: TableShape, rows: RowSet, values: Bytes) -> Self {
+        Self {
+            shape,
+            value_type: ValueType::F32,
+            rows,
+            values,
+            others_scale: 1.0,
+        }
+    }
+
+    /// Makes an update that lists every row, with values of any type.
+    pub fn raw(shape: TableShape, value_type: ValueType, values: Bytes) -> Self {
+        Self {
+            value_type,
+            ..Self::of_rows(shape, RowSet::All, values)
+        }
+    }
+
+    /// Makes an update that lists no row. The table stays as it was, or is zero in a statistic.
+    pub fn nothing(shape: TableShape, value_type: ValueType) -> Self {
+        Self {
+            value_type,
+            ..Self::of_rows(shape, RowSet::Listed(Vec::new()), Bytes::new())
+        }
+    }
+
+    /// Makes an update that lists `rows` (strictly ascending) with their values (rows x k,
+    /// row-major). Every other row is `others_scale` times that of the base.
+    ///
+    /// # Errors
+    /// [`Error::Update`] if the rows are not strictly ascending, leave the table, or do not match
+    /// the values.
+    pub fn listed(
+        shape: TableShape,
+        rows: Vec<u32>,
+        values: &[f32],
+        others_scale: f32,
+    ) -> Result<Self> {
+        let mut bytes = Vec::new();
+        memory::reserve(&mut bytes, VALUE_BYTES * values.len(), || {
+            format!("an update of a {shape} table")
+        })?;
+        extend_bytes(&mut bytes, values);
+        let update = Self {
+            others_scale,
+            ..Self::of_rows(shape, RowSet::Listed(rows), bytes.into())
+        };
+        update.check().map(|()| update)
+    }
+
+    /// Checks that the rows are strictly ascending and inside the table, and that there are k
+    /// values for each.
+    ///
+    /// # Errors
+    /// [`Error::Update`], naming the fault.
+    pub fn check(&self) -> Result<()> {
+        if let RowSet::Listed(rows) = &self.rows {
+            if rows.windows(2).any(|pair| pair[0] >= pair[1]) {
+                return Err(Error::Update("its rows are not strictly ascending".into()));
+            }
+            if let Some(&last) = rows
+                .last()
+                .filter(|&&last| last as usize >= self.shape.rows)
+            {
+                return Err(Error::Update(format!(
+                    "it lists row {last} of a table of {} rows",
+                    self.shape.rows
+                )));
+            }
+        }
+        if self.value_type != ValueType::F32 && self.others_scale != 1.0 {
+            return Err(Error::Update(
+                "it scales rows whose values are no floating-point numbers".into(),
+            ));
+        }
+        let rows = self.rows.len(self.shape);
+        let expected = rows.checked_mul(self.row_bytes());
+        if expected != Some(self.values.len()) {
+            return Err(Error::Update(format!(
+                "it lists {rows} rows of {} values but has {} bytes of values",
+                self.shape.dimension,
+                self.values.len()
+            )));
+        }
+        Ok(())
+    }
+
+    /// Returns the bytes of the row at `position` of the list, [`Self::row_bytes`] of them.
+    ///
+    /// # Panics
+    /// If fewer rows are listed.
+    #[inline]
+    pub fn row_values(&self, position: usize) -> &[u8] {
+        let width = self.row_bytes();
+        &self.values[position * width..(position + 1) * width]
+    }
+
+    /// Returns the listed rows in ascending order, each with the bytes of its values, which
+    /// [`floats`] reads.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        let listed = match &self.rows {
+            RowSet::All => None,
+            RowSet::Listed(rows) => Some(rows),
+        };
+        (0..self.rows.len(self.shape)).map(move |position| {
+            let row = listed.map_or(position, |rows| rows[position] as usize);
+            (row, self.row_values(position))
+        })
+    }
+
+    /// Returns for each of `rows` (ascending) its position in the list, for [`Self::row_values`],
+    /// or `None` if it is not listed.
+    pub fn positions_of(&self, rows: &[u32]) -> impl Iterator<Item = Option<usize>> {
+        let mut position = 0;
+        rows.iter().map(move |&row| match &self.rows {
+            RowSet::All => Some(row as usize),
+            RowSet::Listed(listed) => {
+                // Both are ascending, so that one pass over the list serves all rows.
+                position += listed[position..]
+                    .iter()
+                    .take_while(|listed| **listed < row)
+                    .count();
+                (listed.get(position) == Some(&row)).then_some(position)
+            }
+        })
+    }
+
+    /// Returns the whole table (m x k). Listed rows have the bits of their values, and every other
+    /// row is `others_scale` times the row of `base` (one f32 multiplication, or an exact copy with
+    /// a scale of 1).
+    ///
+    /// # Errors
+    /// [`Error::Update`] if `base` has another shape, or if [`Self::check`] fails.
+    pub fn apply(&self, base: &Table) -> Result<Table> {
+        self.apply_to(Base::Table(base))
+    }
+
+    /// Returns the whole table as [`Self::apply`] does, for a base that may be zero.
+    ///
+    /// # Errors
+    /// [`Error::Update`] as for [`Self::apply`], and if the values are not of single precision;
+    /// [`Error::Memory`].
+    pub fn apply_to(&self, base: Base<'_>) -> Result<Table> {
+        self.check_base(base)?;
+        if self.value_type != ValueType::F32 {
+            return Err(Error::Update(
+                "its values are not of single precision".into(),
+            ));
+        }
+        let mut values = Vec::new();
+        memory::reserve(&mut values, self.shape.values(), || {
+            format!("the {} table of an update", self.shape)
+        })?;
+        self.for_each_stretch(|stretch| match stretch {
+            Stretch::Listed(positions) => values.extend(floats(self.listed_bytes(positions))),
+            Stretch::Others(rows) => match self.other_values(rows.clone(), base) {
+                None => values.resize(rows.end * self.shape.dimension, 0.0),
+                Some(others) if self.others_scale == 1.0 => values.extend_from_slice(others),
+                Some(others) => values.extend(others.iter().map(|value| value * self.others_scale)),
+            },
+        });
+        let found = values.len();
+        Table::from_values(self.shape, values).ok_or_else(|| {
+            Error::Update(format!(
+                "it became {found} values, not {}",
+                self.shape.values()
+            ))
+        })
+    }
+
+    /// Appends the bytes of the whole table to `out`. They are those of the table that
+    /// [`Self::apply`] returns, in the layout of [`Self::values`].
+    ///
+    /// # Errors
+    /// As for [`Self::apply`].
+    pub fn write_whole(&self, base: Base<'_>, out: &mut Vec<u8>) -> Result<()> {
+        self.check_base(base)?;
+        let start = out.len();
+        // The base is copied in one piece and the listed rows are written over it. They are often
+        // about every other row, and one long copy of memory that is not cached is faster than many
+        // short ones.
+        if let (RowSet::Listed(rows), Base::Table(table), 1.0) =
+            (&self.rows, base, self.others_scale)
+        {
+            extend_bytes(out, table.as_slice());
+            overwrite_rows(&mut out[start..], rows, &self.values, self.row_bytes());
+            return Ok(());
+        }
+        self.for_each_stretch(|stretch| match stretch {
+            Stretch::Listed(positions) => out.extend_from_slice(self.listed_bytes(positions)),
+            Stretch::Others(rows) => match self.other_values(rows.clone(), base) {
+                None => out.resize(start + rows.end * self.row_bytes(), 0),
+                Some(others) => extend_scaled_bytes(out, others, self.others_scale),
+            },
+        });
+        Ok(())
+    }
+
+    /// Returns the bytes of the whole table.
+    ///
+    /// # Errors
+    /// As for [`Self::apply`].
+    pub fn to_whole_bytes(&self, base: Base<'_>) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        memory::reserve(&mut bytes, self.shape.rows * self.row_bytes(), || {
+            format!("the {} table of an update", self.shape)
+        })?;
+        self.write_whole(base, &mut bytes).map(|()| bytes)
+    }
+
+    /// Checks the update, and that it fits `base`.
+    ///
+    /// # Errors
+    /// [`Error::Update`], naming the fault.
+    pub fn check_base(&self, base: Base<'_>) -> Result<()> {
+        match base {
+            Base::Table(table) if table.shape() != self.shape => Err(Error::Update(format!(
+                "it is for a {} table and meets a {} one",
+                self.shape,
+                table.shape()
+            ))),
+            Base::Table(_) if self.value_type != ValueType::F32 => Err(Error::Update(
+                "its values are not of single precision, and its base is".into(),
+            )),
+            _ => self.check(),
+        }
+    }
+
+    /// Returns the number of bytes of one row.
+    pub fn row_bytes(&self) -> usize {
+        self.value_type.bytes() * self.shape.dimension
+    }
+
+    /// Returns the bytes of the values of consecutive listed rows.
+    fn listed_bytes(&self, positions: Range<usize>) -> &[u8] {
+        &self.values[positions.start * self.row_bytes()..positions.end * self.row_bytes()]
+    }
+
+    /// Returns the values of consecutive rows of the base, or `None` if the base is zero.
+    fn other_values<'a>(&self, rows: Range<usize>, base: Base<'a>) -> Option<&'a [f32]> {
+        match base {
+            Base::Table(table) => Some(
+                &table.as_slice()
+                    [rows.start * self.shape.dimension..rows.end * self.shape.dimension],
+            ),
+            Base::Zeros => None,
+        }
+    }
+
+    /// Calls `visit` with the rows of the table from the first to the last, in stretches that are
+    /// as long as possible, so that they can be copied in bulk.
+    fn for_each_stretch(&self, mut visit: impl FnMut(Stretch)) {
+        let RowSet::Listed(rows) = &self.rows else {
+            return visit(Stretch::Listed(0..self.shape.rows));
+        };
+        let (mut position, mut row) = (0, 0);
+        for run in rows.chunk_by(|&before, &after| after - before == 1) {
+            let first = run[0] as usize;
+            visit(Stretch::Others(row..first));
+            visit(Stretch::Listed(position..position + run.len()));
+            position += run.len();
+            row = first + run.len();
+        }
+        visit(Stretch::Others(row..self.shape.rows));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::model::tests::counting_table;
+
+    const SHAPE: TableShape = TableShape {
+        rows: 5,
+        dimension: 3,
+    };
+
+    fn base() -> Table {
+        counting_table(SHAPE, 1.0)
+    }
+
+    fn bits(table: &Table) -> Vec<u32> {
+        table
+            .as_slice()
+            .iter()
+            .map(|value| value.to_bits())
+            .collect()
+    }
+
+    #[test]
+    fn listed_rows_are_taken_verbatim_and_the_others_scaled() {
+        let update = TableUpdate::listed(SHAPE, vec![1, 2, 4], &[-1.0; 9], 0.5).unwrap();
+        let table = update.apply(&base()).unwrap();
+        assert_eq!(table.row(0), [0.5, 1.0, 1.5]);
+        assert_eq!(table.row(1), [-1.0; 3]);
+        assert_eq!(table.row(2), [-1.0; 3]);
+        assert_eq!(table.row(3), [5.0, 5.5, 6.0]);
+        assert_eq!(table.row(4), [-1.0; 3]);
+    }
+
+    #[test]
+    fn a_whole_table_comes_back_bit_for_bit_whatever_the_base_and_the_scale() {
+        let mut table = base();
+        table.as_mut_slice()[3] = f32::from_bits(0x7f80_0001);
+        table.as_mut_slice()[4] = -0.0;
+        let mut update = TableUpdate::whole(&table);
+        update.others_scale = 7.0;
+        assert_eq!(
+            bits(&update.apply(&Table::zeros(SHAPE)).unwrap()),
+            bits(&table)
+        );
+    }
+
+    #[test]
+    fn a_scale_of_one_copies_the_base_even_where_multiplying_would_not() {
+        let mut base = base();
+        base.as_mut_slice()[0] = f32::from_bits(0x7f80_0001); // a signalling NaN
+        let update = TableUpdate::listed(SHAPE, vec![], &[], 1.0).unwrap();
+        assert_eq!(bits(&update.apply(&base).unwrap()), bits(&base));
+        let mut bytes = Vec::new();
+        update.write_whole(Base::Table(&base), &mut bytes).unwrap();
+        assert_eq!(bytes[..4], 0x7f80_0001_u32.to_le_bytes());
+    }
+
+    #[test]
+    fn the_bytes_of_the_whole_table_are_those_of_the_applied_table() {
+        for rows in [vec![], vec![0], vec![4], vec![0, 1, 2, 3, 4], vec![1, 3]] {
+            let values: Vec<f32> = (0..3 * rows.len())
+                .map(|value| value as f32 + 0.25)
+                .collect();
+            let update = TableUpdate::listed(SHAPE, rows, &values, 0.3).unwrap();
+            let mut bytes = Vec::new();
+            update
+                .write_whole(Base::Table(&base()), &mut bytes)
+                .unwrap();
+            let expected = update.apply(&base()).unwrap();
+            assert_eq!(
+                floats(&bytes).map(f32::to_bits).collect::<Vec<_>>(),
+                bits(&expected)
+            );
+        }
+    }
+
+    #[test]
+    fn neighbours_make_one_stretch() {
+        // Each stretch is copied in one piece.
+        let update = TableUpdate::listed(SHAPE, vec![1, 2, 4], &[0.0; 9], 1.0).unwrap();
+        let mut stretches = Vec::new();
+        update.for_each_stretch(|stretch| {
+            stretches.push(match stretch {
+                Stretch::Listed(positions) => ("listed", positions),
+                Stretch::Others(rows) => ("others", rows),
+            });
+        });
+        let expected = [
+            ("others", 0..1),
+            ("listed", 0..2),
+            ("others", 3..4),
+            ("listed", 2..3),
+            ("others", 5..5),
+        ];
+        assert_eq!(stretches, expected);
+    }
+
+    #[test]
+    fn long_stretches_are_converted_beyond_the_first_block() {
+        let shape = TableShape {
+            rows: 100,
+            dimension: 7,
+        };
+        let base = counting_table(shape, 1.0);
+        let update = TableUpdate::whole(&base);
+        assert_eq!(
+            bits(&update.apply(&Table::zeros(shape)).unwrap()),
+            bits(&base)
+        );
+    }
+
+    #[test]
+    fn rows_are_found_where_the_list_has_them() {
+        let update = TableUpdate::listed(SHAPE, vec![1, 2, 4], &[0.0; 9], 1.0).unwrap();
+        let found =
+            |update: &TableUpdate, rows: &[u32]| update.positions_of(rows).collect::<Vec<_>>();
+        assert_eq!(
+            found(&update, &[0, 1, 3, 4]),
+            [None, Some(0), None, Some(2)]
+        );
+        assert_eq!(
+            found(&update, &[2, 7]),
+            [Some(1), None],
+            "rows behind the last one listed are not"
+        );
+        assert_eq!(
+            found(&TableUpdate::whole(&base()), &[0, 3]),
+            [Some(0), Some(3)]
+        );
+    }
+
+    #[test]
+    fn iteration_gives_each_listed_row_with_its_own_values() {
+        let update =
+            TableUpdate::listed(SHAPE, vec![1, 4], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 1.0).unwrap();
+        let rows: Vec<(usize, Vec<f32>)> = update
+            .iter()
+            .map(|(row, bytes)| (row, floats(bytes).collect()))
+            .collect();
+        assert_eq!(rows, [(1, vec![1.0, 2.0, 3.0]), (4, vec![4.0, 5.0, 6.0])]);
+        let whole = TableUpdate::whole(&base());
+        assert_eq!(
+            whole.iter().map(|(row, _)| row).collect::<Vec<_>>(),
+            [0, 1, 2, 3, 4]
+        );
+    }
+
+    #[test]
+    fn malformed_updates_are_refused_each_with_its_reason() {
+        let reason = |rows: Vec<u32>, values: usize| {
+            TableUpdate::listed(SHAPE, rows, &vec![0.0; values], 1.0)
+                .unwrap_err()
+                .to_string()
+        };
+        assert!(reason(vec![2, 1], 6).contains("ascending"));
+        assert!(reason(vec![1, 1], 6).contains("ascending"));
+        assert!(reason(vec![5], 3).contains("row 5 of a table of 5 rows"));
+        assert!(reason(vec![1], 4).contains("16 bytes"));
+        let other = Table::zeros(TableShape {
+            rows: 3,
+            dimension: 5,
+        });
+        assert!(
+            TableUpdate::whole(&base())
+                .apply(&other)
+                .unwrap_err()
+                .to_string()
+                .contains("5 x 3")
+        );
+    }
+}

@@ -1,0 +1,271 @@
+//! Makes Arrow tables of a run: its rounds and its users. [`EventTable`](super::events::EventTable)
+//! has what happened on links and devices.
+//!
+//! Programs in other languages read such tables without a copy. The columns of rounds and users are
+//! those of `rounds.csv` and `users.csv`, made of the same cells.
+
+use std::sync::Arc;
+
+use arrow_array::builder::{Float64Builder, UInt64Builder};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{ArrowError, Field, Schema};
+
+use super::cell::Cell;
+use super::record::{RoundRecord, RunRecord};
+use super::{check, csv, users as users_table};
+use fedrecsim_core::error::{Error, Result};
+
+/// Returns the rounds, with the columns of `rounds.csv`.
+///
+/// # Errors
+/// The same as those of [`check::check`].
+pub fn rounds(record: &RunRecord) -> Result<RecordBatch> {
+    check::check(record)?;
+    let (names, rows) = csv::table(record);
+    // A run without a round has the columns of one that has, so that types do not depend on the
+    // rounds.
+    let kinds = match rows.first() {
+        Some(cells) => cells.clone(),
+        None => csv::table(&RunRecord {
+            per_round: vec![RoundRecord::default()],
+            ..record.clone()
+        })
+        .1
+        .swap_remove(0),
+    };
+    batch(&names, &kinds, rows.into_iter().map(Vec::into_iter))
+}
+
+/// Returns the users, with the columns of `users.csv`; `None` if the totals of single users were
+/// not kept.
+///
+/// # Errors
+/// The same as those of [`check::check`].
+pub fn users(record: &RunRecord) -> Result<Option<RecordBatch>> {
+    check::check(record)?;
+    let Some(users) = record.per_user.as_ref().filter(|users| !users.is_empty()) else {
+        return Ok(None);
+    };
+    let kinds: Vec<Cell> = users_table::cells(record, &users[0]).collect();
+    let rows = users.iter().map(|user| users_table::cells(record, user));
+    batch(&users_table::header(record), &kinds, rows).map(Some)
+}
+
+/// A column that is being filled.
+enum Column {
+    Counts(UInt64Builder),
+    Numbers(Float64Builder),
+}
+
+impl Column {
+    fn push(&mut self, cell: Cell) {
+        match (self, cell) {
+            (Self::Counts(column), Cell::Count(value)) => column.append_option(value),
+            (Self::Numbers(column), Cell::Number(value)) => column.append_option(value),
+            // The cells of a column are all of one kind.
+            (Self::Counts(column), Cell::Number(_)) => column.append_null(),
+            (Self::Numbers(column), Cell::Count(_)) => column.append_null(),
+        }
+    }
+
+    fn finish(self) -> ArrayRef {
+        match self {
+            Self::Counts(mut column) => Arc::new(column.finish()),
+            Self::Numbers(mut column) => Arc::new(column.finish()),
+        }
+    }
+}
+
+/// Makes a table of rows whose cells are of these kinds.
+fn batch<R: Iterator<Item = Cell>>(
+    names: &[String],
+    kinds: &[Cell],
+    rows: impl Iterator<Item = R>,
+) -> Result<RecordBatch> {
+    let column = |kind: &Cell| match kind {
+        Cell::Count(_) => Column::Counts(UInt64Builder::new()),
+        Cell::Number(_) => Column::Numbers(Float64Builder::new()),
+    };
+    let mut columns: Vec<Column> = kinds.iter().map(column).collect();
+    for row in rows {
+        columns
+            .iter_mut()
+            .zip(row)
+            .for_each(|(column, cell)| column.push(cell));
+    }
+    let arrays: Vec<ArrayRef> = columns.into_iter().map(Column::finish).collect();
+    of_arrays(names.iter().map(String::as_str), arrays)
+}
+
+/// Puts arrays together.
+pub(super) fn of_arrays<'n>(
+    names: impl Iterator<Item = &'n str>,
+    arrays: Vec<ArrayRef>,
+) -> Result<RecordBatch> {
+    let field =
+        |(name, array): (&'n str, &ArrayRef)| Field::new(name, array.data_type().clone(), true);
+    let schema = Schema::new(names.zip(&arrays).map(field).collect::<Vec<_>>());
+    RecordBatch::try_new(Arc::new(schema), arrays).map_err(refused)
+}
+
+fn refused(reason: ArrowError) -> Error {
+    Error::write("an Arrow table", std::io::Error::other(reason))
+}
+
+/// Returns the table as a Parquet file.
+///
+/// # Errors
+/// [`Error::Write`] for what Parquet cannot express, which these tables do not have.
+#[cfg(feature = "parquet")]
+pub fn to_parquet(name: &str, table: &RecordBatch) -> Result<Vec<u8>> {
+    use parquet::arrow::ArrowWriter;
+    use parquet::basic::Compression;
+    use parquet::file::properties::WriterProperties;
+
+    let failed =
+        |reason: parquet::errors::ParquetError| Error::write(name, std::io::Error::other(reason));
+    // Without a version, so that the same table gives the same bytes after an update.
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::SNAPPY)
+        .set_created_by("fedrecsim".to_owned())
+        .build();
+    let mut file = Vec::new();
+    let mut writer =
+        ArrowWriter::try_new(&mut file, table.schema(), Some(properties)).map_err(failed)?;
+    writer.write(table).map_err(failed)?;
+    writer.close().map_err(failed)?;
+    Ok(file)
+}
+
+/// Makes the Parquet files of a report: `rounds.parquet`, and `users.parquet` where users are
+/// listed.
+///
+/// # Errors
+/// As [`rounds`] and [`to_parquet`].
+#[cfg(feature = "parquet")]
+pub fn parquet_files(record: &RunRecord) -> Result<super::exporter::Files> {
+    let [of_rounds, of_users] = super::exporter::PARQUET;
+    let mut files = vec![(of_rounds, to_parquet(of_rounds, &rounds(record)?)?)];
+    if let Some(users) = users(record)? {
+        files.push((of_users, to_parquet(of_users, &users)?));
+    }
+    Ok(files)
+}
+
+/// Returns the exporters with one that makes the Parquet files.
+#[cfg(feature = "parquet")]
+pub fn with_parquet(exporters: Vec<super::Exporter>) -> Vec<super::Exporter> {
+    use super::{Exporter, exporter::PARQUET};
+
+    let with_files = |exporter: Exporter| match exporter.files == PARQUET {
+        true => Exporter {
+            render: parquet_files,
+            ..exporter
+        },
+        false => exporter,
+    };
+    exporters.into_iter().map(with_files).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::{Float64Type, UInt64Type};
+    use arrow_schema::DataType;
+
+    use super::*;
+    use crate::report::sample;
+
+    /// Returns the cells of a table as CSV has them.
+    fn text_of(table: &RecordBatch) -> String {
+        let cell = |array: &ArrayRef, row: usize| match array.data_type() {
+            _ if array.is_null(row) => String::new(),
+            DataType::UInt64 => array.as_primitive::<UInt64Type>().value(row).to_string(),
+            _ => array.as_primitive::<Float64Type>().value(row).to_string(),
+        };
+        let names: Vec<String> = table
+            .schema()
+            .fields()
+            .iter()
+            .map(|field| field.name().clone())
+            .collect();
+        let rows = (0..table.num_rows()).map(|row| {
+            let cells: Vec<String> = table
+                .columns()
+                .iter()
+                .map(|array| cell(array, row))
+                .collect();
+            cells.join(",")
+        });
+        [names.join(",")]
+            .into_iter()
+            .chain(rows)
+            .map(|line| line + "\n")
+            .collect()
+    }
+
+    /// If this fails, whoever reads a table in another language sees other numbers than those of
+    /// the report.
+    #[test]
+    fn tables_have_the_cells_of_the_csv_files() {
+        let record = sample::with_users(3);
+        assert_eq!(
+            text_of(&rounds(&record).unwrap()),
+            csv::render(&record).unwrap()
+        );
+        assert_eq!(
+            Some(text_of(&users(&record).unwrap().unwrap())),
+            users_table::render(&record).unwrap()
+        );
+    }
+
+    /// If this fails, a Parquet file cannot be read, or has lost something.
+    #[cfg(feature = "parquet")]
+    #[test]
+    fn a_parquet_file_is_read_back_as_the_table() {
+        use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
+
+        let table = rounds(&sample::run(3)).unwrap();
+        let file = bytes::Bytes::from(to_parquet("rounds.parquet", &table).unwrap());
+        let read: Vec<RecordBatch> = ParquetRecordBatchReader::try_new(file, 1024)
+            .unwrap()
+            .map(|b| b.unwrap())
+            .collect();
+        assert_eq!(read, [table]);
+        let files = parquet_files(&sample::with_users(2)).unwrap();
+        assert_eq!(
+            files.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+            ["rounds.parquet", "users.parquet"]
+        );
+    }
+
+    /// If this fails, a table of a run that was stopped at once cannot be put below that of another
+    /// one.
+    #[test]
+    fn types_do_not_depend_on_the_rounds() {
+        let none = RunRecord {
+            per_round: Vec::new(),
+            rounds: 0,
+            ..sample::run(2)
+        };
+        let types = |record: &RunRecord| -> Vec<(String, DataType)> {
+            let table = rounds(record).unwrap();
+            table
+                .schema()
+                .fields()
+                .iter()
+                .map(|field| (field.name().clone(), field.data_type().clone()))
+                .collect()
+        };
+        let (empty, full) = (types(&none), types(&sample::run(2)));
+        assert!(
+            full.len() > empty.len(),
+            "only a run with rounds has columns of accuracy"
+        );
+        assert!(
+            empty.iter().all(|column| full.contains(column)),
+            "{empty:?} {full:?}"
+        );
+    }
+}

@@ -1,0 +1,132 @@
+//! Writes events as JSON lines, one object per event, in the order of virtual time.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use fedrecsim_core::ids::{InvitationId, UserId};
+use fedrecsim_core::legs::Route;
+use fedrecsim_sim::sim::outcome::PrivacyRecord;
+use fedrecsim_sim::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
+
+use super::stretch::Stretch;
+
+/// The fields of one line. Those that do not belong to an event are left out.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Line {
+    pub time_ns: u64,
+    pub event: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<UserId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub invitation_id: Option<InvitationId>,
+    /// The round of the participation's invitation, or the round itself.
+    pub round: u32,
+    /// The round that was open at the time, if it is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_round: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub carried_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub row_visits: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub multiply_adds: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub took_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub updates: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub r#use: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub privacy: Option<PrivacyRecord>,
+}
+
+/// Makes the line of `booking`, which belongs to a participation of `round` and was made while
+/// `open_round` was open. `stretch` is the stretch of time that ended with it.
+pub(super) fn event(
+    booking: &Booking,
+    round: u32,
+    open_round: u32,
+    stretch: Option<&Stretch>,
+) -> Line {
+    let mut line = Line {
+        time_ns: booking.at.as_nanos(),
+        user: Some(booking.user),
+        invitation_id: Some(booking.invitation_id),
+        round,
+        open_round: (open_round != round).then_some(open_round),
+        ..Line::default()
+    };
+    let transfer = |route: Route, what: &str| format!("{}-{what}", route.name());
+    match booking.event {
+        LinkEvent::Sent(route, parts) => {
+            line.bytes = Some(parts.total());
+            line.event = transfer(route, "started");
+        }
+        LinkEvent::InLine(route) => line.event = transfer(route, "in-line"),
+        LinkEvent::Connected(route) => line.event = transfer(route, "connected"),
+        LinkEvent::TransferEnded {
+            route,
+            ending,
+            carried,
+            took_ns,
+            ..
+        } => {
+            line.bytes = stretch.map(|stretch| stretch.frame_bytes);
+            if ending.is_arrival() {
+                line.event = transfer(route, "arrived");
+                line.took_ns = Some(took_ns);
+                let used = if ending == Ending::Done {
+                    "useful"
+                } else {
+                    ending.name()
+                };
+                line.r#use = (route == Route::UPLOAD).then_some(used);
+            } else {
+                line.event = transfer(route, ending.name());
+                line.carried_bytes = Some(carried);
+            }
+        }
+        LinkEvent::WorkBegan(job) => line.event = format!("{}-started", job.name()),
+        LinkEvent::WorkEnded {
+            job,
+            ending,
+            work,
+            took_ns,
+        } => {
+            line.event = format!(
+                "{}-{}",
+                job.name(),
+                if ending == Ending::Done {
+                    "ended"
+                } else {
+                    ending.name()
+                }
+            );
+            (line.row_visits, line.took_ns) = (Some(work.row_visits), Some(took_ns));
+            line.multiply_adds = (work.multiply_adds > 0).then_some(work.multiply_adds);
+        }
+    }
+    line
+}
+
+/// Makes the line of a round's end.
+pub(super) fn round(span: &RoundSpan) -> Line {
+    Line {
+        time_ns: span.ended.as_nanos(),
+        event: "round-ended".to_owned(),
+        round: span.round,
+        took_ns: Some(span.ended.since(span.began).as_nanos()),
+        updates: Some(span.aggregated),
+        privacy: span.privacy,
+        ..Line::default()
+    }
+}
+
+/// Writes a line.
+pub(super) fn put(out: &mut impl Write, line: &Line) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, line)?;
+    out.write_all(b"\n")
+}

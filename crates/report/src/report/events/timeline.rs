@@ -1,0 +1,456 @@
+//! Draws some rounds' participations as rows of bars over virtual time.
+
+use std::collections::BTreeMap;
+
+use plotters::prelude::RGBColor;
+
+use super::stretch::{Phase, Stretch};
+use crate::report::plot::timeline::{BAR_WIDTH_MIN, Instant, Mark, Row, Rule, TimelineChart};
+use crate::report::words::{counted, duration, thousands};
+use fedrecsim_core::ids::{InvitationId, UserId};
+use fedrecsim_core::legs::{Job, Route};
+use fedrecsim_core::units::{SimDuration, SimTime};
+use fedrecsim_sim::sim::outcome::events::{Ending, RoundSpan};
+
+/// The most rows that a reader can tell apart.
+const ROWS_MAX: usize = 60;
+
+/// The latest deadline that is drawn, as a multiple of the time in which something happens.
+const DEADLINE_MAX: f64 = 1.5;
+
+/// The contents of a picture.
+#[derive(Debug, Default)]
+pub struct Timeline {
+    /// First line of the picture.
+    pub title: String,
+    /// How rounds are run, in words.
+    pub mode: String,
+    /// Which keys of the scenario were changed on the command line, as a sentence, if any were.
+    pub overrides: Option<String>,
+    /// Time from the invitation of a round to its deadline.
+    pub deadline: Option<SimDuration>,
+    /// The rounds, in order.
+    pub rounds: Vec<RoundSpan>,
+    /// The stretches of all participations that were invited in these rounds, in the order of their
+    /// ends.
+    pub stretches: Vec<Stretch>,
+}
+
+/// Okabe and Ito's sky blue, orange and bluish green, which stay apart under every common colour
+/// blindness, and their yellow, blue, vermilion and reddish purple for the exchange with a third
+/// party; grey for waiting.
+const COLORS: [(Phase, RGBColor); 8] = [
+    (Phase::Transfer(Route::DOWNLOAD), RGBColor(86, 180, 233)),
+    (Phase::Work(Job::Training), RGBColor(230, 159, 0)),
+    (Phase::Transfer(Route::UPLOAD), RGBColor(0, 158, 115)),
+    (Phase::Work(Job::Request), RGBColor(240, 228, 66)),
+    (Phase::Work(Job::Reply), RGBColor(0, 114, 178)),
+    (Phase::Transfer(Route::REQUEST), RGBColor(213, 94, 0)),
+    (Phase::Transfer(Route::REPLY), RGBColor(204, 121, 167)),
+    (Phase::InLine(Route::UPLOAD), RGBColor(190, 190, 190)),
+];
+
+fn color(phase: Phase) -> RGBColor {
+    let of = |wanted: Phase| {
+        COLORS
+            .iter()
+            .find(|(phase, _)| *phase == wanted)
+            .map(|(_, color)| *color)
+    };
+    match phase {
+        Phase::InLine(_) => of(Phase::InLine(Route::UPLOAD)),
+        // A method with a third party and requests for rows has two kinds of requests of one
+        // colour.
+        Phase::Transfer(Route::ROW_REQUEST) => of(Phase::Transfer(Route::REQUEST)),
+        Phase::Transfer(Route::ASKED_ROWS) => of(Phase::Transfer(Route::DOWNLOAD)),
+        other => of(other),
+    }
+    .unwrap_or_default()
+}
+
+fn mark(end: Ending) -> Option<Mark> {
+    match end {
+        Ending::Done => None,
+        Ending::Late => Some(Mark::Ring),
+        Ending::Stale => Some(Mark::Disc),
+        Ending::Lost => Some(Mark::Cross),
+        Ending::Cancelled => Some(Mark::Square),
+        Ending::Unfinished => Some(Mark::Arrow),
+    }
+}
+
+impl Timeline {
+    /// Returns the stretches of each participation, in the order in which the participations ended.
+    fn participations(&self) -> Vec<Vec<&Stretch>> {
+        let mut by_name: BTreeMap<(InvitationId, UserId), Vec<&Stretch>> = BTreeMap::new();
+        for stretch in &self.stretches {
+            by_name
+                .entry((stretch.invitation_id, stretch.user))
+                .or_default()
+                .push(stretch);
+        }
+        let mut all: Vec<_> = by_name.into_values().collect();
+        // The sort is stable, so that participations that end together stay in the order of their
+        // users.
+        all.sort_by_key(|stretches| stretches.last().map(|last| last.to));
+        all
+    }
+
+    /// Returns the picture as an SVG document.
+    ///
+    /// # Errors
+    /// The same as those of [`plot::timeline::render`](crate::report::plot::timeline::render).
+    pub fn render(&self) -> Result<String, impl std::error::Error + use<>> {
+        crate::report::plot::timeline::render(&self.chart())
+    }
+
+    fn chart(&self) -> TimelineChart {
+        let all = self.participations();
+        let start = self
+            .rounds
+            .first()
+            .map_or(SimTime::ZERO, |round| round.began);
+        let seconds = |time: SimTime| time.since(start).as_secs_f64();
+        let shown: Vec<&Vec<&Stretch>> = spread(all.len(), ROWS_MAX)
+            .map(|place| &all[place])
+            .collect();
+        let rows: Vec<Row> = shown
+            .iter()
+            .map(|stretches| row(stretches, seconds))
+            .collect();
+        let mut instants: Vec<Instant> = self
+            .rounds
+            .iter()
+            .map(|round| Instant {
+                at_s: seconds(round.ended),
+                rule: Rule::Solid,
+            })
+            .collect();
+        let last_bar = rows
+            .iter()
+            .flat_map(|row| &row.bars)
+            .map(|bar| bar.2)
+            .fold(0.0, f64::max);
+        let happened_s = instants
+            .iter()
+            .map(|instant| instant.at_s)
+            .fold(last_bar, f64::max);
+        // A deadline that is far away would leave little room for what happens, so it is not drawn.
+        let near = |at_s: &f64| *at_s <= DEADLINE_MAX * happened_s;
+        let deadlines: Vec<f64> = self
+            .deadlines()
+            .into_iter()
+            .map(seconds)
+            .filter(near)
+            .collect();
+        let length_s = deadlines.iter().copied().fold(happened_s, f64::max);
+        instants.extend(deadlines.iter().map(|&at_s| Instant {
+            at_s,
+            rule: Rule::Dashed,
+        }));
+        let mut lines = vec![(Rule::Solid, "end of a round".to_owned())];
+        lines.extend(self.deadline.map(|deadline| {
+            let beyond = if deadlines.is_empty() {
+                ", beyond the picture"
+            } else {
+                ""
+            };
+            let deadline = duration(deadline.as_secs_f64());
+            (
+                Rule::Dashed,
+                format!("deadline: {deadline} after the invitation{beyond}"),
+            )
+        }));
+        let occurs = |phase: Phase| {
+            shown
+                .iter()
+                .copied()
+                .flatten()
+                .any(|stretch| color(stretch.phase) == color(phase))
+        };
+        let is_in_all = |phase| {
+            [Route::DOWNLOAD, Route::UPLOAD]
+                .map(Phase::Transfer)
+                .contains(&phase)
+        };
+        let is_named = |phase: &Phase| {
+            is_in_all(*phase) || *phase == Phase::Work(Job::Training) || occurs(*phase)
+        };
+        let bars = COLORS.iter().filter(|(phase, _)| is_named(phase));
+        TimelineChart {
+            title: self.title.clone(),
+            subtitle: self.subtitle(all.len(), rows.len()),
+            length_s,
+            since: self
+                .rounds
+                .first()
+                .map_or_else(String::new, |round| format!("round {} began", round.round)),
+            remark: rows.is_empty().then(|| "nobody took part".to_owned()),
+            rows,
+            instants,
+            bars: bars
+                .map(|(phase, color)| (*color, phase_name(*phase).to_owned()))
+                .collect(),
+            marks: marks(&all, shown.len()),
+            lines,
+        }
+    }
+
+    fn subtitle(&self, all: usize, shown: usize) -> String {
+        let rounds = match (self.rounds.first(), self.rounds.last()) {
+            (Some(first), Some(last)) if first.round < last.round => {
+                format!("rounds {} to {}", first.round, last.round)
+            }
+            (Some(first), _) => format!("round {}", first.round),
+            _ => "no round".to_owned(),
+        };
+        let which = if shown < all {
+            format!(
+                "{shown} of the {} participations that began in {rounds}, evenly spread",
+                thousands(all as u64)
+            )
+        } else {
+            format!(
+                "the {} that began in {rounds}",
+                counted(all as u64, "participation")
+            )
+        };
+        let shown = format!(
+            "{}. Shown: {which}, in the order in which they ended. No bar is narrower than {BAR_WIDTH_MIN} pixels.",
+            self.mode
+        );
+        self.overrides.as_ref().map_or_else(
+            || shown.clone(),
+            |overrides| format!("{shown}\n{overrides}."),
+        )
+    }
+
+    /// Returns the deadlines of the rounds, each counted from its invitation.
+    fn deadlines(&self) -> Vec<SimTime> {
+        let Some(deadline) = self.deadline else {
+            return Vec::new();
+        };
+        let mut invited: BTreeMap<u32, SimTime> = BTreeMap::new();
+        for stretch in &self.stretches {
+            let first = invited.entry(stretch.round).or_insert(stretch.from);
+            *first = (*first).min(stretch.from);
+        }
+        invited
+            .into_values()
+            .map(|invited| invited + deadline)
+            .collect()
+    }
+}
+
+fn phase_name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::InLine(_) => "in line for a connection",
+        other => other.name(),
+    }
+}
+
+fn row(stretches: &[&Stretch], seconds: impl Fn(SimTime) -> f64) -> Row {
+    let bars = stretches.iter().map(|stretch| {
+        (
+            color(stretch.phase),
+            seconds(stretch.from),
+            seconds(stretch.to),
+        )
+    });
+    let last = stretches.last();
+    Row {
+        label: last.map_or_else(String::new, |last| last.user.to_string()),
+        bars: bars.collect(),
+        mark: last.and_then(|last| Some((mark(last.ending)?, seconds(last.to)))),
+    }
+}
+
+/// Returns the marks that occur, with their names and the number of participations that have each,
+/// shown or not.
+fn marks(participations: &[Vec<&Stretch>], shown: usize) -> Vec<(Mark, String)> {
+    let of_all = match participations.len() {
+        all if all > shown => format!(" of all {}", thousands(all as u64)),
+        _ => String::new(),
+    };
+    let count = |end: Ending| {
+        participations
+            .iter()
+            .filter(|all| all.last().is_some_and(|last| last.ending == end))
+            .count()
+    };
+    let name = |end: Ending| match end {
+        Ending::Done => "used",
+        Ending::Late => "late: arrived, not used",
+        Ending::Stale => "stale: arrived, too old to be used",
+        Ending::Lost => "lost",
+        Ending::Cancelled => "cancelled by the server",
+        Ending::Unfinished => "under way when the run ended",
+    };
+    let marked = Ending::ALL
+        .into_iter()
+        .filter_map(|end| Some((end, mark(end)?)));
+    marked
+        .filter(|(end, _)| count(*end) > 0)
+        .map(|(end, mark)| {
+            (
+                mark,
+                format!("{} ({}{of_all})", name(end), thousands(count(end) as u64)),
+            )
+        })
+        .collect()
+}
+
+/// Returns at most `most` places out of `all`, evenly spread, with the first and, if there are two,
+/// the last among them.
+fn spread(all: usize, most: usize) -> impl Iterator<Item = usize> {
+    let shown = all.min(most);
+    (0..shown).map(move |place| {
+        if shown < 2 {
+            0
+        } else {
+            place * (all - 1) / (shown - 1)
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::report::events::sample::{span, two_rounds};
+    use crate::report::events::stretch::Participations;
+
+    fn timeline() -> Timeline {
+        let mut participations = Participations::default();
+        let mut timeline = Timeline {
+            title: "small".to_owned(),
+            mode: "over-selection".to_owned(),
+            deadline: Some(SimDuration::from_nanos(8_000)),
+            ..Timeline::default()
+        };
+        let [(first, bookings), (_, late)] = two_rounds();
+        timeline.rounds.push(first);
+        timeline.stretches.extend(
+            bookings
+                .iter()
+                .filter_map(|booking| participations.follow(1, booking)),
+        );
+        timeline.stretches.extend(
+            late.iter()
+                .filter_map(|booking| participations.follow(2, booking)),
+        );
+        timeline
+    }
+
+    #[test]
+    fn rows_are_participations_in_the_order_of_their_ends_with_marks() {
+        let chart = timeline().chart();
+        let rows: Vec<_> = chart
+            .rows
+            .iter()
+            .map(|row| {
+                (
+                    row.label.as_str(),
+                    row.bars.len(),
+                    row.mark.map(|(mark, _)| mark),
+                )
+            })
+            .collect();
+        assert_eq!(
+            rows,
+            [
+                ("user 3", 2, Some(Mark::Cross)),
+                ("user 1", 3, None),
+                ("user 4", 2, Some(Mark::Square)),
+                ("user 2", 3, Some(Mark::Ring))
+            ]
+        );
+        assert!(
+            chart.instants.contains(&Instant {
+                at_s: 8e-6,
+                rule: Rule::Dashed
+            }),
+            "{:?}",
+            chart.instants
+        );
+        assert_eq!(
+            chart.length_s, 8.5e-6,
+            "the late one's end is on the picture"
+        );
+    }
+
+    /// If this fails, a long deadline leaves only a corner of the picture to everything that
+    /// happens.
+    #[test]
+    fn a_deadline_far_away_is_told_and_not_drawn() {
+        let far = Timeline {
+            deadline: Some(SimDuration::from_nanos(1_000_000)),
+            ..timeline()
+        };
+        let chart = far.chart();
+        assert!(
+            chart
+                .instants
+                .iter()
+                .all(|instant| instant.rule == Rule::Solid),
+            "{:?}",
+            chart.instants
+        );
+        assert_eq!(chart.length_s, 8.5e-6);
+        assert_eq!(
+            chart.lines[1].1,
+            "deadline: 1.00 ms after the invitation, beyond the picture"
+        );
+    }
+
+    #[test]
+    fn a_line_for_connections_is_named_where_there_is_one() {
+        let mut timeline = timeline();
+        assert_eq!(timeline.chart().bars.len(), 4, "user 4 waits");
+        timeline
+            .stretches
+            .retain(|stretch| !matches!(stretch.phase, Phase::InLine(_)));
+        assert_eq!(timeline.chart().bars.len(), 3);
+    }
+
+    #[test]
+    fn marks_count_the_participations_that_are_not_shown_too() {
+        let timeline = timeline();
+        let all = timeline.participations();
+        assert_eq!(marks(&all, 4)[1].1, "lost (1)");
+        assert_eq!(marks(&all, 2)[1].1, "lost (1 of all 4)");
+    }
+
+    #[test]
+    fn of_many_participations_the_first_and_the_last_are_among_the_shown() {
+        let places: Vec<usize> = spread(943, 60).collect();
+        assert_eq!((places.len(), places[0], places[59]), (60, 0, 942));
+        assert!(places.windows(2).all(|pair| pair[0] < pair[1]));
+        assert_eq!(spread(1, 60).collect::<Vec<_>>(), [0]);
+        assert_eq!(spread(0, 60).count(), 0);
+    }
+
+    #[test]
+    fn the_picture_names_its_rows_marks_and_lines() {
+        let svg = timeline().render().unwrap();
+        for text in [
+            "user 2",
+            "cancelled by the server (1)",
+            "deadline: 8.00 us",
+            "round 1 began",
+            "over-selection",
+        ] {
+            assert!(svg.contains(text), "no {text:?} in\n{svg}");
+        }
+        assert!(svg.trim_end().ends_with("</svg>"));
+    }
+
+    #[test]
+    fn a_round_of_nobody_has_a_picture() {
+        let empty = Timeline {
+            rounds: vec![span(1, 0, 0, 0)],
+            ..Timeline::default()
+        };
+        assert!(empty.render().unwrap().contains("nobody took part"));
+    }
+}

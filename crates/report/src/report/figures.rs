@@ -1,0 +1,90 @@
+//! Decides the order and the spelling of accuracy figures.
+
+use std::collections::BTreeSet;
+
+use super::record::{Figures, RunRecord, SplitFigures};
+use fedrecsim_core::metric::Metric;
+use fedrecsim_scenario::scenario::EvaluationSpec;
+
+/// Returns the figures that are shown where there is room for few: the one that the run is judged
+/// by, and its companion if there is one, as NDCG@10 is for HR@10.
+pub fn headlines(evaluation: &EvaluationSpec) -> Vec<Metric> {
+    let headline = evaluation.headline();
+    let companion = headline.and_then(|headline| headline.companion(&evaluation.metrics()));
+    headline.into_iter().chain(companion).collect()
+}
+
+/// Returns the label of a figure, as `HR@10` for `hr@10`.
+pub fn label(name: &str) -> String {
+    Metric::named(name).map_or_else(|| name.to_uppercase(), |metric| metric.label())
+}
+
+/// Returns names in reading order: the known figures as they are listed, then others, each sorted
+/// by the cutoff as a number.
+pub fn ordered<'a>(names: impl IntoIterator<Item = &'a String>) -> Vec<&'a str> {
+    let distinct: BTreeSet<&str> = names.into_iter().map(String::as_str).collect();
+    let mut names: Vec<&str> = distinct.into_iter().collect();
+    names.sort_by_key(|&name| {
+        Metric::named(name).map_or((usize::MAX, 0, name), |metric| {
+            (metric.order().0, metric.order().1, "")
+        })
+    });
+    names
+}
+
+/// Returns the two splits of a run's figures: `test`, and `validation` if there is one.
+pub fn splits(figures: &SplitFigures) -> impl Iterator<Item = (&'static str, &Figures)> {
+    [
+        Some(("test", &figures.test)),
+        figures.validation.as_ref().map(|v| ("validation", v)),
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// Returns every figure that any round or the run as a whole has, as (split, name), in reading
+/// order.
+pub fn of_all_rounds(record: &RunRecord) -> Vec<(&'static str, &str)> {
+    let all = || {
+        std::iter::once(&record.accuracy)
+            .chain(record.per_round.iter().filter_map(|r| r.accuracy.as_ref()))
+    };
+    let mut columns = Vec::new();
+    for split in ["test", "validation"] {
+        let names = all()
+            .flat_map(splits)
+            .filter(|&(name, _)| name == split)
+            .flat_map(|(_, figures)| figures.keys());
+        columns.extend(ordered(names).into_iter().map(|name| (split, name)));
+    }
+    columns
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::report::sample;
+
+    #[test]
+    fn cutoffs_are_ordered_as_numbers() {
+        let names =
+            ["auc", "mrr", "hr@20", "ndcg@10", "hr@5", "hr@100", "ndcg@5"].map(String::from);
+        assert_eq!(
+            ordered(&names),
+            ["hr@5", "hr@20", "hr@100", "ndcg@5", "ndcg@10", "mrr", "auc"]
+        );
+    }
+
+    #[test]
+    fn a_figure_of_a_single_round_is_not_forgotten() {
+        let mut record = sample::evaluated_every(2, 4);
+        assert!(
+            of_all_rounds(&record)
+                .iter()
+                .all(|&(split, _)| split == "test")
+        );
+        record.per_round[0].accuracy = Some(sample::run(1).accuracy);
+        assert!(of_all_rounds(&record).contains(&("validation", "hr@10")));
+    }
+}

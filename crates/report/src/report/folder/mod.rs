@@ -1,0 +1,278 @@
+//! The output folder: claimed before the run starts, filled when it ends.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use super::exporter::{self, EXPORTERS, Exporter, RUN_JSON};
+use super::lock::{self, FolderLock};
+use super::record::RunRecord;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_sim::checkpoint;
+
+#[cfg(test)]
+mod tests;
+
+/// The beginning and the end of the names of files that are not yet complete.
+const PARTIAL: (&str, &str) = (".fedrecsim-", ".partial");
+
+/// A folder that a report can be written to, held open for one run.
+///
+/// No other process can take it meanwhile. If it is dropped with nothing in it, it removes the
+/// folders that it made (never a file), so that a run which failed before there was anything to
+/// report leaves no trace.
+#[derive(Debug)]
+#[must_use]
+pub struct ReportFolder {
+    path: PathBuf,
+    /// Folders that were made for this report, outermost first.
+    made: Vec<PathBuf>,
+    lock: Option<FolderLock>,
+    /// What the report consists of.
+    exporters: Vec<Exporter>,
+}
+
+/// What is known of a report that is in a folder already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EarlierReport {
+    /// BLAKE3 of its `run.json` (hexadecimal), which tells it from every other report.
+    pub digest: String,
+    /// Whether it is of a run that came to its end.
+    pub is_complete: bool,
+    /// Number of its finished rounds.
+    pub rounds: u64,
+}
+
+impl ReportFolder {
+    /// Claims `path` for a report: makes the folder, parents included, locks it, removes what a
+    /// killed run left half written, and tries to write a file, which is removed again. A folder
+    /// with nothing else in it is free. With `overwrite` any folder is taken as it is.
+    ///
+    /// # Errors
+    /// [`Error::Usage`], so that the run does not start: something is there already and `overwrite`
+    /// is false, it is not a folder, another process is at work in it, or it cannot be written to.
+    pub fn create(path: impl Into<PathBuf>, overwrite: bool) -> Result<Self> {
+        let path = path.into();
+        // `exists` would not do, as it returns false for a dangling link.
+        match fs::symlink_metadata(&path) {
+            Ok(_) if !overwrite && !is_free_folder(&path) => {
+                return Err(Error::Usage(format!(
+                    "the report folder {} is there already; name another one with --out, or replace the report in it with --overwrite",
+                    path.display()
+                )));
+            }
+            Ok(_) if !path.is_dir() => {
+                return Err(Error::Usage(format!(
+                    "the report cannot go to {}, which is not a folder; name another one with --out",
+                    path.display()
+                )));
+            }
+            _ => {}
+        }
+        if checkpoint::is_in_the_way(&path) {
+            return Err(Error::Usage(format!(
+                "{} would be replaced by the resolved scenario of the report, and no report has \
+                 written it; move it, or name another folder with --out",
+                path.join(checkpoint::SCENARIO_FILE).display()
+            )));
+        }
+        let mut folder = Self {
+            path,
+            made: Vec::new(),
+            lock: None,
+            exporters: EXPORTERS.to_vec(),
+        };
+        let claimed = folder.claim();
+        claimed.map_err(|error| match error {
+            Error::Write { source, .. } => Error::Usage(format!(
+                "the report cannot be written to {}: {source}; name another folder with --out",
+                folder.path.display()
+            )),
+            other => other,
+        })?;
+        Ok(folder)
+    }
+
+    /// Takes the folder of a run that was stopped, with whatever else is in it.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if there is none; otherwise the same as for [`Self::create`].
+    pub fn reopen(path: impl Into<PathBuf>) -> Result<Self> {
+        let path = path.into();
+        fs::read_dir(&path).map_err(|reason| Error::read(&path, reason))?;
+        Self::create(path, true)
+    }
+
+    /// Has the report consist of what these exporters make.
+    pub fn with_exporters(mut self, exporters: Vec<Exporter>) -> Self {
+        self.exporters = exporters;
+        self
+    }
+
+    fn claim(&mut self) -> Result<()> {
+        self.make_folders()
+            .map_err(|reason| Error::write(&self.path, reason))?;
+        self.lock = Some(FolderLock::take(&self.path)?);
+        // The folder must be locked before: only then are the leftovers those of a killed run, not
+        // of one at work.
+        self.remove_leftovers()
+            .and_then(|()| self.try_writing())
+            .map_err(|reason| Error::write(&self.path, reason))
+    }
+
+    /// Returns the folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes the report: `run.json`, `rounds.csv`, `network.csv`, `users.csv`, `summary.md`,
+    /// `scenario.toml` and the charts. Files of an earlier report in the folder are replaced, or
+    /// removed where this one has no such file; other files are left alone.
+    ///
+    /// Everything is rendered before anything is written, and each file appears whole under its
+    /// name or not at all; `run.json` is the last, so that the run does not count as complete
+    /// before all of its report is there.
+    ///
+    /// # Errors
+    /// The errors of the exporters if they refuse the record, or [`Error::Write`] with the file.
+    pub fn write(&self, record: &RunRecord) -> Result<()> {
+        let files = exporter::render(&self.exporters, record)?;
+        self.write_files(
+            &files
+                .iter()
+                .map(|(name, bytes)| (*name, &bytes[..]))
+                .collect::<Vec<_>>(),
+        )
+    }
+
+    /// Writes the files of a report that was rendered before, as [`Self::write`] does.
+    ///
+    /// # Errors
+    /// [`Error::Write`] with the file.
+    pub fn write_files(&self, files: &[(&str, &[u8])]) -> Result<()> {
+        let (last, others): (Vec<_>, Vec<_>) =
+            files.iter().partition(|(name, _)| *name == RUN_JSON);
+        others
+            .iter()
+            .try_for_each(|(name, bytes)| self.put(name, bytes))?;
+        for name in exporter::file_names(&self.exporters)
+            .filter(|name| files.iter().all(|(other, _)| other != name))
+        {
+            self.if_there(name, |path| fs::remove_file(path))?;
+        }
+        last.iter()
+            .try_for_each(|(name, bytes)| self.put(name, bytes))
+    }
+
+    /// Forces the report to the disk, after which the run's checkpoints may be removed.
+    ///
+    /// # Errors
+    /// [`Error::Write`] with the file.
+    pub fn sync(&self) -> Result<()> {
+        // The file is opened for writing because not every system forces a read-only file to the
+        // disk.
+        let force = |path: &Path| fs::File::options().append(true).open(path)?.sync_all();
+        exporter::file_names(&self.exporters).try_for_each(|name| self.if_there(name, force))
+    }
+
+    /// Returns what the `run.json` in the folder says; `None` if there is none.
+    pub fn earlier_report(&self) -> Option<EarlierReport> {
+        let path = self.path.join(RUN_JSON);
+        // To open a pipe would be to wait for its writer.
+        let text = path.is_file().then(|| fs::read(&path).ok())??;
+        let report: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+        Some(EarlierReport {
+            digest: blake3::hash(&text).to_hex().to_string(),
+            is_complete: report["complete"] == true,
+            rounds: report["rounds"].as_u64().unwrap_or(0),
+        })
+    }
+
+    fn make_folders(&mut self) -> io::Result<()> {
+        let missing: Vec<PathBuf> = self
+            .path
+            .ancestors()
+            .take_while(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
+            .map(Path::to_path_buf)
+            .collect();
+        for folder in missing.into_iter().rev() {
+            fs::create_dir(&folder)?;
+            self.made.push(folder);
+        }
+        Ok(())
+    }
+
+    fn remove_leftovers(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.path)? {
+            let entry = entry?;
+            if is_leftover(&entry) && !entry.file_type()?.is_dir() {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn try_writing(&self) -> io::Result<()> {
+        let probe = self.path.join(partial_name("probe"));
+        fs::File::create(&probe)?.write_all(b"probe")?;
+        fs::remove_file(&probe)
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let (path, partial) = (self.path.join(name), self.path.join(partial_name(name)));
+        fs::write(&partial, bytes)
+            .and_then(|()| fs::rename(&partial, &path))
+            .map_err(|error| {
+                // The first error is the one to report. What may be left over is a hidden file with
+                // a telling name.
+                let _ = fs::remove_file(&partial);
+                Error::write(path, error)
+            })
+    }
+
+    fn if_there(&self, name: &str, what: impl Fn(&Path) -> io::Result<()>) -> Result<()> {
+        let path = self.path.join(name);
+        match what(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::write(path, error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for ReportFolder {
+    fn drop(&mut self) {
+        self.lock = None;
+        for folder in self.made.iter().rev() {
+            // It fails on a folder with anything in it, which keeps a report, and the loop ends
+            // with the first one that stays.
+            if fs::remove_dir(folder).is_err() {
+                break;
+            }
+        }
+    }
+}
+
+/// Returns whether the folder holds nothing but what a killed run leaves or a run holds while it is
+/// at work. The scenario of a run that was killed before its first checkpoint is such a thing.
+fn is_free_folder(path: &Path) -> bool {
+    let is_scenario = |entry: &fs::DirEntry| {
+        entry.file_name() == checkpoint::SCENARIO_FILE && !checkpoint::is_in_the_way(path)
+    };
+    let is_nobodys = |entry: fs::DirEntry| {
+        entry.file_name() == lock::FILE_NAME || is_leftover(&entry) || is_scenario(&entry)
+    };
+    fs::read_dir(path).is_ok_and(|mut entries| entries.all(|entry| entry.is_ok_and(is_nobodys)))
+}
+
+/// Returns whether `entry` is a file of a report or a checkpoint that was not completed.
+fn is_leftover(entry: &fs::DirEntry) -> bool {
+    let name = entry.file_name();
+    name.to_str()
+        .is_some_and(|name| name.starts_with(PARTIAL.0) && name.ends_with(PARTIAL.1))
+}
+
+/// Returns a name that no user's file has, in the same folder because a rename does not cross file
+/// systems.
+fn partial_name(name: &str) -> String {
+    format!("{}{name}{}", PARTIAL.0, PARTIAL.1)
+}

@@ -1,0 +1,259 @@
+//! Holds the run record, which is everything that a report says, as plain data.
+//!
+//! Exporters take it and return bytes. It does not depend on how the run was done.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+pub use super::load::NetworkSummary;
+use fedrecsim_scenario::scenario::{FaultSpec, Policy, Scenario};
+use fedrecsim_sim::sim::outcome::losses::Losses;
+pub use fedrecsim_sim::sim::outcome::users::{DeviceBytes, UserRecord};
+pub use fedrecsim_sim::sim::outcome::{
+    AuditFigures, AuditRecord, ByDirection, Distribution, Figures, Flow, NoEpsilon, PrivacyRecord,
+    ProblemSize, RoundRecord, SPARSITY_THRESHOLDS, Sampling, Sparsity, SplitFigures, VersionsCost,
+    Work,
+};
+
+/// The version of the layout of `run.json` and `rounds.csv`.
+pub const FORMAT: u32 = 1;
+
+/// One finished (or stopped) run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunRecord {
+    /// Version of this layout.
+    pub format: u32,
+    /// Name of the scenario.
+    pub name: String,
+    /// The seed.
+    pub seed: u64,
+    /// Result digest (hexadecimal); wall-clock figures are outside it.
+    pub digest: String,
+    /// Finished rounds.
+    pub rounds: u32,
+    /// Whether every round of the scenario was finished.
+    pub complete: bool,
+    /// Why the run stopped early, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped_by: Option<String>,
+    /// Whether the run is complete and learned nothing although its method learns from updates, as
+    /// none was ever used or none carried a value; absent if not.
+    #[serde(skip_serializing_if = "is_false")]
+    pub learned_nothing: bool,
+    /// Whether updates were used, none of which carried a value; absent if not.
+    #[serde(skip_serializing_if = "is_false")]
+    pub uploads_were_empty: bool,
+    /// The round (from 1) that the run is judged by; absent if none was finished.
+    pub selected_round: Option<u32>,
+    /// Accuracy at the selected round.
+    pub accuracy: SplitFigures,
+    /// Protocol in words, to stand beside every accuracy: pool, ranking, selection.
+    pub protocol: String,
+    /// Whether the method draws negatives. If not, the pool that the scenario names has no part in
+    /// the accuracy.
+    pub draws_negatives: bool,
+    /// The trivial baselines on the same split and candidates, by name.
+    pub baselines: BTreeMap<String, SplitFigures>,
+    /// Bytes of the whole run.
+    pub bytes: ByDirection<Flow>,
+    /// Of these, the bytes that were exchanged with the third party; absent if the method has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub third_party_bytes: Option<ByDirection<Flow>>,
+    /// Bytes that the evaluated users would download in order to score after the selected round; no
+    /// part of `bytes`. Absent if no round was evaluated.
+    pub inference_bytes: Option<u64>,
+    /// The memory that the server needed to send differences between versions of the model; absent
+    /// unless it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub versions_cost: Option<VersionsCost>,
+    /// What a probe could read out of the uploads, over all audited rounds; absent without an
+    /// audit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audit: Option<AuditRecord>,
+    /// What is claimed of users' privacy after the last finished round; absent where nothing is
+    /// done to protect it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub privacy: Option<PrivacyRecord>,
+    /// Participations of the finished rounds, by what became of them.
+    pub participations: ParticipationTotals,
+    /// Those of them that were cut off, by cause; their sum is `participations.dropped`.
+    pub losses: LossTotals,
+    /// The server's link, the line for connections and the users who were waited for, over the
+    /// finished rounds; absent if no virtual time has passed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkSummary>,
+    /// Bytes of single devices.
+    pub device_bytes: DeviceBytes,
+    /// Training work of the whole run.
+    pub work: Work,
+    /// Energy of the clients; absent where the scenario states none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy: Option<Energy>,
+    /// Virtual time at the end of the last finished round.
+    pub virtual_time_s: f64,
+    /// Distribution of virtual durations, by phase: `download`, `compute`, `upload`, `round`, and
+    /// `preparation`, `request`, `consultation` and `reply` of a method with a third party.
+    pub durations: BTreeMap<String, Distribution>,
+    /// Size of the problem.
+    pub size: ProblemSize,
+    /// How the server ran its steps.
+    pub policy: Policy,
+    /// Every finished round.
+    #[serde(skip)]
+    pub per_round: Vec<RoundRecord>,
+    /// The totals of every user, in the order of users; `None` if the scenario does not have them
+    /// kept for so many.
+    #[serde(skip)]
+    pub per_user: Option<Vec<UserRecord>>,
+    /// The scenario as resolved: every preset and default filled in.
+    pub scenario: Scenario,
+    /// What the scenario file says in vain, a line for each key; absent if there is nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// The command that repeats the run: the program's name and its arguments, without those that
+    /// do not change the result; empty where no command line was involved.
+    pub command: Vec<String>,
+    /// What the program that made the record was built from: versions of the program (`fedrecsim`)
+    /// and the compiler (`rustc`), the `commit`, and the settings of the `build`.
+    pub versions: BTreeMap<String, String>,
+    /// BLAKE3 (hexadecimal) of the executable, or of the library that holds this crate, by which
+    /// two builds of the same versions are told apart; empty if it cannot be read.
+    pub executable: String,
+    /// Other builds of the program that earlier rounds were made by, described; empty unless the
+    /// run was resumed with another build.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub other_builds: Vec<String>,
+    /// Figures of the host, outside the digest.
+    pub wall: Wall,
+}
+
+/// Returns whether a field is false and hence left out. It is taken by reference because serde
+/// passes one.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// Participations by what became of them:
+/// `invited = aggregated + dropped + cancelled + late + under_way`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ParticipationTotals {
+    /// Invitations sent.
+    pub invited: u64,
+    /// Updates that were averaged.
+    pub aggregated: u64,
+    /// Participations that were cut off by a dropout, a departure or a fault.
+    pub dropped: u64,
+    /// Participations that the server gave up.
+    pub cancelled: u64,
+    /// Updates that came after their round was over, or from a model too old to be used.
+    pub late: u64,
+    /// Those of the late ones that came from a model too old to be used.
+    #[serde(default)]
+    pub stale: u64,
+    /// Participations that were neither of these when the last round ended.
+    pub under_way: u64,
+}
+
+impl ParticipationTotals {
+    /// Returns the totals over `rounds`.
+    pub fn of(rounds: &[RoundRecord]) -> Self {
+        let mut totals = Self::default();
+        for round in rounds {
+            totals.invited += u64::from(round.invited);
+            totals.aggregated += u64::from(round.aggregated);
+            totals.dropped += u64::from(round.dropped);
+            totals.cancelled += u64::from(round.cancelled);
+            totals.late += u64::from(round.late);
+            totals.stale += u64::from(round.stale);
+        }
+        let Self {
+            invited,
+            aggregated,
+            dropped,
+            cancelled,
+            late,
+            ..
+        } = totals;
+        totals.under_way = invited.saturating_sub(aggregated + dropped + cancelled + late);
+        totals
+    }
+}
+
+/// Participations that were cut off, by cause.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LossTotals {
+    /// Those that dropped out (`network.dropout`).
+    pub dropouts: u64,
+    /// Those whose users left (`[availability]`).
+    pub departures: u64,
+    /// Those that fault rules have cost, for each rule of the scenario in its order.
+    pub faults: Vec<FaultLosses>,
+}
+
+/// Participations that a fault rule has cost.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FaultLosses {
+    /// The number of the rule among `[[faults]]`, counted from 0.
+    pub rule: u32,
+    /// The preset of the rule, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preset: Option<String>,
+    /// What the rule does: the name of its effect.
+    pub effect: String,
+    /// The number of participations.
+    pub lost: u64,
+}
+
+impl LossTotals {
+    /// Returns the totals over `rounds`, which were run with these fault rules.
+    pub fn of(rounds: &[RoundRecord], rules: &[FaultSpec]) -> Self {
+        let mut sum = Losses::default();
+        rounds.iter().for_each(|round| sum += &round.losses);
+        let rule = |(rule, spec): (u32, &FaultSpec)| FaultLosses {
+            rule,
+            preset: spec.preset.clone(),
+            effect: spec.effect.name().to_owned(),
+            lost: sum.by_fault(rule as usize),
+        };
+        let faults = (0..).zip(rules).map(rule).collect();
+        Self {
+            dropouts: sum.dropouts,
+            departures: sum.departures,
+            faults,
+        }
+    }
+}
+
+/// Energy that the clients spent, in joules.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Energy {
+    /// Energy spent on bytes sent and received.
+    pub transfer_j: f64,
+    /// Energy spent on training.
+    pub training_j: f64,
+    /// The part of both that was of no use: transfers that did not arrive or were not used, and
+    /// trainings that were cut off.
+    pub wasted_j: f64,
+}
+
+impl Energy {
+    /// Returns the energy of transfers and training together.
+    pub fn total_j(&self) -> f64 {
+        self.transfer_j + self.training_j
+    }
+}
+
+/// Figures of the host that ran the simulation; outside the digest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Wall {
+    /// Seconds from the start of the command to the end of the last round.
+    pub total_s: f64,
+    /// Median wall time of a round in milliseconds, evaluation included.
+    pub per_round_ms: f64,
+    /// Peak resident memory; absent if the system does not tell.
+    pub peak_rss_bytes: Option<u64>,
+    /// Number of worker threads.
+    pub threads: u32,
+}

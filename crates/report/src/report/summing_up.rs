@@ -1,0 +1,77 @@
+//! Makes the record of a run from what the simulation leaves.
+
+use super::record::{FORMAT, LossTotals, NetworkSummary, ParticipationTotals, RunRecord, Wall};
+use super::{cost, setup};
+use fedrecsim_core::error::Error;
+use fedrecsim_scenario::scenario::Scenario;
+use fedrecsim_sim::checkpoint::{self, Program};
+use fedrecsim_sim::sim::outcome::{AuditRecord, Outcome};
+
+impl RunRecord {
+    /// Returns the record of a run of `scenario`, and why the run failed, if it did: what stopped
+    /// it before its last round, or that it learned nothing.
+    ///
+    /// `command` is the command line of whoever would repeat the run, the program's name included;
+    /// it may be empty.
+    pub fn of(
+        scenario: Scenario,
+        outcome: Outcome,
+        wall: Wall,
+        command: Vec<String>,
+        program: &Program,
+    ) -> (Self, Option<Error>) {
+        let selected = outcome.selected.map(|position| &outcome.rounds[position]);
+        let record = Self {
+            format: FORMAT,
+            name: scenario.name.clone(),
+            seed: scenario.seed,
+            digest: outcome.digest,
+            rounds: outcome.rounds.len() as u32,
+            complete: outcome.stopped_by.is_none(),
+            stopped_by: outcome.stopped_by.as_ref().map(ToString::to_string),
+            learned_nothing: outcome.learned_nothing,
+            uploads_were_empty: outcome.uploads_were_empty,
+            selected_round: selected.map(|round| round.round),
+            accuracy: selected
+                .and_then(|round| round.accuracy.clone())
+                .unwrap_or_default(),
+            protocol: setup::protocol(&scenario, outcome.draws_negatives),
+            draws_negatives: outcome.draws_negatives,
+            baselines: outcome.baselines,
+            participations: ParticipationTotals::of(&outcome.rounds),
+            losses: LossTotals::of(&outcome.rounds, &scenario.faults),
+            network: NetworkSummary::of(&outcome.network, &scenario.network),
+            device_bytes: outcome.device_bytes,
+            per_user: outcome.users,
+            work: outcome.work,
+            energy: cost::energy(&scenario.devices, &outcome.bytes, outcome.work),
+            bytes: outcome.bytes,
+            third_party_bytes: outcome.third_party_bytes,
+            inference_bytes: selected.and_then(|round| round.inference_bytes),
+            privacy: outcome.rounds.last().and_then(|round| round.privacy),
+            audit: AuditRecord::over(outcome.rounds.iter().filter_map(|round| round.audit)),
+            versions_cost: outcome.rounds.last().and_then(|round| round.versions),
+            virtual_time_s: outcome
+                .rounds
+                .last()
+                .map_or(0.0, |round| round.virtual_time_s),
+            durations: outcome.durations,
+            size: outcome.size,
+            policy: outcome.policy,
+            per_round: outcome.rounds,
+            scenario,
+            warnings: Vec::new(),
+            command,
+            versions: program.versions(),
+            executable: checkpoint::executable_digest(),
+            other_builds: Vec::new(),
+            wall,
+        };
+        let learned_nothing = record.learned_nothing.then_some(Error::NothingLearned {
+            rounds: record.rounds,
+            participations: record.participations.invited,
+            uploads_were_empty: record.uploads_were_empty,
+        });
+        (record, outcome.stopped_by.or(learned_nothing))
+    }
+}

@@ -1,0 +1,287 @@
+//! Writes the short summary that a run leaves on the terminal: a few lines, all of which
+//! `summary.md` tells too.
+
+use std::path::Path;
+
+use super::figures;
+use super::record::{Figures, Flow, RunRecord};
+use super::{setup, words};
+use fedrecsim_core::units::Bytes;
+
+/// Returns accuracy beside the baselines with its protocol, bytes, virtual time, wall time, and
+/// where the report is if there is one, in a few lines with a line break at the end.
+pub fn summary(record: &RunRecord, report: Option<&Path>) -> String {
+    let mut lines = vec![format!(
+        "{}: {}, seed {}, {} of {} rounds",
+        record.name,
+        record.scenario.method.name,
+        record.seed,
+        record.rounds,
+        record.scenario.training.rounds
+    )];
+    lines.extend(
+        setup::caveats_of_the_run(record)
+            .into_iter()
+            .map(|caveat| format!("{} {}", caveat.headline, caveat.text)),
+    );
+    lines.extend(accuracy(record));
+    lines.push(entry("protocol", &record.protocol));
+    lines.extend(participations(record));
+    lines.push(entry("up", &traffic(&record.bytes.up, 0)));
+    lines.push(entry(
+        "down",
+        &traffic(&record.bytes.down, record.work.unused_download_bytes),
+    ));
+    lines.extend(record.third_party_bytes.map(|bytes| {
+        let (up, down) = (Bytes::new(bytes.up.sent), Bytes::new(bytes.down.sent));
+        entry(
+            "third party",
+            &format!("{up} of the bytes up, {down} of the bytes down"),
+        )
+    }));
+    lines.extend(record.energy.map(|energy| {
+        let (total, wasted) = (
+            words::energy(energy.total_j()),
+            words::energy(energy.wasted_j),
+        );
+        entry(
+            "energy",
+            &format!("{total}, {wasted} of it on what was of no use"),
+        )
+    }));
+    lines.extend(server_link(record).map(|used| entry("server link", &used)));
+    lines.push(entry(
+        "virtual time",
+        &words::duration(record.virtual_time_s),
+    ));
+    lines.push(entry("wall time", &wall(record)));
+    lines.push(entry("digest", &record.digest));
+    lines.extend(report.map(|report| entry("report", &report.display().to_string())));
+    // The summary file explains what makes the figures optimistic; here it must be impossible to
+    // miss.
+    let see = if report.is_some() {
+        " See summary.md."
+    } else {
+        ""
+    };
+    for caveat in setup::protocol_caveats(&record.scenario, record.draws_negatives) {
+        lines.push(format!("note: {}{see}", caveat.headline));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// Returns how much of what it can carry the server's link carried on average; `None` if it has no
+/// limit.
+fn server_link(record: &RunRecord) -> Option<String> {
+    let network = record.network?;
+    let sides = [
+        ("down", network.down.mean_share),
+        ("up", network.up.mean_share),
+    ];
+    let used = sides
+        .into_iter()
+        .filter_map(|(side, used)| Some(format!("{side} {}", words::share(used?))));
+    let used: Vec<String> = used.collect();
+    (!used.is_empty()).then(|| format!("{} of what it can carry, on average", used.join(", ")))
+}
+
+fn entry(name: &str, text: &str) -> String {
+    format!("  {name:<14}{text}")
+}
+
+/// The column at which the text of an entry begins.
+const TEXT_AT: usize = 16;
+
+/// Returns a summary in lines of at most `columns` columns, broken between words. The text of an
+/// entry goes on below itself. A digest that does not fit is cut off, since its first digits tell
+/// it apart; a path is left whole.
+pub fn fitted(summary: &str, columns: usize) -> String {
+    summary
+        .lines()
+        .map(|line| if line.chars().count() <= columns { line.to_owned() } else { broken(line, columns) } + "\n")
+        .collect()
+}
+
+fn broken(line: &str, columns: usize) -> String {
+    // Every line is made by `entry`, or is a sentence.
+    let (head, text) = match line
+        .char_indices()
+        .nth(TEXT_AT)
+        .filter(|_| line.starts_with("  "))
+    {
+        Some((at, _)) if line[..at].ends_with(' ') => line.split_at(at),
+        _ => ("", line),
+    };
+    let indent = if head.is_empty() { 2 } else { TEXT_AT };
+    let room = columns.saturating_sub(indent).max(1);
+    if text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return format!("{head}{} ...", &text[..room.saturating_sub(4).min(64)]);
+    }
+    // The first line of a sentence has no indent, and leaves the room of one unused.
+    let lines = words::lines(text, room);
+    let rest: String = lines
+        .iter()
+        .skip(1)
+        .map(|line| format!("\n{:indent$}{line}", ""))
+        .collect();
+    match lines.first() {
+        Some(first) if lines.len() == 1 && first.chars().count() > room => {
+            format!("{}\n    {first}", head.trim_end())
+        }
+        first => format!("{head}{}{rest}", first.map_or("", String::as_str)),
+    }
+}
+
+fn accuracy(record: &RunRecord) -> Vec<String> {
+    let headlines = figures::headlines(&record.scenario.evaluation);
+    let row = |name: &str, figures: &Figures, remark: &str| {
+        let cells: Vec<String> = headlines
+            .iter()
+            .map(|metric| {
+                figures
+                    .get(&metric.name())
+                    .map_or_else(|| "-".to_owned(), |&value| words::accuracy(value))
+            })
+            .map(|cell| format!("{cell:<9} "))
+            .collect();
+        format!("  {name:<14}{}{remark}", cells.concat())
+            .trim_end()
+            .to_owned()
+    };
+    let header: String = headlines
+        .iter()
+        .map(|metric| format!("{:<9} ", metric.label()))
+        .collect();
+    let mut lines = vec![entry("test", header.trim_end())];
+    match record.selected_round {
+        Some(round) => {
+            lines.push(row(
+                &record.scenario.method.name,
+                &record.accuracy.test,
+                &format!("round {round}"),
+            ));
+        }
+        None => lines.push(entry(&record.scenario.method.name, "no round was finished")),
+    }
+    for (name, baseline) in &record.baselines {
+        lines.push(row(name, &baseline.test, "baseline"));
+    }
+    lines
+}
+
+/// Describes the bytes of one direction. `unused` of the useful ones were of no use in the end.
+fn traffic(flow: &Flow, unused: u64) -> String {
+    let wasted = (flow.sent - flow.useful.min(flow.sent)) + unused;
+    format!(
+        "{} sent in {} frames, {} not used ({})",
+        Bytes::new(flow.sent),
+        words::thousands(flow.frames),
+        Bytes::new(wasted),
+        words::percent(wasted, flow.sent),
+    )
+}
+
+/// Returns lines on what became of the participations and who takes no part; empty if nobody was
+/// invited.
+fn participations(record: &RunRecord) -> Vec<String> {
+    let totals = &record.participations;
+    if totals.invited == 0 {
+        return Vec::new();
+    }
+    let fates = [
+        (totals.aggregated, "used"),
+        (totals.dropped, "lost"),
+        (totals.cancelled, "cancelled"),
+        (totals.late, "late or stale"),
+        (totals.under_way, "under way at the end"),
+    ];
+    let fates: Vec<String> = fates
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, name)| format!("{} {name}", words::thousands(count)))
+        .collect();
+    let mut lines = vec![
+        entry("rounds", &record.policy.name),
+        entry(
+            "invited",
+            &format!("{}: {}", words::thousands(totals.invited), fates.join(", ")),
+        ),
+    ];
+    lines.extend(setup::excluded(record).map(|text| entry("excluded", &text)));
+    lines
+}
+
+fn wall(record: &RunRecord) -> String {
+    let wall = &record.wall;
+    let memory = wall.peak_rss_bytes.map_or_else(String::new, |rss| {
+        format!(", peak memory {}", Bytes::new(rss))
+    });
+    format!(
+        "{} on {} threads, {} per round{memory}",
+        words::duration(wall.total_s),
+        wall.threads,
+        words::duration(wall.per_round_ms / 1e3),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    #[test]
+    fn a_run_is_summed_up_like_this() {
+        let text = summary(
+            &sample::interrupted(12, 60),
+            Some(Path::new("reports/ml100k-fedrap-1")),
+        );
+        insta::assert_snapshot!(text);
+    }
+
+    /// If this fails, a narrow terminal breaks lines of the summary in the middle of a word.
+    #[test]
+    fn a_summary_fits_sixty_columns_without_a_broken_word() {
+        let whole = summary(
+            &sample::interrupted(12, 60),
+            Some(Path::new("reports/ml100k-fedrap-1")),
+        );
+        assert_eq!(fitted(&whole, 200), whole);
+        let narrow = fitted(&whole, 60);
+        insta::assert_snapshot!(narrow);
+        assert!(
+            narrow.lines().all(|line| line.chars().count() <= 60),
+            "{narrow}"
+        );
+        let words = |text: &str| -> Vec<String> {
+            let is_digest =
+                |word: &str| word.len() > 30 && word.bytes().all(|digit| digit.is_ascii_hexdigit());
+            let kept = text
+                .split_whitespace()
+                .filter(|word| !is_digest(word) && *word != "...");
+            kept.map(str::to_owned).collect()
+        };
+        assert_eq!(words(&narrow), words(&whole));
+        let long = summary(
+            &sample::interrupted(12, 60),
+            Some(Path::new(&"folder/".repeat(12))),
+        );
+        assert!(
+            fitted(&long, 60).contains("\n  report\n    folder/folder/"),
+            "a path is whole, on a line of its own"
+        );
+    }
+
+    #[test]
+    fn a_run_without_a_round_shows_the_baselines_and_why_it_stopped() {
+        let text = summary(&sample::nothing_finished(), Some(Path::new("reports/x")));
+        for part in [
+            "0 of 60 rounds",
+            "no round was finished",
+            "popularity",
+            "0.4110",
+            "diverged in round 1",
+        ] {
+            assert!(text.contains(part), "no {part:?} in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Formats numbers and texts for readers.
+
+use serde::Serialize;
+
+/// Returns `1682` as `1,682`.
+pub fn thousands(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Returns a count with its noun: `1 round`, `2 rounds`.
+pub fn counted(count: u64, noun: &str) -> String {
+    format!(
+        "{} {noun}{}",
+        thousands(count),
+        if count == 1 { "" } else { "s" }
+    )
+}
+
+/// Returns `text` broken between words into lines of at most `width` characters; a longer word has
+/// a line of its own.
+pub fn lines(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// Returns a duration in the unit that leaves the fewest digits: `350 ms`, `12.3 s`, `4.20 min`,
+/// `3.10 h`, `2.40 d`.
+pub fn duration(seconds: f64) -> String {
+    let (value, unit) = match seconds {
+        0.0 => return "0 s".to_owned(),
+        s if s < 0.9995e-3 => (s * 1e6, "us"),
+        s if s < 0.9995 => (s * 1e3, "ms"),
+        s if s < 119.5 => (s, "s"),
+        s if s < 119.5 * 60.0 => (s / 60.0, "min"),
+        s if s < 71.5 * 3600.0 => (s / 3600.0, "h"),
+        s => (s / 86_400.0, "d"),
+    };
+    format!("{} {unit}", three_digits(value))
+}
+
+/// Returns an energy in the unit that leaves the fewest digits.
+pub fn energy(joules: f64) -> String {
+    let (value, unit) = match joules {
+        0.0 => return "0 J".to_owned(),
+        j if j < 0.9995e-3 => (j * 1e6, "uJ"),
+        j if j < 0.9995 => (j * 1e3, "mJ"),
+        j if j < 999.5 => (j, "J"),
+        j if j < 999.5e3 => (j / 1e3, "kJ"),
+        j => (j / 1e6, "MJ"),
+    };
+    format!("{} {unit}", three_digits(value))
+}
+
+/// Returns a non-negative number with three significant digits, or all digits of its integral part.
+pub fn three_digits(value: f64) -> String {
+    let decimals = match value {
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// Returns `part` in percent of `whole` with one decimal, or a dash if the whole is zero. A part
+/// that is not zero is never shown as zero.
+pub fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return "-".to_owned();
+    }
+    share(part as f64 / whole as f64)
+}
+
+/// Returns a share between 0 and 1 in percent with one decimal, never rounded down to 0 or up to
+/// 100.
+pub fn share(share: f64) -> String {
+    match share {
+        s if s > 0.0 && s < 0.0005 => "< 0.1 %".to_owned(),
+        s if (0.9995..1.0).contains(&s) => "> 99.9 %".to_owned(),
+        s => format!("{:.1} %", s * 100.0),
+    }
+}
+
+/// Returns an epsilon with so many decimals. One that tells no more than that there is next to no
+/// protection is shown by its magnitude.
+pub fn epsilon(epsilon: f64, decimals: usize) -> String {
+    match epsilon {
+        huge if huge >= 1e6 => format!("{huge:.1e}"),
+        epsilon => format!("{epsilon:.decimals$}"),
+    }
+}
+
+/// Returns an accuracy with four decimals, as the papers give it.
+pub fn accuracy(figure: f64) -> String {
+    format!("{figure:.4}")
+}
+
+/// Returns the name of an enumeration's value as scenario files write it.
+pub fn name_of<T: Serialize>(value: &T) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(name)) => name,
+        Ok(other) => other.to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fedrecsim_scenario::scenario::{CodecName, NegativePool};
+
+    #[test]
+    fn thousands_are_separated_from_the_right() {
+        let printed = [0, 7, 999, 1_000, 98_114, 1_000_209].map(thousands);
+        assert_eq!(printed, ["0", "7", "999", "1,000", "98,114", "1,000,209"]);
+    }
+
+    /// If this fails, an epsilon in the billions is shown with decimals, as if it were a
+    /// protection.
+    #[test]
+    fn an_epsilon_has_decimals_where_it_protects() {
+        assert_eq!(
+            [0.5, 295.25, 999_999.0, 17_850_000_000.0].map(|value| epsilon(value, 2)),
+            ["0.50", "295.25", "999999.00", "1.8e10"]
+        );
+    }
+
+    #[test]
+    fn one_is_not_a_plural() {
+        assert_eq!(
+            [0, 1, 1_000].map(|n| counted(n, "round")),
+            ["0 rounds", "1 round", "1,000 rounds"]
+        );
+    }
+
+    #[test]
+    fn durations_take_the_unit_that_a_reader_would_take() {
+        let printed = [
+            0.0,
+            2e-5,
+            0.35,
+            1.0,
+            12.34,
+            119.0,
+            252.0,
+            11_160.0,
+            1_000_000.0,
+        ]
+        .map(duration);
+        assert_eq!(
+            printed,
+            [
+                "0 s", "20.0 us", "350 ms", "1.00 s", "12.3 s", "119 s", "4.20 min", "3.10 h",
+                "11.6 d"
+            ]
+        );
+    }
+
+    #[test]
+    fn energies_take_the_unit_that_a_reader_would_take() {
+        let printed = [0.0, 2e-5, 0.35, 12.34, 999.6, 2.5e6].map(energy);
+        assert_eq!(
+            printed,
+            ["0 J", "20.0 uJ", "350 mJ", "12.3 J", "1.00 kJ", "2.50 MJ"]
+        );
+    }
+
+    #[test]
+    fn a_small_share_is_not_shown_as_none_and_a_large_one_not_as_all() {
+        assert_eq!(percent(0, 0), "-");
+        assert_eq!(percent(0, 10), "0.0 %");
+        assert_eq!(percent(1, 1_000_000), "< 0.1 %");
+        assert_eq!(percent(999_999, 1_000_000), "> 99.9 %");
+        assert_eq!(percent(10, 10), "100.0 %");
+        assert_eq!(percent(1, 8), "12.5 %");
+    }
+
+    #[test]
+    fn names_are_those_of_scenario_files() {
+        assert_eq!(name_of(&CodecName::RowsF32), "rows-f32");
+        assert_eq!(name_of(&NegativePool::NotInTrain), "not-in-train");
+    }
+}

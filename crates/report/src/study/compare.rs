@@ -1,0 +1,299 @@
+//! Makes arms of reports that exist: those whose scenarios differ in nothing but the seed are one
+//! arm.
+
+use serde_json::Value;
+
+use super::results::{ArmResults, Results, RunResult, RunState};
+use super::sharing;
+use crate::report::figures;
+use crate::report::read::SavedReport;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_scenario::scenario::{self, Difference, MethodVocabulary, Scenario};
+
+/// What the command line asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// The title.
+    pub title: String,
+    /// The name of the arm to which differences are paired.
+    pub compare_to: Option<String>,
+    /// The figures that are shown; empty for the headline of the first arm and its companion.
+    pub figures: Vec<String>,
+}
+
+/// An arm whose name is not known yet.
+struct Group {
+    scenario: Value,
+    name: String,
+    reports: Vec<SavedReport>,
+}
+
+/// Returns the results of `reports`. Arms are named after the keys in which they differ.
+///
+/// # Errors
+/// [`Error::Usage`] for two reports of one scenario and seed, for an arm to compare to that is not
+/// there, and for figures that no report has.
+pub fn results(
+    reports: Vec<SavedReport>,
+    wanted: Wanted,
+    vocabulary: &[MethodVocabulary],
+) -> Result<Results> {
+    let groups = grouped(reports)?;
+    let names = names_of(&groups);
+    let mut arms = Vec::new();
+    let mut shown = wanted.figures;
+    for (group, name) in groups.into_iter().zip(names) {
+        let scenario = scenario_of(&group.reports[0], vocabulary);
+        if let Some(scenario) = scenario.as_ref().filter(|_| shown.is_empty()) {
+            shown = figures::headlines(&scenario.evaluation)
+                .iter()
+                .map(fedrecsim_core::metric::Metric::name)
+                .collect();
+        }
+        let timing = scenario
+            .as_ref()
+            .map(sharing::depends_on_timing)
+            .unwrap_or_default();
+        let runs = group.reports.into_iter().map(run_of).collect();
+        arms.push(ArmResults {
+            name,
+            timing,
+            compare_to: None,
+            runs,
+        });
+    }
+    let compare_to = match &wanted.compare_to {
+        None => None,
+        Some(name) => Some(
+            arms.iter()
+                .position(|arm| arm.name == *name)
+                .ok_or_else(|| {
+                    let known: Vec<String> =
+                        arms.iter().map(|arm| format!("`{}`", arm.name)).collect();
+                    Error::Usage(format!(
+                        "there is no arm `{name}`; known: {}",
+                        known.join("; ")
+                    ))
+                })?,
+        ),
+    };
+    for (place, arm) in arms.iter_mut().enumerate() {
+        arm.compare_to = compare_to.filter(|other| *other != place);
+    }
+    let results = Results {
+        title: wanted.title,
+        arms,
+        figures: shown,
+        references: Vec::new(),
+        courses: Vec::new(),
+        shard: None,
+    };
+    let has = |figure: &str| {
+        results
+            .arms
+            .iter()
+            .flat_map(ArmResults::reports)
+            .any(|report| report.run.accuracy.test.contains_key(figure))
+    };
+    match results.figures.iter().find(|figure| !has(figure)) {
+        Some(figure) if results.counts()[0] > 0 => {
+            Err(Error::Usage(format!("no report has the figure `{figure}`")))
+        }
+        _ => Ok(results),
+    }
+}
+
+fn run_of(report: SavedReport) -> RunResult {
+    let (seed, folder) = (report.run.seed, report.folder.clone());
+    let state = report
+        .run
+        .failure()
+        .map_or_else(|| RunState::Done(Box::new(report)), RunState::Failed);
+    RunResult {
+        seed,
+        folder,
+        state,
+    }
+}
+
+/// Returns the reports by their scenarios, in the order in which they are given; seeds of one arm
+/// are sorted.
+fn grouped(reports: Vec<SavedReport>) -> Result<Vec<Group>> {
+    let mut groups: Vec<Group> = Vec::new();
+    for report in reports {
+        let mut scenario = report.run.scenario.clone();
+        if let Some(table) = scenario.as_object_mut() {
+            table.shift_remove("seed");
+        }
+        match groups.iter_mut().find(|group| group.scenario == scenario) {
+            None => groups.push(Group {
+                scenario,
+                name: report.run.name.clone(),
+                reports: vec![report],
+            }),
+            Some(group) => {
+                if let Some(other) = group
+                    .reports
+                    .iter()
+                    .find(|other| other.run.seed == report.run.seed)
+                {
+                    return Err(Error::Usage(format!(
+                        "{} and {} are reports of the same scenario and seed; leave one of them out",
+                        other.folder.display(),
+                        report.folder.display()
+                    )));
+                }
+                group.reports.push(report);
+            }
+        }
+    }
+    groups
+        .iter_mut()
+        .for_each(|group| group.reports.sort_by_key(|report| report.run.seed));
+    Ok(groups)
+}
+
+/// Returns a name for each group: the values of all keys in which any two of them differ.
+fn names_of(groups: &[Group]) -> Vec<String> {
+    let [first, others @ ..] = groups else {
+        return Vec::new();
+    };
+    let differences: Vec<Vec<Difference>> = others
+        .iter()
+        .map(|other| scenario::differences(&first.scenario, &other.scenario))
+        .collect();
+    let mut keys: Vec<&str> = differences
+        .iter()
+        .flatten()
+        .map(|difference| difference.key.as_str())
+        .collect();
+    keys.sort_unstable();
+    keys.dedup();
+    if keys.is_empty() {
+        return vec![first.name.clone()];
+    }
+    let value_in_first = |key: &str| {
+        let found = differences
+            .iter()
+            .flatten()
+            .find(|difference| difference.key == key);
+        found.and_then(|difference| difference.values[0].clone())
+    };
+    let shown = |key: &str, value: Option<Value>| match value {
+        Some(Value::String(text)) => Some(format!("{key}={text}")),
+        Some(other) => Some(format!("{key}={other}")),
+        None => None,
+    };
+    let joined = |parts: Vec<String>| {
+        if parts.is_empty() {
+            "otherwise".to_owned()
+        } else {
+            parts.join(", ")
+        }
+    };
+    let mut names = vec![joined(
+        keys.iter()
+            .filter_map(|key| shown(key, value_in_first(key)))
+            .collect(),
+    )];
+    for differing in &differences {
+        let value = |key: &str| match differing.iter().find(|difference| difference.key == key) {
+            Some(difference) => difference.values[1].clone(),
+            None => value_in_first(key),
+        };
+        names.push(joined(
+            keys.iter()
+                .filter_map(|key| shown(key, value(key)))
+                .collect(),
+        ));
+    }
+    names
+}
+
+/// Returns the scenario of a report; `None` if this program does not know it, as with another
+/// program's method.
+fn scenario_of(report: &SavedReport, vocabulary: &[MethodVocabulary]) -> Option<Scenario> {
+    let text = toml::to_string(&report.run.scenario).ok()?;
+    scenario::parse(&text, &format!("{}.toml", report.run.name), &[], vocabulary).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::*;
+    use crate::study::sample;
+    use fedrecsim_methods::method::registry::vocabulary;
+
+    fn report(seed: u64, key: &str, value: Value) -> SavedReport {
+        let mut report = sample::report(seed, 0.5);
+        report.folder = format!("{key}-{seed}").into();
+        report.run.scenario["training"][key] = value;
+        report.run.scenario["seed"] = seed.into();
+        report
+    }
+
+    fn wanted(compare_to: Option<&str>) -> Wanted {
+        let figures = vec!["hr@10".to_owned()];
+        Wanted {
+            title: "t".to_owned(),
+            compare_to: compare_to.map(str::to_owned),
+            figures,
+        }
+    }
+
+    /// If this fails, runs of different scenarios enter one mean, or nobody can tell which arm is
+    /// which.
+    #[test]
+    fn arms_are_the_scenarios_apart_from_the_seed_and_are_named_after_what_differs() {
+        let rounds = |seed, rounds: u32| report(seed, "rounds", json!(rounds));
+        let reports = vec![rounds(2, 5), rounds(1, 5), rounds(1, 9)];
+        let results = results(reports, wanted(Some("training.rounds=9")), &vocabulary()).unwrap();
+        let names: Vec<&str> = results.arms.iter().map(|arm| arm.name.as_str()).collect();
+        assert_eq!(names, ["training.rounds=5", "training.rounds=9"]);
+        let seeds: Vec<u64> = results.arms[0].runs.iter().map(|run| run.seed).collect();
+        assert_eq!((seeds, results.compared_by_all()), (vec![1, 2], Some(1)));
+    }
+
+    #[test]
+    fn one_scenario_alone_has_its_own_name() {
+        let reports = vec![report(1, "rounds", json!(5))];
+        assert_eq!(
+            results(reports, wanted(None), &vocabulary()).unwrap().arms[0].name,
+            "ml100k-fedrap"
+        );
+    }
+
+    /// If this fails, a report counts twice in a mean.
+    #[test]
+    fn a_report_that_is_named_twice_is_refused_and_so_is_an_unknown_arm() {
+        let rounds = |seed| report(seed, "rounds", json!(5));
+        let error = results(vec![rounds(1), rounds(1)], wanted(None), &vocabulary()).unwrap_err();
+        assert!(
+            error.to_string().contains("the same scenario and seed"),
+            "{error}"
+        );
+        let error = results(vec![rounds(1)], wanted(Some("x")), &vocabulary()).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("there is no arm `x`; known: `ml100k-fedrap`"),
+            "{error}"
+        );
+        let figures = vec!["mrr".to_owned()];
+        let error = results(
+            vec![rounds(1)],
+            Wanted {
+                figures,
+                ..wanted(None)
+            },
+            &vocabulary(),
+        )
+        .unwrap_err();
+        assert!(
+            error.to_string().contains("no report has the figure `mrr`"),
+            "{error}"
+        );
+    }
+}

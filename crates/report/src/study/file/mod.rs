@@ -1,0 +1,366 @@
+//! Reads study files: a base scenario, axes, single arms, seeds, and published values to stand
+//! beside.
+//!
+//! The file is TOML, and unknown keys are faults. Every fault is shown with its line and column;
+//! those of the language and of types come one at a time, and those of meaning all at once.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+use super::quantities::is_sparsity;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_scenario::scenario::{Fault, MAX_FILE_BYTES, Place, Sources};
+
+mod arms;
+mod compared;
+mod published;
+#[cfg(test)]
+mod tests;
+
+use arms::Arms;
+pub use published::PublishedCourse;
+
+/// A study as its file says it, with its arms listed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Study {
+    /// The name: the stem of the file.
+    pub name: String,
+    /// The title, which is the name if the file has none.
+    pub title: String,
+    /// The seeds, each once, in the order of the file.
+    pub seeds: Vec<u64>,
+    /// The arms: first the combinations of the axes, then the single ones.
+    pub arms: Vec<Arm>,
+    /// The names of the figures of accuracy that are shown; empty for the headline of the first arm
+    /// and its companion.
+    pub figures: Vec<String>,
+    /// Values from elsewhere to stand beside.
+    pub references: Vec<Reference>,
+    /// Courses from elsewhere to stand beside.
+    pub courses: Vec<PublishedCourse>,
+    /// What becomes of arms whose data set is not on this machine.
+    pub missing_data: MissingData,
+}
+
+/// What becomes of arms whose data set is not on this machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MissingData {
+    /// The study does not begin.
+    #[default]
+    Refuse,
+    /// They are not run, and tables say so beside their published values.
+    LeaveOut,
+}
+
+/// One arm of a study: a scenario that is run with every seed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arm {
+    /// The name, such as `codec=int8, dropout=0.2`.
+    pub name: String,
+    /// The scenario file.
+    pub base: PathBuf,
+    /// What is changed in it, of the form `table.key=value`, as `run --set` takes it.
+    pub set: Vec<String>,
+    /// Its values on the axes, as `axis=value`; empty for a single arm.
+    pub values: Vec<String>,
+    /// The arm to which differences are paired, by its place among the arms.
+    pub compare_to: Option<usize>,
+}
+
+/// A value that somebody else has published for an arm.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reference {
+    /// The arm, by its place among the arms.
+    pub arm: usize,
+    /// The name of the figure of accuracy, or of how sparse the shared table is, such as
+    /// `c_above_1e-2_averaged`.
+    pub figure: String,
+    /// The value.
+    pub value: f64,
+    /// Its standard deviation over repetitions, if that was published, too.
+    #[serde(default)]
+    pub standard_deviation: Option<f64>,
+    /// Where it was published.
+    pub source: Option<String>,
+}
+
+/// What the command line changes in a study.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Overrides of every run, which come last.
+    pub set: Vec<String>,
+    /// Seeds in place of those of the file; none leaves them.
+    pub seeds: Vec<u64>,
+}
+
+/// A study file as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawStudy {
+    title: Option<String>,
+    base: Option<PathBuf>,
+    #[serde(default)]
+    seeds: Option<Spanned<Vec<Spanned<u64>>>>,
+    compare_to: Option<Spanned<toml::Value>>,
+    #[serde(default)]
+    figures: Vec<Spanned<String>>,
+    #[serde(default)]
+    set: Option<Spanned<toml::Table>>,
+    #[serde(default)]
+    axes: Vec<Spanned<RawAxis>>,
+    #[serde(default)]
+    arms: Vec<Spanned<RawArm>>,
+    #[serde(default)]
+    references: Vec<Spanned<RawReference>>,
+    published_courses: Option<Spanned<PathBuf>>,
+    #[serde(default)]
+    missing_data: MissingData,
+}
+
+/// One dimension of a study.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawAxis {
+    name: Spanned<String>,
+    key: Option<Spanned<String>>,
+    values: Spanned<Vec<Spanned<toml::Value>>>,
+}
+
+/// A single arm.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawArm {
+    name: Spanned<String>,
+    base: Option<PathBuf>,
+    #[serde(default)]
+    set: Option<Spanned<toml::Table>>,
+    compare_to: Option<Spanned<String>>,
+}
+
+/// A published value.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawReference {
+    arm: Spanned<String>,
+    figure: Spanned<String>,
+    value: f64,
+    standard_deviation: Option<f64>,
+    source: Option<String>,
+}
+
+/// The faults of one study file.
+struct Faults(Vec<Fault>);
+
+impl Faults {
+    /// Notes a fault at a stretch of the file.
+    fn at(&mut self, span: std::ops::Range<usize>, message: impl AsRef<str>) {
+        self.0.push(Fault::new(
+            &Place {
+                source: Sources::FILE,
+                span,
+            },
+            message,
+        ));
+    }
+
+    /// Notes a fault of what is missing from the file.
+    fn missing(&mut self, message: &str) {
+        self.0.push(Fault::new(&Place::FILE, message));
+    }
+}
+
+/// Reads the study file at `path`. Paths in it begin in its folder.
+///
+/// # Errors
+/// [`Error::Read`] if the file cannot be read, and [`Error::Scenario`] with its faults.
+pub fn load(path: &Path, changes: &Changes) -> Result<(Study, String)> {
+    let text = std::fs::read_to_string(path).map_err(|reason| Error::read(path, reason))?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(Error::read(
+            path,
+            "a study file has at most 1 MiB, and this one is longer",
+        ));
+    }
+    let study = parse(&text, path, changes)?;
+    Ok((study, text))
+}
+
+/// Reads the study in `text`, whose faults are reported under the name `path`.
+///
+/// # Errors
+/// [`Error::Scenario`] with the faults.
+pub fn parse(text: &str, path: &Path, changes: &Changes) -> Result<Study> {
+    let file = path.display().to_string();
+    let sources = Sources::new(&file, text, &[]);
+    let mut faults = Faults(Vec::new());
+    let raw: RawStudy = toml::from_str(text).map_err(|error| {
+        faults.at(error.span().unwrap_or(0..0), error.message().trim_end());
+        sources.report(std::mem::take(&mut faults.0))
+    })?;
+    let name = path
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let study = study_of(
+        raw,
+        name,
+        path.parent().unwrap_or(Path::new("")),
+        changes,
+        &mut faults,
+    );
+    if faults.0.is_empty() {
+        Ok(study)
+    } else {
+        Err(sources.report(faults.0))
+    }
+}
+
+/// Returns the study; it means something only if there are no faults.
+fn study_of(
+    raw: RawStudy,
+    name: String,
+    folder: &Path,
+    changes: &Changes,
+    faults: &mut Faults,
+) -> Study {
+    let arms = Arms {
+        folder,
+        base: raw.base.as_deref(),
+        set: raw.set.as_ref(),
+        last: &changes.set,
+    };
+    let mut arms = arms.list(&raw.axes, &raw.arms, faults);
+    compared::pair(
+        &mut arms,
+        raw.compare_to.as_ref(),
+        (&raw.axes, &raw.arms),
+        faults,
+    );
+    let seeds = seeds_of(raw.seeds, &changes.seeds, faults);
+    let mut references = Vec::new();
+    for reference in &raw.references {
+        let RawReference {
+            arm,
+            figure,
+            value,
+            standard_deviation,
+            source,
+        } = reference.as_ref();
+        if !value.is_finite() {
+            faults.at(
+                reference.span(),
+                "the value of a reference is a finite number",
+            );
+        }
+        if standard_deviation.is_some_and(|deviation| !deviation.is_finite() || deviation < 0.0) {
+            faults.at(
+                reference.span(),
+                "the standard deviation of a reference is a finite number from 0",
+            );
+        }
+        if !is_sparsity(figure.as_ref()) {
+            check_figure(figure, faults);
+        }
+        if let Some(arm) = place_of(arm.as_ref(), &arm.span(), &arms, faults) {
+            let figure = figure.as_ref().clone();
+            let (value, standard_deviation, source) = (*value, *standard_deviation, source.clone());
+            references.push(Reference {
+                arm,
+                figure,
+                value,
+                standard_deviation,
+                source,
+            });
+        }
+    }
+    let courses = raw.published_courses.as_ref();
+    let courses = courses.map_or_else(Vec::new, |written| {
+        published::read(written, folder, &arms, faults)
+    });
+    raw.figures
+        .iter()
+        .for_each(|figure| check_figure(figure, faults));
+    let figures = raw.figures.into_iter().map(Spanned::into_inner).collect();
+    let title = raw.title.unwrap_or_else(|| name.clone());
+    Study {
+        name,
+        title,
+        seeds,
+        arms,
+        figures,
+        references,
+        courses,
+        missing_data: raw.missing_data,
+    }
+}
+
+/// Returns the place of the arm of this name, and notes a fault if there is none.
+fn place_of(
+    name: &str,
+    span: &std::ops::Range<usize>,
+    arms: &[Arm],
+    faults: &mut Faults,
+) -> Option<usize> {
+    let found = arms.iter().position(|arm| arm.name == name);
+    if found.is_none() {
+        let known: Vec<String> = arms.iter().map(|arm| format!("`{}`", arm.name)).collect();
+        faults.at(
+            span.clone(),
+            format!("there is no arm `{name}`; known: {}", known.join("; ")),
+        );
+    }
+    found
+}
+
+fn check_figure(figure: &Spanned<String>, faults: &mut Faults) {
+    if fedrecsim_core::metric::Metric::named(figure.as_ref()).is_none() {
+        let message = format!(
+            "`{}` is no figure of accuracy; one is written as `hr@10` or `rmse`",
+            figure.as_ref()
+        );
+        faults.at(figure.span(), message);
+    }
+}
+
+/// Returns the seeds that are run: those of the command line, or those of the file.
+fn seeds_of(
+    written: Option<Spanned<Vec<Spanned<u64>>>>,
+    named: &[u64],
+    faults: &mut Faults,
+) -> Vec<u64> {
+    let mut seeds: Vec<u64> = Vec::new();
+    match written {
+        None if named.is_empty() => {
+            faults.missing("`seeds` is missing; write the list of seeds, such as [1, 2, 3]")
+        }
+        None => {}
+        Some(written) => {
+            if written.as_ref().is_empty() {
+                faults.at(written.span(), "`seeds` is empty: there is nothing to run");
+            }
+            for seed in written.into_inner() {
+                if seeds.contains(seed.as_ref()) {
+                    faults.at(
+                        seed.span(),
+                        format!("the seed {} is there twice", seed.as_ref()),
+                    );
+                }
+                seeds.push(seed.into_inner());
+            }
+        }
+    }
+    if named.is_empty() {
+        return seeds;
+    }
+    let mut seeds = Vec::new();
+    for seed in named {
+        if !seeds.contains(seed) {
+            seeds.push(*seed);
+        }
+    }
+    seeds
+}

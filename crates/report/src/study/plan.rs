@@ -1,0 +1,465 @@
+//! Resolves the arms of a study, refuses those that cannot be run, and lists the runs in their
+//! parts.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde_json::Value;
+
+use super::file::{Arm, Study};
+use super::quantities::is_sparsity;
+use crate::report::figures;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_scenario::scenario::{self, Loaded, MethodVocabulary, Scenario, Strictness};
+
+/// The longest name of an arm's folder, in bytes.
+const LONGEST_FOLDER: usize = 100;
+
+/// A study of which every arm is known to be sound.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The study.
+    pub study: Study,
+    /// Its arms, in the order of the study.
+    pub arms: Vec<PlannedArm>,
+    /// The figures of accuracy that tables show; the first one is what runs are judged by in
+    /// pictures.
+    pub figures: Vec<String>,
+    /// Warnings about the arms' scenarios, each once with the first arm that has it.
+    pub warnings: Vec<String>,
+}
+
+/// An arm with its scenario.
+#[derive(Clone, Debug)]
+pub struct PlannedArm {
+    /// The arm as the file says it.
+    pub arm: Arm,
+    /// The name of its folder.
+    pub folder: String,
+    /// Its scenario, resolved, with the first seed of the study.
+    pub scenario: Scenario,
+}
+
+/// One run of a study.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RunId {
+    /// The arm, by its place in the plan.
+    pub arm: usize,
+    /// The seed.
+    pub seed: u64,
+}
+
+/// A part of a study's runs: number `index` (from 1) of `count`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// The number of the part, from 1.
+    pub index: usize,
+    /// The number of parts.
+    pub count: usize,
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text
+            .split_once('/')
+            .and_then(|(index, count)| Some((index.parse().ok()?, count.parse().ok()?)));
+        match parts {
+            Some((index, count)) if (1..=count).contains(&index) => Ok(Self { index, count }),
+            _ => Err("expected a part and the number of parts, such as 3/16".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}/{}", self.index, self.count)
+    }
+}
+
+impl Plan {
+    /// Resolves every arm of `study`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] with the faults of all arms, and for two arms that come to the same
+    /// scenario.
+    pub fn of(study: Study, vocabulary: &[MethodVocabulary]) -> Result<Self> {
+        let first_seed = study.seeds.first().copied().unwrap_or_default();
+        let (mut arms, mut warnings) = (Vec::<PlannedArm>::new(), Vec::<(String, String)>::new());
+        // Arms often share a fault of their base, which is told once.
+        let mut faults: Vec<(String, Vec<String>)> = Vec::new();
+        for arm in &study.arms {
+            let overrides: Vec<String> = arm
+                .set
+                .iter()
+                .cloned()
+                .chain([format!("seed={first_seed}")])
+                .collect();
+            match scenario::load_with_warnings(
+                &arm.base,
+                &overrides,
+                vocabulary,
+                Strictness::Lenient,
+            ) {
+                Ok(Loaded {
+                    scenario,
+                    warnings: of_arm,
+                }) => {
+                    for warning in of_arm {
+                        if !warnings.iter().any(|(known, _)| *known == warning) {
+                            warnings.push((warning, arm.name.clone()));
+                        }
+                    }
+                    arms.push(PlannedArm {
+                        arm: arm.clone(),
+                        folder: folder_of(&arm.name),
+                        scenario,
+                    });
+                }
+                Err(error) => note(&mut faults, error.to_string(), &arm.name),
+            }
+        }
+        for fault in duplicates(&arms)? {
+            note(&mut faults, fault, "");
+        }
+        if !faults.is_empty() {
+            return Err(refusal(&faults));
+        }
+        let figures = shown(&study, &arms)?;
+        let warnings = warnings
+            .into_iter()
+            .map(|(warning, arm)| format!("arm `{arm}`: {warning}"))
+            .collect();
+        Ok(Self {
+            study,
+            arms,
+            figures,
+            warnings,
+        })
+    }
+
+    /// Returns the runs of a part, or all of them, arm by arm.
+    pub fn runs(&self, shard: Option<Shard>) -> Vec<RunId> {
+        let arms = 0..self.arms.len();
+        let all = arms.flat_map(|arm| {
+            self.study
+                .seeds
+                .iter()
+                .map(move |seed| RunId { arm, seed: *seed })
+        });
+        // Neighbours go to different parts, so that every part has its share of every arm.
+        let is_in = |place: usize| shard.is_none_or(|shard| place % shard.count == shard.index - 1);
+        all.enumerate()
+            .filter(|(place, _)| is_in(*place))
+            .map(|(_, run)| run)
+            .collect()
+    }
+
+    /// Returns the scenario of a run.
+    pub fn scenario(&self, run: RunId) -> Scenario {
+        Scenario {
+            seed: run.seed,
+            ..self.arms[run.arm].scenario.clone()
+        }
+    }
+
+    /// Returns the name of a run for messages.
+    pub fn name(&self, run: RunId) -> String {
+        format!("{}, seed {}", self.arms[run.arm].arm.name, run.seed)
+    }
+
+    /// Returns the folder of a run's report, below that of the study.
+    pub fn folder(&self, run: RunId) -> PathBuf {
+        ["runs", &self.arms[run.arm].folder, &run.seed.to_string()]
+            .iter()
+            .collect()
+    }
+}
+
+impl PlannedArm {
+    /// Returns the scenario without its seed, which arms are compared by.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a scenario that JSON cannot express, which no file gives.
+    pub fn without_seed(&self) -> Result<Value> {
+        without_seed(&self.scenario)
+    }
+}
+
+/// Returns a scenario without its seed, which arms are compared by.
+///
+/// # Errors
+/// [`Error::Usage`] for a scenario that JSON cannot express, which no file gives.
+pub fn without_seed(scenario: &Scenario) -> Result<Value> {
+    let refuse =
+        |reason: serde_json::Error| Error::Usage(format!("scenario {}: {reason}", scenario.name));
+    let mut value = serde_json::to_value(scenario).map_err(refuse)?;
+    if let Some(table) = value.as_object_mut() {
+        table.shift_remove("seed");
+    }
+    Ok(value)
+}
+
+/// Returns a scenario as it is read back from `run.json`. It is written and read here, too, as the
+/// last bit of a number may change on that way.
+///
+/// # Errors
+/// [`Error::Usage`] for a scenario that JSON cannot express, which no file gives.
+pub fn as_saved(scenario: &Scenario) -> Result<Value> {
+    let saved = serde_json::to_string(scenario).and_then(|text| serde_json::from_str(&text));
+    saved.map_err(|reason| Error::Usage(format!("scenario {}: {reason}", scenario.name)))
+}
+
+fn note(faults: &mut Vec<(String, Vec<String>)>, fault: String, arm: &str) {
+    match faults.iter_mut().find(|(other, _)| *other == fault) {
+        Some((_, arms)) => arms.push(arm.to_owned()),
+        None => faults.push((fault, vec![arm.to_owned()])),
+    }
+}
+
+/// Returns the error of faults, each with the arms that have it.
+fn refusal(faults: &[(String, Vec<String>)]) -> Error {
+    let told = faults.iter().map(|(fault, arms)| match &arms[..] {
+        [only] if only.is_empty() => fault.clone(),
+        [one] => format!("arm `{one}`: {fault}"),
+        [first, others @ ..] => {
+            let others = others.len();
+            format!(
+                "arm `{first}` and {others} other{}: {fault}",
+                if others == 1 { "" } else { "s" }
+            )
+        }
+        [] => fault.clone(),
+    });
+    Error::Usage(told.collect::<Vec<_>>().join("\n"))
+}
+
+/// Returns the pairs of arms that come to the same scenario, as sentences.
+fn duplicates(arms: &[PlannedArm]) -> Result<Vec<String>> {
+    let mut seen: Vec<(Value, &str)> = Vec::new();
+    let mut told = Vec::new();
+    for arm in arms {
+        let scenario = with_floats(arm.without_seed()?);
+        match seen.iter().find(|(other, _)| *other == scenario) {
+            Some((_, other)) => told.push(format!(
+                "the arms `{other}` and `{}` come to the same scenario; leave one of them out",
+                arm.arm.name
+            )),
+            None => seen.push((scenario, &arm.arm.name)),
+        }
+    }
+    Ok(told)
+}
+
+/// Returns `value` with every number as one with a fraction, so that 10 and 10.0 are the same.
+fn with_floats(value: Value) -> Value {
+    match value {
+        Value::Number(number) => number.as_f64().map_or(Value::Number(number), Value::from),
+        Value::Array(values) => values.into_iter().map(with_floats).collect(),
+        Value::Object(table) => table
+            .into_iter()
+            .map(|(key, value)| (key, with_floats(value)))
+            .collect(),
+        other => other,
+    }
+}
+
+/// Returns the figures that tables show.
+fn shown(study: &Study, arms: &[PlannedArm]) -> Result<Vec<String>> {
+    if study.figures.is_empty() {
+        let first = arms
+            .first()
+            .map(|arm| figures::headlines(&arm.scenario.evaluation))
+            .unwrap_or_default();
+        return Ok(first
+            .iter()
+            .map(fedrecsim_core::metric::Metric::name)
+            .collect());
+    }
+    let measured = |figure: &&String| {
+        arms.iter().any(|arm| {
+            arm.scenario
+                .evaluation
+                .metrics()
+                .iter()
+                .any(|metric| metric.name() == **figure)
+        })
+    };
+    let published = study
+        .references
+        .iter()
+        .map(|reference| &reference.figure)
+        .filter(|figure| !is_sparsity(figure));
+    match study
+        .figures
+        .iter()
+        .chain(published)
+        .find(|figure| !measured(figure))
+    {
+        Some(figure) => Err(Error::Usage(format!(
+            "no arm of the study measures `{figure}`; name it in `evaluation.metrics` and `evaluation.cutoffs`"
+        ))),
+        None => Ok(study.figures.clone()),
+    }
+}
+
+/// Returns the name of an arm's folder: the arm's name as far as all file systems take it, and
+/// where they do not, the beginning of its digest.
+pub(super) fn folder_of(name: &str) -> String {
+    let kept = |letter: char| {
+        if letter.is_ascii_alphanumeric() || "._=+-,".contains(letter) {
+            letter
+        } else {
+            '-'
+        }
+    };
+    let folder: String = name.replace(", ", ",").chars().map(kept).collect();
+    if folder == name.replace(", ", ",")
+        && folder.len() <= LONGEST_FOLDER
+        && !folder.starts_with('.')
+    {
+        return folder;
+    }
+    let digest = blake3::hash(name.as_bytes()).to_hex();
+    let folder: String = folder
+        .trim_start_matches('.')
+        .chars()
+        .take(LONGEST_FOLDER)
+        .collect();
+    format!("{folder}-{}", &digest[..8])
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::study::sample;
+
+    /// If this fails, two parts run the same, or a run is in no part.
+    #[test]
+    fn every_run_is_in_exactly_one_part_and_every_part_has_its_share_of_every_arm() {
+        let plan = sample::plan(&[("codec", &["a", "b", "c"])], &[1, 2, 3, 4, 5, 6]);
+        let all = plan.runs(None);
+        assert_eq!(all.len(), 18);
+        for count in [1, 2, 3, 4, 6, 18, 20] {
+            let parts = (1..=count).map(|index| plan.runs(Some(Shard { index, count })));
+            let mut together: Vec<RunId> = parts.clone().flatten().collect();
+            together.sort_unstable();
+            assert_eq!(together, all, "{count} parts");
+            if [2, 3, 6].contains(&count) {
+                for (part, arm) in parts.flat_map(|part| (0..3).map(move |arm| (part.clone(), arm)))
+                {
+                    assert_eq!(
+                        part.iter().filter(|run| run.arm == arm).count(),
+                        6 / count,
+                        "{count} parts"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_is_written_with_a_slash() {
+        assert_eq!(
+            "3/16".parse(),
+            Ok(Shard {
+                index: 3,
+                count: 16
+            })
+        );
+        for wrong in ["0/4", "5/4", "1", "1/0", "a/b", ""] {
+            assert!(wrong.parse::<Shard>().is_err(), "{wrong}");
+        }
+    }
+
+    /// If this fails, the reports of two arms go to the same folder, or to one outside of the
+    /// study.
+    #[test]
+    fn folders_are_named_after_arms_and_stay_apart() {
+        assert_eq!(
+            folder_of("codec=dense, dropout=0.2"),
+            "codec=dense,dropout=0.2"
+        );
+        let odd = ["a/b", "a b", "..", "a*b", &"x".repeat(150), "ä"].map(folder_of);
+        for folder in &odd {
+            assert!(
+                folder.is_ascii() && !folder.contains('/') && !folder.starts_with('.'),
+                "{folder}"
+            );
+            assert_eq!(
+                odd.iter().filter(|other| *other == folder).count(),
+                1,
+                "{folder}"
+            );
+        }
+    }
+
+    /// If this fails, a study runs the same scenario twice and shows a difference of nothing.
+    #[test]
+    fn arms_that_come_to_the_same_scenario_are_refused() {
+        let error = sample::try_plan(&[("rounds", &["2", "2.5", "3"])], &[1], "training.rounds")
+            .unwrap_err();
+        assert!(error.to_string().contains("arm `rounds=2.5`"), "{error}");
+        // The base of the sample has two rounds already.
+        let text = sample::STUDY.replace(
+            "AXES",
+            "[[arms]]\nname = \"a\"\n[[arms]]\nname = \"b\"\nset = { \"training.rounds\" = 2 }",
+        );
+        let error = sample::plan_of(&text).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert!(
+            error
+                .to_string()
+                .contains("the arms `a` and `b` come to the same scenario"),
+            "{error}"
+        );
+    }
+
+    /// If this fails, a fault of the base is told once for every arm, or hides those of single
+    /// arms.
+    #[test]
+    fn faults_of_all_arms_are_told_and_shared_ones_once() {
+        let error = sample::try_plan(
+            &[("dropout", &["0.1", "2.0", "3.0"])],
+            &[1],
+            "network.dropout",
+        )
+        .unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("arm `dropout=2.0`") && text.contains("arm `dropout=3.0`"),
+            "{text}"
+        );
+        let text = sample::STUDY.replace("set = {}", "set = { \"training.rounds\" = 0 }");
+        let axes = "[[axes]]\nname = \"d\"\nkey = \"network.dropout\"\nvalues = [0.1, 0.2, 0.3]";
+        let text = sample::plan_of(&text.replace("AXES", axes))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            text.starts_with("arm `d=0.1` and 2 others: ") && !text.contains("d=0.2"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_figure_that_nobody_measures_is_refused() {
+        let text = sample::STUDY
+            .replace("seeds", "figures = [\"hr@7\"]\nseeds")
+            .replace("AXES", "");
+        assert!(
+            sample::plan_of(&text)
+                .unwrap_err()
+                .to_string()
+                .contains("no arm of the study measures `hr@7`")
+        );
+        assert_eq!(
+            sample::plan_of(&sample::STUDY.replace("AXES", ""))
+                .unwrap()
+                .figures,
+            ["hr@10", "ndcg@10"]
+        );
+    }
+}

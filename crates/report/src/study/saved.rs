@@ -1,0 +1,230 @@
+//! Puts results into a file beside the tables, without the reports, and takes them out again with
+//! them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::file::{PublishedCourse, Reference};
+use super::results::{ArmResults, Results, RunResult, RunState};
+use crate::report::read::SavedReport;
+use fedrecsim_core::error::{Error, Result};
+
+/// The name of the file.
+pub const FILE_NAME: &str = "results.json";
+
+/// The version of its layout.
+const FORMAT: u32 = 1;
+
+/// What the file holds.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Saved {
+    format: u32,
+    title: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    shard: Option<String>,
+    figures: Vec<String>,
+    references: Vec<Reference>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    courses: Vec<PublishedCourse>,
+    arms: Vec<SavedArm>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SavedArm {
+    name: String,
+    timing: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    compare_to: Option<usize>,
+    runs: Vec<SavedRun>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SavedRun {
+    seed: u64,
+    /// The folder of the report; a relative one begins in the folder of the tables or where the
+    /// program was started.
+    folder: PathBuf,
+    state: SavedState,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum SavedState {
+    Done,
+    Failed(String),
+    NotRun,
+    NoData,
+}
+
+/// Returns the text of the file.
+///
+/// # Errors
+/// [`Error::Write`] for a path that is no text.
+pub fn render(results: &Results) -> Result<String> {
+    let run = |run: &RunResult| SavedRun {
+        seed: run.seed,
+        folder: run.folder.clone(),
+        state: match &run.state {
+            RunState::Done(_) => SavedState::Done,
+            RunState::Failed(reason) => SavedState::Failed(reason.clone()),
+            RunState::NotRun => SavedState::NotRun,
+            RunState::NoData => SavedState::NoData,
+        },
+    };
+    let arm = |arm: &ArmResults| SavedArm {
+        name: arm.name.clone(),
+        timing: arm.timing.clone(),
+        compare_to: arm.compare_to,
+        runs: arm.runs.iter().map(run).collect(),
+    };
+    let saved = Saved {
+        format: FORMAT,
+        title: results.title.clone(),
+        shard: results.shard.clone(),
+        figures: results.figures.clone(),
+        references: results.references.clone(),
+        courses: results.courses.clone(),
+        arms: results.arms.iter().map(arm).collect(),
+    };
+    let text = serde_json::to_string_pretty(&saved)
+        .map_err(|error| Error::write(FILE_NAME, error.into()))?;
+    Ok(text + "\n")
+}
+
+/// Reads the results whose tables are in `folder`, with the reports of the runs.
+///
+/// # Errors
+/// [`Error::Read`] for a file that is not there, is of another version or is not such a file, and
+/// for a report that is not where it was.
+pub fn read(folder: &Path) -> Result<Results> {
+    let path = folder.join(FILE_NAME);
+    let text = fs::read_to_string(&path).map_err(|reason| Error::read(&path, reason))?;
+    let refuse = |reason: String| {
+        Error::read(
+            &path,
+            format!("it does not hold the results of a study: {reason}"),
+        )
+    };
+    let saved: Saved = serde_json::from_str(&text).map_err(|reason| refuse(reason.to_string()))?;
+    if saved.format != FORMAT {
+        return Err(refuse(format!(
+            "its layout has version {}, and this program reads version {FORMAT}",
+            saved.format
+        )));
+    }
+    let arms = saved.arms.len();
+    let of_references = saved
+        .references
+        .iter()
+        .map(|of| of.arm)
+        .chain(saved.courses.iter().map(|of| of.arm));
+    let named = saved
+        .arms
+        .iter()
+        .filter_map(|arm| arm.compare_to)
+        .chain(of_references);
+    if named.into_iter().any(|arm| arm >= arms) {
+        return Err(refuse("it names an arm that it does not have".to_owned()));
+    }
+    let run = |run: SavedRun| {
+        let state = match run.state {
+            SavedState::Failed(reason) => RunState::Failed(reason),
+            SavedState::NotRun => RunState::NotRun,
+            SavedState::NoData => RunState::NoData,
+            SavedState::Done => {
+                let beside = folder.join(&run.folder);
+                RunState::Done(Box::new(SavedReport::read(if beside.exists() {
+                    &beside
+                } else {
+                    &run.folder
+                })?))
+            }
+        };
+        Ok(RunResult {
+            seed: run.seed,
+            folder: run.folder,
+            state,
+        })
+    };
+    let arm = |arm: SavedArm| {
+        let runs = arm.runs.into_iter().map(run).collect::<Result<_>>()?;
+        Ok(ArmResults {
+            name: arm.name,
+            timing: arm.timing,
+            compare_to: arm.compare_to,
+            runs,
+        })
+    };
+    Ok(Results {
+        title: saved.title,
+        arms: saved.arms.into_iter().map(arm).collect::<Result<_>>()?,
+        figures: saved.figures,
+        references: saved.references,
+        courses: saved.courses,
+        shard: saved.shard,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::report::{ReportFolder, sample};
+
+    /// If this fails, the page that is made of a study's folder tells something else than its
+    /// tables.
+    #[test]
+    fn results_are_read_back_as_they_were_with_their_reports() {
+        let root = tempfile::tempdir().unwrap();
+        let mut results = crate::study::sample::results();
+        results.arms.iter_mut().for_each(|arm| arm.runs.truncate(2));
+        results.arms[1].runs[0].state = RunState::Failed("it exploded".to_owned());
+        results.arms[1].runs[1].state = RunState::NotRun;
+        results.arms[1].timing = vec!["why".to_owned()];
+        results.courses = vec![PublishedCourse {
+            arm: 1,
+            figure: "hr@10".to_owned(),
+            points: vec![(1, 0.25), (2, 0.5)],
+        }];
+        for (number, run) in results.arms[0].runs.iter_mut().enumerate() {
+            run.folder = Path::new("runs").join(number.to_string());
+            let folder = root.path().join(&run.folder);
+            ReportFolder::create(&folder, true)
+                .unwrap()
+                .write(&sample::run(3))
+                .unwrap();
+            run.state = RunState::Done(Box::new(SavedReport::read(&folder).unwrap()));
+        }
+        let path = root.path().join(FILE_NAME);
+        let text = render(&results).unwrap();
+        fs::write(&path, &text).unwrap();
+        assert_eq!(read(root.path()).unwrap(), results);
+        for (from, to, told) in [
+            (
+                "\"format\": 1",
+                "\"format\": 2",
+                "version 2, and this program reads version 1",
+            ),
+            (
+                "\"compare_to\": 0",
+                "\"compare_to\": 2",
+                "an arm that it does not have",
+            ),
+            (
+                "\"courses\": [\n    {\n      \"arm\": 1",
+                "\"courses\": [\n    {\n      \"arm\": 7",
+                "an arm that it does not have",
+            ),
+            ("\"seed\": 1", "\"seed\": -1", "results.json"),
+        ] {
+            fs::write(&path, text.replacen(from, to, 1)).unwrap();
+            let error = read(root.path()).unwrap_err().to_string();
+            assert!(error.contains(told), "{error}");
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! The table of what uploads tell: what is claimed about users' privacy, what an audit could guess,
+//! and which arms no other one beats in accuracy, bytes and privacy together.
+
+use serde_json::Value;
+
+use super::document::Block;
+use super::runs_cell;
+use crate::report::courses::unbeaten_in_all;
+use crate::report::html::table::Cell;
+use crate::report::record::PrivacyRecord;
+use crate::report::setup::claim;
+use crate::report::{figures, words};
+use crate::study::measures::Measure;
+use crate::study::names::Names;
+use crate::study::quantities::{COSTS_OF_SELECTED, Quantity, direction};
+use crate::study::results::{ArmResults, Results};
+use fedrecsim_core::metric::Direction;
+
+/// Returns the table; nothing if no run has an audit or does anything about privacy.
+pub(super) fn blocks(results: &Results, names: &Names) -> Vec<Block> {
+    let mut quantities = results.privacy();
+    // An epsilon stands beside the claim that it belongs to, and is no mean.
+    quantities.retain(|quantity| *quantity != Quantity::Epsilon);
+    let has_claims = results
+        .arms
+        .iter()
+        .flat_map(ArmResults::reports)
+        .any(|report| report.run.privacy.is_some());
+    if quantities.is_empty() && !has_claims {
+        return Vec::new();
+    }
+    let labels: Vec<String> = quantities.iter().map(Quantity::label).collect();
+    let mut header: Vec<&str> = ["arm", "runs"]
+        .into_iter()
+        .chain(labels.iter().map(String::as_str))
+        .collect();
+    header.extend(
+        has_claims
+            .then_some(["epsilon", "what is claimed"])
+            .into_iter()
+            .flatten(),
+    );
+    let front = front(results);
+    header.extend(front.is_some().then_some("on the front"));
+    let row = |arm: usize| {
+        let mut cells = vec![
+            names.labels[arm].as_str().into(),
+            runs_cell(&results.arms[arm]),
+        ];
+        for quantity in &quantities {
+            let mean = results
+                .summary(arm, &Measure::Whole(quantity.clone()))
+                .map(|summary| summary.mean);
+            cells.push(
+                mean.map_or_else(Cell::none, |mean| Cell::number(quantity.words(mean), mean)),
+            );
+        }
+        cells.extend(
+            has_claims
+                .then(|| claims(&results.arms[arm]))
+                .into_iter()
+                .flatten(),
+        );
+        cells.extend(front.as_ref().map(|on_front| {
+            if on_front.contains(&arm) {
+                "yes".into()
+            } else {
+                Cell::none()
+            }
+        }));
+        cells
+    };
+    let title = "What uploads tell";
+    let mut blocks = vec![Block::Heading(title.to_owned())];
+    blocks.extend(explanations(results, &quantities, front.is_some()).map(Block::Text));
+    blocks.extend(names.sentence().map(Block::Text));
+    blocks.push(Block::table(
+        title,
+        &header,
+        (0..results.arms.len()).map(row).collect(),
+    ));
+    blocks
+}
+
+/// Returns what a reader has to know about the columns.
+fn explanations(
+    results: &Results,
+    quantities: &[Quantity],
+    has_front: bool,
+) -> impl Iterator<Item = String> {
+    let audit = "The audit guesses which items a user has rated, from decoded uploads of the rounds that it looks at and from \
+                 nothing else. AUC .5 is chance and 1 is certainty, and a guess below .5 is turned round; precision \
+                 is the share of rated items among as many guesses. It has three scores to guess by, and each column shows \
+                 the highest of the three. It finds at least so much: a better probe may find more.";
+    let outer = " The outer product is that of a user vector with itself, where uploads have one: 1 gives the vector away.";
+    let outer = if quantities.contains(&Quantity::OuterProduct) {
+        outer
+    } else {
+        ""
+    };
+    let figure = results
+        .figures
+        .first()
+        .map_or_else(String::new, |figure| figures::label(figure));
+    let front = format!(
+        "An arm is on the front if no other one with the same data and candidates is at least as good in {figure}, in bytes \
+         up and down until the selected round and to score, and in the AUC from all audited uploads, and better in one of \
+         the three, as far as the tables show digits. Arms without an audit are not considered."
+    );
+    let audit = quantities
+        .contains(&Quantity::AuditAuc)
+        .then(|| format!("{audit}{outer}"));
+    audit.into_iter().chain(has_front.then_some(front))
+}
+
+/// Returns the epsilon and the claim of the run that claims the least.
+fn claims(arm: &ArmResults) -> [Cell; 2] {
+    let Some(weakest) = weakest_claim(arm) else {
+        return [Cell::none(), Cell::none()];
+    };
+    let epsilon = weakest.epsilon.map_or_else(Cell::none, |value| {
+        Cell::number(Quantity::Epsilon.words(value), value)
+    });
+    let runs = arm.reports().count() as u64;
+    let of_several = format!("; the weakest claim of {}", words::counted(runs, "run"));
+    [
+        epsilon,
+        format!(
+            "{}{}",
+            claim(&weakest),
+            if runs > 1 { &of_several } else { "" }
+        )
+        .into(),
+    ]
+}
+
+/// Returns the claim of the run that claims the least; `None` if no run does anything about
+/// privacy.
+fn weakest_claim(arm: &ArmResults) -> Option<PrivacyRecord> {
+    let size = |claim: &PrivacyRecord| claim.epsilon.unwrap_or(f64::INFINITY);
+    let claims = arm.reports().filter_map(|report| report.run.privacy);
+    claims.max_by(|one, other| size(one).total_cmp(&size(other)))
+}
+
+/// Holds arms with the same data and candidates, by their places, with what each costs.
+struct Comparable {
+    kind: Option<Value>,
+    arms: Vec<usize>,
+    costs: Vec<[f64; 3]>,
+}
+
+/// Returns the arms that no other one with the same data and candidates beats in accuracy, bytes
+/// and what all audited uploads tell; `None` if no two arms can be compared.
+fn front(results: &Results) -> Option<Vec<usize>> {
+    let figure = results.figures.first()?;
+    let mut groups: Vec<Comparable> = Vec::new();
+    for (place, arm) in results.arms.iter().enumerate() {
+        let Some(costs) = costs(results, place, figure) else {
+            continue;
+        };
+        let kind = arm
+            .reports()
+            .next()
+            .map(|report| compared_by(&report.run.scenario));
+        match groups.iter_mut().find(|group| group.kind == kind) {
+            Some(group) => {
+                group.arms.push(place);
+                group.costs.push(costs);
+            }
+            None => groups.push(Comparable {
+                kind,
+                arms: vec![place],
+                costs: vec![costs],
+            }),
+        }
+    }
+    let of_group = |group: &Comparable| -> Vec<usize> {
+        unbeaten_in_all(&group.costs)
+            .into_iter()
+            .map(|place| group.arms[place])
+            .collect()
+    };
+    groups
+        .iter()
+        .any(|group| group.arms.len() > 1)
+        .then(|| groups.iter().flat_map(of_group).collect())
+}
+
+/// Returns what arms have to have in common for their accuracies to be compared: the data, the pool
+/// of negatives, and how candidates are drawn.
+fn compared_by(scenario: &Value) -> Value {
+    let evaluation = ["ranking", "candidates", "shared_candidates", "item_table"];
+    let evaluation = evaluation.map(|key| scenario["evaluation"][key].clone());
+    serde_json::json!([scenario["dataset"], evaluation])
+}
+
+/// Returns the bytes, the accuracy and the AUC of an arm as costs, with as many digits as tables
+/// show.
+fn costs(results: &Results, place: usize, figure: &str) -> Option<[f64; 3]> {
+    let mean = |quantity| Some(results.summary(place, &Measure::Whole(quantity))?.mean);
+    let [up, down] = COSTS_OF_SELECTED.map(mean);
+    let accuracy = mean(Quantity::Figure(figure.to_owned()))?;
+    let auc = mean(Quantity::LinkedAuditAuc)?;
+    let sign = if direction(figure) == Direction::HigherIsBetter {
+        -1.0
+    } else {
+        1.0
+    };
+    let rounded = |value: f64, digits: f64| (value * digits).round() / digits;
+    Some([
+        up? + down?,
+        rounded(sign * accuracy, 1e4),
+        rounded(auc, 1e3),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::report::record::{AuditFigures, AuditRecord, PrivacyRecord};
+    use crate::study::results::RunState;
+    use crate::study::sample;
+    use fedrecsim_scenario::scenario::{Adjacency, Trust};
+
+    /// Returns the sample with an audit of this AUC for every arm.
+    fn audited(aucs: &[f64]) -> Results {
+        let mut results = sample::results();
+        for (arm, auc) in results.arms.iter_mut().zip(aucs) {
+            for run in &mut arm.runs {
+                let RunState::Done(report) = &mut run.state else {
+                    continue;
+                };
+                let figures = |auc| AuditFigures {
+                    auc,
+                    precision: auc / 2.0,
+                };
+                report.run.audit = Some(AuditRecord {
+                    presence: figures(0.5),
+                    norm: figures(auc - 0.1),
+                    against_mean: figures(0.5),
+                    linked: Some([figures(0.5), figures(*auc), figures(0.5)]),
+                    ..AuditRecord::default()
+                });
+            }
+        }
+        results
+    }
+
+    fn rows(blocks: &[Block]) -> Vec<Vec<&str>> {
+        let Some(Block::Table(table)) = blocks.last() else {
+            panic!("no table")
+        };
+        table
+            .rows
+            .iter()
+            .map(|row| row.iter().map(|cell| cell.text.as_str()).collect())
+            .collect()
+    }
+
+    /// If this fails, a saving stands beside what another arm gives away, or an arm is recommended
+    /// that another one beats.
+    #[test]
+    fn every_arm_has_its_best_guess_and_the_front_weighs_three_things() {
+        let names = Names::of(&["dense", "int8"]);
+        let blocks_of = |results: &Results| blocks(results, &names);
+        assert!(blocks_of(&sample::results()).is_empty(), "nothing is known");
+        let all = blocks_of(&audited(&[0.9, 0.8]));
+        let row = ["int8", "3", "0.700", "0.350", "0.800", "0.400", "yes"];
+        assert_eq!(rows(&all)[1], row);
+        assert_eq!(
+            rows(&all)[0].last(),
+            Some(&"yes"),
+            "it is the most accurate one"
+        );
+        let mut worse = audited(&[0.8, 0.9]);
+        for run in &mut worse.arms[1].runs {
+            if let RunState::Done(report) = &mut run.state {
+                report
+                    .rounds
+                    .iter_mut()
+                    .for_each(|round| round.up_bytes *= 9);
+            }
+        }
+        assert_eq!(
+            rows(&blocks_of(&worse))[1].last(),
+            Some(&"-"),
+            "another arm is better in all three"
+        );
+        for run in &mut worse.arms[1].runs {
+            if let RunState::Done(report) = &mut run.state {
+                report.run.scenario["dataset"]["name"] = "another".into();
+            }
+        }
+        assert_eq!(
+            front(&worse),
+            None,
+            "arms with other data cannot be compared"
+        );
+        // A guess that is wrong more often than chance is as good as its opposite.
+        let inverted = audited(&[0.8, 0.1]);
+        let auc = |arm| costs(&inverted, arm, "hr@10").unwrap()[2];
+        assert_eq!([auc(0), auc(1)], [0.8, 0.9]);
+    }
+
+    /// If this fails, the tables of a study claim more than the weakest of its runs.
+    #[test]
+    fn the_weakest_claim_stands_in_the_table() {
+        let mut results = sample::results();
+        let nothing = PrivacyRecord {
+            epsilon: None,
+            delta: Some(1e-5),
+            adjacency: Some(Adjacency::Replace),
+            trust: Some(Trust::Local),
+            sampling: None,
+            times: 3,
+            no_epsilon: None,
+        };
+        for (number, run) in results.arms[0].runs.iter_mut().enumerate() {
+            if let RunState::Done(report) = &mut run.state {
+                report.run.privacy = Some(PrivacyRecord {
+                    epsilon: Some(number as f64),
+                    ..nothing
+                });
+            }
+        }
+        let told = |results: &Results, arm: usize| claims(&results.arms[arm]).map(|cell| cell.text);
+        assert_eq!(told(&results, 1), ["-", "-"]);
+        let [epsilon, claim] = told(&results, 0);
+        assert_eq!(
+            epsilon, "2.000",
+            "an epsilon is the largest one and no mean"
+        );
+        assert!(
+            claim.starts_with("epsilon 2.0000 at delta") && claim.ends_with("of 3 runs"),
+            "{claim}"
+        );
+        if let RunState::Done(report) = &mut results.arms[0].runs[1].state {
+            report.run.privacy = Some(nothing);
+        }
+        let [epsilon, claim] = told(&results, 0);
+        assert!(
+            epsilon == "-" && claim.starts_with("no epsilon"),
+            "one run without a claim takes it from all: {claim}"
+        );
+    }
+}

@@ -1,0 +1,3 @@
+//! Scenario files: keys, presets, checks, and the schema.
+
+pub mod scenario;

@@ -1,0 +1,390 @@
+//! Checks what is read from correct files.
+
+use proptest::prelude::*;
+
+use super::*;
+use fedrecsim_core::units::{BitsPerSecond, Direction};
+
+#[test]
+fn the_shortest_file_gets_every_documented_default() {
+    let scenario = read(MINIMAL).unwrap();
+    assert_eq!(scenario.name, "test");
+    assert_eq!(scenario.seed, 1);
+    assert_eq!(
+        scenario.dataset.source,
+        SourceSpec::Generated(GeneratorSpec::default())
+    );
+    assert_eq!(
+        scenario.dataset.split,
+        SplitSpec::LeaveOneOut {
+            validation_item: true
+        }
+    );
+    assert_eq!(scenario.dataset.minimum_interactions, 0);
+    assert_eq!(
+        scenario.method,
+        MethodSpec {
+            name: "popularity".to_owned(),
+            parameters: json!({})
+        }
+    );
+    assert_eq!(scenario.training.participation, Participation::All);
+    assert_eq!(scenario.evaluation, EvaluationSpec::default());
+    // Without a preset, links are those of `lan`, and the scenario does not say that it was named.
+    let lan = presets::networks()[0].values.clone();
+    assert_eq!(
+        scenario.network,
+        NetworkSpec {
+            preset: None,
+            ..lan
+        }
+    );
+    assert!(matches!(
+        scenario.devices.speed,
+        SpeedSpec::Lognormal { log_sigma: 0.0, .. }
+    ));
+    assert_eq!(
+        scenario.network.server,
+        ServerLinkSpec::default(),
+        "the server's link is no limit"
+    );
+    assert_eq!(
+        (scenario.availability, scenario.faults),
+        (AvailabilitySpec::default(), Vec::new())
+    );
+}
+
+#[test]
+fn a_method_is_filled_up_with_the_defaults_of_its_schema() {
+    // Without the defaults, the record of a run would change its meaning when a default changes.
+    let text = MINIMAL.replace("method = \"popularity\"\n", "")
+        + "[method.fedrap]\nweights = { mu = 0 }\n";
+    let scenario = read(&text).unwrap();
+    let expected = json!({
+        "latent_dimension": 32, "learning_rate": 0.5, "objective": "published-code", "weights": { "lambda": 0.1, "mu": 0 }
+    });
+    assert_eq!(
+        scenario.method,
+        MethodSpec {
+            name: "fedrap".to_owned(),
+            parameters: expected
+        }
+    );
+}
+
+#[test]
+fn a_method_may_be_a_table_or_only_a_name() {
+    let table = MINIMAL.replace("method = \"popularity\"\n", "") + "[method.popularity]\n";
+    assert_eq!(read(&table).unwrap(), read(MINIMAL).unwrap());
+}
+
+#[test]
+fn every_preset_can_be_named_and_each_of_its_keys_replaced() {
+    for preset in presets::networks() {
+        let named = format!("{MINIMAL}[network]\npreset = \"{}\"\n", preset.name);
+        assert_eq!(read(&named).unwrap().network, preset.values);
+        let changed = read(&(named + "rtt_ms = 7\ndropout = 0.25\n"))
+            .unwrap()
+            .network;
+        assert_eq!(
+            changed,
+            NetworkSpec {
+                rtt_ms: 7.0,
+                dropout: 0.25,
+                ..preset.values
+            }
+        );
+    }
+    for preset in presets::devices() {
+        let named = format!("{MINIMAL}[devices]\npreset = \"{}\"\n", preset.name);
+        assert_eq!(read(&named).unwrap().devices, preset.values);
+        let changed = read(&(named.clone() + "energy_nj_per_byte = 3\n"))
+            .unwrap()
+            .devices;
+        assert_eq!(
+            changed,
+            DevicesSpec {
+                energy_nj_per_byte: Some(3.0),
+                ..preset.values.clone()
+            }
+        );
+        // Presets with classes are passed over, as each class has its own speed and memory.
+        let SpeedSpec::Lognormal { log_sigma, .. } = preset.values.speed else {
+            continue;
+        };
+        let changed = read(&(named + "median_ns_per_row_visit = 12.5\nmemory_mb = 12.5\n"))
+            .unwrap()
+            .devices;
+        let speed = SpeedSpec::Lognormal {
+            median_ns_per_row_visit: 12.5,
+            log_sigma,
+        };
+        let memory = Some(MemorySpec {
+            median_mb: 12.5,
+            log_sigma: 0.0,
+        });
+        assert_eq!(
+            changed,
+            DevicesSpec {
+                speed,
+                memory,
+                ..preset.values
+            }
+        );
+    }
+    for preset in presets::server_links() {
+        let named = format!("{MINIMAL}[network.server]\npreset = \"{}\"\n", preset.name);
+        assert_eq!(read(&named).unwrap().network.server, preset.values);
+        let changed = read(&(named + "uplink_mbit_per_s = 0.5\nconnections = 9\n"))
+            .unwrap()
+            .network
+            .server;
+        let (uplink, connections) = (Some(BitsPerSecond::new(500_000)), Some(9));
+        assert_eq!(
+            changed,
+            ServerLinkSpec {
+                uplink,
+                connections,
+                ..preset.values
+            }
+        );
+    }
+    for preset in presets::availabilities() {
+        let named = format!("{MINIMAL}[availability]\npreset = \"{}\"\n", preset.name);
+        assert_eq!(read(&named).unwrap().availability, preset.values);
+        let changed = |key: &str| {
+            read(&format!("{named}{key}\n"))
+                .unwrap()
+                .availability
+                .pattern
+        };
+        match preset.values.pattern {
+            AvailabilityPattern::Daily(daily) => {
+                let shorter = AvailabilityPattern::Daily(DailySpec {
+                    hours_on: 6.0,
+                    ..daily
+                });
+                assert_eq!(changed("daily = { hours_on = 6 }"), shorter);
+            }
+            AvailabilityPattern::OnOff(on_off) => {
+                let shorter = AvailabilityPattern::OnOff(OnOffSpec {
+                    mean_on_s: 60.0,
+                    ..on_off
+                });
+                assert_eq!(changed("on-off = { mean_on_s = 60 }"), shorter);
+            }
+            AvailabilityPattern::Always | AvailabilityPattern::Trace(_) => {}
+        }
+    }
+    for preset in presets::faults() {
+        let named = format!("{MINIMAL}[[faults]]\npreset = \"{}\"\n", preset.name);
+        assert_eq!(
+            read(&named).unwrap().faults,
+            std::slice::from_ref(&preset.values)
+        );
+        let changed =
+            read(&(named + "probability = 0.5\ndirection = \"up\"\neffect = \"corrupt\"\n"))
+                .unwrap()
+                .faults;
+        let (direction, effect) = (Some(Direction::Up), FaultEffect::Corrupt);
+        assert_eq!(
+            changed,
+            [FaultSpec {
+                probability: 0.5,
+                direction,
+                effect,
+                ..preset.values
+            }]
+        );
+    }
+}
+
+#[test]
+fn every_listed_preset_value_is_one_that_a_file_may_hold() {
+    // A preset outside the range of its own key could not be printed and read again.
+    for listing in listing::presets() {
+        let keys: String = listing
+            .keys
+            .iter()
+            .map(|(key, value)| format!("{key} = {value}\n"))
+            .collect();
+        let table = if listing.table == "faults" {
+            "[faults]"
+        } else {
+            listing.table
+        };
+        read(&format!(
+            "{MINIMAL}[{table}]\npreset = \"{}\"\n{keys}",
+            listing.name
+        ))
+        .unwrap();
+    }
+}
+
+#[test]
+fn lastfm_and_amazon_alone_have_a_filter_by_default() {
+    let minimum = |name: &str| {
+        let text = MINIMAL.replace("generated", name);
+        read(&text).unwrap().dataset.minimum_interactions
+    };
+    assert_eq!(
+        [
+            minimum("ml-100k"),
+            minimum("ml-32m"),
+            minimum("amazon-instant-video-5core")
+        ],
+        [0, 0, 0]
+    );
+    let filtered = ["lastfm-2k", "lastfm-2k-tags", "amazon-instant-video"].map(minimum);
+    assert_eq!(filtered, [10, 5, 5]);
+}
+
+/// If this fails, a subset that leaves nothing out goes unnoticed, or a generated population is
+/// thought to have one.
+#[test]
+fn a_subset_says_how_many_are_kept_of_a_file() {
+    let of = |name: &str, keys: &str| {
+        read(&format!(
+            "{}[dataset.subset]\n{keys}",
+            MINIMAL.replace("generated", name)
+        ))
+    };
+    let subset = of("ml-100k", "users = 50\n")
+        .unwrap()
+        .dataset
+        .subset
+        .unwrap();
+    assert_eq!(
+        subset,
+        SubsetSpec {
+            users: Some(50),
+            items: None,
+            keep: Kept::MostRated
+        }
+    );
+    assert!(
+        of("ml-100k", "keep = \"random\"\n")
+            .unwrap_err()
+            .to_string()
+            .contains("needs `users` or `items`")
+    );
+    assert!(
+        of("generated", "items = 50\n")
+            .unwrap_err()
+            .to_string()
+            .contains("[dataset.generator]")
+    );
+}
+
+#[test]
+fn ten_is_always_among_the_sorted_cutoffs() {
+    let scenario = read(&format!("{MINIMAL}[evaluation]\ncutoffs = [20, 5, 20]\n")).unwrap();
+    assert_eq!(scenario.evaluation.cutoffs, [5, 10, 20]);
+    // Among 19 candidates, every held-out item is within the first 20.
+    let scenario = read(&format!("{MINIMAL}[evaluation]\ncandidates = 19\n")).unwrap();
+    assert_eq!(scenario.evaluation.cutoffs, [5, 10]);
+    // Sixteen are as many as there may be.
+    let most = read(&format!(
+        "{MINIMAL}[evaluation]\ncutoffs = {:?}\n",
+        (1..=16).collect::<Vec<u32>>()
+    ))
+    .unwrap();
+    assert_eq!(most.evaluation.cutoffs.len(), 16);
+}
+
+#[test]
+fn columns_are_named_or_numbered() {
+    let text = MINIMAL.replace(
+        "name = \"generated\"",
+        "name = \"delimited\"\npath = \"r.csv\"",
+    ) + "[dataset.columns]\nseparator = \",\"\nheader = true\nuser = \"uid\"\nitem = 2\n";
+    let columns = DelimitedSpec {
+        separator: ",".to_owned(),
+        header: true,
+        user: ColumnRef::Name("uid".to_owned()),
+        item: ColumnRef::Position(2),
+        rating: None,
+        rating_range: None,
+        label: None,
+        weight: None,
+        timestamp: None,
+    };
+    assert_eq!(
+        read(&text).unwrap().dataset.source,
+        SourceSpec::Delimited(columns)
+    );
+}
+
+#[test]
+fn what_editors_and_windows_add_is_harmless() {
+    let expected = read(MINIMAL).unwrap();
+    assert_eq!(
+        read(&format!("#:schema ./scenario.schema.json\n{MINIMAL}")).unwrap(),
+        expected
+    );
+    assert_eq!(read(&format!("\u{feff}{MINIMAL}")).unwrap(), expected);
+    assert_eq!(read(&MINIMAL.replace('\n', "\r\n")).unwrap(), expected);
+}
+
+#[test]
+fn an_override_replaces_adds_and_makes_tables() {
+    let overrides = [
+        "seed=7",
+        "training.rounds = 9",
+        "dataset.negatives.pool=unrated",
+        "method.fedrap.weights.mu=0.25",
+        "evaluation.cutoffs=[1, 3]",
+        "dataset.generator={ users = 50 }",
+    ];
+    let scenario = read_with(MINIMAL, &overrides).unwrap();
+    assert_eq!((scenario.seed, scenario.training.rounds), (7, 9));
+    assert_eq!(scenario.dataset.negatives.pool, NegativePool::Unrated);
+    assert_eq!(scenario.method.name, "fedrap");
+    assert_eq!(scenario.method.parameters["weights"]["mu"], json!(0.25));
+    assert_eq!(scenario.evaluation.cutoffs, [1, 3, 10]);
+    let SourceSpec::Generated(generator) = scenario.dataset.source else {
+        panic!("the source is still generated")
+    };
+    assert_eq!(generator.users, 50);
+}
+
+#[test]
+fn an_override_puts_a_table_where_a_word_was() {
+    let text = MINIMAL.to_owned() + "participation = \"all\"\n";
+    let scenario = read_with(&text, &["training.participation.cohort=50"]).unwrap();
+    assert_eq!(scenario.training.participation, Participation::Cohort(50));
+}
+
+#[test]
+fn the_last_of_two_overrides_of_a_key_holds() {
+    assert_eq!(read_with(MINIMAL, &["seed=2", "seed=3"]).unwrap().seed, 3);
+}
+
+#[test]
+fn a_file_that_does_not_exist_is_a_read_error_that_names_it() {
+    let error = load(Path::new("nowhere/gone.toml"), &[], &vocabulary()).unwrap_err();
+    assert!(matches!(error, Error::Read { .. }), "{error}");
+    assert!(error.to_string().contains("nowhere/gone.toml"));
+    assert_eq!(error.exit_code(), 2);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// If this fails, a place that cuts a character in two, or lies beyond the end, aborts the
+    /// program instead of being reported.
+    #[test]
+    fn no_text_and_no_override_makes_reading_panic(
+        position in 0..=MINIMAL.len(),
+        inserted in "[a-z0-9\\[\\]{}=.,\"'#\\\\\r\n\té€ -]{0,12}",
+        value in "[a-z0-9\\[\\]{}=.,\"'#\n é-]{0,12}",
+    ) {
+        let mut text = MINIMAL.to_owned();
+        text.insert_str(position, &inserted);
+        for overrides in [vec![], vec![format!("evaluation.cutoffs={value}")], vec![value.clone()]] {
+            if let Err(error) = parse(&text, "é.toml", &overrides, &vocabulary()) {
+                prop_assert!(!error.to_string().is_empty());
+            }
+        }
+    }
+}

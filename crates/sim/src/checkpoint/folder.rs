@@ -1,0 +1,158 @@
+//! Finds the newest sound checkpoint of a folder, and removes those that are not needed any more.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::file::{Opened, open, open_unchecked_parts, sync_names};
+use super::parts;
+use fedrecsim_core::error::{Error, Result};
+
+/// The name of the file that is being written, which no user's file has.
+pub(super) const PARTIAL: &str = ".fedrecsim-checkpoint.partial";
+
+/// Forces the names in `folder` to the disk, on systems that can do so.
+///
+/// # Errors
+/// [`Error::Write`] if that fails.
+pub fn sync_folder(folder: &Path) -> Result<()> {
+    sync_names(folder).map_err(|reason| Error::write(folder, reason))
+}
+
+/// The checkpoint that a run can go on from.
+#[derive(Debug)]
+pub struct Found {
+    /// The file of the newest sound one.
+    pub path: PathBuf,
+    /// The newest sound one.
+    pub checkpoint: Opened,
+    /// What is wrong with each of the newer ones.
+    pub passed_over: Vec<String>,
+}
+
+/// Finds the newest sound checkpoint in `folder`.
+///
+/// # Errors
+/// [`Error::Checkpoint`] if there is none, saying what is wrong with each that is there;
+/// [`Error::Read`] for a folder that cannot be read.
+pub fn find(folder: &Path) -> Result<Found> {
+    let mut passed_over = Vec::new();
+    for (_, path) in named(folder).map_err(|reason| Error::read(folder, reason))? {
+        if !path.is_file() {
+            // To open a pipe would be to wait for its writer.
+            passed_over.push(format!("{} is not a file", path.display()));
+            continue;
+        }
+        match open(&path) {
+            Ok(checkpoint) => {
+                return Ok(Found {
+                    path,
+                    checkpoint,
+                    passed_over,
+                });
+            }
+            Err(Error::Checkpoint(reason)) => passed_over.push(reason),
+            Err(error) => passed_over.push(error.to_string()),
+        }
+    }
+    let folder = folder.display();
+    if passed_over.is_empty() {
+        return Err(Error::Checkpoint(format!(
+            "there is no checkpoint in {folder}; `run --checkpoint-every N` leaves them, and removes them when the run \
+             is complete unless it is given --keep-checkpoint"
+        )));
+    }
+    Err(Error::Checkpoint(format!(
+        "no checkpoint in {folder} can be used: {}",
+        passed_over.join("; ")
+    )))
+}
+
+/// Opens the checkpoint after so many rounds in `folder`, in which another process has found it and
+/// checked its parts.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_after(folder: &Path, rounds: u32) -> Result<Opened> {
+    open_unchecked_parts(&folder.join(name_of(rounds)))
+}
+
+/// Returns whether there is a checkpoint in `folder`, sound or not.
+pub fn is_in(folder: &Path) -> bool {
+    numbered(folder).is_ok_and(|found| !found.is_empty())
+}
+
+/// Removes every checkpoint from `folder` but the newest sound one, when a run is complete to which
+/// rounds may be added. If none is sound, all of them stay.
+///
+/// # Errors
+/// [`Error::Write`] for a checkpoint that cannot be removed.
+pub fn remove_others(folder: &Path) -> Result<()> {
+    let Ok(Found { path: kept, .. }) = find(folder) else {
+        return Ok(());
+    };
+    let found = numbered(folder).map_err(|reason| Error::write(folder, reason))?;
+    let rounds_kept = found
+        .iter()
+        .find(|(_, path)| *path == kept)
+        .map(|(rounds, _)| *rounds);
+    for (_, path) in found.into_iter().filter(|(_, path)| *path != kept) {
+        fs::remove_file(&path).map_err(|reason| Error::write(path, reason))?;
+    }
+    parts::remove(folder, |rounds| Some(rounds) != rounds_kept)
+        .map_err(|reason| Error::write(folder, reason))
+}
+
+/// Removes every checkpoint from `folder`, and what a crash left of one, when a run is complete or
+/// replaced.
+///
+/// # Errors
+/// [`Error::Write`] for a checkpoint that cannot be removed.
+pub fn remove_all(folder: &Path) -> Result<()> {
+    for (_, path) in numbered(folder).map_err(|reason| Error::write(folder, reason))? {
+        fs::remove_file(&path).map_err(|reason| Error::write(path, reason))?;
+    }
+    let unremoved = |reason| Error::write(folder, reason);
+    parts::remove(folder, |_| true)
+        .and_then(|()| parts::remove_partial(folder))
+        .map_err(unremoved)?;
+    let partial = folder.join(PARTIAL);
+    match fs::remove_file(&partial) {
+        Err(reason) if reason.kind() != io::ErrorKind::NotFound => {
+            Err(Error::write(partial, reason))
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn name_of(rounds: u32) -> String {
+    format!("checkpoint-{rounds}.bin")
+}
+
+/// Returns the checkpoints of a folder with the rounds in their names, the newest first.
+pub(super) fn numbered(folder: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
+    let mut found = named(folder)?;
+    // A directory or a pipe of such a name is somebody else's.
+    found.retain(|(_, path)| path.is_file());
+    Ok(found)
+}
+
+/// Returns whatever is named like a checkpoint, with the rounds in the names, the newest first.
+fn named(folder: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let rounds = name.to_str().and_then(|name| {
+            name.strip_prefix("checkpoint-")?
+                .strip_suffix(".bin")?
+                .parse()
+                .ok()
+        });
+        if let Some(rounds) = rounds.filter(|rounds| name == name_of(*rounds).as_str()) {
+            found.push((rounds, entry.path()));
+        }
+    }
+    found.sort_unstable_by(|one, other| other.cmp(one));
+    Ok(found)
+}

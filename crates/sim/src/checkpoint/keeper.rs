@@ -1,0 +1,208 @@
+//! Leaves checkpoints of a run in its folder, and keeps the last two.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use super::file::{Checksum, Header, Writing, checksum_of_part, sync_names};
+use super::folder::{PARTIAL, name_of, numbered};
+use super::parts;
+use super::scenario_file;
+use crate::sim::CheckpointStore;
+use fedrecsim_core::error::{Error, Result};
+
+/// The number of checkpoints that are kept: one to go on from, and one in case that the first
+/// cannot be read.
+const KEPT: usize = 2;
+
+/// Leaves checkpoints in a folder.
+///
+/// A checkpoint that cannot be written, on a full disk say, is removed again, and those before it
+/// stay.
+pub struct Keeper {
+    folder: PathBuf,
+    header: Header,
+    writing: Option<Writing>,
+    /// Rounds of the newest checkpoint that is on the disk.
+    left: Option<u32>,
+    /// The number of rounds of the whole run.
+    planned: u32,
+    /// The instant after which the run is to end.
+    deadline: Option<Instant>,
+    /// Whether the folder says which run it is of.
+    is_named: bool,
+}
+
+impl Keeper {
+    /// Makes a keeper of checkpoints in `folder`, for the run of `planned` rounds that `header`
+    /// names, every `header.every` rounds. If rounds are over already, there is a checkpoint after
+    /// them.
+    pub fn new(folder: impl Into<PathBuf>, header: Header, planned: u32) -> Self {
+        let left = (header.rounds > 0).then_some(header.rounds);
+        Self {
+            folder: folder.into(),
+            header,
+            writing: None,
+            left,
+            planned,
+            deadline: None,
+            is_named: false,
+        }
+    }
+
+    /// Has the run end with a checkpoint after the round in which `deadline` passes, if there is
+    /// one.
+    pub fn until(mut self, deadline: Option<Instant>) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    fn partial(&self) -> PathBuf {
+        self.folder.join(PARTIAL)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.join(name_of(self.header.rounds))
+    }
+
+    /// Returns the result of `step`, a part of writing the open checkpoint. If it failed, the
+    /// checkpoint is given up.
+    fn checked<T>(&mut self, step: io::Result<T>) -> Result<T> {
+        step.map_err(|source| {
+            self.give_up();
+            Error::CheckpointUnwritten {
+                path: self.path(),
+                rounds: self.header.rounds,
+                left: self.left,
+                source,
+            }
+        })
+    }
+
+    fn give_up(&mut self) {
+        self.writing = None;
+        // What is left of the file would only take the room that is missing.
+        let _ = fs::remove_file(self.partial());
+    }
+
+    /// Returns the checksums of the parts that the other processes have written.
+    fn checksums_of_parts(&self) -> io::Result<Vec<Checksum>> {
+        let Header { rounds, ranks, .. } = self.header;
+        let checksum = |rank| {
+            checksum_of_part(&self.folder, rounds, (rank, ranks)).map_err(|reason| {
+                io::Error::other(format!(
+                    "what rank {rank} has written of it cannot be seen from here ({reason}); all ranks must see one folder"
+                ))
+            })
+        };
+        (1..ranks).map(checksum).collect()
+    }
+
+    /// Renames the file to its final name, and removes older checkpoints.
+    fn publish(&mut self) -> io::Result<()> {
+        if !self.is_named {
+            // From now on a checkpoint of another run is told from one of this run.
+            scenario_file::write(&self.folder, &self.header.scenario)?;
+            self.is_named = true;
+        }
+        fs::rename(self.partial(), self.path())?;
+        // The name, too, has to be on the disk before an older checkpoint is removed.
+        sync_names(&self.folder)?;
+        let rounds = self.header.rounds;
+        self.left = Some(rounds);
+        // Newer checkpoints are damaged ones that were passed over: they do not count, and the run
+        // will replace them.
+        let older: Vec<_> = numbered(&self.folder)?
+            .into_iter()
+            .filter(|(number, _)| *number < rounds)
+            .collect();
+        let kept = older.get(KEPT - 2).map_or(rounds, |(number, _)| *number);
+        // An old checkpoint that stays takes room but does no other harm.
+        older
+            .iter()
+            .skip(KEPT - 1)
+            .for_each(|(_, path)| drop(fs::remove_file(path)));
+        let _ = parts::remove(&self.folder, |number| number < kept);
+        Ok(())
+    }
+}
+
+impl CheckpointStore for Keeper {
+    fn is_due(&self, rounds: u32) -> bool {
+        // The last round is evaluated even if a longer run would not evaluate it, so that rounds
+        // are added to the state before it.
+        let before_last = self.header.keep && rounds + 1 == self.planned;
+        before_last
+            || (rounds > 0 && self.header.every > 0 && rounds.is_multiple_of(self.header.every))
+    }
+
+    fn is_due_at_start(&self) -> bool {
+        self.is_due(0)
+    }
+
+    fn stop_after(&self, rounds: u32) -> Option<Error> {
+        self.deadline
+            .filter(|deadline| Instant::now() >= *deadline)
+            .map(|_| Error::TimeIsUp { rounds })
+    }
+
+    fn way_on(&self) -> Option<String> {
+        let (rounds, folder) = (self.left?, self.folder.display());
+        Some(format!(
+            "the last checkpoint is after round {rounds}: `fedrecsim resume {folder}`, on any number of ranks, goes on from \
+             there"
+        ))
+    }
+
+    fn part_unwritten(&mut self, error: Error) -> Error {
+        match error {
+            Error::Write { path, source } => {
+                self.give_up();
+                Error::CheckpointUnwritten {
+                    path,
+                    rounds: self.header.rounds,
+                    left: self.left,
+                    source,
+                }
+            }
+            other => other,
+        }
+    }
+
+    fn begin(&mut self, rounds: u32) -> Result<()> {
+        self.header.rounds = rounds;
+        let writing = Writing::create(&self.partial(), &self.header);
+        self.writing = Some(self.checked(writing)?);
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let written = self
+            .writing
+            .as_mut()
+            .map_or(Ok(()), |writing| writing.append(bytes));
+        self.checked(written)
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        let Some(writing) = self.writing.take() else {
+            return Ok(());
+        };
+        let published = self
+            .checksums_of_parts()
+            .and_then(|parts| writing.finish(&parts))
+            .and_then(|()| self.publish());
+        self.checked(published)
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        // A checkpoint is still open if a part of the simulation stopped answering in the middle of
+        // it.
+        if self.writing.is_some() {
+            self.give_up();
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The trivial baselines that are reported beside every result: popularity and chance, or mean
+//! ratings.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::evaluation::{self, Standing};
+use super::outcome::SplitFigures;
+use super::world::World;
+use fedrecsim_core::error::Result;
+use fedrecsim_methods::method::{Method, Placement, Problem, baselines};
+use fedrecsim_scenario::scenario::MethodSpec;
+
+/// The names of the baselines, each with the accuracy of some users.
+pub type Standings = Vec<(String, Vec<Standing>)>;
+
+/// Returns the accuracy of each baseline for the evaluated users at these places of their list, on
+/// the split and the candidates of `world`.
+///
+/// # Errors
+/// As [`evaluation::of_untrained`].
+pub fn standings(world: &World, places: Range<usize>) -> Result<Standings> {
+    let problem = Problem::new(&world.dataset, world.streams, Placement::Untrained);
+    let mut all = Vec::new();
+    for entry in baselines::beside(world.dataset.holds_items_out()) {
+        let spec = MethodSpec {
+            name: entry.name.to_owned(),
+            parameters: serde_json::json!({}),
+        };
+        let method: Box<dyn Method> = (entry.build)(&spec.parameters, &problem)?;
+        all.push((
+            spec.name,
+            evaluation::of_untrained(world, places.clone(), |user| method.client(user))?,
+        ));
+    }
+    Ok(all)
+}
+
+/// Returns the means over all evaluated users.
+pub fn figures(standings: Standings, world: &World) -> BTreeMap<String, SplitFigures> {
+    standings
+        .into_iter()
+        .map(|(name, all)| (name, evaluation::figures(&all, &world.yardstick)))
+        .collect()
+}

@@ -1,0 +1,104 @@
+//! Checkpoints: what a run stores on its way, so that another process can go on from there.
+//!
+//! At the end of a round every actor appends its state to an [`Archive`]. The pieces go to whoever
+//! saves the simulation, which for a run is its [`CheckpointStore`]. The network collects them,
+//! since nothing else happens while it asks. What follows from the scenario alone (the conditions
+//! of a participation, availability, future cohorts) is not stored. Neither are the results of
+//! trainings that have not ended in virtual time, since a training is a pure function of what is
+//! stored.
+
+use actix::prelude::*;
+
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_model::model::archive::{Archive, ArchiveReader};
+
+/// Network -> server, third party and metrics: append your state to this archive, and give it back.
+#[derive(Message)]
+#[rtype(result = "Result<Archive>")]
+pub struct Save(pub Archive);
+
+/// A place where checkpoints are kept. Like an observer it is only told things, so it cannot affect
+/// a result. An error of a store ends the run at the end of the round: if the run went on, a crash
+/// would cost more than whoever asked for checkpoints has allowed for.
+pub trait CheckpointStore {
+    /// Says whether there should be a checkpoint now that `rounds` rounds are over.
+    fn is_due(&self, rounds: u32) -> bool;
+
+    /// Says why the run is to end now that `rounds` rounds are over, after a checkpoint; `None`,
+    /// which is the default, if it goes on. The error must leave a result
+    /// ([`Error::leaves_a_result`]).
+    fn stop_after(&self, _rounds: u32) -> Option<Error> {
+        None
+    }
+
+    /// Says whether there should be a checkpoint before the first round, which the default denies.
+    fn is_due_at_start(&self) -> bool {
+        false
+    }
+
+    /// Says in a sentence how to go on after a crash; `None`, which is the default, if there is no
+    /// checkpoint.
+    fn way_on(&self) -> Option<String> {
+        None
+    }
+
+    /// Gives up the open checkpoint because another process could not write its part, and returns
+    /// the error for that, which the default leaves as it is.
+    fn part_unwritten(&mut self, error: Error) -> Error {
+        error
+    }
+
+    /// Begins a checkpoint after `rounds` rounds.
+    ///
+    /// # Errors
+    /// [`Error::CheckpointUnwritten`](fedrecsim_core::error::Error::CheckpointUnwritten) if the checkpoint
+    /// cannot be written. Earlier checkpoints stay as they were.
+    fn begin(&mut self, rounds: u32) -> Result<()>;
+
+    /// Appends `bytes` to the checkpoint.
+    ///
+    /// # Errors
+    /// As [`Self::begin`].
+    fn write(&mut self, bytes: &[u8]) -> Result<()>;
+
+    /// Completes the checkpoint. A checkpoint that was begun and never completed does not count.
+    ///
+    /// # Errors
+    /// As [`Self::begin`].
+    fn commit(&mut self) -> Result<()>;
+}
+
+/// The unit type stands for no store: a run that has it makes no checkpoints.
+impl CheckpointStore for () {
+    fn is_due(&self, _rounds: u32) -> bool {
+        false
+    }
+    fn begin(&mut self, _rounds: u32) -> Result<()> {
+        Ok(())
+    }
+    fn write(&mut self, _bytes: &[u8]) -> Result<()> {
+        Ok(())
+    }
+    fn commit(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// The checkpoint that a run goes on from, and the place for its own checkpoints.
+pub struct Checkpoints {
+    /// The checkpoint of an earlier run of the same world. `None` makes the run start from the
+    /// beginning.
+    pub resumed: Option<ArchiveReader>,
+    /// The place for the checkpoints of this run.
+    pub store: Box<dyn CheckpointStore>,
+}
+
+impl Checkpoints {
+    /// Makes a run that starts from the beginning and writes no checkpoints.
+    pub fn none() -> Self {
+        Self {
+            resumed: None,
+            store: Box::new(()),
+        }
+    }
+}

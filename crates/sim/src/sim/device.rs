@@ -1,0 +1,50 @@
+//! A user's device, and everything that it keeps from one participation to the next.
+
+use fedrecsim_core::error::Result;
+use fedrecsim_methods::method::Client;
+use fedrecsim_model::codec::CodecMemory;
+use fedrecsim_model::model::state::StateVisitor;
+
+/// A device with what it keeps: the method's private parameters, and what the uplink's codec
+/// remembers. Copies, checkpoints and digests cover both.
+pub struct Device {
+    /// The method's private side.
+    pub client: Box<dyn Client>,
+    /// What the uplink's codec remembers.
+    pub memory: CodecMemory,
+}
+
+impl Device {
+    /// Makes a device that has not taken part yet.
+    pub fn new(client: Box<dyn Client>) -> Self {
+        Self {
+            client,
+            memory: CodecMemory::default(),
+        }
+    }
+
+    /// Returns a copy, which the user goes back to if its participation is cut off before the
+    /// training ends.
+    pub fn snapshot(&self) -> Self {
+        Self {
+            client: self.client.snapshot(),
+            memory: self.memory.clone(),
+        }
+    }
+
+    /// Visits everything that the device keeps.
+    ///
+    /// # Errors
+    /// As [`StateVisitor::values`].
+    pub fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
+        self.client.visit_state(state)?;
+        self.memory.visit_state(state)
+    }
+}
+
+impl std::fmt::Debug for Device {
+    /// Hides what is private, so that no log or error message carries it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Device").finish_non_exhaustive()
+    }
+}

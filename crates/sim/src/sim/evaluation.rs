@@ -1,0 +1,294 @@
+//! Scoring: finds how high the held-out items of a user rank, and how far predictions are from its
+//! held-out ratings.
+//!
+//! Scoring reads the parameters that clients lend to the metrics. It costs neither bytes nor time
+//! in the simulated world.
+
+use std::cell::RefCell;
+
+use serde::{Deserialize, Serialize};
+
+use super::outcome::SplitFigures;
+use super::world::World;
+use super::yardstick::Yardstick;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::ids::{ItemId, UserId};
+use fedrecsim_core::metric::{CataloguePlace, Place, RatingErrors, Sums, rank};
+use fedrecsim_data::dataset::TestRatings;
+use fedrecsim_data::dataset::candidates::CandidateScratch;
+use fedrecsim_methods::method::{Client, Scorer, ScoringContext, Scratch};
+use fedrecsim_model::model::blocks::Model;
+
+/// The accuracy that was found for one user.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Standing {
+    /// The ranks of the held-out items.
+    Ranked {
+        /// The test item.
+        test: Place,
+        /// The validation item, if there is one.
+        validation: Option<Place>,
+    },
+    /// The errors of the predicted test ratings.
+    Rated(RatingErrors),
+}
+
+/// The accuracy of one user, with the bytes that finding it took.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scored {
+    /// The accuracy.
+    pub standing: Standing,
+    /// The bytes that the user's device downloaded for it; none where the server scores.
+    pub download_bytes: u64,
+}
+
+/// The buffers of one worker thread, which carry nothing from one user to the next.
+#[derive(Default)]
+struct Buffers {
+    scoring: ScoringBuffers,
+    scratch: Scratch,
+}
+
+/// Buffers for items and their scores.
+#[derive(Default)]
+struct ScoringBuffers {
+    candidates: Option<CandidateScratch>,
+    items: Vec<u32>,
+    scores: Vec<f32>,
+}
+
+thread_local! {
+    static BUFFERS: RefCell<Buffers> = RefCell::default();
+}
+
+/// Returns the accuracy of the evaluated user at `position`, by the scores of `client` with
+/// `model`, which is what the user's device has decoded.
+///
+/// # Errors
+/// [`Error::Unscorable`] if a score is NaN, since a rank would make a diverged model look perfect;
+/// and whatever error the method returns when it makes a scorer.
+pub fn standing(
+    world: &World,
+    position: usize,
+    client: &dyn Client,
+    model: &Model,
+) -> Result<Standing> {
+    BUFFERS.with_borrow_mut(|buffers| {
+        let Buffers { scoring, scratch } = buffers;
+        let user = world.candidates.evaluated_users()[position];
+        let context = ScoringContext::new(user, model, world.dataset.own_data(user), world.streams)
+            .with_negatives(&world.dataset, &world.scenario.dataset.negatives);
+        let scorer = client.scorer(&context, scratch)?;
+        let mut probe = Probe {
+            world,
+            position,
+            scorer: &*scorer,
+            buffers: scoring,
+        };
+        let standing = match (
+            world.dataset.test_item(user),
+            world.dataset.test_ratings(user),
+        ) {
+            (Some(test), _) => probe.places(test, world.dataset.validation_item(user))?,
+            (None, Some(test)) => probe.errors(test)?,
+            // A split holds out either items or ratings, so this user has no test ratings.
+            (None, None) => Some(Standing::Rated(RatingErrors::default())),
+        };
+        standing.ok_or(Error::Unscorable {
+            user,
+            place: "a score".into(),
+        })
+    })
+}
+
+/// The items against which held-out items are ranked.
+#[derive(Clone, Copy)]
+enum Against {
+    TestCandidates,
+    ValidationCandidates,
+    Catalogue,
+}
+
+/// The scoring of one user.
+struct Probe<'a> {
+    world: &'a World,
+    position: usize,
+    scorer: &'a dyn Scorer,
+    buffers: &'a mut ScoringBuffers,
+}
+
+impl Probe<'_> {
+    /// Returns the ranks of the held-out items; `None` if a score is NaN.
+    fn places(&mut self, test: ItemId, validation: Option<ItemId>) -> Result<Option<Standing>> {
+        let Yardstick {
+            among_candidates,
+            in_catalogue,
+            ..
+        } = self.world.yardstick;
+        let both: Vec<ItemId> = std::iter::once(test).chain(validation).collect();
+        let mut places = [Place::default(); 2];
+        if among_candidates {
+            // Where both items have the same candidates, one list is scored once for both.
+            let ranks = if validation.is_none() || self.world.candidates.are_shared() {
+                let Some((ranks, _)) = self.rank(Against::TestCandidates, &both)? else {
+                    return Ok(None);
+                };
+                ranks
+            } else {
+                let of_test = self.rank(Against::TestCandidates, &both[..1])?;
+                let of_validation = self.rank(Against::ValidationCandidates, &both[1..])?;
+                let (Some((of_test, _)), Some((of_validation, _))) = (of_test, of_validation)
+                else {
+                    return Ok(None);
+                };
+                [of_test[0], of_validation[0]]
+            };
+            places
+                .iter_mut()
+                .zip(ranks)
+                .for_each(|(place, rank)| place.among_candidates = Some(rank));
+        }
+        if in_catalogue {
+            let Some((ranks, items)) = self.rank(Against::Catalogue, &both)? else {
+                return Ok(None);
+            };
+            let drawn = self.world.candidates.drawn_of(items);
+            for (place, rank) in places.iter_mut().zip(ranks) {
+                place.in_catalogue = Some(CataloguePlace { rank, items, drawn });
+            }
+        }
+        Ok(Some(Standing::Ranked {
+            test: places[0],
+            validation: validation.map(|_| places[1]),
+        }))
+    }
+
+    /// Returns the rank of each of `held_out` (at most two) among other items, and the number of
+    /// these; `None` if a score is NaN.
+    fn rank(&mut self, against: Against, held_out: &[ItemId]) -> Result<Option<([u32; 2], u32)>> {
+        let (world, dataset) = (self.world, &self.world.dataset);
+        let ScoringBuffers {
+            candidates,
+            items,
+            scores,
+        } = &mut *self.buffers;
+        let scratch = match candidates {
+            Some(scratch) if scratch.fits(dataset.items()) => scratch,
+            other => other.insert(CandidateScratch::new(dataset.items())),
+        };
+        let listed = match against {
+            Against::TestCandidates => world.candidates.test(dataset, self.position, scratch),
+            Against::ValidationCandidates => {
+                world.candidates.validation(dataset, self.position, scratch)
+            }
+            Against::Catalogue => world.candidates.catalogue(dataset, self.position, scratch),
+        };
+        let others = listed.len() as u32;
+        // The items are ascending, as methods with sorted rows want it. Held-out items are never
+        // among the candidates.
+        items.clear();
+        items.extend_from_slice(listed);
+        for item in held_out {
+            items.insert(items.partition_point(|listed| *listed < item.0), item.0);
+        }
+        scores.clear();
+        scores.resize(items.len(), 0.0);
+        self.scorer.score(items, scores)?;
+        let mut ranks = [0; 2];
+        for (item, rank_of_item) in held_out.iter().zip(&mut ranks) {
+            let place = items.partition_point(|listed| *listed < item.0);
+            let others = items
+                .iter()
+                .zip(scores.iter())
+                .filter(|(item, _)| !held_out.contains(&ItemId(**item)));
+            match rank(scores[place], others.map(|(_, score)| *score)) {
+                Some(found) => *rank_of_item = found,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some((ranks, others)))
+    }
+
+    /// Returns the errors of the predictions of `test`, clipped to the range of ratings; `None` if
+    /// a score is NaN.
+    fn errors(&mut self, test: TestRatings<'_>) -> Result<Option<Standing>> {
+        let ScoringBuffers { items, scores, .. } = &mut *self.buffers;
+        // A file of ratings may repeat a pair of user and item, but methods score distinct items.
+        items.clear();
+        items.extend_from_slice(test.items);
+        items.dedup();
+        scores.clear();
+        scores.resize(items.len(), 0.0);
+        self.scorer.score(items, scores)?;
+        if scores.iter().any(|score| score.is_nan()) {
+            return Ok(None);
+        }
+        let Yardstick { metrics, scale, .. } = &self.world.yardstick;
+        let predictions = test
+            .items
+            .iter()
+            .zip(test.ratings.iter())
+            .map(|(item, rating)| {
+                let score = scores[items.partition_point(|listed| listed < item)];
+                (scale.map_or(score, |scale| scale.clip(score)), rating)
+            });
+        Ok(Some(Standing::Rated(RatingErrors::of(
+            metrics,
+            predictions,
+        ))))
+    }
+}
+
+/// Returns the means over `standings`, added in their order.
+pub fn figures<'a>(
+    standings: impl IntoIterator<Item = &'a Standing>,
+    yardstick: &Yardstick,
+) -> SplitFigures {
+    let mut test = Sums::new(&yardstick.metrics);
+    let mut validation = test.clone();
+    let mut has_validation = false;
+    for standing in standings {
+        match standing {
+            Standing::Ranked {
+                test: place,
+                validation: of_validation,
+            } => {
+                test.add_place(place);
+                has_validation |= of_validation.is_some();
+                of_validation
+                    .iter()
+                    .for_each(|place| validation.add_place(place));
+            }
+            Standing::Rated(errors) => test.add_errors(errors),
+        }
+    }
+    SplitFigures {
+        validation: has_validation.then(|| validation.figures()),
+        test: test.figures(),
+    }
+}
+
+/// Returns the accuracy of a method that needs no training for the evaluated users at these places
+/// of their list, on the run's own split and candidates.
+///
+/// # Errors
+/// As [`standing`].
+pub fn of_untrained(
+    world: &World,
+    places: std::ops::Range<usize>,
+    client_of: impl Fn(UserId) -> Box<dyn Client> + Sync,
+) -> Result<Vec<Standing>> {
+    use rayon::prelude::*;
+    let users = world.candidates.evaluated_users();
+    places
+        .into_par_iter()
+        .map(|place| {
+            standing(
+                world,
+                place,
+                client_of(users[place]).as_ref(),
+                &Model::none(),
+            )
+        })
+        .collect()
+}

@@ -1,0 +1,64 @@
+//! The identity of a world, by which a saved simulation is checked when it is restored.
+
+use serde::{Deserialize, Serialize};
+
+use super::world::World;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_scenario::scenario::Policy;
+
+/// The parts of a world by which a saved simulation is checked. A command compares the whole
+/// scenario and the data as well.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Identity {
+    policy: Policy,
+    method: String,
+    seed: u64,
+    /// The numbers of users, items and training ratings.
+    sizes: [u64; 3],
+}
+
+impl Identity {
+    /// Returns the identity of `world`.
+    pub fn of(world: &World) -> Self {
+        let dataset = &world.dataset;
+        Self {
+            policy: world.policy.clone(),
+            method: world.scenario.method.name.clone(),
+            seed: world.scenario.seed,
+            sizes: [
+                dataset.users() as u64,
+                dataset.items() as u64,
+                dataset.training_ratings() as u64,
+            ],
+        }
+    }
+
+    /// Checks that `world` has this identity.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`], saying what differs.
+    pub fn check(&self, world: &World) -> Result<()> {
+        let ours = Self::of(world);
+        let refuse = |what: &str| {
+            Err(Error::Checkpoint(format!(
+                "the saved simulation is of another world: {what}"
+            )))
+        };
+        if (&self.method, self.seed) != (&ours.method, ours.seed) {
+            return refuse(&format!(
+                "it ran `{}` with the seed {}",
+                self.method, self.seed
+            ));
+        }
+        if self.sizes != ours.sizes {
+            return refuse("its users, items or ratings are not as many");
+        }
+        if self.policy != ours.policy {
+            return refuse(&format!(
+                "the server ran its steps under the policy `{}`, with other settings",
+                self.policy.name
+            ));
+        }
+        Ok(())
+    }
+}

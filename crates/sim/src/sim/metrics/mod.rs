@@ -1,0 +1,502 @@
+//! The metrics, which book every byte and duration, and measure accuracy after a round.
+//!
+//! The network tells them what happened on links and devices, and the model after each round. They
+//! have the workers score and digest the users, whose private parameters they never see, and feed
+//! all of it to the result digest.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use actix::prelude::*;
+
+use super::by_user::ByUser;
+use super::checkpoints::Save;
+use super::durations::Durations;
+use super::evaluation;
+use super::ledger::Ledger;
+use super::messages::{
+    Book, BookUnfinished, Booking, Collect, Collected, Participations, RoundBooked, RoundEnded,
+    SetModel,
+};
+use super::outcome::events::RoundSpan;
+use super::outcome::network::NetworkRecord;
+use super::outcome::{ByDirection, Distribution, Flow, RoundRecord, Sparsity, SplitFigures, Work};
+use super::workers::Workers;
+use super::world::World;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::stages::{Stage, enter};
+use fedrecsim_model::codec::BlockCodecs;
+use fedrecsim_model::model::archive::{Archive, ArchiveReader};
+use fedrecsim_model::model::blocks::Model;
+use fedrecsim_model::model::magnitude::MagnitudeCounts;
+
+mod bookings;
+mod saved;
+mod users;
+
+use bookings::{Chains, Spent, Timed};
+use users::Accounts;
+
+/// The metrics' actor.
+pub struct MetricsActor {
+    world: Arc<World>,
+    workers: Rc<dyn Workers>,
+    books: Option<Books>,
+}
+
+/// Everything that has been recorded so far.
+struct Books {
+    ledger: Ledger,
+    /// Whether the method has a third party, whose bytes are then recorded.
+    has_third_party: bool,
+    /// Whether participants ask for the rows that they download.
+    asks_for_rows: bool,
+    /// The work of the open round.
+    work: Work,
+    /// What each participation under way has taken so far.
+    under_way: ByUser<Spent>,
+    /// The memory for bringing bookings into the order of users.
+    chains: Chains,
+    /// The accounts of single users, if they are kept.
+    accounts: Option<Accounts>,
+    /// The durations in nanoseconds, in the order of [`Timed::ALL`].
+    durations: Vec<Durations>,
+    /// The waits in the line for a connection that ended in finished rounds.
+    waits: Durations,
+    rounds: Vec<RoundRecord>,
+    model: Model,
+    /// The digest of the rounds so far. That of a round covers that of the round before, so a run
+    /// can go on from any round.
+    digest: blake3::Hash,
+}
+
+impl MetricsActor {
+    /// Makes the metrics with empty books.
+    ///
+    /// # Errors
+    /// [`Error::Actor`] if a histogram cannot be made.
+    pub fn new(world: Arc<World>, workers: Rc<dyn Workers>) -> Result<Self> {
+        let durations = Timed::ALL
+            .iter()
+            .map(|_| Durations::new())
+            .collect::<Result<_>>()?;
+        // The bytes of a frame follow from the scenario and the version of its format, which is
+        // named where it may change.
+        let formats: String = [&world.uplink, &world.downlink]
+            .into_iter()
+            .flat_map(BlockCodecs::formats)
+            .collect();
+        let digest = blake3::hash(formats.as_bytes());
+        let model = world.method.initial();
+        let (ledger, work, rounds) = (Ledger::default(), Work::default(), Vec::new());
+        let (under_way, chains) = (ByUser::default(), Chains::default());
+        let (has_third_party, asks_for_rows) =
+            (world.has_third_party(), world.downloads_asked_rows());
+        let accounts = world
+            .scenario
+            .report
+            .lists(world.dataset.users())
+            .then(Accounts::default);
+        let waits = Durations::new()?;
+        let books = Books {
+            ledger,
+            has_third_party,
+            asks_for_rows,
+            work,
+            under_way,
+            chains,
+            accounts,
+            durations,
+            waits,
+            rounds,
+            model,
+            digest,
+        };
+        Ok(Self {
+            world,
+            workers,
+            books: Some(books),
+        })
+    }
+
+    /// Reads the books of a checkpoint.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] if the archive holds something else.
+    pub fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
+        match &mut self.books {
+            Some(books) => books.restore(archive, &self.world),
+            None => Err(defect(&"the books are closed")),
+        }
+    }
+}
+
+impl MetricsActor {
+    /// Returns the bytes of the run so far.
+    pub fn total(&self) -> ByDirection<Flow> {
+        self.books
+            .as_ref()
+            .map_or_else(ByDirection::default, |books| books.ledger.total())
+    }
+}
+
+fn defect(reason: &dyn ToString) -> Error {
+    Error::Actor {
+        actor: "metrics",
+        reason: reason.to_string(),
+    }
+}
+
+impl Actor for MetricsActor {
+    type Context = Context<Self>;
+}
+
+impl Handler<RoundEnded> for MetricsActor {
+    type Result = AtomicResponse<Self, Result<RoundBooked>>;
+
+    fn handle(&mut self, ended: RoundEnded, _context: &mut Self::Context) -> Self::Result {
+        let (workers, world) = (Rc::clone(&self.workers), Arc::clone(&self.world));
+        let spec = &world.scenario;
+        let last = ended.round.0 + 1 == spec.training.rounds;
+        let due = last || (ended.round.0 + 1).is_multiple_of(spec.evaluation.every_rounds);
+        let made = ended
+            .made
+            .model
+            .as_ref()
+            .map(|(model, download)| (Arc::clone(download), model.clone()));
+        let measure = async move {
+            let Some((download, model)) = made.filter(|_| due) else {
+                return Ok(None);
+            };
+            let scored = workers.evaluate(download, model).await?;
+            let accuracy = evaluation::figures(
+                scored.iter().map(|scored| &scored.standing),
+                &world.yardstick,
+            );
+            let downloads = || scored.iter().map(|scored| scored.download_bytes);
+            let inference_bytes = downloads().sum();
+            let listed = world.scenario.report.lists(world.dataset.users());
+            let downloads = if listed {
+                downloads().collect()
+            } else {
+                Vec::new()
+            };
+            Ok(Some(Evaluated {
+                accuracy,
+                inference_bytes,
+                downloads,
+            }))
+        };
+        AtomicResponse::new(Box::pin(measure.into_actor(self).map(
+            move |evaluated, actor, _| {
+                let books = actor
+                    .books
+                    .as_mut()
+                    .ok_or_else(|| defect(&"the books are closed"))?;
+                if let Ok(Some(Evaluated { downloads, .. })) = &evaluated {
+                    let users = actor.world.candidates.evaluated_users().iter().copied();
+                    books.book_inference(users.zip(downloads.iter().copied()));
+                }
+                books.close_round(ended, evaluated)
+            },
+        )))
+    }
+}
+
+impl Handler<Book> for MetricsActor {
+    type Result = Result<Vec<Booking>>;
+
+    fn handle(&mut self, Book { bookings }: Book, _context: &mut Self::Context) -> Self::Result {
+        let books = self
+            .books
+            .as_mut()
+            .ok_or_else(|| defect(&"the books are closed"))?;
+        books.book(&bookings)?;
+        Ok(bookings)
+    }
+}
+
+impl Handler<BookUnfinished> for MetricsActor {
+    type Result = Result<Vec<Booking>>;
+
+    fn handle(
+        &mut self,
+        BookUnfinished { bookings }: BookUnfinished,
+        _context: &mut Self::Context,
+    ) -> Self::Result {
+        let books = self
+            .books
+            .as_mut()
+            .ok_or_else(|| defect(&"the books are closed"))?;
+        books.book(&bookings)?;
+        Ok(bookings)
+    }
+}
+
+impl Handler<SetModel> for MetricsActor {
+    type Result = Result<()>;
+
+    fn handle(&mut self, SetModel(model): SetModel, _context: &mut Self::Context) -> Result<()> {
+        self.books
+            .as_mut()
+            .ok_or_else(|| defect(&"the books are closed"))?
+            .set_model(model);
+        Ok(())
+    }
+}
+
+impl Handler<Save> for MetricsActor {
+    type Result = Result<Archive>;
+
+    fn handle(&mut self, Save(mut archive): Save, _context: &mut Self::Context) -> Result<Archive> {
+        let books = self
+            .books
+            .as_ref()
+            .ok_or_else(|| defect(&"the books are closed"))?;
+        books.save(&mut archive);
+        Ok(archive)
+    }
+}
+
+impl Handler<Collect> for MetricsActor {
+    type Result = AtomicResponse<Self, Result<Collected>>;
+
+    fn handle(&mut self, collect: Collect, _context: &mut Self::Context) -> Self::Result {
+        let workers = Rc::clone(&self.workers);
+        let digests = async move {
+            if collect.private_parameters {
+                workers.digests().await
+            } else {
+                Ok(Vec::new())
+            }
+        };
+        AtomicResponse::new(Box::pin(digests.into_actor(self).map(
+            |digests, actor, _| {
+                let books = actor
+                    .books
+                    .take()
+                    .ok_or_else(|| defect(&"the books are closed"))?;
+                books.collect(&digests?, actor.world.dataset.users())
+            },
+        )))
+    }
+}
+
+/// The result of an evaluation.
+struct Evaluated {
+    accuracy: SplitFigures,
+    /// The bytes that the evaluated users downloaded in order to score.
+    inference_bytes: u64,
+    /// Those of each evaluated user, if accounts of users are kept.
+    downloads: Vec<u64>,
+}
+
+impl Books {
+    fn close_round(
+        &mut self,
+        mut ended: RoundEnded,
+        evaluated: Result<Option<Evaluated>>,
+    ) -> Result<RoundBooked> {
+        let _stage = enter(Stage::Simulate);
+        // The bytes of the round are booked even if the model cannot be scored.
+        self.book(&ended.bookings)?;
+        let ended_round = ended.round;
+        let (round, aggregated, steps) =
+            (ended_round.0 + 1, ended.made.aggregated, ended.made.steps);
+        let privacy = ended.made.privacy;
+        let span = RoundSpan {
+            round,
+            began: ended.began,
+            ended: ended.ended,
+            aggregated,
+            steps,
+            privacy,
+        };
+        let bookings = std::mem::take(&mut ended.bookings);
+        let record = match evaluated {
+            Ok(evaluated) => Ok(self.record_round(ended, evaluated)?),
+            Err(error) => Err(error.in_round(ended_round)),
+        };
+        Ok(RoundBooked {
+            span,
+            bookings,
+            total: self.ledger.total(),
+            record,
+        })
+    }
+
+    fn record_round(
+        &mut self,
+        mut ended: RoundEnded,
+        evaluated: Option<Evaluated>,
+    ) -> Result<RoundRecord> {
+        let duration = ended.ended.since(ended.began);
+        let network = self.network_of(&mut ended)?;
+        self.record_duration(Timed::Round, duration.as_nanos())?;
+        let bytes = self.ledger.end_round()?;
+        if let Some((model, _)) = ended.made.model.take() {
+            self.model = model;
+        }
+        let mut averaged = MagnitudeCounts::default();
+        for (_, table) in self.model.tables() {
+            averaged.add_times(&MagnitudeCounts::of(table.as_slice(), 1.0), 1);
+        }
+        let aggregated = ended.made.aggregated;
+        let loss = (aggregated > 0).then(|| ended.made.loss_sum / f64::from(aggregated));
+        let record = RoundRecord {
+            round: ended.round.0 + 1,
+            virtual_time_s: ended.ended.as_secs_f64(),
+            duration_s: duration.as_secs_f64(),
+            invited: ended.participations.invited,
+            aggregated,
+            dropped: ended.participations.dropped,
+            cancelled: ended.participations.cancelled,
+            late: ended.participations.late,
+            stale: ended.participations.stale,
+            losses: std::mem::take(&mut ended.lost),
+            loss,
+            inference_bytes: evaluated
+                .as_ref()
+                .map(|evaluated| evaluated.inference_bytes),
+            accuracy: evaluated.map(|evaluated| evaluated.accuracy),
+            bytes: bytes.all,
+            third_party_bytes: self.has_third_party.then_some(bytes.third_party),
+            work: std::mem::take(&mut self.work),
+            network,
+            sparsity: (averaged.values > 0).then(|| Sparsity {
+                uploads: ended.made.uploads.shares(),
+                averaged: averaged.shares(),
+                union: ended.made.union.share(),
+            }),
+            versions: ended.made.versions,
+            audit: ended.made.audit,
+            privacy: ended.made.privacy,
+        };
+        self.digest_round(&ended, &record);
+        self.rounds.push(record.clone());
+        Ok(record)
+    }
+
+    /// Returns what was watched at the server's link in a round, and keeps its waits for the run.
+    fn network_of(&mut self, ended: &mut RoundEnded) -> Result<NetworkRecord> {
+        let watched = std::mem::take(&mut ended.network);
+        let waits = watched
+            .waits
+            .as_ref()
+            .map(|waits| waits.waits())
+            .unwrap_or_default();
+        watched
+            .waits
+            .map_or(Ok(()), |waits| self.waits.add(&waits))?;
+        Ok(NetworkRecord {
+            began: ended.began,
+            ended: ended.ended,
+            levels: watched.levels,
+            waits,
+        })
+    }
+
+    /// Takes over a model that was set from outside, and adds a mark to the digest, so that it
+    /// differs from the digest of every run without it.
+    fn set_model(&mut self, model: Model) {
+        let mut digest = blake3::Hasher::new();
+        digest
+            .update(self.digest.as_bytes())
+            .update(b"the model was set from outside");
+        model.visit_bytes(&mut |bytes| {
+            digest.update(bytes);
+        });
+        self.digest = digest.finalize();
+        self.model = model;
+    }
+
+    /// Feeds a round to the digest: everything that its record says, integers as they are and
+    /// floats by their bits, and the model. Energy is left out, since it is computed from bytes and
+    /// work, which are included. So is what was watched at the server's link, and why
+    /// participations were lost: both follow from what happened, and change nothing.
+    fn digest_round(&mut self, ended: &RoundEnded, record: &RoundRecord) {
+        let mut digest = blake3::Hasher::new();
+        digest.update(self.digest.as_bytes());
+        let mut number = |value: u64| {
+            digest.update(&value.to_le_bytes());
+        };
+        number(u64::from(ended.round.0));
+        number(ended.ended.as_nanos());
+        let Participations {
+            invited,
+            dropped,
+            cancelled,
+            late,
+            stale: _,
+        } = ended.participations;
+        [invited, dropped, cancelled, late, ended.made.aggregated]
+            .into_iter()
+            .map(u64::from)
+            .for_each(&mut number);
+        number(record.loss.map_or(u64::MAX, f64::to_bits));
+        for flow in [record.bytes.up, record.bytes.down] {
+            flow.counts_for_digest().for_each(&mut number);
+        }
+        if let Some(bytes) = &record.third_party_bytes {
+            [bytes.up, bytes.down]
+                .iter()
+                .flat_map(Flow::counts_for_digest)
+                .for_each(&mut number);
+        }
+        record.work.counts().into_iter().for_each(&mut number);
+        number(record.inference_bytes.unwrap_or(u64::MAX));
+        ended
+            .made
+            .uploads
+            .above
+            .iter()
+            .for_each(|count| number(*count));
+        if let Some(SplitFigures { validation, test }) = &record.accuracy {
+            let all = test.iter().chain(validation.iter().flatten());
+            all.for_each(|(_, figure)| number(figure.to_bits()));
+        }
+        self.model.visit_bytes(&mut |bytes| {
+            digest.update(bytes);
+        });
+        self.digest = digest.finalize();
+    }
+
+    fn collect(self, private_digests: &[blake3::Hash], users: usize) -> Result<Collected> {
+        self.ledger.check_closed()?;
+        let mut digest = blake3::Hasher::new();
+        digest.update(self.digest.as_bytes());
+        private_digests.iter().for_each(|private| {
+            digest.update(private.as_bytes());
+        });
+        let durations: BTreeMap<String, Distribution> = Timed::ALL
+            .iter()
+            .zip(&self.durations)
+            .filter(|(timed, _)| self.has_third_party || !timed.is_of_a_third_party())
+            .filter(|(timed, _)| self.asks_for_rows || !timed.is_of_asked_rows())
+            .map(|(timed, durations)| (timed.name().to_owned(), durations.distribution()))
+            .collect();
+        let third_party_bytes = self.has_third_party.then(|| self.ledger.third_party());
+        let digest = digest.finalize().to_hex().to_string();
+        let mut work = self.work;
+        self.rounds.iter().for_each(|round| work += round.work);
+        let network = NetworkRecord::over(
+            self.rounds.iter().map(|round| round.network),
+            self.waits.waits(),
+        );
+        let (device_bytes, users) = (self.device_bytes(users), self.user_records(users));
+        let (rounds, bytes, model) = (self.rounds, self.ledger.total(), self.model);
+        Ok(Collected {
+            rounds,
+            bytes,
+            third_party_bytes,
+            work,
+            durations,
+            network,
+            device_bytes,
+            users,
+            model,
+            digest,
+        })
+    }
+}

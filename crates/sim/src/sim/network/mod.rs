@@ -1,0 +1,436 @@
+//! The network, which owns the clock, turns bytes into time, and decides who is cut off when.
+//!
+//! A participation goes from leg to leg: in most methods from its download through its training to
+//! its upload. The calendar has what happens next to it. When something has happened, the server
+//! and the client are told, and it is booked for the metrics. The server says whom to invite, when
+//! to wake it and when a step is complete. Everything else follows from the clock.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use actix::prelude::*;
+
+use super::by_user::ByUser;
+use super::calendar::Calendar;
+use super::checkpoints::Save;
+use super::messages::{
+    AbsorbRequests, AlarmRang, BeginStep, Book, BookUnfinished, Booking, CloseStep,
+    ConsultThirdParty, FromClient, Orders, ParticipationLost, Participations, RequestArrived,
+    RoundBooked, RoundEnded, RowRequestArrived, StepsMade, ToClient, UplinkArrived,
+};
+use super::outcome::losses::Losses;
+use super::outcome::network::GaugesSince;
+use super::resident::Port;
+use super::user_order::sort_by_user;
+use super::workers::{Pool, Workers};
+use super::world::World;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::ids::{InvitationId, Round, Step, UserId};
+use fedrecsim_core::memory;
+use fedrecsim_core::stages::{Stage, enter};
+use fedrecsim_core::units::SimTime;
+use fedrecsim_data::population::AvailabilityClock;
+
+mod event;
+mod event_handlers;
+mod invitations;
+mod participation;
+mod prefetching;
+mod saved;
+mod server_link;
+mod transfers;
+mod watch;
+
+use event::Event;
+use event_handlers::Followup;
+use participation::Participation;
+pub use saved::NetworkState;
+use server_link::ServerLink;
+use transfers::Traffic;
+use watch::{Unshared, Watch};
+
+/// The number of bookings from which on the metrics are told in the middle of a round; some
+/// megabytes of them.
+const BOOKED_AT_ONCE: usize = 1 << 17;
+
+/// The actors to which the network talks, by what it tells them.
+pub struct Peers {
+    /// Tells the server that a step begins.
+    pub begin_step: Port<BeginStep>,
+    /// Tells the server that a request for rows has arrived.
+    pub row_request_arrived: Port<RowRequestArrived>,
+    /// Tells the server that an upload has arrived.
+    pub uplink_arrived: Port<UplinkArrived>,
+    /// Tells the server that a participation is lost.
+    pub participation_lost: Port<ParticipationLost>,
+    /// Wakes the server when it has asked for it.
+    pub alarm_rang: Port<AlarmRang>,
+    /// Tells the server that its step is due.
+    pub close_step: Recipient<CloseStep>,
+    /// The ports of the third party, in a method that has one.
+    pub third_party: Option<ThirdPartyPorts>,
+    /// The workers, with the actors of all users.
+    pub workers: Rc<dyn Workers>,
+    /// Tells the metrics what has happened, in the middle of a round.
+    pub book: Recipient<Book>,
+    /// Tells the metrics that a round is over.
+    pub round_ended: Recipient<RoundEnded>,
+    /// Tells the metrics what is under way when the run ends.
+    pub book_unfinished: Recipient<BookUnfinished>,
+    /// Asks the server for its part of a checkpoint.
+    pub save_server: Recipient<Save>,
+    /// Asks the metrics for their part of a checkpoint.
+    pub save_metrics: Recipient<Save>,
+}
+
+/// The ports of the third party.
+pub struct ThirdPartyPorts {
+    /// Asks for the third party itself, when users are invited.
+    pub consult: Port<ConsultThirdParty>,
+    /// Tells it that a request has arrived.
+    pub request_arrived: Port<RequestArrived>,
+    /// Tells it that a step of the server is over.
+    pub absorb: Port<AbsorbRequests>,
+    /// Asks for its part of a checkpoint.
+    pub save: Port<Save>,
+}
+
+/// The network. All other actors wait for it, so it needs no mailbox: whoever drives the simulation
+/// has it go on ([`Self::advance`]) or write a checkpoint ([`Self::save`]), one at a time.
+pub struct Network {
+    world: Arc<World>,
+    pool: Pool,
+    peers: Peers,
+    interrupted: Arc<AtomicBool>,
+    /// The number of rounds that are over.
+    rounds: u32,
+    /// The round that is under way; `None` between two rounds.
+    open: Option<OpenRound>,
+    traffic: Traffic,
+    /// The participations under way. They are boxed since they are large, and are moved when one
+    /// begins or ends.
+    taking_part: ByUser<Box<Participation>>,
+    /// The local losses of the updates that the server has taken in since its last step.
+    losses: Vec<(UserId, InvitationId, f64)>,
+    counts: Participations,
+    /// The participations of the open round that were lost, by cause.
+    lost: Losses,
+    availability: AvailabilityClock,
+}
+
+/// The state of a round that is under way.
+struct OpenRound {
+    began: SimTime,
+    /// The step that is open, or begins next.
+    step: u32,
+    step_has_begun: bool,
+    /// The results of the steps before it.
+    made: StepsMade,
+}
+
+/// Returns the error of an actor that does not answer, which was refused memory or has a defect.
+fn unanswered(actor: &'static str, reason: impl ToString) -> Error {
+    memory::shortage_of_this_thread().unwrap_or_else(|| Error::Actor {
+        actor,
+        reason: reason.to_string(),
+    })
+}
+
+/// Waits for the answer to a question, and returns it. The time is booked as the actors', less what
+/// other stages take of it.
+async fn asked<T>(
+    question: impl Future<Output = std::result::Result<T, MailboxError>>,
+    of: &'static str,
+) -> Result<T> {
+    let _stage = enter(Stage::Actors);
+    question.await.map_err(|reason| unanswered(of, reason))
+}
+
+/// Asks an actor through its port, and returns its answer.
+fn answered<M: Message>(port: &Port<M>, message: M) -> M::Result {
+    let _stage = enter(Stage::Actors);
+    port(message)
+}
+
+/// Takes everything out of `list`, and leaves room for as much again, which the rest of the round
+/// will need.
+fn emptied<T>(list: &mut Vec<T>) -> Vec<T> {
+    let room = Vec::with_capacity(list.len());
+    std::mem::replace(list, room)
+}
+
+impl Network {
+    /// Returns a network at time zero. It looks at `interrupted` between events.
+    pub fn new(world: Arc<World>, pool: Pool, peers: Peers, interrupted: Arc<AtomicBool>) -> Self {
+        let server_link = ServerLink::new(&world.scenario.network);
+        let availability = world.population.availability().clock();
+        let calendar = Calendar::default();
+        let traffic = Traffic {
+            world: Arc::clone(&world),
+            calendar,
+            server_link,
+            unshared: Unshared::default(),
+            watch: Watch::default(),
+            bookings: Vec::new(),
+        };
+        Self {
+            world,
+            pool,
+            peers,
+            interrupted,
+            rounds: 0,
+            open: None,
+            traffic,
+            taking_part: ByUser::default(),
+            losses: Vec::new(),
+            counts: Participations::default(),
+            lost: Losses::default(),
+            availability,
+        }
+    }
+
+    /// Returns the virtual time.
+    pub fn now(&self) -> SimTime {
+        self.traffic.calendar.now()
+    }
+
+    /// Returns how many rounds are over.
+    pub fn rounds(&self) -> u32 {
+        self.rounds
+    }
+
+    /// Lets time run until the open round is over, or the next one if none is open. Returns `None`
+    /// if that is not so by `until`; then everything up to that instant has happened, and the clock
+    /// stands at it. In a round in which much happens, `tell` is given bookings on the way.
+    ///
+    /// # Errors
+    /// Whatever ends a run, and defects of the simulator. The network cannot go on after either.
+    pub async fn advance(
+        &mut self,
+        until: Option<SimTime>,
+        tell: &mut dyn FnMut(Vec<Booking>),
+    ) -> Result<Option<RoundBooked>> {
+        let _stage = enter(Stage::Simulate);
+        if until.is_some_and(|until| until < self.now()) {
+            return Ok(None);
+        }
+        let steps = self.world.scenario.training.steps_of(Round(self.rounds));
+        let mut open = self.open.take().unwrap_or_else(|| OpenRound {
+            began: self.now(),
+            step: steps.start,
+            step_has_begun: false,
+            made: StepsMade::default(),
+        });
+        while open.step < steps.end {
+            if !self.run_step(&mut open, until).await? {
+                self.open = Some(open);
+                return Ok(None);
+            }
+            self.end_step(open.step + 1 == steps.end, &mut open.made, tell)
+                .await?;
+            (open.step, open.step_has_begun) = (open.step + 1, false);
+        }
+        self.end_round(open).await.map(Some)
+    }
+
+    /// Lets time run until the open step is due, and returns whether it is due by `until`.
+    async fn run_step(&mut self, open: &mut OpenRound, until: Option<SimTime>) -> Result<bool> {
+        // A step without participants has no events, so the interruption is looked for here, too.
+        self.check_interrupted()?;
+        let step = Step(open.step);
+        let mut due = false;
+        if !open.step_has_begun {
+            self.watch_time_until(self.now());
+            let orders = answered(
+                &self.peers.begin_step,
+                BeginStep {
+                    step,
+                    now: self.now(),
+                },
+            )?;
+            open.step_has_begun = true;
+            due = self.obey(orders).await?;
+        }
+        while !due {
+            self.check_interrupted()?;
+            if !self.next_is_by(until) {
+                return Ok(false);
+            }
+            let Some((now, event)) = self.traffic.calendar.pop() else {
+                return Err(self.without_end(step));
+            };
+            self.prefetch_upcoming();
+            self.watch_time_until(now);
+            let mut followup = self.happen(now, event)?;
+            if matches!(followup, Followup::WorkOutTrainings) {
+                self.work_out_trainings().await?;
+                followup = self.happen(now, event)?;
+            }
+            due = match followup {
+                Followup::Nothing => false,
+                Followup::Obey(orders) if orders.invitation.is_none() => self.set_alarms(&orders),
+                Followup::Obey(orders) => self.obey(orders).await?,
+                Followup::WorkOutTrainings => {
+                    return Err(unanswered("workers", "they have not trained everybody"));
+                }
+            };
+        }
+        Ok(true)
+    }
+
+    /// Books what is under way at this instant, at which the run ends. Returns what was not booked
+    /// before.
+    ///
+    /// # Errors
+    /// Defects of the simulator.
+    pub async fn stop(&mut self) -> Result<Vec<Booking>> {
+        self.watch_time_until(self.now());
+        self.book_unfinished()?;
+        let bookings = std::mem::take(&mut self.traffic.bookings);
+        asked(
+            self.peers.book_unfinished.send(BookUnfinished { bookings }),
+            "metrics",
+        )
+        .await?
+    }
+
+    /// Returns the error for a step that is not due although no event is left, which is so if a
+    /// transfer never ends.
+    fn without_end(&self, step: Step) -> Error {
+        match self.taking_part.keys().first() {
+            Some(&user) => Error::TimeOverflow {
+                round: self.world.scenario.training.round_of(step),
+                user,
+            },
+            None => unanswered(
+                "server",
+                "it waits for participations that nobody takes part in",
+            ),
+        }
+    }
+
+    fn check_interrupted(&self) -> Result<()> {
+        if self.interrupted.load(Ordering::Relaxed) {
+            Err(Error::Interrupted)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Returns whether the next event is not later than `until`. If it is later, the clock moves on
+    /// to `until`, so that what is under way is left as it is at that instant.
+    fn next_is_by(&mut self, until: Option<SimTime>) -> bool {
+        let (Some(until), calendar) = (until, &mut self.traffic.calendar) else {
+            return true;
+        };
+        if calendar.next_time().is_none_or(|next| next <= until) {
+            return true;
+        }
+        calendar.schedule(until, Event::Alarm);
+        calendar.pop();
+        false
+    }
+
+    /// Carries out the orders of the server, and returns whether its step is due.
+    async fn obey(&mut self, orders: Orders) -> Result<bool> {
+        let step_due = self.set_alarms(&orders);
+        if let Some(invitation) = orders.invitation {
+            self.invite(invitation).await?;
+        }
+        Ok(step_due)
+    }
+
+    /// Sets the alarms that the server orders, and returns whether its step is due.
+    fn set_alarms(&mut self, orders: &Orders) -> bool {
+        for time in orders.deadline.into_iter().chain(orders.alarm) {
+            self.traffic.calendar.schedule(time, Event::Alarm);
+        }
+        orders.step_due
+    }
+
+    /// Takes back a list of bookings that is no longer needed, so that the next round's bookings
+    /// use its memory.
+    pub fn reuse(&mut self, mut bookings: Vec<Booking>) {
+        if self.traffic.bookings.capacity() == 0 {
+            bookings.clear();
+            self.traffic.bookings = bookings;
+        }
+    }
+
+    /// Has the server make its step, and adds the results to `made`.
+    async fn end_step(
+        &mut self,
+        ends_round: bool,
+        made: &mut StepsMade,
+        tell: &mut dyn FnMut(Vec<Booking>),
+    ) -> Result<()> {
+        let outcome = asked(
+            self.peers.close_step.send(CloseStep { ends_round }),
+            "server",
+        )
+        .await??;
+        self.give_up(&outcome.given_up)?;
+        if let Some(third_party) = &self.peers.third_party {
+            answered(&third_party.absorb, AbsorbRequests)?;
+        }
+        sort_by_user(&mut self.losses, |(user, invitation_id, _)| {
+            (*user, *invitation_id)
+        });
+        made.loss_sum = self
+            .losses
+            .drain(..)
+            .fold(made.loss_sum, |sum, (_, _, loss)| sum + loss);
+        made.steps += u32::from(outcome.aggregated > 0);
+        made.aggregated += outcome.aggregated;
+        made.uploads.add_times(&outcome.uploads, 1);
+        made.union += outcome.union;
+        made.model = outcome.model;
+        made.versions = outcome.versions;
+        made.audit = outcome.audit;
+        made.privacy = outcome.privacy;
+        if self.traffic.bookings.len() >= BOOKED_AT_ONCE {
+            let bookings = emptied(&mut self.traffic.bookings);
+            tell(asked(self.peers.book.send(Book { bookings }), "metrics").await??);
+        }
+        Ok(())
+    }
+
+    /// Counts the time until `now` with what was there in it, before anything changes at that
+    /// instant.
+    fn watch_time_until(&mut self, now: SimTime) {
+        self.traffic.watch_until(now, self.taking_part.len());
+    }
+
+    /// Has the changes at the server's link kept from now on, see [`Self::take_changes`].
+    pub fn keep_changes(&mut self) {
+        self.traffic.watch.keep_changes();
+    }
+
+    /// Returns the changes at the server's link since the last call, if they are kept.
+    pub fn take_changes(&mut self) -> Vec<GaugesSince> {
+        self.traffic.watch.take_changes()
+    }
+
+    async fn end_round(&mut self, open: OpenRound) -> Result<RoundBooked> {
+        let round = Round(self.rounds);
+        let ended = RoundEnded {
+            round,
+            began: open.began,
+            ended: self.now(),
+            participations: std::mem::take(&mut self.counts),
+            lost: std::mem::take(&mut self.lost),
+            network: self.traffic.watch.end_round(),
+            made: open.made,
+            // The list comes back when it is no longer needed, see [`Self::reuse`].
+            bookings: std::mem::take(&mut self.traffic.bookings),
+        };
+        self.rounds += 1;
+        asked(self.peers.round_ended.send(ended), "metrics").await?
+    }
+
+    fn tell(&self, user: UserId, message: ToClient) -> FromClient {
+        let _stage = enter(Stage::Actors);
+        self.peers.workers.tell(user, message)
+    }
+}

@@ -1,0 +1,145 @@
+//! What single users took part in, sent, received and spent.
+
+use std::ops::AddAssign;
+
+use serde::{Deserialize, Serialize};
+
+use super::{ByDirection, Flow, Work};
+use fedrecsim_core::ids::UserId;
+
+/// The totals of one user over a run, an unfinished round included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UserRecord {
+    /// The user.
+    pub user: UserId,
+    /// The bytes that the user's device exchanged with all peers.
+    pub bytes: ByDirection<Flow>,
+    /// What else is counted of the user.
+    pub account: UserAccount,
+}
+
+/// What is counted of a user besides bytes:
+/// `invited = completed + late + stale + lost + cancelled + under_way`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserAccount {
+    /// The number of invitations.
+    pub invited: u32,
+    /// Participations whose update was used.
+    pub completed: u32,
+    /// Participations whose update arrived after its step was over.
+    pub late: u32,
+    /// Participations whose update was computed from a model too old to be used.
+    pub stale: u32,
+    /// Participations that a dropout, a departure or a fault cut off.
+    pub lost: u32,
+    /// Participations that the server gave up.
+    pub cancelled: u32,
+    /// Participations that were under way when the run ended.
+    pub under_way: u32,
+    /// The virtual time spent taking part, from each invitation to the end of its participation, in
+    /// nanoseconds.
+    pub taking_part_ns: u64,
+    /// The bytes that the device would download in order to score after the last evaluation. They
+    /// are no part of the bytes, since evaluation is not part of the simulated world.
+    pub inference_bytes: u64,
+    /// The training work.
+    pub work: Work,
+}
+
+impl AddAssign for UserAccount {
+    fn add_assign(&mut self, other: Self) {
+        // The value is destructured, so that a field added later cannot be forgotten here.
+        let Self {
+            invited,
+            completed,
+            late,
+            stale,
+            lost,
+            cancelled,
+            under_way,
+            taking_part_ns,
+            inference_bytes,
+            work,
+        } = other;
+        self.invited += invited;
+        self.completed += completed;
+        self.late += late;
+        self.stale += stale;
+        self.lost += lost;
+        self.cancelled += cancelled;
+        self.under_way += under_way;
+        self.taking_part_ns += taking_part_ns;
+        self.inference_bytes += inference_bytes;
+        self.work += work;
+    }
+}
+
+/// How many bytes a device sent and received over a run. Users who never took part count with 0
+/// bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceBytes {
+    /// The number of users.
+    pub users: u64,
+    /// The number of users who never took part.
+    pub never_took_part: u64,
+    /// The median: half of the devices have no more bytes.
+    pub median_bytes: u64,
+    /// The 99th percentile: 99 of 100 devices have no more bytes.
+    pub p99_bytes: u64,
+    /// The most bytes of a device.
+    pub max_bytes: u64,
+}
+
+impl DeviceBytes {
+    /// Returns the figures of `users` users, of whom those who took part have `bytes`, in any
+    /// order.
+    pub fn of(mut bytes: Vec<u64>, users: usize) -> Self {
+        let never_took_part = users.saturating_sub(bytes.len());
+        bytes.resize(bytes.len() + never_took_part, 0);
+        bytes.sort_unstable();
+        // The quantile is the least value that has at least its share of all values at or below it.
+        let quantile = |percent: usize| {
+            let rank = (bytes.len() * percent).div_ceil(100).max(1);
+            bytes.get(rank - 1).copied().unwrap_or(0)
+        };
+        Self {
+            users: bytes.len() as u64,
+            never_took_part: never_took_part as u64,
+            median_bytes: quantile(50),
+            p99_bytes: quantile(99),
+            max_bytes: quantile(100),
+        }
+    }
+}
+
+/// Returns the bytes that a device sent or received. What a fault swallowed on its way to the
+/// device is left out.
+pub fn handled_bytes(bytes: &ByDirection<Flow>) -> u64 {
+    bytes.up.sent + (bytes.down.sent - bytes.down.unreceived)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// If this fails, the summary names a device's bytes that no device has, or forgets those who
+    /// never took part.
+    #[test]
+    fn quantiles_are_values_of_devices_and_users_who_never_took_part_have_none() {
+        let of = |bytes: DeviceBytes| {
+            [
+                bytes.median_bytes,
+                bytes.p99_bytes,
+                bytes.max_bytes,
+                bytes.never_took_part,
+            ]
+        };
+        assert_eq!(
+            of(DeviceBytes::of((1..=200).rev().collect(), 200)),
+            [100, 198, 200, 0]
+        );
+        assert_eq!(of(DeviceBytes::of(vec![7, 9], 4)), [0, 9, 9, 2]);
+        assert_eq!(of(DeviceBytes::of(vec![7, 9, 8], 4)), [7, 9, 9, 1]);
+        assert_eq!(DeviceBytes::of(Vec::new(), 0), DeviceBytes::default());
+    }
+}

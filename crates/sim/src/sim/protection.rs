@@ -1,0 +1,120 @@
+//! Finds out what a run does to protect its users, and what may be claimed of it.
+
+use crate::privacy::{Circumstances, Claim, Sampling, SumNoise};
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_data::population::Population;
+use fedrecsim_methods::method::{Method, OwnNoise, exchanged};
+use fedrecsim_model::model::layout::{BlockKind, Layout, ValueType};
+use fedrecsim_scenario::scenario::{ClientSelection, Participation, Policy, Scenario, Trust};
+
+/// Checks what depends on the method and the number of users.
+///
+/// # Errors
+/// [`Error::Usage`] if the server is to add noise to sums that the method's server does not make,
+/// if secure aggregation hides from it what it uses, or if delta is too large.
+pub(super) fn check(scenario: &Scenario, method: &dyn Method, users: usize) -> Result<()> {
+    if scenario.overheads.secure_aggregation.is_some()
+        && let Some(message) = exchanged::by_method(method).without_hidden_uploads()
+    {
+        return Err(Error::Usage(format!(
+            "overheads.secure_aggregation: {message}"
+        )));
+    }
+    let Some(gaussian) = scenario.privacy.gaussian else {
+        return Ok(());
+    };
+    let refused =
+        |key: &str, message: &str| Err(Error::Usage(format!("privacy.gaussian.{key}: {message}")));
+    // Data sets with 2^32 users or more are refused on reading.
+    if let Some(message) = scenario.privacy.too_large_delta(users as u32) {
+        return refused("delta", &message);
+    }
+    match exchanged::by_method(method).without_noisy_sums() {
+        Some(message) if gaussian.trust == Trust::Central => refused("trust", message),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that a policy makes sums to which noise can be added, if that is asked for.
+///
+/// # Errors
+/// [`Error::Usage`] if it does not.
+pub(super) fn check_policy(scenario: &Scenario, policy: &Policy) -> Result<()> {
+    let adds_to_sums = scenario
+        .privacy
+        .gaussian
+        .is_some_and(|gaussian| gaussian.trust == Trust::Central);
+    if adds_to_sums && !policy.has_cohorts() {
+        let message = "noise on sums needs a cohort in which nobody is twice";
+        return Err(Error::Usage(format!(
+            "the policy `{}` has no cohorts: {message}",
+            policy.name
+        )));
+    }
+    Ok(())
+}
+
+/// Returns the noise that the server adds to sums, if it does.
+pub(super) fn sum_noise(scenario: &Scenario, users: usize) -> Option<SumNoise> {
+    let gaussian = scenario
+        .privacy
+        .gaussian
+        .filter(|gaussian| gaussian.trust == Trust::Central)?;
+    let expected = scenario
+        .training
+        .drawn_apart()
+        .map(|probability| probability * users as f64);
+    Some(SumNoise::new(gaussian, expected))
+}
+
+/// Returns what may be claimed of a run under `policy`, with uploads of these layouts; `None` if
+/// nothing is done to protect them. What `[privacy]` does goes before what the method does by
+/// itself.
+pub(super) fn claim<'a>(
+    scenario: &Scenario,
+    policy: &Policy,
+    uploads: impl Iterator<Item = &'a Layout> + Clone,
+    (has_third_party, own_noise): (bool, Option<OwnNoise>),
+    (population, users, excluded): (&Population, usize, usize),
+) -> Option<Claim> {
+    let is_any = |is_so: &dyn Fn(&Layout) -> bool| uploads.clone().any(is_so);
+    let lists_rows = is_any(&|layout| {
+        let tables = layout
+            .blocks()
+            .iter()
+            .filter(|block| block.kind == BlockKind::ItemTable);
+        tables
+            .into_iter()
+            .any(|block| scenario.codec.uplink_of(&block.name).lists_touched_rows())
+    });
+    let selection = scenario.training.client_selection;
+    let everybody_can =
+        excluded == 0 && population.availability().is_always() && population.faults().is_empty();
+    let is_uniform =
+        selection == ClientSelection::Uniform && policy.waits_for_everybody() && everybody_can;
+    let sampling = match scenario.training.participation {
+        Participation::Poisson(probability) if is_uniform => Sampling::Poisson(probability),
+        Participation::Share(_) | Participation::Cohort(_) if is_uniform => {
+            Sampling::FixedCohort(f64::from(scenario.training.needed(users as u32)) / users as f64)
+        }
+        _ => Sampling::Known,
+    };
+    let circumstances = Circumstances {
+        lists_rows,
+        has_weights: is_any(&Layout::is_weighted) || is_any(&Layout::reports_utility),
+        has_other_values: is_any(&|layout| {
+            layout
+                .blocks()
+                .iter()
+                .any(|block| block.value_type != ValueType::F32)
+        }),
+        has_third_party,
+        selects_by_data: matches!(
+            selection,
+            ClientSelection::ByDataSize | ClientSelection::Oort(_)
+        ),
+        sampling,
+    };
+    let of_method = || own_noise.map(|noise| Claim::of_own_noise(noise, users, &circumstances));
+    Claim::of(&scenario.privacy, &circumstances).or_else(of_method)
+}

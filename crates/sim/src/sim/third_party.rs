@@ -1,0 +1,137 @@
+//! The third party's actor, which takes requests in as they arrive, and lets the method's third
+//! party absorb them when a step of the server is over.
+//!
+//! It sees the requests and nothing else, and the server sees none of them.
+
+use std::sync::Arc;
+
+use actix::prelude::*;
+
+use super::checkpoints::Save;
+use super::exchange;
+use super::messages::{AbsorbRequests, ConsultThirdParty, RequestArrived};
+use super::world::World;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::ids::{InvitationId, UserId};
+use fedrecsim_methods::method::third_party::ArrivedRequest;
+use fedrecsim_methods::method::{Phase, ThirdParty};
+use fedrecsim_model::model::archive::{Archive, ArchiveReader};
+use fedrecsim_model::model::blocks::ModelUpdate;
+use fedrecsim_model::model::state::StateVisitor;
+
+/// The third party's actor.
+pub struct ThirdPartyActor {
+    world: Arc<World>,
+    /// The third party as participants who are invited now will ask it.
+    third_party: Arc<dyn ThirdParty>,
+    /// The requests that have arrived since the last step.
+    arrived: Vec<(UserId, InvitationId, Phase, ModelUpdate)>,
+}
+
+impl ThirdPartyActor {
+    /// Makes the actor for a run that begins; `None` if the method has no third party.
+    ///
+    /// # Errors
+    /// [`Error::Update`] if the method has exchanges but makes no third party.
+    pub fn new(world: Arc<World>) -> Result<Option<Self>> {
+        if !world.has_third_party() {
+            return Ok(None);
+        }
+        let absent = || {
+            Error::Update("the method's clients ask a third party, but it makes none".to_owned())
+        };
+        let third_party = world.method.third_party().ok_or_else(absent)?.into();
+        Ok(Some(Self {
+            world,
+            third_party,
+            arrived: Vec::new(),
+        }))
+    }
+
+    /// Reads the third party's state from a checkpoint.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] if the archive holds something else.
+    pub fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
+        self.state()
+            .visit_state(&mut StateVisitor::Restore(archive))
+    }
+
+    /// Returns the third party, to be changed. If an earlier participation still needs it as it
+    /// was, this makes a copy first.
+    fn state(&mut self) -> &mut dyn ThirdParty {
+        if Arc::get_mut(&mut self.third_party).is_none() {
+            self.third_party = self.third_party.snapshot().into();
+        }
+        // The copy that was just made has no other owner.
+        Arc::get_mut(&mut self.third_party)
+            .unwrap_or_else(|| unreachable!("a new copy is held once"))
+    }
+}
+
+impl Actor for ThirdPartyActor {
+    type Context = Context<Self>;
+}
+
+impl Handler<ConsultThirdParty> for ThirdPartyActor {
+    type Result = Result<Arc<dyn ThirdParty>>;
+
+    fn handle(&mut self, _: ConsultThirdParty, _context: &mut Self::Context) -> Self::Result {
+        Ok(Arc::clone(&self.third_party))
+    }
+}
+
+impl Handler<RequestArrived> for ThirdPartyActor {
+    type Result = Result<bool>;
+
+    fn handle(&mut self, arrival: RequestArrived, _context: &mut Self::Context) -> Result<bool> {
+        let RequestArrived {
+            user,
+            invitation_id,
+            phase,
+            frame,
+        } = arrival;
+        let Some(exchange) = self.world.exchange(phase) else {
+            let reason = format!("{user} sends a request in a phase without any");
+            return Err(Error::Actor {
+                actor: "third party",
+                reason,
+            });
+        };
+        match exchange::decode(&frame, &exchange.request) {
+            Ok(update) => self.arrived.push((user, invitation_id, phase, update)),
+            Err(_) => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+impl Handler<AbsorbRequests> for ThirdPartyActor {
+    type Result = Result<()>;
+
+    fn handle(&mut self, _: AbsorbRequests, _context: &mut Self::Context) -> Result<()> {
+        if self.arrived.is_empty() {
+            return Ok(());
+        }
+        let mut arrived = std::mem::take(&mut self.arrived);
+        arrived.sort_by_key(|(user, invitation_id, ..)| (*user, *invitation_id));
+        let requests: Vec<ArrivedRequest<'_>> = arrived
+            .iter()
+            .map(|(user, invitation_id, phase, update)| {
+                ArrivedRequest::new(*user, *invitation_id, *phase, update)
+            })
+            .collect();
+        self.state().absorb(&requests)
+    }
+}
+
+impl Handler<Save> for ThirdPartyActor {
+    type Result = Result<Archive>;
+
+    fn handle(&mut self, Save(mut archive): Save, _context: &mut Self::Context) -> Result<Archive> {
+        // A checkpoint is made at the end of a step, when every request has been absorbed.
+        self.state()
+            .visit_state(&mut StateVisitor::Save(&mut archive))?;
+        Ok(archive)
+    }
+}

@@ -1,0 +1,104 @@
+//! The workers, which train, score and digest the users' devices in batches, where these live.
+//!
+//! The actors of the simulated world say what is to be computed and when its result counts, and
+//! [`Workers`] decide where it is computed. A device's private parameters belong to its user's
+//! actor ([`ClientActor`](super::client::ClientActor)), and this lives with the workers, so no
+//! other actor ever holds them. [`Threads`] keep users in the memory of this process. [`ranks`]
+//! keep each user in the process that owns it, so what is worked out is asked for in batches, and
+//! not for one user at a time.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use super::baselines::Standings;
+use super::download::OutgoingDownload;
+use super::evaluation::Scored;
+use super::messages::{Effort, FromClient, ToClient};
+use fedrecsim_core::error::Result;
+use fedrecsim_core::ids::UserId;
+use fedrecsim_data::dataset::KeptItems;
+use fedrecsim_model::model::archive::{Archive, ArchiveReader};
+use fedrecsim_model::model::blocks::Model;
+
+mod item_tables;
+mod pool;
+pub mod ranks;
+mod rehearsal;
+mod saved;
+mod scoring;
+mod threads;
+mod worked_out;
+
+pub use pool::Pool;
+pub use rehearsal::{Rehearsal, Rehearsed};
+pub use threads::Threads;
+
+/// A future of the results of a batch.
+pub type Working<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + 'a>>;
+
+/// Holds the devices of all users, and computes for them.
+pub trait Workers {
+    /// Delivers `message` to a user's actor, which answers at once.
+    fn tell(&self, user: UserId, message: ToClient) -> FromClient;
+
+    /// Returns the items that `user` has.
+    ///
+    /// # Errors
+    /// Those of the workers themselves.
+    fn items_of(&self, user: UserId) -> Result<KeptItems>;
+
+    /// Takes the hint that `user` will soon be told that its training has ended. What a user has
+    /// trained is in no near cache by then.
+    fn expect_end_of_training(&self, _user: UserId) {}
+
+    /// Works out all trainings that were submitted since the last call, in one batch. Each result
+    /// stays with its user until the training comes to its virtual end. Returns how much work each
+    /// training was, in the order in which they were submitted.
+    ///
+    /// # Errors
+    /// Those of the workers themselves. An error in a training is kept with its user as the
+    /// training's result.
+    fn train(&self) -> Working<'_, Vec<(UserId, Effort)>>;
+
+    /// Scores every evaluated user with its own parameters, in the order of users. The model is the
+    /// one that its device decodes from `download` or, where the method runs at the server, `model`
+    /// itself.
+    ///
+    /// # Errors
+    /// [`Error::Unscorable`](fedrecsim_core::error::Error::Unscorable) for scores that cannot be ranked.
+    fn evaluate(&self, download: Arc<OutgoingDownload>, model: Model) -> Working<'_, Vec<Scored>>;
+
+    /// Scores every evaluated user with each of the trivial baselines, in the order of users. The
+    /// default is that nobody is scored.
+    ///
+    /// # Errors
+    /// As [`Self::evaluate`].
+    fn baselines(&self) -> Working<'_, Standings> {
+        Box::pin(async { Ok(Standings::new()) })
+    }
+
+    /// Returns a digest of the private parameters of each user, in the order of users.
+    ///
+    /// # Errors
+    /// Those of the workers themselves.
+    fn digests(&self) -> Working<'_, Vec<blake3::Hash>>;
+
+    /// Appends the private parameters that have been made, in the order of users, and what other
+    /// processes have written of theirs. `flush` is called between two users, and may take what has
+    /// been written so far. The checkpoint is the one after `rounds` rounds.
+    ///
+    /// # Errors
+    /// Those of `flush`.
+    fn save(
+        &self,
+        rounds: u32,
+        archive: &mut Archive,
+        flush: &mut dyn FnMut(&mut Archive) -> Result<()>,
+    ) -> Result<()>;
+
+    /// Takes over the private parameters of a checkpoint, from where [`Self::save`] has begun.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) if the archive holds something else.
+    fn restore(&self, archive: &mut ArchiveReader) -> Result<()>;
+}

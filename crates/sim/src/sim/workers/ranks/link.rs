@@ -1,0 +1,118 @@
+//! The ways between two processes of one simulation.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use bytes::Bytes;
+
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_model::model::archive::{Archive, ArchiveReader};
+
+/// What crosses between two processes at once: a question or the beginning of a run, or an answer
+/// or a part of one.
+#[derive(Clone, Debug, Default)]
+pub struct Parcel {
+    /// An archive, or another text that both sides understand.
+    pub bytes: Vec<u8>,
+    /// What is attached to the archive: long values, which cross out of the memory in which they
+    /// are.
+    pub attached: Vec<Bytes>,
+    /// Whether no other part of the same answer follows.
+    pub is_last: bool,
+}
+
+impl Parcel {
+    /// Makes a parcel which no other part follows.
+    pub fn last(bytes: Vec<u8>) -> Self {
+        Self {
+            bytes,
+            attached: Vec::new(),
+            is_last: true,
+        }
+    }
+
+    /// Takes out what was put into an archive. Whoever puts more into it for another part may put
+    /// no tables and no shared bytes, which the archive knows by what it has held, and the reader
+    /// of that part does not.
+    ///
+    /// # Errors
+    /// As [`Archive::take`].
+    pub fn of(archive: &mut Archive, is_last: bool) -> Result<Self> {
+        Ok(Self {
+            bytes: archive.take()?,
+            attached: archive.take_attached(),
+            is_last,
+        })
+    }
+
+    /// Returns the reader of the archive.
+    pub fn open(self) -> ArchiveReader {
+        ArchiveReader::of_bytes(self.bytes).with_attached(self.attached)
+    }
+
+    /// Returns the number of bytes that cross.
+    pub fn length(&self) -> usize {
+        self.bytes.len() + self.attached.iter().map(Bytes::len).sum::<usize>()
+    }
+}
+
+/// A way to another process of the same simulation, on which parcels travel in order.
+pub trait Link: Send {
+    /// Sends a parcel, which may still wait to be on its way when this returns.
+    ///
+    /// # Errors
+    /// [`Error::RankLost`] if the other side is known not to be there any more.
+    fn send(&mut self, parcel: Parcel) -> Result<()>;
+
+    /// Has the parcels that are about to come, up to the last one of an answer, taken in while the
+    /// caller does something else. The default is that each waits until it is received.
+    fn expect(&mut self) {}
+
+    /// Waits for the next parcel.
+    ///
+    /// # Errors
+    /// [`Error::RankLost`] if the other side is not there any more.
+    fn receive(&mut self) -> Result<Parcel>;
+}
+
+/// A way to another thread of this process, by which tests run several ranks without any other
+/// process.
+struct InMemory {
+    other_side: u32,
+    to: Sender<Parcel>,
+    from: Receiver<Parcel>,
+}
+
+/// Returns both ends of a way within this process: rank 0's, and that of the rank `rank`.
+pub fn in_memory(rank: u32) -> (Box<dyn Link>, Box<dyn Link>) {
+    let (down, from_zero) = channel();
+    let (up, from_rank) = channel();
+    let of_zero = InMemory {
+        other_side: rank,
+        to: down,
+        from: from_rank,
+    };
+    (
+        Box::new(of_zero),
+        Box::new(InMemory {
+            other_side: 0,
+            to: up,
+            from: from_zero,
+        }),
+    )
+}
+
+impl InMemory {
+    fn lost(&self) -> Error {
+        Error::rank_lost(self.other_side, "its thread has ended")
+    }
+}
+
+impl Link for InMemory {
+    fn send(&mut self, parcel: Parcel) -> Result<()> {
+        self.to.send(parcel).map_err(|_| self.lost())
+    }
+
+    fn receive(&mut self) -> Result<Parcel> {
+        self.from.recv().map_err(|_| self.lost())
+    }
+}

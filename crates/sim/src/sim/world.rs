@@ -1,0 +1,439 @@
+//! The world of a run: what never changes and every actor may read, such as the scenario, the
+//! ratings and the method.
+//!
+//! Actors and workers share one [`World`]. What does change (tables, private parameters, the clock,
+//! the books) is in the actors.
+
+use std::sync::Arc;
+
+use super::overheads::Overheads;
+use super::protection;
+use super::yardstick::Yardstick;
+use crate::privacy::{self, Claim, Mechanism, SumNoise};
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::ids::UserId;
+use fedrecsim_core::legs::{Downloads, Leg, Route};
+use fedrecsim_core::memory;
+use fedrecsim_core::rng::Streams;
+use fedrecsim_core::units::Bytes;
+use fedrecsim_data::dataset::Dataset;
+use fedrecsim_data::dataset::candidates::Candidates;
+use fedrecsim_data::dataset::negatives;
+use fedrecsim_data::population::{Population, Traces};
+use fedrecsim_methods::method::{
+    Entry, Exchange, Method, Phase, Placement, Problem, exchanged, registry,
+};
+use fedrecsim_model::codec::{BlockCodecs, FrameParts};
+use fedrecsim_model::model::layout::Layout;
+use fedrecsim_scenario::scenario::participants::{Users, too_few_users};
+use fedrecsim_scenario::scenario::{ClientSelection, Policy, Scenario};
+
+/// Everything about a run that does not change.
+#[derive(Debug)]
+pub struct World {
+    /// The checked scenario.
+    pub scenario: Scenario,
+    /// The split ratings.
+    pub dataset: Arc<Dataset>,
+    /// The items against which held-out items are ranked.
+    pub candidates: Candidates,
+    /// The figures of accuracy, with what they need.
+    pub yardstick: Yardstick,
+    /// How the server runs its steps: the policy of the scenario's mode, or one that a program has
+    /// given.
+    pub policy: Policy,
+    /// The method.
+    pub method: Box<dyn Method>,
+    /// Whether the method runs at the devices, at the server, or needs no training.
+    pub placement: Placement,
+    /// Whether there is anything to train. Without training, nobody takes part in any step.
+    pub trains: bool,
+    /// Whether the method draws negatives as the scenario says.
+    pub draws_negatives: bool,
+    /// What is exchanged in each phase of the method.
+    layouts: Vec<PhaseLayouts>,
+    /// The users' devices and links.
+    pub population: Population,
+    /// The users who take no part because their device has no room for the table, ascending.
+    pub excluded: Vec<UserId>,
+    /// The run's randomness.
+    pub streams: Streams,
+    /// The codecs of uploads.
+    pub uplink: BlockCodecs,
+    /// The codecs of downloads.
+    pub downlink: BlockCodecs,
+    /// What travels with frames beside their bytes.
+    pub overheads: Overheads,
+    /// The mechanism that protects an update between training and encoding, if there is one.
+    pub privacy: Option<Arc<dyn Mechanism>>,
+    /// The noise that the server adds to the sum of a step's updates, if it does.
+    pub sum_noise: Option<SumNoise>,
+    /// What is claimed of users' privacy, if something is done to protect it.
+    pub claim: Option<Claim>,
+}
+
+impl World {
+    /// Makes the world of `scenario` over `dataset`, with one of the methods of this crate and
+    /// without traces.
+    ///
+    /// # Errors
+    /// As [`Self::with_traces`].
+    pub fn new(scenario: Scenario, dataset: Arc<Dataset>) -> Result<Self> {
+        Self::with_methods(scenario, dataset, registry::METHODS)
+    }
+
+    /// Makes the world as [`Self::new`] does, with the one of `methods` that the scenario names.
+    ///
+    /// # Errors
+    /// As [`Self::with_traces`].
+    pub fn with_methods(
+        scenario: Scenario,
+        dataset: Arc<Dataset>,
+        methods: &[Entry],
+    ) -> Result<Self> {
+        Self::with_traces(scenario, dataset, &Traces::default(), methods)
+    }
+
+    /// Makes the world as [`Self::with_methods`] does, with the traces that the scenario names.
+    ///
+    /// # Errors
+    /// An error if the data do not have what the scenario asks for (enough users, candidates,
+    /// evaluated users or negatives, or the users whom a rule of faults names), if a table is
+    /// beyond [`MAX_ENTRIES`](fedrecsim_scenario::scenario::sizes::MAX_ENTRIES), if a trace was not read, and if
+    /// the method is not among `methods`.
+    pub fn with_traces(
+        scenario: Scenario,
+        dataset: Arc<Dataset>,
+        traces: &Traces,
+        methods: &[Entry],
+    ) -> Result<Self> {
+        let streams = Streams::new(scenario.seed);
+        let yardstick = Yardstick::new(&scenario.evaluation, &dataset)?;
+        let candidates = Candidates::draw(&dataset, &scenario.evaluation, streams)?;
+        let Entry {
+            placement,
+            draws_negatives,
+            ..
+        } = *registry::find(methods, &scenario.method)?;
+        let problem =
+            Problem::new(&dataset, streams, placement).with_negatives(&scenario.dataset.negatives);
+        let method = memory::caught(|| registry::build(methods, &scenario.method, &problem))??;
+        let trains = placement.trains();
+        check_ratings(&scenario, &dataset, method.predicts_ratings(), trains)?;
+        if trains {
+            check_codecs(&scenario, &*method)?;
+            protection::check(&scenario, &*method, dataset.users())?;
+        }
+        let reports_utility =
+            matches!(scenario.training.client_selection, ClientSelection::Oort(_));
+        let (uplink, downlink) = (
+            BlockCodecs::of_uplink(&scenario.codec),
+            BlockCodecs::of_downlink(&scenario.codec),
+        );
+        let layouts = PhaseLayouts::of(&*method, reports_utility, &downlink);
+        check_third_party(&scenario, &layouts, placement)?;
+        if trains {
+            negatives::check(&dataset, &scenario.dataset.negatives)?;
+        }
+        let population = Population::new(&scenario, dataset.users(), traces, streams)?;
+        let largest = layouts
+            .iter()
+            .map(|layouts| layouts.download.bytes())
+            .max()
+            .unwrap_or(0);
+        let table = Bytes::new(largest as u64);
+        let excluded = population.too_small_for(table, dataset.users());
+        if trains && excluded.len() == dataset.users() {
+            return Err(Error::Usage(format!(
+                "no device has the memory for the table of {table} that it would download; see [devices]"
+            )));
+        }
+        let policy = Policy::of(&scenario.training.mode);
+        check_users(&scenario, &policy, dataset.users(), excluded.len())?;
+        let overheads = overheads(&scenario, &policy, dataset.users());
+        let privacy = privacy::of_devices(&scenario.privacy, &scenario.codec);
+        let sum_noise = protection::sum_noise(&scenario, dataset.users());
+        let world = Self {
+            scenario,
+            dataset,
+            candidates,
+            yardstick,
+            policy,
+            method,
+            placement,
+            trains,
+            draws_negatives,
+            layouts,
+            population,
+            excluded,
+            streams,
+            uplink,
+            downlink,
+            overheads,
+            privacy,
+            sum_noise,
+            claim: None,
+        };
+        Ok(Self {
+            claim: world.claim_under(&world.policy),
+            ..world
+        })
+    }
+
+    /// Returns the world with `policy` in place of that of the scenario's mode.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a policy that [`Policy::check`] refuses, or that asks for more users
+    /// than there are.
+    pub fn with_policy(self, policy: Policy) -> Result<Self> {
+        policy
+            .check()
+            .map_err(|reason| Error::Usage(format!("the policy `{}`: {reason}", policy.name)))?;
+        check_users(
+            &self.scenario,
+            &policy,
+            self.dataset.users(),
+            self.excluded.len(),
+        )?;
+        if self.scenario.overheads.secure_aggregation.is_some() && !policy.has_cohorts() {
+            let message = "secure aggregation needs a cohort whose masks cancel in one sum";
+            return Err(Error::Usage(format!(
+                "the policy `{}` has no cohorts: {message}",
+                policy.name
+            )));
+        }
+        protection::check_policy(&self.scenario, &policy)?;
+        let overheads = overheads(&self.scenario, &policy, self.dataset.users());
+        let claim = self.claim_under(&policy);
+        Ok(Self {
+            policy,
+            overheads,
+            claim,
+            ..self
+        })
+    }
+
+    /// Returns what is claimed of users' privacy if the server follows `policy`.
+    fn claim_under(&self, policy: &Policy) -> Option<Claim> {
+        let uploads = self.layouts.iter().map(|layouts| &layouts.upload);
+        let users = (&self.population, self.dataset.users(), self.excluded.len());
+        let of_method = (self.has_third_party(), self.method.own_noise());
+        protection::claim(&self.scenario, policy, uploads, of_method, users)
+    }
+
+    /// Returns whether the server makes a step of noise alone where nobody was drawn, since a step
+    /// that is left out would tell that nobody was.
+    pub fn steps_on_noise(&self) -> bool {
+        self.trains
+            && self
+                .sum_noise
+                .is_some_and(|noise| noise.divisor().is_some())
+    }
+
+    /// Returns the bytes that travel with the frame of an upload, which has these parts, and in it.
+    pub fn upload_size(&self, parts: FrameParts) -> Bytes {
+        Bytes::new(self.overheads.added_to(Route::UPLOAD, parts).total())
+    }
+
+    /// Returns whether a participation may be cut off, or may outlast its round, for other reasons
+    /// than its own dropout.
+    pub fn may_be_cut_short(&self) -> bool {
+        !self.policy.waits_for_everybody()
+            || !self.population.availability().is_always()
+            || !self.population.faults().is_empty()
+    }
+
+    /// Returns whether every user can take part at any time.
+    pub fn everybody_can_take_part(&self) -> bool {
+        self.excluded.is_empty() && self.population.availability().is_always()
+    }
+
+    /// Returns whether the device of `user` has the memory to take part.
+    pub fn has_memory(&self, user: UserId) -> bool {
+        self.excluded.binary_search(&user).is_err()
+    }
+
+    /// Returns the number of the method's phases.
+    pub fn phases(&self) -> usize {
+        self.layouts.len()
+    }
+
+    /// Returns what a participant of `phase` downloads.
+    ///
+    /// # Panics
+    /// If the method has no such phase, which is a defect of its server side.
+    pub fn download_layout(&self, phase: Phase) -> &Layout {
+        &self.layouts[usize::from(phase.0)].download
+    }
+
+    /// Returns what a participant of `phase` uploads, which includes what the choice of cohorts
+    /// needs to know.
+    ///
+    /// # Panics
+    /// As [`Self::download_layout`].
+    pub fn upload_layout(&self, phase: Phase) -> &Layout {
+        &self.layouts[usize::from(phase.0)].upload
+    }
+
+    /// Returns what a participant of `phase` exchanges with a third party, if anything.
+    ///
+    /// # Panics
+    /// As [`Self::download_layout`].
+    pub fn exchange(&self, phase: Phase) -> Option<&Exchange> {
+        self.layouts[usize::from(phase.0)].exchange.as_ref()
+    }
+
+    /// Returns whether participants of some phase ask a third party.
+    pub fn has_third_party(&self) -> bool {
+        self.layouts
+            .iter()
+            .any(|layouts| layouts.exchange.is_some())
+    }
+
+    /// Returns whether participants of some phase ask the server for the rows that they download.
+    pub fn downloads_asked_rows(&self) -> bool {
+        self.layouts
+            .iter()
+            .any(|layouts| layouts.legs.contains(&Leg::Transfer(Route::ASKED_ROWS)))
+    }
+
+    /// Returns the legs of a participation in `phase`, in their order.
+    ///
+    /// # Panics
+    /// As [`Self::download_layout`].
+    pub fn legs(&self, phase: Phase) -> &[Leg] {
+        &self.layouts[usize::from(phase.0)].legs
+    }
+
+    /// Returns whether frames may be damaged on their way, so that each must be checked when it
+    /// arrives.
+    pub fn checks_frames_on_arrival(&self) -> bool {
+        !self.population.faults().is_empty()
+    }
+}
+
+/// The frames that travel in a phase of a method, and the order of a participation's legs.
+#[derive(Clone, Debug)]
+struct PhaseLayouts {
+    download: Layout,
+    upload: Layout,
+    exchange: Option<Exchange>,
+    legs: Vec<Leg>,
+}
+
+impl PhaseLayouts {
+    /// Asks `method` for the layouts of all its phases. If `reports_utility`, uploads report their
+    /// loss. `downlink` says whether participants ask for rows.
+    fn of(method: &dyn Method, reports_utility: bool, downlink: &BlockCodecs) -> Vec<Self> {
+        let layouts = |phase| {
+            let upload = method.upload_layout(phase);
+            let upload = if reports_utility {
+                upload.reporting_utility()
+            } else {
+                upload
+            };
+            let (download, exchange) = (method.download_layout(phase), method.exchange(phase));
+            let downloads = match &download {
+                download if download.is_empty() => Downloads::Nothing,
+                download
+                    if download
+                        .blocks()
+                        .iter()
+                        .any(|block| downlink.sends_needed_rows_of(block)) =>
+                {
+                    Downloads::AskedRows
+                }
+                _ => Downloads::Model,
+            };
+            let legs = Leg::of_participation(downloads, exchange.is_some());
+            Self {
+                download,
+                upload,
+                exchange,
+                legs,
+            }
+        };
+        (0..method.phases()).map(Phase).map(layouts).collect()
+    }
+}
+
+/// Checks that the method has a use for the codecs.
+fn check_codecs(scenario: &Scenario, method: &dyn Method) -> Result<()> {
+    match exchanged::by_method(method)
+        .contradictions(&scenario.codec)
+        .first()
+    {
+        Some(found) => Err(Error::Usage(format!(
+            "{}: {}",
+            found.path.join("."),
+            found.message
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Checks that a method with a third party says so in its entry, by which a scenario is checked.
+fn check_third_party(
+    scenario: &Scenario,
+    layouts: &[PhaseLayouts],
+    placement: Placement,
+) -> Result<()> {
+    let has_exchange = layouts.iter().any(|layouts| layouts.exchange.is_some());
+    if has_exchange != (placement == Placement::Assisted) {
+        let name = &scenario.method.name;
+        let message = "has a third party if its `placement` is `Assisted`, and only then";
+        return Err(Error::Usage(format!("the method {name} {message}")));
+    }
+    Ok(())
+}
+
+/// Returns what travels with frames beside their bytes, if `policy` invites as many users as it is
+/// asked for.
+fn overheads(scenario: &Scenario, policy: &Policy, users: usize) -> Overheads {
+    Overheads::new(
+        &scenario.overheads,
+        policy.invited(scenario.training.needed(users as u32), users as u32),
+    )
+}
+
+/// Checks that a method that predicts ratings has some to learn from, and that held-out ratings are
+/// predicted.
+fn check_ratings(
+    scenario: &Scenario,
+    dataset: &Dataset,
+    predicts: bool,
+    trains: bool,
+) -> Result<()> {
+    let name = &scenario.method.name;
+    if !predicts && !dataset.holds_items_out() {
+        return Err(Error::Dataset(format!(
+            "`{name}` ranks items and predicts no ratings, but the split holds ratings out (dataset.split): take \
+             `leave-one-out`, or a method that predicts ratings"
+        )));
+    }
+    if predicts && trains && dataset.rating_scale().is_none() {
+        return Err(Error::Dataset(format!(
+            "`{name}` learns ratings, but the data set is implicit: it has no ratings, or all of them are alike"
+        )));
+    }
+    Ok(())
+}
+
+/// Checks that there are enough users for the policy; `excluded` of them take no part.
+fn check_users(scenario: &Scenario, policy: &Policy, users: usize, excluded: usize) -> Result<()> {
+    let words = format!("there are {users} users");
+    // Data sets with 2^32 users or more are refused on reading.
+    let users = Users {
+        all: users as u32,
+        able: (users - excluded) as u32,
+        words: &words,
+    };
+    match too_few_users(&scenario.training, policy, Some(users)).first() {
+        Some(short) => Err(Error::Usage(format!(
+            "{}: {}",
+            short.path.join("."),
+            short.message
+        ))),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,64 @@
+//! The figures of a run, and what has to be known of every user to compute them.
+
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::metric::{Metric, Needs};
+use fedrecsim_data::dataset::{Dataset, RatingScale};
+use fedrecsim_scenario::scenario::EvaluationSpec;
+
+/// The figures of a run, with what they need.
+#[derive(Clone, Debug)]
+pub struct Yardstick {
+    /// The figures.
+    pub metrics: Vec<Metric>,
+    /// Whether one of them needs ranks among the candidates.
+    pub among_candidates: bool,
+    /// Whether one of them needs ranks in the catalogue.
+    pub in_catalogue: bool,
+    /// The range to which predicted ratings are clipped; `None` where no ratings are predicted.
+    pub scale: Option<RatingScale>,
+}
+
+impl Yardstick {
+    /// Returns the figures that `spec` names, to be computed on `dataset`.
+    ///
+    /// # Errors
+    /// [`Error::Dataset`] for a figure that the data set cannot have: an error of ratings where
+    /// there are none or none are held out, or a rank where no item is held out.
+    pub fn new(spec: &EvaluationSpec, dataset: &Dataset) -> Result<Self> {
+        let metrics = spec.metrics();
+        for metric in &metrics {
+            let name = metric.name();
+            let is_error = metric.needs() == Needs::PredictedRatings;
+            let reason = match (is_error, dataset.holds_items_out()) {
+                (true, true) => {
+                    "compares predicted with held-out ratings, but the split holds single items out"
+                }
+                (false, false) => "ranks a held-out item, but the split holds ratings out",
+                (true, false) if dataset.rating_scale().is_none() => {
+                    "compares predicted with true ratings, but the data set is implicit: it has no ratings, or all of \
+                     them are alike"
+                }
+                _ => continue,
+            };
+            return Err(Error::Dataset(format!(
+                "`{name}` (evaluation.metrics) {reason}"
+            )));
+        }
+        let scale = if dataset.holds_items_out() {
+            None
+        } else {
+            dataset.rating_scale()
+        };
+        let needs = |needs| spec.needs(needs);
+        let (among_candidates, in_catalogue) = (
+            needs(Needs::RankAmongCandidates),
+            needs(Needs::RankInCatalogue),
+        );
+        Ok(Self {
+            metrics,
+            among_candidates,
+            in_catalogue,
+            scale,
+        })
+    }
+}

@@ -1,0 +1,135 @@
+//! The clauses of the contract, and the error that says which one a method breaks.
+
+use std::fmt;
+
+use fedrecsim_core::error::Error;
+
+/// A promise that every method keeps. The simulator relies on all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Clause {
+    /// Parameters that the schema does not allow are refused, by name.
+    Parameters,
+    /// The method announces the size of every block that it makes.
+    Sizes,
+    /// Two clients that have just been made for one user score alike, in finite numbers.
+    FreshClients,
+    /// The score of an item does not depend on the other items that are asked for.
+    ScoresAlone,
+    /// An update has the layout that the method announces, and training changes something.
+    Uploads,
+    /// Training does not depend on what the buffers were used for before.
+    Buffers,
+    /// A snapshot is the client as it was, and trains on like it.
+    Snapshots,
+    /// A client that is saved and restored has the same state, scores alike and trains on alike.
+    SavedState,
+    /// No value of the private state stands in a frame.
+    PrivateState,
+    /// The same scenario and seed give the same digest, in another run and with another number of
+    /// threads.
+    Repeats,
+    /// Runs with dropouts, every codec, few participants or other ways to evaluate come to their
+    /// end, in finite numbers, and every byte is accounted for.
+    EveryWorld,
+    /// The same holds for codecs that lose something in both directions.
+    LossyCodecs,
+    /// A run that goes on from a checkpoint ends as one that was never stopped.
+    Resumes,
+}
+
+impl Clause {
+    /// Every clause, those that are checked fastest first.
+    pub const ALL: [Self; 13] = [
+        Self::Parameters,
+        Self::Sizes,
+        Self::FreshClients,
+        Self::ScoresAlone,
+        Self::Uploads,
+        Self::Buffers,
+        Self::Snapshots,
+        Self::SavedState,
+        Self::PrivateState,
+        Self::Repeats,
+        Self::EveryWorld,
+        Self::LossyCodecs,
+        Self::Resumes,
+    ];
+
+    /// Returns the clause in words.
+    pub const fn promise(self) -> &'static str {
+        match self {
+            Self::Parameters => "parameters that the schema does not allow are refused, by name",
+            Self::Sizes => "the method announces the size of every block that it makes",
+            Self::FreshClients => {
+                "clients that have just been made for one user score alike, in finite numbers"
+            }
+            Self::ScoresAlone => {
+                "the score of an item does not depend on the other items that are asked for"
+            }
+            Self::Uploads => {
+                "an update has the layout that the method announces, and training changes something"
+            }
+            Self::Buffers => "training does not depend on what the buffers were used for before",
+            Self::Snapshots => "a snapshot is the client as it was, and trains on like it",
+            Self::SavedState => {
+                "a client that is saved and restored is the same, scores alike and trains on alike"
+            }
+            Self::PrivateState => "no value of the private state stands in a frame",
+            Self::Repeats => {
+                "the same scenario and seed give the same digest, again and with more threads"
+            }
+            Self::EveryWorld => {
+                "runs come to their end with every network, codec, cohort and evaluation"
+            }
+            Self::LossyCodecs => {
+                "runs come to their end with codecs that lose something in both directions"
+            }
+            Self::Resumes => {
+                "a run that goes on from a checkpoint ends as one that was never stopped"
+            }
+        }
+    }
+}
+
+/// A clause that a method breaks, with what was seen.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[error("method `{method}` breaks the clause {clause:?} ({}): {seen}", clause.promise())]
+#[non_exhaustive]
+pub struct Breach {
+    /// The name of the method.
+    pub method: String,
+    /// The clause.
+    pub clause: Clause,
+    /// What was seen instead, in words.
+    pub seen: String,
+}
+
+/// Prints the breach as [`Display`](fmt::Display) does, since the test harness prints errors in
+/// this way.
+impl fmt::Debug for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What a check has seen instead of what a clause promises, in words.
+#[derive(Debug)]
+pub struct Seen(pub String);
+
+impl From<String> for Seen {
+    fn from(seen: String) -> Self {
+        Self(seen)
+    }
+}
+
+impl From<Error> for Seen {
+    fn from(error: Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// Returns what was seen, unless `holds` is true.
+pub fn ensure(holds: bool, seen: impl FnOnce() -> String) -> Result<(), Seen> {
+    if holds { Ok(()) } else { Err(Seen(seen())) }
+}

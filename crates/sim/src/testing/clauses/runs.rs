@@ -1,0 +1,142 @@
+//! Checks of whole runs.
+
+use crate::sim::{self, Outcome, RunControl, World};
+use crate::testing::breach::{Seen, ensure};
+use crate::testing::lossy::SixteenBits;
+use crate::testing::outcome::difference;
+use crate::testing::{Contract, check_balance, check_figures, check_resumed_runs};
+use fedrecsim_model::codec::BlockCodecs;
+
+/// Runs the world to its end and checks its outcome.
+fn run(world: World, threads: usize) -> Result<Outcome, Seen> {
+    let outcome = sim::run(world, &RunControl::with_threads(threads), &mut ())?;
+    if let Some(error) = &outcome.stopped_by {
+        return Err(Seen(format!("the run stopped: {error}")));
+    }
+    check_figures(&outcome)?;
+    check_balance(&outcome)?;
+    Ok(outcome)
+}
+
+/// Checks that two outcomes are the same.
+fn same(one: &Outcome, other: &Outcome, what: &str) -> Result<(), Seen> {
+    difference(one, other).map_or(Ok(()), |place| {
+        Err(Seen(format!("{what} differ in {place}")))
+    })
+}
+
+/// Checks that a run repeats its digest, on as many threads and on more.
+pub fn repeat_their_digest(contract: &Contract<'_>) -> Result<(), Seen> {
+    let once = run(contract.world(&[])?, 1)?;
+    let rounds = once.rounds.len();
+    ensure(rounds == 3, || {
+        format!("{rounds} of 3 rounds were finished")
+    })?;
+    same(
+        &once,
+        &run(contract.world(&[])?, 1)?,
+        "two runs on one thread each",
+    )?;
+    same(
+        &once,
+        &run(contract.world(&[])?, 3)?,
+        "a run on one thread and one on three",
+    )
+}
+
+/// What may differ from world to world: network and devices, codecs, cohorts, negatives and
+/// evaluation.
+const WORLDS: [&[&str]; 5] = [
+    &[
+        "network.preset=\"mobile-pessimistic\"",
+        "network.dropout=0.4",
+        "devices.preset=\"phone-lognormal\"",
+    ],
+    &[
+        "codec.uplink=\"rows-f32\"",
+        "codec.downlink=\"sparse-f32\"",
+        "training.participation={ cohort = 3 }",
+    ],
+    &[
+        "codec.uplink=\"sparse-f32\"",
+        "codec.downlink=\"rows-f32\"",
+        "dataset.negatives.pool=\"unrated\"",
+    ],
+    &[
+        "codec.uplink={ delta = true, values = \"int4\", entropy = \"ans\", error_feedback = true }",
+        "codec.downlink={ values = \"int8\" }",
+        "training.rounds=2",
+    ],
+    &[
+        "dataset.validation_item=false",
+        "evaluation.ranking=\"full-catalogue\"",
+        "evaluation.users=5",
+    ],
+];
+
+/// Checks that runs in other worlds come to their end.
+pub fn work_in_every_world(contract: &Contract<'_>) -> Result<(), Seen> {
+    WORLDS.into_iter().try_for_each(|overrides| {
+        let outcome = contract.world(overrides).and_then(|world| run(world, 2));
+        outcome
+            .map(drop)
+            .map_err(|Seen(seen)| Seen(format!("with {}: {seen}", overrides.join(", "))))
+    })
+}
+
+/// Checks that runs come to their end, and repeat their digest, with a codec that loses something,
+/// remembers it on the device and draws at random.
+pub fn work_with_lossy_codecs(contract: &Contract<'_>) -> Result<(), Seen> {
+    const OVERRIDES: [&str; 2] = [
+        "training.participation={ cohort = 15 }",
+        "network.dropout=0.2",
+    ];
+    let lossy_world = || {
+        let mut world = contract.world(&OVERRIDES)?;
+        (world.uplink, world.downlink) = (
+            BlockCodecs::every(SixteenBits),
+            BlockCodecs::every(SixteenBits),
+        );
+        Ok::<World, Seen>(world)
+    };
+    let lossy = run(lossy_world()?, 1)?;
+    same(
+        &lossy,
+        &run(lossy_world()?, 3)?,
+        "a run on one thread and one on three",
+    )?;
+    if !contract.entry.placement.trains() {
+        return Ok(());
+    }
+    let lossless = run(contract.world(&OVERRIDES)?, 2)?;
+    ensure(lossless.digest != lossy.digest, || {
+        "what the codec loses has no effect on the result".to_owned()
+    })
+}
+
+/// Checks that runs go on from every checkpoint as if they had never been stopped, in rounds that
+/// wait for everybody and where participations are under way when a checkpoint is made.
+pub fn go_on_from_checkpoints(contract: &Contract<'_>) -> Result<(), Seen> {
+    let synchronous = [
+        "training.rounds=4",
+        "network.dropout=0.3",
+        "training.participation={ share = 0.4 }",
+    ];
+    let buffered = [
+        "training.rounds=4",
+        "training.mode={ fedbuff = { concurrency = 12, buffer = 4 } }",
+        "network.preset=\"mobile-pessimistic\"",
+        "network.dropout=0.2",
+    ];
+    let in_mode = |mode: &str, overrides: &[&str]| {
+        let scenario = contract.scenario(overrides)?;
+        let world = || contract.world_of(scenario.clone());
+        check_resumed_runs(&world).map_err(|seen| Seen(format!("{mode}: {seen}")))
+    };
+    in_mode("in synchronous rounds", &synchronous)?;
+    if contract.entry.placement.trains() {
+        in_mode("under FedBuff", &buffered)
+    } else {
+        Ok(())
+    }
+}

@@ -1,0 +1,58 @@
+//! Checks of what training returns.
+
+use crate::testing::Contract;
+use crate::testing::bench::{Bench, different_updates, state};
+use crate::testing::breach::{Seen, ensure};
+use fedrecsim_core::work::Work;
+use fedrecsim_methods::method::Scratch;
+
+/// Checks that an update has the layout that was announced, that it changes something, and that its
+/// loss and work can be booked. A method that is not trained has no private state.
+pub fn has_the_layout_of_uploads(contract: &Contract<'_>) -> Result<(), Seen> {
+    let mut bench = Bench::new(contract)?;
+    let mut client = bench.client(4);
+    if !bench.world.trains {
+        let length = state(client.as_mut())?.len();
+        return ensure(length == 0, || {
+            format!("a method that is not trained has {length} bytes of private state")
+        });
+    }
+    let sent = bench.train(client.as_mut(), 4, 0)?;
+    let layout = bench.world.method.upload_layout(bench.phase());
+    sent.update.check(&layout)?;
+    ensure(sent.loss.is_finite(), || {
+        format!("the loss is {}", sent.loss)
+    })?;
+    // Users of a central method only send what they have.
+    let works = bench.world.placement.is_on_devices();
+    ensure(!works || sent.work != Work::default(), || {
+        "training reports no work, so it would take no time".to_owned()
+    })?;
+    let model = bench.download(4)?;
+    let applied = sent.update.apply(&layout, &model)?;
+    ensure(applied != model, || {
+        "the update leaves the model as it was: nothing was learned".to_owned()
+    })
+}
+
+/// Checks that training with buffers that other users' trainings have filled gives what it gives
+/// with new ones.
+pub fn is_alike_with_used_buffers(contract: &Contract<'_>) -> Result<(), Seen> {
+    let mut bench = Bench::new(contract)?;
+    if !bench.world.trains {
+        return Ok(());
+    }
+    for user in 0..5 {
+        let mut client = bench.client(user);
+        bench.train(client.as_mut(), user, 0)?;
+    }
+    let mut client = bench.client(9);
+    let used = bench.train(client.as_mut(), 9, 0)?;
+    bench.scratch = Scratch::default();
+    let mut client = bench.client(9);
+    let fresh = bench.train(client.as_mut(), 9, 0)?;
+    match different_updates(&used, &fresh) {
+        Some(place) => Err(Seen(format!("with used and with new buffers {place}"))),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,206 @@
+//! Checks methods that stand outside this crate: the contract that every method keeps, and
+//! gradients.
+//!
+//! The methods of this crate pass the same checks, by the same code. A method of one's own needs
+//! one test:
+//!
+//! ```
+//! use fedrecsim::method::fedmf;
+//! use fedrecsim::testing::{Breach, Contract, Clause};
+//!
+//! /// If this fails, the method breaks a promise that the simulator relies on.
+//! fn the_method_keeps_the_contract() -> Result<(), Breach> {
+//!     // With all clauses, which take a few seconds: `fedrecsim::testing::contract(&fedmf::ENTRY)`.
+//!     Contract::of(&fedmf::ENTRY).check_clause(Clause::SavedState)
+//! }
+//! # the_method_keeps_the_contract().unwrap();
+//! ```
+//!
+//! [`contract`] returns a [`Breach`] instead of panicking, so that a program may go through several
+//! methods and a test may ask which clause was broken. It names the clause, what the clause
+//! promises and what was seen, and its `Debug` output is that sentence, too, as that is what the
+//! test harness prints for a test that returns an error.
+//!
+//! [`gradient_check`] compares a gradient that was derived by hand with central differences of the
+//! loss:
+//!
+//! ```
+//! use fedrecsim::testing::gradient_check;
+//!
+//! // Half the squared error of a rating 4 that is predicted by the product of user and item.
+//! let loss = |at: &[f64]| 0.5 * (at[0] * at[1] - 4.0).powi(2);
+//! let (user, item) = (1.5, 0.5);
+//! let error = user * item - 4.0;
+//! gradient_check(&[user, item], &[error * item, error * user], loss).unwrap();
+//!
+//! let wrong = gradient_check(&[user, item], &[error * item, -error * user], loss).unwrap_err().to_string();
+//! assert!(wrong.contains("coordinate 1 is 4.875e0, and central differences give -4.87"), "{wrong}");
+//! ```
+//!
+//! The rest are parts that the checks consist of, for tests that look at something else: a
+//! [codec](SixteenBits) that loses something, [checkpoints](CheckpointsInMemory) in memory, and
+//! what holds for the [bytes](check_balance) and the [figures](check_figures) of every outcome.
+
+mod bench;
+mod breach;
+mod clauses;
+mod lossy;
+mod outcome;
+mod resuming;
+#[cfg(test)]
+mod work;
+
+use serde_json::Value as Json;
+
+pub use breach::{Breach, Clause};
+pub use fedrecsim_core::math::gradient::{
+    Coordinate, WrongGradient, gradient_check, gradient_check_within, numeric_gradient,
+};
+pub use lossy::SixteenBits;
+pub use outcome::{check_balance, check_figures};
+pub use resuming::{CheckpointsInMemory, check_resumed_runs};
+
+use breach::Seen;
+
+use crate::sim::World;
+use fedrecsim_core::error::Error;
+use fedrecsim_core::rng::Streams;
+use fedrecsim_data::dataset;
+use fedrecsim_methods::method::Entry;
+use fedrecsim_methods::method::registry::vocabulary_of;
+use fedrecsim_scenario::scenario::{self, Scenario};
+
+/// Checks that the method of `entry`, with its default parameters, keeps every [`Clause`] of the
+/// contract.
+///
+/// # Errors
+/// The first clause that it breaks.
+pub fn contract(entry: &Entry) -> Result<(), Breach> {
+    Contract::of(entry).check()
+}
+
+/// The check of one method.
+///
+/// Worlds are small: 40 users, 150 items and three rounds, without variance of devices or links. A
+/// method whose default rates are made for thousands of users may need [other
+/// parameters](Self::with_parameters) there.
+#[derive(Clone, Copy, Debug)]
+pub struct Contract<'m> {
+    entry: &'m Entry,
+    parameters: Option<&'m str>,
+}
+
+impl<'m> Contract<'m> {
+    /// Checks the method of `entry` with its default parameters.
+    pub const fn of(entry: &'m Entry) -> Self {
+        Self {
+            entry,
+            parameters: None,
+        }
+    }
+
+    /// Checks the method with these parameters, which are an inline table of TOML such as
+    /// `{ learning_rate = 0.1 }`.
+    #[must_use]
+    pub const fn with_parameters(self, parameters: &'m str) -> Self {
+        Self {
+            parameters: Some(parameters),
+            ..self
+        }
+    }
+
+    /// Checks every clause, in the order of [`Clause::ALL`].
+    ///
+    /// # Errors
+    /// The first clause that the method breaks.
+    pub fn check(&self) -> Result<(), Breach> {
+        Clause::ALL
+            .into_iter()
+            .try_for_each(|clause| self.check_clause(clause))
+    }
+
+    /// Checks one clause.
+    ///
+    /// # Errors
+    /// The breach, if the method breaks it.
+    pub fn check_clause(&self, clause: Clause) -> Result<(), Breach> {
+        let kept = match clause {
+            Clause::Parameters => clauses::parameters::are_checked(self),
+            Clause::Sizes => clauses::parameters::announce_every_block(self),
+            Clause::FreshClients => clauses::scores::of_a_user_that_never_took_part(self),
+            Clause::ScoresAlone => clauses::scores::are_alike_in_any_company(self),
+            Clause::Uploads => clauses::training::has_the_layout_of_uploads(self),
+            Clause::Buffers => clauses::training::is_alike_with_used_buffers(self),
+            Clause::Snapshots => clauses::state::is_copied_by_a_snapshot(self),
+            Clause::SavedState => clauses::state::is_saved_and_restored(self),
+            Clause::PrivateState => clauses::privacy::no_private_value_is_sent(self),
+            Clause::Repeats => clauses::runs::repeat_their_digest(self),
+            Clause::EveryWorld => clauses::runs::work_in_every_world(self),
+            Clause::LossyCodecs => clauses::runs::work_with_lossy_codecs(self),
+            Clause::Resumes => clauses::runs::go_on_from_checkpoints(self),
+        };
+        kept.map_err(|Seen(seen)| Breach {
+            method: self.entry.name.to_owned(),
+            clause,
+            seen,
+        })
+    }
+
+    /// Returns the small scenario with the method and these keys replaced.
+    fn scenario(&self, overrides: &[&str]) -> Result<Scenario, Seen> {
+        let name = self.entry.name;
+        let method = match self.parameters {
+            Some(parameters) => format!("method={{ {name} = {parameters} }}"),
+            None => format!("method=\"{name}\""),
+        };
+        let overrides: Vec<String> = [method]
+            .into_iter()
+            .chain(overrides.iter().map(ToString::to_string))
+            .collect();
+        Ok(scenario::parse(
+            SMALL,
+            "contract.toml",
+            &overrides,
+            &vocabulary_of(&[*self.entry]),
+        )?)
+    }
+
+    /// Returns the world of the small scenario with these keys replaced.
+    fn world(&self, overrides: &[&str]) -> Result<World, Seen> {
+        Ok(self.world_of(self.scenario(overrides)?)?)
+    }
+
+    /// Returns the world of a scenario with generated ratings.
+    fn world_of(&self, scenario: Scenario) -> Result<World, Error> {
+        let dataset = dataset::load(&scenario.dataset, &[], Streams::new(scenario.seed))?;
+        World::with_methods(scenario, dataset.into(), &[*self.entry])
+    }
+
+    /// Returns the schema of the method's parameters.
+    fn schema(&self) -> Json {
+        (self.entry.schema)().to_value()
+    }
+}
+
+/// The scenario of every check: it trains in milliseconds, without variance of devices or links and
+/// without dropout.
+const SMALL: &str = r#"
+seed = 3
+
+[dataset]
+name = "generated"
+
+[dataset.generator]
+users = 40
+items = 150
+ratings_per_user = 12
+
+[training]
+rounds = 3
+
+[codec]
+uplink = "dense-f32"
+
+[evaluation]
+candidates = 20
+"#;
