@@ -61,7 +61,8 @@ impl Report {
         let model: Model = outcome.model.clone();
         let (json, summary, rounds, users, record) = py
             .detach(|| {
-                let (mut record, _) = RunRecord::of(scenario, outcome, wall, Vec::new(), &fedrecsim::PROGRAM);
+                let (mut record, _) =
+                    RunRecord::of(scenario, outcome, wall, Vec::new(), &fedrecsim::PROGRAM);
                 record.warnings = warnings;
                 check::check(&record)?;
                 let (json, summary) = (json::render(&record)?, terminal::summary(&record, None));

@@ -40,7 +40,7 @@ pub struct Finished {
 
 impl Finished {
     /// Returns the output, and the errors that are no reason to withhold it.
-    pub fn into_parts(self) -> (String, Vec<Error>) {
+    pub(crate) fn into_parts(self) -> (String, Vec<Error>) {
         (
             self.output,
             self.stopped_by.into_iter().chain(self.mismatch).collect(),
@@ -49,7 +49,7 @@ impl Finished {
 }
 
 /// The options of a run that say how it is carried out and where its report goes.
-pub struct Output {
+pub(crate) struct Output {
     /// The folder for the report, unless there is to be none.
     pub folder: Option<ReportFolder>,
     /// The file for the parameters, if they are asked for.
@@ -76,7 +76,7 @@ pub struct Output {
 }
 
 /// Runs a world to its end, and writes the report.
-pub fn carry_out(
+pub(crate) fn carry_out(
     scenario: Scenario,
     world: impl Into<Arc<World>>,
     checkpoints: Checkpoints,

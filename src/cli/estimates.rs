@@ -29,7 +29,7 @@ const SHORT_REHEARSAL: RehearsalLength = RehearsalLength {
 const BYTES_OF_ANY_RUN: u64 = 12 << 20;
 
 /// What a run is expected to take on this machine.
-pub struct Expected {
+pub(crate) struct Expected {
     estimate: Estimate,
     /// The memory of this process with its data, before the first round.
     resident_bytes: u64,
@@ -44,7 +44,7 @@ impl Expected {
     ///
     /// # Errors
     /// As [`sim::estimate`].
-    pub fn of(world: &Arc<World>, threads: usize, thoroughly: bool) -> Result<Self> {
+    pub(crate) fn of(world: &Arc<World>, threads: usize, thoroughly: bool) -> Result<Self> {
         let rehearsal = if thoroughly {
             LONG_REHEARSAL
         } else {
@@ -62,28 +62,28 @@ impl Expected {
     }
 
     /// Returns the memory that the process will have at its peak.
-    pub fn peak_bytes(&self) -> u64 {
+    pub(crate) fn peak_bytes(&self) -> u64 {
         self.resident_bytes + self.needed_bytes()
     }
 
     /// Returns the wall-clock time of a round, in seconds.
-    pub fn round_s(&self) -> f64 {
+    pub(crate) fn round_s(&self) -> f64 {
         self.estimate.wall_time_per_round_s
     }
 
     /// Returns the part of it, in seconds, that is neither training nor scoring, which more threads
     /// may not shorten.
-    pub fn serial_s(&self) -> f64 {
+    pub(crate) fn serial_s(&self) -> f64 {
         self.estimate.serial_time_per_round_s
     }
 
     /// Returns the memory that the run needs beside what the process has.
-    pub fn needed_bytes(&self) -> u64 {
+    pub(crate) fn needed_bytes(&self) -> u64 {
         self.estimate.memory.total_bytes() + BYTES_OF_ANY_RUN
     }
 
     /// Returns the expectation in one line.
-    pub fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         let Estimate {
             bytes_per_round,
             virtual_time_per_round_s,
@@ -109,7 +109,7 @@ impl Expected {
     ///
     /// # Errors
     /// [`Error::Memory`], saying what would fit.
-    pub fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let Some(free) = self.free_bytes else {
             return Ok(());
         };

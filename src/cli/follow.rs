@@ -33,7 +33,7 @@ struct Task {
 ///
 /// # Errors
 /// Those of [`sim::serve`].
-pub fn follow_run(
+pub(crate) fn follow_run(
     arguments: &RunArgs,
     methods: &[Entry],
     interrupted: Arc<AtomicBool>,
@@ -70,7 +70,7 @@ pub fn follow_run(
 ///
 /// # Errors
 /// As [`follow_run`].
-pub fn follow_resume(
+pub(crate) fn follow_resume(
     arguments: &ResumeArgs,
     methods: &[Entry],
     interrupted: Arc<AtomicBool>,

@@ -32,7 +32,7 @@ impl Inputs {
     }
 
     /// Reads the traces of a scenario, and puts its world together with these ratings.
-    pub fn of(
+    pub(crate) fn of(
         scenario: &Scenario,
         dataset: Arc<Dataset>,
         directories: &[PathBuf],
@@ -47,7 +47,7 @@ impl Inputs {
     }
 
     /// Returns the fingerprint of everything but the scenario. It reads all ratings once more.
-    pub fn fingerprint(&self) -> String {
+    pub(crate) fn fingerprint(&self) -> String {
         checkpoint::fingerprint(&self.world.dataset, &self.traces)
     }
 }
@@ -66,12 +66,12 @@ pub fn data_directories(data_dir: Option<&Path>) -> Vec<PathBuf> {
 
 /// Returns the file or folder as an absolute path, which is valid for a process that starts in
 /// another folder.
-pub fn absolute(path: &Path) -> PathBuf {
+pub(crate) fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Returns as many worker threads as were asked for, or one for every core.
-pub fn threads_of(asked: Option<NonZeroUsize>) -> usize {
+pub(crate) fn threads_of(asked: Option<NonZeroUsize>) -> usize {
     match asked {
         Some(threads) => threads.get(),
         None => std::thread::available_parallelism().map_or(1, usize::from),

@@ -13,7 +13,7 @@ use fedrecsim_sim::checkpoint::{self, Header};
 /// # Errors
 /// An error if another process is at work in a folder with a checkpoint, or something cannot be
 /// removed.
-pub fn stopped_run_is_in(path: &Path) -> Result<bool> {
+pub(crate) fn stopped_run_is_in(path: &Path) -> Result<bool> {
     if !checkpoint::is_in(path) && !path.join("run.json").is_file() {
         return Ok(false);
     }
@@ -33,7 +33,7 @@ pub fn stopped_run_is_in(path: &Path) -> Result<bool> {
 
 /// Returns the report in `folder` if it is of a complete run, and the checkpoint with this header
 /// is not that of a run which was to replace it.
-pub fn complete_run_in(folder: &ReportFolder, header: &Header) -> Option<EarlierReport> {
+pub(crate) fn complete_run_in(folder: &ReportFolder, header: &Header) -> Option<EarlierReport> {
     let report = folder.earlier_report()?;
     (report.is_complete && header.replaces.as_ref() != Some(&report.digest)).then_some(report)
 }
@@ -43,7 +43,7 @@ pub fn complete_run_in(folder: &ReportFolder, header: &Header) -> Option<Earlier
 ///
 /// # Errors
 /// [`Error::Write`](fedrecsim_core::error::Error::Write) for a checkpoint that cannot be removed.
-pub fn remove_from(folder: &ReportFolder) -> Result<()> {
+pub(crate) fn remove_from(folder: &ReportFolder) -> Result<()> {
     let path = folder.path();
     let Ok(found) = checkpoint::find(path) else {
         return Ok(());

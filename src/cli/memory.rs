@@ -4,18 +4,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Returns the peak resident memory of this process in bytes, if the system is Linux and tells it.
-pub fn peak_resident_bytes() -> Option<u64> {
+pub(crate) fn peak_resident_bytes() -> Option<u64> {
     field_bytes(&fs::read_to_string("/proc/self/status").ok()?, "VmHWM:")
 }
 
 /// Returns the resident memory of this process in bytes, if the system is Linux and tells it.
-pub fn resident_bytes() -> Option<u64> {
+pub(crate) fn resident_bytes() -> Option<u64> {
     field_bytes(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")
 }
 
 /// Returns how many bytes this process may still take before the machine, its container or a limit
 /// of its own refuses them; `None` where the system does not tell.
-pub fn free_bytes() -> Option<u64> {
+pub(crate) fn free_bytes() -> Option<u64> {
     let machine = fs::read_to_string("/proc/meminfo")
         .ok()
         .and_then(|text| field_bytes(&text, "MemAvailable:"));

@@ -12,24 +12,24 @@ use super::width;
 use super::wrapped;
 
 /// Prints text as it is.
-pub fn print(text: &str) {
+pub(crate) fn print(text: &str) {
     // There is no better place to tell that standard error cannot be written to. This stream drops
     // colours where they do not belong.
     let _ = anstream::stderr().write_all(text.as_bytes());
 }
 
 /// Prints a note, broken between words where the terminal ends.
-pub fn note(text: &str) {
+pub(crate) fn note(text: &str) {
     print(&fitted(text, width::of_stderr()));
 }
 
 /// Prints an error, on a line of its own.
-pub fn error(text: &str) {
+pub(crate) fn error(text: &str) {
     print(&headed("error:", AnsiColor::Red, text, width::of_stderr()));
 }
 
 /// Prints a warning about something that does not stop a run, on a line of its own.
-pub fn warn(text: &str) {
+pub(crate) fn warn(text: &str) {
     print(&headed(
         "warning:",
         AnsiColor::Yellow,

@@ -12,7 +12,7 @@ use fedrecsim_core::error::{Error, Result};
 /// there before stays.
 #[derive(Debug)]
 #[must_use]
-pub struct OutputFile {
+pub(crate) struct OutputFile {
     path: PathBuf,
     /// The temporary name; `None` for a device or a pipe, which is written to as it is.
     partial: Option<PathBuf>,
@@ -25,7 +25,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// [`Error::Usage`] if the file exists, and [`Error::Write`] if it cannot be written.
-    pub fn create(path: &Path, overwrite: bool) -> Result<(Self, File)> {
+    pub(crate) fn create(path: &Path, overwrite: bool) -> Result<(Self, File)> {
         let unwritten = |reason: io::Error| Error::write(path, reason);
         if !overwrite && fs::symlink_metadata(path).is_ok() {
             return Err(is_there(path, ""));
@@ -66,7 +66,7 @@ impl OutputFile {
     /// # Errors
     /// [`Error::Write`] if it cannot have the name, and [`Error::Usage`] if another file has taken
     /// it meanwhile.
-    pub fn publish(mut self) -> Result<()> {
+    pub(crate) fn publish(mut self) -> Result<()> {
         let Some(partial) = self.partial.take() else {
             return Ok(());
         };

@@ -7,7 +7,7 @@ use super::InputArgs;
 
 /// Returns the command that runs `input` once more: the name of the program that is running, and
 /// the arguments that the result depends on.
-pub fn command(input: &InputArgs) -> Vec<String> {
+pub(crate) fn command(input: &InputArgs) -> Vec<String> {
     let mut words = vec![
         program(),
         "run".to_owned(),
@@ -29,7 +29,7 @@ pub fn command(input: &InputArgs) -> Vec<String> {
 
 /// Returns the name of the program that is running, without its folder: a program that offers these
 /// commands with methods of its own has another one than `fedrecsim`.
-pub(super) fn program() -> String {
+pub fn program() -> String {
     let called = std::env::args_os().next().unwrap_or_default();
     let name = shown(Path::new(&called).file_name().unwrap_or_default());
     match name

@@ -40,7 +40,7 @@ pub fn resume(
 ///
 /// # Errors
 /// As [`resume`], and an error if another process is about to do something else.
-pub fn resume_on_ranks(
+pub(crate) fn resume_on_ranks(
     arguments: &ResumeArgs,
     methods: &[Entry],
     interrupted: Arc<AtomicBool>,
@@ -156,7 +156,7 @@ pub fn resume_on_ranks(
 }
 
 /// What a run that goes on is to do.
-pub struct Planned {
+pub(crate) struct Planned {
     /// The scenario of the checkpoint.
     pub saved: Scenario,
     /// The scenario with the rounds that were added to it.
@@ -173,7 +173,7 @@ pub struct Planned {
 ///
 /// # Errors
 /// Those of a scenario that cannot be read.
-pub fn plan(
+pub(crate) fn plan(
     arguments: &ResumeArgs,
     header: &Header,
     methods: &[Entry],

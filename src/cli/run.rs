@@ -48,7 +48,7 @@ pub fn run(
 ///
 /// # Errors
 /// As [`run`], and an error if another process is about to do something else.
-pub fn run_on_ranks(
+pub(crate) fn run_on_ranks(
     arguments: &RunArgs,
     methods: &[Entry],
     interrupted: Arc<AtomicBool>,
@@ -167,7 +167,7 @@ fn expect(
 }
 
 /// Returns the folder for the report.
-pub fn folder_of(arguments: &RunArgs, scenario: &Scenario) -> PathBuf {
+pub(crate) fn folder_of(arguments: &RunArgs, scenario: &Scenario) -> PathBuf {
     let by_default =
         || PathBuf::from("reports").join(format!("{}-{}", scenario.name, scenario.seed));
     arguments.out.clone().unwrap_or_else(by_default)

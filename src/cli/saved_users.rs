@@ -11,7 +11,7 @@ use fedrecsim_sim::sim::Simulation;
 ///
 /// # Errors
 /// [`Error::Usage`] for a user who is not there.
-pub fn saved_users(users: &[UserId], simulation: &Simulation) -> Result<Vec<UserArrays>> {
+pub(crate) fn saved_users(users: &[UserId], simulation: &Simulation) -> Result<Vec<UserArrays>> {
     if simulation.stopped_by().is_some() {
         return Ok(Vec::new());
     }

@@ -60,7 +60,7 @@ impl StageTimes {
     }
 
     /// Returns milliseconds per round by stage, all threads together.
-    pub(super) fn table(&self) -> String {
+    pub fn table(&self) -> String {
         let read =
             |cells: &[AtomicU64], stage: Stage| cells[stage as usize].load(Ordering::Relaxed);
         let rounds = read(&self.entered, Stage::Select).max(1) as f64;

@@ -12,7 +12,7 @@ const LEAST: usize = 30;
 
 /// Returns the number of columns of standard output: those of the terminal, or what `COLUMNS` says;
 /// `None` for a file or a pipe, whose lines are as long as they are.
-pub fn of_stdout() -> Option<usize> {
+pub(crate) fn of_stdout() -> Option<usize> {
     columns(
         terminal_size_of(std::io::stdout()).map(|(Width(columns), _)| columns),
         variable().as_deref(),
@@ -20,7 +20,7 @@ pub fn of_stdout() -> Option<usize> {
 }
 
 /// Returns the same of standard error.
-pub fn of_stderr() -> Option<usize> {
+pub(crate) fn of_stderr() -> Option<usize> {
     columns(
         terminal_size_of(std::io::stderr()).map(|(Width(columns), _)| columns),
         variable().as_deref(),
@@ -28,7 +28,7 @@ pub fn of_stderr() -> Option<usize> {
 }
 
 /// Returns the width of text that is wrapped on standard output.
-pub fn of_text() -> usize {
+pub(crate) fn of_text() -> usize {
     of_stdout().map_or(WIDTH, |columns| columns.min(WIDTH))
 }
 

@@ -18,7 +18,7 @@ pub enum TableFormat {
 }
 
 /// Parses a virtual time that the clock can show.
-pub fn virtual_seconds(text: &str) -> Result<f64, String> {
+pub(crate) fn virtual_seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.0..=1e10).contains(&seconds) => Ok(seconds),
         _ => Err("expected a number of seconds from 0 to 1e10".to_owned()),
@@ -26,7 +26,7 @@ pub fn virtual_seconds(text: &str) -> Result<f64, String> {
 }
 
 /// Parses a number of threads from 1 to 1024.
-pub fn threads(text: &str) -> Result<NonZeroUsize, String> {
+pub(crate) fn threads(text: &str) -> Result<NonZeroUsize, String> {
     match text.parse::<NonZeroUsize>() {
         Ok(threads) if threads.get() <= 1024 => Ok(threads),
         _ => Err("expected a whole number from 1 to 1024".to_owned()),
@@ -34,19 +34,19 @@ pub fn threads(text: &str) -> Result<NonZeroUsize, String> {
 }
 
 /// Parses a number of rounds, at least one.
-pub fn rounds(text: &str) -> Result<NonZeroU32, String> {
+pub(crate) fn rounds(text: &str) -> Result<NonZeroU32, String> {
     text.parse()
         .map_err(|_| format!("expected a whole number from 1 to {}", u32::MAX))
 }
 
 /// Parses a duration with its unit, such as `55m` or `1h 30m`.
-pub fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text)
         .map_err(|_| "expected a duration with its unit, such as 55m, 90s or 1h30m".to_owned())
 }
 
 /// Parses the beginning of a digest, at least 8 hexadecimal digits, and returns it in lower case.
-pub fn digest(text: &str) -> Result<String, String> {
+pub(crate) fn digest(text: &str) -> Result<String, String> {
     if (8..=64).contains(&text.len()) && text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         Ok(text.to_ascii_lowercase())
     } else {
@@ -55,7 +55,7 @@ pub fn digest(text: &str) -> Result<String, String> {
 }
 
 /// Parses an amount of memory in gigabytes.
-pub fn gigabytes(text: &str) -> Result<f64, String> {
+pub(crate) fn gigabytes(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(amount) if amount > 0.0 && amount <= 1e6 => Ok(amount),
         _ => Err("expected a number of gigabytes above 0".to_owned()),

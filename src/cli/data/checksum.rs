@@ -11,11 +11,11 @@ use ring::digest::{Context, SHA256};
 use fedrecsim_core::error::{Error, Result};
 
 /// The file in a data folder with the checksums of first downloads, in the format of `sha256sum`.
-pub const RECORDS: &str = "SHA256SUMS";
+pub(crate) const RECORDS: &str = "SHA256SUMS";
 
 /// How a checksum is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Algorithm {
+pub(crate) enum Algorithm {
     /// MD5. It tells damage from what the provider has, and not a forgery.
     Md5,
     /// SHA-256.
@@ -24,7 +24,7 @@ pub enum Algorithm {
 
 /// What a checksum was compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// With the one that this program knows.
     Known,
     /// With the one of the first download.
@@ -35,7 +35,7 @@ pub enum Verdict {
 
 /// A checksum that is not the expected one.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Mismatch {
+pub(crate) struct Mismatch {
     /// How both are computed.
     pub algorithm: Algorithm,
     /// That of the file.
@@ -48,7 +48,7 @@ pub struct Mismatch {
 
 impl Algorithm {
     /// Returns the name in messages.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Md5 => "MD5",
             Self::Sha256 => "SHA-256",
@@ -56,7 +56,7 @@ impl Algorithm {
     }
 
     /// Returns the algorithm of a checksum with these digits; `None` if it is none of the two.
-    pub fn of_digits(digits: &str) -> Option<Self> {
+    pub(crate) fn of_digits(digits: &str) -> Option<Self> {
         let is_hexadecimal = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
         match digits.len() {
             32 if is_hexadecimal => Some(Self::Md5),
@@ -69,7 +69,7 @@ impl Algorithm {
     ///
     /// # Errors
     /// [`Error::Read`] if the file cannot be read.
-    pub fn of_file(self, path: &Path) -> Result<String> {
+    pub(crate) fn of_file(self, path: &Path) -> Result<String> {
         match self {
             Self::Md5 => md5_of(path),
             Self::Sha256 => sha256_of(path),
@@ -81,7 +81,7 @@ impl Algorithm {
 ///
 /// # Errors
 /// [`Error::Read`] if the file cannot be read.
-pub fn sha256_of(path: &Path) -> Result<String> {
+pub(crate) fn sha256_of(path: &Path) -> Result<String> {
     let mut context = Context::new(&SHA256);
     read_through(path, |bytes| context.update(bytes))?;
     Ok(hexadecimal(context.finish().as_ref()))
@@ -91,7 +91,7 @@ pub fn sha256_of(path: &Path) -> Result<String> {
 ///
 /// # Errors
 /// [`Error::Read`] if the file cannot be read.
-pub fn md5_of(path: &Path) -> Result<String> {
+pub(crate) fn md5_of(path: &Path) -> Result<String> {
     let mut context = Md5::new();
     read_through(path, |bytes| context.update(bytes))?;
     Ok(hexadecimal(&context.finalize()))
@@ -173,7 +173,7 @@ fn recorded(name: &str, folder: &Path) -> Result<Option<String>> {
 ///
 /// # Errors
 /// [`Error::Write`] if they cannot be written.
-pub fn record(checksum: &str, name: &str, folder: &Path) -> Result<()> {
+pub(crate) fn record(checksum: &str, name: &str, folder: &Path) -> Result<()> {
     let path = folder.join(RECORDS);
     let unwritten = |reason: std::io::Error| Error::write(&path, reason);
     let mut file = File::options()

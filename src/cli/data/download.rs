@@ -23,7 +23,7 @@ const FRUITLESS_MAX: u32 = 3;
 const ATTEMPTS_MAX: u32 = 1000;
 
 /// Is told how many bytes have arrived, and of how many, where that is known.
-pub type Progress<'a> = &'a mut dyn FnMut(u64, Option<u64>);
+pub(crate) type Progress<'a> = &'a mut dyn FnMut(u64, Option<u64>);
 
 /// The way in which an attempt ended that was not refused.
 enum Attempt {
@@ -47,7 +47,7 @@ struct Partial {
 /// # Errors
 /// [`Error::Fetch`] if the server cannot be reached, refuses, or cuts the connection again and
 /// again, and [`Error::Write`] if the file cannot be written.
-pub fn download(url: &str, path: &Path, progress: Progress) -> Result<()> {
+pub(crate) fn download(url: &str, path: &Path, progress: Progress) -> Result<()> {
     let partial = Partial::of(path);
     let agent = agent(url);
     let (mut most, mut fruitless) = (partial.length(), 0);
@@ -82,7 +82,7 @@ const TEXT_BYTES_MAX: u64 = 1 << 16;
 /// # Errors
 /// [`Error::Fetch`] if the server cannot be reached or refuses, and for what is no text or a long
 /// one.
-pub fn text(url: &str) -> Result<String> {
+pub(crate) fn text(url: &str) -> Result<String> {
     let response = agent(url)
         .get(url)
         .call()

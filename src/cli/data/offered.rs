@@ -9,7 +9,7 @@ use fedrecsim_core::error::Result;
 
 /// A checksum that a provider offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Offered {
+pub(crate) struct Offered {
     /// How it is computed.
     pub algorithm: Algorithm,
     /// The checksum, in hexadecimal.
@@ -18,7 +18,7 @@ pub struct Offered {
 
 /// What came of a provider's checksum.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// There is none to ask for, or it is not needed.
     NotAsked,
     /// The file has it.
@@ -31,7 +31,7 @@ impl Offered {
     /// Returns the checksum of the file `name` in the text of a checksum file: a line
     /// `MD5 (name) = digits`, or `digits  name`, or nothing but the digits. `None` if there is none
     /// that is an MD5 or a SHA-256.
-    pub fn parse(text: &str, name: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str, name: &str) -> Option<Self> {
         let of_line = |line: &str| {
             let line = line.trim();
             let digits = match line.split_once(" = ") {

@@ -19,11 +19,11 @@ use fedrecsim_data::dataset::public::Content;
 use fedrecsim_scenario::scenario::DelimitedSpec;
 
 /// Returns the layout of a ratings file.
-pub type Layout = fn(&Path) -> Result<DelimitedSpec>;
+pub(crate) type Layout = fn(&Path) -> Result<DelimitedSpec>;
 
 /// The most that may come out of an archive.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// In bytes.
     pub bytes: u64,
     /// In files.
@@ -32,7 +32,7 @@ pub struct Limits {
 
 /// The limits of the public data sets, the largest of which has 1.2 GB and 10 files, and the one
 /// with the most files 23.
-pub const LIMITS: Limits = Limits {
+pub(crate) const LIMITS: Limits = Limits {
     bytes: 4 << 30,
     files: 1000,
 };
@@ -58,7 +58,7 @@ struct Review {
 /// # Errors
 /// [`Error::Read`] or [`Error::MalformedLine`] if the file is not what it should be, and
 /// [`Error::Write`] if the folder cannot be written.
-pub fn unpack(
+pub(crate) fn unpack(
     archive: &Path,
     (content, layout): (Content, Layout),
     folder: &Path,

@@ -30,7 +30,7 @@ const SIZE_OF_STEP: &str = "SLURM_STEP_NUM_TASKS";
 
 /// What this process is among those of its run.
 #[cfg_attr(not(feature = "mpi"), allow(dead_code))]
-pub enum Place {
+pub(crate) enum Place {
     /// It is the only one.
     Alone,
     /// It has the server, and these are the others.
@@ -52,7 +52,7 @@ impl Place {
 }
 
 /// A process other than the first one.
-pub struct Other {
+pub(crate) struct Other {
     /// Its number.
     pub rank: u32,
     /// The number of all processes.
@@ -63,7 +63,7 @@ pub struct Other {
 
 /// The membership of this process in the group of its run. A process that ends without leaving it
 /// has mpirun end the others.
-pub struct Membership {
+pub(crate) struct Membership {
     #[cfg(feature = "mpi")]
     group: Option<mpi::Group>,
 }
@@ -72,7 +72,7 @@ pub struct Membership {
 ///
 /// # Errors
 /// [`Error::Usage`] if it is one of several and was built without MPI, or MPI does not work.
-pub fn join(
+pub(crate) fn join(
     interrupted: &std::sync::Arc<std::sync::atomic::AtomicBool>,
 ) -> Result<(Place, Membership)> {
     match launched(|name| std::env::var(name).ok()) {
@@ -105,7 +105,7 @@ fn join_group(
 
 impl Membership {
     /// Leaves the group, which waits until all other processes do so.
-    pub fn leave(self) {
+    pub(crate) fn leave(self) {
         #[cfg(feature = "mpi")]
         self.group.into_iter().for_each(mpi::Group::leave);
     }
@@ -172,7 +172,7 @@ fn launched(variable: impl Fn(&str) -> Option<String>) -> Launched {
 ///
 /// # Errors
 /// [`Error::Usage`].
-pub fn refuse_several(command: &str) -> Result<()> {
+pub(crate) fn refuse_several(command: &str) -> Result<()> {
     match launched(|name| std::env::var(name).ok()) {
         Launched::Alone | Launched::Of(1) => Ok(()),
         processes => Err(Error::Usage(format!(
@@ -188,7 +188,7 @@ pub fn refuse_several(command: &str) -> Result<()> {
 /// # Errors
 /// Those of [`sim::check_on_ranks`], of a program that cannot read its own file, and of a scenario
 /// that cannot be written.
-pub fn plan(scenario: &Scenario, checkpoint: Option<u32>) -> Result<Identity> {
+pub(crate) fn plan(scenario: &Scenario, checkpoint: Option<u32>) -> Result<Identity> {
     sim::check_on_ranks(scenario)?;
     let checkpoint = checkpoint.map_or("none".to_owned(), |rounds| {
         format!("that after round {rounds}")
@@ -207,7 +207,7 @@ pub fn plan(scenario: &Scenario, checkpoint: Option<u32>) -> Result<Identity> {
 }
 
 /// Returns what all processes must have in common once they have read their data.
-pub fn contents(inputs: &Inputs) -> Identity {
+pub(crate) fn contents(inputs: &Inputs) -> Identity {
     named([
         ("method's own version", inputs.world.method.version()),
         (
@@ -230,7 +230,7 @@ fn named<const N: usize>(texts: [(&str, String); N]) -> Identity {
 /// # Errors
 /// Those of reading, and an error if another process cannot begin or is about to run something
 /// else.
-pub fn assemble(
+pub(crate) fn assemble(
     crew: &mut Crew,
     plan: &Identity,
     (scenario, directories, methods): (&Scenario, &[PathBuf], &[Entry]),

@@ -52,7 +52,7 @@ enum Order {
 }
 
 /// The processes that mpirun has started with this one.
-pub struct Group {
+pub(crate) struct Group {
     orders: Option<Sender<Order>>,
     thread: Option<JoinHandle<()>>,
     lost: Arc<AtomicBool>,
@@ -63,7 +63,7 @@ impl Group {
     ///
     /// # Errors
     /// [`Error::Usage`] if MPI does not start.
-    pub fn join(interrupted: Arc<AtomicBool>) -> Result<(Place, Self)> {
+    pub(crate) fn join(interrupted: Arc<AtomicBool>) -> Result<(Place, Self)> {
         let (orders, inbox) = channel();
         let (tell, told) = channel();
         let is_awaited = Arc::new(AtomicBool::new(false));
@@ -112,7 +112,7 @@ impl Group {
 
 impl Group {
     /// Ends MPI, which waits until every other process does so.
-    pub fn leave(mut self) {
+    pub(crate) fn leave(mut self) {
         // If a process is lost, the thread may wait for it for ever, and so would the end of MPI.
         if self.lost.load(Ordering::Relaxed) {
             return;

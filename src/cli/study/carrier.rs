@@ -14,7 +14,7 @@ use fedrecsim_methods::method::Entry;
 
 /// How the runs of a study are carried out, and who is told of it.
 #[derive(Clone, Copy)]
-pub enum How<'a> {
+pub(crate) enum How<'a> {
     /// Each run is a process of its own. Standard error is told; `visible` shows a bar there.
     Processes {
         /// Whether somebody is looking at standard error.
@@ -29,12 +29,12 @@ pub enum How<'a> {
 
 impl How<'_> {
     /// Returns whether a bar shows the progress.
-    pub fn has_bar(&self) -> bool {
+    pub(crate) fn has_bar(&self) -> bool {
         matches!(self, Self::Processes { visible: true })
     }
 
     /// Tells a note.
-    pub fn note(&self, text: &str) {
+    pub(crate) fn note(&self, text: &str) {
         match self {
             Self::Processes { .. } => messages::note(text),
             Self::Threads { tell } => tell(text),
@@ -42,7 +42,7 @@ impl How<'_> {
     }
 
     /// Tells a warning.
-    pub fn warn(&self, text: &str) {
+    pub(crate) fn warn(&self, text: &str) {
         match self {
             Self::Processes { .. } => messages::warn(text),
             Self::Threads { tell } => tell(&format!("warning: {text}")),
@@ -50,7 +50,7 @@ impl How<'_> {
     }
 
     /// Tells a line as it is.
-    pub fn line(&self, text: &str) {
+    pub(crate) fn line(&self, text: &str) {
         match self {
             Self::Processes { .. } => messages::print(&format!("{text}\n")),
             Self::Threads { tell } => tell(text),
@@ -59,7 +59,7 @@ impl How<'_> {
 }
 
 /// What starts the runs of a study.
-pub enum Starter {
+pub(crate) enum Starter {
     /// Starts a process for each.
     Processes(Launcher),
     /// Starts a thread for each.
@@ -71,7 +71,7 @@ impl Starter {
     ///
     /// # Errors
     /// Those of [`Launcher::start`], and [`Error::Usage`] for a thread that the system refuses.
-    pub fn start(&self, start: &Start) -> Result<Carrier> {
+    pub(crate) fn start(&self, start: &Start) -> Result<Carrier> {
         match self {
             Self::Processes(launcher) => Ok(Carrier::Process(launcher.start(start)?)),
             Self::Threads(here) => here.start(start),
@@ -81,7 +81,7 @@ impl Starter {
 
 /// What runs in threads of this process have in common.
 #[derive(Clone)]
-pub struct Here {
+pub(crate) struct Here {
     /// The methods that scenarios may name.
     pub methods: Arc<[Entry]>,
     /// The folder with data sets, if it is named.
@@ -112,7 +112,7 @@ impl Here {
 }
 
 /// What carries a run out that is under way.
-pub enum Carrier {
+pub(crate) enum Carrier {
     /// A process.
     Process(Child),
     /// A thread of this process, which ends with the reason why the run has no result, if it has
@@ -127,7 +127,7 @@ pub enum Carrier {
 
 /// How a run has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
+pub(crate) enum End {
     /// With a result.
     Done,
     /// Because it was told to stop.
@@ -138,7 +138,7 @@ pub enum End {
 
 impl Carrier {
     /// Tells the run to stop: it gives up its round, and reports those before.
-    pub fn tell_to_stop(&self) {
+    pub(crate) fn tell_to_stop(&self) {
         match self {
             Self::Process(child) => tell_to_stop(child),
             Self::Thread { stop, .. } => stop.store(true, Ordering::Relaxed),
@@ -147,7 +147,7 @@ impl Carrier {
 
     /// Returns how the run with its report in `folder` has ended; `None` if it is under way. `told`
     /// says whether it was told to stop.
-    pub fn ended(&mut self, folder: &Path, told: bool) -> Option<End> {
+    pub(crate) fn ended(&mut self, folder: &Path, told: bool) -> Option<End> {
         match self {
             Self::Process(child) => match child.try_wait() {
                 Ok(None) => None,

@@ -14,7 +14,7 @@ const LONGEST_REASON: usize = 600;
 
 /// What is needed to start a run.
 #[derive(Clone, Debug)]
-pub struct Start {
+pub(crate) struct Start {
     /// The folder of its report.
     pub folder: PathBuf,
     /// Whether it begins or goes on.
@@ -33,7 +33,7 @@ pub struct Start {
 
 /// How all runs of a study are started.
 #[derive(Clone, Debug)]
-pub struct Launcher {
+pub(crate) struct Launcher {
     /// The words before the program: what starts it.
     pub before: Vec<String>,
     /// The program, which is the one that runs the study.
@@ -44,7 +44,7 @@ pub struct Launcher {
 
 impl Launcher {
     /// Returns the words of a run's command.
-    pub fn words(&self, start: &Start) -> Vec<OsString> {
+    pub(crate) fn words(&self, start: &Start) -> Vec<OsString> {
         let mut words: Vec<OsString> = self.before.iter().map(OsString::from).collect();
         words.push(self.program.clone().into());
         let mut option = |name: &str, value: OsString| words.extend([name.into(), value]);
@@ -77,7 +77,7 @@ impl Launcher {
     /// # Errors
     /// [`Error::Write`] for a folder or a log that cannot be made, [`Error::Usage`] for a command
     /// that cannot be started.
-    pub fn start(&self, start: &Start) -> Result<Child> {
+    pub(crate) fn start(&self, start: &Start) -> Result<Child> {
         let log = log_of(&start.folder);
         let unwritten = |reason| Error::write(&log, reason);
         fs::create_dir_all(start.folder.parent().unwrap_or(Path::new("."))).map_err(unwritten)?;
@@ -109,7 +109,7 @@ impl Launcher {
 
 /// Tells a run to stop: it gives up its round and reports those before.
 #[cfg(unix)]
-pub fn tell_to_stop(child: &Child) {
+pub(crate) fn tell_to_stop(child: &Child) {
     // A process that has just ended is not there to be told.
     let _ = rustix::process::kill_process(
         rustix::process::Pid::from_child(child),
@@ -119,10 +119,10 @@ pub fn tell_to_stop(child: &Child) {
 
 /// Does nothing: elsewhere Ctrl-C reaches all processes of a console.
 #[cfg(not(unix))]
-pub fn tell_to_stop(_child: &Child) {}
+pub(crate) fn tell_to_stop(_child: &Child) {}
 
 /// Returns why a run that has ended has no result; `None` if it has one.
-pub fn failure(folder: &Path, status: ExitStatus) -> Option<String> {
+pub(crate) fn failure(folder: &Path, status: ExitStatus) -> Option<String> {
     if status.success() {
         return failure_of_report(folder);
     }
@@ -134,7 +134,7 @@ pub fn failure(folder: &Path, status: ExitStatus) -> Option<String> {
 }
 
 /// Returns why the report in `folder` is that of a run without a result; `None` if it has one.
-pub fn failure_of_report(folder: &Path) -> Option<String> {
+pub(crate) fn failure_of_report(folder: &Path) -> Option<String> {
     match SavedReport::read(folder) {
         Ok(report) => report.run.failure(),
         Err(error) => Some(error.to_string()),
@@ -142,7 +142,7 @@ pub fn failure_of_report(folder: &Path) -> Option<String> {
 }
 
 /// Returns whether a run that has ended was stopped by a signal rather than by an error of its own.
-pub fn was_stopped(folder: &Path) -> bool {
+pub(crate) fn was_stopped(folder: &Path) -> bool {
     let log = fs::read(log_of(folder)).unwrap_or_default();
     let reason = last_error(&String::from_utf8_lossy(&log));
     let interrupted = Error::Interrupted.to_string();
@@ -154,7 +154,7 @@ pub fn was_stopped(folder: &Path) -> bool {
 ///
 /// # Errors
 /// [`Error::Write`].
-pub fn note_failure(folder: &Path, reason: &str) -> Result<()> {
+pub(crate) fn note_failure(folder: &Path, reason: &str) -> Result<()> {
     let path = failure_of(folder);
     fs::write(&path, format!("{reason}\n")).map_err(|error| Error::write(path, error))
 }
@@ -175,7 +175,7 @@ fn last_error(log: &str) -> Option<String> {
 ///
 /// # Errors
 /// [`Error::Write`].
-pub fn forget_failure(folder: &Path) -> Result<()> {
+pub(crate) fn forget_failure(folder: &Path) -> Result<()> {
     let path = failure_of(folder);
     match fs::remove_file(&path) {
         Err(reason) if reason.kind() != std::io::ErrorKind::NotFound => {

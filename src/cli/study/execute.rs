@@ -63,7 +63,7 @@ enum Next {
 /// # Errors
 /// What keeps the study from starting, and a process or a thread that cannot be started. Runs that
 /// fail are no error.
-pub fn execute(
+pub(crate) fn execute(
     arguments: &StudyArgs,
     methods: &[Entry],
     (plan, wanted): (&Plan, Vec<RunId>),
@@ -179,7 +179,7 @@ fn launcher(arguments: &StudyArgs) -> Result<Launcher> {
 /// # Errors
 /// [`Error::Usage`] if the program's own file is to start it, and the system does not say which one
 /// that is.
-pub fn own_words(arguments: &StudyArgs) -> Result<(PathBuf, &[OsString])> {
+pub(crate) fn own_words(arguments: &StudyArgs) -> Result<(PathBuf, &[OsString])> {
     if let Some((last, others)) = arguments.program.split_last() {
         return Ok((PathBuf::from(last), others));
     }

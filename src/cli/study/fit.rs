@@ -18,7 +18,7 @@ const BYTES_OF_A_PROCESS: u64 = 16 << 20;
 
 /// How arms are rehearsed.
 #[derive(Clone, Copy, Debug)]
-pub struct Rehearsal {
+pub(crate) struct Rehearsal {
     /// The threads of a run.
     pub threads: usize,
     /// The memory of this process that a process of the run's own would not have.
@@ -28,7 +28,7 @@ pub struct Rehearsal {
 impl Rehearsal {
     /// Describes a rehearsal in a process that holds much else, such as an interpreter with data
     /// frames: what it has now is no part of a run.
-    pub fn in_any_process(threads: usize) -> Self {
+    pub(crate) fn in_any_process(threads: usize) -> Self {
         let resident = memory::resident_bytes().unwrap_or(0);
         Self {
             threads,
@@ -46,7 +46,7 @@ impl Rehearsal {
 ///
 /// # Errors
 /// [`Error::Usage`] with what keeps arms from starting, such as a data set that is not there.
-pub fn estimate(
+pub(crate) fn estimate(
     arguments: &StudyArgs,
     methods: &[Entry],
     plan: &Plan,
@@ -97,7 +97,7 @@ pub fn estimate(
 ///
 /// # Errors
 /// [`Error::Usage`] with all of them.
-pub fn refuse_what_does_not_fit(
+pub(crate) fn refuse_what_does_not_fit(
     plan: &Plan,
     record: &StudyRecord,
     arms: &[usize],
@@ -125,7 +125,12 @@ pub fn refuse_what_does_not_fit(
 }
 
 /// Returns how many runs there are and what they are expected to take, in words.
-pub fn announcement(plan: &Plan, record: &StudyRecord, arms: &[usize], runs: usize) -> String {
+pub(crate) fn announcement(
+    plan: &Plan,
+    record: &StudyRecord,
+    arms: &[usize],
+    runs: usize,
+) -> String {
     let largest = arms
         .iter()
         .filter_map(|arm| record.arms[*arm].memory_bytes)

@@ -17,14 +17,14 @@ use fedrecsim_sim::checkpoint::{self, Build};
 
 /// A study's folder, which no other process can take meanwhile if it was opened.
 #[derive(Debug)]
-pub struct StudyFolder {
+pub(crate) struct StudyFolder {
     path: PathBuf,
     _lock: Option<FolderLock>,
 }
 
 /// What is to be done for a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ToDo {
+pub(crate) enum ToDo {
     /// Nothing: its report is complete.
     Nothing,
     /// The run goes on from a checkpoint.
@@ -42,7 +42,7 @@ impl StudyFolder {
     /// # Errors
     /// [`Error::Usage`] if something else than a study is in it, or another process is at work
     /// there.
-    pub fn open(path: PathBuf) -> Result<Self> {
+    pub(crate) fn open(path: PathBuf) -> Result<Self> {
         fs::create_dir_all(&path).map_err(|reason| Error::write(&path, reason))?;
         let lock = FolderLock::take(&path)?;
         let mut entries = fs::read_dir(&path).map_err(|reason| Error::read(&path, reason))?;
@@ -66,12 +66,12 @@ impl StudyFolder {
 
     /// Returns the folder at `path` without taking it, for a single run of the study, whose own
     /// folder is taken instead.
-    pub fn shared(path: PathBuf) -> Self {
+    pub(crate) fn shared(path: PathBuf) -> Self {
         Self { path, _lock: None }
     }
 
     /// Returns the folder.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
@@ -79,7 +79,7 @@ impl StudyFolder {
     ///
     /// # Errors
     /// [`Error::Read`] or [`Error::Usage`] for a record that cannot be read.
-    pub fn record(&self) -> Result<Option<StudyRecord>> {
+    pub(crate) fn record(&self) -> Result<Option<StudyRecord>> {
         let path = self.path.join(FILE_NAME);
         if path.exists() {
             record_in(&self.path).map(Some)
@@ -92,7 +92,7 @@ impl StudyFolder {
     ///
     /// # Errors
     /// [`Error::Write`].
-    pub fn write_record(&self, record: &StudyRecord) -> Result<()> {
+    pub(crate) fn write_record(&self, record: &StudyRecord) -> Result<()> {
         let files = vec![(FILE_NAME.to_owned(), record.render()?.into_bytes())];
         super::write_files(&self.path, files, true)
     }
@@ -107,7 +107,7 @@ impl StudyFolder {
     /// # Errors
     /// Those of a scenario that cannot be written, which no file gives, and of a program that
     /// cannot read its own file.
-    pub fn to_do(&self, plan: &Plan, run: RunId) -> Result<ToDo> {
+    pub(crate) fn to_do(&self, plan: &Plan, run: RunId) -> Result<ToDo> {
         let folder = self.run(plan, run);
         let scenario = plan.scenario(run);
         let saved = as_saved(&scenario)?;
@@ -136,7 +136,7 @@ impl StudyFolder {
 
     /// Returns whether a process is at work on a run, as one does that a killed study has left
     /// behind.
-    pub fn is_at_work(&self, plan: &Plan, run: RunId) -> bool {
+    pub(crate) fn is_at_work(&self, plan: &Plan, run: RunId) -> bool {
         // A folder that is not there, or that nobody can write to, has nobody at work.
         matches!(FolderLock::take(&self.run(plan, run)), Err(Error::Usage(_)))
     }
@@ -145,7 +145,7 @@ impl StudyFolder {
     ///
     /// # Errors
     /// [`Error::Read`] for a report that is complete and cannot be read.
-    pub fn results(
+    pub(crate) fn results(
         &self,
         plan: &Plan,
         shard: Option<Shard>,
@@ -186,7 +186,7 @@ impl StudyFolder {
     ///
     /// # Errors
     /// [`Error::Read`] for a report that is complete and cannot be read.
-    pub fn state(&self, plan: &Plan, run: RunId) -> Result<RunState> {
+    pub(crate) fn state(&self, plan: &Plan, run: RunId) -> Result<RunState> {
         let folder = self.run(plan, run);
         if self.to_do(plan, run)? == ToDo::Nothing {
             let report = SavedReport::read(&folder)?;
@@ -208,19 +208,19 @@ impl StudyFolder {
 ///
 /// # Errors
 /// [`Error::Read`] if there is none, [`Error::Usage`] for one that cannot be read.
-pub fn record_in(folder: &Path) -> Result<StudyRecord> {
+pub(crate) fn record_in(folder: &Path) -> Result<StudyRecord> {
     let path = folder.join(FILE_NAME);
     let text = fs::read_to_string(&path).map_err(|reason| Error::read(&path, reason))?;
     StudyRecord::parse(&text)
 }
 
 /// Returns the file with what a run's process prints.
-pub fn log_of(folder: &Path) -> PathBuf {
+pub(crate) fn log_of(folder: &Path) -> PathBuf {
     beside(folder, "log")
 }
 
 /// Returns the file that says why a run failed.
-pub fn failure_of(folder: &Path) -> PathBuf {
+pub(crate) fn failure_of(folder: &Path) -> PathBuf {
     beside(folder, "failed")
 }
 

@@ -2,7 +2,7 @@
 
 /// What the runs of a study may take together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// The most runs at once, at least 1.
     pub runs: usize,
     /// The threads of all runs, at least 1.
@@ -15,7 +15,7 @@ pub struct Limits {
 
 /// What the runs take that are under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub(crate) struct Taken {
     runs: usize,
     threads: usize,
     memory_bytes: u64,
@@ -23,7 +23,7 @@ pub struct Taken {
 
 impl Taken {
     /// Adds up the threads and the memory of runs.
-    pub fn by(runs: impl IntoIterator<Item = (usize, u64)>) -> Self {
+    pub(crate) fn by(runs: impl IntoIterator<Item = (usize, u64)>) -> Self {
         runs.into_iter()
             .fold(Self::default(), |taken, (threads, memory_bytes)| Self {
                 runs: taken.runs + 1,
@@ -35,13 +35,17 @@ impl Taken {
 
 impl Limits {
     /// Returns the number of threads that every run has at least.
-    pub fn least_threads(&self) -> usize {
+    pub(crate) fn least_threads(&self) -> usize {
         (self.threads / self.runs).max(1)
     }
 
     /// Returns the place of the first waiting run, of which each needs so much memory, that may
     /// start beside those under way. A run may always start alone.
-    pub fn next(&self, waiting: impl IntoIterator<Item = u64>, taken: Taken) -> Option<usize> {
+    pub(crate) fn next(
+        &self,
+        waiting: impl IntoIterator<Item = u64>,
+        taken: Taken,
+    ) -> Option<usize> {
         let has_threads =
             self.runs > self.threads || taken.threads + self.least_threads() <= self.threads;
         if taken.runs >= self.runs || !has_threads {
@@ -61,7 +65,7 @@ impl Limits {
     /// number of threads with which the whole study ends earliest, as far as they are free. A run
     /// that gains little by them leaves them to the others. A run that is the only one left has all
     /// of them.
-    pub fn threads_for(&self, (of_all, serial): (f64, f64), taken: Taken) -> usize {
+    pub(crate) fn threads_for(&self, (of_all, serial): (f64, f64), taken: Taken) -> usize {
         let least = self.least_threads();
         let most = self.threads.saturating_sub(taken.threads).max(least);
         if !self.by_length {

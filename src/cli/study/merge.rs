@@ -18,7 +18,7 @@ const LAST: &str = "run.json";
 /// # Errors
 /// [`Error::Usage`] for a part of another study, naming what differs; [`Error::Read`] and
 /// [`Error::Write`].
-pub fn merge(
+pub(crate) fn merge(
     folder: &StudyFolder,
     plan: &Plan,
     record: &StudyRecord,
@@ -66,7 +66,7 @@ pub fn merge(
 ///
 /// # Errors
 /// [`Error::Read`] and [`Error::Write`].
-pub fn take_run(from: &Path, to: &Path) -> Result<()> {
+pub(crate) fn take_run(from: &Path, to: &Path) -> Result<()> {
     copy_folder(from, to)?;
     remove(&failure_of(to))?;
     copy_if_there(&log_of(from), &log_of(to))

@@ -27,7 +27,7 @@ const WHOLE: u64 = 1000;
 
 /// How a run has ended.
 #[derive(Clone, Copy, Debug)]
-pub enum Ended<'a> {
+pub(crate) enum Ended<'a> {
     /// With a report in this folder.
     Done(&'a Path),
     /// Because it was told to stop.
@@ -37,7 +37,7 @@ pub enum Ended<'a> {
 }
 
 /// The progress over all runs.
-pub struct StudyProgress<'a> {
+pub(crate) struct StudyProgress<'a> {
     how: How<'a>,
     runs: usize,
     over: usize,
@@ -52,7 +52,7 @@ pub struct StudyProgress<'a> {
 
 impl<'a> StudyProgress<'a> {
     /// Begins to show the progress of so many runs, which together have this weight.
-    pub fn new(runs: usize, weight: f64, asked: ProgressArg, how: How<'a>) -> Self {
+    pub(crate) fn new(runs: usize, weight: f64, asked: ProgressArg, how: How<'a>) -> Self {
         let bar = (asked == ProgressArg::Auto && how.has_bar() && runs > 0).then(|| {
             let bar = ProgressBar::new(WHOLE);
             if let Ok(style) = ProgressStyle::with_template("[{bar:24}] {msg}") {
@@ -79,7 +79,7 @@ impl<'a> StudyProgress<'a> {
     }
 
     /// Tells of a run that has ended.
-    pub fn ended(&mut self, name: &str, weight: f64, took: Duration, how: Ended) {
+    pub(crate) fn ended(&mut self, name: &str, weight: f64, took: Duration, how: Ended) {
         self.over += 1;
         self.done_weight += weight;
         let took = words::duration(took.as_secs_f64());
@@ -106,7 +106,7 @@ impl<'a> StudyProgress<'a> {
 
     /// Looks at the logs of the runs that are under way now and then, each with its weight, and
     /// moves the bar.
-    pub fn look(&mut self, running: impl Iterator<Item = (PathBuf, f64)>) {
+    pub(crate) fn look(&mut self, running: impl Iterator<Item = (PathBuf, f64)>) {
         let Some(bar) = self
             .bar
             .clone()
@@ -137,7 +137,7 @@ impl<'a> StudyProgress<'a> {
     }
 
     /// Removes the bar from the screen.
-    pub fn finish(&self) {
+    pub(crate) fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }

@@ -28,7 +28,7 @@ struct Found {
 /// # Errors
 /// [`Error::Read`] for a folder without a study, and for runs that cannot be read;
 /// [`Error::Write`].
-pub fn reuse(
+pub(crate) fn reuse(
     folder: &StudyFolder,
     plan: &Plan,
     runs: &[RunId],

@@ -16,7 +16,7 @@ use fedrecsim_report::study::plan::{Plan, RunId, Shard};
 use fedrecsim_report::study::record::StudyRecord;
 
 /// The name of the script in the study's folder.
-pub const SCRIPT: &str = "slurm.sh";
+pub(crate) const SCRIPT: &str = "slurm.sh";
 
 /// The most parts unless more are asked for: the most tasks of an array that Slurm takes with its
 /// default settings.
@@ -58,7 +58,7 @@ struct Taken {
 /// # Errors
 /// What keeps the study from starting, [`Error::Usage`] for a path that no script can hold, and
 /// [`Error::Write`].
-pub fn write(
+pub(crate) fn write(
     arguments: &StudyArgs,
     methods: &[Entry],
     plan: &Plan,

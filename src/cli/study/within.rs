@@ -20,7 +20,7 @@ use fedrecsim_methods::method::Entry;
 ///
 /// # Errors
 /// [`Error::Interrupted`] if `interrupted` was set.
-pub fn carry(
+pub(crate) fn carry(
     start: &Start,
     data_dir: Option<&Path>,
     methods: &[Entry],

@@ -108,7 +108,7 @@ pub fn quads_to_sums(quads: &[f32; 4 * LANES]) -> Lanes {
 ///
 /// The method is algorithm AS 241, PPND16 (Wichura 1988, Applied Statistics 37, 477-484), with a
 /// relative error of about 1e-16. Outside (0, 1) the result is not finite.
-pub fn inverse_normal_cdf(p: f64) -> f64 {
+pub(crate) fn inverse_normal_cdf(p: f64) -> f64 {
     #[rustfmt::skip]
     const CENTRE: ([f64; 8], [f64; 8]) = (
         [3.387_132_872_796_366_6, 1.331_416_678_917_843_8e2, 1.971_590_950_306_551_3e3, 1.373_169_376_550_946e4,

@@ -27,7 +27,7 @@ impl DrawProbabilities {
     /// They follow from the likeliest rank outwards by the ratio of neighbouring terms, and are
     /// then divided by their sum. So no factorial is needed, and nothing underflows that would
     /// matter.
-    pub fn set(&mut self, place: CataloguePlace) {
+    pub(crate) fn set(&mut self, place: CataloguePlace) {
         let CataloguePlace { rank, items, drawn } = place;
         let (items, drawn) = (f64::from(items), f64::from(drawn.min(items)));
         let above = f64::from(rank).min(items);
@@ -66,7 +66,7 @@ impl DrawProbabilities {
     }
 
     /// Returns the expectation of `gain` at `cutoff`.
-    pub fn mean(&self, gain: Gain, cutoff: u32) -> f64 {
+    pub(crate) fn mean(&self, gain: Gain, cutoff: u32) -> f64 {
         // The sum ends at the cutoff, beyond which every gain is zero.
         let terms = self.probabilities.iter().zip(self.first..cutoff);
         terms

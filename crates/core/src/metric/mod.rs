@@ -72,7 +72,7 @@ pub const FAMILIES: &[Family] = &[
 
 /// A function that returns what a held-out item is worth at `rank` (from 0). Ranks from `cutoff` on
 /// count for nothing.
-pub type Gain = fn(rank: u32, cutoff: u32) -> f64;
+pub(crate) type Gain = fn(rank: u32, cutoff: u32) -> f64;
 
 /// Figures that differ only by their cutoff.
 #[derive(Clone, Copy, Debug)]

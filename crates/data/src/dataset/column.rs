@@ -114,12 +114,12 @@ enum Repr<'a> {
 
 impl<'a> Values<'a> {
     /// Returns `rows` rows that all have this value.
-    pub const fn constant(value: f32, rows: usize) -> Self {
+    pub(crate) const fn constant(value: f32, rows: usize) -> Self {
         Self(Repr::Constant { value, rows })
     }
 
     /// Returns the number of rows.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self.0 {
             Repr::Constant { rows, .. } => rows,
             Repr::Coded { codes, .. } => codes.len(),
@@ -134,7 +134,7 @@ impl<'a> Values<'a> {
 
     /// Returns the value of the row at `position`, which must be below [`Self::len`].
     #[inline]
-    pub fn get(&self, position: usize) -> f32 {
+    pub(crate) fn get(&self, position: usize) -> f32 {
         match self.0 {
             Repr::Constant { value, .. } => value,
             Repr::Coded { dictionary, codes } => dictionary[usize::from(codes[position])],
@@ -218,12 +218,12 @@ enum RankRepr<'a> {
 
 impl<'a> Ranks<'a> {
     /// Returns `rows` rows of rank 0, which say nothing of the order.
-    pub const fn zero(rows: usize) -> Self {
+    pub(crate) const fn zero(rows: usize) -> Self {
         Self(RankRepr::Zero(rows))
     }
 
     /// Returns the number of rows.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self.0 {
             RankRepr::Zero(rows) => rows,
             RankRepr::Narrow(ranks) => ranks.len(),
@@ -239,7 +239,7 @@ impl<'a> Ranks<'a> {
 
     /// Returns the rank of the row at `position`, which must be below [`Self::len`].
     #[inline]
-    pub fn get(&self, position: usize) -> u32 {
+    pub(crate) fn get(&self, position: usize) -> u32 {
         match self.0 {
             RankRepr::Zero(_) => 0,
             RankRepr::Narrow(ranks) => ranks[position].into(),

@@ -27,7 +27,7 @@ impl FoldDraw {
     ///
     /// # Errors
     /// [`Error::Dataset`] for more folds than rows, and for more rows than can be drawn for.
-    pub fn new(folds: u32, fold: u32, rows: u64, streams: Streams) -> Result<Self> {
+    pub(crate) fn new(folds: u32, fold: u32, rows: u64, streams: Streams) -> Result<Self> {
         let Ok(rows) = u32::try_from(rows) else {
             return Err(Error::Dataset(format!(
                 "k-fold divides at most {} ratings, found {rows}",
@@ -52,7 +52,7 @@ impl FoldDraw {
 
     /// Draws the part of the next row, and returns whether it is the test part. There must be a row
     /// left.
-    pub fn next_is_test(&mut self) -> bool {
+    pub(crate) fn next_is_test(&mut self) -> bool {
         let mut place = self.stream.below(self.rows);
         self.rows -= 1;
         for (part, places) in self.places.iter_mut().enumerate() {
@@ -66,7 +66,7 @@ impl FoldDraw {
     }
 
     /// Returns the part in words: `fold 0 of 5`.
-    pub fn part_in_words(&self) -> String {
+    pub(crate) fn part_in_words(&self) -> String {
         format!("fold {} of {}", self.fold, self.places.len())
     }
 }

@@ -38,7 +38,7 @@ const MEAN_SECONDS_BETWEEN_RATINGS: f64 = 60.0;
 /// half the catalogue (so that candidates are left); no item is rated twice. Which of a user's
 /// ratings is the last is uniformly random. Ratings are 1 to 5 and rise with affinity; times are
 /// whole seconds, so that a few tie.
-pub fn generate(
+pub(crate) fn generate(
     spec: &GeneratorSpec,
     streams: Streams,
     each_user: impl FnMut(UserId, &[Interaction]),
@@ -47,7 +47,7 @@ pub fn generate(
 }
 
 /// Calls `each_user` as [`generate`] does, for these users alone.
-pub fn generate_some(
+pub(crate) fn generate_some(
     spec: &GeneratorSpec,
     users: std::ops::Range<u32>,
     streams: Streams,

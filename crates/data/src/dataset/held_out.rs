@@ -42,7 +42,7 @@ pub struct TestRatings<'a> {
 
 impl HeldOut {
     /// Returns the test item of `user`, if single items are held out.
-    pub fn test_item(&self, user: UserId) -> Option<ItemId> {
+    pub(crate) fn test_item(&self, user: UserId) -> Option<ItemId> {
         match self {
             Self::Items { test, .. } => Some(test[user.index()]),
             Self::Ratings(_) => None,
@@ -50,7 +50,7 @@ impl HeldOut {
     }
 
     /// Returns the validation item of `user`, if there is one.
-    pub fn validation_item(&self, user: UserId) -> Option<ItemId> {
+    pub(crate) fn validation_item(&self, user: UserId) -> Option<ItemId> {
         match self {
             Self::Items { validation, .. } => validation.as_ref().map(|items| items[user.index()]),
             Self::Ratings(_) => None,
@@ -58,7 +58,7 @@ impl HeldOut {
     }
 
     /// Returns the test ratings of `user`, if ratings are held out.
-    pub fn test_ratings(&self, user: UserId) -> Option<TestRatings<'_>> {
+    pub(crate) fn test_ratings(&self, user: UserId) -> Option<TestRatings<'_>> {
         match self {
             Self::Items { .. } => None,
             Self::Ratings(rows) => Some(TestRatings {
@@ -70,7 +70,7 @@ impl HeldOut {
 
     /// Returns every held-out item of `user`: the test item, then the validation item, or those of
     /// the test ratings.
-    pub fn items(&self, user: UserId) -> impl Iterator<Item = u32> {
+    pub(crate) fn items(&self, user: UserId) -> impl Iterator<Item = u32> {
         let single = [self.test_item(user), self.validation_item(user)];
         let of_ratings = self.test_ratings(user).map_or(&[][..], |test| test.items);
         single
@@ -81,7 +81,7 @@ impl HeldOut {
     }
 
     /// Returns what is held out of the ratings of these users alone.
-    pub fn of_users(&self, users: std::ops::Range<usize>) -> Self {
+    pub(crate) fn of_users(&self, users: std::ops::Range<usize>) -> Self {
         match self {
             Self::Items { test, validation } => Self::Items {
                 test: test[users.clone()].to_vec(),

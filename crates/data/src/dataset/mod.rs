@@ -233,7 +233,7 @@ impl Dataset {
     }
 
     /// Returns whether every user has a validation item.
-    pub fn has_validation_items(&self) -> bool {
+    pub(crate) fn has_validation_items(&self) -> bool {
         matches!(
             self.held_out,
             HeldOut::Items {
@@ -288,7 +288,7 @@ impl Dataset {
 
     /// Returns the user as messages name it: the number here and, where there is a file, the name
     /// there.
-    pub fn user_label(&self, user: UserId) -> String {
+    pub(crate) fn user_label(&self, user: UserId) -> String {
         match self.user_names.get(user.index()) {
             Some(name) => format!("{user} ({name:?} in the ratings file)"),
             None => user.to_string(),

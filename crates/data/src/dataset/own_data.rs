@@ -49,7 +49,7 @@ impl<'a> OwnData<'a> {
     }
 
     /// Replaces the weights; there is one for each item.
-    pub fn with_weights(self, weights: impl Into<Values<'a>>) -> Self {
+    pub(crate) fn with_weights(self, weights: impl Into<Values<'a>>) -> Self {
         Self {
             weights: weights.into(),
             ..self
@@ -62,12 +62,12 @@ impl<'a> OwnData<'a> {
     }
 
     /// Returns the number of rows.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.items.len()
     }
 
     /// Returns whether the user has no training rating.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 

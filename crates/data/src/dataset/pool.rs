@@ -18,7 +18,7 @@ pub(super) struct Pool {
 
 impl Pool {
     /// Makes a pool of all of `items` items.
-    pub fn new(items: usize) -> Self {
+    pub(crate) fn new(items: usize) -> Self {
         Self {
             items: items as u32,
             taken: vec![0; items.div_ceil(64)],
@@ -28,13 +28,13 @@ impl Pool {
     }
 
     /// Returns the size of the catalogue.
-    pub fn items(&self) -> usize {
+    pub(crate) fn items(&self) -> usize {
         self.items as usize
     }
 
     /// Makes all items available but `excluded` (which may repeat items), for samples of `sample`
     /// items each.
-    pub fn restrict(&mut self, excluded: impl Iterator<Item = u32>, sample: u32) {
+    pub(crate) fn restrict(&mut self, excluded: impl Iterator<Item = u32>, sample: u32) {
         for item in self.excluded.drain(..) {
             self.taken[item as usize / 64] &= !(1 << (item % 64));
         }
@@ -61,13 +61,13 @@ impl Pool {
     }
 
     /// Returns the number of items that are not excluded.
-    pub fn available(&self) -> u32 {
+    pub(crate) fn available(&self) -> u32 {
         self.items - self.excluded.len() as u32
     }
 
     /// Appends the available items to `out`, ascending. It may be called at any time after
     /// [`Self::restrict`], also after samples were drawn.
-    pub fn append_all(&self, out: &mut Vec<u32>) {
+    pub(crate) fn append_all(&self, out: &mut Vec<u32>) {
         out.reserve(self.available() as usize);
         for (index, &word) in self.taken.iter().enumerate() {
             let mut free = !word;
@@ -88,7 +88,7 @@ impl Pool {
     /// `sample` must be at most what was promised to [`Self::restrict`], and at most
     /// [`Self::available`].
     #[inline]
-    pub fn append_sample(&mut self, stream: &mut impl Rng, sample: u32, out: &mut Vec<u32>) {
+    pub(crate) fn append_sample(&mut self, stream: &mut impl Rng, sample: u32, out: &mut Vec<u32>) {
         if self.list.is_empty() {
             self.append_by_rejection(stream, sample, out);
         } else {

@@ -117,7 +117,7 @@ impl Ratings {
     /// This is what FedRAP's code does with LastFM-2K, which has no time: a user's held-out items
     /// are those that appear last in the whole file, so most of them have no other listener
     /// (algorithms, section 11).
-    pub fn order_by_item_number(&mut self) {
+    pub(crate) fn order_by_item_number(&mut self) {
         for interaction in &mut self.interactions {
             interaction.time = i64::from(interaction.item);
         }
@@ -139,10 +139,10 @@ pub(super) struct Numbering {
 
 impl Numbering {
     /// The number of what has none.
-    pub const NONE: u32 = u32::MAX;
+    pub(crate) const NONE: u32 = u32::MAX;
 
     /// Makes the numbering of so many old numbers, none of which has a new one.
-    pub fn of(count: usize) -> Self {
+    pub(crate) fn of(count: usize) -> Self {
         Self {
             numbers: vec![Self::NONE; count],
             next: 0,
@@ -150,12 +150,12 @@ impl Numbering {
     }
 
     /// Returns how many have a new number.
-    pub fn count(&self) -> u32 {
+    pub(crate) fn count(&self) -> u32 {
         self.next
     }
 
     /// Returns the new number of `old`.
-    pub fn number(&mut self, old: u32) -> u32 {
+    pub(crate) fn number(&mut self, old: u32) -> u32 {
         let number = &mut self.numbers[old as usize];
         if *number == Self::NONE {
             *number = self.next;

@@ -228,7 +228,7 @@ impl Dataset {
     }
 
     /// Returns the users whose ratings are here, by their numbers.
-    pub fn own_users(&self) -> Range<u32> {
+    pub(crate) fn own_users(&self) -> Range<u32> {
         self.first..self.first + self.train.users() as u32
     }
 

@@ -127,12 +127,12 @@ impl Splitter {
     }
 
     /// Returns whether no user was pushed yet.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.train.users() == 0 && self.too_few.is_none()
     }
 
     /// Passes over so many rows of users who are split elsewhere.
-    pub fn pass_over(&mut self, rows: u64) {
+    pub(crate) fn pass_over(&mut self, rows: u64) {
         if let Rule::KFold { draw, .. } = &mut self.rule {
             (0..rows).for_each(|_| {
                 draw.next_is_test();

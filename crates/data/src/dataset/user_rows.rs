@@ -23,7 +23,7 @@ pub(super) struct UserRows {
 
 impl UserRows {
     /// Makes a store without users.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             offsets: vec![0],
             items: Vec::new(),
@@ -37,7 +37,7 @@ impl UserRows {
 
     /// Appends a user with these rows, which are sorted by item for this; equal items keep their
     /// order.
-    pub fn push_user(&mut self, rows: &mut [Interaction]) {
+    pub(crate) fn push_user(&mut self, rows: &mut [Interaction]) {
         rows.sort_by_key(|row| row.item);
         self.times.clear();
         self.times.extend(
@@ -64,42 +64,42 @@ impl UserRows {
     }
 
     /// Releases memory that no further row will need.
-    pub fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         self.times = Vec::new();
     }
 
     /// Returns the number of users.
-    pub fn users(&self) -> usize {
+    pub(crate) fn users(&self) -> usize {
         self.offsets.len() - 1
     }
 
     /// Returns the items of all users.
-    pub fn all_items(&self) -> &[u32] {
+    pub(crate) fn all_items(&self) -> &[u32] {
         &self.items
     }
 
     /// Returns the ratings of all users.
-    pub fn all_ratings(&self) -> Values<'_> {
+    pub(crate) fn all_ratings(&self) -> Values<'_> {
         self.ratings.all()
     }
 
     /// Returns whether the row at `position` of all rows is a positive.
-    pub fn is_positive(&self, position: usize) -> bool {
+    pub(crate) fn is_positive(&self, position: usize) -> bool {
         self.labels.as_ref().is_none_or(|labels| labels[position])
     }
 
     /// Returns the items of `user`, ascending.
-    pub fn items(&self, user: UserId) -> &[u32] {
+    pub(crate) fn items(&self, user: UserId) -> &[u32] {
         &self.items[self.range(user)]
     }
 
     /// Returns the rating of each of [`Self::items`].
-    pub fn ratings(&self, user: UserId) -> Values<'_> {
+    pub(crate) fn ratings(&self, user: UserId) -> Values<'_> {
         self.ratings.rows(self.range(user))
     }
 
     /// Returns all that is known of the rows of `user`.
-    pub fn own_data(&self, user: UserId) -> OwnData<'_> {
+    pub(crate) fn own_data(&self, user: UserId) -> OwnData<'_> {
         let range = self.range(user);
         OwnData::new(&self.items[range.clone()])
             .with_ratings(self.ratings.rows(range.clone()))
@@ -110,7 +110,7 @@ impl UserRows {
 
     /// Feeds all that is known of the rows of `user` to `sink`, as little-endian bytes in a fixed
     /// order.
-    pub fn visit_user(&self, user: UserId, sink: &mut dyn FnMut(&[u8])) {
+    pub(crate) fn visit_user(&self, user: UserId, sink: &mut dyn FnMut(&[u8])) {
         let range = self.range(user);
         let (ratings, weights) = (
             self.ratings.rows(range.clone()),
@@ -135,7 +135,7 @@ impl UserRows {
     }
 
     /// Returns the rows of these users alone.
-    pub fn of_users(&self, users: std::ops::Range<usize>) -> Self {
+    pub(crate) fn of_users(&self, users: std::ops::Range<usize>) -> Self {
         let mut own = Self::new();
         for user in users.map(UserId::from) {
             let range = self.range(user);

@@ -113,7 +113,7 @@ impl Population {
     }
 
     /// Returns the device of `user`.
-    pub fn device(&self, user: UserId) -> Device {
+    pub(crate) fn device(&self, user: UserId) -> Device {
         self.devices.device(user)
     }
 

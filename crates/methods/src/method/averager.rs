@@ -62,7 +62,7 @@ impl Averager {
     /// uploads of this name, in which devices say which rows they have sent ([`can_be_counts`]). If
     /// uploads have no such block, and for blocks of another number of rows, it counts senders.
     /// What is said in an update of a smaller weight counts less.
-    pub fn counted_by(mut self, block: &str) -> Self {
+    pub(crate) fn counted_by(mut self, block: &str) -> Self {
         self.counts = self
             .upload
             .position(block)
@@ -82,7 +82,7 @@ impl Averager {
     }
 
     /// Replaces the rule of the block at `position` and forgets what its optimiser remembered.
-    pub fn set_rule(&mut self, position: usize, rule: Rule) {
+    pub(crate) fn set_rule(&mut self, position: usize, rule: Rule) {
         self.moments[position] = Moments::of(&rule, self.model.layout().blocks()[position].shape);
         self.rules[position] = rule;
     }

@@ -23,7 +23,7 @@ use fedrecsim_model::model::blocks::Model;
 use fedrecsim_model::model::state::StateVisitor;
 
 /// Describes the method `popularity` to the registry.
-pub const POPULARITY: Entry = Entry {
+pub(crate) const POPULARITY: Entry = Entry {
     name: "popularity",
     summary: "scores an item by its number of training ratings; central, untrained, sends nothing",
     build: &|value, problem| {
@@ -42,7 +42,7 @@ pub const POPULARITY: Entry = Entry {
 
 /// Describes the method `random` to the registry. The other baselines take from it what they have
 /// in common.
-pub const RANDOM: Entry = Entry {
+pub(crate) const RANDOM: Entry = Entry {
     name: "random",
     summary: "scores every item at random; the floor of any accuracy",
     source: "the customary baseline",
@@ -63,7 +63,7 @@ pub const RANDOM: Entry = Entry {
 };
 
 /// Describes the method `global-mean` to the registry.
-pub const GLOBAL_MEAN: Entry = Entry {
+pub(crate) const GLOBAL_MEAN: Entry = Entry {
     name: "global-mean",
     summary: "predicts the mean of all training ratings; central, untrained, sends nothing",
     build: &|value, problem| {
@@ -77,7 +77,7 @@ pub const GLOBAL_MEAN: Entry = Entry {
 };
 
 /// Describes the method `user-mean` to the registry.
-pub const USER_MEAN: Entry = Entry {
+pub(crate) const USER_MEAN: Entry = Entry {
     name: "user-mean",
     summary: "predicts the mean of the user's own training ratings; untrained, sends nothing",
     build: &|value, _| build("user-mean", value, Baseline::UserMean),

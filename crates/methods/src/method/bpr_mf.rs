@@ -29,7 +29,7 @@ use fedrecsim_model::model::neural::dense::dot;
 use fedrecsim_model::per_instruction_set;
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry {
+pub(crate) const ENTRY: Entry = Entry {
     name: "bpr-mf",
     summary: "centralised matrix factorisation by pairwise ranking (BPR): users send their ratings once",
     source: "Rendle et al., BPR: Bayesian Personalized Ranking from Implicit Feedback, UAI 2009",
@@ -53,7 +53,7 @@ pub const ENTRY: Entry = Entry {
 /// Parameters of matrix factorisation by pairwise ranking.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct BprMfParameters {
+pub(crate) struct BprMfParameters {
     /// Latent dimension k.
     #[schemars(range(min = 1, max = MAX_DIMENSION))]
     pub latent_dimension: u32,
@@ -81,7 +81,7 @@ impl Default for BprMfParameters {
 
 /// Holds the parameters of the method and the problem.
 #[derive(Debug)]
-pub struct BprMf {
+pub(crate) struct BprMf {
     parameters: BprMfParameters,
     problem: Problem,
 }

@@ -28,7 +28,7 @@ const RATINGS: &str = "ratings";
 
 /// Describes a method at the server by its trainer and by how its devices score. Users upload their
 /// ratings, and download nothing.
-pub trait CentralMethod: Send + Sync + Debug {
+pub(crate) trait CentralMethod: Send + Sync + Debug {
     /// How a device scores.
     type Scoring: CentralScoring;
 
@@ -95,7 +95,7 @@ where
 }
 
 /// Is a function that writes the scores of items, given what a client may use to score.
-pub type ScoreFunction = fn(&ScoringContext<'_>, &[u32], &mut [f32]);
+pub(crate) type ScoreFunction = fn(&ScoringContext<'_>, &[u32], &mut [f32]);
 
 /// Trains a central method on the ratings of all users.
 pub trait CentralTrainer: Send {

@@ -42,7 +42,7 @@ use fedrecsim_model::model::state::StateVisitor;
 use fedrecsim_model::model::table::{Table, TableShape, TableUpdate};
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry {
+pub(crate) const ENTRY: Entry = Entry {
     name: "fcf",
     summary: "implicit least squares: gradients of the whole item table from everybody, Adam on the server",
     source: "Ammad-ud-din et al., Federated Collaborative Filtering, arXiv 1901.09888",
@@ -59,7 +59,7 @@ pub const ENTRY: Entry = Entry {
 /// Parameters of FCF.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct FcfParameters {
+pub(crate) struct FcfParameters {
     /// Latent dimension k.
     #[schemars(range(min = 1, max = MAX_DIMENSION))]
     pub latent_dimension: u32,
@@ -106,7 +106,7 @@ impl Default for FcfParameters {
 
 /// Holds what all clients share.
 #[derive(Debug)]
-pub struct Fcf {
+pub(crate) struct Fcf {
     shared: Arc<Shared>,
     streams: Streams,
 }
@@ -120,7 +120,7 @@ struct Shared {
 impl Fcf {
     /// Makes the method for a problem of this size. The rows of Y are drawn from N(0, length^2 /
     /// k).
-    pub fn new(parameters: FcfParameters, problem: &Problem) -> Self {
+    pub(crate) fn new(parameters: FcfParameters, problem: &Problem) -> Self {
         let shape = TableShape::of_items(problem.items, parameters.latent_dimension);
         Self {
             shared: Arc::new(Shared { parameters, shape }),
@@ -274,7 +274,7 @@ impl Client for FcfClient {
 ///
 /// # Errors
 /// Those of [`LeastSquares::user_vector`].
-pub fn user_vector(
+pub(crate) fn user_vector(
     solver: &mut LeastSquares,
     gram: &Array2<f64>,
     table: &ArrayView2<'_, f32>,
@@ -291,7 +291,7 @@ pub fn user_vector(
 }
 
 /// Returns c_ui (x_u . y_i - p_ui) x_u for every item (m k values). `positives` must ascend.
-pub fn item_gradients(
+pub(crate) fn item_gradients(
     vector: &[f64],
     table: &ArrayView2<'_, f32>,
     positives: &[u32],

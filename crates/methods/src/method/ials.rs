@@ -43,7 +43,7 @@ use fedrecsim_model::model::least_squares::{LeastSquares, Positives, Weights, gr
 use fedrecsim_model::model::table::{Table, TableShape};
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry {
+pub(crate) const ENTRY: Entry = Entry {
     name: "ials",
     summary: "centralised implicit alternating least squares: users send their ratings once, every row is solved for",
     source: "Hu, Koren and Volinsky, Collaborative Filtering for Implicit Feedback Datasets, ICDM 2008; regulariser of \
@@ -59,7 +59,7 @@ pub const ENTRY: Entry = Entry {
 /// Parameters of implicit alternating least squares.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct IalsParameters {
+pub(crate) struct IalsParameters {
     /// Latent dimension k.
     #[schemars(range(min = 1, max = MAX_DIMENSION))]
     pub latent_dimension: u32,
@@ -134,13 +134,13 @@ impl IalsParameters {
 
 /// Describes the method by the FedGram that has the same loss and the same devices.
 #[derive(Debug)]
-pub struct Ials {
+pub(crate) struct Ials {
     federated: FedGram,
 }
 
 impl Ials {
     /// Makes the method for a problem of this size, with FedGram's initial values.
-    pub fn new(parameters: &IalsParameters, problem: &Problem) -> Self {
+    pub(crate) fn new(parameters: &IalsParameters, problem: &Problem) -> Self {
         let exponent = parameters.regularization_exponent;
         Self {
             federated: FedGram::with_exponent(parameters.of_fedgram(), exponent, problem),

@@ -9,7 +9,7 @@ use fedrecsim_model::model::table::{Base, Table, TableShape, TableUpdate, floats
 /// Returns the layouts of the blocks in which devices say for each of so many items whether they
 /// have it, and 1 for themselves. Where uploads are clipped, the 1 tells with which weight one is
 /// in the sums.
-pub fn told_layouts(items: usize) -> [BlockLayout; 2] {
+pub(crate) fn told_layouts(items: usize) -> [BlockLayout; 2] {
     let one = TableShape {
         rows: 1,
         dimension: 1,
@@ -25,7 +25,7 @@ pub fn told_layouts(items: usize) -> [BlockLayout; 2] {
 ///
 /// # Errors
 /// As [`TableUpdate::listed`].
-pub fn told_by(items: usize, positives: &[u32]) -> Result<[TableUpdate; 2]> {
+pub(crate) fn told_by(items: usize, positives: &[u32]) -> Result<[TableUpdate; 2]> {
     let [_, participants] = told_layouts(items);
     Ok([
         counts_of(items, positives)?,
@@ -35,7 +35,7 @@ pub fn told_by(items: usize, positives: &[u32]) -> Result<[TableUpdate; 2]> {
 
 /// What an upload says of itself.
 #[derive(Clone, Copy, Debug)]
-pub struct Told<'a> {
+pub(crate) struct Told<'a> {
     /// How often its sender has each row (m x 1).
     pub counts: &'a TableUpdate,
     /// With which weight it is in the sums: 1 if it was not clipped.
@@ -48,7 +48,7 @@ impl<'a> Told<'a> {
     ///
     /// # Errors
     /// [`Error::Update`] for other blocks than those of [`told_layouts`].
-    pub fn of(blocks: &'a [TableUpdate]) -> Result<Option<Self>> {
+    pub(crate) fn of(blocks: &'a [TableUpdate]) -> Result<Option<Self>> {
         match blocks {
             [] => Ok(None),
             [counts, participants] if participants.shape.values() == 1 => {
@@ -71,7 +71,7 @@ impl<'a> Told<'a> {
 /// Holds the sums of a statistic of listed rows, in the order of the calls of
 /// [`ListedSums::absorb`].
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ListedSums {
+pub(crate) struct ListedSums {
     /// The sum of every row (m k values, row after row); nothing before the first upload.
     pub rows: Vec<f64>,
     /// For each row, the sum of the weights of those who sent it; nothing before the first upload.
@@ -87,7 +87,7 @@ impl ListedSums {
     /// # Errors
     /// [`Error::Update`] for an upload of another shape than the ones before, or counts of other
     /// rows.
-    pub fn absorb(
+    pub(crate) fn absorb(
         &mut self,
         upload: &TableUpdate,
         told: Option<Told<'_>>,
@@ -129,7 +129,7 @@ impl ListedSums {
     }
 
     /// Adds what other sums have absorbed.
-    pub fn merge(&mut self, other: Self) {
+    pub(crate) fn merge(&mut self, other: Self) {
         if self.rows.is_empty() {
             *self = other;
             return;

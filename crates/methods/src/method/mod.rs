@@ -164,7 +164,7 @@ impl Problem {
 
     /// Returns the ratings of all users, or `None` if the method is trained, since no server and no
     /// device has them all.
-    pub fn all_ratings(&self) -> Option<&Dataset> {
+    pub(crate) fn all_ratings(&self) -> Option<&Dataset> {
         self.all_ratings.as_deref()
     }
 }

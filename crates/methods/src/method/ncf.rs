@@ -32,7 +32,7 @@ use fedrecsim_model::model::state::StateVisitor;
 use fedrecsim_model::model::table::TableShape;
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry {
+pub(crate) const ENTRY: Entry = Entry {
     name: "ncf",
     summary: "centralised neural collaborative filtering: users send their ratings once, the server trains by Adam",
     source: "He et al., Neural Collaborative Filtering, WWW 2017 (the network without the product of embeddings)",
@@ -52,7 +52,7 @@ pub const ENTRY: Entry = Entry {
 /// Parameters of neural collaborative filtering at the server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct NcfParameters {
+pub(crate) struct NcfParameters {
     /// Latent dimension k.
     #[schemars(range(min = 1, max = MAX_DIMENSION))]
     pub latent_dimension: u32,
@@ -107,7 +107,7 @@ const NETWORK: usize = 2;
 
 /// Holds the parameters of the method and the problem.
 #[derive(Debug)]
-pub struct Ncf {
+pub(crate) struct Ncf {
     parameters: NcfParameters,
     problem: Problem,
 }
@@ -153,7 +153,7 @@ impl CentralMethod for Ncf {
 /// Scores with the server's network, whose inputs from the user's embedding are the same for all
 /// items.
 #[derive(Clone, Debug)]
-pub struct NcfScoring {
+pub(crate) struct NcfScoring {
     network: Perceptron,
 }
 

@@ -81,7 +81,7 @@ pub(super) fn model_of(layout: Layout, tables: Vec<Table>) -> Model {
 }
 
 /// Returns the flat parameters of the network whose blocks begin at `first`.
-pub(super) fn parameters(model: &Model, first: usize) -> Vec<f32> {
+pub fn parameters(model: &Model, first: usize) -> Vec<f32> {
     let blocks = first..model.blocks().len();
     blocks
         .flat_map(|block| model.table(block).as_slice().iter().copied())

@@ -94,7 +94,7 @@ pub struct PFedRec {
 impl PFedRec {
     /// Makes the method with random initial values, which are the same for all users: E is drawn
     /// from N(0, 1), and w and b from U(-1/sqrt k, 1/sqrt k).
-    pub fn new(parameters: PFedRecParameters, problem: &Problem) -> Self {
+    pub(crate) fn new(parameters: PFedRecParameters, problem: &Problem) -> Self {
         let shape = TableShape::of_items(problem.items, parameters.latent_dimension);
         let mut global = problem.streams.stream(Purpose::GlobalInit, 0, 0);
         let initial = Table::from_fn(shape, || global.standard_normal() as f32);

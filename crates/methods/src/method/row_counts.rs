@@ -12,13 +12,13 @@ use fedrecsim_model::model::table::{TableShape, TableUpdate};
 
 /// Returns the layout of the block in which devices say for each of so many rows whether they have
 /// sent it.
-pub fn counts_layout(rows: usize) -> BlockLayout {
+pub(crate) fn counts_layout(rows: usize) -> BlockLayout {
     BlockLayout::item_table("counts", TableShape { rows, dimension: 1 }).statistic()
 }
 
 /// Returns whether a block can be one in which devices say which rows they have sent: a statistic
 /// with one number of single precision for each row.
-pub fn can_be_counts(block: &BlockLayout) -> bool {
+pub(crate) fn can_be_counts(block: &BlockLayout) -> bool {
     (block.shape.dimension, block.value_type, block.reference)
         == (1, ValueType::F32, Reference::Zero)
 }
@@ -28,7 +28,7 @@ pub fn can_be_counts(block: &BlockLayout) -> bool {
 ///
 /// # Errors
 /// As [`TableUpdate::listed`].
-pub fn counts_of(rows: usize, listed: &[u32]) -> Result<TableUpdate> {
+pub(crate) fn counts_of(rows: usize, listed: &[u32]) -> Result<TableUpdate> {
     TableUpdate::listed(
         counts_layout(rows).shape,
         listed.to_vec(),
@@ -39,7 +39,7 @@ pub fn counts_of(rows: usize, listed: &[u32]) -> Result<TableUpdate> {
 
 /// Returns how large noise on counts is, as far as it shows: the magnitude of the most negative
 /// one, since nobody counts negative numbers; 0 if none is negative.
-pub fn noise_on(counts: &[f64]) -> f64 {
+pub(crate) fn noise_on(counts: &[f64]) -> f64 {
     counts
         .iter()
         .fold(0.0, |noise: f64, count| noise.max(-count))
@@ -47,14 +47,14 @@ pub fn noise_on(counts: &[f64]) -> f64 {
 
 /// Holds the sums of what devices say of each row.
 #[derive(Clone, Debug, PartialEq)]
-pub struct RowCounts {
+pub(crate) struct RowCounts {
     counts: Vec<f64>,
     noise: f64,
 }
 
 impl RowCounts {
     /// Reads the sums of a block for which [`can_be_counts`] is true.
-    pub fn of(sums: &SentRows) -> Self {
+    pub(crate) fn of(sums: &SentRows) -> Self {
         let mut counts = vec![0.0; sums.rows()];
         sums.iter()
             .for_each(|sent| counts[sent.row as usize] = sent.sum[0]);
@@ -63,7 +63,7 @@ impl RowCounts {
     }
 
     /// Returns the number of rows.
-    pub fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.counts.len()
     }
 
@@ -72,7 +72,7 @@ impl RowCounts {
     ///
     /// A smaller count says little, and would make the noise in its row large. To leave such rows
     /// as they are would keep a model from learning anything where noise hides most counts.
-    pub fn senders(&self, row: u32) -> Option<f64> {
+    pub(crate) fn senders(&self, row: u32) -> Option<f64> {
         let count = self.counts[row as usize].max(self.noise);
         (count > 0.0).then_some(count)
     }

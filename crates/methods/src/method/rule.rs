@@ -108,7 +108,7 @@ impl Rule {
 
     /// Returns whether this is the plain mean, with or without a proximal step, which averages
     /// whole tables instead of the rows that were sent.
-    pub fn is_mean(&self) -> bool {
+    pub(crate) fn is_mean(&self) -> bool {
         Self {
             threshold: 0.0,
             ..*self
@@ -117,7 +117,7 @@ impl Rule {
 
     /// Makes the proximal step on `values`: S_t(v) = v - t for v > t, v + t for v < -t, and 0
     /// otherwise.
-    pub fn soften(&self, values: &mut [f32]) {
+    pub(crate) fn soften(&self, values: &mut [f32]) {
         let threshold = self.threshold as f32;
         if threshold == 0.0 {
             return;
@@ -133,7 +133,7 @@ impl Rule {
     }
 
     /// Returns the rate of step number `step`, from 0.
-    pub fn rate_at(&self, step: u32) -> f64 {
+    pub(crate) fn rate_at(&self, step: u32) -> f64 {
         // Repeated multiplication gives the same bits on every platform. Without a decay it is not
         // needed.
         if self.rate_decay == 1.0 {
@@ -144,7 +144,13 @@ impl Rule {
 
     /// Moves the row `values` by the combined update `direction`, at `rate`. `moments` holds the
     /// optimiser's memory of the row.
-    pub fn apply(&self, rate: f64, direction: &[f64], moments: RowMoments<'_>, values: &mut [f32]) {
+    pub(crate) fn apply(
+        &self,
+        rate: f64,
+        direction: &[f64],
+        moments: RowMoments<'_>,
+        values: &mut [f32],
+    ) {
         let decayed = |value: f32, d: f64| d - self.weight_decay * f64::from(value);
         match self.optimizer {
             Optimizer::Plain => {
@@ -186,7 +192,7 @@ impl Rule {
 /// Holds what an optimiser remembers of a block: nothing, a first moment for each value, or two
 /// moments for each value and a count of steps for each row.
 #[derive(Clone, Debug, Default)]
-pub struct Moments {
+pub(crate) struct Moments {
     pub(super) first: Vec<f32>,
     pub(super) second: Vec<f32>,
     pub(super) steps: Vec<u32>,
@@ -194,7 +200,7 @@ pub struct Moments {
 
 /// Holds what an optimiser remembers of one row.
 #[derive(Debug)]
-pub struct RowMoments<'a> {
+pub(crate) struct RowMoments<'a> {
     /// The first moments.
     pub first: &'a mut [f32],
     /// The second moments.
@@ -205,7 +211,7 @@ pub struct RowMoments<'a> {
 
 impl Moments {
     /// Returns the memory that `rule` needs for a block of this shape, before the first step.
-    pub fn of(rule: &Rule, shape: TableShape) -> Self {
+    pub(crate) fn of(rule: &Rule, shape: TableShape) -> Self {
         let first = if rule.optimizer == Optimizer::Plain {
             0
         } else {
@@ -228,7 +234,7 @@ impl Moments {
     ///
     /// # Errors
     /// As [`StateVisitor::values`].
-    pub fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
+    pub(crate) fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
         state.values(&mut self.first)?;
         state.values(&mut self.second)?;
         if self.steps.is_empty() {

@@ -8,7 +8,7 @@ use fedrecsim_core::rng::PortableDraws;
 
 /// Holds one training sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
+pub(crate) struct Sample {
     /// The user.
     pub user: u32,
     /// The item.

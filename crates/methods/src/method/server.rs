@@ -263,7 +263,7 @@ impl<'a> StepContext<'a> {
 
     /// Returns the number of contributions that the sums of the step are taken to be over:
     /// `counted`, or the expected number where noise on the sums hides whether a user took part.
-    pub fn contributions(&self, counted: f64) -> f64 {
+    pub(crate) fn contributions(&self, counted: f64) -> f64 {
         self.expected_contributions.unwrap_or(counted)
     }
 
@@ -285,7 +285,7 @@ impl<'a> StepContext<'a> {
     }
 
     /// Returns the error for a parameter of the server that has reached `value`.
-    pub fn diverged(&self, parameter: &'static str, value: f32) -> Error {
+    pub(crate) fn diverged(&self, parameter: &'static str, value: f32) -> Error {
         Error::Diverged {
             round: self.round,
             user: None,
@@ -296,7 +296,7 @@ impl<'a> StepContext<'a> {
     }
 
     /// Returns the error for a system of equations that the server cannot solve.
-    pub fn singular(&self, system: &'static str, cause: &AlgebraError) -> Error {
+    pub(crate) fn singular(&self, system: &'static str, cause: &AlgebraError) -> Error {
         Error::Singular {
             round: Some(self.round),
             user: None,
@@ -306,7 +306,7 @@ impl<'a> StepContext<'a> {
     }
 
     /// Returns this step's randomness of a name that the server chooses, such as that of its noise.
-    pub fn named_stream(&self, name: &str) -> Stream {
+    pub(crate) fn named_stream(&self, name: &str) -> Stream {
         self.streams.named(name, u64::MAX, u64::from(self.step))
     }
 }

@@ -118,7 +118,7 @@ impl<'a> LocalTask<'a> {
     }
 
     /// Returns the number of items of the catalogue, or 0 where samples are given.
-    pub fn items(&self) -> usize {
+    pub(crate) fn items(&self) -> usize {
         match self.samples {
             SampleSource::Drawn { dataset, .. } => dataset.items(),
             SampleSource::Given(_) => 0,
@@ -174,7 +174,7 @@ impl<'a> LocalTask<'a> {
     }
 
     /// Returns this participation's randomness for `purpose`.
-    pub fn stream(&self, purpose: Purpose) -> Stream {
+    pub(crate) fn stream(&self, purpose: Purpose) -> Stream {
         self.streams.stream(
             purpose,
             u64::from(self.user.0),
@@ -184,7 +184,7 @@ impl<'a> LocalTask<'a> {
 
     /// Returns this participation's randomness of a name that the method chooses, such as
     /// `fedrecon/user-vector`.
-    pub fn named_stream(&self, name: &str) -> Stream {
+    pub(crate) fn named_stream(&self, name: &str) -> Stream {
         self.streams.named(
             name,
             u64::from(self.user.0),
@@ -317,7 +317,7 @@ impl<'a> ScoringContext<'a> {
     /// # Errors
     /// [`Error::Dataset`] if there are too few items to draw negatives from, and [`Error::Usage`]
     /// without a specification of negatives.
-    pub fn draw_samples(&self, scratch: &mut SampleScratch) -> Result<()> {
+    pub(crate) fn draw_samples(&self, scratch: &mut SampleScratch) -> Result<()> {
         let (dataset, spec) = self.negatives.ok_or_else(|| {
             Error::Usage("scoring draws negatives, and none have been specified".to_owned())
         })?;
@@ -332,7 +332,7 @@ impl<'a> ScoringContext<'a> {
 
     /// Returns the randomness of a name that the method chooses. It is the same at every scoring,
     /// so that an item's score does not depend on how often it was asked for.
-    pub fn named_stream(&self, name: &str) -> Stream {
+    pub(crate) fn named_stream(&self, name: &str) -> Stream {
         self.streams.named(name, u64::from(self.user.0), u64::MAX)
     }
 }

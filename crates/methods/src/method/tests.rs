@@ -16,7 +16,7 @@ use fedrecsim_scenario::scenario::{
 const DIMENSION: usize = 256;
 
 /// Returns a generated data set of five users, each with one test item.
-pub fn dataset() -> Arc<Dataset> {
+pub(crate) fn dataset() -> Arc<Dataset> {
     let population = GeneratorSpec {
         users: 5,
         items: 100,
@@ -36,12 +36,12 @@ pub fn dataset() -> Arc<Dataset> {
     Arc::new(load(&spec, &[], Streams::new(4)).unwrap())
 }
 
-pub fn problem() -> Problem {
+pub(crate) fn problem() -> Problem {
     Problem::new(&dataset(), Streams::new(4), Placement::Federated)
 }
 
 /// Returns a problem of this size without any data.
-pub fn problem_of(users: usize, items: usize) -> Problem {
+pub(crate) fn problem_of(users: usize, items: usize) -> Problem {
     Problem {
         users,
         items,
@@ -52,7 +52,7 @@ pub fn problem_of(users: usize, items: usize) -> Problem {
 }
 
 /// Returns what users with these items have sent.
-pub fn sent(of_users: &[&[u32]]) -> Vec<UserRatings> {
+pub(crate) fn sent(of_users: &[&[u32]]) -> Vec<UserRatings> {
     let of_user = |(user, items): (usize, &&[u32])| UserRatings {
         user: UserId::from(user),
         items: items.to_vec(),
@@ -62,7 +62,7 @@ pub fn sent(of_users: &[&[u32]]) -> Vec<UserRatings> {
 }
 
 /// Calls `then` with a step of this number of a run of six users.
-pub fn with_step<T>(number: u32, then: impl FnOnce(&StepContext<'_>) -> T) -> T {
+pub(crate) fn with_step<T>(number: u32, then: impl FnOnce(&StepContext<'_>) -> T) -> T {
     let normalise = |totals: &WeightTotals| StepWeights {
         kept: 0.0,
         divisor: totals.weights,

@@ -30,7 +30,7 @@ pub(super) struct TunedTable {
 
 impl TunedTable {
     /// Makes the table of a user who has not taken part yet: `initial` as it is.
-    pub fn new(initial: &SharedTable) -> Self {
+    pub(crate) fn new(initial: &SharedTable) -> Self {
         let tuned = TableUpdate::nothing(initial.shape(), ValueType::F32);
         Self {
             downloaded: Arc::clone(initial),
@@ -39,14 +39,14 @@ impl TunedTable {
     }
 
     /// Keeps the table that `update` makes of `downloaded`.
-    pub fn keep(&mut self, downloaded: &SharedTable, update: &TableUpdate) {
+    pub(crate) fn keep(&mut self, downloaded: &SharedTable, update: &TableUpdate) {
         self.downloaded = Arc::clone(downloaded);
         self.tuned = update.clone();
     }
 
     /// Replaces the values by those of the update that was sent, which are the same and in the
     /// frame's memory.
-    pub fn was_sent(&mut self, update: &ModelUpdate) {
+    pub(crate) fn was_sent(&mut self, update: &ModelUpdate) {
         if let [table] = &update.blocks[..] {
             self.tuned.values = table.values.clone();
         }
@@ -56,7 +56,7 @@ impl TunedTable {
     ///
     /// # Errors
     /// As [`TableUpdate::apply`].
-    pub fn whole(&self) -> Result<Table> {
+    pub(crate) fn whole(&self) -> Result<Table> {
         self.tuned.apply(&self.downloaded)
     }
 
@@ -64,7 +64,7 @@ impl TunedTable {
     ///
     /// # Errors
     /// As [`TableUpdate::apply`].
-    pub fn shown_as(&self, name: &'static str) -> Result<PersonalTable> {
+    pub(crate) fn shown_as(&self, name: &'static str) -> Result<PersonalTable> {
         Ok(PersonalTable {
             name,
             values: self.whole()?,
@@ -74,7 +74,7 @@ impl TunedTable {
 
     /// Writes to `scores` the scalar product of `vector` with the row of each of `items`
     /// (ascending), plus `bias`.
-    pub fn score(&self, vector: &[f32], bias: f32, items: &[u32], scores: &mut [f32]) {
+    pub(crate) fn score(&self, vector: &[f32], bias: f32, items: &[u32], scores: &mut [f32]) {
         let row = |(&item, position): (&u32, Option<usize>)| match position {
             Some(position) => {
                 let plain = self.tuned.row_values(position).as_chunks().0;
@@ -106,7 +106,7 @@ impl TunedTable {
     ///
     /// # Errors
     /// As [`StateVisitor::values`].
-    pub fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
+    pub(crate) fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
         state.shared_table(&mut self.downloaded)?;
         state.update(&mut self.tuned)
     }

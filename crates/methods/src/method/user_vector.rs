@@ -24,7 +24,7 @@ pub(super) struct DistinctPositives {
 
 impl DistinctPositives {
     /// Collects the positives of `own`.
-    pub fn of(own: &OwnData<'_>) -> Self {
+    pub(crate) fn of(own: &OwnData<'_>) -> Self {
         let mut positives = Self::default();
         for ((position, &item), rank) in own
             .items()

@@ -37,7 +37,7 @@ pub(super) struct VectorTraining {
 impl VectorTraining {
     /// Returns the steps of dual personalisation, with the rates of `step`: the score function
     /// first and, with the new one, the rows.
-    pub fn dual_steps(step: LogisticStep) -> Vec<LogisticStep> {
+    pub(crate) fn dual_steps(step: LogisticStep) -> Vec<LogisticStep> {
         [Target::Vector, Target::Rows]
             .map(|target| LogisticStep { target, ..step })
             .into()
@@ -64,7 +64,7 @@ struct Own {
 impl VectorClient {
     /// Makes the private side of a user who starts with this vector and bias and, under dual
     /// personalisation, with this table.
-    pub fn new(
+    pub(crate) fn new(
         training: &Arc<VectorTraining>,
         vector: Vec<f32>,
         bias: f32,

@@ -51,7 +51,7 @@ impl Probabilities {
 
     /// Returns the same where `share` says what share of their sum a weight is, in units of 2^-14
     /// and rounded down.
-    pub fn of_shares(weights: &[u64], share: impl Fn(u64) -> u32) -> Option<Self> {
+    pub(crate) fn of_shares(weights: &[u64], share: impl Fn(u64) -> u32) -> Option<Self> {
         let most = weights
             .iter()
             .enumerate()
@@ -164,7 +164,7 @@ impl<'a> Decoder<'a> {
     ///
     /// # Errors
     /// [`Error::Frame`] if no code ends like that.
-    pub fn new(words: Vec<u32>, probabilities: &'a Probabilities) -> Result<Self> {
+    pub(crate) fn new(words: Vec<u32>, probabilities: &'a Probabilities) -> Result<Self> {
         match AnsCoder::from_compressed(Cursor::new_at_write_end(words)) {
             Ok(coder) => Ok(Self {
                 coder,
@@ -176,7 +176,7 @@ impl<'a> Decoder<'a> {
 
     /// Returns the next symbol. Behind the end of the code, that is any one.
     #[inline]
-    pub fn symbol(&mut self) -> u8 {
+    pub(crate) fn symbol(&mut self) -> u8 {
         let Ok(symbol) = self.coder.decode_symbol(&self.quantiles);
         symbol
     }
@@ -185,7 +185,7 @@ impl<'a> Decoder<'a> {
     ///
     /// # Errors
     /// [`Error::Frame`] if it has.
-    pub fn finish(self) -> Result<()> {
+    pub(crate) fn finish(self) -> Result<()> {
         if self.coder.is_empty() {
             return Ok(());
         }

@@ -15,7 +15,7 @@ pub(super) struct BitWriter<'a> {
 
 impl<'a> BitWriter<'a> {
     /// Starts behind what `out` holds.
-    pub fn new(out: &'a mut Vec<u8>) -> Self {
+    pub(crate) fn new(out: &'a mut Vec<u8>) -> Self {
         Self {
             out,
             pending: 0,
@@ -25,7 +25,7 @@ impl<'a> BitWriter<'a> {
 
     /// Writes the lowest `bits` of `value`, of which there are at most 32. All others must be 0.
     #[inline]
-    pub fn write(&mut self, value: u64, bits: u32) {
+    pub(crate) fn write(&mut self, value: u64, bits: u32) {
         debug_assert!(bits <= 32 && value >> bits == 0);
         self.pending |= value << self.count;
         self.count += bits;
@@ -38,7 +38,7 @@ impl<'a> BitWriter<'a> {
 
     /// Writes `ones` bits 1 and a bit 0.
     #[inline]
-    pub fn write_unary(&mut self, ones: u64) {
+    pub(crate) fn write_unary(&mut self, ones: u64) {
         let mut left = ones;
         while left >= 32 {
             self.write(u64::from(u32::MAX), 32);
@@ -48,7 +48,7 @@ impl<'a> BitWriter<'a> {
     }
 
     /// Fills the last byte.
-    pub fn finish(self) {
+    pub(crate) fn finish(self) {
         if self.count > 0 {
             self.out.push(self.pending as u8);
         }
@@ -65,7 +65,7 @@ pub(super) struct BitReader<'a> {
 
 impl<'a> BitReader<'a> {
     /// Starts at the first bit of `bytes`.
-    pub fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
 
@@ -101,7 +101,7 @@ impl<'a> BitReader<'a> {
     /// # Errors
     /// [`Error::Frame`] if there are fewer.
     #[inline]
-    pub fn read(&mut self, bits: u32) -> Result<u64> {
+    pub(crate) fn read(&mut self, bits: u32) -> Result<u64> {
         let value = self.peek() & ((1 << bits) - 1);
         self.advance(bits as usize)?;
         Ok(value)
@@ -112,7 +112,7 @@ impl<'a> BitReader<'a> {
     /// # Errors
     /// [`Error::Frame`] if no bit 0 follows.
     #[inline]
-    pub fn read_unary(&mut self) -> Result<u64> {
+    pub(crate) fn read_unary(&mut self) -> Result<u64> {
         let mut ones = 0;
         loop {
             // At least 57 of these bits are bits of the string, unless it ends before.
@@ -130,7 +130,7 @@ impl<'a> BitReader<'a> {
     ///
     /// # Errors
     /// [`Error::Frame`] if more is left.
-    pub fn finish(self) -> Result<()> {
+    pub(crate) fn finish(self) -> Result<()> {
         if 8 * self.bytes.len() - self.at >= 8 || self.peek() != 0 {
             return Err(Error::Frame(
                 "a string of bits is followed by others".into(),

@@ -59,7 +59,7 @@ pub(super) struct Buffer(Vec<f32>);
 
 impl Buffer {
     /// Returns a buffer of so many values, whatever they are. The caller writes each of them.
-    pub fn of_any(count: usize) -> Self {
+    pub(crate) fn of_any(count: usize) -> Self {
         let mut buffer = Self::used();
         buffer.0.resize(count, 0.0);
         buffer

@@ -217,7 +217,7 @@ impl<'a> FrameReader<'a> {
     ///
     /// # Errors
     /// [`Error::Frame`] if the frame is not of this layout, or cut off.
-    pub fn new(frame: &'a Bytes, layout: &Layout) -> Result<(Self, Scalars)> {
+    pub(crate) fn new(frame: &'a Bytes, layout: &Layout) -> Result<(Self, Scalars)> {
         let header = start(frame, FRAME_HEADER_BYTES, BLOCKS)?;
         let blocks = usize::from(header[3]);
         if blocks != layout.blocks().len() {
@@ -266,7 +266,7 @@ impl<'a> FrameReader<'a> {
     ///
     /// # Errors
     /// [`Error::Frame`] if the block is of another type or codec, or cut off.
-    pub fn open_block(&mut self, block: &BlockLayout) -> Result<OpenedBlock<'a>> {
+    pub(crate) fn open_block(&mut self, block: &BlockLayout) -> Result<OpenedBlock<'a>> {
         let Some(header) = self.frame.get(self.at..self.at + HEADER_BYTES) else {
             return refuse(format!("it is cut off in front of block {}", block.name));
         };
@@ -317,7 +317,7 @@ impl<'a> FrameReader<'a> {
     ///
     /// # Errors
     /// [`Error::Frame`] if something does.
-    pub fn finish(self) -> Result<()> {
+    pub(crate) fn finish(self) -> Result<()> {
         if self.at != self.frame.len() {
             return refuse(format!(
                 "it is followed by {} trailing bytes",

@@ -24,7 +24,7 @@ impl CodecMemory {
     }
 
     /// Returns whether there is nothing to remember.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.residuals.iter().all(Option::is_none)
     }
 

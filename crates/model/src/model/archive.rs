@@ -127,7 +127,7 @@ impl Archive {
     }
 
     /// Appends a table, or the number of an equal one that was appended before.
-    pub fn put_table(&mut self, table: &SharedTable) {
+    pub(crate) fn put_table(&mut self, table: &SharedTable) {
         let place = Arc::as_ptr(table) as usize;
         if let Some((number, _)) = self.tables.get(&place) {
             return self.put(&(*number, false));
@@ -233,7 +233,7 @@ pub struct ArchiveReader {
 
 /// Opens a part of an archive that several processes have written, by the number of its writer and
 /// of all writers. The digest of what is in it comes with it.
-pub type OpenPart = Box<dyn Fn(u32, u32) -> Result<(blake3::Hash, ArchiveReader)> + Send>;
+pub(crate) type OpenPart = Box<dyn Fn(u32, u32) -> Result<(blake3::Hash, ArchiveReader)> + Send>;
 
 impl ArchiveReader {
     /// Makes a reader of the archive that `source` holds.
@@ -364,7 +364,7 @@ impl ArchiveReader {
     ///
     /// # Errors
     /// [`Error::Checkpoint`] if there is none, or if it is of another shape.
-    pub fn take_table(&mut self, shape: TableShape) -> Result<SharedTable> {
+    pub(crate) fn take_table(&mut self, shape: TableShape) -> Result<SharedTable> {
         let (number, follows): (u32, bool) = self.take()?;
         if follows {
             let (rows, dimension): (u64, u64) = self.take()?;
@@ -405,7 +405,7 @@ impl ArchiveReader {
     ///
     /// # Errors
     /// [`Error::Checkpoint`] if there is none, or if it does not fit such a table.
-    pub fn take_update(&mut self, shape: TableShape) -> Result<TableUpdate> {
+    pub(crate) fn take_update(&mut self, shape: TableShape) -> Result<TableUpdate> {
         self.take_update_of(shape, ValueType::F32)
     }
 

@@ -81,7 +81,7 @@ impl BlockLayout {
     }
 
     /// Returns the number of bytes of all values.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.shape.values() * self.value_type.bytes()
     }
 }
@@ -224,7 +224,7 @@ impl Layout {
     }
 
     /// Returns the only block if frames hold nothing but one table of single-precision values.
-    pub fn single_table(&self) -> Option<&BlockLayout> {
+    pub(crate) fn single_table(&self) -> Option<&BlockLayout> {
         match &*self.blocks {
             [block]
                 if block.value_type == ValueType::F32

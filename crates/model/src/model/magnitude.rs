@@ -61,7 +61,7 @@ per_instruction_set! {
 /// Returns what [`largest_magnitude`] does, for callers that are compiled for an instruction set
 /// themselves.
 #[inline(always)]
-pub fn largest_magnitude_inlined(values: &[f32]) -> f32 {
+pub(crate) fn largest_magnitude_inlined(values: &[f32]) -> f32 {
     // Magnitudes order like their bit patterns, and every NaN comes after infinity.
     f32::from_bits(
         values

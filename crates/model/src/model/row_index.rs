@@ -22,12 +22,12 @@ pub(super) struct RowIndex {
 
 impl RowIndex {
     /// Returns the number of rows held.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.slots.len()
     }
 
     /// Appends the index to `archive`.
-    pub fn save(&self, archive: &mut Archive) {
+    pub(crate) fn save(&self, archive: &mut Archive) {
         archive.put(&(&self.words, &self.slots));
     }
 
@@ -36,7 +36,7 @@ impl RowIndex {
     /// # Errors
     /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) if the archive does not hold an
     /// index.
-    pub fn restore(archive: &mut ArchiveReader) -> Result<Self> {
+    pub(crate) fn restore(archive: &mut ArchiveReader) -> Result<Self> {
         let (words, slots): (Vec<u64>, Vec<u32>) = archive.take()?;
         let mut held = 0;
         let mut before = Vec::with_capacity(words.len());
@@ -60,13 +60,13 @@ impl RowIndex {
     }
 
     /// Replaces `found` by the slot of each of `rows`, [`ABSENT`] where it is not held.
-    pub fn find(&self, rows: &[u32], found: &mut Vec<u32>) {
+    pub(crate) fn find(&self, rows: &[u32], found: &mut Vec<u32>) {
         found.resize(rows.len(), ABSENT);
         find_slots(&self.words, &self.before, &self.slots, rows, found);
     }
 
     /// Returns the rows held with their slots, ascending by row.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
         let rows = self.words.iter().enumerate().flat_map(|(number, &word)| {
             std::iter::successors((word != 0).then_some(word), |rest| {
                 Some(rest & (rest - 1)).filter(|rest| *rest != 0)
@@ -78,7 +78,7 @@ impl RowIndex {
 
     /// Gives the next slots to those of `rows` (ascending, distinct) that are not held, in their
     /// order.
-    pub fn insert_missing(&mut self, rows: &[u32]) {
+    pub(crate) fn insert_missing(&mut self, rows: &[u32]) {
         let mut next_slot = self.slots.len() as u32;
         let words = rows
             .last()

@@ -49,7 +49,7 @@ impl RowTable {
     }
 
     /// Returns the number of columns.
-    pub fn dimension(&self) -> usize {
+    pub(crate) fn dimension(&self) -> usize {
         self.dimension
     }
 
@@ -81,7 +81,7 @@ impl RowTable {
     }
 
     /// Replaces `slots` by those of `rows`, for [`Self::held`] and [`Self::write_found`].
-    pub fn find(&self, rows: &[u32], slots: &mut Vec<u32>) {
+    pub(crate) fn find(&self, rows: &[u32], slots: &mut Vec<u32>) {
         self.index.find(rows, slots);
     }
 
@@ -89,7 +89,7 @@ impl RowTable {
     /// factor that brings them up to date; `None` if it was never written. It prefetches rows that
     /// come later.
     #[inline(always)]
-    pub fn held(&self, slots: &[u32], position: usize) -> Option<(&[f32], f32)> {
+    pub(crate) fn held(&self, slots: &[u32], position: usize) -> Option<(&[f32], f32)> {
         if let Some(&later) = slots.get(position + ROWS_AHEAD) {
             self.prefetch_slot(later);
         }
@@ -112,7 +112,7 @@ impl RowTable {
     }
 
     /// Does what [`Self::write_rows`] does for rows whose slots [`Self::find`] has found.
-    pub fn write_found(
+    pub(crate) fn write_found(
         &mut self,
         rows: &[u32],
         others_scale: f32,
@@ -184,7 +184,7 @@ impl RowTable {
 
     /// Appends the table to `archive` as it is stored, so that the restored table has the same
     /// bits.
-    pub fn save(&self, archive: &mut Archive) {
+    pub(crate) fn save(&self, archive: &mut Archive) {
         self.index.save(archive);
         archive.put(&(self.untouched_scale, &self.scales));
         let mut values = Vec::new();
@@ -201,7 +201,7 @@ impl RowTable {
     /// # Errors
     /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) if the archive does not hold such a
     /// table.
-    pub fn restore(archive: &mut ArchiveReader, dimension: usize) -> Result<Self> {
+    pub(crate) fn restore(archive: &mut ArchiveReader, dimension: usize) -> Result<Self> {
         let index = RowIndex::restore(archive)?;
         let (untouched_scale, scales): (f32, Vec<f32>) = archive.take()?;
         if scales.len() != index.len() {
@@ -245,7 +245,7 @@ impl RowTable {
 
     /// Feeds the touched rows to `sink` with their decay applied, each as item and values, in
     /// ascending order of items.
-    pub fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
+    pub(crate) fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
         let mut bytes = Vec::new();
         for (item, slot) in self.index.iter() {
             let scale = self.scales[slot as usize];
@@ -263,7 +263,7 @@ impl RowTable {
 
     /// Replaces every value of the touched rows, with its decay applied, by what `change` makes of
     /// it.
-    pub fn change(&mut self, change: &mut dyn FnMut(f32) -> f32) {
+    pub(crate) fn change(&mut self, change: &mut dyn FnMut(f32) -> f32) {
         let Self {
             dimension,
             chunks,

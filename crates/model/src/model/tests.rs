@@ -13,7 +13,7 @@ use fedrecsim_core::rng::{Purpose, Streams};
 const DIMENSION: usize = 3;
 
 /// Returns a table whose values are 1, 2, 3 and so on times `step`, row after row.
-pub fn counting_table(shape: TableShape, step: f32) -> Table {
+pub(crate) fn counting_table(shape: TableShape, step: f32) -> Table {
     Table::new(
         shape,
         (1..=shape.values())

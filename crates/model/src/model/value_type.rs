@@ -25,7 +25,7 @@ impl ValueType {
     }
 
     /// Returns the code of the type in a frame.
-    pub const fn code(self) -> u8 {
+    pub(crate) const fn code(self) -> u8 {
         match self {
             Self::F32 => 0,
             Self::U32 => 1,

@@ -117,7 +117,7 @@ fn refused(reason: ArrowError) -> Error {
 /// # Errors
 /// [`Error::Write`] for what Parquet cannot express, which these tables do not have.
 #[cfg(feature = "parquet")]
-pub fn to_parquet(name: &str, table: &RecordBatch) -> Result<Vec<u8>> {
+pub(crate) fn to_parquet(name: &str, table: &RecordBatch) -> Result<Vec<u8>> {
     use parquet::arrow::ArrowWriter;
     use parquet::basic::Compression;
     use parquet::file::properties::WriterProperties;
@@ -143,7 +143,7 @@ pub fn to_parquet(name: &str, table: &RecordBatch) -> Result<Vec<u8>> {
 /// # Errors
 /// As [`rounds`] and [`to_parquet`].
 #[cfg(feature = "parquet")]
-pub fn parquet_files(record: &RunRecord) -> Result<super::exporter::Files> {
+pub(crate) fn parquet_files(record: &RunRecord) -> Result<super::exporter::Files> {
     let [of_rounds, of_users] = super::exporter::PARQUET;
     let mut files = vec![(of_rounds, to_parquet(of_rounds, &rounds(record)?)?)];
     if let Some(users) = users(record)? {

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// A number, or the place of one that is not there.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Cell {
+pub(crate) enum Cell {
     /// A count.
     Count(Option<u64>),
     /// A number that may have a fraction.
@@ -14,12 +14,12 @@ pub enum Cell {
 
 impl Cell {
     /// Makes a cell of a count.
-    pub fn count(value: impl Into<u64>) -> Self {
+    pub(crate) fn count(value: impl Into<u64>) -> Self {
         Self::Count(Some(value.into()))
     }
 
     /// Makes a cell of a number.
-    pub fn number(value: f64) -> Self {
+    pub(crate) fn number(value: f64) -> Self {
         Self::Number(Some(value))
     }
 }

@@ -3,7 +3,7 @@
 use super::record::RunRecord;
 
 /// The file name of every chart that a report may hold.
-pub const FILE_NAMES: [&str; 5] = [
+pub(crate) const FILE_NAMES: [&str; 5] = [
     "accuracy-by-round.svg",
     "accuracy-by-bytes.svg",
     "accuracy-by-uploads.svg",
@@ -13,7 +13,7 @@ pub const FILE_NAMES: [&str; 5] = [
 
 /// Returns the file names of the charts that the report of `record` holds: none in a build without
 /// the feature `plots`, and the one of sparsity only where a round has such figures.
-pub fn file_names(record: &RunRecord) -> Vec<&'static str> {
+pub(crate) fn file_names(record: &RunRecord) -> Vec<&'static str> {
     if !cfg!(feature = "plots") {
         return Vec::new();
     }

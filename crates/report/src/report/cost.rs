@@ -6,7 +6,7 @@ use fedrecsim_scenario::scenario::DevicesSpec;
 
 /// Everything that was spent up to the end of a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cost {
+pub(crate) struct Cost {
     /// The round, from 1.
     pub round: u32,
     /// Bytes sent by clients so far.
@@ -19,13 +19,13 @@ pub struct Cost {
 
 impl Cost {
     /// Returns the bytes sent so far in both directions together.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.up_bytes + self.down_bytes
     }
 }
 
 /// Returns the cost at the end of every finished round, in order.
-pub fn by_round(record: &RunRecord) -> Vec<Cost> {
+pub(crate) fn by_round(record: &RunRecord) -> Vec<Cost> {
     let (mut up_bytes, mut down_bytes) = (0, 0);
     let mut costs = Vec::with_capacity(record.per_round.len());
     for round in &record.per_round {
@@ -45,7 +45,11 @@ pub fn by_round(record: &RunRecord) -> Vec<Cost> {
 /// scenario states none. A device spends energy on every byte that it sends and on every byte that
 /// it receives. The wasted part is what was spent on updates that were not used, their downloads
 /// and trainings included.
-pub fn energy(devices: &DevicesSpec, bytes: &ByDirection<Flow>, work: Work) -> Option<Energy> {
+pub(crate) fn energy(
+    devices: &DevicesSpec,
+    bytes: &ByDirection<Flow>,
+    work: Work,
+) -> Option<Energy> {
     devices
         .energy_nj_per_byte
         .or(devices.energy_nj_per_row_visit)
@@ -77,7 +81,7 @@ pub fn energy(devices: &DevicesSpec, bytes: &ByDirection<Flow>, work: Work) -> O
 /// An accuracy that a run may reach as a goal, the test accuracy where it did, and what it had
 /// cost.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Milestone {
+pub(crate) struct Milestone {
     /// The goal in words.
     pub goal: String,
     /// The headline figure on the test part after the first evaluated round that reached the goal,
@@ -91,7 +95,7 @@ const SHARES: [f64; 3] = [0.9, 0.95, 0.99];
 /// Returns what the accuracy cost by the headline figure on the test part: the first evaluated
 /// round that is better than the best baseline, the first rounds that come near the selected one,
 /// and the selected round.
-pub fn milestones(record: &RunRecord) -> Vec<Milestone> {
+pub(crate) fn milestones(record: &RunRecord) -> Vec<Milestone> {
     let Some(headline) = record.scenario.evaluation.headline() else {
         return Vec::new();
     };

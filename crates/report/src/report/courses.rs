@@ -18,7 +18,7 @@ pub enum Against {
 
 impl Against {
     /// Returns what is counted, in rounds, bytes or seconds.
-    pub fn of(self, cost: &Cost) -> f64 {
+    pub(crate) fn of(self, cost: &Cost) -> f64 {
         match self {
             Self::Rounds => cost.round.into(),
             Self::Bytes => cost.bytes() as f64,
@@ -30,7 +30,7 @@ impl Against {
 
 /// A mean with its interval, at what it cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Band {
+pub(crate) struct Band {
     /// The cost, in bytes, seconds or rounds.
     pub x: f64,
     /// The mean.
@@ -43,7 +43,7 @@ pub struct Band {
 
 /// The course of an arm.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Curve {
+pub(crate) struct Curve {
     /// The name of the arm.
     pub label: String,
     /// Its points, by ascending cost.
@@ -52,7 +52,7 @@ pub struct Curve {
 
 /// An arm as a whole.
 #[derive(Clone, Debug, PartialEq)]
-pub struct FrontPoint {
+pub(crate) struct FrontPoint {
     /// The name of the arm.
     pub label: String,
     /// Its accuracy and cost.
@@ -61,7 +61,7 @@ pub struct FrontPoint {
 
 /// Returns the places of the points that no other one beats, by ascending cost. One beats another
 /// if it costs at most as much and is at least as accurate, and better in one of the two.
-pub fn unbeaten(points: &[FrontPoint], direction: Direction) -> Vec<usize> {
+pub(crate) fn unbeaten(points: &[FrontPoint], direction: Direction) -> Vec<usize> {
     let sign = if direction == Direction::HigherIsBetter {
         -1.0
     } else {
@@ -76,7 +76,7 @@ pub fn unbeaten(points: &[FrontPoint], direction: Direction) -> Vec<usize> {
 
 /// Returns the places of what no other one beats, by ascending first cost. One beats another if it
 /// costs at most as much in every respect, and less in one.
-pub fn unbeaten_in_all<const N: usize>(costs: &[[f64; N]]) -> Vec<usize> {
+pub(crate) fn unbeaten_in_all<const N: usize>(costs: &[[f64; N]]) -> Vec<usize> {
     let beats = |one: &[f64; N], other: &[f64; N]| {
         let pairs = || one.iter().zip(other);
         pairs().all(|(one, other)| one <= other) && pairs().any(|(one, other)| one < other)

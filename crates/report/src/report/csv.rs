@@ -16,7 +16,7 @@ use fedrecsim_core::error::{Error, Result};
 ///
 /// # Errors
 /// The same as those of [`check::check`].
-pub fn render(record: &RunRecord) -> Result<String> {
+pub(crate) fn render(record: &RunRecord) -> Result<String> {
     check::check(record)?;
     let failed = |error: csv::Error| Error::write("rounds.csv", error.into());
     let mut writer = csv::Writer::from_writer(Vec::new());
@@ -152,12 +152,12 @@ fn header(rules: usize, accuracy: &[(&str, &str)], energy: bool, sparsity: bool)
 
 /// Returns the column with the share of the shared table's values above a threshold, in the
 /// `uploads` or as `averaged`.
-pub fn share_column(threshold: f32, place: &str) -> String {
+pub(crate) fn share_column(threshold: f32, place: &str) -> String {
     format!("c_above_{}_{place}", threshold_name(threshold))
 }
 
 /// Returns a threshold as column names give it: `1e-4` for 0.0001, and `0` for zero.
-pub fn threshold_name(threshold: f32) -> String {
+pub(crate) fn threshold_name(threshold: f32) -> String {
     if threshold == 0.0 {
         "0".to_owned()
     } else {

@@ -25,7 +25,7 @@ const NOT_COMPARED: [&str; 9] = [
 
 /// What is compared of a report.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub(crate) struct Report {
     /// The name under which it is shown: the path that it was read from.
     shown: String,
     run: Value,
@@ -45,7 +45,7 @@ impl Report {
     ///
     /// # Errors
     /// [`Error::Read`] for a file that is not there or is not that of a report.
-    pub fn read(path: &Path) -> Result<Self> {
+    pub(crate) fn read(path: &Path) -> Result<Self> {
         let file = if path.is_dir() {
             path.join(RUN_JSON)
         } else {
@@ -118,7 +118,7 @@ pub struct Comparison {
 
 impl Comparison {
     /// Compares two reports.
-    pub fn of(one: &Report, other: &Report) -> Self {
+    pub(crate) fn of(one: &Report, other: &Report) -> Self {
         let mut results = Vec::new();
         let mut remarks = Vec::new();
         match (&one.rounds, &other.rounds) {

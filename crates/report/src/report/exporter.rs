@@ -22,14 +22,14 @@ pub struct Exporter {
 }
 
 /// The file that is written last, since a run counts as complete when it is there.
-pub const RUN_JSON: &str = "run.json";
+pub(crate) const RUN_JSON: &str = "run.json";
 
 /// The file with the interactive page, which [`html::run::exporters`](super::html::run::exporters)
 /// have made.
-pub const PAGE: &str = "report.html";
+pub(crate) const PAGE: &str = "report.html";
 
 /// The files with the tables of a run for Parquet, which `arrow::with_parquet` has made.
-pub const PARQUET: [&str; 2] = ["rounds.parquet", "users.parquet"];
+pub(crate) const PARQUET: [&str; 2] = ["rounds.parquet", "users.parquet"];
 
 /// The exporters of this crate, in the order in which their files are written.
 pub const EXPORTERS: &[Exporter] = &[
@@ -74,7 +74,7 @@ pub const EXPORTERS: &[Exporter] = &[
 ];
 
 /// Returns the names of the files that `exporters` may write, in their order.
-pub fn file_names(exporters: &[Exporter]) -> impl Iterator<Item = &'static str> {
+pub(crate) fn file_names(exporters: &[Exporter]) -> impl Iterator<Item = &'static str> {
     exporters
         .iter()
         .flat_map(|exporter| exporter.files.iter().copied())
@@ -85,7 +85,7 @@ pub fn file_names(exporters: &[Exporter]) -> impl Iterator<Item = &'static str> 
 /// # Errors
 /// Those of the exporters, and [`Error::Usage`] for a file that its exporter does not name, or that
 /// two exporters make.
-pub fn render(exporters: &[Exporter], record: &RunRecord) -> Result<Files> {
+pub(crate) fn render(exporters: &[Exporter], record: &RunRecord) -> Result<Files> {
     let mut files = Files::new();
     for exporter in exporters {
         for (name, bytes) in (exporter.render)(record)? {

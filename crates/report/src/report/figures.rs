@@ -8,7 +8,7 @@ use fedrecsim_scenario::scenario::EvaluationSpec;
 
 /// Returns the figures that are shown where there is room for few: the one that the run is judged
 /// by, and its companion if there is one, as NDCG@10 is for HR@10.
-pub fn headlines(evaluation: &EvaluationSpec) -> Vec<Metric> {
+pub(crate) fn headlines(evaluation: &EvaluationSpec) -> Vec<Metric> {
     let headline = evaluation.headline();
     let companion = headline.and_then(|headline| headline.companion(&evaluation.metrics()));
     headline.into_iter().chain(companion).collect()
@@ -21,7 +21,7 @@ pub fn label(name: &str) -> String {
 
 /// Returns names in reading order: the known figures as they are listed, then others, each sorted
 /// by the cutoff as a number.
-pub fn ordered<'a>(names: impl IntoIterator<Item = &'a String>) -> Vec<&'a str> {
+pub(crate) fn ordered<'a>(names: impl IntoIterator<Item = &'a String>) -> Vec<&'a str> {
     let distinct: BTreeSet<&str> = names.into_iter().map(String::as_str).collect();
     let mut names: Vec<&str> = distinct.into_iter().collect();
     names.sort_by_key(|&name| {
@@ -33,7 +33,7 @@ pub fn ordered<'a>(names: impl IntoIterator<Item = &'a String>) -> Vec<&'a str> 
 }
 
 /// Returns the two splits of a run's figures: `test`, and `validation` if there is one.
-pub fn splits(figures: &SplitFigures) -> impl Iterator<Item = (&'static str, &Figures)> {
+pub(crate) fn splits(figures: &SplitFigures) -> impl Iterator<Item = (&'static str, &Figures)> {
     [
         Some(("test", &figures.test)),
         figures.validation.as_ref().map(|v| ("validation", v)),
@@ -44,7 +44,7 @@ pub fn splits(figures: &SplitFigures) -> impl Iterator<Item = (&'static str, &Fi
 
 /// Returns every figure that any round or the run as a whole has, as (split, name), in reading
 /// order.
-pub fn of_all_rounds(record: &RunRecord) -> Vec<(&'static str, &str)> {
+pub(crate) fn of_all_rounds(record: &RunRecord) -> Vec<(&'static str, &str)> {
     let all = || {
         std::iter::once(&record.accuracy)
             .chain(record.per_round.iter().filter_map(|r| r.accuracy.as_ref()))

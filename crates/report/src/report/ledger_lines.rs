@@ -3,10 +3,10 @@
 use super::record::{ByDirection, Flow};
 
 /// A line of a table of bytes: its name, and the bytes that it shows of a direction.
-pub type LedgerLine = (&'static str, fn(&Flow) -> u64);
+pub(crate) type LedgerLine = (&'static str, fn(&Flow) -> u64);
 
 /// Returns the bytes by what became of them, those that were of use first.
-pub fn fates() -> [LedgerLine; 6] {
+pub(crate) fn fates() -> [LedgerLine; 6] {
     [
         ("delivered and useful", |flow| flow.useful),
         ("delivered late", |flow| flow.late),
@@ -19,7 +19,7 @@ pub fn fates() -> [LedgerLine; 6] {
 
 /// Returns the sent bytes by what they were for. Modelled overheads are left out where there are
 /// none.
-pub fn contents(bytes: &ByDirection<Flow>) -> Vec<LedgerLine> {
+pub(crate) fn contents(bytes: &ByDirection<Flow>) -> Vec<LedgerLine> {
     let mut lines: Vec<LedgerLine> = vec![
         ("of the sent bytes: headers", |flow| flow.header),
         ("of the sent bytes: indices", |flow| flow.index),

@@ -52,7 +52,7 @@ pub struct Count {
 impl NetworkSummary {
     /// Returns the figures of a stretch of time with these links; `None` if no time has passed in
     /// it.
-    pub fn of(record: &NetworkRecord, network: &NetworkSpec) -> Option<Self> {
+    pub(crate) fn of(record: &NetworkRecord, network: &NetworkSpec) -> Option<Self> {
         let nanoseconds = record.nanoseconds();
         let mean = |level: &Level| level.mean_over(nanoseconds);
         let load = |level: &Level, direction| {

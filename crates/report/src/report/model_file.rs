@@ -118,7 +118,7 @@ impl Drop for ModelFile {
 ///
 /// # Errors
 /// Returns the error of `out`.
-pub fn write_npz<W: Write + Seek>(
+pub(crate) fn write_npz<W: Write + Seek>(
     out: W,
     model: &Model,
     users: &[UserArrays],

@@ -12,7 +12,7 @@ use fedrecsim_sim::sim::outcome::network::{NetworkRecord, Waits};
 ///
 /// # Errors
 /// The same as those of [`check::check`].
-pub fn render(record: &RunRecord) -> Result<String> {
+pub(crate) fn render(record: &RunRecord) -> Result<String> {
     check::check(record)?;
     let failed = |error: csv::Error| Error::write("network.csv", error.into());
     let mut writer = csv::Writer::from_writer(Vec::new());

@@ -4,7 +4,7 @@
 const LENGTH_MAX: usize = 100;
 
 /// Returns the values of `--set` in a command that repeats a run.
-pub fn of_command(command: &[String]) -> Vec<String> {
+pub(crate) fn of_command(command: &[String]) -> Vec<String> {
     let pairs = command.iter().zip(command.iter().skip(1));
     pairs
         .filter(|(option, _)| *option == "--set")

@@ -97,7 +97,7 @@ impl SavedRun {
     /// Returns the bytes that the server sent. Where clients downloaded the rows alone that they
     /// trained on, what the evaluated users would download in order to score is among them, since
     /// nobody scores with these rows.
-    pub fn down_bytes(&self) -> u64 {
+    pub(crate) fn down_bytes(&self) -> u64 {
         let codec = self
             .scenario
             .get("codec")

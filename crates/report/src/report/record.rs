@@ -17,7 +17,7 @@ pub use fedrecsim_sim::sim::outcome::{
 };
 
 /// The version of the layout of `run.json` and `rounds.csv`.
-pub const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 1;
 
 /// One finished (or stopped) run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -158,7 +158,7 @@ pub struct ParticipationTotals {
 
 impl ParticipationTotals {
     /// Returns the totals over `rounds`.
-    pub fn of(rounds: &[RoundRecord]) -> Self {
+    pub(crate) fn of(rounds: &[RoundRecord]) -> Self {
         let mut totals = Self::default();
         for round in rounds {
             totals.invited += u64::from(round.invited);
@@ -208,7 +208,7 @@ pub struct FaultLosses {
 
 impl LossTotals {
     /// Returns the totals over `rounds`, which were run with these fault rules.
-    pub fn of(rounds: &[RoundRecord], rules: &[FaultSpec]) -> Self {
+    pub(crate) fn of(rounds: &[RoundRecord], rules: &[FaultSpec]) -> Self {
         let mut sum = Losses::default();
         rounds.iter().for_each(|round| sum += &round.losses);
         let rule = |(rule, spec): (u32, &FaultSpec)| FaultLosses {
@@ -240,7 +240,7 @@ pub struct Energy {
 
 impl Energy {
     /// Returns the energy of transfers and training together.
-    pub fn total_j(&self) -> f64 {
+    pub(crate) fn total_j(&self) -> f64 {
         self.transfer_j + self.training_j
     }
 }

@@ -27,7 +27,7 @@ use fedrecsim_sim::sim::outcome::users::UserAccount;
 const USERS: u32 = 943;
 
 /// Returns a finished run of `rounds` rounds, judged by the last one.
-pub fn run(rounds: u32) -> RunRecord {
+pub(crate) fn run(rounds: u32) -> RunRecord {
     let mut record = empty(rounds);
     record.per_round = (1..=rounds).map(round).collect();
     let mut time_s = 0.0;
@@ -71,7 +71,7 @@ pub fn run(rounds: u32) -> RunRecord {
 
 /// Returns a run of which `finished` of `planned` rounds were done when it was interrupted, judged
 /// by its best test round.
-pub fn interrupted(finished: u32, planned: u32) -> RunRecord {
+pub(crate) fn interrupted(finished: u32, planned: u32) -> RunRecord {
     let mut record = run(finished);
     record.scenario.training.rounds = planned;
     record.scenario.evaluation.selection = Selection::BestTest;
@@ -97,7 +97,7 @@ pub fn interrupted(finished: u32, planned: u32) -> RunRecord {
 
 /// Returns a finished run of a real system: over-selection with a deadline, some users too small,
 /// energy stated.
-pub fn over_selected(rounds: u32) -> RunRecord {
+pub(crate) fn over_selected(rounds: u32) -> RunRecord {
     let mut record = run(rounds);
     record.scenario.training.mode = Mode::OverSelection(OverSelectionSpec {
         deadline_s: Some(30.0),
@@ -118,7 +118,7 @@ pub fn over_selected(rounds: u32) -> RunRecord {
 }
 
 /// Returns a finished run whose report lists two users, the second of whom never took part.
-pub fn with_users(rounds: u32) -> RunRecord {
+pub(crate) fn with_users(rounds: u32) -> RunRecord {
     let mut record = run(rounds);
     let account = UserAccount {
         invited: 4,
@@ -148,7 +148,7 @@ pub fn with_users(rounds: u32) -> RunRecord {
 }
 
 /// Returns a run that diverged in its first round.
-pub fn nothing_finished() -> RunRecord {
+pub(crate) fn nothing_finished() -> RunRecord {
     let mut record = empty(60);
     record.complete = false;
     record.stopped_by =
@@ -157,7 +157,7 @@ pub fn nothing_finished() -> RunRecord {
 }
 
 /// Returns a run of popularity, with two rounds, no traffic, no time and no loss.
-pub fn popularity() -> RunRecord {
+pub(crate) fn popularity() -> RunRecord {
     let mut record = run(2);
     record.name = "ml100k-popularity".into();
     record.scenario.method = MethodSpec {
@@ -185,7 +185,7 @@ pub fn popularity() -> RunRecord {
 }
 
 /// Returns a run of a k-fold split with these errors after its rounds, judged by the last one.
-pub fn predicting<const N: usize>(errors: [f64; N]) -> RunRecord {
+pub(crate) fn predicting<const N: usize>(errors: [f64; N]) -> RunRecord {
     let mut record = run(N as u32);
     let split = |rmse: f64| {
         let test = BTreeMap::from([
@@ -220,7 +220,7 @@ pub fn predicting<const N: usize>(errors: [f64; N]) -> RunRecord {
 
 /// Returns the same run, evaluated only after every `every` rounds and the last, and without a
 /// validation item.
-pub fn evaluated_every(every: u32, rounds: u32) -> RunRecord {
+pub(crate) fn evaluated_every(every: u32, rounds: u32) -> RunRecord {
     let mut record = run(rounds);
     for round in &mut record.per_round {
         if !round.round.is_multiple_of(every) && round.round != rounds {

@@ -9,7 +9,7 @@ use fedrecsim_scenario::scenario::{
 };
 
 /// Returns what was run as (name, words). Everything else that a scenario says is in its own text.
-pub fn describe(record: &RunRecord) -> Vec<(&'static str, String)> {
+pub(crate) fn describe(record: &RunRecord) -> Vec<(&'static str, String)> {
     let training = &record.scenario.training;
     let mut rows = vec![
         ("Method", format!("`{}`", record.scenario.method.name)),
@@ -34,7 +34,7 @@ pub fn describe(record: &RunRecord) -> Vec<(&'static str, String)> {
 }
 
 /// Returns in words what is claimed of users' privacy, with everything that it depends on.
-pub fn claim(privacy: &PrivacyRecord) -> String {
+pub(crate) fn claim(privacy: &PrivacyRecord) -> String {
     let PrivacyRecord {
         epsilon,
         delta,
@@ -94,7 +94,7 @@ pub fn rounds(policy: &Policy, training: &TrainingSpec) -> String {
 
 /// Returns the protocol in a few words, to stand beside every accuracy. The pool of negatives is
 /// part of it if the method draws any.
-pub fn protocol(scenario: &Scenario, draws_negatives: bool) -> String {
+pub(crate) fn protocol(scenario: &Scenario, draws_negatives: bool) -> String {
     let evaluation = &scenario.evaluation;
     let ranking = match evaluation.ranking {
         Ranking::Sampled => format!(
@@ -137,7 +137,7 @@ pub fn protocol(scenario: &Scenario, draws_negatives: bool) -> String {
 }
 
 /// Returns how a run's round was chosen, in words that follow "the round is".
-pub fn selection(evaluation: &EvaluationSpec) -> String {
+pub(crate) fn selection(evaluation: &EvaluationSpec) -> String {
     let figure = evaluation
         .headline()
         .map_or_else(String::new, |headline| headline.label());
@@ -150,7 +150,7 @@ pub fn selection(evaluation: &EvaluationSpec) -> String {
 
 /// Something that a reader has to know before believing a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Caveat {
+pub(crate) struct Caveat {
     /// The caveat in a few words, as a sentence of its own.
     pub headline: String,
     /// Why it matters and what to do about it.
@@ -158,7 +158,7 @@ pub struct Caveat {
 }
 
 /// Returns a caveat that the run is incomplete, and why, if it is.
-pub fn incomplete(record: &RunRecord) -> Option<Caveat> {
+pub(crate) fn incomplete(record: &RunRecord) -> Option<Caveat> {
     let why = record
         .stopped_by
         .as_deref()
@@ -174,7 +174,7 @@ pub fn incomplete(record: &RunRecord) -> Option<Caveat> {
 
 /// Returns the caveats that come from how the run went: that it is incomplete, that it learned
 /// nothing, and that several builds made it.
-pub fn caveats_of_the_run(record: &RunRecord) -> Vec<Caveat> {
+pub(crate) fn caveats_of_the_run(record: &RunRecord) -> Vec<Caveat> {
     let others = &record.other_builds;
     let mixed = (!others.is_empty()).then(|| Caveat {
         headline: "More than one build of the program made this run.".to_owned(),
@@ -192,7 +192,7 @@ pub fn caveats_of_the_run(record: &RunRecord) -> Vec<Caveat> {
 }
 
 /// Returns a caveat that the run has learned nothing, if that is so.
-pub fn learned_nothing(record: &RunRecord) -> Option<Caveat> {
+pub(crate) fn learned_nothing(record: &RunRecord) -> Option<Caveat> {
     let ParticipationTotals {
         invited,
         dropped,
@@ -226,7 +226,7 @@ pub fn learned_nothing(record: &RunRecord) -> Option<Caveat> {
 }
 
 /// Returns a caveat for each warning about the scenario.
-pub fn warnings(record: &RunRecord) -> impl Iterator<Item = Caveat> {
+pub(crate) fn warnings(record: &RunRecord) -> impl Iterator<Item = Caveat> {
     let caveat = |text: &String| Caveat {
         headline: "A warning about the scenario.".to_owned(),
         text: text.clone(),
@@ -236,7 +236,7 @@ pub fn warnings(record: &RunRecord) -> impl Iterator<Item = Caveat> {
 
 /// Returns a remark that users are left out because their devices have too little memory, if any
 /// are.
-pub fn excluded(record: &RunRecord) -> Option<String> {
+pub(crate) fn excluded(record: &RunRecord) -> Option<String> {
     let (excluded, users) = (record.size.excluded_users, record.size.users);
     (excluded > 0).then(|| {
         let them = if excluded == 1 {
@@ -253,7 +253,7 @@ pub fn excluded(record: &RunRecord) -> Option<String> {
 }
 
 /// Returns what in the protocol makes the accuracy look better than a deployment's would be.
-pub fn protocol_caveats(scenario: &Scenario, draws_negatives: bool) -> Vec<Caveat> {
+pub(crate) fn protocol_caveats(scenario: &Scenario, draws_negatives: bool) -> Vec<Caveat> {
     let mut caveats = Vec::new();
     if draws_negatives && scenario.dataset.negatives.pool == NegativePool::Unrated {
         caveats.push(Caveat {
@@ -278,7 +278,7 @@ pub fn protocol_caveats(scenario: &Scenario, draws_negatives: bool) -> Vec<Cavea
 }
 
 /// Returns a caveat that the devices' times are assumptions, if they are.
-pub fn assumptions(scenario: &Scenario) -> Option<Caveat> {
+pub(crate) fn assumptions(scenario: &Scenario) -> Option<Caveat> {
     presets::assumes_times(&scenario.devices).then(|| Caveat {
         headline: "Times of devices are assumptions.".to_owned(),
         text: "The times per multiply-add and per participation are those of a preset, which nobody has measured. \

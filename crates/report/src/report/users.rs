@@ -16,7 +16,7 @@ use fedrecsim_sim::sim::outcome::users::UserAccount;
 ///
 /// # Errors
 /// The same as those of [`check::check`].
-pub fn render(record: &RunRecord) -> Result<Option<String>> {
+pub(crate) fn render(record: &RunRecord) -> Result<Option<String>> {
     check::check(record)?;
     let Some(users) = &record.per_user else {
         return Ok(None);
@@ -36,7 +36,7 @@ pub fn render(record: &RunRecord) -> Result<Option<String>> {
 }
 
 /// Returns a sentence on where the totals of single users are, or on how to have them.
-pub fn remark(record: &RunRecord) -> String {
+pub(crate) fn remark(record: &RunRecord) -> String {
     let users = record.size.users;
     if record.per_user.is_some() {
         return "`users.csv` has a line for every user.".to_owned();

@@ -56,7 +56,7 @@ pub fn duration(seconds: f64) -> String {
 }
 
 /// Returns an energy in the unit that leaves the fewest digits.
-pub fn energy(joules: f64) -> String {
+pub(crate) fn energy(joules: f64) -> String {
     let (value, unit) = match joules {
         0.0 => return "0 J".to_owned(),
         j if j < 0.9995e-3 => (j * 1e6, "uJ"),
@@ -69,7 +69,7 @@ pub fn energy(joules: f64) -> String {
 }
 
 /// Returns a non-negative number with three significant digits, or all digits of its integral part.
-pub fn three_digits(value: f64) -> String {
+pub(crate) fn three_digits(value: f64) -> String {
     let decimals = match value {
         v if v < 9.995 => 2,
         v if v < 99.95 => 1,
@@ -89,7 +89,7 @@ pub fn percent(part: u64, whole: u64) -> String {
 
 /// Returns a share between 0 and 1 in percent with one decimal, never rounded down to 0 or up to
 /// 100.
-pub fn share(share: f64) -> String {
+pub(crate) fn share(share: f64) -> String {
     match share {
         s if s > 0.0 && s < 0.0005 => "< 0.1 %".to_owned(),
         s if (0.9995..1.0).contains(&s) => "> 99.9 %".to_owned(),
@@ -99,7 +99,7 @@ pub fn share(share: f64) -> String {
 
 /// Returns an epsilon with so many decimals. One that tells no more than that there is next to no
 /// protection is shown by its magnitude.
-pub fn epsilon(epsilon: f64, decimals: usize) -> String {
+pub(crate) fn epsilon(epsilon: f64, decimals: usize) -> String {
     match epsilon {
         huge if huge >= 1e6 => format!("{huge:.1e}"),
         epsilon => format!("{epsilon:.decimals$}"),
@@ -112,7 +112,7 @@ pub fn accuracy(figure: f64) -> String {
 }
 
 /// Returns the name of an enumeration's value as scenario files write it.
-pub fn name_of<T: Serialize>(value: &T) -> String {
+pub(crate) fn name_of<T: Serialize>(value: &T) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(name)) => name,
         Ok(other) => other.to_string(),

@@ -10,7 +10,7 @@ impl Results {
     /// Returns everything that is measured: all figures of accuracy that a run has, the validation
     /// part's first one, the costs, what was found out and claimed about privacy, how sparse the
     /// shared table is where that was published, and what was spent until goals were reached.
-    pub fn measures(&self) -> Vec<Measure> {
+    pub(crate) fn measures(&self) -> Vec<Measure> {
         let reports = || self.arms.iter().flat_map(ArmResults::reports);
         let names = reports().flat_map(|report| report.run.accuracy.test.keys());
         let figures = figures::ordered(names)
@@ -41,14 +41,14 @@ impl Results {
     }
 
     /// Returns the first figure on the validation part; `None` if no run has one.
-    pub fn validation(&self) -> Option<Quantity> {
+    pub(crate) fn validation(&self) -> Option<Quantity> {
         let quantity = Quantity::Validation(self.figures.first()?.clone());
         self.has(&quantity, |_| true).then_some(quantity)
     }
 
     /// Returns the quantities of the table of costs. Bytes that were of no use and modelled bytes
     /// are among them if some run has any.
-    pub fn costs(&self) -> Vec<Quantity> {
+    pub(crate) fn costs(&self) -> Vec<Quantity> {
         let if_any = |columns: &[Quantity]| match columns
             .iter()
             .any(|column| self.has(column, |bytes| bytes > 0.0))
@@ -61,7 +61,7 @@ impl Results {
     }
 
     /// Returns the quantities of privacy that some run has.
-    pub fn privacy(&self) -> Vec<Quantity> {
+    pub(crate) fn privacy(&self) -> Vec<Quantity> {
         PRIVACY
             .into_iter()
             .filter(|quantity| self.has(quantity, |_| true))
@@ -70,7 +70,7 @@ impl Results {
 
     /// Returns the quantities of how sparse the shared table is, if the study has a published value
     /// of one of them. Nearly every method shares a table, and few readers want to know.
-    pub fn sparsity(&self) -> Vec<Quantity> {
+    pub(crate) fn sparsity(&self) -> Vec<Quantity> {
         let is_published = self
             .references
             .iter()

@@ -6,7 +6,7 @@ use super::reach::Goal;
 
 /// Says what is counted until a goal is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SpentOn {
+pub(crate) enum SpentOn {
     /// Bytes sent by clients.
     Up,
     /// Bytes sent in both directions.
@@ -17,7 +17,7 @@ pub enum SpentOn {
 
 /// Names something that a table has a column or a row for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Measure {
+pub(crate) enum Measure {
     /// A quantity of the run as a whole.
     Whole(Quantity),
     /// What was spent until a share of a best accuracy was reached.
@@ -33,7 +33,7 @@ pub enum Measure {
 
 impl Measure {
     /// Returns the name in CSV files, with the unit first where a goal follows.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match self {
             Self::Whole(quantity) => quantity.name().into_owned(),
             Self::Until {

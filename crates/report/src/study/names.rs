@@ -9,7 +9,7 @@ const MOST_GROUPS: usize = 12;
 
 /// The names of arms that stand beside each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Names {
+pub(crate) struct Names {
     /// The values of axes that all arms share, such as `data=ml-100k`.
     pub shared: Vec<String>,
     /// The names without these, in the order of the arms.
@@ -18,7 +18,7 @@ pub struct Names {
 
 /// Arms that share the values of the first axes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
+pub(crate) struct Group {
     /// The values that they share, as in the names of the arms.
     pub name: String,
     /// The arms, by their places.
@@ -27,7 +27,7 @@ pub struct Group {
 
 impl Names {
     /// Returns the short names of arms with these names. A single arm keeps its name.
-    pub fn of(names: &[&str]) -> Self {
+    pub(crate) fn of(names: &[&str]) -> Self {
         let parts: Vec<Vec<&str>> = names
             .iter()
             .map(|name| name.split(JOINT).collect())
@@ -66,14 +66,14 @@ impl Names {
     }
 
     /// Returns a sentence on what the arms share; `None` if they share nothing.
-    pub fn sentence(&self) -> Option<String> {
+    pub(crate) fn sentence(&self) -> Option<String> {
         let quoted: Vec<String> = self.shared.iter().map(|part| format!("`{part}`")).collect();
         (!quoted.is_empty()).then(|| format!("All arms share {}.", quoted.join(JOINT)))
     }
 
     /// Returns the axis of which every label is a value, and the values; `None` if there is no such
     /// axis.
-    pub fn values(&self) -> Option<(&str, Vec<&str>)> {
+    pub(crate) fn values(&self) -> Option<(&str, Vec<&str>)> {
         let split = |label: &'_ String| -> Option<(usize, usize)> {
             let at = label.find('=').filter(|_| !label.contains(JOINT))?;
             Some((at, at + 1))
@@ -96,7 +96,7 @@ impl Names {
 /// Returns the arms by the values of their first axes: as few of these as leave at most `most` arms
 /// in a group. None if there is no such division into a few groups. Arms that do not come from the
 /// axes are in no group.
-pub fn groups(names: &[&str], most: usize) -> Vec<Group> {
+pub(crate) fn groups(names: &[&str], most: usize) -> Vec<Group> {
     let parts: Vec<Vec<&str>> = names
         .iter()
         .map(|name| name.split(JOINT).collect())

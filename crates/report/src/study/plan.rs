@@ -183,7 +183,7 @@ impl PlannedArm {
     ///
     /// # Errors
     /// [`Error::Usage`] for a scenario that JSON cannot express, which no file gives.
-    pub fn without_seed(&self) -> Result<Value> {
+    pub(crate) fn without_seed(&self) -> Result<Value> {
         without_seed(&self.scenario)
     }
 }
@@ -192,7 +192,7 @@ impl PlannedArm {
 ///
 /// # Errors
 /// [`Error::Usage`] for a scenario that JSON cannot express, which no file gives.
-pub fn without_seed(scenario: &Scenario) -> Result<Value> {
+pub(crate) fn without_seed(scenario: &Scenario) -> Result<Value> {
     let refuse =
         |reason: serde_json::Error| Error::Usage(format!("scenario {}: {reason}", scenario.name));
     let mut value = serde_json::to_value(scenario).map_err(refuse)?;

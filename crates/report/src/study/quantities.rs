@@ -13,7 +13,7 @@ use fedrecsim_core::units::Bytes;
 
 /// One thing that is measured of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Quantity {
+pub(crate) enum Quantity {
     /// A figure of accuracy on the test part at the selected round, by its name.
     Figure(String),
     /// A figure of accuracy on the validation part at the selected round, by its name.
@@ -69,19 +69,19 @@ pub enum Quantity {
 
 /// Returns the quantities of how sparse the shared table is, from the largest threshold to the
 /// smallest.
-pub fn sparsity() -> impl Iterator<Item = Quantity> {
+pub(crate) fn sparsity() -> impl Iterator<Item = Quantity> {
     (0..SPARSITY_THRESHOLDS.len())
         .rev()
         .map(Quantity::TableAbove)
 }
 
 /// Returns whether `name` is that of a quantity of [`sparsity`], such as `c_above_1e-2_averaged`.
-pub fn is_sparsity(name: &str) -> bool {
+pub(crate) fn is_sparsity(name: &str) -> bool {
     sparsity().any(|quantity| quantity.name() == name)
 }
 
 /// The quantities that say what a run cost, in the order of the tables.
-pub const COSTS: [Quantity; 7] = [
+pub(crate) const COSTS: [Quantity; 7] = [
     Quantity::UpBytes,
     Quantity::DownBytes,
     Quantity::InferenceBytes,
@@ -92,11 +92,11 @@ pub const COSTS: [Quantity; 7] = [
 ];
 
 /// The quantities of the bytes that nobody had any use for.
-pub const UNUSED: [Quantity; 2] = [Quantity::UpUnused, Quantity::DownUnused];
+pub(crate) const UNUSED: [Quantity; 2] = [Quantity::UpUnused, Quantity::DownUnused];
 
 /// The quantities of what is claimed about users' privacy, and of what an audit could read out of
 /// uploads.
-pub const PRIVACY: [Quantity; 6] = [
+pub(crate) const PRIVACY: [Quantity; 6] = [
     Quantity::Epsilon,
     Quantity::AuditAuc,
     Quantity::AuditPrecision,
@@ -106,15 +106,15 @@ pub const PRIVACY: [Quantity; 6] = [
 ];
 
 /// The quantities of the bytes that the scenario's `[overheads]` adds to what was sent.
-pub const OVERHEADS: [Quantity; 2] = [Quantity::UpModelled, Quantity::DownModelled];
+pub(crate) const OVERHEADS: [Quantity; 2] = [Quantity::UpModelled, Quantity::DownModelled];
 
 /// The quantities that say what the model cost by which a run is judged.
-pub const COSTS_OF_SELECTED: [Quantity; 2] =
+pub(crate) const COSTS_OF_SELECTED: [Quantity; 2] =
     [Quantity::UpBytesToSelected, Quantity::DownBytesToSelected];
 
 impl Quantity {
     /// Returns the name in CSV files, with the unit last.
-    pub fn name(&self) -> Cow<'_, str> {
+    pub(crate) fn name(&self) -> Cow<'_, str> {
         let name = match self {
             Self::Figure(name) => name,
             Self::Validation(name) => return format!("validation-{name}").into(),
@@ -145,7 +145,7 @@ impl Quantity {
     }
 
     /// Returns the name in tables for readers.
-    pub fn label(&self) -> String {
+    pub(crate) fn label(&self) -> String {
         match self {
             Self::Figure(name) => figures::label(name),
             Self::Validation(name) => format!("validation {}", figures::label(name)),
@@ -175,7 +175,7 @@ impl Quantity {
     }
 
     /// Returns the value of a run; `None` if the run has none.
-    pub fn of(&self, report: &SavedReport) -> Option<f64> {
+    pub(crate) fn of(&self, report: &SavedReport) -> Option<f64> {
         let run = &report.run;
         match self {
             Self::Figure(name) => run.accuracy.test.get(name).copied(),
@@ -216,7 +216,7 @@ impl Quantity {
     }
 
     /// Returns a value that is not negative in words.
-    pub fn words(&self, value: f64) -> String {
+    pub(crate) fn words(&self, value: f64) -> String {
         match self {
             Self::Figure(_) | Self::Validation(_) => words::accuracy(value),
             Self::UpBytes
@@ -251,13 +251,13 @@ fn selected(report: &SavedReport) -> Option<&SavedRound> {
 }
 
 /// Returns a number of bytes, which may be a mean, in words.
-pub fn bytes(value: f64) -> String {
+pub(crate) fn bytes(value: f64) -> String {
     Bytes::new(value.round() as u64).to_string()
 }
 
 /// Returns which of two values of the figure `name` is better; a figure that is not known is better
 /// if it is higher.
-pub fn direction(name: &str) -> Direction {
+pub(crate) fn direction(name: &str) -> Direction {
     Metric::named(name).map_or(Direction::HigherIsBetter, |metric| metric.direction())
 }
 

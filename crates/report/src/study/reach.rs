@@ -5,11 +5,11 @@ use super::quantities::direction;
 use crate::report::read::{SavedReport, SavedRound};
 
 /// The shares of the best value that serve as goals, in percent.
-pub const PERCENTS: [u32; 3] = [90, 95, 99];
+pub(crate) const PERCENTS: [u32; 3] = [90, 95, 99];
 
 /// Whose best value is the goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Goal {
+pub(crate) enum Goal {
     /// The goal is the best value of the run itself.
     Own,
     /// The goal is the best value of the run with the same seed of the arm that this one is
@@ -19,7 +19,7 @@ pub enum Goal {
 
 /// What a run had spent at the end of a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spent {
+pub(crate) struct Spent {
     /// The round, from 1.
     pub round: u32,
     /// Bytes sent by clients.
@@ -43,7 +43,7 @@ impl Spent {
 
 /// Returns the best value that a run had of `figure` after any round; `None` if it was never
 /// measured.
-pub fn best(report: &SavedReport, figure: &str) -> Option<f64> {
+pub(crate) fn best(report: &SavedReport, figure: &str) -> Option<f64> {
     let values = report
         .rounds
         .iter()
@@ -54,7 +54,7 @@ pub fn best(report: &SavedReport, figure: &str) -> Option<f64> {
 /// Returns what a run had spent after the first evaluated round with so many percent of `best` of
 /// `figure`; `None` if there was no such round. Of an error, which is better if it is lower, 90 %
 /// are reached at 10 % above the best.
-pub fn reach(report: &SavedReport, figure: &str, best: f64, percent: u32) -> Option<Spent> {
+pub(crate) fn reach(report: &SavedReport, figure: &str, best: f64, percent: u32) -> Option<Spent> {
     let share = f64::from(percent) / 100.0;
     let reached = |round: &&SavedRound| {
         round

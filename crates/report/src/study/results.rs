@@ -64,7 +64,7 @@ pub enum RunState {
 
 impl ArmResults {
     /// Returns the reports of the runs that have come to their end, in the order of the seeds.
-    pub fn reports(&self) -> impl Iterator<Item = &SavedReport> {
+    pub(crate) fn reports(&self) -> impl Iterator<Item = &SavedReport> {
         self.runs.iter().filter_map(|run| match &run.state {
             RunState::Done(report) => Some(&**report),
             RunState::Failed(_) | RunState::NotRun | RunState::NoData => None,
@@ -72,7 +72,7 @@ impl ArmResults {
     }
 
     /// Returns the protocols of the arm's runs, each once.
-    pub fn protocols(&self) -> Vec<&str> {
+    pub(crate) fn protocols(&self) -> Vec<&str> {
         let mut protocols: Vec<&str> = Vec::new();
         for report in self.reports() {
             if !protocols.contains(&report.run.protocol.as_str()) {
@@ -85,13 +85,13 @@ impl ArmResults {
 
 impl Results {
     /// Returns whether some arm is compared to another one.
-    pub fn is_compared(&self) -> bool {
+    pub(crate) fn is_compared(&self) -> bool {
         self.arms.iter().any(|arm| arm.compare_to.is_some())
     }
 
     /// Returns the arm to which all others are compared; `None` if they are compared to several, or
     /// not at all.
-    pub fn compared_by_all(&self) -> Option<usize> {
+    pub(crate) fn compared_by_all(&self) -> Option<usize> {
         let (_, first) = self
             .arms
             .iter()
@@ -103,13 +103,13 @@ impl Results {
     }
 
     /// Returns whose best accuracies serve as goals.
-    pub fn goals(&self) -> Vec<Goal> {
+    pub(crate) fn goals(&self) -> Vec<Goal> {
         let compared = self.is_compared().then_some(Goal::Compared);
         [Goal::Own].into_iter().chain(compared).collect()
     }
 
     /// Returns the values of an arm with their seeds, for the runs that have one.
-    pub fn values(&self, arm: usize, measure: &Measure) -> Vec<(u64, f64)> {
+    pub(crate) fn values(&self, arm: usize, measure: &Measure) -> Vec<(u64, f64)> {
         let of = |report: &SavedReport| match measure {
             Measure::Whole(quantity) => quantity.of(report),
             Measure::Until {
@@ -155,7 +155,7 @@ impl Results {
     }
 
     /// Returns the summary of an arm's values; `None` if there is none.
-    pub fn summary(&self, arm: usize, measure: &Measure) -> Option<Summary> {
+    pub(crate) fn summary(&self, arm: usize, measure: &Measure) -> Option<Summary> {
         let values: Vec<f64> = self
             .values(arm, measure)
             .into_iter()
@@ -166,14 +166,14 @@ impl Results {
 
     /// Returns the summary of the differences between an arm and the one that it is compared to,
     /// over the seeds that both have; `None` if it is compared to none.
-    pub fn difference(&self, arm: usize, measure: &Measure) -> Option<Summary> {
+    pub(crate) fn difference(&self, arm: usize, measure: &Measure) -> Option<Summary> {
         let other = self.arms[arm].compare_to?;
         Summary::of_differences(&self.values(arm, measure), &self.values(other, measure))
     }
 
     /// Returns the summary of the differences as shares of the values that they are taken to, see
     /// [`Self::difference`]; `None` also if one of these is 0.
-    pub fn relative_difference(&self, arm: usize, measure: &Measure) -> Option<Summary> {
+    pub(crate) fn relative_difference(&self, arm: usize, measure: &Measure) -> Option<Summary> {
         let other = self.arms[arm].compare_to?;
         let share = |our: f64, their: f64| (our - their) / their;
         let shares = Summary::of_pairs(
@@ -187,7 +187,7 @@ impl Results {
 
     /// Returns the summary of how many times less an arm has than the one that it is compared to,
     /// over the seeds that both have; `None` if it is compared to none, or has nothing.
-    pub fn times_less(&self, arm: usize, measure: &Measure) -> Option<Summary> {
+    pub(crate) fn times_less(&self, arm: usize, measure: &Measure) -> Option<Summary> {
         let other = self.arms[arm].compare_to?;
         let times = Summary::of_pairs(
             &self.values(arm, measure),
@@ -198,7 +198,7 @@ impl Results {
     }
 
     /// Returns the published value of a figure for an arm.
-    pub fn reference(&self, arm: usize, figure: &str) -> Option<&Reference> {
+    pub(crate) fn reference(&self, arm: usize, figure: &str) -> Option<&Reference> {
         self.references
             .iter()
             .find(|reference| reference.arm == arm && reference.figure == figure)
@@ -222,7 +222,7 @@ impl Results {
 
     /// Returns the results without the arms of which nothing has been run, unless that is all of
     /// them.
-    pub fn of_begun_arms(&self) -> Self {
+    pub(crate) fn of_begun_arms(&self) -> Self {
         let is_begun = |arm: &ArmResults| arm.runs.iter().any(|run| run.state != RunState::NotRun);
         let kept: Vec<usize> = (0..self.arms.len())
             .filter(|place| is_begun(&self.arms[*place]))

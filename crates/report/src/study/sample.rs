@@ -14,14 +14,14 @@ use fedrecsim_core::error::Result;
 use fedrecsim_methods::method::registry::vocabulary;
 
 /// A study of a base with two rounds, whose axes are to be put in the place of `AXES`.
-pub const STUDY: &str = "base = \"base.toml\"\nseeds = [1]\nset = {}\nAXES\n";
+pub(crate) const STUDY: &str = "base = \"base.toml\"\nseeds = [1]\nset = {}\nAXES\n";
 
 /// The base.
 const BASE: &str = "method = \"fedmf\"\ndataset.name = \"generated\"\ndataset.generator = { users = 20, items = 200 }\n\
                     training.rounds = 2\n";
 
 /// Returns the plan of the study in `text`.
-pub fn plan_of(text: &str) -> Result<Plan> {
+pub(crate) fn plan_of(text: &str) -> Result<Plan> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("base.toml"), BASE).unwrap();
     let study = file::parse(text, &folder.path().join("study.toml"), &Changes::default())?;
@@ -29,7 +29,7 @@ pub fn plan_of(text: &str) -> Result<Plan> {
 }
 
 /// Returns the plan of a study whose axes all have the same `key`.
-pub fn try_plan(axes: &[(&str, &[&str])], seeds: &[u64], key: &str) -> Result<Plan> {
+pub(crate) fn try_plan(axes: &[(&str, &[&str])], seeds: &[u64], key: &str) -> Result<Plan> {
     let mut text = String::new();
     for (name, values) in axes {
         let values = values.join(", ");
@@ -45,7 +45,7 @@ pub fn try_plan(axes: &[(&str, &[&str])], seeds: &[u64], key: &str) -> Result<Pl
 }
 
 /// Returns the plan of a study with one axis. Values that are no numbers get numbers of rounds.
-pub fn plan(axes: &[(&str, &[&str])], seeds: &[u64]) -> Plan {
+pub(crate) fn plan(axes: &[(&str, &[&str])], seeds: &[u64]) -> Plan {
     let numbered: Vec<String> = axes[0]
         .1
         .iter()
@@ -60,7 +60,7 @@ pub fn plan(axes: &[(&str, &[&str])], seeds: &[u64]) -> Plan {
 }
 
 /// Returns the report of a run with this seed whose `hr@10` rises to `accuracy`.
-pub fn report(seed: u64, accuracy: f64) -> SavedReport {
+pub(crate) fn report(seed: u64, accuracy: f64) -> SavedReport {
     report_of(
         seed,
         "hr@10",
@@ -69,7 +69,7 @@ pub fn report(seed: u64, accuracy: f64) -> SavedReport {
 }
 
 /// Returns the report of a run with this seed and these values of `figure`.
-pub fn report_of(seed: u64, figure: &str, values: &[f64]) -> SavedReport {
+pub(crate) fn report_of(seed: u64, figure: &str, values: &[f64]) -> SavedReport {
     let record = sample::run(values.len() as u32);
     let mut run: SavedRun = serde_json::from_value(serde_json::to_value(&record).unwrap()).unwrap();
     run.seed = seed;
@@ -93,7 +93,7 @@ pub fn report_of(seed: u64, figure: &str, values: &[f64]) -> SavedReport {
 
 /// Returns the results of two arms over three seeds: `dense` with accuracies around 0.5, and
 /// `int8`, which has 0.05 less and sends half as much.
-pub fn results() -> Results {
+pub(crate) fn results() -> Results {
     let runs = |less: f64, bytes: u64| -> Vec<RunResult> {
         let run = |seed: u64| {
             let mut report = report(seed, 0.48 + 0.01 * seed as f64 - less);

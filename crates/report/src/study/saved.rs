@@ -65,7 +65,7 @@ enum SavedState {
 ///
 /// # Errors
 /// [`Error::Write`] for a path that is no text.
-pub fn render(results: &Results) -> Result<String> {
+pub(crate) fn render(results: &Results) -> Result<String> {
     let run = |run: &RunResult| SavedRun {
         seed: run.seed,
         folder: run.folder.clone(),

@@ -42,7 +42,7 @@ pub fn depends_on_timing(scenario: &Scenario) -> Vec<String> {
 
 /// Returns a sentence on every reason why arms do not share cohorts and dropouts, with the arms;
 /// empty if all share them, or there is only one arm.
-pub fn remarks<'a>(arms: impl IntoIterator<Item = (&'a str, &'a [String])>) -> Vec<String> {
+pub(crate) fn remarks<'a>(arms: impl IntoIterator<Item = (&'a str, &'a [String])>) -> Vec<String> {
     let arms: Vec<(&str, &[String])> = arms.into_iter().collect();
     if arms.len() < 2 {
         return Vec::new();

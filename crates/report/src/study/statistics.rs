@@ -17,7 +17,7 @@ const NORMAL: f64 = 1.960;
 
 /// A mean with what is known of its spread.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Summary {
+pub(crate) struct Summary {
     /// Number of values.
     pub count: usize,
     /// Their mean.
@@ -33,7 +33,7 @@ pub struct Summary {
 impl Summary {
     /// Returns the summary of `values`; `None` if there is none. Sums are taken in the order of the
     /// values.
-    pub fn of(values: &[f64]) -> Option<Self> {
+    pub(crate) fn of(values: &[f64]) -> Option<Self> {
         let count = values.len();
         if count == 0 {
             return None;
@@ -63,13 +63,13 @@ impl Summary {
 
     /// Returns the summary of the differences between values of `ours` and `theirs` with the same
     /// seed; `None` if no seed is in both.
-    pub fn of_differences(ours: &[(u64, f64)], theirs: &[(u64, f64)]) -> Option<Self> {
+    pub(crate) fn of_differences(ours: &[(u64, f64)], theirs: &[(u64, f64)]) -> Option<Self> {
         Self::of_pairs(ours, theirs, |our, their| our - their)
     }
 
     /// Returns the summary of what `combine` makes of the values of `ours` and `theirs` with the
     /// same seed; `None` if no seed is in both.
-    pub fn of_pairs(
+    pub(crate) fn of_pairs(
         ours: &[(u64, f64)],
         theirs: &[(u64, f64)],
         combine: impl Fn(f64, f64) -> f64,
@@ -81,7 +81,7 @@ impl Summary {
     }
 
     /// Returns the ends of the 95 % interval; `None` of a single value.
-    pub fn interval(&self) -> Option<[f64; 2]> {
+    pub(crate) fn interval(&self) -> Option<[f64; 2]> {
         self.half_width
             .map(|half| [self.mean - half, self.mean + half])
     }

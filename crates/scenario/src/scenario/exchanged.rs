@@ -70,7 +70,7 @@ impl ExchangedOf {
     }
 
     /// Tells what a method with these parameters exchanges.
-    pub fn tell(&self, parameters: &Json) -> Option<Exchanged> {
+    pub(crate) fn tell(&self, parameters: &Json) -> Option<Exchanged> {
         (self.0)(parameters)
     }
 }

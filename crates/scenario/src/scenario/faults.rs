@@ -135,7 +135,7 @@ impl<'a> Sources<'a> {
     }
 
     /// Returns a line for each fault in the order of the texts, with line and column.
-    pub fn lines(&self, faults: Vec<Fault>) -> Vec<String> {
+    pub(crate) fn lines(&self, faults: Vec<Fault>) -> Vec<String> {
         in_order(faults)
             .iter()
             .map(|fault| self.headline(fault))

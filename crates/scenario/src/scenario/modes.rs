@@ -27,7 +27,7 @@ pub enum Mode {
 
 impl Mode {
     /// Returns the mode's name in scenario files.
-    pub fn key(&self) -> &'static str {
+    pub(crate) fn key(&self) -> &'static str {
         match self {
             Self::Synchronous => "synchronous",
             Self::OverSelection(_) => "over-selection",

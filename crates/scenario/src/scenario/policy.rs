@@ -336,7 +336,7 @@ impl Policy {
 
 impl StalenessWeight {
     /// Returns w(s), the weight of an update of this staleness.
-    pub fn at(self, staleness: u32) -> f64 {
+    pub(crate) fn at(self, staleness: u32) -> f64 {
         match self {
             Self::Constant => 1.0,
             // A fresh update has its whole weight exactly, as ln 1 is 0 and exp 0 is 1.

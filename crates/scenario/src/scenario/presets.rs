@@ -98,7 +98,7 @@ pub fn networks() -> [Preset<NetworkSpec>; 3] {
 }
 
 /// Returns the presets of the server's link. Without one, that link has no limit.
-pub fn server_links() -> [Preset<ServerLinkSpec>; 3] {
+pub(crate) fn server_links() -> [Preset<ServerLinkSpec>; 3] {
     let port = |name: &'static str, gbit: u64, source| {
         let rate = Some(BitsPerSecond::new(gbit * 1_000_000_000));
         let values = ServerLinkSpec {
@@ -142,7 +142,7 @@ pub fn server_links() -> [Preset<ServerLinkSpec>; 3] {
 }
 
 /// Returns the device presets. The first one is what a scenario without a preset starts from.
-pub fn devices() -> [Preset<DevicesSpec>; 8] {
+pub(crate) fn devices() -> [Preset<DevicesSpec>; 8] {
     let [uniform, lognormal, wide, classes, wifi, lte] = devices_of_speeds();
     let [all_times, classes_with_all_times] = devices_with_all_times();
     [
@@ -314,7 +314,7 @@ fn times_of(devices: &DevicesSpec) -> Vec<Option<f64>> {
 }
 
 /// Returns the presets of availability. Without one, users are always available.
-pub fn availabilities() -> [Preset<AvailabilitySpec>; 3] {
+pub(crate) fn availabilities() -> [Preset<AvailabilitySpec>; 3] {
     let spec = |name: &str, pattern| AvailabilitySpec {
         preset: Some(name.to_owned()),
         pattern,
@@ -353,7 +353,7 @@ pub fn availabilities() -> [Preset<AvailabilitySpec>; 3] {
 }
 
 /// Returns the presets of fault rules. Without any rule, nothing goes wrong.
-pub fn faults() -> [Preset<FaultSpec>; 3] {
+pub(crate) fn faults() -> [Preset<FaultSpec>; 3] {
     let rule = |name: &str, effect| FaultSpec {
         preset: Some(name.to_owned()),
         ..FaultSpec::always(effect)
@@ -398,7 +398,7 @@ pub fn faults() -> [Preset<FaultSpec>; 3] {
 }
 
 /// Returns the window that daily availability starts from.
-pub fn night_charging() -> DailySpec {
+pub(crate) fn night_charging() -> DailySpec {
     DailySpec {
         hours_on: 8.0,
         starts_at_hour: 22.0,

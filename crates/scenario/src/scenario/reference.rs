@@ -49,7 +49,7 @@ impl Key {
     }
 
     /// Returns the last part of the path.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.path.rsplit('.').next().unwrap_or(&self.path)
     }
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 /// The most entries of a large array: values of a table, ratings, candidates, tastes. Beyond it a
 /// program would run out of memory without any other message.
-pub const MAX_ENTRIES: u64 = 1 << 31;
+pub(crate) const MAX_ENTRIES: u64 = 1 << 31;
 
 /// How many users and items a run has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -80,7 +80,7 @@ pub(super) struct Writing {
 
 impl Writing {
     /// Begins a checkpoint at `path`.
-    pub fn create(path: &Path, header: &Header) -> io::Result<Self> {
+    pub(crate) fn create(path: &Path, header: &Header) -> io::Result<Self> {
         let mut writing = Self::begin(path, MAGIC)?;
         let mut archive = Archive::default();
         archive.put(header);
@@ -89,7 +89,7 @@ impl Writing {
     }
 
     /// Begins a part of a checkpoint at `path`.
-    pub fn create_part(path: &Path) -> io::Result<Self> {
+    pub(crate) fn create_part(path: &Path) -> io::Result<Self> {
         Self::begin(path, MAGIC_OF_PART)
     }
 
@@ -106,13 +106,13 @@ impl Writing {
     }
 
     /// Appends bytes of the archive.
-    pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.length += bytes.len() as u64;
         self.put(bytes)
     }
 
     /// Ends the checkpoint with the checksums of its parts, and returns when it is on the disk.
-    pub fn finish(mut self, parts: &[Checksum]) -> io::Result<()> {
+    pub(crate) fn finish(mut self, parts: &[Checksum]) -> io::Result<()> {
         parts
             .iter()
             .try_for_each(|checksum| self.append(checksum))?;
@@ -149,7 +149,7 @@ pub fn open(path: &Path) -> Result<Opened> {
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_unchecked_parts(path: &Path) -> Result<Opened> {
+pub(crate) fn open_unchecked_parts(path: &Path) -> Result<Opened> {
     open_with(path, |_, _, _| Ok(()))
 }
 
@@ -185,7 +185,7 @@ fn open_with(path: &Path, check: impl Fn(&Path, u32, (u32, u32)) -> Result<()>) 
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_part(
+pub(crate) fn open_part(
     folder: &Path,
     rounds: u32,
     (rank, ranks): (u32, u32),

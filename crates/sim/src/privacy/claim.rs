@@ -134,7 +134,7 @@ pub struct Claim {
 
 impl Claim {
     /// Returns the claim of a run; `None` if nothing is done to protect uploads.
-    pub fn of(spec: &PrivacySpec, circumstances: &Circumstances) -> Option<Self> {
+    pub(crate) fn of(spec: &PrivacySpec, circumstances: &Circumstances) -> Option<Self> {
         if *spec == PrivacySpec::default() {
             return None;
         }
@@ -180,7 +180,11 @@ impl Claim {
     /// Returns the claim of a run of which `[privacy]` says nothing, and in which the devices of
     /// the method add `noise` by themselves to every row. The delta is the usual one, unless one
     /// over the number of users is less.
-    pub fn of_own_noise(noise: OwnNoise, users: usize, circumstances: &Circumstances) -> Self {
+    pub(crate) fn of_own_noise(
+        noise: OwnNoise,
+        users: usize,
+        circumstances: &Circumstances,
+    ) -> Self {
         let circumstances = Circumstances {
             lists_rows: false,
             ..*circumstances
@@ -212,7 +216,7 @@ impl Claim {
     }
 
     /// Returns what is claimed after so much.
-    pub fn after(&self, spent: Spent) -> PrivacyRecord {
+    pub(crate) fn after(&self, spent: Spent) -> PrivacyRecord {
         let times = match self.start.sampling {
             Some(Sampling::Poisson(_) | Sampling::FixedCohort(_)) => spent.steps,
             Some(Sampling::Known) | None => spent.most_invitations,

@@ -61,7 +61,7 @@ impl Mechanism for Chain {
 
 /// Returns what devices do to their updates, if anything: they add virtual items first, so that
 /// noise does not leave these out.
-pub fn of_devices(spec: &PrivacySpec, codec: &CodecSpec) -> Option<Arc<dyn Mechanism>> {
+pub(crate) fn of_devices(spec: &PrivacySpec, codec: &CodecSpec) -> Option<Arc<dyn Mechanism>> {
     let mut chain: Vec<Box<dyn Mechanism>> = Vec::new();
     if let Some(virtual_items) = spec.virtual_items {
         chain.push(Box::new(VirtualItems::new(virtual_items)));

@@ -23,7 +23,7 @@ pub struct DeviceNoise {
 
 impl DeviceNoise {
     /// Makes noise of the Laplace distribution, on uploads of this codec.
-    pub fn laplace(spec: LaplaceSpec, codec: &CodecSpec) -> Self {
+    pub(crate) fn laplace(spec: LaplaceSpec, codec: &CodecSpec) -> Self {
         Self {
             law: Law::Laplace { scale: spec.scale },
             clip: None,
@@ -32,7 +32,7 @@ impl DeviceNoise {
     }
 
     /// Makes Gaussian noise on contributions that are clipped before, on uploads of this codec.
-    pub fn gaussian(spec: GaussianSpec, codec: &CodecSpec) -> Self {
+    pub(crate) fn gaussian(spec: GaussianSpec, codec: &CodecSpec) -> Self {
         let law = Law::Gaussian {
             deviation: spec.noise_multiplier * spec.clip,
         };
@@ -97,7 +97,7 @@ impl SumNoise {
     }
 
     /// Returns the number of contributions that steps divide by; `None` if it is the real one.
-    pub fn divisor(&self) -> Option<f64> {
+    pub(crate) fn divisor(&self) -> Option<f64> {
         self.divisor
     }
 
@@ -114,7 +114,7 @@ impl SumNoise {
     ///
     /// # Errors
     /// As [`change::list_every_row`].
-    pub fn added_to(
+    pub(crate) fn added_to(
         &self,
         update: &ModelUpdate,
         (layout, base): (&Layout, &Model),
@@ -133,13 +133,13 @@ impl SumNoise {
 
     /// Returns the bound and the noise of step number `step` for a server that adds up what it
     /// works out from each update, and not the updates themselves.
-    pub fn of_own_sum(&self, streams: Streams, step: u32) -> NoisySum {
+    pub(crate) fn of_own_sum(&self, streams: Streams, step: u32) -> NoisySum {
         NoisySum::new(self.clip, self.deviation, stream_of_sums(streams, step))
     }
 
     /// Returns an update that contributes nothing, to which noise can be added where nobody has
     /// sent one.
-    pub fn nothing(layout: &Layout) -> ModelUpdate {
+    pub(crate) fn nothing(layout: &Layout) -> ModelUpdate {
         let block = |block: &BlockLayout| TableUpdate::nothing(block.shape, block.value_type);
         ModelUpdate::of_blocks(layout.blocks().iter().map(block).collect())
     }

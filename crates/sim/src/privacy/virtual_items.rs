@@ -22,7 +22,7 @@ pub struct VirtualItems {
 
 impl VirtualItems {
     /// Makes the mechanism.
-    pub fn new(spec: VirtualItemsSpec) -> Self {
+    pub(crate) fn new(spec: VirtualItemsSpec) -> Self {
         Self {
             per_rated_item: spec.per_rated_item,
         }

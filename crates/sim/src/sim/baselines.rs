@@ -12,14 +12,14 @@ use fedrecsim_methods::method::{Method, Placement, Problem, baselines};
 use fedrecsim_scenario::scenario::MethodSpec;
 
 /// The names of the baselines, each with the accuracy of some users.
-pub type Standings = Vec<(String, Vec<Standing>)>;
+pub(crate) type Standings = Vec<(String, Vec<Standing>)>;
 
 /// Returns the accuracy of each baseline for the evaluated users at these places of their list, on
 /// the split and the candidates of `world`.
 ///
 /// # Errors
 /// As [`evaluation::of_untrained`].
-pub fn standings(world: &World, places: Range<usize>) -> Result<Standings> {
+pub(crate) fn standings(world: &World, places: Range<usize>) -> Result<Standings> {
     let problem = Problem::new(&world.dataset, world.streams, Placement::Untrained);
     let mut all = Vec::new();
     for entry in baselines::beside(world.dataset.holds_items_out()) {
@@ -37,7 +37,7 @@ pub fn standings(world: &World, places: Range<usize>) -> Result<Standings> {
 }
 
 /// Returns the means over all evaluated users.
-pub fn figures(standings: Standings, world: &World) -> BTreeMap<String, SplitFigures> {
+pub(crate) fn figures(standings: Standings, world: &World) -> BTreeMap<String, SplitFigures> {
     standings
         .into_iter()
         .map(|(name, all)| (name, evaluation::figures(&all, &world.yardstick)))

@@ -11,7 +11,7 @@ use fedrecsim_model::model::kernel::prefetch;
 /// that it ever held, and the values side by side. So the values of a few users among a million
 /// stay in the processor's caches.
 #[derive(Clone, Debug)]
-pub struct ByUser<T> {
+pub(crate) struct ByUser<T> {
     /// The position of each user's value among the entries, or [`NOWHERE`].
     places: Vec<u32>,
     entries: Vec<(UserId, T)>,
@@ -32,32 +32,32 @@ impl<T> Default for ByUser<T> {
 
 impl<T> ByUser<T> {
     /// Returns how many users have a value.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Returns whether no user has a value.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
     /// Returns whether `user` has a value.
-    pub fn contains_key(&self, user: &UserId) -> bool {
+    pub(crate) fn contains_key(&self, user: &UserId) -> bool {
         self.place(user).is_some()
     }
 
     /// Returns the value of `user`.
-    pub fn get(&self, user: &UserId) -> Option<&T> {
+    pub(crate) fn get(&self, user: &UserId) -> Option<&T> {
         self.place(user).map(|place| &self.entries[place].1)
     }
 
     /// Returns the value of `user`, to be changed.
-    pub fn get_mut(&mut self, user: &UserId) -> Option<&mut T> {
+    pub(crate) fn get_mut(&mut self, user: &UserId) -> Option<&mut T> {
         self.place(user).map(|place| &mut self.entries[place].1)
     }
 
     /// Returns the value of `user`, which `make` makes if there is none.
-    pub fn get_or_insert_with(&mut self, user: UserId, make: impl FnOnce() -> T) -> &mut T {
+    pub(crate) fn get_or_insert_with(&mut self, user: UserId, make: impl FnOnce() -> T) -> &mut T {
         let place = self
             .place(&user)
             .unwrap_or_else(|| self.append(user, make()));
@@ -65,7 +65,7 @@ impl<T> ByUser<T> {
     }
 
     /// Gives `user` a value, and returns the one that it had.
-    pub fn insert(&mut self, user: UserId, value: T) -> Option<T> {
+    pub(crate) fn insert(&mut self, user: UserId, value: T) -> Option<T> {
         match self.get_mut(&user) {
             Some(before) => Some(std::mem::replace(before, value)),
             None => {
@@ -76,7 +76,7 @@ impl<T> ByUser<T> {
     }
 
     /// Removes the value of `user`, and returns it.
-    pub fn remove(&mut self, user: &UserId) -> Option<T> {
+    pub(crate) fn remove(&mut self, user: &UserId) -> Option<T> {
         let place = self.place(user)?;
         self.places[user.index()] = NOWHERE;
         let (_, value) = self.entries.swap_remove(place);
@@ -87,21 +87,21 @@ impl<T> ByUser<T> {
     }
 
     /// Returns the users that have a value, in ascending order.
-    pub fn keys(&self) -> Vec<UserId> {
+    pub(crate) fn keys(&self) -> Vec<UserId> {
         let mut users: Vec<UserId> = self.entries.iter().map(|(user, _)| *user).collect();
         users.sort_unstable();
         users
     }
 
     /// Returns the users that have a value, with their values, in ascending order.
-    pub fn iter(&self) -> impl Iterator<Item = (UserId, &T)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (UserId, &T)> {
         self.keys()
             .into_iter()
             .filter_map(|user| Some((user, self.get(&user)?)))
     }
 
     /// Removes all values, and returns them in the order of users.
-    pub fn drain(&mut self) -> impl Iterator<Item = (UserId, T)> + use<T> {
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (UserId, T)> + use<T> {
         let mut entries = std::mem::take(&mut self.entries);
         entries
             .iter()
@@ -111,19 +111,19 @@ impl<T> ByUser<T> {
     }
 
     /// Returns the users that have a value, with their values, in an arbitrary order.
-    pub fn entries(&self) -> &[(UserId, T)] {
+    pub(crate) fn entries(&self) -> &[(UserId, T)] {
         &self.entries
     }
 
     /// Removes all values. The memory is kept.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.entries
             .drain(..)
             .for_each(|(user, _)| self.places[user.index()] = NOWHERE);
     }
 
     /// Asks the processor to bring the value of `user` into the cache, if there is one.
-    pub fn prefetch(&self, user: &UserId) {
+    pub(crate) fn prefetch(&self, user: &UserId) {
         if let Some(place) = self.place(user) {
             prefetch(&self.entries[place..=place]);
         }

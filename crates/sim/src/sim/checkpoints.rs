@@ -15,7 +15,7 @@ use fedrecsim_model::model::archive::{Archive, ArchiveReader};
 /// Network -> server, third party and metrics: append your state to this archive, and give it back.
 #[derive(Message)]
 #[rtype(result = "Result<Archive>")]
-pub struct Save(pub Archive);
+pub(crate) struct Save(pub Archive);
 
 /// A place where checkpoints are kept. Like an observer it is only told things, so it cannot affect
 /// a result. An error of a store ends the run at the end of the round: if the run went on, a crash

@@ -62,7 +62,7 @@ struct Submission {
 }
 
 /// The training of one user as it is handed to a worker thread.
-pub struct SubmittedTraining {
+pub(crate) struct SubmittedTraining {
     /// Everything on which the result depends.
     pub assignment: Assignment,
     /// Whether the parameters from before the training may be needed again.
@@ -71,7 +71,7 @@ pub struct SubmittedTraining {
 
 impl ClientActor {
     /// Returns the actor of a user with `device` from a checkpoint.
-    pub fn restored(device: Box<Device>) -> Self {
+    pub(crate) fn restored(device: Box<Device>) -> Self {
         Self {
             parameters: Parameters::Held(device),
             part: Part::Nothing,
@@ -79,7 +79,7 @@ impl ClientActor {
     }
 
     /// Handles a message from the network, and returns the answer.
-    pub fn receive(&mut self, message: ToClient) -> FromClient {
+    pub(crate) fn receive(&mut self, message: ToClient) -> FromClient {
         match (message, &self.part) {
             (
                 ToClient::Participate {
@@ -137,7 +137,7 @@ impl ClientActor {
     }
 
     /// Asks the processor for the result of the training, if it has been worked out.
-    pub fn prefetch(&self) {
+    pub(crate) fn prefetch(&self) {
         if let Part::Trained(Ok(trained)) = &self.part {
             prefetch(slice::from_ref(&**trained));
         }
@@ -145,7 +145,7 @@ impl ClientActor {
 
     /// Returns the submitted training with the parameters, for a worker; `None` if no training is
     /// submitted any more.
-    pub fn begin_training(&mut self, user: UserId) -> Option<SubmittedTraining> {
+    pub(crate) fn begin_training(&mut self, user: UserId) -> Option<SubmittedTraining> {
         if !matches!(self.part, Part::Submitted(_)) {
             return None;
         }
@@ -176,7 +176,7 @@ impl ClientActor {
     /// Takes the result of the training that [`Self::begin_training`] handed out. If `keep` was
     /// asked for, `kept` are the parameters from before the training; `None` says that they are
     /// still as the method makes them.
-    pub fn worked_out(
+    pub(crate) fn worked_out(
         &mut self,
         keep: bool,
         kept: Option<Box<Device>>,
@@ -190,7 +190,7 @@ impl ClientActor {
 
     /// Takes the upload out of a training that has been worked out, or lends its error, for the
     /// server's process. `None` if none has been worked out.
-    pub fn hand_out_upload(&mut self) -> Option<Result<(UploadFrame, f64), &Error>> {
+    pub(crate) fn hand_out_upload(&mut self) -> Option<Result<(UploadFrame, f64), &Error>> {
         match &mut self.part {
             Part::Trained(Ok(trained)) => Some(Ok((
                 std::mem::replace(&mut trained.frame, UploadFrame::handed_out()),
@@ -203,7 +203,7 @@ impl ClientActor {
 
     /// Lends the parameters to a worker thread. Returns `None` if they are still as the method
     /// makes them.
-    pub fn lend(&mut self) -> Option<Box<Device>> {
+    pub(crate) fn lend(&mut self) -> Option<Box<Device>> {
         match std::mem::replace(&mut self.parameters, Parameters::Away) {
             Parameters::Held(device) => Some(device),
             Parameters::Untouched | Parameters::Away => None,
@@ -211,18 +211,18 @@ impl ClientActor {
     }
 
     /// Takes back the parameters that [`Self::lend`] gave.
-    pub fn take_back(&mut self, device: Option<Box<Device>>) {
+    pub(crate) fn take_back(&mut self, device: Option<Box<Device>>) {
         self.parameters = device.map_or(Parameters::Untouched, Parameters::Held);
     }
 
     /// Returns whether a worker thread has the parameters.
-    pub fn is_away(&self) -> bool {
+    pub(crate) fn is_away(&self) -> bool {
         matches!(self.parameters, Parameters::Away)
     }
 
     /// Returns the parameters, to be changed; `None` if they have not been made, or a worker thread
     /// has them.
-    pub fn parameters(&mut self) -> Option<&mut Device> {
+    pub(crate) fn parameters(&mut self) -> Option<&mut Device> {
         match &mut self.parameters {
             Parameters::Held(device) => Some(device),
             Parameters::Untouched | Parameters::Away => None,

@@ -16,7 +16,7 @@ pub struct Device {
 
 impl Device {
     /// Makes a device that has not taken part yet.
-    pub fn new(client: Box<dyn Client>) -> Self {
+    pub(crate) fn new(client: Box<dyn Client>) -> Self {
         Self {
             client,
             memory: CodecMemory::default(),
@@ -25,7 +25,7 @@ impl Device {
 
     /// Returns a copy, which the user goes back to if its participation is cut off before the
     /// training ends.
-    pub fn snapshot(&self) -> Self {
+    pub(crate) fn snapshot(&self) -> Self {
         Self {
             client: self.client.snapshot(),
             memory: self.memory.clone(),
@@ -36,7 +36,7 @@ impl Device {
     ///
     /// # Errors
     /// As [`StateVisitor::values`].
-    pub fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
+    pub(crate) fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
         self.client.visit_state(state)?;
         self.memory.visit_state(state)
     }

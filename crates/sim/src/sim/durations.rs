@@ -14,7 +14,7 @@ const DIGITS: u8 = 3;
 
 /// The durations of one kind, in nanoseconds: a histogram, and beside it what can be known exactly.
 #[derive(Debug)]
-pub struct Durations {
+pub(crate) struct Durations {
     histogram: Histogram<u64>,
     sum: u128,
     least: u64,
@@ -26,7 +26,7 @@ impl Durations {
     ///
     /// # Errors
     /// [`Error::Actor`] if a histogram cannot be made.
-    pub fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         let histogram = Histogram::new(DIGITS).map_err(|reason| defect(&reason))?;
         Ok(Self {
             histogram,
@@ -40,7 +40,7 @@ impl Durations {
     ///
     /// # Errors
     /// [`Error::Actor`] if the histogram has no room for it.
-    pub fn record(&mut self, nanoseconds: u64) -> Result<()> {
+    pub(crate) fn record(&mut self, nanoseconds: u64) -> Result<()> {
         self.histogram
             .record(nanoseconds)
             .map_err(|reason| defect(&reason))?;
@@ -52,7 +52,7 @@ impl Durations {
 
     /// Returns the distribution. Its mean and its ends are exact; its quantiles have the digits
     /// that the histogram keeps, and lie between the ends.
-    pub fn distribution(&self) -> Distribution {
+    pub(crate) fn distribution(&self) -> Distribution {
         if self.histogram.is_empty() {
             return Distribution::default();
         }
@@ -69,7 +69,7 @@ impl Durations {
     }
 
     /// Returns the durations as waits in a line.
-    pub fn waits(&self) -> Waits {
+    pub(crate) fn waits(&self) -> Waits {
         if self.histogram.is_empty() {
             return Waits::default();
         }
@@ -86,7 +86,7 @@ impl Durations {
     ///
     /// # Errors
     /// [`Error::Actor`] if the histogram has no room for one of them.
-    pub fn add(&mut self, other: &Self) -> Result<()> {
+    pub(crate) fn add(&mut self, other: &Self) -> Result<()> {
         self.histogram
             .add(&other.histogram)
             .map_err(|reason| defect(&reason))?;
@@ -103,7 +103,7 @@ impl Durations {
     }
 
     /// Appends the durations to `archive`.
-    pub fn save(&self, archive: &mut Archive) {
+    pub(crate) fn save(&self, archive: &mut Archive) {
         // All durations in one bucket count as the same value, so the buckets are the whole state
         // of the histogram.
         let buckets = self
@@ -122,7 +122,7 @@ impl Durations {
     ///
     /// # Errors
     /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) if the archive holds something else.
-    pub fn restore(archive: &mut ArchiveReader) -> Result<Self> {
+    pub(crate) fn restore(archive: &mut ArchiveReader) -> Result<Self> {
         let (buckets, sum, least, greatest): (BTreeMap<u64, u64>, u128, u64, u64) =
             archive.take()?;
         let mut restored = Self {

@@ -67,7 +67,7 @@ thread_local! {
 /// # Errors
 /// [`Error::Unscorable`] if a score is NaN, since a rank would make a diverged model look perfect;
 /// and whatever error the method returns when it makes a scorer.
-pub fn standing(
+pub(crate) fn standing(
     world: &World,
     position: usize,
     client: &dyn Client,
@@ -240,7 +240,7 @@ impl Probe<'_> {
 }
 
 /// Returns the means over `standings`, added in their order.
-pub fn figures<'a>(
+pub(crate) fn figures<'a>(
     standings: impl IntoIterator<Item = &'a Standing>,
     yardstick: &Yardstick,
 ) -> SplitFigures {
@@ -273,7 +273,7 @@ pub fn figures<'a>(
 ///
 /// # Errors
 /// As [`standing`].
-pub fn of_untrained(
+pub(crate) fn of_untrained(
     world: &World,
     places: std::ops::Range<usize>,
     client_of: impl Fn(UserId) -> Box<dyn Client> + Sync,

@@ -51,7 +51,7 @@ struct SavedExchange {
 
 impl ReplySource {
     /// Returns what was exchanged; `None` if the third party is still to be asked.
-    pub fn saved(self) -> Option<Arc<Exchanged>> {
+    pub(crate) fn saved(self) -> Option<Arc<Exchanged>> {
         match self {
             Self::Saved(exchanged) => Some(exchanged),
             Self::ThirdParty(_) => None,
@@ -61,7 +61,7 @@ impl ReplySource {
 
 impl Exchanged {
     /// Appends the exchange to `archive`.
-    pub fn save(&self, archive: &mut Archive) {
+    pub(crate) fn save(&self, archive: &mut Archive) {
         let Self {
             request_work,
             request,
@@ -80,7 +80,7 @@ impl Exchanged {
     ///
     /// # Errors
     /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) if the archive holds something else.
-    pub fn restore(archive: &mut ArchiveReader) -> Result<Self> {
+    pub(crate) fn restore(archive: &mut ArchiveReader) -> Result<Self> {
         let SavedExchange {
             request: (request_work, request),
             reply: (reply_work, reply),
@@ -102,7 +102,7 @@ fn rows() -> BlockCodecs {
 }
 
 /// Returns how a request or a reply of `layout` is to be read.
-pub fn format(layout: &Layout) -> FrameFormat {
+pub(crate) fn format(layout: &Layout) -> FrameFormat {
     FrameFormat {
         codecs: rows(),
         layout: layout.clone(),
@@ -113,7 +113,7 @@ pub fn format(layout: &Layout) -> FrameFormat {
 ///
 /// # Errors
 /// [`Error::Frame`](fedrecsim_core::error::Error::Frame) if the frame does not have `layout`.
-pub fn decode(frame: &Bytes, layout: &Layout) -> Result<ModelUpdate> {
+pub(crate) fn decode(frame: &Bytes, layout: &Layout) -> Result<ModelUpdate> {
     rows().decode(frame, layout, &Model::none())
 }
 
@@ -123,7 +123,7 @@ pub fn decode(frame: &Bytes, layout: &Layout) -> Result<ModelUpdate> {
 ///
 /// # Errors
 /// Whatever error the client or the third party returns.
-pub fn with_third_party(
+pub(crate) fn with_third_party(
     reply_source: &ReplySource,
     exchange: &Exchange,
     client: &dyn Client,

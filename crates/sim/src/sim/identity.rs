@@ -19,7 +19,7 @@ pub struct Identity {
 
 impl Identity {
     /// Returns the identity of `world`.
-    pub fn of(world: &World) -> Self {
+    pub(crate) fn of(world: &World) -> Self {
         let dataset = &world.dataset;
         Self {
             policy: world.policy.clone(),
@@ -37,7 +37,7 @@ impl Identity {
     ///
     /// # Errors
     /// [`Error::Checkpoint`], saying what differs.
-    pub fn check(&self, world: &World) -> Result<()> {
+    pub(crate) fn check(&self, world: &World) -> Result<()> {
         let ours = Self::of(world);
         let refuse = |what: &str| {
             Err(Error::Checkpoint(format!(

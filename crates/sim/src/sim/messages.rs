@@ -30,7 +30,7 @@ use fedrecsim_model::model::magnitude::{MagnitudeCounts, SupportCount};
 /// Network -> server: begin a new step.
 #[derive(Message)]
 #[rtype(result = "Result<Orders>")]
-pub struct BeginStep {
+pub(crate) struct BeginStep {
     /// The step.
     pub step: Step,
     /// The virtual time.
@@ -39,7 +39,7 @@ pub struct BeginStep {
 
 /// Server -> network: do this now.
 #[derive(Debug, Default)]
-pub struct Orders {
+pub(crate) struct Orders {
     /// The users to invite, and what is sent to them.
     pub invitation: Option<Invitation>,
     /// When to ring the alarm because the step is due.
@@ -52,7 +52,7 @@ pub struct Orders {
 
 /// Server -> network: invite these users, and send them this.
 #[derive(Debug)]
-pub struct Invitation {
+pub(crate) struct Invitation {
     /// The step whose model is downloaded.
     pub step: Step,
     /// The number of the invitation.
@@ -131,12 +131,12 @@ pub struct Effort {
 /// Network -> third party: hand yourself out as you are now, for the users who are invited now.
 #[derive(Message)]
 #[rtype(result = "Result<Arc<dyn ThirdParty>>")]
-pub struct ConsultThirdParty;
+pub(crate) struct ConsultThirdParty;
 
 /// Network -> third party: a request has arrived whole. The answer says whether it could be read.
 #[derive(Message)]
 #[rtype(result = "Result<bool>")]
-pub struct RequestArrived {
+pub(crate) struct RequestArrived {
     /// The sender.
     pub user: UserId,
     /// The invitation to which the request belongs.
@@ -150,12 +150,12 @@ pub struct RequestArrived {
 /// Network -> third party: a step of the server is over; take in what has arrived.
 #[derive(Message)]
 #[rtype(result = "Result<()>")]
-pub struct AbsorbRequests;
+pub(crate) struct AbsorbRequests;
 
 /// Network -> server: a request for rows has arrived. The answer says whether it could be read.
 #[derive(Message)]
 #[rtype(result = "Result<bool>")]
-pub struct RowRequestArrived {
+pub(crate) struct RowRequestArrived {
     /// The sender.
     pub user: UserId,
     /// The invitation to which the request belongs.
@@ -167,7 +167,7 @@ pub struct RowRequestArrived {
 /// Network -> server: an upload has arrived whole.
 #[derive(Message)]
 #[rtype(result = "Result<Receipt>")]
-pub struct UplinkArrived {
+pub(crate) struct UplinkArrived {
     /// The sender.
     pub user: UserId,
     /// The invitation to which the upload is the answer.
@@ -181,7 +181,7 @@ pub struct UplinkArrived {
 /// Network -> server: this participation was cut off.
 #[derive(Message)]
 #[rtype(result = "Result<Orders>")]
-pub struct ParticipationLost {
+pub(crate) struct ParticipationLost {
     /// The user.
     pub user: UserId,
     /// The invitation.
@@ -193,14 +193,14 @@ pub struct ParticipationLost {
 /// Network -> server: you asked to be woken at this time.
 #[derive(Message)]
 #[rtype(result = "Result<Orders>")]
-pub struct AlarmRang {
+pub(crate) struct AlarmRang {
     /// The virtual time.
     pub now: SimTime,
 }
 
 /// Server -> network: what became of an upload.
 #[derive(Debug)]
-pub struct Receipt {
+pub(crate) struct Receipt {
     /// How it ended: used, late, stale, or lost if the frame is damaged.
     pub ending: Ending,
     /// The orders for now, or the reason why the run ends.
@@ -210,14 +210,14 @@ pub struct Receipt {
 /// Network -> server: the step is due, so make it.
 #[derive(Message)]
 #[rtype(result = "Result<StepOutcome>")]
-pub struct CloseStep {
+pub(crate) struct CloseStep {
     /// Whether the round ends with this step.
     pub ends_round: bool,
 }
 
 /// Server -> network: the step is made.
 #[derive(Debug)]
-pub struct StepOutcome {
+pub(crate) struct StepOutcome {
     /// The model after the step, and the download that participants will have of it; `None` unless
     /// a round ends here.
     pub model: Option<(Model, Arc<OutgoingDownload>)>,
@@ -241,7 +241,7 @@ pub struct StepOutcome {
 
 /// The numbers of participations in a round, by what became of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Participations {
+pub(crate) struct Participations {
     /// Users invited.
     pub invited: u32,
     /// Participations that a dropout, a departure or a fault cut off.
@@ -257,7 +257,7 @@ pub struct Participations {
 
 /// What was watched at the server's link in a round.
 #[derive(Debug, Default)]
-pub struct RoundNetwork {
+pub(crate) struct RoundNetwork {
     /// The quantities over the time of the round.
     pub levels: Gauges<Level>,
     /// The waits in the line for a connection that ended in the round; `None` if there were none.
@@ -266,7 +266,7 @@ pub struct RoundNetwork {
 
 /// The results of the steps of a round.
 #[derive(Debug, Default)]
-pub struct StepsMade {
+pub(crate) struct StepsMade {
     /// The number of steps with an update.
     pub steps: u32,
     /// The number of updates in all steps.
@@ -292,7 +292,7 @@ pub struct StepsMade {
 /// answer gives the list back.
 #[derive(Message)]
 #[rtype(result = "Result<Vec<Booking>>")]
-pub struct Book {
+pub(crate) struct Book {
     /// What has happened since the last booking.
     pub bookings: Vec<Booking>,
 }
@@ -300,7 +300,7 @@ pub struct Book {
 /// Network -> metrics: a round is over.
 #[derive(Message)]
 #[rtype(result = "Result<RoundBooked>")]
-pub struct RoundEnded {
+pub(crate) struct RoundEnded {
     /// The number of the round.
     pub round: Round,
     /// When the round began.
@@ -321,7 +321,7 @@ pub struct RoundEnded {
 
 /// Metrics -> network: a round has been booked.
 #[derive(Debug)]
-pub struct RoundBooked {
+pub(crate) struct RoundBooked {
     /// The time that it took, and the number of updates that were used.
     pub span: RoundSpan,
     /// What has happened on the links and devices and was not booked before.
@@ -336,7 +336,7 @@ pub struct RoundBooked {
 /// list back.
 #[derive(Message)]
 #[rtype(result = "Result<Vec<Booking>>")]
-pub struct BookUnfinished {
+pub(crate) struct BookUnfinished {
     /// What has happened since the last booking.
     pub bookings: Vec<Booking>,
 }
@@ -344,17 +344,17 @@ pub struct BookUnfinished {
 /// Simulation -> server: which model do you have?
 #[derive(Message)]
 #[rtype(result = "Result<Model>")]
-pub struct GetModel;
+pub(crate) struct GetModel;
 
 /// Simulation -> server and metrics: replace the model by this one. It is sent between two rounds.
 #[derive(Clone, Message)]
 #[rtype(result = "Result<()>")]
-pub struct SetModel(pub Model);
+pub(crate) struct SetModel(pub Model);
 
 /// Simulation -> metrics: the run is over, so return everything recorded.
 #[derive(Message)]
 #[rtype(result = "Result<Collected>")]
-pub struct Collect {
+pub(crate) struct Collect {
     /// Whether every user has its private parameters, so that these can be part of the digest.
     /// After a run that was stopped within a round some are lost with their trainings, and the
     /// digest covers the rounds alone.
@@ -363,7 +363,7 @@ pub struct Collect {
 
 /// Metrics -> simulation: everything recorded.
 #[derive(Debug)]
-pub struct Collected {
+pub(crate) struct Collected {
     /// Every finished round.
     pub rounds: Vec<RoundRecord>,
     /// The bytes of the whole run.

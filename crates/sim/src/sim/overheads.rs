@@ -21,7 +21,7 @@ pub struct Overheads {
 
 impl Overheads {
     /// Returns the overheads of `spec` where so many clients are invited to a round.
-    pub fn new(spec: &OverheadsSpec, invited: u32) -> Self {
+    pub(crate) fn new(spec: &OverheadsSpec, invited: u32) -> Self {
         let OverheadsSpec {
             transport,
             secure_aggregation,
@@ -37,7 +37,7 @@ impl Overheads {
     }
 
     /// Returns the parts of a frame with what travels with it.
-    pub fn added_to(&self, route: Route, parts: FrameParts) -> FrameParts {
+    pub(crate) fn added_to(&self, route: Route, parts: FrameParts) -> FrameParts {
         let mut modelled = 0;
         // What is hidden is hidden from the server.
         if route.peer == Peer::Server {

@@ -13,18 +13,18 @@ use actix::dev::MessageResponse;
 use actix::prelude::*;
 
 /// A function that delivers messages of one kind to an actor of this thread, which answers at once.
-pub type Port<M> = Rc<dyn Fn(M) -> <M as Message>::Result>;
+pub(crate) type Port<M> = Rc<dyn Fn(M) -> <M as Message>::Result>;
 
 /// An actor that takes messages in both ways. Its handlers must answer at once and cannot use the
 /// context, since a message through a port comes with a context that does not run.
-pub struct Resident<A: Actor<Context = Context<A>>> {
+pub(crate) struct Resident<A: Actor<Context = Context<A>>> {
     actor: RefCell<A>,
     idle_context: RefCell<Context<A>>,
 }
 
 impl<A: Actor<Context = Context<A>>> Resident<A> {
     /// Makes a resident of `actor`, on this thread.
-    pub fn new(actor: A) -> Rc<Self> {
+    pub(crate) fn new(actor: A) -> Rc<Self> {
         Rc::new(Self {
             actor: RefCell::new(actor),
             idle_context: RefCell::new(Context::new()),
@@ -33,7 +33,7 @@ impl<A: Actor<Context = Context<A>>> Resident<A> {
 
     /// Sends the actor a message and returns its answer. The actor must not be in the middle of
     /// another answer.
-    pub fn ask<M: Message>(&self, message: M) -> M::Result
+    pub(crate) fn ask<M: Message>(&self, message: M) -> M::Result
     where
         A: Handler<M, Result = M::Result>,
         M::Result: MessageResponse<A, M>,
@@ -44,7 +44,7 @@ impl<A: Actor<Context = Context<A>>> Resident<A> {
     }
 
     /// Returns a port for one kind of message.
-    pub fn port<M: Message + 'static>(self: &Rc<Self>) -> Port<M>
+    pub(crate) fn port<M: Message + 'static>(self: &Rc<Self>) -> Port<M>
     where
         A: Handler<M, Result = M::Result>,
         M::Result: MessageResponse<A, M>,
@@ -54,13 +54,13 @@ impl<A: Actor<Context = Context<A>>> Resident<A> {
     }
 
     /// Starts the actor's mailbox, and returns its address.
-    pub fn mailbox(self: &Rc<Self>) -> Addr<Mailbox<A>> {
+    pub(crate) fn mailbox(self: &Rc<Self>) -> Addr<Mailbox<A>> {
         Mailbox(Rc::clone(self)).start()
     }
 }
 
 /// The mailbox of a [`Resident`], which passes every message on to it.
-pub struct Mailbox<A: Actor<Context = Context<A>>>(Rc<Resident<A>>);
+pub(crate) struct Mailbox<A: Actor<Context = Context<A>>>(Rc<Resident<A>>);
 
 impl<A: Actor<Context = Context<A>>> Actor for Mailbox<A> {
     type Context = Context<Self>;

@@ -20,7 +20,7 @@ use fedrecsim_model::model::blocks::ModelUpdate;
 use fedrecsim_model::model::state::StateVisitor;
 
 /// The third party's actor.
-pub struct ThirdPartyActor {
+pub(crate) struct ThirdPartyActor {
     world: Arc<World>,
     /// The third party as participants who are invited now will ask it.
     third_party: Arc<dyn ThirdParty>,
@@ -33,7 +33,7 @@ impl ThirdPartyActor {
     ///
     /// # Errors
     /// [`Error::Update`] if the method has exchanges but makes no third party.
-    pub fn new(world: Arc<World>) -> Result<Option<Self>> {
+    pub(crate) fn new(world: Arc<World>) -> Result<Option<Self>> {
         if !world.has_third_party() {
             return Ok(None);
         }
@@ -52,7 +52,7 @@ impl ThirdPartyActor {
     ///
     /// # Errors
     /// [`Error::Checkpoint`] if the archive holds something else.
-    pub fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
+    pub(crate) fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
         self.state()
             .visit_state(&mut StateVisitor::Restore(archive))
     }

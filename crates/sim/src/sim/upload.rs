@@ -54,7 +54,7 @@ pub struct UploadOrigin<'a> {
 
 impl UploadOrigin<'_> {
     /// Returns the randomness of the upload.
-    pub fn randomness(&self, world: &World) -> Randomness {
+    pub(crate) fn randomness(&self, world: &World) -> Randomness {
         Randomness::of_upload(world.streams, self.user.0, self.invitation_id.0)
     }
 }
@@ -65,7 +65,7 @@ impl UploadFrame {
     ///
     /// # Errors
     /// [`Error::Update`] if the update is not one of `layout`.
-    pub fn postponed(
+    pub(crate) fn postponed(
         update: &mut ModelUpdate,
         layout: &Layout,
         world: &World,
@@ -87,17 +87,17 @@ impl UploadFrame {
     }
 
     /// Returns the number of bytes of the frame, by purpose.
-    pub fn parts(&self) -> FrameParts {
+    pub(crate) fn parts(&self) -> FrameParts {
         self.parts
     }
 
     /// Returns the number of bytes of the frame.
-    pub fn total_bytes(&self) -> u64 {
+    pub(crate) fn total_bytes(&self) -> u64 {
         self.parts.total()
     }
 
     /// Returns the number of bytes that it takes in memory.
-    pub fn held_bytes(&self) -> u64 {
+    pub(crate) fn held_bytes(&self) -> u64 {
         match &self.content {
             Content::Encoded(bytes) => bytes.len() as u64,
             Content::Postponed(update) => update
@@ -142,7 +142,7 @@ impl UploadFrame {
     }
 
     /// Returns whether the bytes of the frame may have changed since it was made.
-    pub fn integrity(&self) -> Integrity {
+    pub(crate) fn integrity(&self) -> Integrity {
         self.integrity
     }
 
@@ -151,7 +151,7 @@ impl UploadFrame {
     ///
     /// # Errors
     /// As [`codec::read_scalars`].
-    pub fn scalars(&self, layout: &Layout) -> Result<Scalars> {
+    pub(crate) fn scalars(&self, layout: &Layout) -> Result<Scalars> {
         match &self.content {
             Content::Encoded(bytes) => codec::read_scalars((bytes, self.integrity), layout),
             Content::Postponed(update) => Ok(update.scalars),
@@ -160,7 +160,7 @@ impl UploadFrame {
 
     /// Returns what stands for a frame that has been handed out, and is needed no more where it was
     /// made.
-    pub fn handed_out() -> Self {
+    pub(crate) fn handed_out() -> Self {
         Self {
             parts: FrameParts::default(),
             content: Content::Encoded(Bytes::new()),
@@ -169,7 +169,7 @@ impl UploadFrame {
     }
 
     /// Appends the frame, or the update that stands for it.
-    pub fn save(&self, archive: &mut Archive) {
+    pub(crate) fn save(&self, archive: &mut Archive) {
         match &self.content {
             Content::Encoded(bytes) => {
                 archive.put(&(self.parts, false));
@@ -195,7 +195,7 @@ impl UploadFrame {
     ///
     /// # Errors
     /// [`Error::Checkpoint`] if the archive holds something else.
-    pub fn restore(archive: &mut ArchiveReader, layout: &Layout) -> Result<Self> {
+    pub(crate) fn restore(archive: &mut ArchiveReader, layout: &Layout) -> Result<Self> {
         let (parts, is_postponed): (FrameParts, bool) = archive.take()?;
         if !is_postponed {
             // MPI is trusted to bring bytes as they were sent, as memory is.
@@ -223,7 +223,7 @@ impl UploadFrame {
     }
 
     /// Holds a frame that this run has made.
-    pub fn sealed_here(frame: Frame) -> Self {
+    pub(crate) fn sealed_here(frame: Frame) -> Self {
         Self {
             parts: frame.parts,
             content: Content::Encoded(frame.bytes),
@@ -232,7 +232,7 @@ impl UploadFrame {
     }
 
     /// Holds a frame of a checkpoint, whose bytes may have been changed on the disk.
-    pub fn saved(frame: Frame) -> Self {
+    pub(crate) fn saved(frame: Frame) -> Self {
         Self {
             integrity: Integrity::Unknown,
             ..Self::sealed_here(frame)
@@ -240,7 +240,7 @@ impl UploadFrame {
     }
 
     /// Returns the frame with other bytes, which a fault has damaged.
-    pub fn damaged(&self, bytes: Bytes) -> Self {
+    pub(crate) fn damaged(&self, bytes: Bytes) -> Self {
         Self {
             parts: self.parts,
             content: Content::Encoded(bytes),

@@ -11,7 +11,7 @@ const DIGIT_BITS: u32 = 8;
 ///
 /// Long lists are sorted digit by digit (a radix sort), since every round of a simulation with many
 /// users sorts one.
-pub fn sort_by_user<T>(items: &mut Vec<T>, key: impl Fn(&T) -> (UserId, InvitationId)) {
+pub(crate) fn sort_by_user<T>(items: &mut Vec<T>, key: impl Fn(&T) -> (UserId, InvitationId)) {
     let number = |item: &T| {
         let (user, invitation_id) = key(item);
         u64::from(user.0) << 32 | u64::from(invitation_id.0)

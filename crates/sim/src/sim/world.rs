@@ -223,7 +223,7 @@ impl World {
 
     /// Returns whether the server makes a step of noise alone where nobody was drawn, since a step
     /// that is left out would tell that nobody was.
-    pub fn steps_on_noise(&self) -> bool {
+    pub(crate) fn steps_on_noise(&self) -> bool {
         self.trains
             && self
                 .sum_noise
@@ -231,30 +231,30 @@ impl World {
     }
 
     /// Returns the bytes that travel with the frame of an upload, which has these parts, and in it.
-    pub fn upload_size(&self, parts: FrameParts) -> Bytes {
+    pub(crate) fn upload_size(&self, parts: FrameParts) -> Bytes {
         Bytes::new(self.overheads.added_to(Route::UPLOAD, parts).total())
     }
 
     /// Returns whether a participation may be cut off, or may outlast its round, for other reasons
     /// than its own dropout.
-    pub fn may_be_cut_short(&self) -> bool {
+    pub(crate) fn may_be_cut_short(&self) -> bool {
         !self.policy.waits_for_everybody()
             || !self.population.availability().is_always()
             || !self.population.faults().is_empty()
     }
 
     /// Returns whether every user can take part at any time.
-    pub fn everybody_can_take_part(&self) -> bool {
+    pub(crate) fn everybody_can_take_part(&self) -> bool {
         self.excluded.is_empty() && self.population.availability().is_always()
     }
 
     /// Returns whether the device of `user` has the memory to take part.
-    pub fn has_memory(&self, user: UserId) -> bool {
+    pub(crate) fn has_memory(&self, user: UserId) -> bool {
         self.excluded.binary_search(&user).is_err()
     }
 
     /// Returns the number of the method's phases.
-    pub fn phases(&self) -> usize {
+    pub(crate) fn phases(&self) -> usize {
         self.layouts.len()
     }
 
@@ -262,7 +262,7 @@ impl World {
     ///
     /// # Panics
     /// If the method has no such phase, which is a defect of its server side.
-    pub fn download_layout(&self, phase: Phase) -> &Layout {
+    pub(crate) fn download_layout(&self, phase: Phase) -> &Layout {
         &self.layouts[usize::from(phase.0)].download
     }
 
@@ -279,19 +279,19 @@ impl World {
     ///
     /// # Panics
     /// As [`Self::download_layout`].
-    pub fn exchange(&self, phase: Phase) -> Option<&Exchange> {
+    pub(crate) fn exchange(&self, phase: Phase) -> Option<&Exchange> {
         self.layouts[usize::from(phase.0)].exchange.as_ref()
     }
 
     /// Returns whether participants of some phase ask a third party.
-    pub fn has_third_party(&self) -> bool {
+    pub(crate) fn has_third_party(&self) -> bool {
         self.layouts
             .iter()
             .any(|layouts| layouts.exchange.is_some())
     }
 
     /// Returns whether participants of some phase ask the server for the rows that they download.
-    pub fn downloads_asked_rows(&self) -> bool {
+    pub(crate) fn downloads_asked_rows(&self) -> bool {
         self.layouts
             .iter()
             .any(|layouts| layouts.legs.contains(&Leg::Transfer(Route::ASKED_ROWS)))
@@ -301,13 +301,13 @@ impl World {
     ///
     /// # Panics
     /// As [`Self::download_layout`].
-    pub fn legs(&self, phase: Phase) -> &[Leg] {
+    pub(crate) fn legs(&self, phase: Phase) -> &[Leg] {
         &self.layouts[usize::from(phase.0)].legs
     }
 
     /// Returns whether frames may be damaged on their way, so that each must be checked when it
     /// arrives.
-    pub fn checks_frames_on_arrival(&self) -> bool {
+    pub(crate) fn checks_frames_on_arrival(&self) -> bool {
         !self.population.faults().is_empty()
     }
 }

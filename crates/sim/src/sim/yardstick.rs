@@ -24,7 +24,7 @@ impl Yardstick {
     /// # Errors
     /// [`Error::Dataset`] for a figure that the data set cannot have: an error of ratings where
     /// there are none or none are held out, or a rank where no item is held out.
-    pub fn new(spec: &EvaluationSpec, dataset: &Dataset) -> Result<Self> {
+    pub(crate) fn new(spec: &EvaluationSpec, dataset: &Dataset) -> Result<Self> {
         let metrics = spec.metrics();
         for metric in &metrics {
             let name = metric.name();

@@ -19,7 +19,7 @@ use fedrecsim_model::model::state::StateVisitor;
 use fedrecsim_scenario::scenario::WeightTotals;
 
 /// The world of a method with its server side, and the buffers of one worker.
-pub struct Bench {
+pub(crate) struct Bench {
     pub world: World,
     pub scratch: Scratch,
     server: Box<dyn Server>,
@@ -28,7 +28,7 @@ pub struct Bench {
 }
 
 /// What leaves a device in one participation.
-pub struct Sent {
+pub(crate) struct Sent {
     /// The request to the third party, if the method asks one.
     pub request: Option<ModelUpdate>,
     /// The update.
@@ -37,7 +37,7 @@ pub struct Sent {
 
 impl Bench {
     /// Makes the bench of a method in the small world.
-    pub fn new(contract: &Contract<'_>) -> Result<Self, Seen> {
+    pub(crate) fn new(contract: &Contract<'_>) -> Result<Self, Seen> {
         let world = contract.world(&[])?;
         let (server, third_party) = (world.method.server(), world.method.third_party());
         Ok(Self {
@@ -50,12 +50,12 @@ impl Bench {
     }
 
     /// Returns the phase that the server is in.
-    pub fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> Phase {
         self.server.phase()
     }
 
     /// Returns what `user` downloads, which is a model without blocks where nothing travels.
-    pub fn download(&self, user: u32) -> Result<Model> {
+    pub(crate) fn download(&self, user: u32) -> Result<Model> {
         match self.server.download() {
             Download::PerUser(downloads) => downloads.download(UserId(user)),
             Download::Shared(model) => Ok(model),
@@ -73,12 +73,17 @@ impl Bench {
     }
 
     /// Makes the client of `user` as it is before its first participation.
-    pub fn client(&self, user: u32) -> Box<dyn Client> {
+    pub(crate) fn client(&self, user: u32) -> Box<dyn Client> {
         self.world.method.client(UserId(user))
     }
 
     /// Has `client` take part in a round.
-    pub fn take_part(&mut self, client: &mut dyn Client, user: u32, round: u32) -> Result<Sent> {
+    pub(crate) fn take_part(
+        &mut self,
+        client: &mut dyn Client,
+        user: u32,
+        round: u32,
+    ) -> Result<Sent> {
         let model = self.download(user)?;
         let World {
             dataset,
@@ -120,13 +125,18 @@ impl Bench {
     }
 
     /// Trains `client` in a round.
-    pub fn train(&mut self, client: &mut dyn Client, user: u32, round: u32) -> Result<LocalUpdate> {
+    pub(crate) fn train(
+        &mut self,
+        client: &mut dyn Client,
+        user: u32,
+        round: u32,
+    ) -> Result<LocalUpdate> {
         Ok(self.take_part(client, user, round)?.update)
     }
 
     /// Has `clients`, which are those of the first users, take part, and the server step with what
     /// they send.
-    pub fn step(&mut self, clients: &mut [Box<dyn Client>]) -> Result<StepReport> {
+    pub(crate) fn step(&mut self, clients: &mut [Box<dyn Client>]) -> Result<StepReport> {
         let (step, phase) = (self.steps, self.server.phase());
         let mut sums = self.server.accumulator();
         if self.server.needs_participants() {
@@ -178,7 +188,7 @@ impl Bench {
     }
 
     /// Returns the scores of `items`, which must be finite.
-    pub fn scores_of(
+    pub(crate) fn scores_of(
         &mut self,
         client: &dyn Client,
         user: u32,
@@ -214,13 +224,18 @@ impl Bench {
     }
 
     /// Returns the scores of all items, which must be finite.
-    pub fn scores(&mut self, client: &dyn Client, user: u32) -> Result<Vec<f32>, Seen> {
+    pub(crate) fn scores(&mut self, client: &dyn Client, user: u32) -> Result<Vec<f32>, Seen> {
         let items: Vec<u32> = (0..self.world.dataset.items() as u32).collect();
         self.scores_of(client, user, &items)
     }
 
     /// Returns the frame of the update that `user` has made from the model that it has.
-    pub fn frame(&self, codecs: &BlockCodecs, update: &ModelUpdate, user: u32) -> Result<Frame> {
+    pub(crate) fn frame(
+        &self,
+        codecs: &BlockCodecs,
+        update: &ModelUpdate,
+        user: u32,
+    ) -> Result<Frame> {
         let model = self.download(user)?;
         let randomness = Randomness::of_upload(self.world.streams, user, 0);
         let mut context = EncodeContext {
@@ -233,7 +248,7 @@ impl Bench {
 }
 
 /// Returns the state that `client` shows, as the digest of a result covers it.
-pub fn state(client: &mut dyn Client) -> Result<Vec<u8>> {
+pub(crate) fn state(client: &mut dyn Client) -> Result<Vec<u8>> {
     let mut all = Vec::new();
     client.visit_state(&mut StateVisitor::Digest(&mut |bytes| {
         all.extend_from_slice(bytes)
@@ -242,7 +257,7 @@ pub fn state(client: &mut dyn Client) -> Result<Vec<u8>> {
 }
 
 /// Saves the state of `client`, and restores it to `fresh`.
-pub fn restore(client: &mut dyn Client, fresh: &mut dyn Client) -> Result<(), Seen> {
+pub(crate) fn restore(client: &mut dyn Client, fresh: &mut dyn Client) -> Result<(), Seen> {
     const END: &str = "the end";
     let mut archive = Archive::default();
     client.visit_state(&mut StateVisitor::Save(&mut archive))?;
@@ -256,7 +271,7 @@ pub fn restore(client: &mut dyn Client, fresh: &mut dyn Client) -> Result<(), Se
 }
 
 /// Says where two scores differ first; `None` if they have the same bits.
-pub fn different_scores(one: &[f32], other: &[f32]) -> Option<String> {
+pub(crate) fn different_scores(one: &[f32], other: &[f32]) -> Option<String> {
     let item = one
         .iter()
         .zip(other)
@@ -268,7 +283,7 @@ pub fn different_scores(one: &[f32], other: &[f32]) -> Option<String> {
 }
 
 /// Says in what two results of a training differ first; `None` if they have the same bits.
-pub fn different_updates(one: &LocalUpdate, other: &LocalUpdate) -> Option<String> {
+pub(crate) fn different_updates(one: &LocalUpdate, other: &LocalUpdate) -> Option<String> {
     let same_losses = one.loss.to_bits() == other.loss.to_bits();
     match () {
         () if !same_losses => Some(format!("the loss is {} and {}", one.loss, other.loss)),
@@ -283,7 +298,7 @@ pub fn different_updates(one: &LocalUpdate, other: &LocalUpdate) -> Option<Strin
 }
 
 /// Says where two states differ first; `None` if they have the same bytes.
-pub fn different_states(one: &[u8], other: &[u8]) -> Option<String> {
+pub(crate) fn different_states(one: &[u8], other: &[u8]) -> Option<String> {
     if one.len() != other.len() {
         return Some(format!(
             "the private state has {} and {} bytes",

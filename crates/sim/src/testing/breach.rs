@@ -40,7 +40,7 @@ pub enum Clause {
 
 impl Clause {
     /// Every clause, those that are checked fastest first.
-    pub const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Parameters,
         Self::Sizes,
         Self::FreshClients,
@@ -115,7 +115,7 @@ impl fmt::Debug for Breach {
 
 /// What a check has seen instead of what a clause promises, in words.
 #[derive(Debug)]
-pub struct Seen(pub String);
+pub(crate) struct Seen(pub String);
 
 impl From<String> for Seen {
     fn from(seen: String) -> Self {
@@ -130,6 +130,6 @@ impl From<Error> for Seen {
 }
 
 /// Returns what was seen, unless `holds` is true.
-pub fn ensure(holds: bool, seen: impl FnOnce() -> String) -> Result<(), Seen> {
+pub(crate) fn ensure(holds: bool, seen: impl FnOnce() -> String) -> Result<(), Seen> {
     if holds { Ok(()) } else { Err(Seen(seen())) }
 }

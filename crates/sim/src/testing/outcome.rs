@@ -139,7 +139,7 @@ fn check_total(outcome: &Outcome) -> Result<(), String> {
 }
 
 /// Says in what two outcomes differ first; `None` if they are the same.
-pub fn difference(one: &Outcome, other: &Outcome) -> Option<String> {
+pub(crate) fn difference(one: &Outcome, other: &Outcome) -> Option<String> {
     let stopped = |outcome: &Outcome| outcome.stopped_by.as_ref().map(ToString::to_string);
     if stopped(one) != stopped(other) {
         return Some(format!(

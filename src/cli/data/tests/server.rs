@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 /// The path of the checksum.
-pub const CHECKSUM: &str = "/checksum";
+pub(crate) const CHECKSUM: &str = "/checksum";
 
 /// What the server does with a request; once all are used up, it answers as [`Reply::Properly`].
 #[derive(Clone, Copy, Debug)]
-pub enum Reply {
+pub(crate) enum Reply {
     /// Sends what is asked for: the file, or a part of it.
     Properly,
     /// The same, but the connection breaks when so many bytes of the file, counted from its
@@ -38,7 +38,7 @@ struct State {
 
 /// The server, which ends when it is dropped.
 #[derive(Debug)]
-pub struct Server {
+pub(crate) struct Server {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
     thread: Option<JoinHandle<()>>,
@@ -46,7 +46,7 @@ pub struct Server {
 
 impl Server {
     /// Begins to offer `file`.
-    pub fn offering(file: &[u8], replies: &[Reply]) -> Self {
+    pub(crate) fn offering(file: &[u8], replies: &[Reply]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let replies = replies.iter().copied().collect();
         let state = State {
@@ -76,23 +76,23 @@ impl Server {
     }
 
     /// Returns the address of the folder with the file.
-    pub fn address(&self) -> String {
+    pub(crate) fn address(&self) -> String {
         format!("http://{}/data", self.address)
     }
 
     /// Offers `text` at [`CHECKSUM`] from now on, which nothing of what the server is told to do
     /// concerns.
-    pub fn offer_checksum(&self, text: &str) {
+    pub(crate) fn offer_checksum(&self, text: &str) {
         self.state.lock().unwrap().checksum = Some(text.to_owned());
     }
 
     /// Returns the lines of all requests so far that say what was asked for, and forgets them.
-    pub fn requests(&self) -> Vec<String> {
+    pub(crate) fn requests(&self) -> Vec<String> {
         std::mem::take(&mut self.state.lock().unwrap().requests)
     }
 
     /// Puts another file in place of the one that is offered.
-    pub fn replace(&self, file: &[u8]) {
+    pub(crate) fn replace(&self, file: &[u8]) {
         let mut state = self.state.lock().unwrap();
         state.file = file.to_vec();
         state.tag = "\"other\"".to_owned();

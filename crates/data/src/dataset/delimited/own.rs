@@ -55,7 +55,7 @@ pub(super) struct Counts {
 
 impl Keep {
     /// Counts a row, and returns its user and item as they are kept; `None` if it is not.
-    pub fn kept(
+    pub(crate) fn kept(
         &mut self,
         (user, item): (u32, u32),
         (rating, time, weight, is_positive): (f32, i64, f32, bool),

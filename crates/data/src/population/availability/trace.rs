@@ -13,7 +13,7 @@ const LAST_SECOND: f64 = 1e9;
 
 /// Stays by user within one period, in nanoseconds.
 #[derive(Debug, PartialEq)]
-pub struct AvailabilityTrace {
+pub(crate) struct AvailabilityTrace {
     /// The index of each user's first stay in `stays`, and at the end the number of all stays.
     offsets: Vec<usize>,
     /// Beginning and end of stays; those of a user are in order and have gaps between them.
@@ -28,7 +28,7 @@ impl AvailabilityTrace {
     /// The errors of the columns, and one for a stay that ends before it begins, begins before the
     /// user's last one in the file has ended, or ends after the period, and for a gap in the users'
     /// numbers.
-    pub fn parse(text: &str, path: &Path, period_s: Option<f64>) -> Result<Self> {
+    pub(crate) fn parse(text: &str, path: &Path, period_s: Option<f64>) -> Result<Self> {
         let nanoseconds = |seconds: f64| SimDuration::from_secs_f64(seconds).as_nanos();
         let period = period_s.map(nanoseconds);
         let mut rows: Vec<(u32, u64, u64, u64)> = Vec::new();
@@ -94,7 +94,7 @@ impl AvailabilityTrace {
     }
 
     /// Feeds the trace to `sink`, as little-endian bytes in a fixed order.
-    pub fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
+    pub(crate) fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
         let Self {
             offsets,
             stays,

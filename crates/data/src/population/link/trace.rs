@@ -44,13 +44,13 @@ pub(super) struct Carried {
 
 impl Carried {
     /// Returns the whole bytes.
-    pub fn bytes(&self) -> Bytes {
+    pub(crate) fn bytes(&self) -> Bytes {
         Bytes::new(u64::try_from(self.work / 8_000_000_000).unwrap_or(u64::MAX))
     }
 }
 
 impl Rates {
-    pub fn at(&self, at: SimTime) -> Piece {
+    pub(crate) fn at(&self, at: SimTime) -> Piece {
         match self {
             Self::Constant(rate) => Piece {
                 rate: *rate,
@@ -67,7 +67,7 @@ impl Rates {
     /// Lets a frame of `size` leave from the instant `from` on, at the rate that `cap` makes of
     /// that of the link, until all of it has left or `until` is reached. Ends are rounded up to a
     /// whole nanosecond.
-    pub fn carry(
+    pub(crate) fn carry(
         &self,
         from: SimTime,
         size: Bytes,
@@ -123,7 +123,7 @@ impl Rates {
 
 /// The rates of users' links, by user.
 #[derive(Debug, PartialEq, Eq)]
-pub struct LinkTrace {
+pub(crate) struct LinkTrace {
     /// The index of each user's first line in `lines`, and at the end the number of all lines.
     offsets: Vec<usize>,
     /// The lines of a user are in the order of time, and the first one is of time 0.
@@ -148,7 +148,7 @@ impl LinkTrace {
     /// The errors of the columns, and one for a user whose first line is not of time 0, whose times
     /// do not grow, whose last time is not before the period's end, or who has no rate in a
     /// direction in any line, and for a gap in the users' numbers.
-    pub fn parse(text: &str, path: &Path, period_s: Option<f64>) -> Result<Self> {
+    pub(crate) fn parse(text: &str, path: &Path, period_s: Option<f64>) -> Result<Self> {
         let nanoseconds = |seconds: f64| SimDuration::from_secs_f64(seconds).as_nanos();
         let mut rows: Vec<(u32, u64, Line)> = Vec::new();
         let names = ["user", "time_s", "down_mbit_per_s", "up_mbit_per_s"];
@@ -245,7 +245,7 @@ impl LinkTrace {
     }
 
     /// Feeds the trace to `sink`, as little-endian bytes in a fixed order.
-    pub fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
+    pub(crate) fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
         let Self {
             offsets,
             lines,

@@ -10,7 +10,7 @@ use fedrecsim_model::model::neural::{RowBatch, SampleMatrix};
 
 /// Describes how a client trains.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LocalSettings {
+pub(crate) struct LocalSettings {
     /// The number of passes over the samples.
     pub epochs: u32,
     /// The number of samples in a batch.
@@ -23,7 +23,7 @@ pub struct LocalSettings {
 
 impl LocalSettings {
     /// Returns the settings that follow from these parameters.
-    pub fn of(p: &ColrParameters) -> Self {
+    pub(crate) fn of(p: &ColrParameters) -> Self {
         let factor = math::sqrt(f64::from(p.rank) / f64::from(p.latent_dimension));
         Self {
             epochs: p.local_epochs,
@@ -36,7 +36,7 @@ impl LocalSettings {
 
 /// Holds the parameters that a client trains.
 #[derive(Debug)]
-pub struct LocalModel<'a> {
+pub(crate) struct LocalModel<'a> {
     /// The user vector u (k values).
     pub user: &'a mut [f32],
     /// The rows V_j + A_j B of the participation's distinct items (k values each), in the order of
@@ -48,7 +48,7 @@ pub struct LocalModel<'a> {
 
 /// Holds what a training yielded, and its work.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct LocalResult {
+pub(crate) struct LocalResult {
     /// The mean binary cross-entropy over all samples of all epochs, each batch before its step.
     pub loss: f64,
     /// The number of item rows read and written, one for each distinct row of a batch.
@@ -63,7 +63,7 @@ pub struct LocalResult {
 /// u and A take one simultaneous step for each batch, along the gradient of the batch's mean binary
 /// cross-entropy. With g_j = (p_j - y_j) / B, the gradients are the sum of g_j (V_j + A_j B) and
 /// g_j B u. So V_j + A_j B moves along B^T B u, which is worked out once for a batch.
-pub fn train(
+pub(crate) fn train(
     settings: &LocalSettings,
     basis: &[f32],
     samples: &mut RoundRows,

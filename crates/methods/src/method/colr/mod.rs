@@ -48,7 +48,7 @@ mod server;
 mod tests;
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry {
+pub(crate) const ENTRY: Entry = Entry {
     name: "colr",
     summary: "matrix factorisation whose item table moves by updates of low rank in a basis that all clients share",
     source: "Nguyen et al., Towards Efficient Communication and Secure Federated Recommendation System via Low-rank \
@@ -68,7 +68,7 @@ pub const ENTRY: Entry = Entry {
 /// What clients download.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Downloaded {
+pub(crate) enum Downloaded {
     /// The whole item table.
     Table,
     /// The mean of A of the step before, by which devices bring their own copy of the item table up
@@ -80,7 +80,7 @@ pub enum Downloaded {
 /// Parameters of CoLR.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct ColrParameters {
+pub(crate) struct ColrParameters {
     /// Latent dimension k.
     #[schemars(range(min = 1, max = MAX_DIMENSION))]
     pub latent_dimension: u32,
@@ -157,7 +157,7 @@ fn resolve(value: &mut Value) -> Vec<ParameterFault> {
 
 /// Holds what all clients share.
 #[derive(Debug)]
-pub struct Colr {
+pub(crate) struct Colr {
     shared: Arc<Shared>,
 }
 
@@ -174,7 +174,7 @@ struct Shared {
 impl Colr {
     /// Makes the method for a problem of this size. V is drawn from N(0, 1), and every user's u
     /// from U(-1/sqrt k, 1/sqrt k).
-    pub fn new(parameters: ColrParameters, problem: &Problem) -> Self {
+    pub(crate) fn new(parameters: ColrParameters, problem: &Problem) -> Self {
         let mut stream = problem.streams.stream(Purpose::GlobalInit, 0, 0);
         let shape = parameters.table(problem.items).shape;
         let initial = Arc::new(Table::from_fn(shape, || stream.standard_normal() as f32));

@@ -26,7 +26,7 @@ pub(super) struct LowRankServer {
 
 impl LowRankServer {
     /// Makes the server that starts with `model`.
-    pub fn new(shared: Arc<Shared>, model: Model) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, model: Model) -> Self {
         let mean = Table::zeros(shared.parameters.factors(shared.initial.shape().rows).shape);
         Self {
             shared,

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use self::numerics::{
     Constants, outer_triangle, packed_triangle, row_gradients, triangle_values, unpacked_triangle,
 };
-pub(super) use self::parameters::without_effect;
+pub use self::parameters::without_effect;
 pub use self::parameters::{Background, ByDensity, FedGramParameters, Recency};
 use super::listed_sums;
 use super::recency::{self, weighted_positives};
@@ -47,7 +47,7 @@ mod server;
 mod tests;
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry {
+pub(crate) const ENTRY: Entry = Entry {
     name: "fedgram",
     summary: "implicit least squares: devices send their positives' gradients and x x^T, the server makes Newton steps",
     source: "an own method of this project (FCF's objective, arXiv 1901.09888, with a second-order server)",
@@ -66,7 +66,7 @@ pub const ENTRY: Entry = Entry {
 
 /// Holds what all clients share.
 #[derive(Debug)]
-pub struct FedGram {
+pub(crate) struct FedGram {
     pub(super) shared: Arc<Shared>,
 }
 
@@ -98,7 +98,7 @@ pub(super) struct Counts {
 
 impl Counts {
     /// Returns the counts that `model` tells.
-    pub fn of(model: &Model) -> Self {
+    pub(crate) fn of(model: &Model) -> Self {
         let popularity = model
             .named(POPULARITY)
             .map_or_else(Vec::new, |table| table.as_slice().to_vec());
@@ -121,7 +121,7 @@ fn mean_positives_of(model: &Model) -> f32 {
 impl FedGram {
     /// Makes the method for a problem of this size. The rows of Y are drawn from N(0, length^2 /
     /// k).
-    pub fn new(parameters: FedGramParameters, problem: &Problem) -> Self {
+    pub(crate) fn new(parameters: FedGramParameters, problem: &Problem) -> Self {
         Self::with_exponent(parameters, 1.0, problem)
     }
 
@@ -163,7 +163,7 @@ impl Shared {
     }
 
     /// Returns the constants of the loss for this number of positives of the mean user.
-    pub fn constants(&self, mean_positives: f64) -> Constants {
+    pub(crate) fn constants(&self, mean_positives: f64) -> Constants {
         let by_density = |weights: &ByDensity| {
             weights.constants(self.fixed, mean_positives, self.shape.rows as f64)
         };
@@ -188,7 +188,7 @@ impl Shared {
     ///
     /// # Errors
     /// [`Error::Update`] if the table has another shape.
-    pub fn model(&self, table: Table, counts: Counts) -> Result<Model> {
+    pub(crate) fn model(&self, table: Table, counts: Counts) -> Result<Model> {
         let gram =
             gram_of_table(&table.view()).map_err(|cause| Error::Update(cause.to_string()))?;
         let mut tables = vec![
@@ -291,7 +291,7 @@ impl Method for FedGram {
 
 /// Implements a device, which keeps no state from one participation to the next.
 #[derive(Clone)]
-pub struct FedGramClient {
+pub(crate) struct FedGramClient {
     shared: Arc<Shared>,
 }
 

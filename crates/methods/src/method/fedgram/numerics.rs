@@ -28,7 +28,7 @@ use fedrecsim_model::model::table::TableUpdate;
 
 /// Holds the constants of the loss, and the size of the server's step.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Constants {
+pub(crate) struct Constants {
     /// The weight a0 of an item as a negative. That of a positive is 1.
     pub unobserved_weight: f64,
     /// The weight lambda of the regulariser.
@@ -44,7 +44,7 @@ impl Constants {
     /// Returns the weight lambda (count + a0 others)^nu of the regulariser for a user with `count`
     /// positives in a catalogue of `others` items, or for an item that is a positive of `count` of
     /// `others` users.
-    pub fn ridge(&self, count: f64, others: f64) -> f64 {
+    pub(crate) fn ridge(&self, count: f64, others: f64) -> f64 {
         let weights = count + self.unobserved_weight * others;
         match self.regularization_exponent {
             1.0 => self.regularization * weights,
@@ -68,13 +68,13 @@ pub fn largest_contribution(count: f64, ridge: f64) -> (f64, f64) {
 }
 
 /// Returns the number of values in the upper triangle of a k x k matrix.
-pub const fn triangle_values(dimension: usize) -> usize {
+pub(crate) const fn triangle_values(dimension: usize) -> usize {
     dimension * (dimension + 1) / 2
 }
 
 /// Returns the upper triangle of a square matrix, row after row, in single precision, which is the
 /// form in which it travels.
-pub fn packed_triangle(matrix: &Array2<f64>) -> Vec<f32> {
+pub(crate) fn packed_triangle(matrix: &Array2<f64>) -> Vec<f32> {
     let upper = matrix
         .indexed_iter()
         .filter(|((row, column), _)| row <= column);
@@ -85,7 +85,7 @@ pub fn packed_triangle(matrix: &Array2<f64>) -> Vec<f32> {
 ///
 /// # Errors
 /// [`AlgebraError::Shape`] if there are not k (k + 1) / 2 values.
-pub fn unpacked_triangle(values: &[f32], dimension: usize) -> Result<Array2<f64>> {
+pub(crate) fn unpacked_triangle(values: &[f32], dimension: usize) -> Result<Array2<f64>> {
     if values.len() != triangle_values(dimension) {
         return Err(AlgebraError::Shape {
             what: "a packed triangle",
@@ -113,7 +113,11 @@ fn upper_triangular(values: impl Iterator<Item = f64>, dimension: usize) -> Arra
 }
 
 /// Returns the gradients (x . y_i - 1) x of the rows of `items`, one after the other (n k values).
-pub fn row_gradients(vector: &[f64], table: &ArrayView2<'_, f32>, items: &[u32]) -> Vec<f32> {
+pub(crate) fn row_gradients(
+    vector: &[f64],
+    table: &ArrayView2<'_, f32>,
+    items: &[u32],
+) -> Vec<f32> {
     let mut gradients = Vec::with_capacity(items.len() * vector.len());
     for &item in items {
         let error = score(vector, &table.row(item as usize)) - 1.0;
@@ -123,7 +127,7 @@ pub fn row_gradients(vector: &[f64], table: &ArrayView2<'_, f32>, items: &[u32])
 }
 
 /// Returns the upper triangle of x x^T, row after row (k (k + 1) / 2 values).
-pub fn outer_triangle(vector: &[f64]) -> Vec<f32> {
+pub(crate) fn outer_triangle(vector: &[f64]) -> Vec<f32> {
     let rows = vector.iter().enumerate();
     rows.flat_map(|(row, x)| vector[row..].iter().map(move |y| (x * y) as f32))
         .collect()
@@ -132,7 +136,7 @@ pub fn outer_triangle(vector: &[f64]) -> Vec<f32> {
 /// Holds the sums of what the participants of a step have sent, in the order of the calls of
 /// [`Sums::absorb`].
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Sums {
+pub(crate) struct Sums {
     /// The gradients of every row (m x k), and the sums n_i of the weights of the participants who
     /// sent row i.
     pub gradients: ListedSums,
@@ -151,7 +155,7 @@ impl Sums {
     /// # Errors
     /// [`Error::Update`] if the gradients, the triangle or the counts have another shape than those
     /// before.
-    pub fn absorb(
+    pub(crate) fn absorb(
         &mut self,
         weight: f64,
         (gradients, told): (&TableUpdate, Option<Told<'_>>),
@@ -173,7 +177,7 @@ impl Sums {
     }
 
     /// Adds what other sums have absorbed.
-    pub fn merge(&mut self, other: Self) {
+    pub(crate) fn merge(&mut self, other: Self) {
         self.gradients.merge(other.gradients);
         self.triangle
             .resize(self.triangle.len().max(other.triangle.len()), 0.0);
@@ -186,7 +190,7 @@ impl Sums {
 
     /// Returns the share of the participants who sent each row, which is not negative; nothing
     /// without participants.
-    pub fn popularity(&self) -> Vec<f32> {
+    pub(crate) fn popularity(&self) -> Vec<f32> {
         if self.participants <= 0.0 {
             return Vec::new();
         }
@@ -199,7 +203,7 @@ impl Sums {
 
     /// Returns the number of rows that the mean participant sent, which is its number of positives;
     /// 0 without participants.
-    pub fn mean_positives(&self) -> f32 {
+    pub(crate) fn mean_positives(&self) -> f32 {
         match self.participants > 0.0 {
             true => (self.gradients.senders.iter().sum::<f64>() / self.participants) as f32,
             false => 0.0,
@@ -223,7 +227,11 @@ impl Sums {
     /// # Errors
     /// [`AlgebraError::NotFinite`] if a participant sent something that is not a finite number, and
     /// [`AlgebraError::Shape`] for a table of another shape.
-    pub fn step(&self, table: &mut ArrayViewMut2<'_, f32>, constants: &Constants) -> Result<()> {
+    pub(crate) fn step(
+        &self,
+        table: &mut ArrayViewMut2<'_, f32>,
+        constants: &Constants,
+    ) -> Result<()> {
         let Constants {
             unobserved_weight: a0,
             server_rate,

@@ -161,7 +161,7 @@ impl FedGramParameters {
 
     /// Returns the layout of the model for this many items: Y, Y^T Y, the items' popularity if it
     /// has a weight, and the number of positives of the mean user if the loss depends on it.
-    pub fn layout(&self, items: usize) -> Layout {
+    pub(crate) fn layout(&self, items: usize) -> Layout {
         let mut blocks = vec![
             BlockLayout::item_table("Y", TableShape::of_items(items, self.latent_dimension)),
             BlockLayout::weights("Y^T Y", self.triangle()),

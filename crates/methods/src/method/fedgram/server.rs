@@ -23,7 +23,7 @@ pub(super) struct GramServer {
 
 impl GramServer {
     /// Makes the server that starts with `model`.
-    pub fn new(shared: Arc<Shared>, model: Model) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, model: Model) -> Self {
         Self { shared, model }
     }
 }

@@ -21,7 +21,7 @@ pub enum Optimizer {
 
 /// Describes how a client trains.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LocalSettings {
+pub(crate) struct LocalSettings {
     /// The number of passes over the samples.
     pub epochs: u32,
     /// The number of samples in a batch.
@@ -41,7 +41,7 @@ pub struct LocalSettings {
 
 /// Holds the parameters that a client trains, each as a slice.
 #[derive(Debug)]
-pub struct LocalModel<'a> {
+pub(crate) struct LocalModel<'a> {
     /// The user vector (k values).
     pub user: &'a mut [f32],
     /// The rows of the participation's distinct items (k values each), in the order of
@@ -54,7 +54,7 @@ pub struct LocalModel<'a> {
 
 /// Holds what a training yielded, and its work.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct LocalResult {
+pub(crate) struct LocalResult {
     /// The mean binary cross-entropy over all samples of all epochs, each batch before its last
     /// step.
     pub loss: f64,
@@ -66,7 +66,7 @@ pub struct LocalResult {
 
 /// Holds the buffers of a training. Nothing passes from one client to the next.
 #[derive(Clone, Debug, Default)]
-pub struct LocalBuffers {
+pub(crate) struct LocalBuffers {
     batch: RowBatch,
     network: PerceptronBuffers,
     user: Group,
@@ -111,7 +111,7 @@ impl Group {
 /// the batch's mean binary cross-entropy, unless the item rows come last. Rows that are not in the
 /// batch have a gradient of zero. Adam still moves those that it has moved before, as it does in
 /// PyTorch with a dense embedding.
-pub fn train(
+pub(crate) fn train(
     network: &Perceptron,
     settings: &LocalSettings,
     samples: &mut RoundRows,

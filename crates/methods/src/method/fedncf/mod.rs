@@ -36,7 +36,7 @@ pub mod local;
 pub use local::Optimizer;
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry {
+pub(crate) const ENTRY: Entry = Entry {
     name: "fedncf",
     summary: "neural collaborative filtering: private user embedding, averaged item embeddings and network",
     source: "Perifanis and Efraimidis, Federated Neural Collaborative Filtering, Knowledge-Based Systems 2022; no \
@@ -55,7 +55,7 @@ pub(super) const HIDDEN_UNITS: [usize; 3] = [32, 16, 8];
 /// Parameters of FedNCF.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct FedNcfParameters {
+pub(crate) struct FedNcfParameters {
     /// Latent dimension k.
     #[schemars(range(min = 1, max = MAX_DIMENSION))]
     pub latent_dimension: u32,
@@ -121,7 +121,7 @@ impl Default for FedNcfParameters {
 
 /// Holds what all clients share.
 #[derive(Debug)]
-pub struct FedNcf {
+pub(crate) struct FedNcf {
     shared: Arc<Shared>,
 }
 
@@ -138,7 +138,7 @@ struct Shared {
 impl FedNcf {
     /// Makes the method for a problem of this size. V is drawn from N(0, deviation^2) and weights
     /// from Xavier's uniform distribution. Biases are zero.
-    pub fn new(parameters: FedNcfParameters, problem: &Problem) -> Self {
+    pub(crate) fn new(parameters: FedNcfParameters, problem: &Problem) -> Self {
         let (items, network) = (
             TableShape::of_items(problem.items, parameters.latent_dimension),
             parameters.network(),

@@ -8,7 +8,7 @@ use fedrecsim_model::model::neural::dense::{add_scaled, dot};
 
 /// Describes what a device trains on.
 #[derive(Clone, Copy, Debug)]
-pub struct Participation<'a> {
+pub(crate) struct Participation<'a> {
     /// The user's embedding e_u.
     pub user: &'a [f32],
     /// The embeddings of the rated items, one after the other.
@@ -26,7 +26,7 @@ pub struct Participation<'a> {
 
 /// Holds the gradients of the mean squared error over a device's ratings.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Gradient {
+pub(crate) struct Gradient {
     /// The gradient with respect to the user's embedding.
     pub user: Vec<f32>,
     /// The gradient with respect to the embeddings of the rated items.
@@ -49,7 +49,11 @@ struct Shared {
 
 impl Participation<'_> {
     /// Returns the gradients, and what was gathered from the neighbours on the way.
-    pub fn gradient(&self, network: &GraphNetwork, parameters: &[f32]) -> (Gradient, Gathered) {
+    pub(crate) fn gradient(
+        &self,
+        network: &GraphNetwork,
+        parameters: &[f32],
+    ) -> (Gradient, Gathered) {
         let k = network.dimension;
         let own_rows: Vec<f32> = self
             .own

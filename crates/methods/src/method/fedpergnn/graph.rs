@@ -40,7 +40,7 @@ const SLOPE: f32 = 0.3;
 /// How a rating follows from user and item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Predictor {
+pub(crate) enum Predictor {
     /// The authors' code: one dense layer over user and item side by side. What it adds up has no
     /// term of both, so that all users get the same order of items.
     #[default]
@@ -74,7 +74,7 @@ const NAMES: [&str; 9] = [
 
 /// Describes the layers of the network and the places of their parameters in one flat slice.
 #[derive(Clone, Debug)]
-pub struct GraphNetwork {
+pub(crate) struct GraphNetwork {
     /// The length k of all embeddings.
     pub dimension: usize,
     /// The layers, in the order of the parameters.
@@ -84,7 +84,7 @@ pub struct GraphNetwork {
 
 /// Holds the embeddings of the neighbours of a device's own items.
 #[derive(Clone, Debug, Default)]
-pub struct Neighbours {
+pub(crate) struct Neighbours {
     /// The embeddings, those of the first own item first.
     pub values: Vec<f32>,
     /// For each own item, the number of its neighbours.
@@ -93,11 +93,11 @@ pub struct Neighbours {
 
 /// Holds for each own item the attention-weighted sum of its neighbours' embeddings and behind it
 /// the sum of their attention, k + 1 values for each.
-pub type Gathered = Vec<f32>;
+pub(crate) type Gathered = Vec<f32>;
 
 /// Holds what a device makes of its own items before it looks at any item to rate.
 #[derive(Clone, Debug)]
-pub struct Expansion {
+pub(crate) struct Expansion {
     /// The vectors h_j, one after the other.
     pub own: Vec<f32>,
     /// The vectors \[s_j; h_j\].
@@ -110,7 +110,7 @@ pub struct Expansion {
 
 /// Holds how a user's vector was expanded by those of its own items.
 #[derive(Clone, Debug)]
-pub struct ExpandedUser {
+pub(crate) struct ExpandedUser {
     /// The attention alpha_j before the rectifier.
     pub logits: Vec<f32>,
     /// The attention alpha_j.
@@ -123,7 +123,7 @@ pub struct ExpandedUser {
 
 impl GraphNetwork {
     /// Describes the network for embeddings of `dimension` values.
-    pub fn new(dimension: usize, predictor: Predictor) -> Self {
+    pub(crate) fn new(dimension: usize, predictor: Predictor) -> Self {
         let (k, pair) = (dimension, 2 * dimension);
         let features = if predictor == Predictor::PublishedCode {
             pair
@@ -161,7 +161,7 @@ impl GraphNetwork {
 
     /// Returns the blocks of the parameters, which are those of each layer, its weights before its
     /// bias.
-    pub fn blocks(&self) -> impl Iterator<Item = BlockLayout> {
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = BlockLayout> {
         self.layers.iter().zip(NAMES).flat_map(|(layer, name)| {
             let weights = TableShape {
                 rows: layer.outputs,
@@ -177,14 +177,14 @@ impl GraphNetwork {
     }
 
     /// Returns sigma(W x + b) of the layer at this position.
-    pub fn activated(&self, layer: usize, parameters: &[f32], x: &[f32]) -> Vec<f32> {
+    pub(crate) fn activated(&self, layer: usize, parameters: &[f32], x: &[f32]) -> Vec<f32> {
         let mut z = self.layers[layer].forward_one(parameters, x);
         logistic(&mut z);
         z
     }
 
     /// Returns the vectors h_j of own items with these embeddings, one after the other.
-    pub fn own_vectors(&self, parameters: &[f32], rows: &[f32]) -> Vec<f32> {
+    pub(crate) fn own_vectors(&self, parameters: &[f32], rows: &[f32]) -> Vec<f32> {
         rows.chunks_exact(self.dimension)
             .flat_map(|row| self.activated(OWN, parameters, row))
             .collect()
@@ -213,7 +213,12 @@ impl GraphNetwork {
 
     /// Gathers what the neighbours of the own items contribute, with the attention that these
     /// parameters give them.
-    pub fn gather(&self, parameters: &[f32], own: &[f32], neighbours: &Neighbours) -> Gathered {
+    pub(crate) fn gather(
+        &self,
+        parameters: &[f32],
+        own: &[f32],
+        neighbours: &Neighbours,
+    ) -> Gathered {
         let k = self.dimension;
         let (by_embedding, parts) = self.attention_parts(parameters, own);
         let mut gathered = vec![0.0; neighbours.counts.len() * (k + 1)];
@@ -235,7 +240,7 @@ impl GraphNetwork {
 
     /// Computes what does not depend on the user's embedding, from the vectors h_j and what was
     /// gathered. A device that has gathered nothing yet has no neighbours.
-    pub fn expand(&self, parameters: &[f32], own: Vec<f32>, gathered: &[f32]) -> Expansion {
+    pub(crate) fn expand(&self, parameters: &[f32], own: Vec<f32>, gathered: &[f32]) -> Expansion {
         let k = self.dimension;
         let [neighbour, attention] = [NEIGHBOUR, ITEM_ATTENTION].map(|layer| &self.layers[layer]);
         let bias = &parameters[neighbour.bias.clone()];
@@ -265,7 +270,7 @@ impl GraphNetwork {
     }
 
     /// Expands the user's vector u by those of the own items.
-    pub fn expand_user(
+    pub(crate) fn expand_user(
         &self,
         parameters: &[f32],
         expansion: &Expansion,
@@ -298,7 +303,7 @@ impl GraphNetwork {
     }
 
     /// Returns what the last layer reads, for the expanded user g and the item i.
-    pub fn features(&self, user: &[f32], item: &[f32]) -> Vec<f32> {
+    pub(crate) fn features(&self, user: &[f32], item: &[f32]) -> Vec<f32> {
         match self.predictor {
             Predictor::PublishedCode => [user, item].concat(),
             Predictor::Product => user
@@ -334,7 +339,7 @@ impl GraphNetwork {
     }
 
     /// Returns the output, a number between 0 and 1, for what the last layer reads.
-    pub fn output(&self, parameters: &[f32], features: &[f32]) -> f32 {
+    pub(crate) fn output(&self, parameters: &[f32], features: &[f32]) -> f32 {
         let mut output = self.layers[OUTPUT].forward_one(parameters, features);
         logistic(&mut output);
         output[0]
@@ -343,7 +348,7 @@ impl GraphNetwork {
     /// Returns the number of multiply-adds of training on `samples` ratings with `own` own items
     /// that have `neighbours` neighbours in all. Back-propagation takes twice as many as going
     /// forward.
-    pub fn multiply_adds(&self, samples: usize, own: usize, neighbours: usize) -> u64 {
+    pub(crate) fn multiply_adds(&self, samples: usize, own: usize, neighbours: usize) -> u64 {
         let k = self.dimension;
         let each_sample = 3 * k * k + k * own + 2 * k + own;
         let each_own_item = 4 * k * k + 2 * k;

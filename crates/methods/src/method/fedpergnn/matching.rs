@@ -56,7 +56,7 @@ impl Sizes {
     }
 
     /// Describes what is exchanged.
-    pub fn exchange(&self) -> Exchange {
+    pub(crate) fn exchange(&self) -> Exchange {
         let pseudonyms = BlockLayout::weights("pseudonyms", self.pseudonyms()).of(ValueType::U64);
         let request = [
             pseudonyms,
@@ -70,7 +70,7 @@ impl Sizes {
     }
 
     /// Makes the request of a device with these own items and this embedding.
-    pub fn request(&self, key: &[u8; 32], own: &[u32], embedding: Vec<f32>) -> ModelUpdate {
+    pub(crate) fn request(&self, key: &[u8; 32], own: &[u32], embedding: Vec<f32>) -> ModelUpdate {
         let pseudonyms: Vec<u8> = own
             .iter()
             .flat_map(|item| pseudonym(key, *item).to_le_bytes())
@@ -87,7 +87,7 @@ impl Sizes {
     }
 
     /// Reads a reply to a request for this many own items.
-    pub fn neighbours_in(&self, reply: Option<&ModelUpdate>, own: usize) -> Neighbours {
+    pub(crate) fn neighbours_in(&self, reply: Option<&ModelUpdate>, own: usize) -> Neighbours {
         let mut found = Neighbours {
             values: Vec::new(),
             counts: vec![0; own],
@@ -126,7 +126,7 @@ pub(super) struct Matchmaker {
 
 impl Matchmaker {
     /// Makes the third party that has not heard of anybody.
-    pub fn new(sizes: Sizes, streams: Streams) -> Self {
+    pub(crate) fn new(sizes: Sizes, streams: Streams) -> Self {
         Self {
             sizes,
             streams,

@@ -63,7 +63,7 @@ mod tests;
 mod upload;
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry {
+pub(crate) const ENTRY: Entry = Entry {
     name: "fedpergnn",
     summary: "rating prediction by a graph network on devices, which a third party tells of anonymous neighbours",
     source: "Wu et al., A federated graph neural network framework for privacy-preserving personalization, Nature \
@@ -84,7 +84,7 @@ pub const ENTRY: Entry = Entry {
 /// Parameters of FedPerGNN; the defaults are those of the published code.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct FedPerGnnParameters {
+pub(crate) struct FedPerGnnParameters {
     /// Length k of all embeddings.
     #[schemars(range(min = 1, max = MAX_DIMENSION))]
     pub latent_dimension: u32,
@@ -217,7 +217,7 @@ fn without_effect(value: &mut Value) -> Vec<ParameterFault> {
 
 /// Holds what all clients share.
 #[derive(Debug)]
-pub struct FedPerGnn {
+pub(crate) struct FedPerGnn {
     shared: Arc<Shared>,
 }
 
@@ -233,7 +233,7 @@ struct Shared {
 
 impl FedPerGnn {
     /// Makes the method for a problem of this size.
-    pub fn new(parameters: FedPerGnnParameters, problem: &Problem) -> Self {
+    pub(crate) fn new(parameters: FedPerGnnParameters, problem: &Problem) -> Self {
         let mut stream = problem.streams.named("fedpergnn/key", 0, 0);
         let key = std::array::from_fn(|_| stream.below(256) as u8);
         let (network, layout) = (parameters.network(), parameters.layout(problem.items));

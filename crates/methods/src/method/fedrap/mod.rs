@@ -40,7 +40,7 @@ pub use parameters::{
 };
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry {
+pub(crate) const ENTRY: Entry = Entry {
     name: "fedrap",
     summary: "additive personalisation: averaged sparse table C plus private table D and score function",
     source: "Li, Long, Zhou, Federated Recommendation with Additive Personalization, ICLR 2024; code \
@@ -117,7 +117,7 @@ struct Shared {
 
 impl FedRap {
     /// Makes the method with initial parameters that are drawn from the run's streams.
-    pub fn new(parameters: &FedRapParameters, problem: &Problem) -> Self {
+    pub(crate) fn new(parameters: &FedRapParameters, problem: &Problem) -> Self {
         let mut parameters = parameters.clone();
         if let Some(noise) = &mut parameters.noise {
             noise.participants.get_or_insert(problem.users as u32);

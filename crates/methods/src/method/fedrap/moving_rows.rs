@@ -47,7 +47,7 @@ enum PrivateRows<'a> {
 impl<'a> MovingRows<'a> {
     /// Prepares to gather so many rows of D and C into `packed`, which gets room for them. A table
     /// that is left out is zero. The memory of `uploaded` is reused.
-    pub fn new(
+    pub(crate) fn new(
         plan: &Plan,
         rows: usize,
         found: Option<FoundRows<'a>>,
@@ -78,7 +78,7 @@ impl<'a> MovingRows<'a> {
 
     /// Makes the rows, which have moved in, move out from now on. All other rows of D decay by
     /// `others_scale`.
-    pub fn turn_round(&mut self, others_scale: f32) {
+    pub(crate) fn turn_round(&mut self, others_scale: f32) {
         let _stage = enter(Stage::Scatter);
         self.direction = Direction::Out;
         self.d = match std::mem::replace(&mut self.d, PrivateRows::LeftOut) {
@@ -91,7 +91,7 @@ impl<'a> MovingRows<'a> {
 
     /// Moves the rows out at once, unless they have moved out already. All other rows of D decay by
     /// `others_scale`.
-    pub fn move_out_at_once(&mut self, packed: &PackedRows, others_scale: f32) {
+    pub(crate) fn move_out_at_once(&mut self, packed: &PackedRows, others_scale: f32) {
         if self.direction == Direction::In {
             self.turn_round(others_scale);
             self.write_back(0..self.rows, packed.blocks());
@@ -100,7 +100,7 @@ impl<'a> MovingRows<'a> {
 
     /// Returns the trained rows of C as bytes, and the largest magnitudes in D and C (NaN where
     /// there was one).
-    pub fn finish(self) -> (Vec<u8>, [f32; 2]) {
+    pub(crate) fn finish(self) -> (Vec<u8>, [f32; 2]) {
         (self.uploaded, self.largest.map(|largest| largest.value()))
     }
 

@@ -93,7 +93,7 @@ pub(super) struct Disturbance<'a> {
 impl<'a> Disturbance<'a> {
     /// Prepares for a participation that packs `rows` (ascending) and begins with the learning rate
     /// `rate` of C.
-    pub fn new(noise: &'a Noise, task: &LocalTask<'a>, rows: &[u32], rate: f32) -> Self {
+    pub(crate) fn new(noise: &'a Noise, task: &LocalTask<'a>, rows: &[u32], rate: f32) -> Self {
         let downloaded = task.model.table(0);
         let dimension = downloaded.shape().dimension;
         let mut before = PackedRows::default();
@@ -121,7 +121,7 @@ impl<'a> Disturbance<'a> {
 
     /// Clips the step that C has just made with the learning rate `rate` and, if the noise enters
     /// there, adds it. The rows that are not packed have lost the share `decay` of their values.
-    pub fn disturb_step(&mut self, packed: &mut PackedRows, rate: f32, decay: f32) {
+    pub(crate) fn disturb_step(&mut self, packed: &mut PackedRows, rate: f32, decay: f32) {
         let of_others = self.others_scale * f64::from(decay);
         let square =
             square_of_moves(packed, &self.before) + of_others * of_others * self.square_of_others;
@@ -163,7 +163,7 @@ impl<'a> Disturbance<'a> {
     /// Returns the upload, which is the whole C, and the largest magnitude in it. `rows` are those
     /// that were packed, `values` what has become of them, and `largest` the largest magnitude in
     /// these.
-    pub fn upload(&mut self, rows: &[u32], values: Vec<u8>, largest: f32) -> (Vec<u8>, f32) {
+    pub(crate) fn upload(&mut self, rows: &[u32], values: Vec<u8>, largest: f32) -> (Vec<u8>, f32) {
         if self.noise.at == NoiseAt::Gradient {
             return (values, largest);
         }

@@ -37,7 +37,7 @@ use fedrecsim_model::model::table::{Table, TableShape};
 use fedrecsim_scenario::scenario::sizes::{BlockSize, ProblemSize};
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry {
+pub(crate) const ENTRY: Entry = Entry {
     name: "pmf",
     summary: "rating prediction by matrix factorisation at the server; FedRec's batch style without federation",
     source: "Salakhutdinov and Mnih, Probabilistic Matrix Factorization, NIPS 2007, with the settings of FedRec 2020",
@@ -56,7 +56,7 @@ pub const ENTRY: Entry = Entry {
 };
 
 /// Describes SVD++ to the registry.
-pub const SVD_PLUS_PLUS: Entry = Entry {
+pub(crate) const SVD_PLUS_PLUS: Entry = Entry {
     name: "svdpp",
     summary: "rating prediction by SVD++ at the server; FedRec's batch style with SVD++ without federation",
     source: "Koren, Factorization Meets the Neighborhood, KDD 2008, with the settings of FedRec 2020",
@@ -74,7 +74,7 @@ pub const SVD_PLUS_PLUS: Entry = Entry {
 /// Parameters of PMF and SVD++ at the server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct PmfParameters {
+pub(crate) struct PmfParameters {
     /// Latent dimension d.
     #[schemars(range(min = 1, max = MAX_DIMENSION))]
     pub latent_dimension: u32,
@@ -113,14 +113,14 @@ impl Default for PmfParameters {
 
 /// Describes the method by the FedRec whose steps it makes.
 #[derive(Debug)]
-pub struct Pmf {
+pub(crate) struct Pmf {
     federated: FedRec,
     users: usize,
 }
 
 impl Pmf {
     /// Makes the method for a problem of this size, with the initial values of FedRec.
-    pub fn new(factors: Factors, parameters: &PmfParameters, problem: &Problem) -> Self {
+    pub(crate) fn new(factors: Factors, parameters: &PmfParameters, problem: &Problem) -> Self {
         let PmfParameters {
             latent_dimension,
             learning_rate,

@@ -33,7 +33,7 @@ pub(super) struct FedRecClient {
 
 impl FedRecClient {
     /// Makes the client of `user`, before its first participation.
-    pub fn new(shared: Arc<Shared>, user: UserId) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, user: UserId) -> Self {
         let user_vector = Private::new(shared.initial_user_vector(user));
         Self {
             shared,

@@ -51,7 +51,7 @@ mod server;
 mod tests;
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry {
+pub(crate) const ENTRY: Entry = Entry {
     name: "fedrec-pmf",
     summary: "rating prediction: private user vector, gradients of rated and of virtually rated item rows",
     source: "Lin et al., FedRec: Federated Recommendation with Explicit Feedback, IEEE Intelligent Systems 2020; \
@@ -71,7 +71,7 @@ pub const ENTRY: Entry = Entry {
 };
 
 /// Describes the method with SVD++ to the registry.
-pub const SVD_PLUS_PLUS: Entry = Entry {
+pub(crate) const SVD_PLUS_PLUS: Entry = Entry {
     name: "fedrec-svdpp",
     summary: "FedRec with SVD++: a second item table says what follows from which items a user has rated",
     source: "Lin et al., FedRec: Federated Recommendation with Explicit Feedback, IEEE Intelligent Systems 2020, with \
@@ -89,7 +89,7 @@ pub const SVD_PLUS_PLUS: Entry = Entry {
 
 /// Says which model is trained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Factors {
+pub(crate) enum Factors {
     /// Probabilistic matrix factorisation, with the item table V.
     Pmf,
     /// SVD++, with the item tables V and O.
@@ -125,7 +125,7 @@ fn sizes(factors: Factors, value: &Value, size: ProblemSize) -> Vec<BlockSize> {
 /// Where the ratings of unrated items come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Strategy {
+pub(crate) enum Strategy {
     /// The user's mean rating (equation 5).
     UserAveraging,
     /// The user's mean rating at first, predicted ratings later (equation 6).
@@ -135,7 +135,7 @@ pub enum Strategy {
 /// Parameters of FedRec.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct FedRecParameters {
+pub(crate) struct FedRecParameters {
     /// Latent dimension d.
     #[schemars(range(min = 1, max = MAX_DIMENSION))]
     pub latent_dimension: u32,
@@ -226,7 +226,7 @@ fn without_effect(value: &mut Value) -> Vec<ParameterFault> {
 
 /// Holds what all clients share.
 #[derive(Debug)]
-pub struct FedRec {
+pub(crate) struct FedRec {
     shared: Arc<Shared>,
 }
 
@@ -243,7 +243,7 @@ struct Shared {
 
 impl FedRec {
     /// Makes the method for a problem of this size, and fills in the defaults of the style.
-    pub fn new(factors: Factors, parameters: FedRecParameters, problem: &Problem) -> Self {
+    pub(crate) fn new(factors: Factors, parameters: FedRecParameters, problem: &Problem) -> Self {
         let shape = TableShape::of_items(problem.items, parameters.latent_dimension);
         let (learning_rate, steps) = match (parameters.style, factors) {
             (Style::Batch, Factors::Pmf) => (0.8, 1),

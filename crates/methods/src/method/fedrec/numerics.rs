@@ -20,7 +20,7 @@ use super::profile::Profile;
 /// When the user vector moves within a participation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Style {
+pub(crate) enum Style {
     /// Once, by the mean gradient over all of its items (Algorithm 2).
     Batch,
     /// After every item (Algorithm 5).
@@ -30,7 +30,7 @@ pub enum Style {
 /// Which of two readings of hybrid filling is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum HybridFilling {
+pub(crate) enum HybridFilling {
     /// The authors' code: a temporary copy of U, and in SVD++ of O, takes the local steps, gives
     /// the virtual ratings and is discarded; it is made only in iterations that predict, which are
     /// those numbered above T_predict when the first has number 0.
@@ -43,7 +43,7 @@ pub enum HybridFilling {
 
 /// Says where virtual ratings come from.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Filling {
+pub(crate) enum Filling {
     /// They are the user's mean rating.
     UserAveraging,
     /// They are the user's mean rating at first, and predictions later.
@@ -59,7 +59,7 @@ pub enum Filling {
 
 impl Filling {
     /// Returns whether virtual ratings are predicted in this iteration (from 0).
-    pub fn predicts(&self, iteration: u32) -> bool {
+    pub(crate) fn predicts(&self, iteration: u32) -> bool {
         match *self {
             Self::UserAveraging => false,
             Self::Hybrid {
@@ -78,7 +78,7 @@ impl Filling {
 
 /// Describes one participation of one user.
 #[derive(Clone, Copy, Debug)]
-pub struct Participation<'a> {
+pub(crate) struct Participation<'a> {
     /// The style, which says when U moves.
     pub style: Style,
     /// The rows of V as downloaded (d values each), first those of the rated items, then those of
@@ -98,7 +98,7 @@ pub struct Participation<'a> {
 
 /// Holds working memory, which is reused from client to client.
 #[derive(Clone, Debug, Default)]
-pub struct Memory {
+pub(crate) struct Memory {
     targets: Vec<f32>,
     errors: Vec<f32>,
     local_vector: Vec<f32>,
@@ -109,7 +109,7 @@ impl Participation<'_> {
     /// Trains U, which is `user_vector` (d values), and what else belongs to the `profile`. Writes
     /// the gradient of every row of V to `gradients`, which has the length of `rows`. Returns the
     /// mean squared error over the rated items, each before its own step.
-    pub fn train<P: Profile>(
+    pub(crate) fn train<P: Profile>(
         &self,
         user_vector: &mut [f32],
         profile: &mut P,
@@ -182,7 +182,7 @@ impl Participation<'_> {
 
     /// Returns the number of rows of V that are visited, including those of the local steps of
     /// hybrid filling.
-    pub fn row_visits(&self, dimension: usize) -> u64 {
+    pub(crate) fn row_visits(&self, dimension: usize) -> u64 {
         let (rows, rated) = (
             (self.rows.len() / dimension.max(1)) as u64,
             self.ratings.len() as u64,
@@ -363,13 +363,13 @@ fn write_gradient(
 }
 
 /// Returns the mean rating, or 0 if there are no ratings.
-pub fn mean(ratings: &[f32]) -> f32 {
+pub(crate) fn mean(ratings: &[f32]) -> f32 {
     ratings.iter().sum::<f32>() / ratings.len().max(1) as f32
 }
 
 /// Returns the scalar product, in four partial sums that are added as (0 + 2) + (1 + 3).
 #[inline]
-pub fn dot(a: &[f32], b: &[f32]) -> f32 {
+pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut sums = [0.0f32; 4];
     let ((a_groups, a_rest), (b_groups, b_rest)) = (a.as_chunks::<4>(), b.as_chunks::<4>());
     for (a, b) in a_groups.iter().zip(b_groups) {
@@ -385,6 +385,6 @@ pub fn dot(a: &[f32], b: &[f32]) -> f32 {
 
 /// Returns the learning rate of an iteration (from 0), which is `rate` times `decay` to the power
 /// of its number.
-pub fn decayed(rate: f64, decay: f64, iterations: u32) -> f32 {
+pub(crate) fn decayed(rate: f64, decay: f64, iterations: u32) -> f32 {
     (rate * fedrecsim_core::math::pow(decay, f64::from(iterations))) as f32
 }

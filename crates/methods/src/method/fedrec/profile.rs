@@ -15,7 +15,7 @@ use fedrecsim_core::math;
 
 /// Says what is multiplied with V_i, and learns what belongs to it besides U. Items are meant by
 /// their place among the rows of a participation.
-pub trait Profile: Clone {
+pub(crate) trait Profile: Clone {
     /// Returns the vector that is multiplied with the row of V at `place`.
     fn at<'a>(&'a mut self, user_vector: &'a [f32], place: usize) -> &'a [f32];
 
@@ -32,7 +32,7 @@ pub trait Profile: Clone {
 
 /// Is the profile of probabilistic matrix factorisation, which is U.
 #[derive(Clone, Copy, Debug)]
-pub struct UserAlone;
+pub(crate) struct UserAlone;
 
 impl Profile for UserAlone {
     #[inline]
@@ -56,7 +56,7 @@ impl Profile for UserAlone {
 /// remainder plus `offset`, and a step takes time that does not grow with the number of rated
 /// items.
 #[derive(Clone, Debug)]
-pub struct WithRatedItems {
+pub(crate) struct WithRatedItems {
     /// The number of rated items.
     rated: usize,
     /// The remainders of the rated items' rows of O, then the rows of O of the virtual items.
@@ -74,7 +74,7 @@ pub struct WithRatedItems {
 impl WithRatedItems {
     /// Makes the profile from the rows of O (`dimension` values each), of which the first `rated`
     /// are those of the rated items.
-    pub fn new(rated: usize, rows: Vec<f32>, dimension: usize) -> Self {
+    pub(crate) fn new(rated: usize, rows: Vec<f32>, dimension: usize) -> Self {
         let offset = vec![0.0; dimension];
         let mut profile = Self {
             rated,
@@ -90,7 +90,7 @@ impl WithRatedItems {
     }
 
     /// Returns the rows of O, in the order of the participation.
-    pub fn into_rows(mut self) -> Vec<f32> {
+    pub(crate) fn into_rows(mut self) -> Vec<f32> {
         self.settle();
         self.rows
     }

@@ -24,7 +24,7 @@ pub(super) struct FedRecServer {
 
 impl FedRecServer {
     /// Makes the server that starts with `model` and takes in uploads of this layout.
-    pub fn new(shared: Arc<Shared>, model: Model, upload: Layout) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, model: Model, upload: Layout) -> Self {
         let of_o = Rule {
             combine: Combine::MeanPerSender,
             ..Rule::MEAN

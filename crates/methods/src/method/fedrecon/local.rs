@@ -7,7 +7,7 @@ use fedrecsim_model::model::kernel::{Block, PackedRows, packed_vector, unpack_in
 
 /// Describes how a client reconstructs and trains.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LocalSettings {
+pub(crate) struct LocalSettings {
     /// The number of passes over the support samples, in which only the user vector moves.
     pub reconstruction_epochs: u32,
     /// The number of passes over the query samples, in which only the item rows move.
@@ -27,7 +27,7 @@ pub struct LocalSettings {
 
 /// Holds what a participation yielded, and its work.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct LocalResult {
+pub(crate) struct LocalResult {
     /// The user vector that was reconstructed.
     pub user: Vec<f32>,
     /// The mean binary cross-entropy over the query samples of all epochs, each batch before its
@@ -41,7 +41,7 @@ pub struct LocalResult {
 
 /// Holds what a participation works with. Samples are positions in `rows` with their labels.
 #[derive(Debug)]
-pub struct Session<'a> {
+pub(crate) struct Session<'a> {
     /// The item rows. Trained, they are what leaves the device.
     pub rows: &'a mut PackedRows,
     /// The number of a row of zeros that belongs to no item.
@@ -88,7 +88,7 @@ impl Session<'_> {
 /// Reconstructs the user vector from the samples `support`, by SGD on the mean binary cross-entropy
 /// of each batch, from a fresh uniform draw and with the item rows held fixed. Returns the vector
 /// with the number of rows visited.
-pub fn reconstruct(
+pub(crate) fn reconstruct(
     settings: &LocalSettings,
     session: &mut Session<'_>,
     support: &mut [(u32, bool)],
@@ -114,7 +114,7 @@ pub fn reconstruct(
 /// split all samples are in both.
 ///
 /// With an odd number of samples the query half has one more.
-pub fn train(
+pub(crate) fn train(
     settings: &LocalSettings,
     session: &mut Session<'_>,
     samples: &mut [(u32, bool)],

@@ -44,7 +44,7 @@ use local::{LocalSettings, Session};
 pub mod local;
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry {
+pub(crate) const ENTRY: Entry = Entry {
     name: "fedrecon",
     summary: "federated reconstruction: no private state; a user vector is made anew from one half of the samples, and \
               the item table trained on the other",
@@ -70,7 +70,7 @@ pub const ENTRY: Entry = Entry {
 /// Parameters of FedRecon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct FedReconParameters {
+pub(crate) struct FedReconParameters {
     /// Latent dimension k.
     #[schemars(range(min = 1, max = MAX_DIMENSION))]
     pub latent_dimension: u32,
@@ -123,7 +123,7 @@ impl Default for FedReconParameters {
 
 /// Holds what all clients share.
 #[derive(Debug)]
-pub struct FedRecon {
+pub(crate) struct FedRecon {
     settings: Arc<LocalSettings>,
     server_rate: f64,
     initial: SharedTable,
@@ -133,7 +133,7 @@ pub struct FedRecon {
 
 impl FedRecon {
     /// Makes the method for a problem of this size. V is drawn from N(0, 1).
-    pub fn new(parameters: FedReconParameters, problem: &Problem) -> Self {
+    pub(crate) fn new(parameters: FedReconParameters, problem: &Problem) -> Self {
         let shape = TableShape::of_items(problem.items, parameters.latent_dimension);
         let mut stream = problem.streams.stream(Purpose::GlobalInit, 0, 0);
         let initial = Arc::new(Table::from_fn(shape, || stream.standard_normal() as f32));

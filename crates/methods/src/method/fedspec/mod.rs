@@ -48,7 +48,7 @@ mod server;
 mod tests;
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry {
+pub(crate) const ENTRY: Entry = Entry {
     name: "fedspec",
     summary: "spectral filter of low rank: devices send sums of rows of their positives, the server finds eigenvectors",
     source: "an own method of this project (block power iteration with Nystroem steps; close to arXiv 2501.16888)",
@@ -68,7 +68,7 @@ pub const ENTRY: Entry = Entry {
 /// Parameters of FedSpec.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct FedSpecParameters {
+pub(crate) struct FedSpecParameters {
     /// Number r of eigenvectors, the latent dimension. A catalogue of fewer items has as many as
     /// items.
     #[schemars(range(min = 1, max = MAX_DIMENSION))]
@@ -172,7 +172,7 @@ const DEVIATION: f64 = 0.05;
 
 /// Holds what all clients share.
 #[derive(Debug)]
-pub struct FedSpec {
+pub(crate) struct FedSpec {
     shared: Arc<Shared>,
     streams: Streams,
 }
@@ -185,7 +185,7 @@ struct Shared {
 
 impl FedSpec {
     /// Makes the method for a problem of this size.
-    pub fn new(parameters: FedSpecParameters, problem: &Problem) -> Self {
+    pub(crate) fn new(parameters: FedSpecParameters, problem: &Problem) -> Self {
         Self {
             shared: Arc::new(Shared {
                 parameters,

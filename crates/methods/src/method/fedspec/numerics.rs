@@ -16,7 +16,7 @@ use fedrecsim_model::model::table::Table;
 /// and K_pq is f + (1 - f) exp(-|rho_p - rho_q| / length) with f = `timeless_share`. The
 /// exponential is a product along the order of time, so that two passes add everything up instead
 /// of one pass for each pair.
-pub fn kernel_sums(
+pub(crate) fn kernel_sums(
     table: &Table,
     items: &[u32],
     later: &[u32],
@@ -87,7 +87,7 @@ pub fn largest_contribution(positives: f64, columns: f64) -> f64 {
 /// Returns the sum over `items` of their weight times their row of A, with the square of the filter
 /// for each column: the vector whose product with a row of A is that of both rows of the filtered
 /// table.
-pub fn profile(table: &Table, items: &[u32], weights: &[f64], filter: &[f32]) -> Vec<f32> {
+pub(crate) fn profile(table: &Table, items: &[u32], weights: &[f64], filter: &[f32]) -> Vec<f32> {
     let mut sum = vec![0.0; filter.len()];
     for (&item, weight) in items.iter().zip(weights) {
         let row = table.row(item as usize);
@@ -102,7 +102,7 @@ pub fn profile(table: &Table, items: &[u32], weights: &[f64], filter: &[f32]) ->
 }
 
 /// Returns the standard deviation of `values` (0 for none).
-pub fn deviation(values: &[f32]) -> f64 {
+pub(crate) fn deviation(values: &[f32]) -> f64 {
     let count = values.len().max(1) as f64;
     let mean = values.iter().map(|value| f64::from(*value)).sum::<f64>() / count;
     math::sqrt(
@@ -116,7 +116,7 @@ pub fn deviation(values: &[f32]) -> f64 {
 
 /// Holds leading eigenvectors with their eigenvalues.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Spectrum {
+pub(crate) struct Spectrum {
     /// The eigenvectors (m x r, or fewer where there is noise), by descending eigenvalue.
     pub vectors: Array2<f64>,
     /// Their eigenvalues.
@@ -137,7 +137,7 @@ pub struct Spectrum {
 /// # Errors
 /// [`NotFinite`](fedrecsim_model::model::algebra::AlgebraError::NotFinite) if a participant sent something
 /// that is not a finite number.
-pub fn nystroem(
+pub(crate) fn nystroem(
     images: &ArrayView2<'_, f64>,
     start: &ArrayView2<'_, f64>,
 ) -> Result<Option<Spectrum>> {
@@ -190,7 +190,7 @@ pub fn nystroem(
 /// Returns the filter of each column, (s^2 / (s^2 + lambda))^(1/2) for the eigenvalue s^2, where
 /// lambda is `ridge` times the least eigenvalue; and |Z_i|^2 of each row of the filtered
 /// eigenvectors.
-pub fn filtered(spectrum: &Spectrum, ridge: f64) -> (Vec<f64>, Vec<f64>) {
+pub(crate) fn filtered(spectrum: &Spectrum, ridge: f64) -> (Vec<f64>, Vec<f64>) {
     let lambda = ridge * spectrum.values.last().copied().unwrap_or(0.0);
     let filter = |value: &f64| {
         if *value > 0.0 {

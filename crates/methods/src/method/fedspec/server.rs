@@ -54,7 +54,7 @@ struct Sums {
 
 impl SpectralServer {
     /// Makes the server that starts with `model`.
-    pub fn new(shared: Arc<Shared>, model: Model) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, model: Model) -> Self {
         Self {
             shared,
             model,

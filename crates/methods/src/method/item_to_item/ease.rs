@@ -21,7 +21,7 @@ use fedrecsim_model::model::algebra::gram::mirror_upper;
 use fedrecsim_model::model::table::{Table, TableShape};
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry {
+pub(crate) const ENTRY: Entry = Entry {
     name: "ease",
     summary: "centralised regression of every item on all others (EASE): users send their ratings once, one step",
     source: "Steck, Embarrassingly Shallow Autoencoders for Sparse Data, WWW 2019",
@@ -46,7 +46,7 @@ pub const ENTRY: Entry = Entry {
 /// Parameters of EASE.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct EaseParameters {
+pub(crate) struct EaseParameters {
     /// Weight lambda of the regulariser, in numbers of users.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub regularization: f64,

@@ -24,7 +24,7 @@ use fedrecsim_model::model::algebra::gram::mirror_upper;
 use fedrecsim_model::model::table::{Table, TableShape};
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry {
+pub(crate) const ENTRY: Entry = Entry {
     name: "itemknn",
     summary: "centralised neighbourhoods of items by cosine: users send their ratings once, one step",
     source: "Sarwar et al., WWW 2001, and Deshpande and Karypis, Item-based Top-N Recommendation Algorithms, TOIS 2004",
@@ -57,7 +57,7 @@ pub const ENTRY: Entry = Entry {
 /// Parameters of neighbourhoods of items.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct ItemKnnParameters {
+pub(crate) struct ItemKnnParameters {
     /// Number k of neighbours that each item keeps.
     #[schemars(range(min = 1))]
     pub neighbours: u32,

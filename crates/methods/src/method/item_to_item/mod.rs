@@ -54,7 +54,7 @@ pub(super) struct ItemToItem<W> {
 
 impl<W: Weigher> ItemToItem<W> {
     /// Makes the method for a problem of this size.
-    pub fn new(weigher: W, recency: Option<Recency>, problem: &Problem) -> Self {
+    pub(crate) fn new(weigher: W, recency: Option<Recency>, problem: &Problem) -> Self {
         Self {
             weigher,
             recency,

@@ -35,7 +35,7 @@ impl Graph {
     ///
     /// # Errors
     /// [`Error::Dataset`] if there are no edges.
-    pub fn new([users, items]: [usize; 2], edges: &[(u32, u32)]) -> Result<Self> {
+    pub(crate) fn new([users, items]: [usize; 2], edges: &[(u32, u32)]) -> Result<Self> {
         if edges.is_empty() {
             return Err(Error::Dataset(
                 "lightgcn: users have sent no ratings, so that the graph of users and items has no edges".to_owned(),
@@ -68,7 +68,7 @@ impl Graph {
     }
 
     /// Returns the number of multiply-adds of [`Self::mean_of_layers`].
-    pub fn multiply_adds(&self, dimension: usize, layers: u32) -> u64 {
+    pub(crate) fn multiply_adds(&self, dimension: usize, layers: u32) -> u64 {
         u64::from(layers) * (self.ends.len() * dimension) as u64
     }
 
@@ -77,7 +77,7 @@ impl Graph {
     ///
     /// M is symmetric, so that the gradient with respect to E is the same mean of the gradient with
     /// respect to `mean`.
-    pub fn mean_of_layers(
+    pub(crate) fn mean_of_layers(
         &self,
         embeddings: &[f32],
         (dimension, layers): (usize, u32),

@@ -43,7 +43,7 @@ mod graph;
 mod tests;
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry {
+pub(crate) const ENTRY: Entry = Entry {
     name: "lightgcn",
     summary: "centralised graph convolution (LightGCN): users send their ratings once, embeddings travel along them",
     source: "He et al., LightGCN: Simplifying and Powering Graph Convolution Network for Recommendation, SIGIR 2020",
@@ -67,7 +67,7 @@ pub const ENTRY: Entry = Entry {
 /// Parameters of LightGCN.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct LightGcnParameters {
+pub(crate) struct LightGcnParameters {
     /// Latent dimension k.
     #[schemars(range(min = 1, max = MAX_DIMENSION))]
     pub latent_dimension: u32,
@@ -93,7 +93,7 @@ pub struct LightGcnParameters {
 /// Which ratings are edges of the graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Edges {
+pub(crate) enum Edges {
     /// The ratings that users have sent.
     Train,
     /// These and the held-out test items: a leak, as no server has them. It shows what an accuracy
@@ -133,7 +133,7 @@ impl LightGcnParameters {
 
 /// Holds the parameters of the method and the problem.
 #[derive(Debug)]
-pub struct LightGcn {
+pub(crate) struct LightGcn {
     parameters: LightGcnParameters,
     problem: Problem,
 }

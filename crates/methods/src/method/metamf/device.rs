@@ -6,14 +6,14 @@ use fedrecsim_model::model::neural::{Perceptron, PerceptronBuffers, RowBatch};
 
 /// Holds the buffers of a participation. Nothing passes from one client to the next.
 #[derive(Clone, Debug, Default)]
-pub struct DeviceBuffers {
+pub(crate) struct DeviceBuffers {
     batch: RowBatch,
     network: PerceptronBuffers,
 }
 
 /// Holds the gradients of one client's mean loss, and the work of computing them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct DeviceGradient {
+pub(crate) struct DeviceGradient {
     /// The gradient with respect to the item rows, in the order in which they were given.
     pub rows: Vec<f32>,
     /// The gradient with respect to the parameters of the prediction network.
@@ -29,14 +29,14 @@ pub struct DeviceGradient {
 ///
 /// Its hidden layer has a quarter as many units, as in the published code (`item_emb_size / 4`).
 /// The order of the parameters is W1 (row-major, a row for each hidden unit), b1, W2, b2.
-pub fn prediction_network(dimension: usize) -> Perceptron {
+pub(crate) fn prediction_network(dimension: usize) -> Perceptron {
     Perceptron::new(0, &[dimension, (dimension / 4).max(1), 1])
 }
 
 /// Computes the gradients of the mean binary cross-entropy over `samples` (position of the row,
 /// whether positive) with respect to the item rows (`rows`, row-major) and to the parameters of the
 /// prediction network.
-pub fn gradient(
+pub(crate) fn gradient(
     network: &Perceptron,
     parameters: &[f32],
     rows: &[f32],

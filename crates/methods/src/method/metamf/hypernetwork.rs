@@ -14,7 +14,7 @@ use fedrecsim_model::model::table::TableShape;
 /// Describes the sizes of a hypernetwork. Those of the published code are the defaults of the
 /// method's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HyperShape {
+pub(crate) struct HyperShape {
     /// The number of users.
     pub users: usize,
     /// The number of items.
@@ -31,7 +31,7 @@ pub struct HyperShape {
 
 /// Holds what the server generates for one user.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Generated {
+pub(crate) struct Generated {
     /// The item table, row-major with a row for each item.
     pub items: Vec<f32>,
     /// The parameters of the prediction network ([`prediction_network`]).
@@ -40,7 +40,7 @@ pub struct Generated {
 
 /// Holds the gradients that one user's device has sent, with respect to what was generated for it.
 #[derive(Clone, Copy, Debug)]
-pub struct Contribution<'a> {
+pub(crate) struct Contribution<'a> {
     /// The user.
     pub user: u32,
     /// The weight of the contribution: its number of samples, or 1 where all weigh the same, times
@@ -56,7 +56,7 @@ pub struct Contribution<'a> {
 
 /// Describes how the server steps.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct HyperStep {
+pub(crate) struct HyperStep {
     /// The settings of Adam.
     pub adam: AdamSettings,
     /// The largest norm of a gradient. A larger gradient is scaled down to it.
@@ -65,7 +65,7 @@ pub struct HyperStep {
 
 impl HyperShape {
     /// Returns the shape of a generated item table.
-    pub fn item_table(&self) -> TableShape {
+    pub(crate) fn item_table(&self) -> TableShape {
         TableShape {
             rows: self.items,
             dimension: self.dimension,
@@ -98,7 +98,7 @@ impl HyperShape {
     }
 
     /// Returns the layout of the server's matrices, in the order of the parameters.
-    pub fn layout(&self) -> Layout {
+    pub(crate) fn layout(&self) -> Layout {
         let block = |name: String, rows, dimension| {
             BlockLayout::weights(name, TableShape { rows, dimension })
         };
@@ -126,7 +126,7 @@ impl HyperShape {
 /// Holds the networks of the server. One flat slice holds all parameters: the user embeddings, the
 /// memory, then the three heads.
 #[derive(Clone, Debug)]
-pub struct HyperNetwork {
+pub(crate) struct HyperNetwork {
     shape: HyperShape,
     /// The heads map the memory's output to W1 and b1, to W2 and b2, and to the item table's
     /// factors.
@@ -138,7 +138,7 @@ pub struct HyperNetwork {
 }
 
 /// The number of users that are generated or back-propagated at a time, one in each lane.
-pub const GROUP: usize = fedrecsim_core::math::LANES;
+pub(crate) const GROUP: usize = fedrecsim_core::math::LANES;
 
 /// Sets the inputs of a network to the memory's outputs of a group.
 fn fill(buffers: &mut PerceptronBuffers, memories: &[Vec<f32>]) {
@@ -154,7 +154,7 @@ fn fill(buffers: &mut PerceptronBuffers, memories: &[Vec<f32>]) {
 impl HyperNetwork {
     /// Draws the initial parameters as the published code does: embeddings from N(0, 1) and every
     /// matrix from Xavier's normal distribution. Biases are zero.
-    pub fn new(shape: HyperShape, stream: &mut Stream) -> Self {
+    pub(crate) fn new(shape: HyperShape, stream: &mut Stream) -> Self {
         let HyperShape {
             users,
             dimension,
@@ -194,7 +194,7 @@ impl HyperNetwork {
     }
 
     /// Returns the sizes of the hypernetwork.
-    pub fn shape(&self) -> HyperShape {
+    pub(crate) fn shape(&self) -> HyperShape {
         self.shape
     }
 
@@ -204,18 +204,18 @@ impl HyperNetwork {
     }
 
     /// Returns all parameters to write to.
-    pub fn parameters_mut(&mut self) -> &mut [f32] {
+    pub(crate) fn parameters_mut(&mut self) -> &mut [f32] {
         &mut self.parameters
     }
 
     /// Returns the prediction network, for which every device gets parameters of its own.
-    pub fn prediction_network(&self) -> &Perceptron {
+    pub(crate) fn prediction_network(&self) -> &Perceptron {
         &self.prediction
     }
 
     /// Returns the number of multiply-adds of back-propagating a contribution with gradients of
     /// `rows` items.
-    pub fn multiply_adds(&self, rows: usize) -> u64 {
+    pub(crate) fn multiply_adds(&self, rows: usize) -> u64 {
         let HyperShape {
             memory,
             hidden,
@@ -230,13 +230,13 @@ impl HyperNetwork {
     }
 
     /// Returns the server's matrices as a model. It never travels.
-    pub fn to_model(&self) -> Model {
+    pub(crate) fn to_model(&self) -> Model {
         network::model(self.shape.layout(), &self.parameters)
     }
 
     /// Replaces all parameters by those of `model`, which must have the layout of
     /// [`Self::to_model`].
-    pub fn set_parameters(&mut self, model: &Model) {
+    pub(crate) fn set_parameters(&mut self, model: &Model) {
         self.parameters.clear();
         model
             .tables()
@@ -269,7 +269,7 @@ impl HyperNetwork {
     /// What a user gets does not depend on the other users. Up to sixteen at a time take about as
     /// long as one, since most of the time goes into reading the weights of the item table's head,
     /// which is done once for all of them.
-    pub fn generate(&self, users: &[u32]) -> Vec<Generated> {
+    pub(crate) fn generate(&self, users: &[u32]) -> Vec<Generated> {
         users
             .chunks(GROUP)
             .flat_map(|group| self.generate_group(group))
@@ -344,7 +344,7 @@ impl HyperNetwork {
     /// Back-propagates the contributions of `group` (at most sixteen), each times its weight,
     /// through the present networks, and adds the gradients with respect to all parameters to
     /// `total`.
-    pub fn add_gradient(&self, group: &[Contribution<'_>], total: &mut [f32]) {
+    pub(crate) fn add_gradient(&self, group: &[Contribution<'_>], total: &mut [f32]) {
         let HyperShape {
             users,
             dimension,

@@ -43,7 +43,7 @@ mod server;
 mod tests;
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry {
+pub(crate) const ENTRY: Entry = Entry {
     name: "metamf",
     summary: "meta matrix factorisation: the server makes an item table and a network for each user, and is \
               sent gradients",
@@ -60,7 +60,7 @@ pub const ENTRY: Entry = Entry {
 /// Parameters of MetaMF; the defaults are the published ones.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct MetaMfParameters {
+pub(crate) struct MetaMfParameters {
     /// Columns k of the generated item tables and of the user embeddings.
     #[schemars(range(min = 1, max = MAX_DIMENSION))]
     pub latent_dimension: u32,
@@ -135,7 +135,7 @@ impl Default for MetaMfParameters {
 
 /// Holds what server and clients share.
 #[derive(Debug)]
-pub struct MetaMf {
+pub(crate) struct MetaMf {
     shape: HyperShape,
     step: HyperStep,
     network: Arc<Perceptron>,
@@ -145,7 +145,7 @@ pub struct MetaMf {
 
 impl MetaMf {
     /// Makes the method for a problem of this size.
-    pub fn new(parameters: MetaMfParameters, problem: &Problem) -> Self {
+    pub(crate) fn new(parameters: MetaMfParameters, problem: &Problem) -> Self {
         let shape = parameters.shape(ProblemSize {
             users: problem.users,
             items: problem.items,

@@ -10,7 +10,7 @@ use fedrecsim_model::model::neural::optimizer::{AdamParameters, AdamSettings};
 
 /// Holds both tables, and what it takes to train them.
 #[derive(Clone, Debug)]
-pub struct Factors {
+pub(crate) struct Factors {
     /// The latent dimension k.
     pub dimension: usize,
     /// The user vectors, then the item vectors, row-major, and the state of Adam for them.
@@ -32,7 +32,12 @@ struct Buffers {
 impl Factors {
     /// Makes tables whose values are taken from `draw`, first the users' and then the items', row
     /// by row.
-    pub fn new(users: usize, items: usize, dimension: usize, draw: impl FnMut() -> f32) -> Self {
+    pub(crate) fn new(
+        users: usize,
+        items: usize,
+        dimension: usize,
+        draw: impl FnMut() -> f32,
+    ) -> Self {
         let mut draw = draw;
         let parameters =
             AdamParameters::new((0..(users + items) * dimension).map(|_| draw()).collect());
@@ -45,12 +50,14 @@ impl Factors {
     }
 
     /// Returns the vector of `user`.
-    pub fn user(&self, user: u32) -> &[f32] {
+    #[cfg(test)]
+    pub(crate) fn user(&self, user: u32) -> &[f32] {
         &self.parameters.values[user as usize * self.dimension..][..self.dimension]
     }
 
     /// Returns the values of the item table, row-major.
-    pub fn items(&self) -> &[f32] {
+    #[cfg(test)]
+    pub(crate) fn items(&self) -> &[f32] {
         &self.parameters.values[self.users * self.dimension..]
     }
 
@@ -59,7 +66,7 @@ impl Factors {
     ///
     /// All rows are stepped. A row that is not in the batch has a gradient of zero and moves by its
     /// moments, as a dense embedding does in PyTorch.
-    pub fn step(&mut self, batch: &[Sample], settings: &AdamSettings) -> f32 {
+    pub(crate) fn step(&mut self, batch: &[Sample], settings: &AdamSettings) -> f32 {
         let (dimension, users) = (self.dimension, self.users);
         let places = |sample: &Sample| [sample.user as usize, users + sample.item as usize];
         let AdamParameters {

@@ -29,7 +29,7 @@ use fedrecsim_model::model::table::TableShape;
 pub mod factors;
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry {
+pub(crate) const ENTRY: Entry = Entry {
     name: "mf",
     summary: "centralised matrix factorisation: users send their ratings once, the server trains by Adam",
     source: "Koren et al., Matrix Factorization Techniques for Recommender Systems, Computer 2009, with the logistic \
@@ -49,7 +49,7 @@ pub const ENTRY: Entry = Entry {
 /// Parameters of centralised matrix factorisation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct MfParameters {
+pub(crate) struct MfParameters {
     /// Latent dimension k.
     #[schemars(range(min = 1, max = MAX_DIMENSION))]
     pub latent_dimension: u32,
@@ -81,14 +81,14 @@ impl Default for MfParameters {
 
 /// Holds the parameters of the method and the problem.
 #[derive(Debug)]
-pub struct Mf {
+pub(crate) struct Mf {
     parameters: MfParameters,
     problem: Problem,
 }
 
 impl Mf {
     /// Makes the method for a problem of this size.
-    pub fn new(parameters: MfParameters, problem: &Problem) -> Self {
+    pub(crate) fn new(parameters: MfParameters, problem: &Problem) -> Self {
         Self {
             parameters,
             problem: problem.clone(),

@@ -136,7 +136,7 @@ impl Body {
     ///
     /// # Errors
     /// [`Error::Unrepresentable`] for a value that cannot be represented.
-    pub fn encode(
+    pub(crate) fn encode(
         choices: &Composition,
         candidates: &mut Candidates,
         selected: Option<Selected>,
@@ -222,12 +222,12 @@ impl Body {
     }
 
     /// Puts a seed in front of the block.
-    pub fn begin_with_seed(&mut self, seed: u64) {
+    pub(crate) fn begin_with_seed(&mut self, seed: u64) {
         self.description.splice(0..0, seed.to_le_bytes());
     }
 
     /// Appends the block to `frame`.
-    pub fn write(self, update: &TableUpdate, frame: &mut FrameWriter) {
+    pub(crate) fn write(self, update: &TableUpdate, frame: &mut FrameWriter) {
         let Self {
             description,
             index,
@@ -259,7 +259,11 @@ impl Body {
     ///
     /// # Errors
     /// [`Error::Frame`] for anything but a well-formed block of this composition.
-    pub fn decode(choices: &Composition, bytes: &[u8], shape: TableShape) -> Result<Decoded> {
+    pub(crate) fn decode(
+        choices: &Composition,
+        bytes: &[u8],
+        shape: TableShape,
+    ) -> Result<Decoded> {
         let refuse = |reason: &str| Error::Frame(format!("a composed block {reason}"));
         let cut_off = || refuse("is cut off");
         let (&[representation, codes, flags], mut rest) =

@@ -149,7 +149,7 @@ impl Candidates {
     }
 
     /// Remembers the values, which are what the receiver does not get.
-    pub fn remember(&mut self, context: &mut BlockContext<'_>) {
+    pub(crate) fn remember(&mut self, context: &mut BlockContext<'_>) {
         let Self {
             rows,
             values,

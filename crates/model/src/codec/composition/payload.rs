@@ -38,7 +38,7 @@ pub(super) struct Form {
 
 impl Coding {
     /// Returns the coding of this number, if there is one.
-    pub fn of_number(number: u8) -> Option<Self> {
+    pub(crate) fn of_number(number: u8) -> Option<Self> {
         [Self::Plain, Self::Frequencies, Self::Zstd]
             .into_iter()
             .find(|coding| *coding as u8 == number)

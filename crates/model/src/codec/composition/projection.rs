@@ -22,7 +22,7 @@ impl Basis {
     /// Draws a basis of `rank` vectors of `columns` values, or of as many as there can be. The
     /// vectors are drawn from a normal distribution and made orthonormal one after the other
     /// (Gram-Schmidt), in double precision.
-    pub fn of_seed(seed: u64, rank: usize, columns: usize) -> Self {
+    pub(crate) fn of_seed(seed: u64, rank: usize, columns: usize) -> Self {
         let rank = rank.min(columns);
         let mut stream = Streams::new(seed).named("codec/basis", rank as u64, columns as u64);
         let mut drawn: Vec<Vec<f64>> = Vec::with_capacity(rank);
@@ -55,12 +55,12 @@ impl Basis {
     }
 
     /// Returns the number of vectors.
-    pub fn rank(&self) -> usize {
+    pub(crate) fn rank(&self) -> usize {
         self.rank
     }
 
     /// Returns the rows as their products with the vectors.
-    pub fn project(&self, candidates: &Candidates) -> Candidates {
+    pub(crate) fn project(&self, candidates: &Candidates) -> Candidates {
         let mut values = Buffer::default();
         values.reserve(candidates.rows.len() * self.rank);
         for row in candidates.values.chunks_exact(self.columns.max(1)) {
@@ -81,7 +81,7 @@ impl Basis {
     }
 
     /// Returns the rows of which these are the products with the vectors.
-    pub fn expand(&self, coefficients: &[f32]) -> Buffer {
+    pub(crate) fn expand(&self, coefficients: &[f32]) -> Buffer {
         let mut values = Buffer::default();
         values.reserve(coefficients.len() / self.rank.max(1) * self.columns);
         for of_row in coefficients.chunks_exact(self.rank.max(1)) {

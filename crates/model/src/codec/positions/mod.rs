@@ -25,7 +25,7 @@ pub(super) struct Places<'a> {
 
 impl Places<'_> {
     /// Returns how many there are.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.held.len()
     }
 }

@@ -2,7 +2,7 @@
 
 /// Iterates over the lengths of groups.
 #[derive(Clone, Debug)]
-pub enum Groups<'a> {
+pub(crate) enum Groups<'a> {
     /// Groups of one length.
     Even {
         /// The length of each.
@@ -16,7 +16,7 @@ pub enum Groups<'a> {
 
 impl<'a> Groups<'a> {
     /// Returns `count` groups of `length` values each.
-    pub fn even(length: usize, count: usize) -> Self {
+    pub(crate) fn even(length: usize, count: usize) -> Self {
         Self::Even {
             length,
             left: count,

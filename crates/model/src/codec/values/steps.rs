@@ -31,7 +31,7 @@ pub(super) enum Shifts {
 
 impl Shifts {
     /// Returns uniform shifts that begin with these states.
-    pub fn of_seed(seed: [u32; LANES]) -> Self {
+    pub(crate) fn of_seed(seed: [u32; LANES]) -> Self {
         // A generator of this kind never leaves the state 0.
         Self::Uniform(seed.map(|state| state.max(1)))
     }

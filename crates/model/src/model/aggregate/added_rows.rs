@@ -32,7 +32,7 @@ pub(super) struct AddedRows<'a> {
 impl AddedRows<'_> {
     /// Adds the rows, by their weight, to `sums`, row after row, counts their magnitudes, and marks
     /// what is not 0.
-    pub fn add(&self, sums: &mut [f64], tally: &mut Tally) {
+    pub(crate) fn add(&self, sums: &mut [f64], tally: &mut Tally) {
         let listed = self.listed;
         add(
             self.bytes,

@@ -25,7 +25,7 @@ pub(super) struct Support {
 
 impl Support {
     /// Marks nothing in so many rows.
-    pub fn new(rows: usize, dimension: usize) -> Self {
+    pub(crate) fn new(rows: usize, dimension: usize) -> Self {
         Self {
             dimension,
             is_full: vec![false; rows],
@@ -35,12 +35,12 @@ impl Support {
 
     /// Marks every value of a row.
     #[inline]
-    pub fn mark_all(&mut self, row: usize) {
+    pub(crate) fn mark_all(&mut self, row: usize) {
         self.is_full[row] = true;
     }
 
     /// Marks the values of a row that are not 0.
-    pub fn mark(&mut self, row: usize, values: &[[u8; VALUE_BYTES]]) {
+    pub(crate) fn mark(&mut self, row: usize, values: &[[u8; VALUE_BYTES]]) {
         if self.is_full[row] {
             return;
         }
@@ -56,7 +56,7 @@ impl Support {
     }
 
     /// Marks the values of a row that are not 0, each times `scale`.
-    pub fn mark_scaled(&mut self, row: usize, values: &[f32], scale: f32) {
+    pub(crate) fn mark_scaled(&mut self, row: usize, values: &[f32], scale: f32) {
         if !self.is_full[row] {
             let bytes: Vec<_> = values
                 .iter()
@@ -67,7 +67,7 @@ impl Support {
     }
 
     /// Takes over the marks of the same rows in other tables.
-    pub fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         for row in 0..self.is_full.len() {
             if other.is_full[row] {
                 self.mark_all(row);
@@ -83,7 +83,7 @@ impl Support {
     }
 
     /// Counts the marks.
-    pub fn count(&self) -> SupportCount {
+    pub(crate) fn count(&self) -> SupportCount {
         let of_row = |(row, is_full): (usize, &bool)| match is_full {
             true => self.dimension as u64,
             false if self.marks.is_empty() => 0,

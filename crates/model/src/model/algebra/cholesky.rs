@@ -17,7 +17,7 @@ use crate::per_instruction_set;
 /// [`AlgebraError::NotPositiveDefinite`] at the first pivot that is not a finite number above zero,
 /// which leaves the matrix half factorised, and [`AlgebraError::Shape`] if the matrix is not
 /// square.
-pub fn factorise(matrix: &mut Array2<f64>) -> Result<()> {
+pub(crate) fn factorise(matrix: &mut Array2<f64>) -> Result<()> {
     let (elements, dimension) = square_mut(matrix, "the matrix to factorise")?;
     match factorise_rows(elements, dimension) {
         None => Ok(()),
@@ -30,7 +30,7 @@ pub fn factorise(matrix: &mut Array2<f64>) -> Result<()> {
 ///
 /// # Errors
 /// [`AlgebraError::Shape`] if `b` has another dimension than R.
-pub fn solve(factor: &Array2<f64>, b: &mut [f64]) -> Result<()> {
+pub(crate) fn solve(factor: &Array2<f64>, b: &mut [f64]) -> Result<()> {
     let (rows, columns) = factor.dim();
     match factor.as_slice() {
         Some(elements) if rows == columns && b.len() == rows => {

@@ -32,7 +32,7 @@ pub fn add_outer_product(matrix: &mut Array2<f64>, weight: f64, x: &[f64]) -> Re
 /// # Errors
 /// [`AlgebraError::Shape`] if the rows do not have k elements, or if there are not as many weights
 /// as rows.
-pub fn add_gram(
+pub(crate) fn add_gram(
     matrix: &mut Array2<f64>,
     rows: &ArrayView2<'_, f64>,
     weights: Option<&[f64]>,

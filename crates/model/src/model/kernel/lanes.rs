@@ -9,7 +9,7 @@ pub struct Block(pub Lanes);
 
 impl Block {
     /// Holds sixteen zeros.
-    pub const ZERO: Self = Self([0.0; LANES]);
+    pub(crate) const ZERO: Self = Self([0.0; LANES]);
 }
 
 /// The largest latent dimension that the kernels are built for.
@@ -134,7 +134,7 @@ impl PackedRows {
     }
 
     /// Returns the number of tables side by side.
-    pub fn tables(&self) -> usize {
+    pub(crate) fn tables(&self) -> usize {
         self.tables
     }
 
@@ -144,7 +144,7 @@ impl PackedRows {
     }
 
     /// Returns all blocks, padding rows included, to be changed.
-    pub fn blocks_mut(&mut self) -> &mut [Block] {
+    pub(crate) fn blocks_mut(&mut self) -> &mut [Block] {
         &mut self.blocks[..self.used]
     }
 
@@ -220,7 +220,7 @@ pub struct RowWeights {
 
 impl RowWeights {
     /// Sets everything to zero for `rows` rows. Keeps its allocations.
-    pub fn reset(&mut self, rows: usize) {
+    pub(crate) fn reset(&mut self, rows: usize) {
         let padded = rows.next_multiple_of(LANES);
         for weights in [&mut self.count, &mut self.positive, &mut self.penalty] {
             weights.clear();

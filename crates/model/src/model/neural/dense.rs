@@ -12,7 +12,7 @@ use fedrecsim_core::math::{LANES, Lanes, quad_sum};
 /// Describes the columns `first_input..first_input + inputs` of a row-major matrix with `stride`
 /// columns.
 #[derive(Clone, Copy, Debug)]
-pub struct Weights<'a> {
+pub(crate) struct Weights<'a> {
     /// All values of the matrix, row after row.
     pub values: &'a [f32],
     /// The number of columns of the matrix.
@@ -24,16 +24,6 @@ pub struct Weights<'a> {
 }
 
 impl<'a> Weights<'a> {
-    /// Describes all `inputs` columns of a matrix.
-    pub const fn all(values: &'a [f32], inputs: usize) -> Self {
-        Self {
-            values,
-            stride: inputs,
-            first_input: 0,
-            inputs,
-        }
-    }
-
     #[inline(always)]
     fn row(&self, output: usize) -> &'a [f32] {
         let start = output * self.stride + self.first_input;
@@ -45,7 +35,13 @@ impl<'a> Weights<'a> {
 /// negative results by zero where `rectified` is set.
 ///
 /// Each sum begins with the bias and goes through the inputs in ascending order.
-pub fn forward(weights: Weights<'_>, bias: &[f32], x: &[Block], z: &mut [Block], rectified: bool) {
+pub(crate) fn forward(
+    weights: Weights<'_>,
+    bias: &[f32],
+    x: &[Block],
+    z: &mut [Block],
+    rectified: bool,
+) {
     dispatch_forward(weights, bias, x, z, rectified);
 }
 
@@ -116,7 +112,7 @@ fn forward_tile<const T: usize>(
 /// Replaces `dx` (groups x inputs) by `W^T dz` for every sample of `dz` (groups x `outputs`).
 ///
 /// Each sum begins with zero and goes through the outputs in ascending order.
-pub fn input_gradient(weights: Weights<'_>, outputs: usize, dz: &[Block], dx: &mut [Block]) {
+pub(crate) fn input_gradient(weights: Weights<'_>, outputs: usize, dz: &[Block], dx: &mut [Block]) {
     dispatch_input_gradient(weights, outputs, dz, dx);
 }
 
@@ -175,7 +171,7 @@ fn input_gradient_tile<const T: usize>(
 /// Describes where the gradient of [`Weights`] is written, which is to the same columns of a matrix
 /// of the same shape.
 #[derive(Debug)]
-pub struct WeightGradient<'a> {
+pub(crate) struct WeightGradient<'a> {
     /// All values of the matrix, row after row.
     pub values: &'a mut [f32],
     /// The number of columns of the matrix.
@@ -191,7 +187,7 @@ pub struct WeightGradient<'a> {
 ///
 /// `bias` has an entry for each output. Sums have sixteen partial sums, one for each lane, that go
 /// through the groups in ascending order and are then added as one tree ([`quad_sum`]).
-pub fn weight_gradient(
+pub(crate) fn weight_gradient(
     x: &[Block],
     dz: &[Block],
     mut weights: WeightGradient<'_>,
@@ -373,7 +369,7 @@ per_instruction_set! {
 
 /// Back-propagates through a rectifier, by setting the gradient to zero wherever the rectified
 /// activation is zero.
-pub fn rectifier_gradient(activations: &[Block], gradient: &mut [Block]) {
+pub(crate) fn rectifier_gradient(activations: &[Block], gradient: &mut [Block]) {
     dispatch_rectifier_gradient(activations, gradient);
 }
 

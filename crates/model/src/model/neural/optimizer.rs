@@ -153,7 +153,7 @@ impl AdamStep {
     }
 
     /// Moves `parameters` as [`Self::apply`] does, for moments that are parts of longer slices.
-    pub fn apply_to_slices(
+    pub(crate) fn apply_to_slices(
         &self,
         parameters: &mut [f32],
         gradient: &[f32],

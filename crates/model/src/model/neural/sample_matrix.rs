@@ -35,23 +35,23 @@ impl SampleMatrix {
     }
 
     /// Returns the number of samples, without padding.
-    pub fn samples(&self) -> usize {
+    pub(crate) fn samples(&self) -> usize {
         self.samples
     }
 
     /// Returns the number of features.
-    pub fn features(&self) -> usize {
+    pub(crate) fn features(&self) -> usize {
         self.features
     }
 
     /// Returns all blocks, group by group, padding samples included.
-    pub fn blocks(&self) -> &[Block] {
+    pub(crate) fn blocks(&self) -> &[Block] {
         &self.blocks
     }
 
     /// Returns all blocks for writing. A padding sample that is no longer zero takes part in sums
     /// over the samples.
-    pub fn blocks_mut(&mut self) -> &mut [Block] {
+    pub(crate) fn blocks_mut(&mut self) -> &mut [Block] {
         &mut self.blocks
     }
 

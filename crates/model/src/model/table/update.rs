@@ -215,7 +215,7 @@ impl TableUpdate {
     /// # Errors
     /// [`Error::Update`] as for [`Self::apply`], and if the values are not of single precision;
     /// [`Error::Memory`].
-    pub fn apply_to(&self, base: Base<'_>) -> Result<Table> {
+    pub(crate) fn apply_to(&self, base: Base<'_>) -> Result<Table> {
         self.check_base(base)?;
         if self.value_type != ValueType::F32 {
             return Err(Error::Update(
@@ -248,7 +248,7 @@ impl TableUpdate {
     ///
     /// # Errors
     /// As for [`Self::apply`].
-    pub fn write_whole(&self, base: Base<'_>, out: &mut Vec<u8>) -> Result<()> {
+    pub(crate) fn write_whole(&self, base: Base<'_>, out: &mut Vec<u8>) -> Result<()> {
         self.check_base(base)?;
         let start = out.len();
         // The base is copied in one piece and the listed rows are written over it. They are often
@@ -287,7 +287,7 @@ impl TableUpdate {
     ///
     /// # Errors
     /// [`Error::Update`], naming the fault.
-    pub fn check_base(&self, base: Base<'_>) -> Result<()> {
+    pub(crate) fn check_base(&self, base: Base<'_>) -> Result<()> {
         match base {
             Base::Table(table) if table.shape() != self.shape => Err(Error::Update(format!(
                 "it is for a {} table and meets a {} one",

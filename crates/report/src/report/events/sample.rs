@@ -8,7 +8,7 @@ use fedrecsim_model::codec::FrameParts;
 use fedrecsim_sim::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
 
 /// Returns the parts of a frame of `bytes` bytes.
-pub fn parts(bytes: u64) -> FrameParts {
+pub(crate) fn parts(bytes: u64) -> FrameParts {
     FrameParts {
         header: 20,
         index: 0,
@@ -18,7 +18,7 @@ pub fn parts(bytes: u64) -> FrameParts {
 }
 
 /// Returns the event that ends a transfer after `carried` bytes and `took_ns` nanoseconds.
-pub fn ended(route: Route, ending: Ending, carried: u64, took_ns: u64) -> LinkEvent {
+pub(crate) fn ended(route: Route, ending: Ending, carried: u64, took_ns: u64) -> LinkEvent {
     LinkEvent::TransferEnded {
         route,
         ending,
@@ -29,7 +29,7 @@ pub fn ended(route: Route, ending: Ending, carried: u64, took_ns: u64) -> LinkEv
 }
 
 /// Returns the event that ends a training after so many row visits and nanoseconds.
-pub fn trained(ending: Ending, row_visits: u64, took_ns: u64) -> LinkEvent {
+pub(crate) fn trained(ending: Ending, row_visits: u64, took_ns: u64) -> LinkEvent {
     LinkEvent::WorkEnded {
         job: Job::Training,
         ending,
@@ -39,7 +39,7 @@ pub fn trained(ending: Ending, row_visits: u64, took_ns: u64) -> LinkEvent {
 }
 
 /// Returns the span of a round, with times in nanoseconds.
-pub fn span(round: u32, began: u64, ended: u64, aggregated: u32) -> RoundSpan {
+pub(crate) fn span(round: u32, began: u64, ended: u64, aggregated: u32) -> RoundSpan {
     RoundSpan {
         round,
         began: SimTime::from_nanos(began),
@@ -52,14 +52,14 @@ pub fn span(round: u32, began: u64, ended: u64, aggregated: u32) -> RoundSpan {
 
 /// Builds a list of bookings one after the other, all of invitation 0.
 #[derive(Default)]
-pub struct Scene {
+pub(crate) struct Scene {
     /// The bookings so far.
     pub bookings: Vec<Booking>,
 }
 
 impl Scene {
     /// Adds a booking `at` this many nanoseconds.
-    pub fn at(mut self, at: u64, user: u32, event: LinkEvent) -> Self {
+    pub(crate) fn at(mut self, at: u64, user: u32, event: LinkEvent) -> Self {
         self.bookings.push(Booking {
             at: SimTime::from_nanos(at),
             invitation_id: InvitationId(0),
@@ -72,7 +72,7 @@ impl Scene {
 
 /// Returns the bookings of two rounds, the first with four users whose updates are used, late (in
 /// the next round), lost and cancelled.
-pub fn two_rounds() -> [(RoundSpan, Vec<Booking>); 2] {
+pub(crate) fn two_rounds() -> [(RoundSpan, Vec<Booking>); 2] {
     let mut scene = Scene::default();
     for user in 1..=4 {
         scene = scene.at(1_000, user, LinkEvent::Sent(Route::DOWNLOAD, parts(100)));

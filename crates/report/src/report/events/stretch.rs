@@ -22,7 +22,7 @@ pub enum Phase {
 
 impl Phase {
     /// Returns the name of the phase in a few words.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::InLine(_) => "in line",
             Self::Transfer(route) => route.name(),
@@ -58,14 +58,14 @@ pub struct Stretch {
 
 impl Stretch {
     /// Returns whether the participation ends with this stretch.
-    pub fn is_last(&self) -> bool {
+    pub(crate) fn is_last(&self) -> bool {
         self.ending != Ending::Done || self.phase == Phase::Transfer(Route::UPLOAD)
     }
 }
 
 /// The participations that have not ended, by user.
 #[derive(Debug, Default)]
-pub struct Participations {
+pub(crate) struct Participations {
     open: BTreeMap<UserId, Open>,
 }
 
@@ -81,18 +81,18 @@ struct Open {
 impl Participations {
     /// Returns the round, from 1, in which the current participation of `user` began, if there is
     /// one.
-    pub fn round_of(&self, user: UserId) -> Option<u32> {
+    pub(crate) fn round_of(&self, user: UserId) -> Option<u32> {
         self.open.get(&user).map(|open| open.round)
     }
 
     /// Returns the earliest round in which one of the current participations began.
-    pub fn earliest_round(&self) -> Option<u32> {
+    pub(crate) fn earliest_round(&self) -> Option<u32> {
         self.open.values().map(|open| open.round).min()
     }
 
     /// Takes `booking`, which is made while `round` (from 1) is open, and returns the stretch that
     /// ends with it, if one does.
-    pub fn follow(&mut self, round: u32, booking: &Booking) -> Option<Stretch> {
+    pub(crate) fn follow(&mut self, round: u32, booking: &Booking) -> Option<Stretch> {
         let Booking {
             at,
             invitation_id,

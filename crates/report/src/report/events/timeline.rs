@@ -100,7 +100,7 @@ impl Timeline {
     ///
     /// # Errors
     /// The same as those of [`plot::timeline::render`](crate::report::plot::timeline::render).
-    pub fn render(&self) -> Result<String, impl std::error::Error + use<>> {
+    pub(crate) fn render(&self) -> Result<String, impl std::error::Error + use<>> {
         crate::report::plot::timeline::render(&self.chart())
     }
 

@@ -50,26 +50,26 @@ const COUNTERS: [(&str, &str); 5] = [
 
 impl Trace {
     /// Writes what comes before the first event.
-    pub fn begin(&mut self, out: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn begin(&mut self, out: &mut impl Write) -> io::Result<()> {
         out.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[")?;
         self.metadata(out, ROUNDS, "process_name", "\"name\":\"simulation\"")?;
         self.track(out, ROUNDS, "rounds")
     }
 
     /// Writes what comes after the last event.
-    pub fn end(&mut self, out: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn end(&mut self, out: &mut impl Write) -> io::Result<()> {
         out.write_all(b"\n]}\n")
     }
 
     /// Writes a slice on the rounds' track.
-    pub fn round(&mut self, out: &mut impl Write, span: &RoundSpan) -> io::Result<()> {
+    pub(crate) fn round(&mut self, out: &mut impl Write, span: &RoundSpan) -> io::Result<()> {
         let head = format!("\"cat\":\"round\",\"name\":\"round {}\"", span.round);
         let args = format!("\"updates\":{}", span.aggregated);
         self.slice(out, ROUNDS, &head, (span.began, span.ended), &args)
     }
 
     /// Writes a slice on a client's track, with a mark at its end if it did not end as planned.
-    pub fn stretch(&mut self, out: &mut impl Write, stretch: &Stretch) -> io::Result<()> {
+    pub(crate) fn stretch(&mut self, out: &mut impl Write, stretch: &Stretch) -> io::Result<()> {
         let track = FIRST_USER.saturating_add(stretch.user.0);
         if self.named.insert(stretch.user) {
             self.track(out, track, &stretch.user.to_string())?;
@@ -120,7 +120,11 @@ impl Trace {
     }
 
     /// Writes the values that have changed, each on the track of its counter.
-    pub fn counters(&mut self, out: &mut impl Write, change: &GaugesSince) -> io::Result<()> {
+    pub(crate) fn counters(
+        &mut self,
+        out: &mut impl Write,
+        change: &GaugesSince,
+    ) -> io::Result<()> {
         let before = self.shown.replace(change.gauges);
         let values = in_shown_units(&change.gauges).into_iter().zip(COUNTERS);
         let before = before.as_ref().map(in_shown_units);

@@ -22,7 +22,7 @@ const SHAPES: [&str; 6] = [
 ];
 
 /// The most points of a line of a run, and the most rounds of its table.
-pub const MOST_POINTS: usize = 500;
+pub(crate) const MOST_POINTS: usize = 500;
 
 /// A chart.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -163,7 +163,7 @@ impl Axis {
 }
 
 /// Returns the unit of a time axis that ends at so many seconds, with its length in seconds.
-pub fn time_unit(last_s: f64) -> (&'static str, f64) {
+pub(crate) fn time_unit(last_s: f64) -> (&'static str, f64) {
     match last_s {
         s if s < 240.0 => ("s", 1.0),
         s if s < 4.0 * 3600.0 => ("min", 60.0),
@@ -173,10 +173,10 @@ pub fn time_unit(last_s: f64) -> (&'static str, f64) {
 }
 
 /// What a horizontal axis counts, with the length of its unit in rounds, bytes or seconds.
-pub type CostAxis = (Axis, Against, f64);
+pub(crate) type CostAxis = (Axis, Against, f64);
 
 /// Returns the axes of what accuracy may cost in a run that takes so much virtual time.
-pub fn cost_axes(last_s: f64) -> Vec<CostAxis> {
+pub(crate) fn cost_axes(last_s: f64) -> Vec<CostAxis> {
     let (time, second) = time_unit(last_s);
     vec![
         (
@@ -208,14 +208,14 @@ pub fn cost_axes(last_s: f64) -> Vec<CostAxis> {
 
 /// Returns the colour and the stroke of the series with this number, which no other one of the
 /// first 32 has.
-pub fn style(number: usize) -> (usize, Stroke) {
+pub(crate) fn style(number: usize) -> (usize, Stroke) {
     let strokes = [Stroke::Thick, Stroke::Dash, Stroke::Dot, Stroke::DashDot];
     (number % COLORS, strokes[number / COLORS % strokes.len()])
 }
 
 /// Returns the places, among `count`, of the points that are drawn: all, or about `most` at equal
 /// distances with the last and the one at `kept`.
-pub fn drawn(count: usize, most: usize, kept: Option<usize>) -> Vec<usize> {
+pub(crate) fn drawn(count: usize, most: usize, kept: Option<usize>) -> Vec<usize> {
     let distance = count.div_ceil(most.max(1)).max(1);
     (0..count)
         .filter(|place| place % distance == 0 || place + 1 == count || Some(*place) == kept)

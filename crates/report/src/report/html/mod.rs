@@ -135,7 +135,7 @@ impl Page {
 
 impl Part {
     /// Returns the chart; `None` for a part that is none.
-    pub fn chart(&self) -> Option<&Chart> {
+    pub(crate) fn chart(&self) -> Option<&Chart> {
         if let Self::Chart(chart) = self {
             Some(chart)
         } else {

@@ -26,29 +26,29 @@ impl Cell {
     }
 
     /// Returns a cell with a count.
-    pub fn count(count: u64) -> Self {
+    pub(crate) fn count(count: u64) -> Self {
         Self::number(words::thousands(count), count)
     }
 
     /// Returns a cell with a number of bytes.
-    pub fn bytes(bytes: u64) -> Self {
+    pub(crate) fn bytes(bytes: u64) -> Self {
         Self::number(Bytes::new(bytes).to_string(), bytes)
     }
 
     /// Returns a cell with a duration in seconds.
-    pub fn duration(seconds: f64) -> Self {
+    pub(crate) fn duration(seconds: f64) -> Self {
         Self::number(words::duration(seconds), seconds)
     }
 
     /// Returns a cell with a figure of accuracy, or without one.
-    pub fn accuracy(figure: Option<f64>) -> Self {
+    pub(crate) fn accuracy(figure: Option<f64>) -> Self {
         figure.map_or_else(Self::none, |figure| {
             Self::number(words::accuracy(figure), figure)
         })
     }
 
     /// Returns a cell without a value.
-    pub fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self::from("-")
     }
 }

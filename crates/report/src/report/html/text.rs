@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 /// Returns `text` as HTML text, which may also stand in an attribute in double quotation marks.
-pub fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
@@ -12,7 +12,7 @@ pub fn escaped(text: &str) -> String {
 }
 
 /// Returns `text` as HTML, with what stands in backquotes as code.
-pub fn with_code(text: &str) -> String {
+pub(crate) fn with_code(text: &str) -> String {
     let mut html = String::new();
     for (place, part) in text.split('`').enumerate() {
         let part = escaped(part);
@@ -30,7 +30,7 @@ pub fn with_code(text: &str) -> String {
 ///
 /// # Errors
 /// Those of the serialization, which none of this crate's types gives.
-pub fn json_in_script(value: &impl Serialize) -> serde_json::Result<String> {
+pub(crate) fn json_in_script(value: &impl Serialize) -> serde_json::Result<String> {
     // These characters occur in strings alone, where JSON may write them as numbers.
     let text = serde_json::to_string(value)?;
     Ok(text

@@ -22,7 +22,7 @@ mod systems;
 /// # Errors
 /// The same as those of [`check::check`], and of
 /// [`Scenario::to_toml`](fedrecsim_scenario::scenario::Scenario::to_toml).
-pub fn render(record: &RunRecord) -> Result<String> {
+pub(crate) fn render(record: &RunRecord) -> Result<String> {
     check::check(record)?;
     let mut blocks = vec![format!("# {}, seed {}", record.name, record.seed)];
     let caveats = setup::caveats_of_the_run(record)

@@ -48,7 +48,7 @@ struct Point<'a> {
 
 /// Returns the chart of the headline figure and its companion, with the baselines as horizontal
 /// lines.
-pub fn chart(record: &RunRecord, against: Against) -> Chart {
+pub(crate) fn chart(record: &RunRecord, against: Against) -> Chart {
     let points: Vec<Point> = record
         .per_round
         .iter()

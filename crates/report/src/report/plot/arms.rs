@@ -12,7 +12,7 @@ use fedrecsim_core::error::Result;
 use fedrecsim_core::metric::{Direction, Metric};
 
 /// The most arms of a picture: of more, nobody can tell one from the other.
-pub const MOST_ARMS: usize = 16;
+pub(crate) const MOST_ARMS: usize = 16;
 
 /// How many times the smallest cost the largest one is at most on a linear axis.
 const MOST_LINEAR: f64 = 30.0;
@@ -44,7 +44,7 @@ const FRONT: RGBColor = RGBColor(120, 120, 120);
 
 /// What all pictures of a study have in common.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Picture {
+pub(crate) struct Picture {
     /// The first line of text.
     pub title: String,
     /// The text below it.
@@ -69,7 +69,7 @@ pub(super) struct Style {
 ///
 /// # Errors
 /// [`Error::Write`](fedrecsim_core::error::Error::Write) with the name, if it cannot be drawn.
-pub fn curves(
+pub(crate) fn curves(
     name: &str,
     picture: &Picture,
     against: Against,
@@ -163,7 +163,7 @@ pub fn curves(
 ///
 /// # Errors
 /// [`Error::Write`](fedrecsim_core::error::Error::Write) with the name, if it cannot be drawn.
-pub fn front(
+pub(crate) fn front(
     name: &str,
     picture: &Picture,
     against: Against,

@@ -10,7 +10,7 @@ use fedrecsim_core::math;
 /// An axis from `start` to `end`. Its fields are in the axis's own unit; what is drawn on it is in
 /// the unit of the data.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Axis {
+pub(crate) struct Axis {
     /// What is measured, with the unit that it is shown in.
     pub title: String,
     /// The size of the axis's unit, in the unit of the data.
@@ -29,7 +29,7 @@ pub struct Axis {
 
 /// How values become places on an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scale {
+pub(crate) enum Scale {
     /// Equal differences have equal lengths.
     Linear,
     /// Equal ratios have equal lengths, and ticks are labelled with bytes in the unit that suits
@@ -67,32 +67,32 @@ const HEADROOM: f64 = 1.02;
 
 impl Axis {
     /// Returns an axis of communication rounds from 0 to `last`.
-    pub fn rounds(last: f64) -> Self {
+    pub(crate) fn rounds(last: f64) -> Self {
         Self::count("communication round", last)
     }
 
     /// Returns an axis from 0 to `last` with ticks at whole numbers. `title` says what is counted.
-    pub fn count(title: &str, last: f64) -> Self {
+    pub(crate) fn count(title: &str, last: f64) -> Self {
         Self::new(title, 1.0, last, 1.0)
     }
 
     /// Returns an axis of bytes from 0 to `last`, in the decimal unit that suits them. `title` says
     /// which bytes.
-    pub fn bytes(title: &str, last: f64) -> Self {
+    pub(crate) fn bytes(title: &str, last: f64) -> Self {
         let (unit, name) = largest_unit(&BYTES, last / 1.2);
         let step_min = if unit == 1.0 { 1.0 } else { 0.0 };
         Self::new(&format!("{title} [{name}]"), unit, last, step_min)
     }
 
     /// Returns an axis of virtual seconds from 0 to `last`, in the unit that suits them.
-    pub fn virtual_seconds(last: f64) -> Self {
+    pub(crate) fn virtual_seconds(last: f64) -> Self {
         let (unit, name) = largest_unit(&SECONDS, last / 2.0);
         Self::new(&format!("virtual time [{name}]"), unit, last, 0.0)
     }
 
     /// Returns a logarithmic axis of bytes from `first`, which is positive, to `last`. `title` says
     /// which bytes.
-    pub fn logarithmic_bytes(title: &str, [first, last]: [f64; 2]) -> Self {
+    pub(crate) fn logarithmic_bytes(title: &str, [first, last]: [f64; 2]) -> Self {
         Self::logarithmic(
             &format!("{title}, logarithmic"),
             1.0,
@@ -102,7 +102,7 @@ impl Axis {
     }
 
     /// Returns a logarithmic axis of virtual seconds from `first`, which is positive, to `last`.
-    pub fn logarithmic_seconds([first, last]: [f64; 2]) -> Self {
+    pub(crate) fn logarithmic_seconds([first, last]: [f64; 2]) -> Self {
         let (unit, name) = largest_unit(&SECONDS, last / 2.0);
         Self::logarithmic(
             &format!("virtual time [{name}], logarithmic"),
@@ -154,12 +154,12 @@ impl Axis {
 
     /// Returns whether a value in the unit of the data has a place on the axis; a logarithmic one
     /// has none for 0.
-    pub fn holds(&self, value: f64) -> bool {
+    pub(crate) fn holds(&self, value: f64) -> bool {
         self.scale == Scale::Linear || value > 0.0
     }
 
     /// Returns an axis of a share from 0 to `largest`, or to 1 if that is near.
-    pub fn share(title: &str, largest: f64) -> Self {
+    pub(crate) fn share(title: &str, largest: f64) -> Self {
         // Above half the range, the rest of the range shows how far there is to go.
         let last = if largest > 0.6 {
             1.0
@@ -171,7 +171,7 @@ impl Axis {
 
     /// Returns an axis of errors from a tick below `smallest` to `largest`. It does not begin at
     /// zero, which no error comes near: all lines would look like one.
-    pub fn errors(title: &str, smallest: f64, largest: f64) -> Self {
+    pub(crate) fn errors(title: &str, smallest: f64, largest: f64) -> Self {
         let spread = (largest - smallest).max(largest * 1e-3);
         if !(smallest > 0.0 && spread > 0.0) {
             return Self::new(title, 1.0, largest, 0.0);
@@ -233,7 +233,7 @@ impl Axis {
     }
 
     /// Returns the label of a tick.
-    pub fn label(&self, tick: f64) -> String {
+    pub(crate) fn label(&self, tick: f64) -> String {
         match self.scale {
             Scale::Linear => format!("{tick:.*}", self.decimals),
             Scale::LogarithmicBytes => {

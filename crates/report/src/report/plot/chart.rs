@@ -12,7 +12,7 @@ use crate::report::words::lines;
 
 /// How a line is drawn, from the most to the least prominent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stroke {
+pub(crate) enum Stroke {
     /// Points that no line joins.
     Points(Marker),
     /// The result itself.
@@ -27,7 +27,7 @@ pub enum Stroke {
 
 /// The shape of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Marker {
+pub(crate) enum Marker {
     /// A disc.
     Circle,
     /// A square.
@@ -58,7 +58,7 @@ impl Marker {
 
 /// One line.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Series {
+pub(crate) struct Series {
     /// Its name in the legend, which leaves out a line without one.
     pub label: String,
     /// Its colour.
@@ -71,7 +71,7 @@ pub struct Series {
 
 /// A coloured area between two lines, below all lines.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Area {
+pub(crate) struct Area {
     /// Its colour, of which it has a light shade.
     pub color: RGBColor,
     /// Its points (x, lower end, upper end) in the units of the data, by ascending x.
@@ -80,7 +80,7 @@ pub struct Area {
 
 /// Lines that belong together in the legend.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Group {
+pub(crate) struct Group {
     /// The heading in the legend.
     pub heading: String,
     /// The lines.
@@ -89,7 +89,7 @@ pub struct Group {
 
 /// Everything on the picture.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Chart {
+pub(crate) struct Chart {
     /// The first line of text.
     pub title: String,
     /// The text below the title, broken where a line is too long.
@@ -116,7 +116,7 @@ pub struct Chart {
 
 /// A short text beside a point.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Note {
+pub(crate) struct Note {
     /// The text.
     pub text: String,
     /// The point, in the units of the data.
@@ -127,7 +127,7 @@ pub struct Note {
 
 /// A point to mark.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Mark {
+pub(crate) struct Mark {
     /// Its place, in the units of the data.
     pub at: (f64, f64),
     /// The colour of its line.
@@ -152,7 +152,7 @@ pub(super) type Surface<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Plane = Cartesian2d<Axis, Axis>;
 pub(super) type Context<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Plane>;
 /// The error of the drawing library.
-pub type DrawingError = DrawingAreaErrorKind<std::io::Error>;
+pub(crate) type DrawingError = DrawingAreaErrorKind<std::io::Error>;
 
 pub(super) fn font(size: u32, color: RGBColor) -> TextStyle<'static> {
     // The SVG backend divides by this factor, which is meant for fonts that it measures itself.
@@ -197,7 +197,7 @@ pub(super) fn subtitle_lines(subtitle: &str) -> Vec<String> {
 
 /// Returns the shade in which a dashed line can be seen on a solid one of this colour: a darker
 /// one, or a lighter one where the colour is dark.
-pub fn shade(RGBColor(red, green, blue): RGBColor) -> RGBColor {
+pub(crate) fn shade(RGBColor(red, green, blue): RGBColor) -> RGBColor {
     let luminance = (299 * u32::from(red) + 587 * u32::from(green) + 114 * u32::from(blue)) / 1000;
     let shaded = |part: u8| {
         let part = u32::from(part);

@@ -25,7 +25,7 @@ const THICK_MAX: usize = 300;
 /// # Errors
 /// No failure is known for a picture that is a string, since the library's drawing functions fail
 /// for files only.
-pub fn render(chart: &Chart) -> Result<String, DrawingError> {
+pub(crate) fn render(chart: &Chart) -> Result<String, DrawingError> {
     let mut drawn = String::new();
     {
         let needed = header_height(&chart.subtitle) + legend::height(chart)?;

@@ -28,7 +28,7 @@ use fedrecsim_core::error::{Error, Result};
 ///
 /// # Errors
 /// The same as those of [`check::check`].
-pub fn charts(record: &RunRecord) -> Result<Vec<(&'static str, String)>> {
+pub(crate) fn charts(record: &RunRecord) -> Result<Vec<(&'static str, String)>> {
     check::check(record)?;
     let mut pictures = vec![
         (FILE_NAMES[0], accuracy::chart(record, Against::Rounds)),

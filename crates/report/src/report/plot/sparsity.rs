@@ -22,7 +22,7 @@ const COLORS: [RGBColor; SPARSITY_THRESHOLDS.len()] = [
 
 /// Returns the chart of the share of values above each threshold, for the uploads (solid) and the
 /// averaged table (dashed); `None` if no round has such figures.
-pub fn chart(record: &RunRecord) -> Option<Chart> {
+pub(crate) fn chart(record: &RunRecord) -> Option<Chart> {
     let points: Vec<(f64, Sparsity)> = record
         .per_round
         .iter()

@@ -9,7 +9,7 @@
 /// would hide the other. A dashed line is therefore drawn with a [width](Self::code) that no line
 /// has, and [`complete`] writes what is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Dashes {
+pub(crate) struct Dashes {
     pub width: u32,
     pub dash: u32,
     pub gap: u32,
@@ -21,7 +21,7 @@ const CODE: u32 = 100_000_000;
 
 impl Dashes {
     /// Returns the stroke width that stands for this stroke until [`complete`] replaces it.
-    pub fn code(self) -> u32 {
+    pub(crate) fn code(self) -> u32 {
         let Self {
             width,
             dash,
@@ -47,7 +47,7 @@ impl Dashes {
 /// Returns the document with a title and a description, which screen readers read out, with the
 /// style by which the picture is never wider than the page that holds it, and with its dashed
 /// strokes.
-pub fn complete(svg: &str, title: &str, description: &str) -> String {
+pub(crate) fn complete(svg: &str, title: &str, description: &str) -> String {
     // The library begins every document with this element, and it has no attribute with the sign.
     let Some((opening, rest)) = svg.split_once('>') else {
         return svg.to_owned();

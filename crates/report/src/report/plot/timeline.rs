@@ -16,7 +16,7 @@ use crate::report::words::lines;
 
 /// Everything on the picture.
 #[derive(Clone, Debug)]
-pub struct TimelineChart {
+pub(crate) struct TimelineChart {
     /// The first line of text.
     pub title: String,
     /// The second line of text, broken where it is too long.
@@ -41,7 +41,7 @@ pub struct TimelineChart {
 
 /// One row.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub(crate) struct Row {
     /// The name of the user whose participation it is.
     pub label: String,
     /// The bars of the row as (colour, from, to), in seconds.
@@ -52,7 +52,7 @@ pub struct Row {
 
 /// How a row ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
+pub(crate) enum Mark {
     /// A ring.
     Ring,
     /// A filled ring.
@@ -67,7 +67,7 @@ pub enum Mark {
 
 /// A vertical line.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Instant {
+pub(crate) struct Instant {
     /// Its time, in seconds.
     pub at_s: f64,
     /// How it is drawn.
@@ -76,7 +76,7 @@ pub struct Instant {
 
 /// How a vertical line is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
+pub(crate) enum Rule {
     /// Without gaps.
     Solid,
     /// With gaps.
@@ -86,7 +86,7 @@ pub enum Rule {
 const LABELS_WIDTH: i32 = 110;
 const ROW_HEIGHT: i32 = 15;
 /// The least width of a bar in pixels, so that a stretch too short to be seen is still there.
-pub const BAR_WIDTH_MIN: i32 = 3;
+pub(crate) const BAR_WIDTH_MIN: i32 = 3;
 /// Okabe and Ito's vermilion, in which dashed lines stand out from the solid ones that they may
 /// coincide with.
 const DASHED: RGBColor = RGBColor(213, 94, 0);
@@ -96,7 +96,7 @@ const DASHED: RGBColor = RGBColor(213, 94, 0);
 /// # Errors
 /// No failure is known for a picture that is a string, since the library's drawing functions fail
 /// for files only.
-pub fn render(chart: &TimelineChart) -> Result<String, DrawingError> {
+pub(crate) fn render(chart: &TimelineChart) -> Result<String, DrawingError> {
     let mut drawn = String::new();
     let header = 72 + 28 * subtitle_lines(&chart.subtitle).len() as i32 + 16;
     // The least height leaves room for the legend.

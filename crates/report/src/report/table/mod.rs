@@ -54,7 +54,7 @@ impl Summary {
 
 /// What a user has done with an item, by the number that stands in the arrays `items-USER` of a
 /// saved model.
-pub const RATED: [(u8, &str); 4] = [
+pub(crate) const RATED: [(u8, &str); 4] = [
     (0, "not rated"),
     (1, "rated, and trained on"),
     (2, "held out for validation"),

@@ -13,7 +13,7 @@ use fedrecsim_core::math;
 use fedrecsim_model::model::algebra::eigen::symmetric_eigen;
 
 /// The most points of a map. Their affinities take 3 GB.
-pub const POINTS_MAX: usize = 16_000;
+pub(crate) const POINTS_MAX: usize = 16_000;
 
 /// The effective number of neighbours of a point.
 const PERPLEXITY: f64 = 30.0;

@@ -31,7 +31,7 @@ struct Choice {
 impl Arms<'_> {
     /// Returns the arms, and notes what is wrong with them. A study without axes and single arms
     /// has one arm, which is its base.
-    pub fn list(
+    pub(crate) fn list(
         &self,
         axes: &[Spanned<RawAxis>],
         single: &[Spanned<RawArm>],

@@ -17,7 +17,7 @@ fn cost(round: &SavedRound, against: Against) -> f64 {
 
 /// Returns an arm's mean over seeds after every round that all of its runs have evaluated, at the
 /// mean cost.
-pub fn curve(arm: &ArmResults, figure: &str, against: Against) -> Curve {
+pub(crate) fn curve(arm: &ArmResults, figure: &str, against: Against) -> Curve {
     let reports: Vec<&SavedReport> = arm.reports().collect();
     let shortest = reports
         .iter()
@@ -41,7 +41,7 @@ pub fn curve(arm: &ArmResults, figure: &str, against: Against) -> Curve {
 }
 
 /// Returns an arm's accuracy at the selected round, and what that round had cost.
-pub fn point(arm: &ArmResults, figure: &str, against: Against) -> Option<FrontPoint> {
+pub(crate) fn point(arm: &ArmResults, figure: &str, against: Against) -> Option<FrontPoint> {
     let at_selected = |report: &SavedReport| {
         let selected = report.run.selected_round?;
         let round = report.rounds.iter().find(|round| round.round == selected)?;

@@ -10,7 +10,7 @@ use crate::study::statistics::Summary;
 use fedrecsim_core::error::{Error, Result};
 
 /// Returns a line for every run and quantity, and one for every run without a result.
-pub fn runs(results: &Results) -> Result<String> {
+pub(crate) fn runs(results: &Results) -> Result<String> {
     let mut writer = Writer::from_writer(Vec::new());
     let name = "study.csv";
     write(
@@ -74,7 +74,7 @@ pub fn runs(results: &Results) -> Result<String> {
 }
 
 /// Returns a line for every arm and quantity.
-pub fn arms(results: &Results) -> Result<String> {
+pub(crate) fn arms(results: &Results) -> Result<String> {
     let mut writer = Writer::from_writer(Vec::new());
     let name = "summary.csv";
     let header = [

@@ -4,7 +4,7 @@ use crate::report::html::Part;
 use crate::report::html::table::{Cell, Table};
 
 /// A document.
-pub struct Document {
+pub(crate) struct Document {
     /// Its title.
     pub title: String,
     /// What it consists of.
@@ -12,7 +12,7 @@ pub struct Document {
 }
 
 /// A part of a document.
-pub enum Block {
+pub(crate) enum Block {
     /// A heading.
     Heading(String),
     /// A paragraph; names in it stand in backquotes.
@@ -27,7 +27,7 @@ pub enum Block {
 
 impl Block {
     /// Returns a table.
-    pub fn table(caption: &str, header: &[&str], rows: Vec<Vec<Cell>>) -> Self {
+    pub(crate) fn table(caption: &str, header: &[&str], rows: Vec<Vec<Cell>>) -> Self {
         Self::Table(Table {
             rows,
             is_sortable: true,
@@ -38,7 +38,7 @@ impl Block {
 
 impl Document {
     /// Returns the document as Markdown.
-    pub fn markdown(&self) -> String {
+    pub(crate) fn markdown(&self) -> String {
         let mut parts = vec![format!("# {}", self.title)];
         for block in &self.blocks {
             parts.push(match block {
@@ -77,7 +77,7 @@ impl Document {
     }
 
     /// Returns the document as parts of a page. Pictures are left out.
-    pub fn parts(self) -> Vec<Part> {
+    pub(crate) fn parts(self) -> Vec<Part> {
         let part = |block| match block {
             Block::Heading(text) => Some(Part::Heading(text)),
             Block::Text(text) => Some(Part::Text(text)),

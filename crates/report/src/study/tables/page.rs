@@ -17,7 +17,7 @@ use fedrecsim_core::metric::{Metric, Needs};
 const FRONT: usize = 6;
 
 /// Returns the page: charts first, then the tables that Markdown has, then every run.
-pub fn page(results: &Results) -> Page {
+pub(crate) fn page(results: &Results) -> Page {
     let tables = super::document(results, &[]).parts();
     let first_heading = tables
         .iter()

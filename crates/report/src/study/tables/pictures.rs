@@ -19,7 +19,7 @@ use fedrecsim_core::error::Result;
 
 /// Returns all pictures with the names of their files: first those of [`PICTURES`], then those of
 /// groups of arms. None if there is no figure to draw or no run to draw it of.
-pub fn all(results: &Results) -> Result<Vec<(String, String)>> {
+pub(crate) fn all(results: &Results) -> Result<Vec<(String, String)>> {
     let Some(figure) = results.figures.first().filter(|_| results.counts()[0] > 0) else {
         return Ok(Vec::new());
     };

@@ -18,7 +18,7 @@ use fedrecsim_core::units::BitsPerSecond;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Network")]
-pub struct RawNetwork {
+pub(crate) struct RawNetwork {
     /// The numbers to start from; `fedrecsim presets` lists them with their sources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "network_preset_schema")]
@@ -75,7 +75,7 @@ pub struct RawNetwork {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ServerLink")]
-pub struct RawServerLink {
+pub(crate) struct RawServerLink {
     /// The numbers to start from; `fedrecsim presets` lists them with their sources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "server_preset_schema")]
@@ -104,7 +104,7 @@ impl RawServerLink {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Devices")]
-pub struct RawDevices {
+pub(crate) struct RawDevices {
     /// The numbers to start from; `fedrecsim presets` lists them with their sources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "devices_preset_schema")]
@@ -168,7 +168,7 @@ pub struct RawDevices {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "DeviceTrace")]
-pub struct RawDeviceTrace {
+pub(crate) struct RawDeviceTrace {
     /// The file, as it is or below a data folder.
     #[schemars(length(min = 1))]
     pub path: PathBuf,
@@ -178,7 +178,7 @@ pub struct RawDeviceTrace {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Availability")]
-pub struct RawAvailability {
+pub(crate) struct RawAvailability {
     /// The pattern to start from; `fedrecsim presets` lists them with their sources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "availability_preset_schema")]
@@ -195,7 +195,7 @@ pub struct RawAvailability {
 }
 
 impl RawAvailability {
-    pub fn is_default(&self) -> bool {
+    pub(crate) fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }
@@ -205,7 +205,7 @@ impl RawAvailability {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Daily")]
-pub struct RawDaily {
+pub(crate) struct RawDaily {
     /// Length of the window, in hours; 24 is always.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 24), extend("exclusiveMinimum" = 0))]
@@ -231,7 +231,7 @@ pub struct RawDaily {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "OnOff")]
-pub struct RawOnOff {
+pub(crate) struct RawOnOff {
     /// Mean length of a stay, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1e9))]

@@ -13,7 +13,7 @@ use fedrecsim_core::units::Direction;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Fault")]
-pub struct RawFault {
+pub(crate) struct RawFault {
     /// The rule to start from; `fedrecsim presets` lists them with their sources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "fault_preset_schema")]

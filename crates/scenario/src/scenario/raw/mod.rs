@@ -244,7 +244,7 @@ pub(super) enum SourceName {
 
 impl SourceName {
     /// Returns the public data set that has this name.
-    pub fn public(self) -> Option<PublicDataset> {
+    pub(crate) fn public(self) -> Option<PublicDataset> {
         match self {
             Self::Generated | Self::Delimited => None,
             Self::Ml100k => Some(PublicDataset::Ml100k),

@@ -117,7 +117,7 @@ pub enum CodecChoice {
 
 impl CodecChoice {
     /// Returns whether this is a composition that selects the rows that are needed.
-    pub fn selects_needed_rows(&self) -> bool {
+    pub(crate) fn selects_needed_rows(&self) -> bool {
         matches!(self, Self::Composed(spec) if spec.select == SelectSpec::NeededRows)
     }
 
@@ -134,7 +134,7 @@ impl CodecChoice {
     }
 
     /// Returns whether every row of a table has to be known in order to encode a change of some.
-    pub fn takes_the_whole_table(&self) -> bool {
+    pub(crate) fn takes_the_whole_table(&self) -> bool {
         match self {
             Self::Named(name) => *name != CodecName::RowsF32,
             Self::Composed(spec) => matches!(spec.select, SelectSpec::All | SelectSpec::NeededRows),

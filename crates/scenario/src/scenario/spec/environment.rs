@@ -252,7 +252,7 @@ pub struct DailySpec {
 
 impl DailySpec {
     /// Returns the time zones, each of which is equally likely.
-    pub fn offsets(&self) -> Vec<f64> {
+    pub(crate) fn offsets(&self) -> Vec<f64> {
         if self.utc_offsets.is_empty() {
             (-11..=12).map(f64::from).collect()
         } else {

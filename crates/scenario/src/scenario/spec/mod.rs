@@ -131,7 +131,7 @@ pub enum Kept {
 impl DatasetSpec {
     /// Returns the number of users of a generated population. Those of a file are counted when it
     /// is read.
-    pub fn generated_users(&self) -> Option<u32> {
+    pub(crate) fn generated_users(&self) -> Option<u32> {
         match &self.source {
             SourceSpec::Generated(generator) => Some(generator.users),
             _ => None,
@@ -238,7 +238,7 @@ impl PublicDataset {
 
     /// Returns the number of ratings below which users are left out if a scenario does not say
     /// otherwise.
-    pub fn default_minimum_interactions(self) -> u32 {
+    pub(crate) fn default_minimum_interactions(self) -> u32 {
         match self {
             // The filter of the FedRAP paper.
             Self::LastFm2k => 10,

@@ -113,7 +113,7 @@ pub struct VirtualItemsSpec {
 
 impl PrivacySpec {
     /// Returns whether something is added to the values of uploads before they are encoded.
-    pub fn has_device_noise(&self) -> bool {
+    pub(crate) fn has_device_noise(&self) -> bool {
         self.laplace.is_some()
             || self
                 .gaussian

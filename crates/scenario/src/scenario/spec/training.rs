@@ -86,7 +86,7 @@ impl TrainingSpec {
 
 impl TrainingSpec {
     /// Returns the number of steps of the whole run. A checked scenario has fewer than 2^32.
-    pub fn steps(&self) -> u32 {
+    pub(crate) fn steps(&self) -> u32 {
         self.rounds.saturating_mul(self.steps_per_round)
     }
 

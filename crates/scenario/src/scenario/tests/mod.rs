@@ -77,7 +77,7 @@ mod elsewhere {
     /// A method with a key that has no default.
     #[derive(Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
-    pub struct PfedrecLike {
+    pub(crate) struct PfedrecLike {
         /// Learning rate.
         pub learning_rate: f64,
         /// Weights.
@@ -86,7 +86,7 @@ mod elsewhere {
 
     #[derive(Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
-    pub struct Weights {
+    pub(crate) struct Weights {
         pub eta: f64,
     }
 }

@@ -132,7 +132,7 @@ pub(super) struct CohortBounds {
 
 impl CohortBounds {
     /// Computes the bounds for this share of the users and this noise multiplier.
-    pub fn new(share: f64, multiplier: f64) -> Self {
+    pub(crate) fn new(share: f64, multiplier: f64) -> Self {
         const LARGEST: u32 = 256;
         // Theorem 27 needs the absolute moments of r - 1 for Gaussian noise, which have even
         // orders.
@@ -148,7 +148,7 @@ impl CohortBounds {
 
     /// Returns the bound at an order; `None` if there is none. Between integers it is the straight
     /// line, as the moments' logarithms are convex.
-    pub fn moment(&self, order: f64) -> Option<f64> {
+    pub(crate) fn moment(&self, order: f64) -> Option<f64> {
         let of = |wanted: f64| {
             self.bounds
                 .iter()

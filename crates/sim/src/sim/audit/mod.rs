@@ -37,7 +37,7 @@ const UNCHANGED: [f32; SCORES] = [0.0, 0.0, -1.0];
 
 /// The audit of a run, as far as it has come.
 #[derive(Debug, Default)]
-pub struct Audit {
+pub(crate) struct Audit {
     spec: Option<AuditSpec>,
     /// For each user that is looked at, the sums of the scores of every item over all uploads so
     /// far, without those of items that were left as they are, and the number of uploads.
@@ -75,7 +75,7 @@ struct Found {
 
 impl Audit {
     /// Begins the audit that a scenario asks for, if it does.
-    pub fn new(world: &World) -> Self {
+    pub(crate) fn new(world: &World) -> Self {
         Self {
             spec: world.scenario.audit,
             ..Self::default()
@@ -84,7 +84,7 @@ impl Audit {
 
     /// Looks at uploads of `round`, in the order in which they are given, and at the rows that each
     /// sender has asked for.
-    pub fn look(
+    pub(crate) fn look(
         &mut self,
         round: Round,
         (contributions, asked): (&[Contribution<'_>], &[&[u32]]),
@@ -144,7 +144,7 @@ impl Audit {
     /// Returns what was found in `round`, and begins the next one; `None` if nothing was looked at.
     /// Guesses from all uploads so far are made after rounds whose number is a power of two, and
     /// after the last one.
-    pub fn end_round(&mut self, round: Round, world: &World) -> Option<AuditRecord> {
+    pub(crate) fn end_round(&mut self, round: Round, world: &World) -> Option<AuditRecord> {
         self.spec.filter(|spec| spec.is_due(round))?;
         let sums = std::mem::take(&mut self.sums);
         let number = round.0 + 1;
@@ -183,7 +183,7 @@ impl Audit {
     }
 
     /// Appends what is known of users to `archive`, at the end of a round.
-    pub fn save(&self, archive: &mut Archive) {
+    pub(crate) fn save(&self, archive: &mut Archive) {
         archive.put(&self.linked.len());
         for (user, linked) in &self.linked {
             archive.put(&(user, linked.uploads));
@@ -198,7 +198,7 @@ impl Audit {
     ///
     /// # Errors
     /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) if the archive holds something else.
-    pub fn restore(&mut self, archive: &mut ArchiveReader, world: &World) -> Result<()> {
+    pub(crate) fn restore(&mut self, archive: &mut ArchiveReader, world: &World) -> Result<()> {
         let count: usize = archive.take()?;
         for _ in 0..count {
             let (user, uploads): (UserId, u32) = archive.take()?;

@@ -21,7 +21,7 @@ const ROUNDING: f32 = 1e-5;
 
 impl ChangedRows {
     /// Returns the rows that `update` changes of `base`.
-    pub fn of(update: &TableUpdate, base: Base<'_>) -> Self {
+    pub(crate) fn of(update: &TableUpdate, base: Base<'_>) -> Self {
         let columns = update.shape.dimension;
         let factor = match &update.rows {
             RowSet::Listed(_) => update.others_scale,
@@ -81,7 +81,7 @@ impl ChangedRows {
 impl ChangedRows {
     /// Adds rows (ascending) that the server has seen the sender name, in a request or in a list,
     /// which count as present even if they are unchanged.
-    pub fn with_present(self, seen: &[u32]) -> Self {
+    pub(crate) fn with_present(self, seen: &[u32]) -> Self {
         let unchanged = seen
             .iter()
             .filter(|row| self.rows.binary_search(row).is_err())

@@ -43,7 +43,7 @@ struct List {
 
 impl Buckets {
     /// Makes as many empty lists as `lists` says.
-    pub fn new(lists: usize) -> Self {
+    pub(crate) fn new(lists: usize) -> Self {
         Self {
             chunks: Vec::new(),
             free: Vec::new(),
@@ -52,12 +52,12 @@ impl Buckets {
     }
 
     /// Returns how many entries a list has.
-    pub fn len(&self, list: usize) -> usize {
+    pub(crate) fn len(&self, list: usize) -> usize {
         self.lists[list].len
     }
 
     /// Appends an entry to a list.
-    pub fn push(&mut self, list: usize, entry: Entry) {
+    pub(crate) fn push(&mut self, list: usize, entry: Entry) {
         let list = &mut self.lists[list];
         let place = list.len % CHUNK;
         if place == 0 {
@@ -73,7 +73,7 @@ impl Buckets {
     }
 
     /// Returns the entries of a list, in order.
-    pub fn iter(&self, list: usize) -> impl Iterator<Item = &Entry> {
+    pub(crate) fn iter(&self, list: usize) -> impl Iterator<Item = &Entry> {
         let List { len, chunks, .. } = &self.lists[list];
         let entries = chunks
             .iter()
@@ -83,7 +83,7 @@ impl Buckets {
 
     /// Empties a list and passes its entries to `give`, in order and in pieces that are not empty.
     /// `give` may append to other lists.
-    pub fn drain(&mut self, list: usize, mut give: impl FnMut(&mut Self, &[Entry])) {
+    pub(crate) fn drain(&mut self, list: usize, mut give: impl FnMut(&mut Self, &[Entry])) {
         let List {
             mut len,
             mut chunks,

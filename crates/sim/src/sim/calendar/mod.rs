@@ -92,7 +92,7 @@ impl<E> Calendar<E> {
     /// Makes the calendar of a checkpoint, with `events` in the order that [`Calendar::pending`]
     /// gives them. The order counts where times are equal. The appointments are those of the
     /// events, in the same order.
-    pub fn restore(now: SimTime, events: Vec<(SimTime, E)>) -> (Self, Vec<Appointment>) {
+    pub(crate) fn restore(now: SimTime, events: Vec<(SimTime, E)>) -> (Self, Vec<Appointment>) {
         let mut calendar = Self {
             now,
             ..Self::default()
@@ -105,7 +105,7 @@ impl<E> Calendar<E> {
     }
 
     /// Returns the virtual time, which is the time of the event that was popped last.
-    pub fn now(&self) -> SimTime {
+    pub(crate) fn now(&self) -> SimTime {
         self.now
     }
 
@@ -138,7 +138,7 @@ impl<E> Calendar<E> {
     }
 
     /// Cancels a scheduled event and returns it; `None` if it has happened or was cancelled before.
-    pub fn cancel(&mut self, appointment: Appointment) -> Option<E> {
+    pub(crate) fn cancel(&mut self, appointment: Appointment) -> Option<E> {
         let event = self.take(appointment.slot, appointment.generation)?;
         if self.queue.len() - self.pending > self.pending + CANCELLED_TOLERATED {
             let slots = &self.slots;
@@ -163,14 +163,14 @@ impl<E> Calendar<E> {
 
     /// Returns the time of the next event. The clock does not move, and earlier events may still be
     /// scheduled.
-    pub fn next_time(&mut self) -> Option<SimTime> {
+    pub(crate) fn next_time(&mut self) -> Option<SimTime> {
         self.first().map(|entry| SimTime::from_nanos(entry.time))
     }
 
     /// Returns the event that is likely to be popped after `position` others, so that what it needs
     /// can be prefetched. The answer may be `None` although there is such an event, and other
     /// events may still come before it.
-    pub fn upcoming(&self, position: usize) -> Option<&E> {
+    pub(crate) fn upcoming(&self, position: usize) -> Option<&E> {
         self.slots[self.queue.sorted(position)?.slot as usize]
             .event
             .as_ref()
@@ -187,7 +187,7 @@ impl<E> Calendar<E> {
     }
 
     /// Returns every pending event, in the order in which they would be popped.
-    pub fn pending(&self) -> Vec<(SimTime, Appointment, &E)> {
+    pub(crate) fn pending(&self) -> Vec<(SimTime, Appointment, &E)> {
         let mut pending = Vec::with_capacity(self.pending);
         for entry in self
             .queue

@@ -80,13 +80,13 @@ fn list_of(time: u64, base: u64) -> usize {
 
 impl Queue {
     /// Returns how many entries there are, cancelled ones included.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
     /// Adds `entry`. Its time must not be earlier than `now`, nor `now` earlier than the entry that
     /// was taken out last.
-    pub fn push(&mut self, entry: Entry, now: u64) {
+    pub(crate) fn push(&mut self, entry: Entry, now: u64) {
         self.len += 1;
         if Some(entry.time) > self.covered {
             return self.place(entry);
@@ -109,7 +109,7 @@ impl Queue {
     }
 
     /// Returns the first entry for which `is_live` holds, and removes the entries before it.
-    pub fn first(&mut self, now: u64, is_live: impl Fn(&Entry) -> bool) -> Option<Entry> {
+    pub(crate) fn first(&mut self, now: u64, is_live: impl Fn(&Entry) -> bool) -> Option<Entry> {
         loop {
             while let Some(&entry) = self.front.get(self.taken) {
                 if is_live(&entry) {
@@ -126,7 +126,11 @@ impl Queue {
 
     /// Removes and returns the first entry, whether or not `is_live` holds for it. Most entries for
     /// which it does not hold are dropped when the front is filled.
-    pub fn remove_first(&mut self, now: u64, is_live: impl Fn(&Entry) -> bool) -> Option<Entry> {
+    pub(crate) fn remove_first(
+        &mut self,
+        now: u64,
+        is_live: impl Fn(&Entry) -> bool,
+    ) -> Option<Entry> {
         while self.taken == self.front.len() {
             if !self.refill(now, &is_live) {
                 return None;
@@ -140,12 +144,12 @@ impl Queue {
 
     /// Returns the entry that comes `position` entries after the first one. The answer is `None`
     /// not only if there is no such entry, but also if it has not been sorted yet.
-    pub fn sorted(&self, position: usize) -> Option<&Entry> {
+    pub(crate) fn sorted(&self, position: usize) -> Option<&Entry> {
         self.front.get(self.taken + position)
     }
 
     /// Removes the entries for which `is_live` does not hold. This looks at every entry.
-    pub fn retain(&mut self, is_live: impl Fn(&Entry) -> bool) {
+    pub(crate) fn retain(&mut self, is_live: impl Fn(&Entry) -> bool) {
         self.front.drain(..std::mem::take(&mut self.taken));
         self.front.retain(&is_live);
         self.len = self.front.len();
@@ -164,7 +168,7 @@ impl Queue {
     }
 
     /// Returns all entries. Those of one time are in their order.
-    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry> {
         self.front[self.taken..]
             .iter()
             .chain((0..LEVELS * BUCKETS).flat_map(|list| self.buckets.iter(list)))

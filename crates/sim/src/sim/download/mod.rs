@@ -86,7 +86,7 @@ pub struct FrameFormat {
 
 impl FrameFormat {
     /// Returns whether `frame` can be read.
-    pub fn reads(&self, frame: &Bytes) -> bool {
+    pub(crate) fn reads(&self, frame: &Bytes) -> bool {
         if self.codecs.sends_changes() {
             return versions::reads(self, frame).is_ok();
         }
@@ -98,7 +98,7 @@ impl FrameFormat {
 
 /// A download as its receiver decodes it.
 #[derive(Clone, Debug)]
-pub struct Received {
+pub(crate) struct Received {
     /// The model that the frame says.
     pub model: Model,
     /// The model that the server meant to send, if the frame says another one.
@@ -182,7 +182,7 @@ impl OutgoingDownload {
     }
 
     /// Makes the download that brings users to a version. `held` are the versions that they have.
-    pub fn of_version(
+    pub(crate) fn of_version(
         version: Arc<Version>,
         phase: Phase,
         held: HeldVersions,
@@ -205,13 +205,13 @@ impl OutgoingDownload {
 
     /// Returns the number of the model's version that the download says. It tells downloads apart,
     /// even if they say the same.
-    pub fn number(&self) -> u32 {
+    pub(crate) fn number(&self) -> u32 {
         self.number
     }
 
     /// Returns a number that is the same for users who receive the same frame, and differs between
     /// frames.
-    pub fn number_for(&self, user: UserId) -> u64 {
+    pub(crate) fn number_for(&self, user: UserId) -> u64 {
         let is_personal = matches!(
             self.content,
             Content::PerUser(_)
@@ -229,12 +229,12 @@ impl OutgoingDownload {
     }
 
     /// Returns the phase in which its receivers take part.
-    pub fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> Phase {
         self.phase
     }
 
     /// Returns whether all receive the same model.
-    pub fn is_shared(&self) -> bool {
+    pub(crate) fn is_shared(&self) -> bool {
         matches!(
             self.content,
             Content::Held {
@@ -245,7 +245,7 @@ impl OutgoingDownload {
     }
 
     /// Returns whether it has to be kept, since it cannot be made again of the server's state.
-    pub fn has_to_be_kept(&self) -> bool {
+    pub(crate) fn has_to_be_kept(&self) -> bool {
         matches!(
             self.content,
             Content::Held {
@@ -259,7 +259,7 @@ impl OutgoingDownload {
     ///
     /// # Errors
     /// Those of the method, where it makes a download for each user.
-    pub fn frame(&self, user: UserId) -> Result<Frame> {
+    pub(crate) fn frame(&self, user: UserId) -> Result<Frame> {
         match &self.content {
             Content::Nothing(_) => Ok(Frame::none()),
             Content::Held { frame, .. } | Content::Version(_, WaysToVersion::Frame(frame)) => {
@@ -276,7 +276,7 @@ impl OutgoingDownload {
     ///
     /// # Errors
     /// As [`Self::frame`].
-    pub fn parts(&self, user: UserId) -> Result<FrameParts> {
+    pub(crate) fn parts(&self, user: UserId) -> Result<FrameParts> {
         match &self.content {
             Content::Held { frame, .. } => Ok(frame.parts),
             Content::Version(version, WaysToVersion::Held(held)) => {
@@ -288,7 +288,7 @@ impl OutgoingDownload {
     }
 
     /// Returns the format in which its frames are to be read.
-    pub fn format(&self) -> FrameFormat {
+    pub(crate) fn format(&self) -> FrameFormat {
         FrameFormat {
             codecs: self.codecs.clone(),
             layout: self.layout.clone(),
@@ -300,7 +300,7 @@ impl OutgoingDownload {
     /// # Errors
     /// [`Error::Frame`] if the frame does not decode, and those of the method, where it makes a
     /// download for each user.
-    pub fn received(&self, user: UserId) -> Result<Cow<'_, Received>> {
+    pub(crate) fn received(&self, user: UserId) -> Result<Cow<'_, Received>> {
         match &self.content {
             Content::Nothing(received) => Ok(Cow::Borrowed(received)),
             Content::Version(version, WaysToVersion::Held(held)) => {
@@ -384,7 +384,7 @@ impl OutgoingDownload {
     ///
     /// # Errors
     /// As [`Self::frame`].
-    pub fn save(&self, user: UserId, archive: &mut Archive) -> Result<()> {
+    pub(crate) fn save(&self, user: UserId, archive: &mut Archive) -> Result<()> {
         let kind = self.put_head(archive);
         if kind == 0 {
             return Ok(());
@@ -425,7 +425,7 @@ fn head_of(archive: &mut ArchiveReader, world: &World) -> Result<(u32, Phase, u8
 
 /// The downloads of a checkpoint that is being read. Users who shared a download share it again.
 #[derive(Debug, Default)]
-pub struct RestoredDownloads {
+pub(crate) struct RestoredDownloads {
     shared: BTreeMap<u32, Arc<OutgoingDownload>>,
     versions: BTreeMap<u32, Arc<Version>>,
 }
@@ -436,7 +436,7 @@ impl RestoredDownloads {
     /// # Errors
     /// [`Error::Checkpoint`] if the archive holds no download of this world, or two that differ and
     /// have one number.
-    pub fn take(
+    pub(crate) fn take(
         &mut self,
         archive: &mut ArchiveReader,
         world: &World,

@@ -25,7 +25,7 @@ pub(super) struct Personal {
 }
 
 impl Personal {
-    pub fn new(downloads: Arc<dyn PersonalDownloads>) -> Self {
+    pub(crate) fn new(downloads: Arc<dyn PersonalDownloads>) -> Self {
         Self {
             downloads,
             kept: Mutex::default(),
@@ -33,7 +33,7 @@ impl Personal {
     }
 
     /// Returns the model that the server means to send to `user`.
-    pub fn intended(&self, user: UserId) -> Result<Model> {
+    pub(crate) fn intended(&self, user: UserId) -> Result<Model> {
         self.downloads.download(user)
     }
 
@@ -46,7 +46,7 @@ impl Personal {
 #[cfg(test)]
 impl Personal {
     /// Returns the users whose frames are kept, ascending.
-    pub fn kept_users(&self) -> Vec<UserId> {
+    pub(crate) fn kept_users(&self) -> Vec<UserId> {
         self.kept().keys().copied().collect()
     }
 }
@@ -57,7 +57,7 @@ impl OutgoingDownload {
     ///
     /// # Errors
     /// As [`Self::frame`].
-    pub fn prepare(&self, users: &[UserId]) -> Result<()> {
+    pub(crate) fn prepare(&self, users: &[UserId]) -> Result<()> {
         let Content::PerUser(personal) = &self.content else {
             return Ok(());
         };
@@ -77,7 +77,7 @@ impl OutgoingDownload {
     ///
     /// # Errors
     /// As [`Self::frame`].
-    pub fn prepare_as_well(&self, user: UserId) -> Result<()> {
+    pub(crate) fn prepare_as_well(&self, user: UserId) -> Result<()> {
         let Content::PerUser(personal) = &self.content else {
             return Ok(());
         };
@@ -89,7 +89,7 @@ impl OutgoingDownload {
     }
 
     /// Returns whether it makes a download for each receiver.
-    pub fn makes_each(&self) -> bool {
+    pub(crate) fn makes_each(&self) -> bool {
         matches!(self.content, Content::PerUser(_))
     }
 
@@ -97,7 +97,7 @@ impl OutgoingDownload {
     ///
     /// # Errors
     /// As [`Self::frame`], and [`Error::Update`] if all receive the same.
-    pub fn of_each(&self, users: &[UserId]) -> Result<Vec<Self>> {
+    pub(crate) fn of_each(&self, users: &[UserId]) -> Result<Vec<Self>> {
         let Content::PerUser(personal) = &self.content else {
             return Err(Error::Update(
                 "the download is the same for all users".to_owned(),

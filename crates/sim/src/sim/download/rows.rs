@@ -33,7 +33,7 @@ pub struct AskedRows {
 
 impl AskedRows {
     /// Returns the frame that travels in this direction.
-    pub fn frame_on(&self, direction: Direction) -> &Frame {
+    pub(crate) fn frame_on(&self, direction: Direction) -> &Frame {
         match direction {
             Direction::Up => &self.request,
             Direction::Down => &self.download,
@@ -42,12 +42,12 @@ impl AskedRows {
 }
 
 /// A participation, by which its download is encoded.
-pub type Participant = (UserId, InvitationId);
+pub(crate) type Participant = (UserId, InvitationId);
 
 impl OutgoingDownload {
     /// Returns whether participants get the rows that they ask for. Those who score get the whole
     /// model all the same.
-    pub fn has_to_be_asked(&self) -> bool {
+    pub(crate) fn has_to_be_asked(&self) -> bool {
         self.layout
             .blocks()
             .iter()
@@ -59,7 +59,7 @@ impl OutgoingDownload {
     }
 
     /// Returns the layout of a download of so many rows.
-    pub fn layout_of_rows(&self, count: usize) -> Layout {
+    pub(crate) fn layout_of_rows(&self, count: usize) -> Layout {
         self.layout
             .with_rows(count, |block| self.has_asked_rows(block))
     }
@@ -80,7 +80,7 @@ impl OutgoingDownload {
     /// # Errors
     /// [`Error::Frame`] if the request does not decode, and [`Error::Unrepresentable`] for a value
     /// that the codec cannot represent.
-    pub fn ask(&self, rows: &[u32], participant: Participant) -> Result<AskedRows> {
+    pub(crate) fn ask(&self, rows: &[u32], participant: Participant) -> Result<AskedRows> {
         let _stage = enter(Stage::Encode);
         let request = codec::encode_row_request(rows, self.rows_of_all(), self.position_code());
         let asked = self.read_request(&request.bytes)?;
@@ -95,7 +95,7 @@ impl OutgoingDownload {
     ///
     /// # Errors
     /// [`Error::Frame`] for a frame that is no sound request.
-    pub fn read_request(&self, request: &Bytes) -> Result<Vec<u32>> {
+    pub(crate) fn read_request(&self, request: &Bytes) -> Result<Vec<u32>> {
         codec::decode_row_request(request, self.rows_of_all())
     }
 
@@ -135,7 +135,7 @@ impl OutgoingDownload {
     ///
     /// # Errors
     /// [`Error::Frame`] if the download does not decode.
-    pub fn received_of_rows(&self, rows: &[u32], download: &Frame) -> Result<Received> {
+    pub(crate) fn received_of_rows(&self, rows: &[u32], download: &Frame) -> Result<Received> {
         let _stage = enter(Stage::Decode);
         let model = self.with_rows_of(rows, download, None)?;
         Ok(Received {
@@ -152,7 +152,7 @@ impl OutgoingDownload {
     /// # Errors
     /// As [`OutgoingDownload::received`], and an error without `asked` where rows have to be asked
     /// for.
-    pub fn base_of(
+    pub(crate) fn base_of(
         &self,
         asked: Option<&[u32]>,
         (user, invitation_id): Participant,
@@ -175,7 +175,7 @@ impl OutgoingDownload {
 
     /// Returns a number that is the same for uploads that are read with the same model, and differs
     /// between models.
-    pub fn base_number_for(&self, (user, invitation_id): Participant) -> u64 {
+    pub(crate) fn base_number_for(&self, (user, invitation_id): Participant) -> u64 {
         match self.differs_by_participant() {
             true => u64::from(invitation_id.0) << 32 | u64::from(user.0),
             false => self.number_for(user),

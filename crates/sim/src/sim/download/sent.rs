@@ -17,7 +17,7 @@ use fedrecsim_model::model::state::{restore_model, save_model};
 
 impl OutgoingDownload {
     /// Returns whether each receiver has a download of its own.
-    pub fn is_personal(&self) -> bool {
+    pub(crate) fn is_personal(&self) -> bool {
         matches!(
             self.content,
             Content::PerUser(_)
@@ -32,7 +32,7 @@ impl OutgoingDownload {
     ///
     /// # Errors
     /// As [`Self::frame`].
-    pub fn send(&self, user: UserId, archive: &mut Archive) -> Result<()> {
+    pub(crate) fn send(&self, user: UserId, archive: &mut Archive) -> Result<()> {
         self.put_head(archive);
         match &self.content {
             Content::Nothing(_) => {}
@@ -61,7 +61,7 @@ impl OutgoingDownload {
     /// # Errors
     /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) if the archive holds no download of
     /// this world.
-    pub fn receive(archive: &mut ArchiveReader, world: &World) -> Result<Self> {
+    pub(crate) fn receive(archive: &mut ArchiveReader, world: &World) -> Result<Self> {
         let (number, phase, kind) = head_of(archive, world)?;
         let layout = world.download_layout(phase).clone();
         let content = match kind {

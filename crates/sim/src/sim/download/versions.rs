@@ -74,7 +74,7 @@ pub type HeldVersions = Vec<(UserId, u32)>;
 
 impl Versions {
     /// Begins the sequence of a phase.
-    pub fn new(phase: Phase, world: &World) -> Self {
+    pub(crate) fn new(phase: Phase, world: &World) -> Self {
         let users = world.dataset.users();
         let cost = VersionsCost {
             acknowledgement_bytes: 4 * users as u64,
@@ -89,23 +89,23 @@ impl Versions {
     }
 
     /// Returns the phase.
-    pub fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> Phase {
         self.phase
     }
 
     /// Returns what the sequence has cost the server so far.
-    pub fn cost(&self) -> VersionsCost {
+    pub(crate) fn cost(&self) -> VersionsCost {
         self.cost
     }
 
     /// Notes that `user` has the version of this number.
-    pub fn acknowledge(&mut self, user: UserId, number: u32) {
+    pub(crate) fn acknowledge(&mut self, user: UserId, number: u32) {
         let known = &mut self.acknowledged[user.0 as usize];
         *known = (*known).max(number + 1);
     }
 
     /// Returns those of `users` (ascending) who have a version.
-    pub fn held_by(&self, users: impl Iterator<Item = UserId>) -> HeldVersions {
+    pub(crate) fn held_by(&self, users: impl Iterator<Item = UserId>) -> HeldVersions {
         let version = |user: UserId| self.acknowledged[user.0 as usize].checked_sub(1);
         users
             .filter_map(|user| Some((user, version(user)?)))
@@ -118,7 +118,12 @@ impl Versions {
     /// # Errors
     /// [`Error::Unrepresentable`] if the codec cannot represent a value, and [`Error::Frame`] for a
     /// defect of the codec.
-    pub fn advance(&mut self, number: u32, intended: Model, world: &World) -> Result<Arc<Version>> {
+    pub(crate) fn advance(
+        &mut self,
+        number: u32,
+        intended: Model,
+        world: &World,
+    ) -> Result<Arc<Version>> {
         if let Some(newest) = self
             .newest
             .as_ref()
@@ -151,7 +156,7 @@ impl Versions {
     }
 
     /// Appends the sequence to `archive`.
-    pub fn save(&self, archive: &mut Archive) {
+    pub(crate) fn save(&self, archive: &mut Archive) {
         archive.put(&(&self.acknowledged, self.cost, self.newest.is_some()));
         if let Some(newest) = &self.newest {
             newest.save(archive);
@@ -167,7 +172,11 @@ impl Versions {
     ///
     /// # Errors
     /// [`Error::Checkpoint`] if the archive holds something else.
-    pub fn restore(phase: Phase, archive: &mut ArchiveReader, world: &World) -> Result<Self> {
+    pub(crate) fn restore(
+        phase: Phase,
+        archive: &mut ArchiveReader,
+        world: &World,
+    ) -> Result<Self> {
         let mut versions = Self::new(phase, world);
         let has_version;
         (versions.acknowledged, versions.cost, has_version) = archive.take()?;
@@ -285,7 +294,7 @@ impl Version {
     }
 
     /// Returns the number of the version.
-    pub fn number(&self) -> u32 {
+    pub(crate) fn number(&self) -> u32 {
         self.number
     }
 
@@ -293,7 +302,7 @@ impl Version {
     ///
     /// # Errors
     /// As [`Self::frame`].
-    pub fn received(&self, held: Option<u32>) -> Result<Received> {
+    pub(crate) fn received(&self, held: Option<u32>) -> Result<Received> {
         let Received {
             model, intended, ..
         } = self.received.clone();
@@ -316,7 +325,7 @@ impl Version {
     ///
     /// # Errors
     /// Those of encoding the whole version.
-    pub fn frame(&self, held: Option<u32>) -> Result<Frame> {
+    pub(crate) fn frame(&self, held: Option<u32>) -> Result<Frame> {
         let (beginning, frames) = self.way_from(held)?;
         Ok(codec::bundle(beginning, frames))
     }
@@ -325,7 +334,7 @@ impl Version {
     ///
     /// # Errors
     /// As [`Self::frame`].
-    pub fn parts(&self, held: Option<u32>) -> Result<FrameParts> {
+    pub(crate) fn parts(&self, held: Option<u32>) -> Result<FrameParts> {
         let (beginning, frames) = self.way_from(held)?;
         Ok(codec::bundle_parts(beginning, frames))
     }
@@ -408,7 +417,7 @@ impl Version {
     }
 
     /// Appends the version without its changes, which a user who has received it does not need.
-    pub fn save(&self, archive: &mut Archive) {
+    pub(crate) fn save(&self, archive: &mut Archive) {
         archive.put(&(self.number, self.received.intended.is_some()));
         save_model(archive, &self.received.model);
         if let Some(intended) = &self.received.intended {
@@ -420,7 +429,7 @@ impl Version {
     ///
     /// # Errors
     /// [`Error::Checkpoint`] if the archive holds something else.
-    pub fn restore(archive: &mut ArchiveReader, layout: &Layout) -> Result<Self> {
+    pub(crate) fn restore(archive: &mut ArchiveReader, layout: &Layout) -> Result<Self> {
         let (number, has_intended): (u32, bool) = archive.take()?;
         let model = restore_model(archive, layout)?;
         let intended = if has_intended {

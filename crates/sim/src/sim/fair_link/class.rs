@@ -17,7 +17,7 @@ pub(super) struct Class {
 
 impl Class {
     /// A class without any rate, which comes before all others and has no transfers.
-    pub const LEAST: Self = Self { cap: 0, weight: 1 };
+    pub(crate) const LEAST: Self = Self { cap: 0, weight: 1 };
 }
 
 impl From<Claim> for Class {
@@ -62,7 +62,7 @@ pub(super) mod count {
     }
 
     /// Returns the comparisons of classes that this thread has made.
-    pub fn comparisons() -> u64 {
+    pub(crate) fn comparisons() -> u64 {
         COMPARISONS.get()
     }
 }

@@ -162,7 +162,7 @@ impl FairLink {
 
     /// Gives a transfer another claim from now on. Returns false and does nothing if no such
     /// transfer is in progress.
-    pub fn change(&mut self, now: SimTime, flow: FlowId, claim: Claim) -> bool {
+    pub(crate) fn change(&mut self, now: SimTime, flow: FlowId, claim: Claim) -> bool {
         self.settle(now);
         let Some(&Flow {
             class,
@@ -187,7 +187,7 @@ impl FairLink {
     /// Cuts a transfer off, and returns the whole bytes that it has carried; `None` if there is no
     /// transfer of that number. A transfer that has ended by `now` has carried everything, and
     /// [`FairLink::take_ended`] does not return it any more.
-    pub fn stop(&mut self, now: SimTime, flow: FlowId) -> Option<Bytes> {
+    pub(crate) fn stop(&mut self, now: SimTime, flow: FlowId) -> Option<Bytes> {
         self.settle(now);
         let Flow {
             class,

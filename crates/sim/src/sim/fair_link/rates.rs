@@ -20,7 +20,7 @@ impl FairLink {
 
     /// Returns the present rate of all transfers in progress together, in whole bit/s. The rates
     /// that single transfers lose to rounding are part of it.
-    pub fn rate(&self) -> u64 {
+    pub(crate) fn rate(&self) -> u64 {
         match self.capacity {
             Some(capacity) if self.sharing > 0 => capacity,
             _ => u64::try_from(self.capped_sum).unwrap_or(u64::MAX),

@@ -19,29 +19,29 @@ const FRACTION_BITS: u32 = 16;
 pub(super) struct Work(i128);
 
 impl Work {
-    pub const ZERO: Self = Self(0);
+    pub(crate) const ZERO: Self = Self(0);
 
     /// Returns the work of carrying `size`.
-    pub fn of(size: Bytes) -> Self {
+    pub(crate) fn of(size: Bytes) -> Self {
         // The product is less than 2^(64 + 3 + 30 + 16).
         Self(i128::from(size.get()) * 8 * UNITS_PER_BIT)
     }
 
     /// Returns the work of a transfer of this weight while one of weight 1 is given this work.
-    pub fn times(self, weight: u32) -> Self {
+    pub(crate) fn times(self, weight: u32) -> Self {
         Self(self.0.saturating_mul(i128::from(weight)))
     }
 
     /// Returns the work that a transfer of weight 1 is given while one of this weight is given this
     /// work, rounded up. [`Work::times`] of the result is at least this work. `weight` must not be
     /// 0.
-    pub fn over(self, weight: u32) -> Self {
+    pub(crate) fn over(self, weight: u32) -> Self {
         let weight = i128::from(weight);
         Self(self.0.div_euclid(weight) + i128::from(self.0.rem_euclid(weight) != 0))
     }
 
     /// Returns the whole bytes that this work carries; none if it is negative.
-    pub fn bytes(self) -> Bytes {
+    pub(crate) fn bytes(self) -> Bytes {
         Bytes::new(u64::try_from(self.0.max(0) / (8 * UNITS_PER_BIT)).unwrap_or(u64::MAX))
     }
 }
@@ -91,7 +91,7 @@ impl Rate {
     }
 
     /// Returns the work that is done in `nanoseconds`, rounded down by less than one unit.
-    pub fn work_in(self, nanoseconds: u64) -> Work {
+    pub(crate) fn work_in(self, nanoseconds: u64) -> Work {
         let shared = u128::from(self.bits_per_second) * u128::from(nanoseconds);
         let shares = u128::from(self.shares);
         // The shifted rest is less than 2^(64 + 16).
@@ -105,7 +105,7 @@ impl Rate {
     /// Returns the number of nanoseconds after which `work` is done, rounded up: 0 if it is done
     /// already, and `u64::MAX` if it takes longer than that or the rate is zero. [`Rate::work_in`]
     /// of the result is at least `work`.
-    pub fn time_for(self, work: Work) -> u64 {
+    pub(crate) fn time_for(self, work: Work) -> u64 {
         let Ok(work) = u128::try_from(work.0) else {
             return 0;
         };

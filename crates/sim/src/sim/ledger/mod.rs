@@ -15,14 +15,14 @@ use peer::{PeerAccount, PeerLedger};
 
 /// The bytes of a run, by peer.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Ledger {
+pub(crate) struct Ledger {
     server: PeerLedger,
     third_party: PeerLedger,
 }
 
 /// The account of one user with every peer, which is open while events are booked in it.
 #[derive(Debug)]
-pub struct Account {
+pub(crate) struct Account {
     user: UserId,
     server: PeerAccount,
     /// `None` until something is booked in it, since most methods have no third party.
@@ -31,7 +31,7 @@ pub struct Account {
 
 /// The bytes of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RoundBytes {
+pub(crate) struct RoundBytes {
     /// The bytes exchanged with all peers together.
     pub all: ByDirection<Flow>,
     /// Those of them that were exchanged with the third party.
@@ -40,7 +40,7 @@ pub struct RoundBytes {
 
 impl Ledger {
     /// Takes out the account of `user`, which [`Self::enter`] puts back.
-    pub fn take_out(&mut self, user: UserId) -> Account {
+    pub(crate) fn take_out(&mut self, user: UserId) -> Account {
         Account {
             user,
             server: self.server.take_out(user),
@@ -49,7 +49,7 @@ impl Ledger {
     }
 
     /// Asks the processor for the account of `user` with the server, which will be taken out soon.
-    pub fn prefetch(&self, user: UserId) {
+    pub(crate) fn prefetch(&self, user: UserId) {
         self.server.prefetch(user);
     }
 
@@ -77,7 +77,7 @@ impl Ledger {
     /// # Errors
     /// [`Error::Unbalanced`](fedrecsim_core::error::Error::Unbalanced) if the user has a frame on its way on
     /// this route already.
-    pub fn sent(
+    pub(crate) fn sent(
         &mut self,
         account: &mut Account,
         (invitation_id, route): (InvitationId, Route),
@@ -94,7 +94,7 @@ impl Ledger {
     /// # Errors
     /// [`Error::Unbalanced`](fedrecsim_core::error::Error::Unbalanced) if the frame was not on its way, has
     /// fewer bytes, or arrives without some of them.
-    pub fn ended(
+    pub(crate) fn ended(
         &mut self,
         account: &mut Account,
         (invitation_id, route): (InvitationId, Route),
@@ -114,7 +114,7 @@ impl Ledger {
     ///
     /// # Errors
     /// [`Error::Unbalanced`](fedrecsim_core::error::Error::Unbalanced) if the account does not balance.
-    pub fn enter(&mut self, account: Account) -> Result<()> {
+    pub(crate) fn enter(&mut self, account: Account) -> Result<()> {
         account
             .third_party
             .map_or(Ok(()), |account| self.third_party.enter(account))?;
@@ -125,7 +125,7 @@ impl Ledger {
     ///
     /// # Errors
     /// [`Error::Unbalanced`](fedrecsim_core::error::Error::Unbalanced), which names what does not add up.
-    pub fn end_round(&mut self) -> Result<RoundBytes> {
+    pub(crate) fn end_round(&mut self) -> Result<RoundBytes> {
         let third_party = self.third_party.end_round()?;
         let mut all = self.server.end_round()?;
         all += third_party;
@@ -133,20 +133,20 @@ impl Ledger {
     }
 
     /// Returns the bytes of the run so far that were exchanged with all peers together.
-    pub fn total(&self) -> ByDirection<Flow> {
+    pub(crate) fn total(&self) -> ByDirection<Flow> {
         let mut total = self.server.total();
         total += self.third_party.total();
         total
     }
 
     /// Returns the bytes of the run so far that were exchanged with the third party.
-    pub fn third_party(&self) -> ByDirection<Flow> {
+    pub(crate) fn third_party(&self) -> ByDirection<Flow> {
         self.third_party.total()
     }
 
     /// Returns the bytes of every client that something was booked for, exchanged with all peers
     /// together, in the order of users.
-    pub fn clients(&self) -> impl Iterator<Item = (UserId, ByDirection<Flow>)> {
+    pub(crate) fn clients(&self) -> impl Iterator<Item = (UserId, ByDirection<Flow>)> {
         // A client that a third party knows is one that the server has invited.
         self.server
             .clients()
@@ -155,7 +155,7 @@ impl Ledger {
 
     /// Returns the bytes of a client, exchanged with all peers together; `None` if nothing was
     /// booked for it.
-    pub fn of_client(&self, user: &UserId) -> Option<ByDirection<Flow>> {
+    pub(crate) fn of_client(&self, user: &UserId) -> Option<ByDirection<Flow>> {
         self.server
             .of_client(user)
             .map(|flows| self.with_third_party(user, flows))
@@ -173,7 +173,7 @@ impl Ledger {
     ///
     /// # Errors
     /// [`Error::Unbalanced`](fedrecsim_core::error::Error::Unbalanced), which names what does not hold.
-    pub fn check_closed(&self) -> Result<()> {
+    pub(crate) fn check_closed(&self) -> Result<()> {
         self.server.check_closed()?;
         self.third_party.check_closed()
     }

@@ -18,7 +18,7 @@ use fedrecsim_model::codec::FrameParts;
 /// The events of one user are booked together: its [`PeerAccount`] is taken out, and must balance
 /// when it is put back.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct PeerLedger {
+pub(crate) struct PeerLedger {
     /// The bytes of the rounds that are over.
     closed: ByDirection<Flow>,
     /// The bytes of each client in the run so far, the open round included.
@@ -36,7 +36,7 @@ type OnItsWay = (InvitationId, FrameParts);
 
 /// The account of one user, which is open while events are booked in it.
 #[derive(Debug)]
-pub struct PeerAccount {
+pub(crate) struct PeerAccount {
     user: UserId,
     /// The bytes that were booked since the account was taken out.
     flows: ByDirection<Flow>,
@@ -82,7 +82,7 @@ impl PeerAccount {
     ///
     /// # Errors
     /// [`Error::Unbalanced`] if the user has a frame on its way in this direction already.
-    pub fn sent(
+    pub(crate) fn sent(
         &mut self,
         invitation_id: InvitationId,
         direction: Direction,
@@ -113,7 +113,7 @@ impl PeerAccount {
 
 impl PeerLedger {
     /// Takes out the account of `user`, which [`Self::enter`] puts back.
-    pub fn take_out(&mut self, user: UserId) -> PeerAccount {
+    pub(crate) fn take_out(&mut self, user: UserId) -> PeerAccount {
         let ByDirection { up, down } = &mut self.on_their_way;
         let on_their_way = ByDirection {
             up: up.remove(&user),
@@ -127,7 +127,7 @@ impl PeerLedger {
     }
 
     /// Asks the processor for the account of `user`, which will be taken out soon.
-    pub fn prefetch(&self, user: UserId) {
+    pub(crate) fn prefetch(&self, user: UserId) {
         self.by_client.prefetch(&user);
     }
 
@@ -138,7 +138,7 @@ impl PeerLedger {
     /// # Errors
     /// [`Error::Unbalanced`] if the frame was not on its way, has fewer bytes, or arrives without
     /// some of them.
-    pub fn ended(
+    pub(crate) fn ended(
         &mut self,
         account: &mut PeerAccount,
         (invitation_id, direction): (InvitationId, Direction),
@@ -178,7 +178,7 @@ impl PeerLedger {
     ///
     /// # Errors
     /// [`Error::Unbalanced`] if the account does not balance.
-    pub fn enter(&mut self, account: PeerAccount) -> Result<()> {
+    pub(crate) fn enter(&mut self, account: PeerAccount) -> Result<()> {
         let PeerAccount {
             user,
             flows,
@@ -204,7 +204,7 @@ impl PeerLedger {
     ///
     /// # Errors
     /// [`Error::Unbalanced`], which names what does not add up.
-    pub fn end_round(&mut self) -> Result<ByDirection<Flow>> {
+    pub(crate) fn end_round(&mut self) -> Result<ByDirection<Flow>> {
         check_sum("of the round", &self.of_clients, &self.round)?;
         self.of_clients = ByDirection::default();
         let round = std::mem::take(&mut self.round);
@@ -213,19 +213,19 @@ impl PeerLedger {
     }
 
     /// Returns the bytes of the run so far.
-    pub fn total(&self) -> ByDirection<Flow> {
+    pub(crate) fn total(&self) -> ByDirection<Flow> {
         let mut total = self.closed;
         total += self.round;
         total
     }
 
     /// Returns the bytes of each client, in the order of users.
-    pub fn clients(&self) -> impl Iterator<Item = (UserId, ByDirection<Flow>)> {
+    pub(crate) fn clients(&self) -> impl Iterator<Item = (UserId, ByDirection<Flow>)> {
         self.by_client.iter().map(|(user, flows)| (user, *flows))
     }
 
     /// Returns the bytes of a client; `None` if nothing was booked for it.
-    pub fn of_client(&self, user: &UserId) -> Option<ByDirection<Flow>> {
+    pub(crate) fn of_client(&self, user: &UserId) -> Option<ByDirection<Flow>> {
         self.by_client.get(user).copied()
     }
 
@@ -233,7 +233,7 @@ impl PeerLedger {
     ///
     /// # Errors
     /// [`Error::Unbalanced`], which names what does not hold.
-    pub fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let mut of_clients = ByDirection::<Flow>::default();
         for (user, flows) in self.clients() {
             check_client("of the run", user, &flows)?;
@@ -247,7 +247,7 @@ impl PeerLedger {
     ///
     /// # Errors
     /// [`Error::Unbalanced`], which names what does not hold.
-    pub fn check_closed(&self) -> Result<()> {
+    pub(crate) fn check_closed(&self) -> Result<()> {
         let ByDirection { up, down } = &self.on_their_way;
         match up.iter().chain(down.iter()).next() {
             Some((user, (invitation_id, _))) => Err(Error::Unbalanced(format!(

@@ -32,7 +32,7 @@ const USERS_AHEAD: usize = 4;
 /// What a participation has taken so far. Whether this led to an update that is used is known at
 /// its end.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Spent {
+pub struct Spent {
     download_bytes: u64,
     work: Work,
 }
@@ -246,7 +246,7 @@ pub(super) enum Timed {
 
 impl Timed {
     /// Everything whose duration is recorded, in the order of the histograms.
-    pub const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Transfer(Route::DOWNLOAD),
         Self::Work(Job::Training),
         Self::Transfer(Route::UPLOAD),
@@ -259,7 +259,7 @@ impl Timed {
     ];
 
     /// Returns the name that reports use.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Transfer(route) => route.name(),
             Self::Work(Job::Training) => "compute",
@@ -269,7 +269,7 @@ impl Timed {
     }
 
     /// Returns whether it happens in methods with a third party alone.
-    pub fn is_of_a_third_party(self) -> bool {
+    pub(crate) fn is_of_a_third_party(self) -> bool {
         match self {
             Self::Transfer(route) => route.peer == Peer::ThirdParty,
             Self::Work(job) => job != Job::Training,
@@ -278,7 +278,7 @@ impl Timed {
     }
 
     /// Returns whether it happens where participants ask for the rows that they download alone.
-    pub fn is_of_asked_rows(self) -> bool {
+    pub(crate) fn is_of_asked_rows(self) -> bool {
         self == Self::Transfer(Route::ROW_REQUEST)
     }
 

@@ -39,7 +39,7 @@ use bookings::{Chains, Spent, Timed};
 use users::Accounts;
 
 /// The metrics' actor.
-pub struct MetricsActor {
+pub(crate) struct MetricsActor {
     world: Arc<World>,
     workers: Rc<dyn Workers>,
     books: Option<Books>,
@@ -76,7 +76,7 @@ impl MetricsActor {
     ///
     /// # Errors
     /// [`Error::Actor`] if a histogram cannot be made.
-    pub fn new(world: Arc<World>, workers: Rc<dyn Workers>) -> Result<Self> {
+    pub(crate) fn new(world: Arc<World>, workers: Rc<dyn Workers>) -> Result<Self> {
         let durations = Timed::ALL
             .iter()
             .map(|_| Durations::new())
@@ -124,7 +124,7 @@ impl MetricsActor {
     ///
     /// # Errors
     /// [`Error::Checkpoint`] if the archive holds something else.
-    pub fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
+    pub(crate) fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
         match &mut self.books {
             Some(books) => books.restore(archive, &self.world),
             None => Err(defect(&"the books are closed")),
@@ -134,7 +134,7 @@ impl MetricsActor {
 
 impl MetricsActor {
     /// Returns the bytes of the run so far.
-    pub fn total(&self) -> ByDirection<Flow> {
+    pub(crate) fn total(&self) -> ByDirection<Flow> {
         self.books
             .as_ref()
             .map_or_else(ByDirection::default, |books| books.ledger.total())

@@ -27,7 +27,7 @@ pub(super) enum Event {
 impl Event {
     /// Returns the user to whose participation the event belongs; `None` if it belongs to no single
     /// one.
-    pub fn user(&self) -> Option<UserId> {
+    pub(crate) fn user(&self) -> Option<UserId> {
         match *self {
             Self::FrameArrived(user)
             | Self::WorkEnded(user)

@@ -55,7 +55,7 @@ use watch::{Unshared, Watch};
 const BOOKED_AT_ONCE: usize = 1 << 17;
 
 /// The actors to which the network talks, by what it tells them.
-pub struct Peers {
+pub(crate) struct Peers {
     /// Tells the server that a step begins.
     pub begin_step: Port<BeginStep>,
     /// Tells the server that a request for rows has arrived.
@@ -85,7 +85,7 @@ pub struct Peers {
 }
 
 /// The ports of the third party.
-pub struct ThirdPartyPorts {
+pub(crate) struct ThirdPartyPorts {
     /// Asks for the third party itself, when users are invited.
     pub consult: Port<ConsultThirdParty>,
     /// Tells it that a request has arrived.
@@ -98,7 +98,7 @@ pub struct ThirdPartyPorts {
 
 /// The network. All other actors wait for it, so it needs no mailbox: whoever drives the simulation
 /// has it go on ([`Self::advance`]) or write a checkpoint ([`Self::save`]), one at a time.
-pub struct Network {
+pub(crate) struct Network {
     world: Arc<World>,
     pool: Pool,
     peers: Peers,
@@ -162,7 +162,12 @@ fn emptied<T>(list: &mut Vec<T>) -> Vec<T> {
 
 impl Network {
     /// Returns a network at time zero. It looks at `interrupted` between events.
-    pub fn new(world: Arc<World>, pool: Pool, peers: Peers, interrupted: Arc<AtomicBool>) -> Self {
+    pub(crate) fn new(
+        world: Arc<World>,
+        pool: Pool,
+        peers: Peers,
+        interrupted: Arc<AtomicBool>,
+    ) -> Self {
         let server_link = ServerLink::new(&world.scenario.network);
         let availability = world.population.availability().clock();
         let calendar = Calendar::default();
@@ -191,12 +196,12 @@ impl Network {
     }
 
     /// Returns the virtual time.
-    pub fn now(&self) -> SimTime {
+    pub(crate) fn now(&self) -> SimTime {
         self.traffic.calendar.now()
     }
 
     /// Returns how many rounds are over.
-    pub fn rounds(&self) -> u32 {
+    pub(crate) fn rounds(&self) -> u32 {
         self.rounds
     }
 
@@ -206,7 +211,7 @@ impl Network {
     ///
     /// # Errors
     /// Whatever ends a run, and defects of the simulator. The network cannot go on after either.
-    pub async fn advance(
+    pub(crate) async fn advance(
         &mut self,
         until: Option<SimTime>,
         tell: &mut dyn FnMut(Vec<Booking>),
@@ -284,7 +289,7 @@ impl Network {
     ///
     /// # Errors
     /// Defects of the simulator.
-    pub async fn stop(&mut self) -> Result<Vec<Booking>> {
+    pub(crate) async fn stop(&mut self) -> Result<Vec<Booking>> {
         self.watch_time_until(self.now());
         self.book_unfinished()?;
         let bookings = std::mem::take(&mut self.traffic.bookings);
@@ -351,7 +356,7 @@ impl Network {
 
     /// Takes back a list of bookings that is no longer needed, so that the next round's bookings
     /// use its memory.
-    pub fn reuse(&mut self, mut bookings: Vec<Booking>) {
+    pub(crate) fn reuse(&mut self, mut bookings: Vec<Booking>) {
         if self.traffic.bookings.capacity() == 0 {
             bookings.clear();
             self.traffic.bookings = bookings;
@@ -403,12 +408,12 @@ impl Network {
     }
 
     /// Has the changes at the server's link kept from now on, see [`Self::take_changes`].
-    pub fn keep_changes(&mut self) {
+    pub(crate) fn keep_changes(&mut self) {
         self.traffic.watch.keep_changes();
     }
 
     /// Returns the changes at the server's link since the last call, if they are kept.
-    pub fn take_changes(&mut self) -> Vec<GaugesSince> {
+    pub(crate) fn take_changes(&mut self) -> Vec<GaugesSince> {
         self.traffic.watch.take_changes()
     }
 

@@ -103,12 +103,12 @@ pub(super) struct Dropout {
 }
 
 impl Transfer {
-    pub fn elapsed(&self, now: SimTime) -> SimDuration {
+    pub(crate) fn elapsed(&self, now: SimTime) -> SimDuration {
         now.since(self.began)
     }
 
     /// Returns how much later than without a fault it arrives.
-    pub fn delay(&self) -> SimDuration {
+    pub(crate) fn delay(&self) -> SimDuration {
         match self.fault {
             Some(Verdict::Delay(delay)) => delay,
             _ => SimDuration::ZERO,
@@ -116,12 +116,12 @@ impl Transfer {
     }
 
     /// Returns whether a fault keeps it from arriving as it was sent.
-    pub fn is_spoiled(&self) -> bool {
+    pub(crate) fn is_spoiled(&self) -> bool {
         !matches!(self.fault, None | Some(Verdict::Delay(_)))
     }
 
     /// Returns `frame` as its receiver gets it; `None` if a fault keeps it from arriving whole.
-    pub fn as_it_arrives(&self, frame: &Frame) -> Option<Frame> {
+    pub(crate) fn as_it_arrives(&self, frame: &Frame) -> Option<Frame> {
         match self.fault {
             None | Some(Verdict::Delay(_)) => Some(frame.clone()),
             Some(Verdict::Corrupt { draw }) => Some(with_bit_turned(frame, draw)),
@@ -130,7 +130,7 @@ impl Transfer {
     }
 
     /// Returns the event of its end after `carried` bytes.
-    pub fn ended(&self, now: SimTime, ending: Ending, carried: Bytes) -> LinkEvent {
+    pub(crate) fn ended(&self, now: SimTime, ending: Ending, carried: Bytes) -> LinkEvent {
         let received = self.fault != Some(Verdict::Drop);
         let (route, took_ns) = (self.route, self.elapsed(now).as_nanos());
         LinkEvent::TransferEnded {
@@ -145,7 +145,7 @@ impl Transfer {
 
 impl Participation {
     /// Makes a participation that is about to begin.
-    pub fn new(invitation: &Invitation, conditions: Conditions, now: SimTime) -> Self {
+    pub(crate) fn new(invitation: &Invitation, conditions: Conditions, now: SimTime) -> Self {
         Self {
             step: invitation.step,
             invitation_id: invitation.invitation_id,
@@ -162,7 +162,7 @@ impl Participation {
     }
 
     /// Returns what the encoding of its upload depends on.
-    pub fn origin(&self, user: UserId) -> UploadOrigin<'_> {
+    pub(crate) fn origin(&self, user: UserId) -> UploadOrigin<'_> {
         UploadOrigin {
             user,
             invitation_id: self.invitation_id,
@@ -171,7 +171,7 @@ impl Participation {
     }
 
     /// Returns the user's link in one direction.
-    pub fn link(&self, direction: Direction) -> &Link {
+    pub(crate) fn link(&self, direction: Direction) -> &Link {
         match direction {
             Direction::Up => &self.conditions.up,
             Direction::Down => &self.conditions.down,
@@ -179,7 +179,7 @@ impl Participation {
     }
 
     /// Returns when a transfer that has its link for itself arrives.
-    pub fn arrival(&self, transfer: &Transfer) -> SimTime {
+    pub(crate) fn arrival(&self, transfer: &Transfer) -> SimTime {
         self.link(transfer.route.direction)
             .arrival(transfer.began, transfer.size)
             + transfer.delay()
@@ -191,7 +191,7 @@ impl Participation {
     ///
     /// # Errors
     /// Those of the method, where it makes a download for each user.
-    pub fn plan_dropout(&mut self, user: UserId, world: &World, now: SimTime) -> Result<()> {
+    pub(crate) fn plan_dropout(&mut self, user: UserId, world: &World, now: SimTime) -> Result<()> {
         let legs = world.legs(self.download.phase());
         let (
             Some(share),
@@ -257,7 +257,7 @@ impl Participation {
     }
 
     /// Returns the work of a job; `None` if it has not been worked out.
-    pub fn work_of(&self, job: Job) -> Option<Work> {
+    pub(crate) fn work_of(&self, job: Job) -> Option<Work> {
         let effort = self.effort.as_ref()?;
         Some(match job {
             Job::Training => effort.work,
@@ -275,7 +275,7 @@ impl Participation {
     }
 
     /// Returns the speed at which a job is done.
-    pub fn speed_of(&self, job: Job, world: &World) -> Speed {
+    pub(crate) fn speed_of(&self, job: Job, world: &World) -> Speed {
         match job {
             Job::Reply => Speed::of_server(&world.scenario.server),
             // The fixed time of a participation has passed before the request was made.
@@ -292,7 +292,7 @@ impl Participation {
     ///
     /// # Errors
     /// Those of the method, where it makes a download for each user.
-    pub fn parts_of(
+    pub(crate) fn parts_of(
         &self,
         user: UserId,
         route: Route,
@@ -318,18 +318,18 @@ impl Participation {
 
     /// Returns the exchange with the third party; `None` if there is none, or if it has not been
     /// worked out.
-    pub fn exchanged(&self) -> Option<&Arc<Exchanged>> {
+    pub(crate) fn exchanged(&self) -> Option<&Arc<Exchanged>> {
         self.effort.as_ref()?.exchanged.as_ref()
     }
 
     /// Returns what the user has asked the server for; `None` if nothing has to be asked for, or if
     /// it has not been worked out.
-    pub fn asked_rows(&self) -> Option<&Arc<AskedRows>> {
+    pub(crate) fn asked_rows(&self) -> Option<&Arc<AskedRows>> {
         self.effort.as_ref()?.asked_rows.as_ref()
     }
 
     /// Returns the frame on its way, to be changed; `None` if none is on its way.
-    pub fn transfer_mut(&mut self) -> Option<&mut Transfer> {
+    pub(crate) fn transfer_mut(&mut self) -> Option<&mut Transfer> {
         match &mut self.activity {
             Activity::Transfer(transfer) => Some(transfer),
             Activity::Work { .. } => None,

@@ -81,7 +81,7 @@ impl NetworkState {
     ///
     /// # Errors
     /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) if the archive holds something else.
-    pub fn restore(
+    pub(crate) fn restore(
         archive: &mut ArchiveReader,
         world: &World,
         downloads: &mut RestoredDownloads,
@@ -137,7 +137,10 @@ impl Network {
     ///
     /// # Errors
     /// Those of `write`, an error if a round is open, and defects of the simulator.
-    pub async fn save(&mut self, write: &mut dyn FnMut(Vec<u8>) -> Result<()>) -> Result<()> {
+    pub(crate) async fn save(
+        &mut self,
+        write: &mut dyn FnMut(Vec<u8>) -> Result<()>,
+    ) -> Result<()> {
         if self.open.is_some() {
             return Err(unanswered(
                 "network",
@@ -247,7 +250,7 @@ impl Network {
     /// # Errors
     /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) if the state is not one of this
     /// world.
-    pub async fn resume(&mut self, state: NetworkState) -> Result<()> {
+    pub(crate) async fn resume(&mut self, state: NetworkState) -> Result<()> {
         let NetworkState {
             rounds,
             now,

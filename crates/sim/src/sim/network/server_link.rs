@@ -49,7 +49,7 @@ pub(super) struct Lane {
 
 impl ServerLink {
     /// Makes the server's link; `None` if it has no limit.
-    pub fn new(network: &NetworkSpec) -> Option<Self> {
+    pub(crate) fn new(network: &NetworkSpec) -> Option<Self> {
         let spec = &network.server;
         let limited =
             spec.uplink.is_some() || spec.downlink.is_some() || spec.connections.is_some();
@@ -68,7 +68,7 @@ impl ServerLink {
     }
 
     /// Returns what a checkpoint stores of the link.
-    pub fn save(&self, places: &Places) -> SavedLink {
+    pub(crate) fn save(&self, places: &Places) -> SavedLink {
         let lane = |lane: &Lane| {
             let next_end = lane
                 .next_end
@@ -88,7 +88,7 @@ impl ServerLink {
     ///
     /// # Errors
     /// Those of `appointment`, which finds an event's appointment by its position.
-    pub fn restore(
+    pub(crate) fn restore(
         saved: SavedLink,
         network: &NetworkSpec,
         appointment: impl Fn(u32) -> Result<Appointment>,
@@ -117,11 +117,11 @@ impl ServerLink {
     }
 
     /// Clears the line, so that no user in it gets a connection any more.
-    pub fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.line.clear();
     }
 
-    pub fn lane(&mut self, direction: Direction) -> &mut Lane {
+    pub(crate) fn lane(&mut self, direction: Direction) -> &mut Lane {
         match direction {
             Direction::Up => &mut self.up,
             Direction::Down => &mut self.down,
@@ -129,14 +129,14 @@ impl ServerLink {
     }
 
     /// Returns the rate of all transfers in a direction together, in bit/s.
-    pub fn load(&self, direction: Direction) -> u64 {
+    pub(crate) fn load(&self, direction: Direction) -> u64 {
         match direction {
             Direction::Up => self.up.link.rate(),
             Direction::Down => self.down.link.rate(),
         }
     }
 
-    pub fn has_a_connection_free(&self) -> bool {
+    pub(crate) fn has_a_connection_free(&self) -> bool {
         self.connections
             .is_none_or(|connections| self.in_progress < connections)
     }

@@ -42,7 +42,11 @@ pub(super) struct Traffic {
 impl Traffic {
     /// Begins the leg that a participation is at. By now, the frame that it sends has been made, or
     /// its work has been worked out.
-    pub fn begin_leg(&mut self, user: UserId, participation: &mut Participation) -> Result<()> {
+    pub(crate) fn begin_leg(
+        &mut self,
+        user: UserId,
+        participation: &mut Participation,
+    ) -> Result<()> {
         let legs = self.world.legs(participation.download.phase());
         participation.activity = match legs.get(usize::from(participation.leg)).copied() {
             Some(Leg::Transfer(route)) => {
@@ -58,7 +62,7 @@ impl Traffic {
     }
 
     /// Moves a participation on to its next leg, and begins that.
-    pub fn begin_next_leg(
+    pub(crate) fn begin_next_leg(
         &mut self,
         user: UserId,
         participation: &mut Participation,
@@ -99,7 +103,7 @@ impl Traffic {
     }
 
     /// Starts the transfer of a frame for `user`, and returns it.
-    pub fn start(
+    pub(crate) fn start(
         &mut self,
         user: UserId,
         participation: &mut Participation,
@@ -186,7 +190,7 @@ impl Traffic {
     }
 
     /// Handles the end of transfers in a direction. Their frames arrive after the latency.
-    pub fn end_transfers(
+    pub(crate) fn end_transfers(
         &mut self,
         now: SimTime,
         direction: Direction,
@@ -225,7 +229,7 @@ impl Traffic {
 
     /// Stops the transfer of a participation that has left `taking_part`, and returns the bytes
     /// that it has carried.
-    pub fn stop(
+    pub(crate) fn stop(
         &mut self,
         user: UserId,
         participation: &Participation,
@@ -342,7 +346,7 @@ impl Traffic {
     }
 
     /// Handles the end of a start-up.
-    pub fn start_up_ended(&mut self, user: UserId, participation: &mut Participation) {
+    pub(crate) fn start_up_ended(&mut self, user: UserId, participation: &mut Participation) {
         let Some(transfer) = participation.transfer_mut() else {
             return;
         };
@@ -352,7 +356,7 @@ impl Traffic {
     }
 
     /// Handles a change of the rate of a user's own link during a transfer on the server's link.
-    pub fn change_rate(&mut self, user: UserId, participation: &mut Participation) {
+    pub(crate) fn change_rate(&mut self, user: UserId, participation: &mut Participation) {
         let now = self.calendar.now();
         let Some(direction) = participation
             .transfer_mut()
@@ -404,7 +408,7 @@ impl Traffic {
 
     /// Schedules that a participation is cut off at `at` for this cause, unless an earlier cut is
     /// scheduled.
-    pub fn schedule_cut(
+    pub(crate) fn schedule_cut(
         &mut self,
         user: UserId,
         participation: &mut Participation,
@@ -425,7 +429,7 @@ impl Traffic {
     }
 
     /// Returns `time`, or an error if it is beyond what the clock can show.
-    pub fn within_time(&self, time: SimTime, user: UserId, step: Step) -> Result<SimTime> {
+    pub(crate) fn within_time(&self, time: SimTime, user: UserId, step: Step) -> Result<SimTime> {
         let round = self.world.scenario.training.round_of(step);
         if time == SimTime::END {
             Err(Error::TimeOverflow { round, user })
@@ -436,7 +440,7 @@ impl Traffic {
 
     /// Counts the time until `now`, before anything changes at that instant. The server has waited
     /// for so many users.
-    pub fn watch_until(&mut self, now: SimTime, waiting_users: usize) {
+    pub(crate) fn watch_until(&mut self, now: SimTime, waiting_users: usize) {
         if self.watch.is_before(now) {
             let gauges = self.gauges(waiting_users as u64);
             self.watch.pass(now, gauges);
@@ -471,7 +475,7 @@ impl Traffic {
     }
 
     /// Books what has happened at this instant.
-    pub fn book(&mut self, invitation_id: InvitationId, user: UserId, event: LinkEvent) {
+    pub(crate) fn book(&mut self, invitation_id: InvitationId, user: UserId, event: LinkEvent) {
         self.bookings.push(Booking {
             at: self.calendar.now(),
             invitation_id,

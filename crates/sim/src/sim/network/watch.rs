@@ -28,22 +28,22 @@ pub(super) struct Watch {
 
 impl Watch {
     /// Begins to count at this instant.
-    pub fn begin_at(&mut self, now: SimTime) {
+    pub(crate) fn begin_at(&mut self, now: SimTime) {
         self.since = now;
     }
 
     /// Has changes kept from now on.
-    pub fn keep_changes(&mut self) {
+    pub(crate) fn keep_changes(&mut self) {
         self.changes.get_or_insert_default();
     }
 
     /// Returns whether time has passed by `now` that has not been counted.
-    pub fn is_before(&self, now: SimTime) -> bool {
+    pub(crate) fn is_before(&self, now: SimTime) -> bool {
         self.since < now
     }
 
     /// Counts the time until `now`, during which the values were `gauges`.
-    pub fn pass(&mut self, now: SimTime, gauges: Gauges<u64>) {
+    pub(crate) fn pass(&mut self, now: SimTime, gauges: Gauges<u64>) {
         let nanoseconds = now.since(self.since).as_nanos();
         for (level, value) in self
             .levels
@@ -69,7 +69,7 @@ impl Watch {
     ///
     /// # Errors
     /// [`Error::Actor`](fedrecsim_core::error::Error::Actor) if there is no room for it.
-    pub fn waited(&mut self, wait: SimDuration) -> Result<()> {
+    pub(crate) fn waited(&mut self, wait: SimDuration) -> Result<()> {
         if self.waits.is_none() {
             self.waits = Some(Box::new(Durations::new()?));
         }
@@ -79,7 +79,7 @@ impl Watch {
     }
 
     /// Removes and returns the changes of the values so far.
-    pub fn take_changes(&mut self) -> Vec<GaugesSince> {
+    pub(crate) fn take_changes(&mut self) -> Vec<GaugesSince> {
         self.changes
             .as_mut()
             .map(std::mem::take)
@@ -87,7 +87,7 @@ impl Watch {
     }
 
     /// Ends the round, and returns what was watched in it.
-    pub fn end_round(&mut self) -> RoundNetwork {
+    pub(crate) fn end_round(&mut self) -> RoundNetwork {
         self.latest = None;
         RoundNetwork {
             levels: std::mem::take(&mut self.levels),
@@ -108,7 +108,7 @@ pub(super) struct Unshared {
 
 impl Unshared {
     /// Counts a transfer that starts and `arrives` then.
-    pub fn enter(&mut self, transfer: &Transfer, arrives: SimTime) {
+    pub(crate) fn enter(&mut self, transfer: &Transfer, arrives: SimTime) {
         if counts(transfer) {
             self.transfers += 1;
             *self.rate_in(transfer.route.direction) +=
@@ -117,7 +117,7 @@ impl Unshared {
     }
 
     /// Counts a transfer no longer, which `arrives` then or would have.
-    pub fn leave(&mut self, transfer: &Transfer, arrives: SimTime) {
+    pub(crate) fn leave(&mut self, transfer: &Transfer, arrives: SimTime) {
         if counts(transfer) {
             self.transfers -= 1;
             *self.rate_in(transfer.route.direction) -=

@@ -59,14 +59,14 @@ pub struct Flow {
 
 impl Flow {
     /// Returns every count. What is modelled comes last.
-    pub fn counts(&self) -> [u64; 14] {
+    pub(crate) fn counts(&self) -> [u64; 14] {
         let mut copy = *self;
         copy.counts_mut().map(|count| *count)
     }
 
     /// Returns the counts for the digest of a run, which are all but what is modelled where nothing
     /// is.
-    pub fn counts_for_digest(&self) -> impl Iterator<Item = u64> {
+    pub(crate) fn counts_for_digest(&self) -> impl Iterator<Item = u64> {
         let count = if self.modelled == 0 { 13 } else { 14 };
         self.counts().into_iter().take(count)
     }

@@ -29,7 +29,7 @@ pub struct Losses {
 
 impl Losses {
     /// Counts one more participation that was lost for this cause.
-    pub fn count(&mut self, cause: LossCause) {
+    pub(crate) fn count(&mut self, cause: LossCause) {
         match cause {
             LossCause::Dropout => self.dropouts += 1,
             LossCause::Departure => self.departures += 1,

@@ -156,7 +156,7 @@ pub struct Work {
 
 impl Work {
     /// Returns every count, for the digest of a run.
-    pub fn counts(&self) -> [u64; 7] {
+    pub(crate) fn counts(&self) -> [u64; 7] {
         let mut copy = *self;
         copy.counts_mut().map(|count| *count)
     }

@@ -93,7 +93,7 @@ pub struct DeviceBytes {
 impl DeviceBytes {
     /// Returns the figures of `users` users, of whom those who took part have `bytes`, in any
     /// order.
-    pub fn of(mut bytes: Vec<u64>, users: usize) -> Self {
+    pub(crate) fn of(mut bytes: Vec<u64>, users: usize) -> Self {
         let never_took_part = users.saturating_sub(bytes.len());
         bytes.resize(bytes.len() + never_took_part, 0);
         bytes.sort_unstable();

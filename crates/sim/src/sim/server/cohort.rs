@@ -38,7 +38,7 @@ pub(super) struct Cohorts {
 }
 
 impl Cohorts {
-    pub fn new(world: Arc<World>) -> Self {
+    pub(crate) fn new(world: Arc<World>) -> Self {
         let selection = world.scenario.training.client_selection;
         let sizes = || -> Vec<f64> {
             let ratings = |user| world.dataset.train_items(UserId::from(user)).len() as f64;
@@ -60,7 +60,7 @@ impl Cohorts {
     }
 
     /// Appends what the choice remembers to `archive`.
-    pub fn save(&self, archive: &mut Archive) {
+    pub(crate) fn save(&self, archive: &mut Archive) {
         archive.put(&(
             &self.last_in,
             self.next_in_turn,
@@ -72,7 +72,7 @@ impl Cohorts {
     ///
     /// # Errors
     /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) if the archive holds something else.
-    pub fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
+    pub(crate) fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
         let seen: Option<BTreeMap<UserId, Seen>>;
         (self.last_in, self.next_in_turn, seen) = archive.take()?;
         if let (Some(utilities), Some(seen)) = (&mut self.utilities, seen) {
@@ -82,19 +82,25 @@ impl Cohorts {
     }
 
     /// Notes that a participation of `user` has come to its end.
-    pub fn released(&mut self, user: UserId) {
+    pub(crate) fn released(&mut self, user: UserId) {
         self.roster.released(user);
     }
 
     /// Notes what an upload has told about its user.
-    pub fn observe(&mut self, user: UserId, report: Utility, duration: SimDuration, step: Step) {
+    pub(crate) fn observe(
+        &mut self,
+        user: UserId,
+        report: Utility,
+        duration: SimDuration,
+        step: Step,
+    ) {
         if let Some(utilities) = &mut self.utilities {
             utilities.observe(user, report, duration, step);
         }
     }
 
     /// Notes that the update of `user` is used in `step`.
-    pub fn used(&mut self, user: UserId, step: Step) {
+    pub(crate) fn used(&mut self, user: UserId, step: Step) {
         self.remember(&[user], step);
     }
 
@@ -114,7 +120,7 @@ impl Cohorts {
 
     /// Chooses at most `places` users who can take part now and do not take part already. Returns
     /// them in ascending order.
-    pub fn choose(&mut self, places: usize, at: SelectionContext<'_>) -> Vec<UserId> {
+    pub(crate) fn choose(&mut self, places: usize, at: SelectionContext<'_>) -> Vec<UserId> {
         let _stage = enter(Stage::Select);
         let users = self.world.dataset.users();
         let places = places.min(users - self.world.excluded.len() - at.open.len());
@@ -168,7 +174,7 @@ impl Cohorts {
     }
 
     /// Returns whether users are drawn for a cohort each by itself.
-    pub fn draws_each_apart(&self) -> bool {
+    pub(crate) fn draws_each_apart(&self) -> bool {
         self.world.scenario.training.drawn_apart().is_some()
     }
 
@@ -190,7 +196,7 @@ impl Cohorts {
     /// Returns when the next user becomes available who might be picked and is neither available
     /// now nor taking part; `None` if none does. A user who is available but was not picked has
     /// another reason, which time alone does not change.
-    pub fn next_arrival(&mut self, at: SelectionContext<'_>) -> Option<SimTime> {
+    pub(crate) fn next_arrival(&mut self, at: SelectionContext<'_>) -> Option<SimTime> {
         if self.world.population.availability().is_always() {
             return None;
         }
@@ -205,13 +211,13 @@ impl Cohorts {
 
     /// Returns whether users are here who take part in nothing. If nobody was picked, all of them
     /// have to rest.
-    pub fn somebody_is_idle(&mut self, at: SelectionContext<'_>) -> bool {
+    pub(crate) fn somebody_is_idle(&mut self, at: SelectionContext<'_>) -> bool {
         self.roster.idle(at).len() > 0
     }
 
     /// Returns how many users may not be picked in `step` because they took part in it or in the
     /// one before.
-    pub fn resting(&self, step: Step) -> u32 {
+    pub(crate) fn resting(&self, step: Step) -> u32 {
         self.last_in
             .keys()
             .filter(|user| rests(&self.last_in, **user, step))

@@ -48,7 +48,7 @@ use spending::Spending;
 use steps::OpenStep;
 
 /// The server's actor. It knows the model and what arrives, but no private parameter.
-pub struct ServerActor {
+pub(crate) struct ServerActor {
     world: Arc<World>,
     workers: Pool,
     /// The method's server side, with the model.
@@ -98,7 +98,7 @@ type SavedOpen = (UserId, Step, InvitationId, SimTime, Option<Vec<u32>>);
 
 impl ServerActor {
     /// Makes the server of a run that begins.
-    pub fn new(world: Arc<World>, workers: Pool) -> Self {
+    pub(crate) fn new(world: Arc<World>, workers: Pool) -> Self {
         Self {
             server: world.method.server(),
             version: 0,
@@ -125,7 +125,7 @@ impl ServerActor {
     ///
     /// # Errors
     /// [`Error::Checkpoint`] if the archive holds something else.
-    pub fn restore(
+    pub(crate) fn restore(
         archive: &mut ArchiveReader,
         downloads: &mut RestoredDownloads,
         world: Arc<World>,

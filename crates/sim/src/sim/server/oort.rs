@@ -42,7 +42,7 @@ pub(super) struct Seen {
 }
 
 impl Utilities {
-    pub fn new(spec: OortSpec) -> Self {
+    pub(crate) fn new(spec: OortSpec) -> Self {
         Self {
             spec,
             seen: BTreeMap::new(),
@@ -50,7 +50,13 @@ impl Utilities {
     }
 
     /// Notes the report of an upload, whose participation took `duration`.
-    pub fn observe(&mut self, user: UserId, report: Utility, duration: SimDuration, step: Step) {
+    pub(crate) fn observe(
+        &mut self,
+        user: UserId,
+        report: Utility,
+        duration: SimDuration,
+        step: Step,
+    ) {
         let worth = f64::from(report.ratings) * f64::from(report.loss.max(0.0));
         self.seen.insert(
             user,
@@ -63,24 +69,24 @@ impl Utilities {
     }
 
     /// Returns the last participation of every user, for a checkpoint.
-    pub fn seen(&self) -> &BTreeMap<UserId, Seen> {
+    pub(crate) fn seen(&self) -> &BTreeMap<UserId, Seen> {
         &self.seen
     }
 
     /// Takes over the last participations from a checkpoint.
-    pub fn restore(&mut self, seen: BTreeMap<UserId, Seen>) {
+    pub(crate) fn restore(&mut self, seen: BTreeMap<UserId, Seen>) {
         self.seen = seen;
     }
 
     /// Returns whether `user` was ever seen.
-    pub fn has_seen(&self, user: UserId) -> bool {
+    pub(crate) fn has_seen(&self, user: UserId) -> bool {
         self.seen.contains_key(&user)
     }
 
     /// Returns how many of `places` go to users who were never seen. The share that is explored may
     /// not give a whole number; what is left of one decides by a draw, so that the share holds
     /// where places come one at a time.
-    pub fn to_explore(&self, places: usize, step: Step, stream: &mut Stream) -> usize {
+    pub(crate) fn to_explore(&self, places: usize, step: Step, stream: &mut Stream) -> usize {
         let decayed =
             self.spec.exploration * math::pow(self.spec.exploration_decay, f64::from(step.0));
         let explored = decayed.max(self.spec.least_exploration) * places as f64;
@@ -89,7 +95,7 @@ impl Utilities {
     }
 
     /// Draws at most `places` of the users seen who are `eligible`, by utility.
-    pub fn exploit(
+    pub(crate) fn exploit(
         &self,
         places: usize,
         step: Step,

@@ -50,7 +50,7 @@ pub(super) struct Idle {
 
 impl Roster {
     /// Makes a roster without the list, which nobody has asked for yet.
-    pub fn new(world: Arc<World>) -> Self {
+    pub(crate) fn new(world: Arc<World>) -> Self {
         Self {
             availability: world.population.availability().clock(),
             world,
@@ -59,12 +59,12 @@ impl Roster {
     }
 
     /// Returns whether `user` is available and its device has the memory.
-    pub fn is_there(&mut self, user: UserId, now: SimTime) -> bool {
+    pub(crate) fn is_there(&mut self, user: UserId, now: SimTime) -> bool {
         self.world.has_memory(user) && self.availability.is_available(user, now)
     }
 
     /// Notes that `users` take part from now on.
-    pub fn invited(&mut self, users: &[UserId], now: SimTime) {
+    pub(crate) fn invited(&mut self, users: &[UserId], now: SimTime) {
         let Some(idle) = &mut self.idle else { return };
         for &user in users {
             idle.here.remove(user.0);
@@ -79,21 +79,21 @@ impl Roster {
     }
 
     /// Notes that `user` does not take part any more.
-    pub fn released(&mut self, user: UserId) {
+    pub(crate) fn released(&mut self, user: UserId) {
         if let Some(idle) = &mut self.idle {
             idle.released.push(user);
         }
     }
 
     /// Brings the list up to date, if there is one.
-    pub fn catch_up(&mut self, at: SelectionContext<'_>) {
+    pub(crate) fn catch_up(&mut self, at: SelectionContext<'_>) {
         if self.idle.is_some() {
             self.idle(at);
         }
     }
 
     /// Returns the list, which is made or brought up to date.
-    pub fn idle(&mut self, at: SelectionContext<'_>) -> &Idle {
+    pub(crate) fn idle(&mut self, at: SelectionContext<'_>) -> &Idle {
         let Self {
             world,
             availability,
@@ -151,18 +151,18 @@ impl Idle {
     }
 
     /// Returns how many users are here.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.here.len() as usize
     }
 
     /// Returns the user of this rank among those who are here, by number.
-    pub fn of_rank(&self, rank: u32) -> Option<UserId> {
+    pub(crate) fn of_rank(&self, rank: u32) -> Option<UserId> {
         self.here.select(rank).map(UserId)
     }
 
     /// Returns the users who are here, ascending from `first` on, and then from the least number up
     /// to it.
-    pub fn from(&self, first: UserId) -> impl Iterator<Item = UserId> {
+    pub(crate) fn from(&self, first: UserId) -> impl Iterator<Item = UserId> {
         self.here
             .range(first.0..)
             .chain(self.here.range(..first.0))
@@ -171,12 +171,12 @@ impl Idle {
 
     /// Returns the users who are here, the last to leave first, and of equals the least number
     /// first.
-    pub fn longest_first(&self) -> impl Iterator<Item = UserId> {
+    pub(crate) fn longest_first(&self) -> impl Iterator<Item = UserId> {
         self.stays.iter().map(|(_, user)| *user)
     }
 
     /// Returns the users who are away and come back, in the order in which they do.
-    pub fn arrivals(&self) -> impl Iterator<Item = (SimTime, UserId)> {
+    pub(crate) fn arrivals(&self) -> impl Iterator<Item = (SimTime, UserId)> {
         self.arrivals.iter().copied()
     }
 }

@@ -15,7 +15,7 @@ pub(super) struct Spending {
 
 impl Spending {
     /// Notes that `users` are invited.
-    pub fn invited(&mut self, users: &[UserId], world: &World) {
+    pub(crate) fn invited(&mut self, users: &[UserId], world: &World) {
         if world.claim.is_some() {
             self.invitations.resize(world.dataset.users(), 0);
             users
@@ -25,7 +25,7 @@ impl Spending {
     }
 
     /// Returns what is claimed after `step`.
-    pub fn record(&self, step: Step, world: &World) -> Option<PrivacyRecord> {
+    pub(crate) fn record(&self, step: Step, world: &World) -> Option<PrivacyRecord> {
         let most_invitations = self.invitations.iter().copied().max().unwrap_or(0);
         world.claim.as_ref().map(|claim| {
             claim.after(Spent {
@@ -36,7 +36,7 @@ impl Spending {
     }
 
     /// Appends the counts to `archive`.
-    pub fn save(&self, archive: &mut Archive) {
+    pub(crate) fn save(&self, archive: &mut Archive) {
         archive.put(&self.invitations);
     }
 
@@ -44,7 +44,7 @@ impl Spending {
     ///
     /// # Errors
     /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) if the archive holds something else.
-    pub fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
+    pub(crate) fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
         self.invitations = archive.take()?;
         Ok(())
     }

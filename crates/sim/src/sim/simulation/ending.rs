@@ -9,12 +9,12 @@ use fedrecsim_core::memory;
 /// Tells why the thread of a simulation has ended, once it has: the memory that it was refused, if
 /// that was the cause.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ending(Arc<OnceLock<Option<String>>>);
+pub struct Ending(Arc<OnceLock<Option<String>>>);
 
 impl Ending {
     /// Runs the thread, and tells afterwards why it has ended. A panic has been reported on
     /// standard error by then.
-    pub fn tell_after(&self, live: impl FnOnce()) {
+    pub(crate) fn tell_after(&self, live: impl FnOnce()) {
         // Nothing of the thread is used after it, so that another panic may end here as well.
         let ended = catch_unwind(AssertUnwindSafe(|| memory::caught(live)));
         self.0
@@ -23,7 +23,7 @@ impl Ending {
 
     /// Returns the error for a thread that no longer answers, which happens only if it unwinds. It
     /// waits until the thread has unwound.
-    pub fn error(&self) -> Error {
+    pub(crate) fn error(&self) -> Error {
         match self.0.wait() {
             Some(shortage) => Error::Memory(shortage.clone()),
             None => Error::Actor {

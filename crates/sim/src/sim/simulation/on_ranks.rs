@@ -44,7 +44,7 @@ impl Simulation {
     ///
     /// # Errors
     /// As [`Self::new`], [`Self::restore`] and [`check_on_ranks`].
-    pub fn on_ranks(
+    pub(crate) fn on_ranks(
         world: impl Into<Arc<World>>,
         control: &RunControl,
         resumed: Option<ArchiveReader>,
@@ -57,7 +57,7 @@ impl Simulation {
 
     /// Takes in what to do if the simulation is stopped by the loss of another process, or has
     /// been.
-    pub fn know_way_on(&mut self, way_on: Option<String>) {
+    pub(crate) fn know_way_on(&mut self, way_on: Option<String>) {
         self.way_on = way_on;
         self.stopped_by = self.stopped_by.take().map(|error| self.with_way_on(error));
     }

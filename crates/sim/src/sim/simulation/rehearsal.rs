@@ -15,7 +15,7 @@ impl Simulation {
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn rehearse(world: Arc<World>, control: &RunControl) -> Result<Self> {
+    pub(crate) fn rehearse(world: Arc<World>, control: &RunControl) -> Result<Self> {
         Self::start(world, control, None, Cast::Representatives)
     }
 
@@ -25,7 +25,11 @@ impl Simulation {
     /// # Errors
     /// Those of the trainings, and [`Error::Usage`](fedrecsim_core::error::Error::Usage) if this is no
     /// rehearsal.
-    pub fn rehearsed(&self, participations: u32, time: Duration) -> Result<(Rehearsed, u64)> {
+    pub(crate) fn rehearsed(
+        &self,
+        participations: u32,
+        time: Duration,
+    ) -> Result<(Rehearsed, u64)> {
         self.ask(|reply| Command::Rehearsed {
             participations,
             time,

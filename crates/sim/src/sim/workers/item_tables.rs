@@ -10,11 +10,11 @@ use fedrecsim_model::model::blocks::Model;
 use fedrecsim_model::model::table::Table;
 
 /// The number of users whose tables are held at a time, for others to score with.
-pub const HELD_AT_ONCE: usize = 64;
+pub(crate) const HELD_AT_ONCE: usize = 64;
 
 /// Returns the user with whose table `user` scores: one of all others, drawn once per run. A user
 /// who is alone has only its own.
-pub fn donor_of(user: UserId, world: &World) -> UserId {
+pub(crate) fn donor_of(user: UserId, world: &World) -> UserId {
     let others = world.dataset.users() - 1;
     if others == 0 {
         return user;
@@ -30,7 +30,7 @@ pub fn donor_of(user: UserId, world: &World) -> UserId {
 ///
 /// # Errors
 /// [`Error::Usage`] if users keep no item table of their own.
-pub fn with_table_of_another(
+pub(crate) fn with_table_of_another(
     client: &dyn Client,
     donated: Option<&PersonalTable>,
 ) -> Result<Box<dyn Client>> {
@@ -45,7 +45,7 @@ pub fn with_table_of_another(
 ///
 /// # Errors
 /// [`Error::Usage`] if users keep no item table of their own.
-pub fn with_shared_table(client: &dyn Client, model: &Model) -> Result<Box<dyn Client>> {
+pub(crate) fn with_shared_table(client: &dyn Client, model: &Model) -> Result<Box<dyn Client>> {
     let own = client.personal_table()?.ok_or_else(without_table)?;
     let shared = if own.is_added {
         Table::zeros(own.values.shape())

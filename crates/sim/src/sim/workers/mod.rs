@@ -34,7 +34,7 @@ pub use rehearsal::{Rehearsal, Rehearsed};
 pub use threads::Threads;
 
 /// A future of the results of a batch.
-pub type Working<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + 'a>>;
+pub(crate) type Working<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + 'a>>;
 
 /// Holds the devices of all users, and computes for them.
 pub trait Workers {

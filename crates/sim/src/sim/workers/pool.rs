@@ -28,7 +28,7 @@ impl Pool {
     }
 
     /// Returns the number of the threads.
-    pub fn threads(&self) -> usize {
+    pub(crate) fn threads(&self) -> usize {
         self.0.current_num_threads()
     }
 
@@ -37,7 +37,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::Memory`] if `work` is refused memory, and [`Error::Actor`] if it panics.
-    pub async fn run<T: Send + 'static>(
+    pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
@@ -47,7 +47,7 @@ impl Pool {
 
     /// Begins `work` on the threads, as [`Self::run`] does, at once and not when the result is
     /// waited for.
-    pub fn begin<T, W>(&self, work: W) -> impl Future<Output = Result<T>> + use<T, W>
+    pub(crate) fn begin<T, W>(&self, work: W) -> impl Future<Output = Result<T>> + use<T, W>
     where
         T: Send + 'static,
         W: FnOnce() -> T + Send + 'static,
@@ -73,7 +73,10 @@ impl Pool {
     ///
     /// # Panics
     /// If `work` panics.
-    pub fn run_and_wait<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    pub(crate) fn run_and_wait<T: Send>(
+        &self,
+        work: impl FnOnce() -> Result<T> + Send,
+    ) -> Result<T> {
         memory::caught(|| self.0.install(work)).and_then(|result| result)
     }
 }

@@ -86,7 +86,7 @@ enum Part {
 impl Rehearsal {
     /// Casts the users of `world` who stand for all others: those at even distances in the order of
     /// their numbers of ratings.
-    pub fn new(world: Arc<World>) -> Self {
+    pub(crate) fn new(world: Arc<World>) -> Self {
         let ratings = |user: &UserId| world.dataset.own_data(*user).items().len();
         let mut users: Vec<UserId> = (0..world.dataset.users()).map(UserId::from).collect();
         users.sort_by_key(|user| (ratings(user), *user));
@@ -114,7 +114,7 @@ impl Rehearsal {
     }
 
     /// Returns what has been measured so far.
-    pub fn rehearsed(&self) -> Rehearsed {
+    pub(crate) fn rehearsed(&self) -> Rehearsed {
         self.cast.borrow().rehearsed.clone()
     }
 
@@ -278,7 +278,7 @@ impl Rehearsal {
     ///
     /// # Errors
     /// Those of the method, which may fail for want of negatives, say.
-    pub fn bytes_of_a_device(&self, participations: u32, time: Duration) -> Result<u64> {
+    pub(crate) fn bytes_of_a_device(&self, participations: u32, time: Duration) -> Result<u64> {
         let cast = self.cast.borrow();
         let world = &*self.world;
         let first = Arc::new(OutgoingDownload::first(world)?);

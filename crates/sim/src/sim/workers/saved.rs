@@ -12,7 +12,7 @@ use fedrecsim_model::model::state::StateVisitor;
 
 /// A part of a checkpoint that another process has written, with the devices of its users.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SavedPart {
+pub(crate) struct SavedPart {
     /// The number of the process.
     pub rank: u32,
     /// The number of all processes.
@@ -27,13 +27,13 @@ pub struct SavedPart {
 ///
 /// # Errors
 /// As [`Device::visit_state`].
-pub fn put_device(user: UserId, device: &mut Device, archive: &mut Archive) -> Result<()> {
+pub(crate) fn put_device(user: UserId, device: &mut Device, archive: &mut Archive) -> Result<()> {
     archive.put(&Some(user));
     device.visit_state(&mut StateVisitor::Save(archive))
 }
 
 /// Appends the end of the devices.
-pub fn put_end(archive: &mut Archive) {
+pub(crate) fn put_end(archive: &mut Archive) {
     archive.put(&None::<UserId>);
 }
 
@@ -41,7 +41,7 @@ pub fn put_end(archive: &mut Archive) {
 ///
 /// # Errors
 /// [`Error::Checkpoint`] if the archive holds something else, and those of `keep`.
-pub fn take_devices(
+pub(crate) fn take_devices(
     archive: &mut ArchiveReader,
     world: &World,
     keep: &mut dyn FnMut(UserId, Box<Device>) -> Result<()>,
@@ -64,7 +64,7 @@ pub fn take_devices(
 ///
 /// # Errors
 /// As [`take_devices`], and [`Error::Checkpoint`] for a part that is not there or is another one.
-pub fn take_parts(
+pub(crate) fn take_parts(
     parts: &[SavedPart],
     users: &std::ops::Range<u32>,
     archive: &ArchiveReader,

@@ -18,10 +18,10 @@ use fedrecsim_model::model::blocks::Model;
 use fedrecsim_scenario::scenario::ItemTable;
 
 /// The item tables of users with which others score.
-pub type Donated = BTreeMap<UserId, Option<PersonalTable>>;
+pub(crate) type Donated = BTreeMap<UserId, Option<PersonalTable>>;
 
 /// What the users who are scored have received.
-pub enum Scoring {
+pub(crate) enum Scoring {
     /// Nothing: the server scores with this model.
     AtServer(Model),
     /// All the same.
@@ -32,13 +32,13 @@ pub enum Scoring {
 
 /// The number of users whose own downloads a thread makes together, which may be less work than one
 /// after another.
-pub const MADE_TOGETHER: usize = 16;
+pub(crate) const MADE_TOGETHER: usize = 16;
 
 /// Makes the downloads of the evaluated users at these `places`, of whom each has its own.
 ///
 /// # Errors
 /// As [`OutgoingDownload::of_each`].
-pub fn own_downloads(
+pub(crate) fn own_downloads(
     download: &OutgoingDownload,
     places: Range<usize>,
     world: &World,
@@ -54,7 +54,7 @@ pub fn own_downloads(
 ///
 /// # Errors
 /// As [`Workers::evaluate`](super::Workers::evaluate).
-pub fn scored(
+pub(crate) fn scored(
     world: &World,
     (first, offset): (usize, usize),
     client: &dyn Client,

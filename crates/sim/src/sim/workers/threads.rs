@@ -79,12 +79,12 @@ impl Threads {
     }
 
     /// Returns these workers for these users alone. The others are in other processes.
-    pub fn owning(self, own: Range<u32>) -> Self {
+    pub(crate) fn owning(self, own: Range<u32>) -> Self {
         Self { own, ..self }
     }
 
     /// Returns the places of the users who are here in the list of evaluated users.
-    pub fn evaluated(&self) -> Range<usize> {
+    pub(crate) fn evaluated(&self) -> Range<usize> {
         let place = |first: u32| {
             self.world
                 .candidates
@@ -95,7 +95,7 @@ impl Threads {
     }
 
     /// Takes over a device from a checkpoint.
-    pub fn adopt(&self, user: UserId, device: Box<Device>) {
+    pub(crate) fn adopt(&self, user: UserId, device: Box<Device>) {
         self.devices
             .borrow_mut()
             .clients
@@ -106,7 +106,7 @@ impl Threads {
     ///
     /// # Errors
     /// As [`take_parts`].
-    pub fn adopt_parts(&self, parts: &[SavedPart], archive: &ArchiveReader) -> Result<()> {
+    pub(crate) fn adopt_parts(&self, parts: &[SavedPart], archive: &ArchiveReader) -> Result<()> {
         take_parts(
             parts,
             &self.own,
@@ -123,7 +123,7 @@ impl Threads {
     ///
     /// # Errors
     /// Those of `flush`, and an error if a device is in training.
-    pub fn save_devices(
+    pub(crate) fn save_devices(
         &self,
         archive: &mut Archive,
         flush: &mut dyn FnMut(&mut Archive) -> Result<()>,
@@ -154,7 +154,7 @@ impl Threads {
     ///
     /// # Errors
     /// As [`put_device`].
-    pub fn show_device(&self, user: UserId, archive: &mut Archive) -> Result<bool> {
+    pub(crate) fn show_device(&self, user: UserId, archive: &mut Archive) -> Result<bool> {
         let clients = &mut self.devices.borrow_mut().clients;
         if let Some(actor) = clients.get_mut(&user) {
             if actor.is_away() {
@@ -173,7 +173,7 @@ impl Threads {
     ///
     /// # Errors
     /// As [`Workers::train`], and the first one of `each`.
-    pub async fn train_each(
+    pub(crate) async fn train_each(
         &self,
         each: &mut dyn FnMut(UserId, &Effort) -> Result<()>,
     ) -> Result<()> {
@@ -219,7 +219,7 @@ impl Threads {
     /// # Errors
     /// Those of `send`, and an error if no training has been worked out, which is a defect of the
     /// simulator.
-    pub fn hand_out_upload<T>(
+    pub(crate) fn hand_out_upload<T>(
         &self,
         user: UserId,
         send: impl FnOnce(Result<(UploadFrame, f64), &Error>) -> Result<T>,
@@ -243,7 +243,7 @@ impl Threads {
     ///
     /// # Errors
     /// As [`Workers::evaluate`].
-    pub async fn score(
+    pub(crate) async fn score(
         &self,
         places: Range<usize>,
         donated: Donated,

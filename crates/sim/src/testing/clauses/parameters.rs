@@ -11,7 +11,7 @@ use fedrecsim_scenario::scenario::unchecked_rules;
 
 /// Checks that every rule of the schema can be checked in a scenario file, that the defaults keep
 /// all of them, and that values that break one are refused with the name of their key.
-pub fn are_checked(contract: &Contract<'_>) -> Result<(), Seen> {
+pub(crate) fn are_checked(contract: &Contract<'_>) -> Result<(), Seen> {
     let rules = unchecked_rules(&vocabulary_of(&[*contract.entry]));
     ensure(rules.is_empty(), || {
         format!("the schema has rules that scenario files are not checked against: {rules:?}")
@@ -101,7 +101,7 @@ fn written(value: f64, is_integer: bool) -> Option<String> {
 
 /// Checks that every block of the model and of the downloads is among the sizes that the entry
 /// announces, since a block that is not is made without a look at the memory that it takes.
-pub fn announce_every_block(contract: &Contract<'_>) -> Result<(), Seen> {
+pub(crate) fn announce_every_block(contract: &Contract<'_>) -> Result<(), Seen> {
     if !contract.entry.placement.trains() {
         return Ok(());
     }

@@ -41,7 +41,7 @@ struct Find {
 }
 
 /// Checks every phase of the method: after each step of the server, a marked client takes part.
-pub fn no_private_value_is_sent(contract: &Contract<'_>) -> Result<(), Seen> {
+pub(crate) fn no_private_value_is_sent(contract: &Contract<'_>) -> Result<(), Seen> {
     let mut bench = Bench::new(contract)?;
     if !bench.world.trains {
         return Ok(());

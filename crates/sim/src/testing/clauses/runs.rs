@@ -26,7 +26,7 @@ fn same(one: &Outcome, other: &Outcome, what: &str) -> Result<(), Seen> {
 }
 
 /// Checks that a run repeats its digest, on as many threads and on more.
-pub fn repeat_their_digest(contract: &Contract<'_>) -> Result<(), Seen> {
+pub(crate) fn repeat_their_digest(contract: &Contract<'_>) -> Result<(), Seen> {
     let once = run(contract.world(&[])?, 1)?;
     let rounds = once.rounds.len();
     ensure(rounds == 3, || {
@@ -75,7 +75,7 @@ const WORLDS: [&[&str]; 5] = [
 ];
 
 /// Checks that runs in other worlds come to their end.
-pub fn work_in_every_world(contract: &Contract<'_>) -> Result<(), Seen> {
+pub(crate) fn work_in_every_world(contract: &Contract<'_>) -> Result<(), Seen> {
     WORLDS.into_iter().try_for_each(|overrides| {
         let outcome = contract.world(overrides).and_then(|world| run(world, 2));
         outcome
@@ -86,7 +86,7 @@ pub fn work_in_every_world(contract: &Contract<'_>) -> Result<(), Seen> {
 
 /// Checks that runs come to their end, and repeat their digest, with a codec that loses something,
 /// remembers it on the device and draws at random.
-pub fn work_with_lossy_codecs(contract: &Contract<'_>) -> Result<(), Seen> {
+pub(crate) fn work_with_lossy_codecs(contract: &Contract<'_>) -> Result<(), Seen> {
     const OVERRIDES: [&str; 2] = [
         "training.participation={ cohort = 15 }",
         "network.dropout=0.2",
@@ -116,7 +116,7 @@ pub fn work_with_lossy_codecs(contract: &Contract<'_>) -> Result<(), Seen> {
 
 /// Checks that runs go on from every checkpoint as if they had never been stopped, in rounds that
 /// wait for everybody and where participations are under way when a checkpoint is made.
-pub fn go_on_from_checkpoints(contract: &Contract<'_>) -> Result<(), Seen> {
+pub(crate) fn go_on_from_checkpoints(contract: &Contract<'_>) -> Result<(), Seen> {
     let synchronous = [
         "training.rounds=4",
         "network.dropout=0.3",

@@ -5,7 +5,7 @@ use crate::testing::bench::{Bench, different_scores};
 use crate::testing::breach::Seen;
 
 /// Checks that clients that have just been made score alike.
-pub fn of_a_user_that_never_took_part(contract: &Contract<'_>) -> Result<(), Seen> {
+pub(crate) fn of_a_user_that_never_took_part(contract: &Contract<'_>) -> Result<(), Seen> {
     let mut bench = Bench::new(contract)?;
     let (one, other) = (bench.client(0), bench.client(0));
     let (one, other) = (
@@ -21,7 +21,7 @@ pub fn of_a_user_that_never_took_part(contract: &Contract<'_>) -> Result<(), See
 }
 
 /// Checks that an item has the same score in every list of items.
-pub fn are_alike_in_any_company(contract: &Contract<'_>) -> Result<(), Seen> {
+pub(crate) fn are_alike_in_any_company(contract: &Contract<'_>) -> Result<(), Seen> {
     let mut bench = Bench::new(contract)?;
     let mut client = bench.client(1);
     if bench.world.trains {

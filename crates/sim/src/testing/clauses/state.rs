@@ -8,7 +8,7 @@ use crate::testing::breach::Seen;
 use fedrecsim_methods::method::Client;
 
 /// Checks that a client that was restored is the one that was saved, also in what it does later.
-pub fn is_saved_and_restored(contract: &Contract<'_>) -> Result<(), Seen> {
+pub(crate) fn is_saved_and_restored(contract: &Contract<'_>) -> Result<(), Seen> {
     let mut bench = Bench::new(contract)?;
     let mut client = bench.client(1);
     let rounds = if bench.world.trains { 2 } else { 0 };
@@ -34,7 +34,7 @@ pub fn is_saved_and_restored(contract: &Contract<'_>) -> Result<(), Seen> {
 }
 
 /// Checks that a snapshot is the state before training, and trains on as its original does.
-pub fn is_copied_by_a_snapshot(contract: &Contract<'_>) -> Result<(), Seen> {
+pub(crate) fn is_copied_by_a_snapshot(contract: &Contract<'_>) -> Result<(), Seen> {
     let mut bench = Bench::new(contract)?;
     if !bench.world.trains {
         return Ok(());

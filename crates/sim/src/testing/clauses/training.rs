@@ -8,7 +8,7 @@ use fedrecsim_methods::method::Scratch;
 
 /// Checks that an update has the layout that was announced, that it changes something, and that its
 /// loss and work can be booked. A method that is not trained has no private state.
-pub fn has_the_layout_of_uploads(contract: &Contract<'_>) -> Result<(), Seen> {
+pub(crate) fn has_the_layout_of_uploads(contract: &Contract<'_>) -> Result<(), Seen> {
     let mut bench = Bench::new(contract)?;
     let mut client = bench.client(4);
     if !bench.world.trains {
@@ -37,7 +37,7 @@ pub fn has_the_layout_of_uploads(contract: &Contract<'_>) -> Result<(), Seen> {
 
 /// Checks that training with buffers that other users' trainings have filled gives what it gives
 /// with new ones.
-pub fn is_alike_with_used_buffers(contract: &Contract<'_>) -> Result<(), Seen> {
+pub(crate) fn is_alike_with_used_buffers(contract: &Contract<'_>) -> Result<(), Seen> {
     let mut bench = Bench::new(contract)?;
     if !bench.world.trains {
         return Ok(());

@@ -11,7 +11,7 @@ use fedrecsim_model::per_instruction_set;
 
 /// Holds the rates and weights of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rates {
+pub(crate) struct Rates {
     /// The learning rates of C, D, w and b.
     pub of_blocks: [f32; 4],
     /// The weight of the term that drives C and D apart.
@@ -33,7 +33,7 @@ pub struct Tables<'a> {
 
 impl<'a> Tables<'a> {
     /// Returns the tables of `model`.
-    pub fn of(model: &'a mut Model) -> Self {
+    pub(crate) fn of(model: &'a mut Model) -> Self {
         let shape = model.table(C).shape();
         let values = model
             .tables_mut([C, D, W, B])
@@ -56,7 +56,7 @@ impl<'a> Tables<'a> {
 
 /// Holds the memory of one batch. Nothing passes from one batch to the next.
 #[derive(Clone, Debug, Default)]
-pub struct Batch {
+pub(crate) struct Batch {
     /// The gradients with respect to C, D, w and b of each sample: its own rows, one after the
     /// other.
     gradients: [Vec<f32>; 4],
@@ -73,7 +73,12 @@ impl Batch {
     /// With g = (p - y) / B and the logit w . (D + C) + b, the gradients of a sample are g (D + C)
     /// for w, g for b, g w - 2 lambda (D - C) / (B k) for D, and g w + 2 lambda (D - C) / (B k) +
     /// mu sign(C) / (B k) for C.
-    pub fn step(&mut self, tables: &mut Tables<'_>, samples: &[Sample], rates: &Rates) -> f32 {
+    pub(crate) fn step(
+        &mut self,
+        tables: &mut Tables<'_>,
+        samples: &[Sample],
+        rates: &Rates,
+    ) -> f32 {
         let loss = self.differentiate(tables, samples, rates);
         let rate = rates.of_blocks;
         let dimension = tables.dimension;

@@ -35,7 +35,7 @@ use fedrecsim_model::model::table::{Table, TableShape};
 mod factors;
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry {
+pub(crate) const ENTRY: Entry = Entry {
     name: "centrap",
     summary: "FedRAP at the server: users send their ratings once, one shared table and a private one for each user",
     source: "Li, Long, Zhou, Federated Recommendation with Additive Personalization, ICLR 2024, section 4.2; no public \
@@ -60,7 +60,7 @@ pub const ENTRY: Entry = Entry {
 /// Parameters of CentRAP.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct CentRapParameters {
+pub(crate) struct CentRapParameters {
     /// Latent dimension k.
     #[schemars(range(min = 1, max = MAX_DIMENSION))]
     pub latent_dimension: u32,
@@ -127,7 +127,7 @@ fn layout([users, items]: [usize; 2], dimension: usize) -> Layout {
 
 /// Holds the parameters of the method and where it starts.
 #[derive(Debug)]
-pub struct CentRap {
+pub(crate) struct CentRap {
     parameters: CentRapParameters,
     start: Start,
     problem: Problem,
@@ -135,7 +135,7 @@ pub struct CentRap {
 
 impl CentRap {
     /// Makes the method for a problem of this size.
-    pub fn new(parameters: CentRapParameters, problem: &Problem) -> Self {
+    pub(crate) fn new(parameters: CentRapParameters, problem: &Problem) -> Self {
         let start = Start::draw(problem, parameters.latent_dimension as usize);
         Self {
             parameters,

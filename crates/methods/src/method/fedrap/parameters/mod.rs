@@ -253,7 +253,7 @@ impl ObjectiveDefaults {
 
 impl Plan {
     /// Returns the settings that follow from these parameters.
-    pub fn new(p: &FedRapParameters) -> Self {
+    pub(crate) fn new(p: &FedRapParameters) -> Self {
         let defaults = ObjectiveDefaults::of(p);
         let both = p.tables == Tables::Both;
         Self {
@@ -300,12 +300,12 @@ impl Plan {
     }
 
     /// Returns whether a table travels.
-    pub fn shares(&self) -> bool {
+    pub(crate) fn shares(&self) -> bool {
         self.tables != Tables::DOnly || self.aggregate_d
     }
 
     /// Returns whether a private table D is kept.
-    pub fn keeps_d(&self) -> bool {
+    pub(crate) fn keeps_d(&self) -> bool {
         match self.tables {
             Tables::Both => true,
             Tables::COnly => false,
@@ -316,7 +316,7 @@ impl Plan {
     /// Returns whether steps have to go through every row of C, and not only through those of the
     /// samples: the regularisers of the paper run over the whole matrix, and so does noise in
     /// gradients. Elsewhere all other rows decay alike.
-    pub fn packs_every_row(&self) -> bool {
+    pub(crate) fn packs_every_row(&self) -> bool {
         self.objective == Objective::Paper
             || self
                 .noise
@@ -326,13 +326,13 @@ impl Plan {
 
     /// Returns whether an upload has every row of C. That of other participations has those of the
     /// samples, and the factor by which all others have decayed.
-    pub fn uploads_every_row(&self) -> bool {
+    pub(crate) fn uploads_every_row(&self) -> bool {
         self.objective == Objective::Paper || self.noise.is_some()
     }
 
     /// Returns the factor of lambda and mu in round `round` (from 0). The published code has none,
     /// so that it is 1 there.
-    pub fn curriculum_factor(&self, round: u32) -> f32 {
+    pub(crate) fn curriculum_factor(&self, round: u32) -> f32 {
         if self.objective == Objective::PublishedCode {
             return 1.0;
         }

@@ -36,7 +36,7 @@ fn exported(record: &RunRecord) -> Result<Files> {
 ///
 /// # Errors
 /// Those of [`check::check`](crate::report::check::check).
-pub fn of_record(record: &RunRecord) -> Result<Page> {
+pub(crate) fn of_record(record: &RunRecord) -> Result<Page> {
     let network = Rows::parse(&network::render(record)?, Path::new("network.csv"))?;
     page(record, &network)
 }

@@ -56,7 +56,7 @@ enum Carried {
 }
 
 /// Appends an error.
-pub fn put(error: &Error, archive: &mut Archive) {
+pub(crate) fn put(error: &Error, archive: &mut Archive) {
     archive.put(&match error {
         Error::Usage(text) => Carried::Usage(text.clone()),
         Error::Memory(text) => Carried::Memory(text.clone()),
@@ -116,7 +116,7 @@ pub fn put(error: &Error, archive: &mut Archive) {
 }
 
 /// Returns the next error; where there is none, the reason for that.
-pub fn take(archive: &mut ArchiveReader) -> Error {
+pub(crate) fn take(archive: &mut ArchiveReader) -> Error {
     let carried = match archive.take() {
         Ok(carried) => carried,
         Err(error) => return error,

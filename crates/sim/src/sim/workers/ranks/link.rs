@@ -22,7 +22,7 @@ pub struct Parcel {
 
 impl Parcel {
     /// Makes a parcel which no other part follows.
-    pub fn last(bytes: Vec<u8>) -> Self {
+    pub(crate) fn last(bytes: Vec<u8>) -> Self {
         Self {
             bytes,
             attached: Vec::new(),
@@ -36,7 +36,7 @@ impl Parcel {
     ///
     /// # Errors
     /// As [`Archive::take`].
-    pub fn of(archive: &mut Archive, is_last: bool) -> Result<Self> {
+    pub(crate) fn of(archive: &mut Archive, is_last: bool) -> Result<Self> {
         Ok(Self {
             bytes: archive.take()?,
             attached: archive.take_attached(),

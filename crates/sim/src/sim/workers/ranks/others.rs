@@ -42,7 +42,7 @@ pub(super) enum Part {
 
 impl Others {
     /// Makes what is known of ranks whose users have not taken part.
-    pub fn new(crew: Crew) -> Self {
+    pub(crate) fn new(crew: Crew) -> Self {
         let others = crew.others();
         Self {
             crew,
@@ -55,7 +55,7 @@ impl Others {
     }
 
     /// Returns the number of the other ranks.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.notes.len()
     }
 
@@ -63,7 +63,7 @@ impl Others {
     ///
     /// # Errors
     /// As [`Self::ask`].
-    pub fn ask_all(
+    pub(crate) fn ask_all(
         &mut self,
         question: Question,
         more: &mut dyn FnMut(usize, &mut Archive, &mut Outbox) -> Result<()>,
@@ -77,7 +77,7 @@ impl Others {
 
     /// Asks a rank, with all that its users were told before. `more` appends what belongs to the
     /// question.
-    pub fn ask(
+    pub(crate) fn ask(
         &mut self,
         place: usize,
         question: Question,
@@ -97,7 +97,7 @@ impl Others {
     ///
     /// # Errors
     /// [`Error::RankLost`], and the error that the rank has sent in place of an answer.
-    pub fn answer(&mut self, place: usize) -> Result<ArchiveReader> {
+    pub(crate) fn answer(&mut self, place: usize) -> Result<ArchiveReader> {
         Ok(self.next_part(place)?.0)
     }
 
@@ -117,7 +117,7 @@ impl Others {
 
     /// Returns the answers of these ranks, or the first error among them. All answers are waited
     /// for, as otherwise a rank would wait for ever to be rid of its answer.
-    pub fn answers(
+    pub(crate) fn answers(
         &mut self,
         places: impl IntoIterator<Item = usize>,
     ) -> Result<Vec<(usize, ArchiveReader)>> {
@@ -135,7 +135,7 @@ impl Others {
     ///
     /// # Errors
     /// As [`Self::ask`].
-    pub fn ask_to_train(&mut self) -> Result<Vec<usize>> {
+    pub(crate) fn ask_to_train(&mut self) -> Result<Vec<usize>> {
         let asked: Vec<usize> = (0..self.count())
             .filter(|place| self.has_trainings[*place])
             .collect();
@@ -150,7 +150,7 @@ impl Others {
     ///
     /// # Errors
     /// As [`Self::answer`], of the first of the ranks.
-    pub fn take_trainings(
+    pub(crate) fn take_trainings(
         &mut self,
         places: Vec<usize>,
         world: &World,
@@ -195,7 +195,7 @@ impl Others {
 
     /// Delivers a message to a user of the rank at `place`. What it changes there is told with the
     /// next question.
-    pub fn tell(&mut self, place: usize, user: UserId, message: ToClient) -> FromClient {
+    pub(crate) fn tell(&mut self, place: usize, user: UserId, message: ToClient) -> FromClient {
         match message {
             ToClient::Participate {
                 step,
@@ -252,7 +252,12 @@ impl Others {
     ///
     /// # Errors
     /// As [`Self::ask`] and [`Self::answer`].
-    pub fn shown(&mut self, place: usize, user: UserId, world: &World) -> Result<FromClient> {
+    pub(crate) fn shown(
+        &mut self,
+        place: usize,
+        user: UserId,
+        world: &World,
+    ) -> Result<FromClient> {
         self.ask(place, Question::Show(user), &mut |_, _| Ok(()))?;
         let mut answer = self.answer(place)?;
         let (is_here, bytes): (bool, _) = (answer.take()?, answer.take_bytes()?);
@@ -272,7 +277,7 @@ impl Others {
     }
 
     /// Sends devices to their owner, and waits until it has them.
-    pub fn hand_over(&mut self, place: usize, bag: &mut Archive) -> Result<()> {
+    pub(crate) fn hand_over(&mut self, place: usize, bag: &mut Archive) -> Result<()> {
         // What is shared among devices is sent again with the next ones, which are read by
         // themselves.
         let mut devices = std::mem::take(bag);

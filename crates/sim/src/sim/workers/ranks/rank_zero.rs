@@ -45,7 +45,12 @@ pub struct Ranks {
 impl Ranks {
     /// Makes the users of `world`, none of whom has taken part. Those of other ranks are with
     /// `crew`.
-    pub fn new(world: Arc<World>, pool: Pool, interrupted: Arc<AtomicBool>, crew: Crew) -> Self {
+    pub(crate) fn new(
+        world: Arc<World>,
+        pool: Pool,
+        interrupted: Arc<AtomicBool>,
+        crew: Crew,
+    ) -> Self {
         let shares = Shares::new(world.dataset.users(), crew.ranks());
         let own = Threads::new(Arc::clone(&world), pool.clone(), interrupted).owning(shares.of(0));
         Self {

@@ -34,7 +34,7 @@ impl Shares {
     }
 
     /// Returns the number of ranks.
-    pub fn ranks(&self) -> u32 {
+    pub(crate) fn ranks(&self) -> u32 {
         self.ranks
     }
 
@@ -55,7 +55,7 @@ impl Shares {
     }
 
     /// Returns the rank that owns `user`.
-    pub fn owner(&self, user: UserId) -> u32 {
+    pub(crate) fn owner(&self, user: UserId) -> u32 {
         let shares = u64::from(user.0) * self.before(self.ranks) / u64::from(self.users.max(1));
         let guess = (shares + OF_A_RANK - of_rank_zero(self.ranks)) / OF_A_RANK;
         let mut owner = guess.min(u64::from(self.ranks) - 1) as u32;

@@ -26,7 +26,7 @@ use fedrecsim_model::model::state::StateVisitor;
 
 /// A question of rank 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Question {
+pub(crate) enum Question {
     /// Work out the trainings that were submitted.
     Train,
     /// Score the evaluated users with this download or model, which follows.
@@ -61,7 +61,7 @@ pub enum Question {
 }
 
 /// Something that a user was told.
-pub enum Note {
+pub(crate) enum Note {
     /// It takes part.
     Participate {
         /// The user.
@@ -149,7 +149,7 @@ impl<T: ?Sized> Numbers<T> {
 
 /// What rank 0 knows that another rank has.
 #[derive(Default)]
-pub struct Outbox {
+pub(crate) struct Outbox {
     downloads: Numbers<OutgoingDownload>,
     third_parties: Numbers<dyn ThirdParty>,
 }
@@ -159,7 +159,7 @@ impl Outbox {
     ///
     /// # Errors
     /// Those of downloads and of third parties.
-    pub fn message(&mut self, notes: Vec<Note>, question: Question) -> Result<Archive> {
+    pub(crate) fn message(&mut self, notes: Vec<Note>, question: Question) -> Result<Archive> {
         let mut archive = Archive::with_attachments();
         archive.put(&(self.downloads.forget(), self.third_parties.forget()));
         archive.put(&notes.len());
@@ -220,7 +220,7 @@ impl Outbox {
     ///
     /// # Errors
     /// Those of the download.
-    pub fn put_download(
+    pub(crate) fn put_download(
         &mut self,
         download: &Arc<OutgoingDownload>,
         user: UserId,
@@ -238,7 +238,7 @@ impl Outbox {
 
 /// What a rank has been sent, by its number.
 #[derive(Default)]
-pub struct Inbox {
+pub(crate) struct Inbox {
     downloads: BTreeMap<u32, Arc<OutgoingDownload>>,
     third_parties: BTreeMap<u32, Arc<dyn ThirdParty>>,
 }
@@ -323,7 +323,7 @@ impl Inbox {
     ///
     /// # Errors
     /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) for something else.
-    pub fn take_download(
+    pub(crate) fn take_download(
         &mut self,
         archive: &mut ArchiveReader,
         world: &World,
@@ -344,7 +344,7 @@ impl Inbox {
 }
 
 /// The result of a training as rank 0 needs it.
-pub struct TrainedElsewhere {
+pub(crate) struct TrainedElsewhere {
     /// The user.
     pub user: UserId,
     /// The work, and what was exchanged before.
@@ -358,7 +358,7 @@ pub struct TrainedElsewhere {
 /// # Errors
 /// None, but the shape of [`Threads::hand_out_upload`](super::super::Threads::hand_out_upload) has
 /// one.
-pub fn put_trained(
+pub(crate) fn put_trained(
     user: UserId,
     effort: &Effort,
     upload: std::result::Result<(UploadFrame, f64), &fedrecsim_core::error::Error>,
@@ -396,7 +396,7 @@ pub fn put_trained(
 ///
 /// # Errors
 /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) for something else.
-pub fn take_trained(
+pub(crate) fn take_trained(
     archive: &mut ArchiveReader,
     world: &World,
     download_of: impl FnOnce(UserId) -> Option<Arc<OutgoingDownload>>,
