@@ -16,7 +16,7 @@ mod methods;
 mod scale;
 
 use common::median_ns;
-use fedrecsim::population::Claim;
+use fedrecsim::population::LinkShare;
 use fedrecsim::rng::{PortableDraws, Purpose, Stream, Streams};
 use fedrecsim::sim::internals::{Calendar, FairLink, FlowId};
 use fedrecsim::units::{BitsPerSecond, Bytes, SimTime};
@@ -181,7 +181,7 @@ fn link(transfers: u32, kind: Caps) {
             Caps::NotBinding => BitsPerSecond::new(1_000_000_000),
         };
         assert!(
-            link.start(now, flow, size, Claim::equal(cap)),
+            link.start(now, flow, size, LinkShare::equal(cap)),
             "the number is free"
         );
     };

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use fedrecsim::error::{Error, Result};
 use fedrecsim::ids::UserId;
 use fedrecsim::method::averager::Averager;
-use fedrecsim::method::rule::{Combine, Optimizer, Rule};
+use fedrecsim::method::rule::{Combine, Optimizer, ServerRule};
 use fedrecsim::method::server::{Accumulator, StepContext, StepReport};
 use fedrecsim::method::{
     Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Scorer, ScoringContext,
@@ -138,10 +138,10 @@ impl Method for Flawed {
     }
 
     fn server(&self) -> Box<dyn Server> {
-        let rule = Rule {
+        let rule = ServerRule {
             combine: Combine::Mean,
             optimizer: Optimizer::Momentum { beta: 0.5 },
-            ..Rule::MEAN
+            ..ServerRule::MEAN
         };
         let averager = Averager::with_rules(
             self.initial(),

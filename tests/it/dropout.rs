@@ -1,11 +1,11 @@
-use fedrecsim::sim::outcome::SplitFigures;
+use fedrecsim::sim::outcome::SplitAccuracy;
 
 use crate::support::{assert_balanced, run, small, small_with};
 
 /// Returns the accuracy of each round when everybody drops out, nearly all of them in the phase
 /// that `slow` makes the longest by a factor of a million. The model is private, so only what a
 /// device keeps can change.
-fn accuracies(slow: &str) -> Vec<SplitFigures> {
+fn accuracies(slow: &str) -> Vec<SplitAccuracy> {
     let private = [
         "method.fedrap.tables=\"d-only\"",
         "method.fedrap.learning_rate_tables=100",
@@ -49,7 +49,7 @@ fn a_device_that_is_cut_off_before_its_training_ends_is_as_before() {
 #[test]
 fn a_device_that_is_cut_off_while_it_uploads_keeps_what_it_has_learned() {
     let accuracies = accuracies("network.uplink_median_mbit_per_s=1e-6");
-    let hr = |accuracy: &SplitFigures| accuracy.test["hr@10"];
+    let hr = |accuracy: &SplitAccuracy| accuracy.test["hr@10"];
     assert!(hr(&accuracies[3]) > hr(&accuracies[0]), "{accuracies:?}");
 }
 

@@ -2,13 +2,13 @@ use fedrecsim::dataset;
 use fedrecsim::error::Error;
 use fedrecsim::rng::Streams;
 use fedrecsim::sim::World;
-use fedrecsim::sim::outcome::Figures;
+use fedrecsim::sim::outcome::Accuracy;
 
 use crate::support::{Workshop, parse, run, small, small_of_ratings};
 
 const POPULARITY: &str = "method=\"popularity\"";
 
-fn final_figures(overrides: &[&str]) -> Figures {
+fn final_figures(overrides: &[&str]) -> Accuracy {
     run(small(overrides), 2)
         .rounds
         .pop()
@@ -52,7 +52,7 @@ fn an_expectation_is_the_mean_of_what_draws_of_candidates_give() {
     let data = dataset::load(&small(&overrides).dataset, &[], Streams::new(3)).unwrap();
     let data = std::sync::Arc::new(data);
     let draws = 60;
-    let mut sums = Figures::new();
+    let mut sums = Accuracy::new();
     for seed in 0..draws {
         let scenario = small(&[&overrides[..], &[&*format!("seed={seed}")]].concat());
         let world = World::new(scenario, data.clone()).unwrap();

@@ -14,7 +14,7 @@ use fedrecsim::ids::{InvitationId, Round, UserId};
 use fedrecsim::method::fedrap::{FedRap, FedRapParameters, Regularizer, Start};
 use fedrecsim::method::pfedrec::{PFedRec, PFedRecParameters};
 use fedrecsim::method::{Client, LocalTask, Method, ScoringContext, Scratch, task};
-use fedrecsim::metric::{Metric, Place, Sums, rank};
+use fedrecsim::metric::{Metric, MetricSums, Place, rank};
 use fedrecsim::model::aggregate;
 use fedrecsim::model::blocks::Model;
 use fedrecsim::model::state::StateVisitor;
@@ -168,7 +168,7 @@ fn accuracy(
     held_out: &[u32],
     negatives: &[Vec<u32>],
 ) -> (f64, f64) {
-    let mut sums = Sums::new(&["hr@10", "ndcg@10"].map(|name| Metric::named(name).unwrap()));
+    let mut sums = MetricSums::new(&["hr@10", "ndcg@10"].map(|name| Metric::named(name).unwrap()));
     for (user, client) in clients.iter().enumerate() {
         let mut items: Vec<u32> = negatives[user]
             .iter()
@@ -189,7 +189,7 @@ fn accuracy(
         let rank = rank(score(&held_out[user]), negatives[user].iter().map(score)).unwrap();
         sums.add_place(&Place::among_candidates(rank));
     }
-    (sums.figures()["hr@10"], sums.figures()["ndcg@10"])
+    (sums.means()["hr@10"], sums.means()["ndcg@10"])
 }
 
 /// Returns the private parameters of a client under the recording's names.

@@ -3,7 +3,7 @@ use std::fs::{self, File};
 use fedrecsim::cli::{self, TableArgs};
 use fedrecsim::error::Error;
 use fedrecsim::ids::UserId;
-use fedrecsim::sim::outcome::Figures;
+use fedrecsim::sim::outcome::Accuracy;
 use fedrecsim::sim::{RunControl, Simulation};
 use ndarray::{Array1, Array2};
 use ndarray_npy::NpzReader;
@@ -63,7 +63,7 @@ fn users_can_be_scored_with_another_table_than_their_own() {
             outcome("shared", 1),
             outcome("another-users", 1),
         );
-        let figures = |outcome: &fedrecsim::sim::Outcome| -> Vec<Figures> {
+        let figures = |outcome: &fedrecsim::sim::Outcome| -> Vec<Accuracy> {
             outcome
                 .rounds
                 .iter()

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use fedrecsim::error::{Error, Result};
 use fedrecsim::ids::{Round, UserId};
 use fedrecsim::method::registry::METHODS;
-use fedrecsim::method::rule::Rule;
+use fedrecsim::method::rule::ServerRule;
 use fedrecsim::method::{
     Averager, Client, Entry, Method, Placement, Problem, Server, largest_magnitude, parameters,
     sizes_of,
@@ -50,7 +50,7 @@ pub struct Shared {
     model_names: Vec<&'static str>,
     /// The names of the blocks of uploads, for errors.
     block_names: Vec<&'static str>,
-    rules: Vec<Rule>,
+    rules: Vec<ServerRule>,
     facts: Facts,
     version: String,
 }
@@ -282,12 +282,12 @@ impl Shared {
         let initial = arrays::model(&layout, &bridge(py, "initial")?.call1((&object,))?)?;
         check_finite(&initial)?;
         let rules: String = bridge(py, "rules")?.call1((&object,))?.extract()?;
-        let mut by_block: BTreeMap<String, Rule> =
+        let mut by_block: BTreeMap<String, ServerRule> =
             serde_json::from_str(&rules).map_err(|reason| refused(format!("`rules`: {reason}")))?;
         let rules = layout
             .blocks()
             .iter()
-            .map(|block| by_block.remove(&*block.name).unwrap_or(Rule::MEAN))
+            .map(|block| by_block.remove(&*block.name).unwrap_or(ServerRule::MEAN))
             .collect();
         if let Some((unknown, _)) = by_block.pop_first() {
             return Err(refused(format!(

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use fedrecsim::error::Result;
 use fedrecsim::ids::UserId;
 use fedrecsim::method::averager::Averager;
-use fedrecsim::method::rule::Rule;
+use fedrecsim::method::rule::ServerRule;
 use fedrecsim::method::server::{
     Accumulator, Contribution, Download, StepContext, StepReport, downcast,
 };
@@ -104,7 +104,7 @@ impl Method for Acquainted {
         let model = self.initial();
         let layout = self.upload_layout(Phase(1));
         Box::new(TwoPhases {
-            averager: Averager::with_rules(model, layout, &[Rule::MEAN]),
+            averager: Averager::with_rules(model, layout, &[ServerRule::MEAN]),
             ratings: 0.0,
         })
     }

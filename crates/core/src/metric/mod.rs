@@ -16,56 +16,56 @@ mod sums;
 pub use expected::DrawProbabilities;
 pub use ranking::{CataloguePlace, Place, rank};
 pub use rating::RatingErrors;
-pub use sums::Sums;
+pub use sums::MetricSums;
 
 /// Every figure that a scenario can ask for, in the order in which reports list them.
 pub const FAMILIES: &[Family] = &[
     Family {
         name: "hr",
         label: "HR",
-        of: Quantity::Rank(ranking::hit),
+        of: Formula::Rank(ranking::hit),
         has_cutoff: true,
     },
     Family {
         name: "ndcg",
         label: "NDCG",
-        of: Quantity::Rank(ranking::discounted_gain),
+        of: Formula::Rank(ranking::discounted_gain),
         has_cutoff: true,
     },
     Family {
         name: "mrr",
         label: "MRR",
-        of: Quantity::Rank(ranking::reciprocal),
+        of: Formula::Rank(ranking::reciprocal),
         has_cutoff: false,
     },
     Family {
         name: "expected-hr",
         label: "expected HR",
-        of: Quantity::ExpectedRank(ranking::hit),
+        of: Formula::ExpectedRank(ranking::hit),
         has_cutoff: true,
     },
     Family {
         name: "expected-ndcg",
         label: "expected NDCG",
-        of: Quantity::ExpectedRank(ranking::discounted_gain),
+        of: Formula::ExpectedRank(ranking::discounted_gain),
         has_cutoff: true,
     },
     Family {
         name: "expected-mrr",
         label: "expected MRR",
-        of: Quantity::ExpectedRank(ranking::reciprocal),
+        of: Formula::ExpectedRank(ranking::reciprocal),
         has_cutoff: false,
     },
     Family {
         name: "rmse",
         label: "RMSE",
-        of: Quantity::Error(rating::ROOT_MEAN_SQUARE),
+        of: Formula::Error(rating::ROOT_MEAN_SQUARE),
         has_cutoff: false,
     },
     Family {
         name: "mae",
         label: "MAE",
-        of: Quantity::Error(rating::MEAN_ABSOLUTE),
+        of: Formula::Error(rating::MEAN_ABSOLUTE),
         has_cutoff: false,
     },
 ];
@@ -82,14 +82,14 @@ pub struct Family {
     /// Name in reports, without the cutoff.
     pub label: &'static str,
     /// The quantity that is averaged.
-    pub of: Quantity,
+    pub of: Formula,
     /// Whether the name is followed by a cutoff, as in `hr@10`.
     pub has_cutoff: bool,
 }
 
 /// What a figure averages.
 #[derive(Clone, Copy, Debug)]
-pub enum Quantity {
+pub enum Formula {
     /// The gain at the rank among the candidates.
     Rank(Gain),
     /// The exact expectation of that gain over all draws of the sampled candidates.
@@ -111,19 +111,19 @@ pub enum Needs {
 
 /// Which of two values of a figure is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
+pub enum Better {
     /// The higher value is better, as for shares of hits.
-    HigherIsBetter,
+    Higher,
     /// The lower value is better, as for errors.
-    LowerIsBetter,
+    Lower,
 }
 
-impl Direction {
+impl Better {
     /// Compares two values: the better one is the greater.
     pub fn compare(self, a: f64, b: f64) -> Ordering {
         match self {
-            Self::HigherIsBetter => a.total_cmp(&b),
-            Self::LowerIsBetter => b.total_cmp(&a),
+            Self::Higher => a.total_cmp(&b),
+            Self::Lower => b.total_cmp(&a),
         }
     }
 
@@ -131,8 +131,8 @@ impl Direction {
     /// share of a figure that is to be high, and at most `2 - share` times one that is to be low.
     pub fn reaches(self, value: f64, share: f64, best: f64) -> bool {
         match self {
-            Self::HigherIsBetter => value >= share * best,
-            Self::LowerIsBetter => value <= (2.0 - share) * best,
+            Self::Higher => value >= share * best,
+            Self::Lower => value <= (2.0 - share) * best,
         }
     }
 }
@@ -216,19 +216,19 @@ impl Metric {
     }
 
     /// Returns which of two values is better.
-    pub fn direction(&self) -> Direction {
+    pub fn better(&self) -> Better {
         match self.family.of {
-            Quantity::Rank(_) | Quantity::ExpectedRank(_) => Direction::HigherIsBetter,
-            Quantity::Error(_) => Direction::LowerIsBetter,
+            Formula::Rank(_) | Formula::ExpectedRank(_) => Better::Higher,
+            Formula::Error(_) => Better::Lower,
         }
     }
 
     /// Returns what has to be known to compute the figure.
     pub fn needs(&self) -> Needs {
         match self.family.of {
-            Quantity::Rank(_) => Needs::RankAmongCandidates,
-            Quantity::ExpectedRank(_) => Needs::RankInCatalogue,
-            Quantity::Error(_) => Needs::PredictedRatings,
+            Formula::Rank(_) => Needs::RankAmongCandidates,
+            Formula::ExpectedRank(_) => Needs::RankInCatalogue,
+            Formula::Error(_) => Needs::PredictedRatings,
         }
     }
 
@@ -250,7 +250,7 @@ impl Metric {
         metrics.iter().find(is_like).copied()
     }
 
-    fn quantity(&self) -> Quantity {
+    fn formula(&self) -> Formula {
         self.family.of
     }
 
@@ -310,7 +310,7 @@ mod tests {
     /// If this fails, the worst round of a run that is judged by its error counts as the best.
     #[test]
     fn the_better_value_is_the_greater_whatever_the_direction() {
-        let [hr, rmse] = ["hr@10", "rmse"].map(|name| Metric::named(name).unwrap().direction());
+        let [hr, rmse] = ["hr@10", "rmse"].map(|name| Metric::named(name).unwrap().better());
         assert_eq!(
             (hr.compare(0.6, 0.5), rmse.compare(0.9, 1.0)),
             (Ordering::Greater, Ordering::Greater)

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Metric, Quantity};
+use super::{Formula, Metric};
 
 /// A mean error.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,7 @@ impl RatingErrors {
             errors.ratings += 1;
             let difference = f64::from(predicted) - f64::from(rating);
             for (metric, sum) in metrics.iter().zip(&mut errors.sums) {
-                if let Quantity::Error(measure) = metric.quantity() {
+                if let Formula::Error(measure) = metric.formula() {
                     *sum += (measure.of_difference)(difference);
                 }
             }

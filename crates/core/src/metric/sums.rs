@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{DrawProbabilities, Metric, Place, Quantity, RatingErrors};
+use super::{DrawProbabilities, Formula, Metric, Place, RatingErrors};
 
 /// Sums of some figures over users. The numbers that the means are taken over are kept with them,
 /// so that sums can be merged.
 #[derive(Clone, Debug, Default)]
-pub struct Sums {
+pub struct MetricSums {
     metrics: Vec<Metric>,
     sums: Vec<Sum>,
     probabilities: DrawProbabilities,
@@ -20,7 +20,7 @@ struct Sum {
     count: u64,
 }
 
-impl Sums {
+impl MetricSums {
     /// Returns sums of `metrics` over nobody yet.
     pub fn new(metrics: &[Metric]) -> Self {
         let sums = vec![Sum::default(); metrics.len()];
@@ -39,16 +39,16 @@ impl Sums {
         }
         for (metric, sum) in self.metrics.iter().zip(&mut self.sums) {
             let cutoff = metric.cutoff_or_all();
-            let value = match (metric.quantity(), place) {
+            let value = match (metric.formula(), place) {
                 (
-                    Quantity::Rank(gain),
+                    Formula::Rank(gain),
                     Place {
                         among_candidates: Some(rank),
                         ..
                     },
                 ) => gain(*rank, cutoff),
                 (
-                    Quantity::ExpectedRank(gain),
+                    Formula::ExpectedRank(gain),
                     Place {
                         in_catalogue: Some(_),
                         ..
@@ -66,7 +66,7 @@ impl Sums {
     /// Adds the errors of one user, which must belong to the same figures.
     pub fn add_errors(&mut self, errors: &RatingErrors) {
         for ((metric, sum), value) in self.metrics.iter().zip(&mut self.sums).zip(&errors.sums) {
-            if let Quantity::Error(_) = metric.quantity() {
+            if let Formula::Error(_) = metric.formula() {
                 *sum = Sum {
                     value: sum.value + value,
                     count: sum.count + errors.ratings,
@@ -86,7 +86,7 @@ impl Sums {
     }
 
     /// Returns the means by name. A figure that was never added to has none.
-    pub fn figures(&self) -> BTreeMap<String, f64> {
+    pub fn means(&self) -> BTreeMap<String, f64> {
         let known = self
             .metrics
             .iter()
@@ -94,9 +94,9 @@ impl Sums {
             .filter(|(_, sum)| sum.count > 0);
         let mean = |(metric, sum): (&Metric, &Sum)| {
             let mean = sum.value / sum.count as f64;
-            let figure = match metric.quantity() {
-                Quantity::Rank(_) | Quantity::ExpectedRank(_) => mean,
-                Quantity::Error(measure) => (measure.of_mean)(mean),
+            let figure = match metric.formula() {
+                Formula::Rank(_) | Formula::ExpectedRank(_) => mean,
+                Formula::Error(measure) => (measure.of_mean)(mean),
             };
             (metric.name(), figure)
         };
@@ -120,11 +120,11 @@ mod tests {
 
     #[test]
     fn figures_match_a_hand_count() {
-        let mut sums = Sums::new(&metrics(&["hr@1", "hr@10", "ndcg@10", "mrr"]));
+        let mut sums = MetricSums::new(&metrics(&["hr@1", "hr@10", "ndcg@10", "mrr"]));
         [0, 9, 10]
             .into_iter()
             .for_each(|rank| sums.add_place(&Place::among_candidates(rank)));
-        let figures = sums.figures();
+        let figures = sums.means();
         assert_eq!(figures["hr@1"], 1.0 / 3.0);
         assert_eq!(figures["hr@10"], 2.0 / 3.0);
         assert!((figures["ndcg@10"] - (1.0 + 1.0 / math::log2(11.0)) / 3.0).abs() < 1e-15);
@@ -134,7 +134,11 @@ mod tests {
     #[test]
     fn merging_is_the_same_as_adding_one_by_one() {
         let all = metrics(&["hr@5", "expected-ndcg@5", "mrr"]);
-        let (mut whole, mut left, mut right) = (Sums::new(&all), Sums::new(&all), Sums::new(&all));
+        let (mut whole, mut left, mut right) = (
+            MetricSums::new(&all),
+            MetricSums::new(&all),
+            MetricSums::new(&all),
+        );
         for rank in 0..10 {
             let in_catalogue = Some(CataloguePlace {
                 rank: 3 * rank,
@@ -153,22 +157,22 @@ mod tests {
             }
         }
         left.merge(&right);
-        for (name, value) in whole.figures() {
-            assert!((left.figures()[&name] - value).abs() < 1e-15, "{name}");
+        for (name, value) in whole.means() {
+            assert!((left.means()[&name] - value).abs() < 1e-15, "{name}");
         }
     }
 
     #[test]
     fn errors_are_averaged_over_ratings_and_not_over_users() {
         let both = metrics(&["rmse", "mae"]);
-        let mut sums = Sums::new(&both);
+        let mut sums = MetricSums::new(&both);
         sums.add_errors(&RatingErrors::of(
             &both,
             [(4.0, 5.0), (3.0, 3.0), (2.0, 4.0)],
         ));
         sums.add_errors(&RatingErrors::of(&both, []));
         sums.add_errors(&RatingErrors::of(&both, [(5.0, 5.0)]));
-        let figures = sums.figures();
+        let figures = sums.means();
         assert_eq!(
             (figures["rmse"], figures["mae"]),
             (math::sqrt(5.0 / 4.0), 0.75)
@@ -178,6 +182,10 @@ mod tests {
     /// If this fails, a run without test ratings reports an error of 0, or NaN.
     #[test]
     fn what_was_never_measured_has_no_figure() {
-        assert!(Sums::new(&metrics(&["hr@10", "rmse"])).figures().is_empty());
+        assert!(
+            MetricSums::new(&metrics(&["hr@10", "rmse"]))
+                .means()
+                .is_empty()
+        );
     }
 }

@@ -50,14 +50,14 @@ pub fn split(ratings: Ratings, spec: &SplitSpec, streams: Streams) -> Result<Dat
 pub struct Splitter {
     items: u32,
     train: UserRows,
-    rule: Rule,
+    rule: SplitRule,
     /// Training rows of the current user.
     own: Vec<Interaction>,
     too_few: Option<TooFew>,
 }
 
 /// The way to split a user's rows, and what was held out so far.
-enum Rule {
+enum SplitRule {
     LeaveOneOut {
         test: Vec<ItemId>,
         validation: Option<Vec<ItemId>>,
@@ -95,7 +95,7 @@ impl Splitter {
                 let part = spec.part(streams.seed()).unwrap_or_default();
                 let streams = division.map_or(streams, |number| Streams::new(number.into()));
                 let draw = Box::new(FoldDraw::new(folds, part, rows, streams)?);
-                Rule::KFold {
+                SplitRule::KFold {
                     draw,
                     test: Box::new(UserRows::new()),
                     own: Vec::new(),
@@ -113,7 +113,7 @@ impl Splitter {
 
     /// Begins leave-one-out for a catalogue of `items` items.
     pub fn leave_one_out(items: u32, validation_item: bool) -> Self {
-        let rule = Rule::LeaveOneOut {
+        let rule = SplitRule::LeaveOneOut {
             test: Vec::new(),
             validation: validation_item.then(Vec::new),
         };
@@ -133,7 +133,7 @@ impl Splitter {
 
     /// Passes over so many rows of users who are split elsewhere.
     pub(crate) fn pass_over(&mut self, rows: u64) {
-        if let Rule::KFold { draw, .. } = &mut self.rule {
+        if let SplitRule::KFold { draw, .. } = &mut self.rule {
             (0..rows).for_each(|_| {
                 draw.next_is_test();
             });
@@ -145,10 +145,10 @@ impl Splitter {
     pub fn push_user(&mut self, label: impl FnOnce() -> String, rows: &[Interaction]) {
         self.own.clear();
         let is_split = match &mut self.rule {
-            Rule::LeaveOneOut { test, validation } => {
+            SplitRule::LeaveOneOut { test, validation } => {
                 leave_one_out(rows, test, validation.as_mut(), &mut self.own)
             }
-            Rule::KFold { draw, test, own } => {
+            SplitRule::KFold { draw, test, own } => {
                 own.clear();
                 for row in rows {
                     let part = if draw.next_is_test() {
@@ -200,8 +200,8 @@ impl Splitter {
         }
         self.train.finish();
         let held_out = match self.rule {
-            Rule::LeaveOneOut { test, validation } => HeldOut::Items { test, validation },
-            Rule::KFold { mut test, .. } => {
+            SplitRule::LeaveOneOut { test, validation } => HeldOut::Items { test, validation },
+            SplitRule::KFold { mut test, .. } => {
                 test.finish();
                 HeldOut::Ratings(*test)
             }
@@ -219,7 +219,7 @@ impl Splitter {
 }
 
 impl TooFew {
-    fn message(&self, rule: &Rule) -> String {
+    fn message(&self, rule: &SplitRule) -> String {
         let Self {
             first,
             first_different_items,
@@ -227,11 +227,11 @@ impl TooFew {
             most_rows,
         } = self;
         let why = match rule {
-            Rule::KFold { draw, .. } => format!(
+            SplitRule::KFold { draw, .. } => format!(
                 "{first} has no rating to train on: all of them are in the test part ({}); users without one",
                 draw.part_in_words()
             ),
-            Rule::LeaveOneOut { validation, .. } => {
+            SplitRule::LeaveOneOut { validation, .. } => {
                 let (needed, held_out) = match validation {
                     Some(_) => (3, "a test item, a validation item"),
                     None => (2, "a test item"),

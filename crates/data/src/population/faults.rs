@@ -39,13 +39,13 @@ pub struct Hit {
 /// The rules of a scenario about transfers, in its order.
 #[derive(Clone, Debug)]
 pub struct FaultRules {
-    rules: Vec<Rule>,
+    rules: Vec<FaultRule>,
     choice: Arc<dyn Choice>,
     streams: Streams,
 }
 
 #[derive(Clone, Debug)]
-struct Rule {
+struct FaultRule {
     /// Its number among all rules of the scenario.
     number: u32,
     spec: FaultSpec,
@@ -77,7 +77,7 @@ impl FaultRules {
             }
             if !spec.effect.is_outage() {
                 let (from, until) = (instant(spec.from_s), spec.until_s.map(instant));
-                rules.push(Rule {
+                rules.push(FaultRule {
                     number,
                     spec: spec.clone(),
                     from,

@@ -32,7 +32,7 @@ mod tests;
 pub use availability::{Availability, AvailabilityClock};
 pub use device::Device;
 pub use faults::{FaultRules, Hit, Verdict};
-pub use link::{Claim, Link, shared_capacity};
+pub use link::{Link, LinkShare, shared_capacity};
 pub use speed::Speed;
 pub use traces::Traces;
 

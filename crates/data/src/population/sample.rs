@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use fedrecsim_scenario::scenario::{self, DevicesSpec, ExchangedOf, MethodVocabulary, SpeedSpec};
+use fedrecsim_scenario::scenario::{self, DevicesSpec, MethodVocabulary, SpeedSpec, TrafficOf};
 
 pub(super) const USERS: u32 = 20_000;
 
@@ -18,7 +18,7 @@ pub(super) fn scenario_with(tables: &str) -> Scenario {
         server_computes: false,
         draws_negatives: true,
         sizes: &|_, _| Vec::new(),
-        exchanged: ExchangedOf::new(|_| None),
+        traffic: TrafficOf::new(|_| None),
     }];
     let text = format!(
         "method = \"popularity\"\ndataset.name = \"ml-100k\"\ntraining.rounds = 1\n{tables}"

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::row_counts::{RowCounts, can_be_counts};
-use super::rule::{Combine, Moments, RowMoments, Rule};
+use super::rule::{Combine, Moments, RowMoments, ServerRule};
 use super::server::{
     Accumulator, Contribution, Server, StepContext, StepReport, UploadUse, WeightTotals, downcast,
 };
@@ -21,7 +21,7 @@ use fedrecsim_model::model::state::StateVisitor;
 pub struct Averager {
     model: Model,
     upload: Layout,
-    rules: Vec<Rule>,
+    rules: Vec<ServerRule>,
     moments: Vec<Moments>,
     /// The position of the block of uploads in which devices say which rows they have sent, if
     /// there is one.
@@ -37,12 +37,12 @@ impl Averager {
     }
 
     /// Makes a server with this model, uploads of this layout, and a rule for each block of the
-    /// model in their order. Blocks beyond the list have [`Rule::MEAN`]. A block of the model is
+    /// model in their order. Blocks beyond the list have [`ServerRule::MEAN`]. A block of the model is
     /// changed by the upload's block of the same name.
-    pub fn with_rules(model: Model, upload: Layout, rules: &[Rule]) -> Self {
+    pub fn with_rules(model: Model, upload: Layout, rules: &[ServerRule]) -> Self {
         let blocks = model.layout().blocks();
-        let rules: Vec<Rule> = (0..blocks.len())
-            .map(|at| rules.get(at).copied().unwrap_or(Rule::MEAN))
+        let rules: Vec<ServerRule> = (0..blocks.len())
+            .map(|at| rules.get(at).copied().unwrap_or(ServerRule::MEAN))
             .collect();
         let moments = rules
             .iter()
@@ -82,7 +82,7 @@ impl Averager {
     }
 
     /// Replaces the rule of the block at `position` and forgets what its optimiser remembered.
-    pub(crate) fn set_rule(&mut self, position: usize, rule: Rule) {
+    pub(crate) fn set_rule(&mut self, position: usize, rule: ServerRule) {
         self.moments[position] = Moments::of(&rule, self.model.layout().blocks()[position].shape);
         self.rules[position] = rule;
     }
@@ -201,7 +201,7 @@ impl Server for Averager {
     }
 
     fn accumulator(&self) -> Box<dyn Accumulator> {
-        let sums = |(block, rule): (&BlockLayout, &Rule)| {
+        let sums = |(block, rule): (&BlockLayout, &ServerRule)| {
             let sent = self
                 .upload
                 .position(&block.name)
@@ -387,9 +387,9 @@ mod tests {
         };
         let model = Model::of_table("V", Table::from_fn(shape, || 10.0));
         let upload = Layout::new(vec![upload]);
-        let rule = Rule {
+        let rule = ServerRule {
             rate: 0.5,
-            ..Rule::MEAN
+            ..ServerRule::MEAN
         };
         let mut server = Averager::with_rules(model.clone(), upload, &[rule]);
         let update =
@@ -448,9 +448,9 @@ mod tests {
             BlockLayout::item_table("counts", rows),
         ];
         let upload = Layout::new(blocks.map(BlockLayout::statistic).to_vec());
-        let rules = [Rule {
+        let rules = [ServerRule {
             combine: Combine::MeanPerSender,
-            ..Rule::MEAN
+            ..ServerRule::MEAN
         }];
         let after = |said: [f32; 3]| {
             let mut server =

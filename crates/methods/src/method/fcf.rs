@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::averager::Averager;
 use super::recency::{Recency, weighted_positives};
-use super::rule::{Combine, Optimizer, Rule};
+use super::rule::{Combine, Optimizer, ServerRule};
 use super::user_vector::{checked_vector, score_items, single_precision, singular, unscorable};
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer,
@@ -195,7 +195,7 @@ impl Method for Fcf {
             epsilon,
             ..
         } = self.shared.parameters;
-        let rule = Rule {
+        let rule = ServerRule {
             combine: Combine::Sum,
             optimizer: Optimizer::Adam {
                 beta1,
@@ -204,7 +204,7 @@ impl Method for Fcf {
             },
             rate: server_rate,
             weight_decay: regularization,
-            ..Rule::MEAN
+            ..ServerRule::MEAN
         };
         Box::new(Averager::with_rules(
             self.initial(),

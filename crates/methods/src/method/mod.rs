@@ -67,7 +67,6 @@ pub mod bpr_mf;
 pub mod central;
 pub mod colr;
 mod entry;
-pub mod exchanged;
 pub mod fcf;
 pub mod fedgram;
 pub mod fedmf;
@@ -100,6 +99,7 @@ pub mod task;
 #[cfg(test)]
 pub(crate) mod tests;
 pub mod third_party;
+pub mod traffic;
 mod tuned_table;
 mod user_vector;
 mod vector_client;

@@ -4,7 +4,7 @@
 //! files, commands and the simulated world are given a list, so that a new method need not be
 //! registered anywhere else.
 
-use super::{Entry, Method, Placement, Problem, exchanged};
+use super::{Entry, Method, Placement, Problem, traffic};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_scenario::scenario::sizes::{self, ProblemSize};
 use fedrecsim_scenario::scenario::{MethodSpec, MethodVocabulary};
@@ -66,7 +66,7 @@ pub fn vocabulary_of(methods: &[Entry]) -> Vec<MethodVocabulary> {
             server_computes: matches!(placement, Placement::Central | Placement::Assisted),
             draws_negatives,
             sizes,
-            exchanged: exchanged::of(*entry),
+            traffic: traffic::of(*entry),
         }
     };
     methods.iter().map(words).collect()

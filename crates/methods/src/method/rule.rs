@@ -1,7 +1,7 @@
 //! Defines the rules by which a server steps: how updates are combined, and what the server does
 //! with the result.
 //!
-//! Each block has a rule of its own. [`Rule::MEAN`], the default, averages whole tables. Every
+//! Each block has a rule of its own. [`ServerRule::MEAN`], the default, averages whole tables. Every
 //! other rule touches only the rows that somebody sent.
 
 use schemars::JsonSchema;
@@ -69,7 +69,7 @@ impl Optimizer {
 /// Describes the rule of one block.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Rule {
+pub struct ServerRule {
     /// The way in which updates are combined.
     pub combine: Combine,
     /// The step that the server makes with the result.
@@ -89,13 +89,13 @@ pub struct Rule {
     pub threshold: f64,
 }
 
-impl Default for Rule {
+impl Default for ServerRule {
     fn default() -> Self {
         Self::MEAN
     }
 }
 
-impl Rule {
+impl ServerRule {
     /// Is the rule by which the block becomes the mean of what clients made of it.
     pub const MEAN: Self = Self {
         combine: Combine::Mean,
@@ -211,7 +211,7 @@ pub(crate) struct RowMoments<'a> {
 
 impl Moments {
     /// Returns the memory that `rule` needs for a block of this shape, before the first step.
-    pub(crate) fn of(rule: &Rule, shape: TableShape) -> Self {
+    pub(crate) fn of(rule: &ServerRule, shape: TableShape) -> Self {
         let first = if rule.optimizer == Optimizer::Plain {
             0
         } else {
@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     /// Returns the row (1, -1) after three steps in the direction (0.5, -2).
-    fn after_three_steps(rule: Rule) -> Vec<f32> {
+    fn after_three_steps(rule: ServerRule) -> Vec<f32> {
         let shape = TableShape {
             rows: 1,
             dimension: 2,
@@ -281,10 +281,10 @@ mod tests {
 
     #[test]
     fn a_plain_rate_falls_from_step_to_step() {
-        let rule = Rule {
+        let rule = ServerRule {
             rate: 0.1,
             rate_decay: 0.5,
-            ..Rule::MEAN
+            ..ServerRule::MEAN
         };
         close(
             &after_three_steps(rule),
@@ -294,10 +294,10 @@ mod tests {
 
     #[test]
     fn momentum_gathers_speed() {
-        let rule = Rule {
+        let rule = ServerRule {
             rate: 0.1,
             optimizer: Optimizer::Momentum { beta: 0.5 },
-            ..Rule::MEAN
+            ..ServerRule::MEAN
         };
         // m is d, 1.5 d and 1.75 d.
         close(
@@ -308,10 +308,10 @@ mod tests {
 
     #[test]
     fn adam_moves_every_value_by_its_rate_where_the_direction_stays() {
-        let rule = Rule {
+        let rule = ServerRule {
             rate: 0.1,
             optimizer: Optimizer::ADAM,
-            ..Rule::MEAN
+            ..ServerRule::MEAN
         };
         close(&after_three_steps(rule), [1.3, -1.3]);
     }
@@ -321,9 +321,9 @@ mod tests {
     #[test]
     fn values_below_the_threshold_become_zero_and_the_others_come_nearer() {
         let mut values = [0.5, -0.5, 0.2, -0.2, 0.0, -0.0, f32::NAN];
-        Rule {
+        ServerRule {
             threshold: 0.25,
-            ..Rule::MEAN
+            ..ServerRule::MEAN
         }
         .soften(&mut values);
         let bits = values.map(f32::to_bits);
@@ -333,12 +333,12 @@ mod tests {
         );
         assert!(values[6].is_nan());
         let mut same = [0.1f32, -0.0];
-        Rule::MEAN.soften(&mut same);
+        ServerRule::MEAN.soften(&mut same);
         assert_eq!(same.map(f32::to_bits), [0.1f32, -0.0].map(f32::to_bits));
         assert!(
-            Rule {
+            ServerRule {
                 threshold: 0.25,
-                ..Rule::MEAN
+                ..ServerRule::MEAN
             }
             .is_mean()
         );
@@ -346,10 +346,10 @@ mod tests {
 
     #[test]
     fn weight_decay_pulls_a_row_towards_zero() {
-        let rule = Rule {
+        let rule = ServerRule {
             rate: 1.0,
             weight_decay: 0.5,
-            ..Rule::MEAN
+            ..ServerRule::MEAN
         };
         let mut values = [4.0f32];
         let memory = RowMoments {

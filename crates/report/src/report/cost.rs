@@ -1,7 +1,7 @@
 //! Sums up what a run had cost by the end of each round, in bytes and virtual time.
 
 use super::record::{ByDirection, Energy, Flow, RunRecord, Work};
-use fedrecsim_core::metric::Direction;
+use fedrecsim_core::metric::Better;
 use fedrecsim_scenario::scenario::DevicesSpec;
 
 /// Everything that was spent up to the end of a round.
@@ -99,7 +99,7 @@ pub(crate) fn milestones(record: &RunRecord) -> Vec<Milestone> {
     let Some(headline) = record.scenario.evaluation.headline() else {
         return Vec::new();
     };
-    let (name, label, direction) = (headline.name(), headline.label(), headline.direction());
+    let (name, label, direction) = (headline.name(), headline.label(), headline.better());
     let evaluated: Vec<(f64, Cost)> = record
         .per_round
         .iter()
@@ -119,8 +119,8 @@ pub(crate) fn milestones(record: &RunRecord) -> Vec<Milestone> {
         .filter_map(|(of, split)| Some((of, *split.test.get(&name)?)));
     if let Some((best, figure)) = baselines.max_by(|a, b| direction.compare(a.1, b.1)) {
         let beyond = match direction {
-            Direction::HigherIsBetter => "above",
-            Direction::LowerIsBetter => "below",
+            Better::Higher => "above",
+            Better::Lower => "below",
         };
         milestones.push(Milestone {
             goal: format!("first evaluated round with {label} {beyond} `{best}`"),
@@ -132,12 +132,12 @@ pub(crate) fn milestones(record: &RunRecord) -> Vec<Milestone> {
         for share in SHARES {
             let percent = (100.0 * share).round();
             let goal = match direction {
-                Direction::HigherIsBetter => {
+                Better::Higher => {
                     format!(
                         "first evaluated round with {percent} % of the selected round's {label}"
                     )
                 }
-                Direction::LowerIsBetter => format!(
+                Better::Lower => format!(
                     "first evaluated round with {label} at most {} % above the selected round's",
                     100.0 - percent
                 ),

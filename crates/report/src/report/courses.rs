@@ -1,7 +1,7 @@
 //! What pictures of a study show: the courses of arms, and which arms no other one beats.
 
 use super::cost::Cost;
-use fedrecsim_core::metric::Direction;
+use fedrecsim_core::metric::Better;
 
 /// What the horizontal axis counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,8 +61,8 @@ pub(crate) struct FrontPoint {
 
 /// Returns the places of the points that no other one beats, by ascending cost. One beats another
 /// if it costs at most as much and is at least as accurate, and better in one of the two.
-pub(crate) fn unbeaten(points: &[FrontPoint], direction: Direction) -> Vec<usize> {
-    let sign = if direction == Direction::HigherIsBetter {
+pub(crate) fn unbeaten(points: &[FrontPoint], direction: Better) -> Vec<usize> {
+    let sign = if direction == Better::Higher {
         -1.0
     } else {
         1.0
@@ -114,12 +114,12 @@ mod tests {
             point(1.0, 0.5),
         ];
         assert_eq!(
-            unbeaten(&points, Direction::HigherIsBetter),
+            unbeaten(&points, Better::Higher),
             [1, 4, 3],
             "equal arms do not beat each other"
         );
-        assert_eq!(unbeaten(&points, Direction::LowerIsBetter), [1, 4, 2]);
-        assert_eq!(unbeaten(&[], Direction::LowerIsBetter), [0; 0]);
+        assert_eq!(unbeaten(&points, Better::Lower), [1, 4, 2]);
+        assert_eq!(unbeaten(&[], Better::Lower), [0; 0]);
         let costs = [
             [3.0, 1.0, 1.0],
             [1.0, 2.0, 2.0],

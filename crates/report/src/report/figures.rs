@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::record::{Figures, RunRecord, SplitFigures};
+use super::record::{Accuracy, RunRecord, SplitAccuracy};
 use fedrecsim_core::metric::Metric;
 use fedrecsim_scenario::scenario::EvaluationSpec;
 
@@ -33,7 +33,7 @@ pub(crate) fn ordered<'a>(names: impl IntoIterator<Item = &'a String>) -> Vec<&'
 }
 
 /// Returns the two splits of a run's figures: `test`, and `validation` if there is one.
-pub(crate) fn splits(figures: &SplitFigures) -> impl Iterator<Item = (&'static str, &Figures)> {
+pub(crate) fn splits(figures: &SplitAccuracy) -> impl Iterator<Item = (&'static str, &Accuracy)> {
     [
         Some(("test", &figures.test)),
         figures.validation.as_ref().map(|v| ("validation", v)),

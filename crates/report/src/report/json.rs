@@ -24,7 +24,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::report::record::{ByDirection, Flow, SplitFigures, Wall};
+    use crate::report::record::{ByDirection, Flow, SplitAccuracy, Wall};
     use crate::report::sample;
 
     fn part<T: serde::de::DeserializeOwned>(json: &Value, path: &str) -> T {
@@ -43,7 +43,7 @@ mod tests {
             part::<Option<u32>>(&json, "/selected_round"),
             record.selected_round
         );
-        assert_eq!(part::<SplitFigures>(&json, "/accuracy"), record.accuracy);
+        assert_eq!(part::<SplitAccuracy>(&json, "/accuracy"), record.accuracy);
         assert_eq!(part::<ByDirection<Flow>>(&json, "/bytes"), record.bytes);
         assert_eq!(part::<f64>(&json, "/virtual_time_s"), record.virtual_time_s);
         assert_eq!(part::<Wall>(&json, "/wall"), record.wall);

@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::csv::share_column;
 use super::exporter::RUN_JSON;
 use super::record::{
-    AuditRecord, ByDirection, FORMAT, Flow, PrivacyRecord, SPARSITY_THRESHOLDS, SplitFigures, Wall,
-    Work,
+    AuditRecord, ByDirection, FORMAT, Flow, PrivacyRecord, SPARSITY_THRESHOLDS, SplitAccuracy,
+    Wall, Work,
 };
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_scenario::scenario::CodecSpec;
@@ -56,12 +56,12 @@ pub struct SavedRun {
     /// The round (from 1) that the run is judged by.
     pub selected_round: Option<u32>,
     /// Accuracy at the selected round.
-    pub accuracy: SplitFigures,
+    pub accuracy: SplitAccuracy,
     /// Protocol in words, to stand beside every accuracy.
     pub protocol: String,
     /// The trivial baselines on the same split and candidates, by name.
     #[serde(default)]
-    pub baselines: BTreeMap<String, SplitFigures>,
+    pub baselines: BTreeMap<String, SplitAccuracy>,
     /// Bytes of the whole run.
     pub bytes: ByDirection<Flow>,
     /// Bytes that the evaluated users would download in order to score after the selected round.

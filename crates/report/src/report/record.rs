@@ -11,8 +11,8 @@ use fedrecsim_scenario::scenario::{FaultSpec, Policy, Scenario};
 use fedrecsim_sim::sim::outcome::losses::Losses;
 pub use fedrecsim_sim::sim::outcome::users::{DeviceBytes, UserRecord};
 pub use fedrecsim_sim::sim::outcome::{
-    AuditFigures, AuditRecord, ByDirection, Distribution, Figures, Flow, NoEpsilon, PrivacyRecord,
-    ProblemSize, RoundRecord, SPARSITY_THRESHOLDS, Sampling, Sparsity, SplitFigures, VersionsCost,
+    Accuracy, AuditFigures, AuditRecord, ByDirection, Distribution, Flow, NoEpsilon, PrivacyRecord,
+    ProblemSize, RoundRecord, SPARSITY_THRESHOLDS, Sampling, Sparsity, SplitAccuracy, VersionsCost,
     Work,
 };
 
@@ -47,14 +47,14 @@ pub struct RunRecord {
     /// The round (from 1) that the run is judged by; absent if none was finished.
     pub selected_round: Option<u32>,
     /// Accuracy at the selected round.
-    pub accuracy: SplitFigures,
+    pub accuracy: SplitAccuracy,
     /// Protocol in words, to stand beside every accuracy: pool, ranking, selection.
     pub protocol: String,
     /// Whether the method draws negatives. If not, the pool that the scenario names has no part in
     /// the accuracy.
     pub draws_negatives: bool,
     /// The trivial baselines on the same split and candidates, by name.
-    pub baselines: BTreeMap<String, SplitFigures>,
+    pub baselines: BTreeMap<String, SplitAccuracy>,
     /// Bytes of the whole run.
     pub bytes: ByDirection<Flow>,
     /// Of these, the bytes that were exchanged with the third party; absent if the method has none.

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use super::cost;
 use super::record::{
-    ByDirection, DeviceBytes, Distribution, Figures, Flow, LossTotals, NetworkSummary,
-    ParticipationTotals, ProblemSize, RoundRecord, RunRecord, Sparsity, SplitFigures, UserRecord,
+    Accuracy, ByDirection, DeviceBytes, Distribution, Flow, LossTotals, NetworkSummary,
+    ParticipationTotals, ProblemSize, RoundRecord, RunRecord, Sparsity, SplitAccuracy, UserRecord,
     Wall, Work,
 };
 use fedrecsim_core::ids::UserId;
@@ -192,7 +192,7 @@ pub(crate) fn predicting<const N: usize>(errors: [f64; N]) -> RunRecord {
             ("rmse".to_owned(), rmse),
             ("mae".to_owned(), (0.8 * rmse * 1e4).round() / 1e4),
         ]);
-        SplitFigures {
+        SplitAccuracy {
             validation: None,
             test,
         }
@@ -235,7 +235,7 @@ pub(crate) fn evaluated_every(every: u32, rounds: u32) -> RunRecord {
 }
 
 fn empty(rounds: u32) -> RunRecord {
-    let split = |test: &Figures| SplitFigures {
+    let split = |test: &Accuracy| SplitAccuracy {
         validation: Some(test.clone()),
         test: test.clone(),
     };
@@ -250,7 +250,7 @@ fn empty(rounds: u32) -> RunRecord {
         uploads_were_empty: false,
         stopped_by: None,
         selected_round: None,
-        accuracy: SplitFigures::default(),
+        accuracy: SplitAccuracy::default(),
         protocol: "negatives from unrated, 99 sampled candidates shared by validation and test, last round".into(),
         draws_negatives: true,
         baselines: BTreeMap::from([
@@ -353,7 +353,7 @@ fn scenario(rounds: u32) -> Scenario {
     }
 }
 
-fn figures(hr_at_10: f64, ndcg_at_10: f64) -> Figures {
+fn figures(hr_at_10: f64, ndcg_at_10: f64) -> Accuracy {
     // Values are rounded, so that snapshots show round numbers.
     let entry = |name: &str, value: f64| (name.to_owned(), (value.min(1.0) * 1e4).round() / 1e4);
     BTreeMap::from([
@@ -451,7 +451,7 @@ fn round(round: u32) -> RoundRecord {
             ..Losses::default()
         },
         loss: Some(((0.2 + 0.5 * math::exp(-t / 10.0)) * 1e4).round() / 1e4),
-        accuracy: Some(SplitFigures {
+        accuracy: Some(SplitAccuracy {
             validation: Some(figures(hr * 0.98 + 0.01 * math::sin(t), ndcg * 0.97)),
             test: figures(hr, ndcg),
         }),

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::figures;
-use super::record::{Figures, Flow, RunRecord};
+use super::record::{Accuracy, Flow, RunRecord};
 use super::{setup, words};
 use fedrecsim_core::units::Bytes;
 
@@ -134,7 +134,7 @@ fn broken(line: &str, columns: usize) -> String {
 
 fn accuracy(record: &RunRecord) -> Vec<String> {
     let headlines = figures::headlines(&record.scenario.evaluation);
-    let row = |name: &str, figures: &Figures, remark: &str| {
+    let row = |name: &str, figures: &Accuracy, remark: &str| {
         let cells: Vec<String> = headlines
             .iter()
             .map(|metric| {

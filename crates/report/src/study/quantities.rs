@@ -8,7 +8,7 @@ use crate::report::figures;
 use crate::report::read::{SavedReport, SavedRound};
 use crate::report::record::SPARSITY_THRESHOLDS;
 use crate::report::words;
-use fedrecsim_core::metric::{Direction, Metric};
+use fedrecsim_core::metric::{Better, Metric};
 use fedrecsim_core::units::Bytes;
 
 /// One thing that is measured of a run.
@@ -257,8 +257,8 @@ pub(crate) fn bytes(value: f64) -> String {
 
 /// Returns which of two values of the figure `name` is better; a figure that is not known is better
 /// if it is higher.
-pub(crate) fn direction(name: &str) -> Direction {
-    Metric::named(name).map_or(Direction::HigherIsBetter, |metric| metric.direction())
+pub(crate) fn direction(name: &str) -> Better {
+    Metric::named(name).map_or(Better::Higher, |metric| metric.better())
 }
 
 #[cfg(test)]
@@ -354,6 +354,6 @@ mod tests {
                 && !is_sparsity("hr@10")
         );
         assert_eq!(Quantity::UpBytes.words(2.4e9), "2.40 GB");
-        assert_eq!(direction("rmse"), Direction::LowerIsBetter);
+        assert_eq!(direction("rmse"), Better::Lower);
     }
 }

@@ -26,7 +26,6 @@ use fedrecsim_core::error::{Error, Result};
 
 mod check;
 mod difference;
-mod exchanged;
 mod faults;
 pub mod listing;
 mod modes;
@@ -42,6 +41,7 @@ mod rules;
 pub mod sizes;
 mod spec;
 mod suggest;
+mod traffic;
 mod tree;
 mod vocabulary;
 mod weights;
@@ -50,7 +50,6 @@ mod weights;
 mod tests;
 
 pub use difference::{Difference, differences};
-pub use exchanged::{CodecContradiction, Exchanged, ExchangedBlock, ExchangedOf, UploadUse};
 pub use modes::{
     ClientSelection, FedAsyncSpec, FedBuffSpec, Mode, OortSpec, OverSelectionSpec,
     SemiSynchronousSpec, StalenessWeight, Stragglers,
@@ -68,6 +67,7 @@ pub use spec::{
     ServerLinkSpec, ServerSpec, Sharing, SourceSpec, SpeedSpec, SplitSpec, SubsetSpec,
     TrainingSpec, TransportSpec, Trust, ValuesSpec, VirtualItemsSpec, usual_delta,
 };
+pub use traffic::{CodecContradiction, Traffic, TrafficBlock, TrafficOf, UploadUse};
 pub use vocabulary::{
     MethodVocabulary, ParameterFault, ParameterFaultKind, Resolve, SizesOf, schema, unchecked_rules,
 };

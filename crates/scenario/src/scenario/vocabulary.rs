@@ -8,10 +8,10 @@ use std::fmt;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value as Json, json};
 
-use super::exchanged::ExchangedOf;
 use super::raw::RawScenario;
 use super::rules::{KEYWORDS, Rules};
 use super::sizes::{BlockSize, ProblemSize};
+use super::traffic::TrafficOf;
 
 /// Fills in what a method's parameters leave out, and returns the faults that a schema cannot
 /// state.
@@ -48,7 +48,7 @@ pub struct MethodVocabulary {
     pub sizes: &'static SizesOf,
     /// Tells what the method exchanges with the server, by which the codecs of a scenario are
     /// checked.
-    pub exchanged: ExchangedOf,
+    pub traffic: TrafficOf,
 }
 
 /// Shows the name.

@@ -125,14 +125,14 @@ pub struct Spent {
 
 /// States what a run may claim.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Claim {
+pub struct PrivacyClaim {
     /// The record before the first step.
     start: PrivacyRecord,
     /// The curve of what is counted; `None` if no epsilon is claimed.
     curve: Option<Curve>,
 }
 
-impl Claim {
+impl PrivacyClaim {
     /// Returns the claim of a run; `None` if nothing is done to protect uploads.
     pub(crate) fn of(spec: &PrivacySpec, circumstances: &Circumstances) -> Option<Self> {
         if *spec == PrivacySpec::default() {
@@ -311,7 +311,9 @@ mod tests {
     }
 
     fn claimed(spec: PrivacySpec, circumstances: Circumstances) -> PrivacyRecord {
-        Claim::of(&spec, &circumstances).unwrap().after(SPENT)
+        PrivacyClaim::of(&spec, &circumstances)
+            .unwrap()
+            .after(SPENT)
     }
 
     /// If this fails, an epsilon is claimed for what does not have one, or the reason is not told.
@@ -393,7 +395,7 @@ mod tests {
             },
         );
         assert!(rows.epsilon.is_some(), "a trusted server may see rows");
-        assert_eq!(Claim::of(&PrivacySpec::default(), &WHOLE), None);
+        assert_eq!(PrivacyClaim::of(&PrivacySpec::default(), &WHOLE), None);
     }
 
     /// If this fails, what a method's devices add by themselves is taken for more than it is, or
@@ -401,7 +403,7 @@ mod tests {
     #[test]
     fn noise_of_the_method_itself_is_counted_by_participations_or_says_why_not() {
         let claimed = |noise, users, circumstances| {
-            Claim::of_own_noise(noise, users, &circumstances).after(SPENT)
+            PrivacyClaim::of_own_noise(noise, users, &circumstances).after(SPENT)
         };
         let cohort = Circumstances {
             sampling: Sampling::FixedCohort(0.1),

@@ -2,7 +2,7 @@
 //! encoding, noise that the server adds to a sum, and the accountant that says what they are worth.
 //!
 //! The scenario's table `[privacy]` names what is done ([`of_devices`], [`SumNoise`]), and
-//! [`Claim`] says what follows from it, or why nothing does. docs/privacy.md has the definitions.
+//! [`PrivacyClaim`] says what follows from it, or why nothing does. docs/privacy.md has the definitions.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ mod noise;
 mod virtual_items;
 
 pub use change::{clip, length, list_every_row};
-pub use claim::{Circumstances, Claim, NoEpsilon, PrivacyRecord, Sampling, Spent};
+pub use claim::{Circumstances, NoEpsilon, PrivacyClaim, PrivacyRecord, Sampling, Spent};
 pub use noise::{DeviceNoise, SumNoise};
 pub use virtual_items::VirtualItems;
 

@@ -4,22 +4,22 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::evaluation::{self, Standing};
-use super::outcome::SplitFigures;
+use super::evaluation::{self, UserAccuracy};
+use super::outcome::SplitAccuracy;
 use super::world::World;
 use fedrecsim_core::error::Result;
 use fedrecsim_methods::method::{Method, Placement, Problem, baselines};
 use fedrecsim_scenario::scenario::MethodSpec;
 
 /// The names of the baselines, each with the accuracy of some users.
-pub(crate) type Standings = Vec<(String, Vec<Standing>)>;
+pub(crate) type UserAccuracies = Vec<(String, Vec<UserAccuracy>)>;
 
 /// Returns the accuracy of each baseline for the evaluated users at these places of their list, on
 /// the split and the candidates of `world`.
 ///
 /// # Errors
 /// As [`evaluation::of_untrained`].
-pub(crate) fn standings(world: &World, places: Range<usize>) -> Result<Standings> {
+pub(crate) fn accuracies(world: &World, places: Range<usize>) -> Result<UserAccuracies> {
     let problem = Problem::new(&world.dataset, world.streams, Placement::Untrained);
     let mut all = Vec::new();
     for entry in baselines::beside(world.dataset.holds_items_out()) {
@@ -37,9 +37,12 @@ pub(crate) fn standings(world: &World, places: Range<usize>) -> Result<Standings
 }
 
 /// Returns the means over all evaluated users.
-pub(crate) fn figures(standings: Standings, world: &World) -> BTreeMap<String, SplitFigures> {
-    standings
+pub(crate) fn figures(
+    accuracies: UserAccuracies,
+    world: &World,
+) -> BTreeMap<String, SplitAccuracy> {
+    accuracies
         .into_iter()
-        .map(|(name, all)| (name, evaluation::figures(&all, &world.yardstick)))
+        .map(|(name, all)| (name, evaluation::figures(&all, &world.metric_set)))
         .collect()
 }

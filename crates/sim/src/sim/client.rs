@@ -9,9 +9,9 @@
 use std::slice;
 use std::sync::Arc;
 
+use super::consultation::ReplySource;
 use super::device::Device;
 use super::download::OutgoingDownload;
-use super::exchange::ReplySource;
 use super::messages::{FromClient, ToClient};
 use super::training::{Assignment, Trained};
 use super::upload::UploadFrame;

@@ -8,12 +8,12 @@ use std::cell::RefCell;
 
 use serde::{Deserialize, Serialize};
 
-use super::outcome::SplitFigures;
+use super::metric_set::MetricSet;
+use super::outcome::SplitAccuracy;
 use super::world::World;
-use super::yardstick::Yardstick;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::{ItemId, UserId};
-use fedrecsim_core::metric::{CataloguePlace, Place, RatingErrors, Sums, rank};
+use fedrecsim_core::metric::{CataloguePlace, MetricSums, Place, RatingErrors, rank};
 use fedrecsim_data::dataset::TestRatings;
 use fedrecsim_data::dataset::candidates::CandidateScratch;
 use fedrecsim_methods::method::{Client, Scorer, ScoringContext, Scratch};
@@ -21,7 +21,7 @@ use fedrecsim_model::model::blocks::Model;
 
 /// The accuracy that was found for one user.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Standing {
+pub enum UserAccuracy {
     /// The ranks of the held-out items.
     Ranked {
         /// The test item.
@@ -37,7 +37,7 @@ pub enum Standing {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scored {
     /// The accuracy.
-    pub standing: Standing,
+    pub accuracy: UserAccuracy,
     /// The bytes that the user's device downloaded for it; none where the server scores.
     pub download_bytes: u64,
 }
@@ -67,12 +67,12 @@ thread_local! {
 /// # Errors
 /// [`Error::Unscorable`] if a score is NaN, since a rank would make a diverged model look perfect;
 /// and whatever error the method returns when it makes a scorer.
-pub(crate) fn standing(
+pub(crate) fn user_accuracy(
     world: &World,
     position: usize,
     client: &dyn Client,
     model: &Model,
-) -> Result<Standing> {
+) -> Result<UserAccuracy> {
     BUFFERS.with_borrow_mut(|buffers| {
         let Buffers { scoring, scratch } = buffers;
         let user = world.candidates.evaluated_users()[position];
@@ -85,16 +85,16 @@ pub(crate) fn standing(
             scorer: &*scorer,
             buffers: scoring,
         };
-        let standing = match (
+        let accuracy = match (
             world.dataset.test_item(user),
             world.dataset.test_ratings(user),
         ) {
             (Some(test), _) => probe.places(test, world.dataset.validation_item(user))?,
             (None, Some(test)) => probe.errors(test)?,
             // A split holds out either items or ratings, so this user has no test ratings.
-            (None, None) => Some(Standing::Rated(RatingErrors::default())),
+            (None, None) => Some(UserAccuracy::Rated(RatingErrors::default())),
         };
-        standing.ok_or(Error::Unscorable {
+        accuracy.ok_or(Error::Unscorable {
             user,
             place: "a score".into(),
         })
@@ -119,12 +119,12 @@ struct Probe<'a> {
 
 impl Probe<'_> {
     /// Returns the ranks of the held-out items; `None` if a score is NaN.
-    fn places(&mut self, test: ItemId, validation: Option<ItemId>) -> Result<Option<Standing>> {
-        let Yardstick {
+    fn places(&mut self, test: ItemId, validation: Option<ItemId>) -> Result<Option<UserAccuracy>> {
+        let MetricSet {
             among_candidates,
             in_catalogue,
             ..
-        } = self.world.yardstick;
+        } = self.world.metric_set;
         let both: Vec<ItemId> = std::iter::once(test).chain(validation).collect();
         let mut places = [Place::default(); 2];
         if among_candidates {
@@ -157,7 +157,7 @@ impl Probe<'_> {
                 place.in_catalogue = Some(CataloguePlace { rank, items, drawn });
             }
         }
-        Ok(Some(Standing::Ranked {
+        Ok(Some(UserAccuracy::Ranked {
             test: places[0],
             validation: validation.map(|_| places[1]),
         }))
@@ -211,7 +211,7 @@ impl Probe<'_> {
 
     /// Returns the errors of the predictions of `test`, clipped to the range of ratings; `None` if
     /// a score is NaN.
-    fn errors(&mut self, test: TestRatings<'_>) -> Result<Option<Standing>> {
+    fn errors(&mut self, test: TestRatings<'_>) -> Result<Option<UserAccuracy>> {
         let ScoringBuffers { items, scores, .. } = &mut *self.buffers;
         // A file of ratings may repeat a pair of user and item, but methods score distinct items.
         items.clear();
@@ -223,7 +223,7 @@ impl Probe<'_> {
         if scores.iter().any(|score| score.is_nan()) {
             return Ok(None);
         }
-        let Yardstick { metrics, scale, .. } = &self.world.yardstick;
+        let MetricSet { metrics, scale, .. } = &self.world.metric_set;
         let predictions = test
             .items
             .iter()
@@ -232,24 +232,24 @@ impl Probe<'_> {
                 let score = scores[items.partition_point(|listed| listed < item)];
                 (scale.map_or(score, |scale| scale.clip(score)), rating)
             });
-        Ok(Some(Standing::Rated(RatingErrors::of(
+        Ok(Some(UserAccuracy::Rated(RatingErrors::of(
             metrics,
             predictions,
         ))))
     }
 }
 
-/// Returns the means over `standings`, added in their order.
+/// Returns the means over `accuracies`, added in their order.
 pub(crate) fn figures<'a>(
-    standings: impl IntoIterator<Item = &'a Standing>,
-    yardstick: &Yardstick,
-) -> SplitFigures {
-    let mut test = Sums::new(&yardstick.metrics);
+    accuracies: impl IntoIterator<Item = &'a UserAccuracy>,
+    metric_set: &MetricSet,
+) -> SplitAccuracy {
+    let mut test = MetricSums::new(&metric_set.metrics);
     let mut validation = test.clone();
     let mut has_validation = false;
-    for standing in standings {
-        match standing {
-            Standing::Ranked {
+    for accuracy in accuracies {
+        match accuracy {
+            UserAccuracy::Ranked {
                 test: place,
                 validation: of_validation,
             } => {
@@ -259,12 +259,12 @@ pub(crate) fn figures<'a>(
                     .iter()
                     .for_each(|place| validation.add_place(place));
             }
-            Standing::Rated(errors) => test.add_errors(errors),
+            UserAccuracy::Rated(errors) => test.add_errors(errors),
         }
     }
-    SplitFigures {
-        validation: has_validation.then(|| validation.figures()),
-        test: test.figures(),
+    SplitAccuracy {
+        validation: has_validation.then(|| validation.means()),
+        test: test.means(),
     }
 }
 
@@ -272,18 +272,18 @@ pub(crate) fn figures<'a>(
 /// of their list, on the run's own split and candidates.
 ///
 /// # Errors
-/// As [`standing`].
+/// As [`user_accuracy`].
 pub(crate) fn of_untrained(
     world: &World,
     places: std::ops::Range<usize>,
     client_of: impl Fn(UserId) -> Box<dyn Client> + Sync,
-) -> Result<Vec<Standing>> {
+) -> Result<Vec<UserAccuracy>> {
     use rayon::prelude::*;
     let users = world.candidates.evaluated_users();
     places
         .into_par_iter()
         .map(|place| {
-            standing(
+            user_accuracy(
                 world,
                 place,
                 client_of(users[place]).as_ref(),

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use actix::prelude::*;
 use bytes::Bytes;
 
+use super::consultation::{Consultation, ReplySource};
 use super::download::{AskedRows, FrameFormat, OutgoingDownload};
 use super::durations::Durations;
-use super::exchange::{Exchanged, ReplySource};
 use super::outcome::events::RoundSpan;
 pub use super::outcome::events::{Booking, Ending, LinkEvent};
 pub use super::outcome::losses::{LossCause, Losses};
@@ -123,7 +123,7 @@ pub struct Effort {
     pub upload: Option<Size>,
     /// The exchange with the third party before the training; `None` if there is none, or if it
     /// failed.
-    pub exchanged: Option<Arc<Exchanged>>,
+    pub consultation: Option<Arc<Consultation>>,
     /// The rows that the user has asked the server for; `None` where nothing has to be asked for.
     pub asked_rows: Option<Arc<AskedRows>>,
 }

@@ -72,18 +72,19 @@ mod by_user;
 mod calendar;
 mod checkpoints;
 mod client;
+mod consultation;
 mod device;
 mod download;
 mod durations;
 mod estimate;
 mod evaluation;
-mod exchange;
 mod fair_link;
 mod identity;
 #[doc(hidden)]
 pub mod internals;
 mod ledger;
 mod messages;
+mod metric_set;
 mod metrics;
 mod network;
 mod observer;
@@ -103,7 +104,6 @@ mod upload;
 mod user_order;
 mod workers;
 mod world;
-mod yardstick;
 
 pub use checkpoints::{CheckpointStore, Checkpoints};
 pub use estimate::{Estimate, MemoryEstimate, RehearsalLength, estimate};

@@ -1,9 +1,9 @@
 //! Finds out what a run does to protect its users, and what may be claimed of it.
 
-use crate::privacy::{Circumstances, Claim, Sampling, SumNoise};
+use crate::privacy::{Circumstances, PrivacyClaim, Sampling, SumNoise};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_data::population::Population;
-use fedrecsim_methods::method::{Method, OwnNoise, exchanged};
+use fedrecsim_methods::method::{Method, OwnNoise, traffic};
 use fedrecsim_model::model::layout::{BlockKind, Layout, ValueType};
 use fedrecsim_scenario::scenario::{ClientSelection, Participation, Policy, Scenario, Trust};
 
@@ -14,7 +14,7 @@ use fedrecsim_scenario::scenario::{ClientSelection, Participation, Policy, Scena
 /// if secure aggregation hides from it what it uses, or if delta is too large.
 pub(super) fn check(scenario: &Scenario, method: &dyn Method, users: usize) -> Result<()> {
     if scenario.overheads.secure_aggregation.is_some()
-        && let Some(message) = exchanged::by_method(method).without_hidden_uploads()
+        && let Some(message) = traffic::by_method(method).without_hidden_uploads()
     {
         return Err(Error::Usage(format!(
             "overheads.secure_aggregation: {message}"
@@ -29,7 +29,7 @@ pub(super) fn check(scenario: &Scenario, method: &dyn Method, users: usize) -> R
     if let Some(message) = scenario.privacy.too_large_delta(users as u32) {
         return refused("delta", &message);
     }
-    match exchanged::by_method(method).without_noisy_sums() {
+    match traffic::by_method(method).without_noisy_sums() {
         Some(message) if gaussian.trust == Trust::Central => refused("trust", message),
         _ => Ok(()),
     }
@@ -76,7 +76,7 @@ pub(super) fn claim<'a>(
     uploads: impl Iterator<Item = &'a Layout> + Clone,
     (has_third_party, own_noise): (bool, Option<OwnNoise>),
     (population, users, excluded): (&Population, usize, usize),
-) -> Option<Claim> {
+) -> Option<PrivacyClaim> {
     let is_any = |is_so: &dyn Fn(&Layout) -> bool| uploads.clone().any(is_so);
     let lists_rows = is_any(&|layout| {
         let tables = layout
@@ -115,6 +115,7 @@ pub(super) fn claim<'a>(
         ),
         sampling,
     };
-    let of_method = || own_noise.map(|noise| Claim::of_own_noise(noise, users, &circumstances));
-    Claim::of(&scenario.privacy, &circumstances).or_else(of_method)
+    let of_method =
+        || own_noise.map(|noise| PrivacyClaim::of_own_noise(noise, users, &circumstances));
+    PrivacyClaim::of(&scenario.privacy, &circumstances).or_else(of_method)
 }

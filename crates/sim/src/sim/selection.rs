@@ -24,7 +24,7 @@ pub(super) fn select(rounds: &[RoundRecord], evaluation: &EvaluationSpec) -> Opt
         Selection::Last => evaluated.next_back().map(|(position, _)| position),
         // `max_by` returns the last of equals.
         Selection::BestValidation | Selection::BestTest => evaluated
-            .max_by(|a, b| headline.direction().compare(a.1, b.1))
+            .max_by(|a, b| headline.better().compare(a.1, b.1))
             .map(|(position, _)| position),
     }
 }
@@ -34,11 +34,11 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::sim::outcome::SplitFigures;
+    use crate::sim::outcome::SplitAccuracy;
 
     fn round(name: &str, test: f64, validation: Option<f64>) -> RoundRecord {
         let figures = |figure: f64| BTreeMap::from([(name.to_owned(), figure)]);
-        let accuracy = SplitFigures {
+        let accuracy = SplitAccuracy {
             validation: validation.map(figures),
             test: figures(test),
         };

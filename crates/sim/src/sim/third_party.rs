@@ -8,7 +8,7 @@ use std::sync::Arc;
 use actix::prelude::*;
 
 use super::checkpoints::Save;
-use super::exchange;
+use super::consultation;
 use super::messages::{AbsorbRequests, ConsultThirdParty, RequestArrived};
 use super::world::World;
 use fedrecsim_core::error::{Error, Result};
@@ -98,7 +98,7 @@ impl Handler<RequestArrived> for ThirdPartyActor {
                 reason,
             });
         };
-        match exchange::decode(&frame, &exchange.request) {
+        match consultation::decode(&frame, &exchange.request) {
             Ok(update) => self.arrived.push((user, invitation_id, phase, update)),
             Err(_) => return Ok(false),
         }

@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
+use super::metric_set::MetricSet;
 use super::overheads::Overheads;
 use super::protection;
-use super::yardstick::Yardstick;
-use crate::privacy::{self, Claim, Mechanism, SumNoise};
+use crate::privacy::{self, Mechanism, PrivacyClaim, SumNoise};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::legs::{Downloads, Leg, Route};
@@ -21,7 +21,7 @@ use fedrecsim_data::dataset::candidates::Candidates;
 use fedrecsim_data::dataset::negatives;
 use fedrecsim_data::population::{Population, Traces};
 use fedrecsim_methods::method::{
-    Entry, Exchange, Method, Phase, Placement, Problem, exchanged, registry,
+    Entry, Exchange, Method, Phase, Placement, Problem, registry, traffic,
 };
 use fedrecsim_model::codec::{BlockCodecs, FrameParts};
 use fedrecsim_model::model::layout::Layout;
@@ -38,7 +38,7 @@ pub struct World {
     /// The items against which held-out items are ranked.
     pub candidates: Candidates,
     /// The figures of accuracy, with what they need.
-    pub yardstick: Yardstick,
+    pub metric_set: MetricSet,
     /// How the server runs its steps: the policy of the scenario's mode, or one that a program has
     /// given.
     pub policy: Policy,
@@ -69,7 +69,7 @@ pub struct World {
     /// The noise that the server adds to the sum of a step's updates, if it does.
     pub sum_noise: Option<SumNoise>,
     /// What is claimed of users' privacy, if something is done to protect it.
-    pub claim: Option<Claim>,
+    pub claim: Option<PrivacyClaim>,
 }
 
 impl World {
@@ -108,7 +108,7 @@ impl World {
         methods: &[Entry],
     ) -> Result<Self> {
         let streams = Streams::new(scenario.seed);
-        let yardstick = Yardstick::new(&scenario.evaluation, &dataset)?;
+        let metric_set = MetricSet::new(&scenario.evaluation, &dataset)?;
         let candidates = Candidates::draw(&dataset, &scenario.evaluation, streams)?;
         let Entry {
             placement,
@@ -157,7 +157,7 @@ impl World {
             scenario,
             dataset,
             candidates,
-            yardstick,
+            metric_set,
             policy,
             method,
             placement,
@@ -214,7 +214,7 @@ impl World {
     }
 
     /// Returns what is claimed of users' privacy if the server follows `policy`.
-    fn claim_under(&self, policy: &Policy) -> Option<Claim> {
+    fn claim_under(&self, policy: &Policy) -> Option<PrivacyClaim> {
         let uploads = self.layouts.iter().map(|layouts| &layouts.upload);
         let users = (&self.population, self.dataset.users(), self.excluded.len());
         let of_method = (self.has_third_party(), self.method.own_noise());
@@ -359,7 +359,7 @@ impl PhaseLayouts {
 
 /// Checks that the method has a use for the codecs.
 fn check_codecs(scenario: &Scenario, method: &dyn Method) -> Result<()> {
-    match exchanged::by_method(method)
+    match traffic::by_method(method)
         .contradictions(&scenario.codec)
         .first()
     {

@@ -21,14 +21,14 @@ use trace::{Carried, Rates};
 
 /// What a transfer may have of a link that it shares with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Claim {
+pub struct LinkShare {
     /// The rate that it does not exceed.
     pub cap: BitsPerSecond,
     /// Its part of what all share, in proportion to the weights of the others.
     pub weight: NonZeroU32,
 }
 
-impl Claim {
+impl LinkShare {
     /// Returns the claim of a transfer that shares equally with others and goes no faster than
     /// `cap`.
     pub const fn equal(cap: BitsPerSecond) -> Self {
@@ -90,7 +90,7 @@ impl Link {
     }
 
     /// Returns what a transfer may have of the server's link at the instant `at`.
-    pub fn claim_at(&self, at: SimTime) -> Claim {
+    pub fn claim_at(&self, at: SimTime) -> LinkShare {
         self.claim(self.rates.at(at).rate)
     }
 
@@ -138,9 +138,9 @@ impl Link {
             })
     }
 
-    fn claim(&self, rate: BitsPerSecond) -> Claim {
+    fn claim(&self, rate: BitsPerSecond) -> LinkShare {
         match self.sharing {
-            Sharing::Equal => Claim::equal(rate),
+            Sharing::Equal => LinkShare::equal(rate),
             Sharing::Tcp => tcp::claim(rate, self.server, self.latency),
         }
     }

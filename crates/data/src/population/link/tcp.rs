@@ -24,7 +24,7 @@
 
 use std::num::NonZeroU32;
 
-use super::Claim;
+use super::LinkShare;
 use fedrecsim_core::units::{BitsPerSecond, SimDuration};
 
 /// The start-up cost in percent of the one-way latency (`network/latency-factor` 13.01).
@@ -56,7 +56,7 @@ pub(super) fn claim(
     rate: BitsPerSecond,
     server: Option<BitsPerSecond>,
     latency: SimDuration,
-) -> Claim {
+) -> LinkShare {
     let round_trip_ns = 2 * u128::from(latency.as_nanos());
     let window = (WINDOW_BYTES * 8 * 1_000_000_000)
         .checked_div(round_trip_ns)
@@ -68,7 +68,7 @@ pub(super) fn claim(
         1000 * u128::from(latency.as_nanos()) + queue_ps(rate) + server.map_or(0, queue_ps);
     let weight = ((WEIGHT_PICOSECONDS + penalty_ps / 2) / penalty_ps.max(1))
         .min(u128::from(u32::MAX)) as u32;
-    Claim {
+    LinkShare {
         cap,
         weight: NonZeroU32::new(weight).unwrap_or(NonZeroU32::MIN),
     }
@@ -113,7 +113,7 @@ mod tests {
         );
         assert_eq!(
             far,
-            Claim::equal(BitsPerSecond::new(1)),
+            LinkShare::equal(BitsPerSecond::new(1)),
             "no rate is zero, and no weight"
         );
         let near = claim(BitsPerSecond::new(u64::MAX), None, SimDuration::ZERO);

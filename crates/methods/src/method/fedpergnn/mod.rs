@@ -35,7 +35,7 @@ use self::gradient::Participation;
 use self::graph::{Gathered, GraphNetwork, ITEM, Predictor, USER};
 use self::matching::{Matchmaker, Sizes};
 use super::network;
-use super::rule::Rule;
+use super::rule::ServerRule;
 use super::third_party::{Exchange, LocalRequest};
 use super::user_vector::collect_last_ratings;
 use super::{
@@ -322,9 +322,9 @@ impl Method for FedPerGnn {
 
     fn server(&self) -> Box<dyn Server> {
         let model = self.initial();
-        let rule = Rule {
+        let rule = ServerRule {
             rate: self.shared.parameters.learning_rate,
-            ..Rule::MEAN
+            ..ServerRule::MEAN
         };
         let rules = vec![rule; model.blocks().len()];
         Box::new(Averager::with_rules(

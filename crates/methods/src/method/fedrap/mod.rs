@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::averager::Averager;
-use super::rule::Rule;
+use super::rule::ServerRule;
 use super::server::Server;
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, OwnNoise, PersonalTable, Phase, Placement,
@@ -157,9 +157,9 @@ impl Method for FedRap {
     }
 
     fn server(&self) -> Box<dyn Server> {
-        let rule = Rule {
+        let rule = ServerRule {
             threshold: self.shared.plan.server_threshold,
-            ..Rule::MEAN
+            ..ServerRule::MEAN
         };
         Box::new(Averager::with_rules(
             self.initial(),

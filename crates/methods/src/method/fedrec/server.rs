@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::Shared;
 use super::client::V;
 use crate::method::averager::Averager;
-use crate::method::rule::{Combine, Rule};
+use crate::method::rule::{Combine, ServerRule};
 use crate::method::server::{Accumulator, Server, StepContext, StepReport, UploadUse};
 use fedrecsim_core::error::Result;
 use fedrecsim_model::model::blocks::Model;
@@ -25,9 +25,9 @@ pub(super) struct FedRecServer {
 impl FedRecServer {
     /// Makes the server that starts with `model` and takes in uploads of this layout.
     pub(crate) fn new(shared: Arc<Shared>, model: Model, upload: Layout) -> Self {
-        let of_o = Rule {
+        let of_o = ServerRule {
             combine: Combine::MeanPerSender,
-            ..Rule::MEAN
+            ..ServerRule::MEAN
         };
         let rules = [Self::rule(&shared, 0), of_o];
         let averager = Averager::with_rules(model, upload, &rules).counted_by("counts");
@@ -35,13 +35,13 @@ impl FedRecServer {
     }
 
     /// Returns the rule of V in the step of this number.
-    fn rule(shared: &Shared, step: u32) -> Rule {
+    fn rule(shared: &Shared, step: u32) -> ServerRule {
         let rate = f64::from(shared.rate(shared.iteration(step)));
         // The mean over one sender is its gradient, so that the rule serves both styles.
-        Rule {
+        ServerRule {
             combine: Combine::MeanPerSender,
             rate,
-            ..Rule::MEAN
+            ..ServerRule::MEAN
         }
     }
 }

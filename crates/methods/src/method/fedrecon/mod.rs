@@ -22,7 +22,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::rule::Rule;
+use super::rule::ServerRule;
 use super::tuned_table::TunedTable;
 use super::user_vector::score_items;
 use super::{
@@ -193,9 +193,9 @@ impl Method for FedRecon {
     }
 
     fn server(&self) -> Box<dyn Server> {
-        let rule = Rule {
+        let rule = ServerRule {
             rate: self.server_rate,
-            ..Rule::MEAN
+            ..ServerRule::MEAN
         };
         Box::new(Averager::with_rules(
             self.initial(),

@@ -12,7 +12,7 @@ use crate::report::read::SavedRun;
 use crate::report::record::{
     AuditRecord, ByDirection, DeviceBytes, Distribution, Energy, FORMAT, Flow, LossTotals,
     NetworkSummary, ParticipationTotals, PrivacyRecord, ProblemSize, RoundRecord, RunRecord,
-    SPARSITY_THRESHOLDS, Sparsity, SplitFigures, VersionsCost, Work,
+    SPARSITY_THRESHOLDS, Sparsity, SplitAccuracy, VersionsCost, Work,
 };
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_scenario::scenario::{self, MethodVocabulary, Policy, Scenario};
@@ -241,7 +241,7 @@ fn round(rows: &Rows, row: usize) -> RoundRecord {
         late: rows.cell(row, "late"),
         stale: rows.cell(row, "stale"),
         loss: rows.number(row, "loss"),
-        accuracy: (!test.is_empty()).then_some(SplitFigures { test, validation }),
+        accuracy: (!test.is_empty()).then_some(SplitAccuracy { test, validation }),
         bytes: ByDirection {
             up: flow("up"),
             down: flow("down"),

@@ -6,7 +6,7 @@
 
 use super::charts::file_names;
 use super::cost::{self, Milestone};
-use super::record::{RunRecord, SPARSITY_THRESHOLDS, Sparsity, SplitFigures};
+use super::record::{RunRecord, SPARSITY_THRESHOLDS, Sparsity, SplitAccuracy};
 use super::setup::{self, Caveat};
 use super::words::{self, share, thousands};
 use super::{check, figures};
@@ -113,7 +113,7 @@ fn protocol(record: &RunRecord) -> String {
 
 fn accuracy_header<'a>(
     record: &'a RunRecord,
-    columns: &[(&'a str, &'a SplitFigures)],
+    columns: &[(&'a str, &'a SplitAccuracy)],
 ) -> Vec<&'a str> {
     let methods = columns.iter().map(|(name, _)| *name);
     std::iter::once("")
@@ -122,15 +122,15 @@ fn accuracy_header<'a>(
         .collect()
 }
 
-fn accuracy_rows(record: &RunRecord, columns: &[(&str, &SplitFigures)]) -> Vec<Vec<String>> {
-    let all: Vec<&SplitFigures> = columns
+fn accuracy_rows(record: &RunRecord, columns: &[(&str, &SplitAccuracy)]) -> Vec<Vec<String>> {
+    let all: Vec<&SplitAccuracy> = columns
         .iter()
         .map(|(_, split)| *split)
         .chain(record.baselines.values())
         .collect();
     let mut rows = Vec::new();
     for wanted in ["test", "validation"] {
-        let of = |split: &SplitFigures, name: &str| {
+        let of = |split: &SplitAccuracy, name: &str| {
             figures::splits(split)
                 .find(|(of, _)| *of == wanted)
                 .and_then(|(_, figures)| figures.get(name).copied())

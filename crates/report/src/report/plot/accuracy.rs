@@ -8,7 +8,7 @@ use super::{rounds_axis, title, with_overrides, with_room};
 use crate::report::cost;
 use crate::report::courses::Against;
 use crate::report::figures;
-use crate::report::record::{Figures, RunRecord, SplitFigures};
+use crate::report::record::{Accuracy, RunRecord, SplitAccuracy};
 use fedrecsim_core::metric::{Metric, Needs};
 use fedrecsim_scenario::scenario::Selection;
 
@@ -43,7 +43,7 @@ const COLORS: [(RGBColor, RGBColor); 2] = [
 struct Point<'a> {
     x: f64,
     round: u32,
-    accuracy: &'a SplitFigures,
+    accuracy: &'a SplitAccuracy,
 }
 
 /// Returns the chart of the headline figure and its companion, with the baselines as horizontal
@@ -130,13 +130,13 @@ fn lines(
     ends: [f64; 2],
 ) -> Vec<Series> {
     let method = &record.scenario.method.name;
-    let curve = |of: &dyn Fn(&SplitFigures) -> Option<f64>| -> Vec<(f64, f64)> {
+    let curve = |of: &dyn Fn(&SplitAccuracy) -> Option<f64>| -> Vec<(f64, f64)> {
         points
             .iter()
             .filter_map(|point| Some((point.x, of(point.accuracy)?)))
             .collect()
     };
-    let at_selected = |figures: Option<&Figures>| figures.and_then(|f| f.get(figure)).copied();
+    let at_selected = |figures: Option<&Accuracy>| figures.and_then(|f| f.get(figure)).copied();
     let mut lines = vec![
         Series {
             label: labelled(

@@ -9,7 +9,7 @@ use super::chart::{Area, Chart, Group, LEGEND_WIDTH, Mark, Marker, Note, Series,
 use super::{render, rounds_axis, with_room};
 use crate::report::courses::{Against, Band, Curve, FrontPoint, unbeaten};
 use fedrecsim_core::error::Result;
-use fedrecsim_core::metric::{Direction, Metric};
+use fedrecsim_core::metric::{Better, Metric};
 
 /// The most arms of a picture: of more, nobody can tell one from the other.
 pub(crate) const MOST_ARMS: usize = 16;
@@ -167,7 +167,7 @@ pub(crate) fn front(
     name: &str,
     picture: &Picture,
     against: Against,
-    direction: Direction,
+    direction: Better,
     points: &[FrontPoint],
 ) -> Result<String> {
     let costs: Vec<f64> = points.iter().map(|point| point.at.x).collect();
@@ -445,16 +445,7 @@ mod tests {
     #[test]
     fn costs_of_other_magnitudes_have_a_logarithmic_axis() {
         let points = [point(2e6, 0.5), point(1e9, 0.52), point(0.0, 0.3)];
-        let drawn = |against| {
-            front(
-                "a.svg",
-                &picture(),
-                against,
-                Direction::HigherIsBetter,
-                &points,
-            )
-            .unwrap()
-        };
+        let drawn = |against| front("a.svg", &picture(), against, Better::Higher, &points).unwrap();
         let svg = drawn(Against::Bytes);
         for text in [
             "sent until the selected round, up and down, logarithmic",
@@ -470,7 +461,7 @@ mod tests {
             "a.svg",
             &picture(),
             Against::Bytes,
-            Direction::HigherIsBetter,
+            Better::Higher,
             &points[..1],
         )
         .unwrap();
@@ -502,14 +493,7 @@ mod tests {
                 )
             })
             .collect();
-        let svg = front(
-            "a.svg",
-            &picture(),
-            Against::Bytes,
-            Direction::HigherIsBetter,
-            &points,
-        )
-        .unwrap();
+        let svg = front("a.svg", &picture(), Against::Bytes, Better::Higher, &points).unwrap();
         assert!(
             svg.contains("16: codec=16, a long value") && svg.contains("\n16\n"),
             "{svg}"
@@ -540,7 +524,7 @@ mod tests {
             "a.svg",
             &picture(),
             Against::Bytes,
-            Direction::HigherIsBetter,
+            Better::Higher,
             &longest,
         )
         .unwrap();
@@ -551,14 +535,7 @@ mod tests {
             "{svg}"
         );
         let few = [named("a".to_owned(), 0.5), named("b".to_owned(), 0.1)];
-        let svg = front(
-            "a.svg",
-            &picture(),
-            Against::Bytes,
-            Direction::HigherIsBetter,
-            &few,
-        )
-        .unwrap();
+        let svg = front("a.svg", &picture(), Against::Bytes, Better::Higher, &few).unwrap();
         assert!(
             svg.contains("\na: 0.500\n") && !svg.contains(", not from 0"),
             "{svg}"
@@ -618,14 +595,7 @@ mod tests {
             "an arm that costs nothing is no level"
         );
         let points = [point(1e6, 0.5), point(2e6, 0.4)];
-        let svg = front(
-            "b.svg",
-            &picture,
-            Against::Bytes,
-            Direction::HigherIsBetter,
-            &points,
-        )
-        .unwrap();
+        let svg = front("b.svg", &picture, Against::Bytes, Better::Higher, &points).unwrap();
         assert!(svg.contains("sent until the selected round") && svg.contains("on the front"));
         assert!(
             curves("c.svg", &picture, Against::VirtualTime, (&[], &[]))

@@ -14,7 +14,7 @@ use crate::study::measures::Measure;
 use crate::study::names::Names;
 use crate::study::quantities::{COSTS_OF_SELECTED, Quantity, direction};
 use crate::study::results::{ArmResults, Results};
-use fedrecsim_core::metric::Direction;
+use fedrecsim_core::metric::Better;
 
 /// Returns the table; nothing if no run has an audit or does anything about privacy.
 pub(super) fn blocks(results: &Results, names: &Names) -> Vec<Block> {
@@ -201,7 +201,7 @@ fn costs(results: &Results, place: usize, figure: &str) -> Option<[f64; 3]> {
     let [up, down] = COSTS_OF_SELECTED.map(mean);
     let accuracy = mean(Quantity::Figure(figure.to_owned()))?;
     let auc = mean(Quantity::LinkedAuditAuc)?;
-    let sign = if direction(figure) == Direction::HigherIsBetter {
+    let sign = if direction(figure) == Better::Higher {
         -1.0
     } else {
         1.0

@@ -1,10 +1,10 @@
 //! Rules for codecs that concern more than one key.
 
-use super::super::exchanged::Exchanged;
 use super::super::spec::{
     CodecChoice, CodecSpec, CompositionSpec, FirstDownload, PositionsSpec, RoundingSpec, ScaleSpec,
     SelectSpec, ValuesSpec,
 };
+use super::super::traffic::Traffic;
 use super::Checker;
 use fedrecsim_core::units::Direction;
 
@@ -14,9 +14,9 @@ type WithoutEffect = (&'static str, &'static str);
 
 impl Checker<'_> {
     /// Checks all codecs, for a method that exchanges this, if that can be told.
-    pub(super) fn codecs(&mut self, spec: &CodecSpec, exchanged: Option<&Exchanged>) {
-        for contradiction in exchanged
-            .map(|exchanged| exchanged.contradictions(spec))
+    pub(super) fn codecs(&mut self, spec: &CodecSpec, traffic: Option<&Traffic>) {
+        for contradiction in traffic
+            .map(|traffic| traffic.contradictions(spec))
             .unwrap_or_default()
         {
             let path: Vec<&str> = contradiction.path.iter().map(String::as_str).collect();

@@ -1,11 +1,11 @@
 //! The rules of `[evaluation]`: the figures must fit the split and the data, and the headline must
 //! be one of them.
 
-use super::super::exchanged::Exchanged;
 use super::super::spec::{
     DatasetSpec, EvaluationSpec, ItemTable, Ranking, Selection, SourceSpec, SplitSpec,
 };
 use super::super::suggest;
+use super::super::traffic::Traffic;
 use super::Checker;
 use fedrecsim_core::metric::{FAMILIES, Metric, Needs};
 
@@ -50,9 +50,9 @@ impl Checker<'_> {
 
     /// Refuses another item table than the users' own where they keep none. A method about which
     /// nothing is known before the data are read is refused when users are scored.
-    pub(super) fn item_table(&mut self, item_table: ItemTable, exchanged: Option<&Exchanged>) {
+    pub(super) fn item_table(&mut self, item_table: ItemTable, traffic: Option<&Traffic>) {
         if item_table != ItemTable::Own
-            && exchanged.is_some_and(|exchanged| !exchanged.keeps_personal_tables)
+            && traffic.is_some_and(|traffic| !traffic.keeps_personal_tables)
         {
             let message = "the users of this method keep no item table of their own, in whose place they could score with \
                            another one";

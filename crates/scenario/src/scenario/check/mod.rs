@@ -56,12 +56,12 @@ pub(super) fn check(
     {
         checker.sizes(generator, method.as_ref().zip(known), &evaluation);
     }
-    let exchanged = method
+    let traffic = method
         .as_ref()
         .zip(known)
-        .and_then(|(method, known)| known.exchanged.tell(&method.parameters));
-    checker.codecs(&raw.codec, exchanged.as_ref());
-    let (codec, training, exchanged) = (&raw.codec, &raw.training, exchanged.as_ref());
+        .and_then(|(method, known)| known.traffic.tell(&method.parameters));
+    checker.codecs(&raw.codec, traffic.as_ref());
+    let (codec, training, traffic) = (&raw.codec, &raw.training, traffic.as_ref());
     let (runs_at_server, has_audit) = (
         known.is_some_and(|known| known.runs_at_server),
         raw.audit.is_some(),
@@ -71,9 +71,9 @@ pub(super) fn check(
         training,
         runs_at_server,
         has_audit,
-        exchanged,
+        traffic,
     };
-    checker.item_table(evaluation.item_table, exchanged);
+    checker.item_table(evaluation.item_table, traffic);
     checker.overheads(&raw.overheads, &beside);
     let users = dataset.as_ref().and_then(DatasetSpec::generated_users);
     checker.privacy(&raw.privacy, &raw.overheads, &beside, users);

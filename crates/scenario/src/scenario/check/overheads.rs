@@ -1,8 +1,8 @@
 //! Rules for the overheads of encryption, which not every codec, mode and method can have.
 
-use super::super::exchanged::Exchanged;
 use super::super::modes::{ClientSelection, Mode};
 use super::super::spec::{CodecChoice, CodecName, CodecSpec, OverheadsSpec, TrainingSpec};
+use super::super::traffic::Traffic;
 use super::Checker;
 
 const SECURE_AGGREGATION: &[&str] = &["overheads", "secure_aggregation"];
@@ -16,7 +16,7 @@ pub(super) struct Beside<'a> {
     pub runs_at_server: bool,
     pub has_audit: bool,
     /// What the method exchanges, if that can be told.
-    pub exchanged: Option<&'a Exchanged>,
+    pub traffic: Option<&'a Traffic>,
 }
 
 impl Checker<'_> {
@@ -50,7 +50,7 @@ impl Checker<'_> {
             training,
             runs_at_server,
             has_audit,
-            exchanged,
+            traffic,
             ..
         } = *beside;
         let name = key.last().copied().unwrap_or_default();
@@ -70,7 +70,7 @@ impl Checker<'_> {
                     "this method's server trains on the ratings of each user, which `{name}` hides"
                 ),
             );
-        } else if exchanged.is_some_and(|exchanged| exchanged.has_personal_downloads) {
+        } else if traffic.is_some_and(|traffic| traffic.has_personal_downloads) {
             let message = format!(
                 "this method's server works with each client apart, and `{name}` hides single uploads"
             );
@@ -82,7 +82,7 @@ impl Checker<'_> {
         let Beside {
             codec,
             training,
-            exchanged,
+            traffic,
             runs_at_server,
             ..
         } = *beside;
@@ -107,9 +107,9 @@ impl Checker<'_> {
             );
             self.contradiction(&["training", "mode"], SECURE_AGGREGATION, message);
         }
-        let is_told_apart = exchanged.is_some_and(|exchanged| exchanged.has_personal_downloads);
+        let is_told_apart = traffic.is_some_and(|traffic| traffic.has_personal_downloads);
         if let (Some(message), false, false) = (
-            exchanged.and_then(Exchanged::without_hidden_uploads),
+            traffic.and_then(Traffic::without_hidden_uploads),
             is_told_apart,
             runs_at_server,
         ) {

@@ -1,8 +1,8 @@
 //! Rules for what protects uploads, which not every codec, mode and method leaves a meaning.
 
-use super::super::exchanged::Exchanged;
 use super::super::modes::{ClientSelection, Mode};
 use super::super::spec::{OverheadsSpec, PrivacySpec, Trust};
+use super::super::traffic::Traffic;
 use super::Checker;
 use super::overheads::Beside;
 
@@ -57,7 +57,7 @@ impl Checker<'_> {
         };
         let Beside {
             training,
-            exchanged,
+            traffic,
             runs_at_server,
             ..
         } = *beside;
@@ -81,9 +81,9 @@ impl Checker<'_> {
                     );
                     self.contradiction(&["training", "mode"], TRUST, message);
                 }
-                if let Some(message) = exchanged
+                if let Some(message) = traffic
                     .filter(|_| !runs_at_server)
-                    .and_then(Exchanged::without_noisy_sums)
+                    .and_then(Traffic::without_noisy_sums)
                 {
                     self.fault(TRUST, message);
                 }

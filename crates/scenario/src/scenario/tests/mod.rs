@@ -137,7 +137,7 @@ fn vocabulary() -> Vec<MethodVocabulary> {
         server_computes: false,
         draws_negatives: true,
         sizes: &size_of_a_table,
-        exchanged: ExchangedOf::new(|_| None),
+        traffic: TrafficOf::new(|_| None),
     };
     vec![
         entry("fedrap", schemars::schema_for!(FedrapLike), &check_fedrap),
@@ -274,7 +274,7 @@ fn a_rule_that_nobody_checks_is_found() {
         server_computes: false,
         draws_negatives: true,
         sizes: &|_, _| Vec::new(),
-        exchanged: ExchangedOf::new(|_| None),
+        traffic: TrafficOf::new(|_| None),
     };
     assert_eq!(
         unchecked_rules(&[odd]),

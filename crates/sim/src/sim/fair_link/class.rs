@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
-use fedrecsim_data::population::Claim;
+use fedrecsim_data::population::LinkShare;
 
 /// The transfers of one cap and one weight, which have the same rate at any time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,8 +20,8 @@ impl Class {
     pub(crate) const LEAST: Self = Self { cap: 0, weight: 1 };
 }
 
-impl From<Claim> for Class {
-    fn from(claim: Claim) -> Self {
+impl From<LinkShare> for Class {
+    fn from(claim: LinkShare) -> Self {
         Self {
             cap: claim.cap.get(),
             weight: claim.weight.get(),

@@ -45,7 +45,7 @@ use serde::{Deserialize, Serialize};
 use self::class::Class;
 use self::work::{Rate, Work};
 use fedrecsim_core::units::{BitsPerSecond, Bytes, SimTime};
-use fedrecsim_data::population::Claim;
+use fedrecsim_data::population::LinkShare;
 
 /// The number of a transfer on a [`FairLink`], which whoever starts the transfer chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -149,7 +149,7 @@ impl FairLink {
     /// Starts a transfer of `size`, which goes no faster than its claim says. Returns false and
     /// does nothing if there is a transfer of that number, in progress or not taken yet.
     #[must_use = "a transfer that did not start will not end"]
-    pub fn start(&mut self, now: SimTime, flow: FlowId, size: Bytes, claim: Claim) -> bool {
+    pub fn start(&mut self, now: SimTime, flow: FlowId, size: Bytes, claim: LinkShare) -> bool {
         self.settle(now);
         if self.flows.contains_key(&flow) {
             return false;
@@ -162,7 +162,7 @@ impl FairLink {
 
     /// Gives a transfer another claim from now on. Returns false and does nothing if no such
     /// transfer is in progress.
-    pub(crate) fn change(&mut self, now: SimTime, flow: FlowId, claim: Claim) -> bool {
+    pub(crate) fn change(&mut self, now: SimTime, flow: FlowId, claim: LinkShare) -> bool {
         self.settle(now);
         let Some(&Flow {
             class,

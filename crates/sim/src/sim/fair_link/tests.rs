@@ -14,12 +14,12 @@ fn bits_per_second(rate: u64) -> BitsPerSecond {
 }
 
 /// Returns the claim of a transfer that shares equally.
-fn up_to(cap: u64) -> Claim {
-    Claim::equal(bits_per_second(cap))
+fn up_to(cap: u64) -> LinkShare {
+    LinkShare::equal(bits_per_second(cap))
 }
 
-fn weighted(cap: u64, weight: u32) -> Claim {
-    Claim {
+fn weighted(cap: u64, weight: u32) -> LinkShare {
+    LinkShare {
         cap: bits_per_second(cap),
         weight: NonZeroU32::new(weight).unwrap(),
     }

@@ -21,7 +21,7 @@ use super::messages::{
 };
 use super::outcome::events::RoundSpan;
 use super::outcome::network::NetworkRecord;
-use super::outcome::{ByDirection, Distribution, Flow, RoundRecord, Sparsity, SplitFigures, Work};
+use super::outcome::{ByDirection, Distribution, Flow, RoundRecord, Sparsity, SplitAccuracy, Work};
 use super::workers::Workers;
 use super::world::World;
 use fedrecsim_core::error::{Error, Result};
@@ -171,8 +171,8 @@ impl Handler<RoundEnded> for MetricsActor {
             };
             let scored = workers.evaluate(download, model).await?;
             let accuracy = evaluation::figures(
-                scored.iter().map(|scored| &scored.standing),
-                &world.yardstick,
+                scored.iter().map(|scored| &scored.accuracy),
+                &world.metric_set,
             );
             let downloads = || scored.iter().map(|scored| scored.download_bytes);
             let inference_bytes = downloads().sum();
@@ -285,7 +285,7 @@ impl Handler<Collect> for MetricsActor {
 
 /// The result of an evaluation.
 struct Evaluated {
-    accuracy: SplitFigures,
+    accuracy: SplitAccuracy,
     /// The bytes that the evaluated users downloaded in order to score.
     inference_bytes: u64,
     /// Those of each evaluated user, if accounts of users are kept.
@@ -452,7 +452,7 @@ impl Books {
             .above
             .iter()
             .for_each(|count| number(*count));
-        if let Some(SplitFigures { validation, test }) = &record.accuracy {
+        if let Some(SplitAccuracy { validation, test }) = &record.accuracy {
             let all = test.iter().chain(validation.iter().flatten());
             all.for_each(|(_, figure)| number(figure.to_bits()));
         }

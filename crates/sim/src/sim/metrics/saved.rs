@@ -1,7 +1,7 @@
 //! The state of the books in a checkpoint.
 
 use super::{Books, Durations};
-use crate::sim::outcome::{Figures, RoundRecord, SplitFigures};
+use crate::sim::outcome::{Accuracy, RoundRecord, SplitAccuracy};
 use crate::sim::world::World;
 use fedrecsim_core::error::Result;
 use fedrecsim_model::model::archive::{Archive, ArchiveReader};
@@ -9,7 +9,7 @@ use fedrecsim_model::model::state::{restore_model, save_model};
 
 /// The accuracy with all its fields, since a format that is not self-describing cannot leave one
 /// out.
-type SavedAccuracy = Option<(Option<Figures>, Figures)>;
+type SavedAccuracy = Option<(Option<Accuracy>, Accuracy)>;
 
 impl Books {
     /// Appends the books to `archive`.
@@ -51,7 +51,7 @@ impl Books {
         let rounds: u64 = archive.take()?;
         for _ in 0..rounds {
             let (round, accuracy): (RoundRecord, SavedAccuracy) = archive.take()?;
-            let accuracy = accuracy.map(|(validation, test)| SplitFigures { validation, test });
+            let accuracy = accuracy.map(|(validation, test)| SplitAccuracy { validation, test });
             self.rounds.push(RoundRecord { accuracy, ..round });
         }
         self.digest = blake3::Hash::from_bytes(archive.take()?);

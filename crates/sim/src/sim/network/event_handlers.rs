@@ -7,8 +7,8 @@ use super::participation::{Activity, Participation, Transfer, Upload, Way};
 use super::server_link::ServerLink;
 use super::transfers::absent;
 use super::{Network, answered, unanswered};
+use crate::sim::consultation;
 use crate::sim::download::FrameFormat;
-use crate::sim::exchange;
 use crate::sim::messages::{
     AlarmRang, Effort, Ending, FromClient, LinkEvent, LossCause, Orders, ParticipationLost,
     Receipt, RequestArrived, RowRequestArrived, ToClient, UplinkArrived,
@@ -156,11 +156,11 @@ impl Network {
         let exchange = self
             .world
             .exchange(participation.download.phase())
-            .zip(participation.exchanged());
-        let (exchange, exchanged) = exchange.ok_or_else(|| out_of_turn("a reply arrived"))?;
+            .zip(participation.consultation());
+        let (exchange, consultation) = exchange.ok_or_else(|| out_of_turn("a reply arrived"))?;
         Ok((
-            exchanged.reply.bytes.clone(),
-            exchange::format(&exchange.reply),
+            consultation.reply.bytes.clone(),
+            consultation::format(&exchange.reply),
         ))
     }
 
@@ -245,10 +245,10 @@ impl Network {
         transfer: Transfer,
     ) -> Result<Followup> {
         let participation = self.taking_part.get(&user).ok_or_else(|| absent(user))?;
-        let exchanged = participation
-            .exchanged()
+        let consultation = participation
+            .consultation()
             .ok_or_else(|| out_of_turn("a request arrived"))?;
-        let frame = transfer.as_it_arrives(&exchanged.request.bytes);
+        let frame = transfer.as_it_arrives(&consultation.request.bytes);
         let (invitation_id, phase) = (participation.invitation_id, participation.download.phase());
         let is_sound = match (frame, &self.peers.third_party) {
             (None, _) => false,
@@ -280,7 +280,7 @@ impl Network {
         let (job, took_ns) = (*job, now.since(*began).as_nanos());
         // A training that fails before it has asked anybody fails when the first work of its
         // participation ends.
-        let failed = |effort: &Effort| effort.upload.is_none() && effort.exchanged.is_none();
+        let failed = |effort: &Effort| effort.upload.is_none() && effort.consultation.is_none();
         let has_failed = participation.effort.as_ref().is_some_and(failed);
         let upload = if job == Job::Training || has_failed {
             Some(self.trained(user)?)

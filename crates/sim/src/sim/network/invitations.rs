@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::participation::Participation;
 use super::transfers::absent;
 use super::{Network, answered, prefetching, unanswered};
-use crate::sim::exchange::ReplySource;
+use crate::sim::consultation::ReplySource;
 use crate::sim::messages::{ConsultThirdParty, FromClient, Invitation, LossCause, ToClient};
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::{InvitationId, UserId};

@@ -6,8 +6,8 @@ use bytes::Bytes as Frame;
 use serde::{Deserialize, Serialize};
 
 use crate::sim::calendar::Appointment;
+use crate::sim::consultation::Consultation;
 use crate::sim::download::{AskedRows, OutgoingDownload};
-use crate::sim::exchange::Exchanged;
 use crate::sim::messages::{Effort, Ending, Invitation, LinkEvent, LossCause};
 use crate::sim::upload::{UploadFrame, UploadOrigin};
 use crate::sim::world::World;
@@ -262,14 +262,14 @@ impl Participation {
         Some(match job {
             Job::Training => effort.work,
             Job::Request => effort
-                .exchanged
+                .consultation
                 .as_ref()
-                .map(|exchanged| exchanged.request_work)
+                .map(|consultation| consultation.request_work)
                 .unwrap_or_default(),
             Job::Reply => effort
-                .exchanged
+                .consultation
                 .as_ref()
-                .map(|exchanged| exchanged.reply_work)
+                .map(|consultation| consultation.reply_work)
                 .unwrap_or_default(),
         })
     }
@@ -306,20 +306,20 @@ impl Participation {
             (Peer::Server, Direction::Up) => {
                 self.upload.as_ref().map(|upload| upload.frame.parts())
             }
-            (Peer::ThirdParty, Direction::Up) => {
-                self.exchanged().map(|exchanged| exchanged.request.parts)
-            }
-            (Peer::ThirdParty, Direction::Down) => {
-                self.exchanged().map(|exchanged| exchanged.reply.parts)
-            }
+            (Peer::ThirdParty, Direction::Up) => self
+                .consultation()
+                .map(|consultation| consultation.request.parts),
+            (Peer::ThirdParty, Direction::Down) => self
+                .consultation()
+                .map(|consultation| consultation.reply.parts),
         };
         Ok(parts.map(|parts| world.overheads.added_to(route, parts)))
     }
 
     /// Returns the exchange with the third party; `None` if there is none, or if it has not been
     /// worked out.
-    pub(crate) fn exchanged(&self) -> Option<&Arc<Exchanged>> {
-        self.effort.as_ref()?.exchanged.as_ref()
+    pub(crate) fn consultation(&self) -> Option<&Arc<Consultation>> {
+        self.effort.as_ref()?.consultation.as_ref()
     }
 
     /// Returns what the user has asked the server for; `None` if nothing has to be asked for, or if

@@ -15,8 +15,8 @@ use super::transfers::Traffic;
 use super::{Network, answered, asked, unanswered};
 use crate::sim::calendar::Calendar;
 use crate::sim::checkpoints::Save;
+use crate::sim::consultation::{Consultation, ReplySource};
 use crate::sim::download::{OutgoingDownload, RestoredDownloads};
-use crate::sim::exchange::{Exchanged, ReplySource};
 use crate::sim::messages::{FromClient, LossCause, ToClient};
 use crate::sim::upload::UploadFrame;
 use crate::sim::world::World;
@@ -37,7 +37,7 @@ struct SavedParticipation {
     invitation_id: InvitationId,
     leg: u8,
     activity: SavedActivity,
-    has_exchanged: bool,
+    has_consultation: bool,
     next: Option<u32>,
     dropout: Option<Dropout>,
     cut: Option<(SimTime, u32, LossCause)>,
@@ -63,7 +63,7 @@ struct ReadParticipation {
     saved: SavedParticipation,
     download: Arc<OutgoingDownload>,
     frame: Vec<u8>,
-    exchanged: Option<Arc<Exchanged>>,
+    consultation: Option<Arc<Consultation>>,
 }
 
 /// The network of a checkpoint.
@@ -110,16 +110,16 @@ impl NetworkState {
                 SavedActivity::Upload { .. } => archive.take_bytes()?,
                 SavedActivity::Transfer(_) | SavedActivity::Work { .. } => Vec::new(),
             };
-            let exchanged = saved
-                .has_exchanged
-                .then(|| Exchanged::restore(archive))
+            let consultation = saved
+                .has_consultation
+                .then(|| Consultation::restore(archive))
                 .transpose()?
                 .map(Arc::new);
             participations.push(ReadParticipation {
                 saved,
                 download,
                 frame,
-                exchanged,
+                consultation,
             });
         }
         Ok(Self {
@@ -211,10 +211,10 @@ impl Network {
                 (Activity::Work { began }, _) => SavedActivity::Work { began: *began },
             };
             // A participation that has its upload no longer needs the exchange.
-            let exchanged = participation
-                .exchanged()
+            let consultation = participation
+                .consultation()
                 .filter(|_| participation.upload.is_none());
-            let has_exchanged = exchanged.is_some();
+            let has_consultation = consultation.is_some();
             // The event of an appointment may have happened, and is then not among the pending
             // ones.
             let next = participation
@@ -229,7 +229,7 @@ impl Network {
                 invitation_id,
                 leg,
                 activity,
-                has_exchanged,
+                has_consultation,
                 next,
                 dropout,
                 cut,
@@ -238,8 +238,8 @@ impl Network {
             if let Some(Upload { frame, .. }) = &participation.upload {
                 archive.put_bytes(&frame.bytes(&participation.origin(user), &self.world)?);
             }
-            if let Some(exchanged) = exchanged {
-                exchanged.save(archive);
+            if let Some(consultation) = consultation {
+                consultation.save(archive);
             }
         }
         Ok(())
@@ -276,7 +276,7 @@ impl Network {
             saved,
             download,
             frame,
-            exchanged,
+            consultation,
         } in participations
         {
             let SavedParticipation {
@@ -303,7 +303,7 @@ impl Network {
                 }
             };
             if upload.is_none() {
-                self.submit_again(user, (step, invitation_id), &download, exchanged)?;
+                self.submit_again(user, (step, invitation_id), &download, consultation)?;
                 // If a participation is at its first transfer, its training is worked out when that
                 // has arrived.
                 is_effort_needed |= matches!(activity, Activity::Work { .. }) || leg > 0;
@@ -354,12 +354,12 @@ impl Network {
         user: UserId,
         (step, invitation_id): (Step, InvitationId),
         download: &Arc<OutgoingDownload>,
-        exchanged: Option<Arc<Exchanged>>,
+        consultation: Option<Arc<Consultation>>,
     ) -> Result<()> {
         let download = Arc::clone(download);
         // A checkpoint has no exchange for a participation whose training fails. The third party is
         // asked again for it.
-        let reply_source = exchanged.map(ReplySource::Saved).map_or_else(
+        let reply_source = consultation.map(ReplySource::Saved).map_or_else(
             || self.reply_source(),
             |reply_source| Ok(Some(reply_source)),
         )?;

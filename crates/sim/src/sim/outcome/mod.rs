@@ -44,7 +44,7 @@ pub struct Outcome {
     /// nothing about accuracy.
     pub draws_negatives: bool,
     /// The trivial baselines on the same split and candidates.
-    pub baselines: BTreeMap<String, SplitFigures>,
+    pub baselines: BTreeMap<String, SplitAccuracy>,
     /// The bytes of the whole run, an unfinished round included.
     pub bytes: ByDirection<Flow>,
     /// Those of these bytes that were exchanged with the third party, if the method has one.
@@ -78,16 +78,16 @@ pub struct Outcome {
 }
 
 /// Accuracy figures by name: `hr@10`, `ndcg@10`, `mrr`, ...
-pub type Figures = BTreeMap<String, f64>;
+pub type Accuracy = BTreeMap<String, f64>;
 
 /// The figures on the two held-out items.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct SplitFigures {
+pub struct SplitAccuracy {
     /// The figures on the validation item; absent where none is held out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub validation: Option<Figures>,
+    pub validation: Option<Accuracy>,
     /// The figures on the test item.
-    pub test: Figures,
+    pub test: Accuracy,
 }
 
 /// A distribution of durations in seconds. The mean and the ends are exact to the nanosecond; the
@@ -223,7 +223,7 @@ pub struct RoundRecord {
     /// The mean local loss over the averaged updates; absent where nothing was averaged.
     pub loss: Option<f64>,
     /// The accuracy after the round, where it was evaluated.
-    pub accuracy: Option<SplitFigures>,
+    pub accuracy: Option<SplitAccuracy>,
     /// The bytes of this round.
     pub bytes: ByDirection<Flow>,
     /// Those of these bytes that were exchanged with the third party, if the method has one.

@@ -21,7 +21,7 @@ use super::super::messages::{
 use super::super::metrics::MetricsActor;
 use super::super::network::{Network, NetworkState, Peers, ThirdPartyPorts};
 use super::super::outcome::network::GaugesSince;
-use super::super::outcome::{ByDirection, Flow, SplitFigures};
+use super::super::outcome::{ByDirection, Flow, SplitAccuracy};
 use super::super::resident::{Mailbox, Resident};
 use super::super::server::ServerActor;
 use super::super::third_party::ThirdPartyActor;
@@ -120,7 +120,7 @@ pub(super) enum Cast {
 
 /// What the simulation's owner is told when the actors have started.
 pub(super) struct Started {
-    pub baselines: BTreeMap<String, SplitFigures>,
+    pub baselines: BTreeMap<String, SplitAccuracy>,
     pub rounds: u32,
     pub now: SimTime,
     pub total: ByDirection<Flow>,

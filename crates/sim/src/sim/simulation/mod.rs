@@ -16,7 +16,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::messages::{Booking, Collected, RoundBooked};
 use super::observer::RoundObserver;
 use super::outcome::events::RoundSpan;
-use super::outcome::{ByDirection, Flow, Outcome, ProblemSize, RoundRecord, SplitFigures};
+use super::outcome::{ByDirection, Flow, Outcome, ProblemSize, RoundRecord, SplitAccuracy};
 use super::selection::select;
 use super::world::World;
 use fedrecsim_core::error::{Error, Result};
@@ -48,7 +48,7 @@ pub struct Simulation {
     commands: Option<UnboundedSender<Command>>,
     thread: Option<JoinHandle<()>>,
     ending: Ending,
-    baselines: BTreeMap<String, SplitFigures>,
+    baselines: BTreeMap<String, SplitAccuracy>,
     rounds: u32,
     now: SimTime,
     round_is_open: bool,

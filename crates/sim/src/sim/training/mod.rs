@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::consultation::{self, ReplySource};
 use super::device::Device;
 use super::download::{AskedRows, OutgoingDownload, Received};
-use super::exchange::{self, ReplySource};
 use super::upload::{UploadFrame, UploadOrigin};
 use super::world::World;
 use crate::privacy::Protection;
@@ -104,8 +104,8 @@ impl Assignment {
         let task = self.task(&received.model, world);
         let round = task.round;
         let exchange = world.exchange(task.phase).zip(self.reply_source.as_ref());
-        let exchanged = exchange.map(|(exchange, reply_source)| {
-            exchange::with_third_party(
+        let consultation = exchange.map(|(exchange, reply_source)| {
+            consultation::with_third_party(
                 reply_source,
                 exchange,
                 &*device.client,
@@ -113,9 +113,9 @@ impl Assignment {
                 (world, &mut *scratch),
             )
         });
-        let (exchanged, reply) = exchanged.transpose()?.unzip();
+        let (consultation, reply) = consultation.transpose()?.unzip();
         // A training that fails after its exchange fails in the same way if it is worked out again.
-        self.reply_source = exchanged.map(ReplySource::Saved);
+        self.reply_source = consultation.map(ReplySource::Saved);
         let task = reply.as_ref().map_or(task, |reply| task.with_reply(reply));
         let LocalUpdate {
             mut update,

@@ -10,7 +10,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::baselines::Standings;
+use super::baselines::UserAccuracies;
 use super::download::OutgoingDownload;
 use super::evaluation::Scored;
 use super::messages::{Effort, FromClient, ToClient};
@@ -73,8 +73,8 @@ pub trait Workers {
     ///
     /// # Errors
     /// As [`Self::evaluate`].
-    fn baselines(&self) -> Working<'_, Standings> {
-        Box::pin(async { Ok(Standings::new()) })
+    fn baselines(&self) -> Working<'_, UserAccuracies> {
+        Box::pin(async { Ok(UserAccuracies::new()) })
     }
 
     /// Returns a digest of the private parameters of each user, in the order of users.

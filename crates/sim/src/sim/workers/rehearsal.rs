@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Workers, Working};
+use crate::sim::consultation::ReplySource;
 use crate::sim::device::Device;
 use crate::sim::download::OutgoingDownload;
 use crate::sim::evaluation::{self, Scored};
-use crate::sim::exchange::ReplySource;
 use crate::sim::messages::{Effort, FromClient, ToClient};
 use crate::sim::training::Assignment;
 use crate::sim::upload::UploadFrame;
@@ -177,14 +177,14 @@ impl Rehearsal {
                     let took = began.elapsed();
                     cast.rehearsed.spent += took;
                     let asked_rows = assignment.asked_rows;
-                    let exchanged = assignment.reply_source.and_then(ReplySource::saved);
+                    let consultation = assignment.reply_source.and_then(ReplySource::saved);
                     match result {
                         Ok(trained) => {
                             let upload = Some(self.world.upload_size(trained.frame.parts()));
                             let effort = Effort {
                                 work: trained.work,
                                 upload,
-                                exchanged,
+                                consultation,
                                 asked_rows,
                             };
                             let held = trained.frame.held_bytes();
@@ -200,7 +200,7 @@ impl Rehearsal {
                             let effort = Effort {
                                 work: Default::default(),
                                 upload: None,
-                                exchanged,
+                                consultation,
                                 asked_rows,
                             };
                             SharedTraining {
@@ -258,9 +258,10 @@ impl Rehearsal {
                 Some(download.received(users[position])?)
             };
             let model = received.as_ref().map_or(model, |received| &received.model);
-            let standing = evaluation::standing(world, position, device.client.as_ref(), model)?;
+            let accuracy =
+                evaluation::user_accuracy(world, position, device.client.as_ref(), model)?;
             scored.push(Scored {
-                standing,
+                accuracy,
                 download_bytes: 0,
             });
         }

@@ -67,9 +67,9 @@ pub(crate) fn scored(
         // A method that runs at the server scores there. Otherwise a device works with what it can
         // decode.
         Scoring::AtServer(model) => {
-            let standing = evaluation::standing(world, place, client, model)?;
+            let accuracy = evaluation::user_accuracy(world, place, client, model)?;
             return Ok(Scored {
-                standing,
+                accuracy,
                 download_bytes: 0,
             });
         }
@@ -87,14 +87,14 @@ pub(crate) fn scored(
         }
     };
     let client = changed.as_deref().unwrap_or(client);
-    let standing = evaluation::standing(world, place, client, &received.model)?;
+    let accuracy = evaluation::user_accuracy(world, place, client, &received.model)?;
     let download_bytes = if world.trains {
         received.frame_bytes
     } else {
         0
     };
     Ok(Scored {
-        standing,
+        accuracy,
         download_bytes,
     })
 }

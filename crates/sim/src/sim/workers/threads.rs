@@ -14,7 +14,7 @@ use super::saved::{SavedPart, put_device, put_end, take_devices, take_parts};
 use super::scoring::{Donated, MADE_TOGETHER, Scoring, own_downloads, scored};
 use super::worked_out::{WorkedOut, effort_of, work_out};
 use super::{Pool, Workers, Working, item_tables};
-use crate::sim::baselines::{self, Standings};
+use crate::sim::baselines::{self, UserAccuracies};
 use crate::sim::by_user::ByUser;
 use crate::sim::client::{ClientActor, SubmittedTraining};
 use crate::sim::device::Device;
@@ -488,11 +488,11 @@ impl Workers for Threads {
         })
     }
 
-    fn baselines(&self) -> Working<'_, Standings> {
+    fn baselines(&self) -> Working<'_, UserAccuracies> {
         let (world, places) = (Arc::clone(&self.world), self.evaluated());
         Box::pin(async move {
             self.pool
-                .run(move || baselines::standings(&world, places))
+                .run(move || baselines::accuracies(&world, places))
                 .await?
         })
     }

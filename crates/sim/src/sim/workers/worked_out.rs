@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::sim::client::SubmittedTraining;
+use crate::sim::consultation::ReplySource;
 use crate::sim::device::Device;
-use crate::sim::exchange::ReplySource;
 use crate::sim::messages::Effort;
 use crate::sim::training::{Assignment, Trained};
 use crate::sim::world::World;
@@ -59,14 +59,14 @@ pub(super) fn effort_of(
         asked_rows,
         ..
     } = assignment;
-    let exchanged = reply_source.and_then(ReplySource::saved);
+    let consultation = reply_source.and_then(ReplySource::saved);
     match result {
         Ok(trained) => {
             let upload = Some(world.upload_size(trained.frame.parts()));
             Effort {
                 work: trained.work,
                 upload,
-                exchanged,
+                consultation,
                 asked_rows,
             }
         }
@@ -74,7 +74,7 @@ pub(super) fn effort_of(
         Err(_) => Effort {
             work: Work::default(),
             upload: None,
-            exchanged,
+            consultation,
             asked_rows,
         },
     }

@@ -6,7 +6,7 @@ use crate::report::html::chart::{
     Axis, Chart, CostAxis, MOST_POINTS, Series, Stroke, Unit, cost_axes, drawn, style, time_unit,
 };
 use crate::report::html::saved::Rows;
-use crate::report::record::{Flow, RunRecord, SPARSITY_THRESHOLDS, Sparsity, SplitFigures};
+use crate::report::record::{Flow, RunRecord, SPARSITY_THRESHOLDS, Sparsity, SplitAccuracy};
 use crate::report::words;
 use fedrecsim_core::metric::{Metric, Needs};
 
@@ -14,7 +14,7 @@ use fedrecsim_core::metric::{Metric, Needs};
 const COLORS: [(usize, usize); 2] = [(0, 5), (1, 4)];
 
 /// The accuracy after a round, and what the run had cost by then.
-type Evaluated<'a> = (&'a SplitFigures, Cost);
+type Evaluated<'a> = (&'a SplitAccuracy, Cost);
 
 /// Returns accuracy against what it cost.
 pub(super) fn accuracy(record: &RunRecord) -> Chart {
@@ -39,7 +39,7 @@ pub(super) fn accuracy(record: &RunRecord) -> Chart {
     let mut series = Vec::new();
     for (metric, colors) in headlines.iter().zip(COLORS) {
         let (name, label) = (metric.name(), metric.label());
-        let mut line = |what: String, color, stroke, of: &dyn Fn(&SplitFigures) -> Option<f64>| {
+        let mut line = |what: String, color, stroke, of: &dyn Fn(&SplitAccuracy) -> Option<f64>| {
             let known: Vec<Evaluated> = points
                 .iter()
                 .filter(|(split, _)| of(split).is_some())
@@ -144,7 +144,7 @@ fn selected_round(headline: &Metric, at: &Evaluated, against: &[CostAxis]) -> Op
 
 fn accuracy_in_words(record: &RunRecord, label: &str) -> String {
     let figures = figures::headlines(&record.scenario.evaluation);
-    let of = |split: &SplitFigures| -> String {
+    let of = |split: &SplitAccuracy| -> String {
         let values = figures
             .iter()
             .filter_map(|metric| split.test.get(&metric.name()));

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::saved::{self, Rows};
 use super::{FILE_NAME, Fact, Page, Part};
-use crate::report::record::{RunRecord, SplitFigures};
+use crate::report::record::{RunRecord, SplitAccuracy};
 use crate::report::setup::{self, Caveat};
 use crate::report::{EXPORTERS, Exporter, Files, figures, network, words};
 use fedrecsim_core::error::Result;
@@ -127,7 +127,7 @@ fn facts(record: &RunRecord) -> Vec<Fact> {
         .rev()
         .find_map(|round| Some((round.round, round.accuracy.as_ref()?)));
     for metric in figures::headlines(&record.scenario.evaluation) {
-        let of = |split: &SplitFigures, metric: &Metric| split.test.get(&metric.name()).copied();
+        let of = |split: &SplitAccuracy, metric: &Metric| split.test.get(&metric.name()).copied();
         if let (Some(value), Some(round)) = (of(&record.accuracy, &metric), record.selected_round) {
             let (name, key) = (
                 format!("{} (test)", metric.label()),

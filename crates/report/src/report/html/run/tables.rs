@@ -8,7 +8,7 @@ use crate::report::html::table::{Cell, Table};
 use crate::report::ledger_lines::{self, LedgerLine};
 use crate::report::load::Count;
 use crate::report::record::{
-    AuditFigures, Flow, RoundRecord, RunRecord, SPARSITY_THRESHOLDS, SplitFigures,
+    AuditFigures, Flow, RoundRecord, RunRecord, SPARSITY_THRESHOLDS, SplitAccuracy,
 };
 use crate::report::words::{self, percent};
 use fedrecsim_core::units::Bytes;
@@ -31,7 +31,7 @@ fn protocol(record: &RunRecord) -> String {
 /// Returns all figures of accuracy at the selected round and at the last one, beside the baselines.
 pub(super) fn accuracy(record: &RunRecord) -> Option<Part> {
     let method = &record.scenario.method.name;
-    let mut columns: Vec<(String, &SplitFigures)> = Vec::new();
+    let mut columns: Vec<(String, &SplitAccuracy)> = Vec::new();
     if let Some(round) = record.selected_round {
         columns.push((format!("{method}, round {round}"), &record.accuracy));
     }
@@ -56,7 +56,7 @@ pub(super) fn accuracy(record: &RunRecord) -> Option<Part> {
             .flat_map(|(_, split)| figures::splits(split))
             .filter(|(of, _)| *of == wanted);
         for name in figures::ordered(splits.flat_map(|(_, figures)| figures.keys())) {
-            let of = |split: &SplitFigures| {
+            let of = |split: &SplitAccuracy| {
                 figures::splits(split)
                     .find(|(of, _)| *of == wanted)
                     .and_then(|(_, figures)| figures.get(name).copied())

@@ -9,10 +9,10 @@ use super::crew::Crew;
 use super::others::Others;
 use super::share::Shares;
 use super::wire::Question;
-use crate::sim::baselines::Standings;
+use crate::sim::baselines::UserAccuracies;
 use crate::sim::by_user::ByUser;
 use crate::sim::download::OutgoingDownload;
-use crate::sim::evaluation::{Scored, Standing};
+use crate::sim::evaluation::{Scored, UserAccuracy};
 use crate::sim::messages::{Effort, FromClient, ToClient};
 use crate::sim::workers::saved::{SavedPart, put_device, take_devices};
 use crate::sim::workers::scoring::own_downloads;
@@ -79,9 +79,12 @@ impl Ranks {
 
     /// Sends the downloads of single users to the ranks that score them, some to every rank at a
     /// time, and returns what they answer.
-    async fn evaluate_personal(&self, download: &Arc<OutgoingDownload>) -> Result<Vec<Standing>> {
+    async fn evaluate_personal(
+        &self,
+        download: &Arc<OutgoingDownload>,
+    ) -> Result<Vec<UserAccuracy>> {
         let evaluated = self.evaluated();
-        let mut standings: Vec<Vec<Standing>> = evaluated.iter().map(|_| Vec::new()).collect();
+        let mut accuracies: Vec<Vec<UserAccuracy>> = evaluated.iter().map(|_| Vec::new()).collect();
         let longest = evaluated
             .iter()
             .map(ExactSizeIterator::len)
@@ -119,10 +122,10 @@ impl Ranks {
                 asked.push(rank);
             }
             for (rank, mut answer) in self.others.borrow_mut().answers(asked)? {
-                standings[rank].append(&mut answer.take()?);
+                accuracies[rank].append(&mut answer.take()?);
             }
         }
-        Ok(standings.into_iter().flatten().collect())
+        Ok(accuracies.into_iter().flatten().collect())
     }
 
     /// Appends the accuracy of the next evaluated users, with what each of them downloads in order
@@ -130,12 +133,12 @@ impl Ranks {
     fn append(
         &self,
         scored: &mut Vec<Scored>,
-        next: Vec<Standing>,
+        next: Vec<UserAccuracy>,
         download: &OutgoingDownload,
     ) -> Result<()> {
         let downloads = self.world.placement != Placement::Central && self.world.trains;
         let users = self.world.candidates.evaluated_users();
-        for standing in next {
+        for accuracy in next {
             let user = users
                 .get(scored.len())
                 .ok_or_else(|| damaged("the accuracy of too many users"))?;
@@ -145,7 +148,7 @@ impl Ranks {
                 0
             };
             scored.push(Scored {
-                standing,
+                accuracy,
                 download_bytes,
             });
         }
@@ -228,8 +231,8 @@ impl Workers for Ranks {
             let is_central = self.world.placement == Placement::Central;
             if download.is_personal() && !is_central {
                 let mut scored = self.own.evaluate(Arc::clone(&download), model).await?;
-                let standings = self.evaluate_personal(&download).await?;
-                self.append(&mut scored, standings, &download)?;
+                let accuracies = self.evaluate_personal(&download).await?;
+                self.append(&mut scored, accuracies, &download)?;
                 return Ok(scored);
             }
             self.others
@@ -257,7 +260,7 @@ impl Workers for Ranks {
         })
     }
 
-    fn baselines(&self) -> Working<'_, Standings> {
+    fn baselines(&self) -> Working<'_, UserAccuracies> {
         Box::pin(async move {
             self.others
                 .borrow_mut()
@@ -267,10 +270,10 @@ impl Workers for Ranks {
             let answers = others.answers(0..others.count());
             let mut all = own?;
             for (_, mut answer) in answers? {
-                let next: Standings = answer.take()?;
+                let next: UserAccuracies = answer.take()?;
                 all.iter_mut()
                     .zip(next)
-                    .for_each(|((_, standings), (_, mut next))| standings.append(&mut next));
+                    .for_each(|((_, accuracies), (_, mut next))| accuracies.append(&mut next));
             }
             Ok(all)
         })

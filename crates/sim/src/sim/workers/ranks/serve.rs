@@ -9,7 +9,7 @@ use super::share::Shares;
 use super::wire::{Inbox, Question, put_trained};
 use crate::sim::checkpoints::CheckpointStore;
 use crate::sim::download::OutgoingDownload;
-use crate::sim::evaluation::Standing;
+use crate::sim::evaluation::UserAccuracy;
 use crate::sim::messages::{Effort, FromClient};
 use crate::sim::workers::saved::{SavedPart, take_devices};
 use crate::sim::workers::scoring::{Donated, Scoring};
@@ -240,13 +240,13 @@ impl Serving {
         &self,
         places: std::ops::Range<usize>,
         scoring: Scoring,
-    ) -> Result<Vec<Standing>> {
+    ) -> Result<Vec<UserAccuracy>> {
         Ok(self
             .threads
             .score(places, Donated::new(), &Arc::new(scoring))
             .await?
             .into_iter()
-            .map(|scored| scored.standing)
+            .map(|scored| scored.accuracy)
             .collect())
     }
 

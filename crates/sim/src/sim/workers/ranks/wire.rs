@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::errors;
 use super::link::Parcel;
+use crate::sim::consultation::{Consultation, ReplySource};
 use crate::sim::download::{AskedRows, OutgoingDownload};
-use crate::sim::exchange::{Exchanged, ReplySource};
 use crate::sim::messages::{Effort, ToClient};
 use crate::sim::upload::UploadFrame;
 use crate::sim::world::World;
@@ -198,9 +198,9 @@ impl Outbox {
         self.put_download(&download, user, archive)?;
         match reply_source {
             None => archive.put(&SentSource::None),
-            Some(ReplySource::Saved(exchanged)) => {
+            Some(ReplySource::Saved(consultation)) => {
                 archive.put(&SentSource::Saved);
-                exchanged.save(archive);
+                consultation.save(archive);
             }
             Some(ReplySource::ThirdParty(third_party)) => {
                 let (number, is_new) = self.third_parties.of(&third_party);
@@ -290,7 +290,9 @@ impl Inbox {
         let download = self.take_download(archive, world)?;
         let reply_source = match archive.take()? {
             SentSource::None => None,
-            SentSource::Saved => Some(ReplySource::Saved(Arc::new(Exchanged::restore(archive)?))),
+            SentSource::Saved => Some(ReplySource::Saved(Arc::new(Consultation::restore(
+                archive,
+            )?))),
             SentSource::ThirdParty(number, is_new) => {
                 if is_new {
                     let mut made = world
@@ -367,13 +369,19 @@ pub(crate) fn put_trained(
     let Effort {
         work,
         upload: _,
-        exchanged,
+        consultation,
         asked_rows,
     } = effort;
     let loss = upload.as_ref().ok().map(|(_, loss)| *loss);
-    archive.put(&(user, *work, loss, exchanged.is_some(), asked_rows.is_some()));
-    if let Some(exchanged) = exchanged {
-        exchanged.save(archive);
+    archive.put(&(
+        user,
+        *work,
+        loss,
+        consultation.is_some(),
+        asked_rows.is_some(),
+    ));
+    if let Some(consultation) = consultation {
+        consultation.save(archive);
     }
     if let Some(asked) = asked_rows {
         let AskedRows {
@@ -401,10 +409,10 @@ pub(crate) fn take_trained(
     world: &World,
     download_of: impl FnOnce(UserId) -> Option<Arc<OutgoingDownload>>,
 ) -> Result<TrainedElsewhere> {
-    let (user, work, loss, has_exchanged, has_asked): (UserId, Work, Option<f64>, bool, bool) =
+    let (user, work, loss, has_consultation, has_asked): (UserId, Work, Option<f64>, bool, bool) =
         archive.take()?;
-    let exchanged = has_exchanged
-        .then(|| Exchanged::restore(archive).map(Arc::new))
+    let consultation = has_consultation
+        .then(|| Consultation::restore(archive).map(Arc::new))
         .transpose()?;
     let asked_rows = if has_asked {
         let (request, count, download): (FrameParts, usize, FrameParts) = archive.take()?;
@@ -429,7 +437,7 @@ pub(crate) fn take_trained(
             let effort = Effort {
                 work,
                 upload: None,
-                exchanged,
+                consultation,
                 asked_rows,
             };
             return Ok(TrainedElsewhere {
@@ -443,7 +451,7 @@ pub(crate) fn take_trained(
     let effort = Effort {
         work,
         upload: Some(size),
-        exchanged,
+        consultation,
         asked_rows,
     };
     Ok(TrainedElsewhere {

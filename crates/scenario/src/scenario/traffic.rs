@@ -10,7 +10,7 @@ use super::spec::{CodecChoice, CodecSpec};
 
 /// A block that travels in one direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExchangedBlock {
+pub struct TrafficBlock {
     /// The name of the block.
     pub name: String,
     /// Whether it travels to the server, or from it.
@@ -23,9 +23,9 @@ pub struct ExchangedBlock {
 
 /// What a method exchanges with the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Exchanged {
+pub struct Traffic {
     /// The blocks of all phases. A block may be named several times.
-    pub blocks: Vec<ExchangedBlock>,
+    pub blocks: Vec<TrafficBlock>,
     /// Whether each user has a download of its own.
     pub has_personal_downloads: bool,
     /// Whether training reads no other rows of downloaded item tables than those of the
@@ -56,28 +56,28 @@ pub enum UploadUse {
 }
 
 /// Tells what a method with these parameters exchanges, if that can be told.
-type Tell = dyn Fn(&Json) -> Option<Exchanged> + Send + Sync;
+type Tell = dyn Fn(&Json) -> Option<Traffic> + Send + Sync;
 
 /// Tells what a method with checked parameters exchanges; `None` if that cannot be told before the
 /// data are read.
 #[derive(Clone)]
-pub struct ExchangedOf(Arc<Tell>);
+pub struct TrafficOf(Arc<Tell>);
 
-impl ExchangedOf {
+impl TrafficOf {
     /// Tells it by a function.
-    pub fn new(tell: impl Fn(&Json) -> Option<Exchanged> + Send + Sync + 'static) -> Self {
+    pub fn new(tell: impl Fn(&Json) -> Option<Traffic> + Send + Sync + 'static) -> Self {
         Self(Arc::new(tell))
     }
 
     /// Tells what a method with these parameters exchanges.
-    pub(crate) fn tell(&self, parameters: &Json) -> Option<Exchanged> {
+    pub(crate) fn tell(&self, parameters: &Json) -> Option<Traffic> {
         (self.0)(parameters)
     }
 }
 
-impl fmt::Debug for ExchangedOf {
+impl fmt::Debug for TrafficOf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ExchangedOf")
+        f.write_str("TrafficOf")
     }
 }
 
@@ -90,7 +90,7 @@ pub struct CodecContradiction {
     pub message: String,
 }
 
-impl Exchanged {
+impl Traffic {
     /// Returns what `spec` says that cannot be done for this method.
     pub fn contradictions(&self, spec: &CodecSpec) -> Vec<CodecContradiction> {
         let mut found = Vec::new();
@@ -173,14 +173,14 @@ impl Exchanged {
             if name.is_some_and(|name| self.blocks.iter().all(|block| block.name != name)) {
                 continue;
             }
-            let is_meant = |block: &ExchangedBlock| match name {
+            let is_meant = |block: &TrafficBlock| match name {
                 Some(name) => block.name == name,
                 None => spec
                     .blocks
                     .get(&block.name)
                     .is_none_or(|own| own.downlink.is_none()),
             };
-            let has_rows = |block: &ExchangedBlock| {
+            let has_rows = |block: &TrafficBlock| {
                 !block.is_uploaded && block.has_floats && block.has_item_rows
             };
             let sent = self
@@ -264,13 +264,13 @@ mod tests {
     /// If this fails, a run has another codec than its file says, without a word.
     #[test]
     fn codecs_that_the_method_has_no_use_for_are_contradictions() {
-        let block = |name: &str, is_uploaded, has_floats| ExchangedBlock {
+        let block = |name: &str, is_uploaded, has_floats| TrafficBlock {
             name: name.to_owned(),
             is_uploaded,
             has_floats,
             has_item_rows: true,
         };
-        let method = Exchanged {
+        let method = Traffic {
             blocks: vec![
                 block("C", true, true),
                 block("C", false, true),

@@ -8,7 +8,7 @@ use fedrecsim_core::ids::UserId;
 use fedrecsim_core::rng::Streams;
 use fedrecsim_model::model::layout::{BlockKind, Layout, ValueType};
 use fedrecsim_model::model::noisy_sum::NoisySum;
-use fedrecsim_scenario::scenario::{Exchanged, ExchangedBlock, ExchangedOf};
+use fedrecsim_scenario::scenario::{Traffic, TrafficBlock, TrafficOf};
 
 /// The numbers of users and items of the problem for which a method is built in order to see what
 /// it exchanges.
@@ -16,10 +16,10 @@ const SMALL_PROBLEM: (usize, usize) = (8, 64);
 
 /// Tells what the method of `entry` exchanges, without its data. A method that is made of all
 /// ratings exchanges nothing, and of one that cannot be built for a small problem it is not known.
-pub(super) fn of(entry: Entry) -> ExchangedOf {
-    ExchangedOf::new(move |parameters: &Value| {
+pub(super) fn of(entry: Entry) -> TrafficOf {
+    TrafficOf::new(move |parameters: &Value| {
         if !entry.placement.trains() {
-            return Some(Exchanged::default());
+            return Some(Traffic::default());
         }
         let (users, items) = SMALL_PROBLEM;
         let (streams, protocol) = (Streams::new(0), Protocol::default());
@@ -37,12 +37,12 @@ pub(super) fn of(entry: Entry) -> ExchangedOf {
 }
 
 /// Tells what a method exchanges.
-pub fn by_method(method: &dyn Method) -> Exchanged {
-    let mut exchanged = Exchanged::default();
+pub fn by_method(method: &dyn Method) -> Traffic {
+    let mut traffic = Traffic::default();
     let mut add = |layout: &Layout, is_uploaded| {
-        exchanged
+        traffic
             .blocks
-            .extend(layout.blocks().iter().map(|block| ExchangedBlock {
+            .extend(layout.blocks().iter().map(|block| TrafficBlock {
                 name: block.name.to_string(),
                 is_uploaded,
                 has_floats: block.value_type == ValueType::F32,
@@ -53,13 +53,13 @@ pub fn by_method(method: &dyn Method) -> Exchanged {
         add(&method.upload_layout(phase), true);
         add(&method.download_layout(phase), false);
     }
-    exchanged.trains_on_sampled_rows = method.trains_on_sampled_rows();
+    traffic.trains_on_sampled_rows = method.trains_on_sampled_rows();
     let client = method.client(UserId(0));
-    exchanged.keeps_personal_tables = client.personal_table().is_ok_and(|table| table.is_some());
+    traffic.keeps_personal_tables = client.personal_table().is_ok_and(|table| table.is_some());
     let server = method.server();
-    exchanged.upload_use = server.upload_use();
+    traffic.upload_use = server.upload_use();
     let noise = NoisySum::new(1.0, 0.0, Streams::new(0).named("exchanged/noise", 0, 0));
-    exchanged.makes_noisy_sums = server.noisy_accumulator(noise).is_some();
-    exchanged.has_personal_downloads = matches!(server.download(), Download::PerUser(_));
-    exchanged
+    traffic.makes_noisy_sums = server.noisy_accumulator(noise).is_some();
+    traffic.has_personal_downloads = matches!(server.download(), Download::PerUser(_));
+    traffic
 }

@@ -7,7 +7,7 @@ use fedrecsim_scenario::scenario::EvaluationSpec;
 
 /// The figures of a run, with what they need.
 #[derive(Clone, Debug)]
-pub struct Yardstick {
+pub struct MetricSet {
     /// The figures.
     pub metrics: Vec<Metric>,
     /// Whether one of them needs ranks among the candidates.
@@ -18,7 +18,7 @@ pub struct Yardstick {
     pub scale: Option<RatingScale>,
 }
 
-impl Yardstick {
+impl MetricSet {
     /// Returns the figures that `spec` names, to be computed on `dataset`.
     ///
     /// # Errors

@@ -22,7 +22,7 @@ use fedrecsim_model::model::layout::Layout;
 
 /// The request and the reply of one participation.
 #[derive(Debug)]
-pub struct Exchanged {
+pub struct Consultation {
     /// The work of making the request.
     pub request_work: Work,
     /// The frame that the third party receives.
@@ -39,7 +39,7 @@ pub enum ReplySource {
     /// The third party makes it, with the state that it had when the user was invited.
     ThirdParty(Arc<dyn ThirdParty>),
     /// It was read from a checkpoint, which was written after the training had been worked out.
-    Saved(Arc<Exchanged>),
+    Saved(Arc<Consultation>),
 }
 
 /// The part of an exchange that a checkpoint stores beside its frames.
@@ -51,15 +51,15 @@ struct SavedExchange {
 
 impl ReplySource {
     /// Returns what was exchanged; `None` if the third party is still to be asked.
-    pub(crate) fn saved(self) -> Option<Arc<Exchanged>> {
+    pub(crate) fn saved(self) -> Option<Arc<Consultation>> {
         match self {
-            Self::Saved(exchanged) => Some(exchanged),
+            Self::Saved(consultation) => Some(consultation),
             Self::ThirdParty(_) => None,
         }
     }
 }
 
-impl Exchanged {
+impl Consultation {
     /// Appends the exchange to `archive`.
     pub(crate) fn save(&self, archive: &mut Archive) {
         let Self {
@@ -129,9 +129,9 @@ pub(crate) fn with_third_party(
     client: &dyn Client,
     task: &LocalTask<'_>,
     (world, scratch): (&World, &mut Scratch),
-) -> Result<(Arc<Exchanged>, ModelUpdate)> {
-    let exchanged = match reply_source {
-        ReplySource::Saved(exchanged) => Arc::clone(exchanged),
+) -> Result<(Arc<Consultation>, ModelUpdate)> {
+    let consultation = match reply_source {
+        ReplySource::Saved(consultation) => Arc::clone(consultation),
         ReplySource::ThirdParty(third_party) => {
             let mut asked = client.request(task, scratch)?;
             let randomness =
@@ -155,7 +155,7 @@ pub(crate) fn with_third_party(
             let reply = third_party.reply(&arrived)?;
             let (request_work, reply_work) = (asked.work, reply.work);
             let reply = encode(&reply.update, &exchange.reply, randomness)?;
-            Arc::new(Exchanged {
+            Arc::new(Consultation {
                 request_work,
                 request,
                 reply_work,
@@ -163,8 +163,8 @@ pub(crate) fn with_third_party(
             })
         }
     };
-    let reply = decode(&exchanged.reply.bytes, &exchange.reply)?;
-    Ok((exchanged, reply))
+    let reply = decode(&consultation.reply.bytes, &exchange.reply)?;
+    Ok((consultation, reply))
 }
 
 /// Encodes a request or a reply. The receiver has nothing yet, so rows that are left out are zero.
