@@ -16,12 +16,13 @@ True
 
 from . import testing
 from ._native import FedrecsimError, Received, ScenarioError, Task, __version__
+from ._order import PlannedRun
 from .compare import Comparison, compare
 from .method import Block, Client, Method, Parameter, Problem, Rows, Server, Update
 from .method import methods as methods
 from .run import Picture, Run, RunStopped, estimate, resolve, run
 from .simulation import Simulation
-from .study import PlannedRun, Study, study
+from .study import Study, study
 from .table import Table
 
 __all__ = [

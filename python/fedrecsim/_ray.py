@@ -10,12 +10,10 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import _native, method
-
-if TYPE_CHECKING:
-    from .study import PlannedRun, Study, _Order
+from ._order import Order, PlannedRun
 
 #: How often a task is started anew after its node was lost.
 RETRIES = 100
@@ -76,8 +74,8 @@ def _check_room(nodes: list[dict[str, float]], name: str, options: dict[str, Any
         )
 
 
-def carry_out(order: _Order) -> Study:
-    """Runs the runs of a study, and writes its tables."""
+def carry_out(order: Order) -> dict[str, str]:
+    """Carries out the runs of a study, and returns why some have no result, by their names."""
     try:
         import ray
     except ImportError:
@@ -87,13 +85,12 @@ def carry_out(order: _Order) -> Study:
     threads = order.threads or 1
     held, planned = order.prepared(threads)
     try:
-        lost = _carry_out_all(ray, order, planned, threads)
+        return _carry_out_all(ray, order, planned, threads)
     finally:
         held.release()
-    return order.ended(lost)
 
 
-def _carry_out_all(ray: Any, order: _Order, planned: list[PlannedRun], threads: int) -> dict[str, str]:
+def _carry_out_all(ray: Any, order: Order, planned: list[PlannedRun], threads: int) -> dict[str, str]:
     """Carries out the runs that are to be done, and returns why some are missing, by their names."""
     words = [*order.words, "--threads", str(threads)]
     to_do = [run for run in planned if not run.is_done]

@@ -8,11 +8,11 @@ import os
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Mapping, Sequence, overload
 
-from . import _inputs, _native, method
+from . import _inputs, _native, _ray, method
+from ._order import Order, PlannedRun
 from .compare import Comparison
 
 #: Who may carry out the runs of a study.
@@ -20,26 +20,6 @@ EXECUTORS = ("local", "ray", "slurm")
 
 #: What a study that is a dictionary leaves in its folder.
 _HIDDEN = ".fedrecsim"
-
-
-@dataclass(frozen=True)
-class PlannedRun:
-    """A run of a study, and what it is expected to take."""
-
-    arm: str
-    seed: int
-    folder: Path
-    is_done: bool
-    failure: str | None
-    method: str
-    rounds: int
-    memory_bytes: int | None
-    round_s: float | None
-
-    @property
-    def name(self) -> str:
-        """The name in messages."""
-        return f"{self.arm}, seed {self.seed}"
 
 
 class Study(Comparison):
@@ -142,10 +122,10 @@ def study(
         words += ["--data-dir", os.path.abspath(data_dir)]
     if checkpoint_every is not None:
         words += ["--checkpoint-every", str(checkpoint_every)]
-    order = _Order(words, folder, _inputs.threads_of(threads), jobs, memory_gb, progress, dict(ray_options or {}))
+    order = Order(words, folder, _inputs.threads_of(threads), jobs, memory_gb, progress, dict(ray_options or {}))
     if executor == "slurm":
         return _slurm(order)
-    return _ray(order) if executor == "ray" else _local(order)
+    return _on_ray(order) if executor == "ray" else _local(order)
 
 
 def _placed(study: Any, out: Any) -> tuple[Path, Path]:
@@ -185,62 +165,32 @@ def _kept(folder: Path, name: str, text: str) -> Path:
     return path
 
 
-@dataclass(frozen=True)
-class _Order:
-    """What was asked for."""
-
-    words: list[str]
-    folder: Path
-    threads: int | None
-    jobs: int | None
-    memory_gb: float | None
-    progress: bool
-    ray_options: dict[str, Any]
-
-    @property
-    def limits(self) -> list[str]:
-        """The words for what all runs together may have."""
-        limits = {"--threads": self.threads, "--jobs": self.jobs, "--memory": self.memory_gb}
-        return [word for key, value in limits.items() if value is not None for word in (key, str(value))]
-
-    def prepared(self, threads: int) -> tuple[_native.Held, list[PlannedRun]]:
-        """Returns the folder, which is held, and the runs, after the study was checked and its arms were rehearsed."""
-        held, runs = _native.study_prepare(self.words, method.entries(), threads)
-        return held, [self._run(run) for run in runs]
-
-    def runs(self) -> list[PlannedRun]:
-        """Returns the runs, and what has become of each."""
-        return [self._run(run) for run in _native.study_runs(self.words, method.entries())]
-
-    def _run(self, run: tuple[Any, ...]) -> PlannedRun:
-        arm, seed, folder, *others = run
-        return PlannedRun(arm, seed, self.folder / folder, *others)
-
-    def ended(self, lost: Mapping[str, str]) -> Study:
-        """Writes the tables. `lost` says why runs are missing whose folders do not say it."""
-        markdown, _ = _native.study_tables([*self.words, "--no-run"], method.entries())
-        return self.of_folder(markdown, lost)
-
-    def of_folder(self, markdown: str, lost: Mapping[str, str] | None = None) -> Study:
-        """Returns the study with what its folder says of each run."""
-        runs = self.runs()
-        told = {run.name: run.failure for run in runs if run.failure is not None}
-        missing = {run.name: reason for run in runs if (reason := (lost or {}).get(run.name)) and not run.is_done}
-        return Study(self.folder, markdown, runs, missing | told)
-
-    def tell(self, text: str) -> None:
-        """Shows a line, if progress is to be shown."""
-        if self.progress:
-            print(text, file=sys.stderr, flush=True)
-
-
-def _local(order: _Order) -> Study:
-    """Has the runs carried out beside each other in threads of this process, as the command does it with processes."""
+def _local(order: Order) -> Study:
+    """Carries out the runs in threads of this process, as the command does in processes."""
     markdown, _ = _native.study_here([*order.words, *order.limits], method.entries(), order.tell)
-    return order.of_folder(markdown)
+    return _of_folder(order, markdown, {})
 
 
-def _slurm(order: _Order) -> str:
+def _on_ray(order: Order) -> Study:
+    """Carries out every run as a task of the cluster that `ray` is connected to."""
+    return _ended(order, _ray.carry_out(order))
+
+
+def _ended(order: Order, lost: Mapping[str, str]) -> Study:
+    """Writes the tables. `lost` says why runs are missing whose folders do not say it."""
+    markdown, _ = _native.study_tables([*order.words, "--no-run"], method.entries())
+    return _of_folder(order, markdown, lost)
+
+
+def _of_folder(order: Order, markdown: str, lost: Mapping[str, str]) -> Study:
+    """Returns the study with what its folder says of each run."""
+    runs = order.runs()
+    told = {run.name: run.failure for run in runs if run.failure is not None}
+    missing = {run.name: lost[run.name] for run in runs if run.name in lost and not run.is_done}
+    return Study(order.folder, markdown, runs, missing | told)
+
+
+def _slurm(order: Order) -> str:
     """Has the command write the script for Slurm, and returns its text."""
     runs = order.runs()
     own = {cls.name for cls in method.classes()}
@@ -251,10 +201,3 @@ def _slurm(order: _Order) -> str:
     if done.returncode != 0:
         raise _native.FedrecsimError(done.stderr.strip() or f"`study --slurm` ended with {done.returncode}")
     return (order.folder / "slurm.sh").read_text(encoding="utf-8")
-
-
-def _ray(order: _Order) -> Study:
-    """Runs every run as a task of the cluster that `ray` is connected to."""
-    from . import _ray as tasks
-
-    return tasks.carry_out(order)

@@ -218,7 +218,7 @@ def of_cluster(cluster: Cluster, axes: dict, folder: Path) -> tuple:
     """Carries out a study on a stand-in for a cluster, and returns its order and why runs are missing."""
     path, folder = study_module._placed(axes, folder)
     words = ["study", str(path), "--out", str(folder)]
-    order = study_module._Order(words, folder, None, None, None, False, {})
+    order = study_module.Order(words, folder, None, None, None, False, {})
     held, planned = order.prepared(1)
     try:
         return order, _ray._carry_out_all(cluster, order, planned, 1)
@@ -231,7 +231,7 @@ def test_a_task_that_is_lost_does_not_take_the_study_with_it(axes, tmp_path: Pat
     monkeypatch.setattr(_ray, "_packed", lambda ray, classes: b"")
     cluster = Cluster(Lost)
     order, lost = of_cluster(cluster, axes, tmp_path / "study")
-    study = order.ended(lost)
+    study = study_module._ended(order, lost)
     first = study.planned[0].name
     assert study.failures == {first: "the worker is gone"} and len(study.digests) == 7
     # What this process holds is no part of what a task asks for.

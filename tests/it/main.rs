@@ -50,8 +50,6 @@ mod fedrap_curricula;
 #[allow(dead_code)]
 #[path = "../../examples/fedrec_by_rho.rs"]
 mod fedrec_by_rho;
-/// No file is too long to be read in one go.
-mod file_sizes;
 /// What the fuzz targets check for one input.
 mod fuzz_case;
 /// Inputs that fuzzing has found are still handled as they were.
