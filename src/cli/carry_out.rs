@@ -10,12 +10,10 @@ use super::args::ProgressArg;
 use super::inputs::threads_of;
 use super::memory;
 use super::messages::warn;
-#[cfg(feature = "npz")]
 use super::saved_users::saved_users;
 use super::width;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::metric::Metric;
-#[cfg(feature = "npz")]
 use fedrecsim_report::report::model_file::ModelFile;
 use fedrecsim_report::report::progress::{
     LINES_EVERY, LatestAccuracy, Progress, ProgressLine, Show,
@@ -53,7 +51,6 @@ pub(crate) struct Output {
     /// The folder for the report, unless there is to be none.
     pub folder: Option<ReportFolder>,
     /// The file for the parameters, if they are asked for.
-    #[cfg(feature = "npz")]
     pub model_file: Option<ModelFile>,
     pub threads: Option<NonZeroUsize>,
     pub json: bool,
@@ -113,13 +110,11 @@ pub(crate) fn carry_out(
         None => sim::run_to_end(world, &control, &mut watch, checkpoints)?,
         Some(crew) => on_ranks(world, &control, &mut watch, checkpoints, crew)?,
     };
-    #[cfg(feature = "npz")]
     let users = output.model_file.as_ref().map_or(Ok(Vec::new()), |file| {
         saved_users(file.users(), &simulation)
     })?;
     let outcome = simulation.finish_watched(&mut watch)?;
     watch.progress.finish();
-    #[cfg(feature = "npz")]
     let model = outcome.model.clone();
     let total = started.elapsed();
     let wall = Wall {
@@ -137,7 +132,6 @@ pub(crate) fn carry_out(
     {
         return Err(without_report(error, stopped_by, folder));
     }
-    #[cfg(feature = "npz")]
     if let Some(file) = output.model_file {
         file.write(&model, &users)?;
     }

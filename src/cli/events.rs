@@ -16,12 +16,9 @@ use fedrecsim_core::units::{SimDuration, SimTime};
 use fedrecsim_methods::method::Entry;
 use fedrecsim_methods::method::registry::vocabulary_of;
 use fedrecsim_report::report::events::state::{Reached, State};
-#[cfg(feature = "plots")]
 use fedrecsim_report::report::events::timeline::Timeline;
 use fedrecsim_report::report::events::{EventLog, Form};
-#[cfg(feature = "plots")]
 use fedrecsim_report::report::{overrides, setup};
-#[cfg(feature = "plots")]
 use fedrecsim_scenario::scenario::Policy;
 use fedrecsim_scenario::scenario::{self, Loaded, Scenario, Strictness};
 use fedrecsim_sim::sim::outcome::events::{Booking, RoundSpan};
@@ -54,7 +51,6 @@ pub fn events(
     }
     let last = match (arguments.to_round, arguments.format) {
         (Some(last), _) => last,
-        #[cfg(feature = "plots")]
         (None, EventFormat::Svg) => arguments.from_round,
         (None, _) => rounds,
     };
@@ -68,7 +64,6 @@ pub fn events(
     let form = match arguments.format {
         EventFormat::Jsonl => Form::Lines,
         EventFormat::Trace => Form::Trace,
-        #[cfg(feature = "plots")]
         EventFormat::Svg => Form::Picture(timeline(&scenario, &arguments.input)),
         #[cfg(feature = "parquet")]
         EventFormat::Parquet => Form::Table(Box::default()),
@@ -190,7 +185,6 @@ fn world_of(scenario: &Scenario, input: &InputArgs, methods: &[Entry]) -> Result
     .world)
 }
 
-#[cfg(feature = "plots")]
 fn timeline(scenario: &Scenario, input: &InputArgs) -> Timeline {
     let policy = Policy::of(&scenario.training.mode);
     Timeline {

@@ -28,17 +28,14 @@ mod ranks;
 mod reproduce;
 mod resume;
 mod run;
-#[cfg(feature = "npz")]
 mod saved_users;
 mod shells;
 mod signals;
 mod stage_times;
 mod study;
-#[cfg(feature = "npz")]
 mod table;
 mod width;
 
-#[cfg(feature = "npz")]
 pub use args::TableArgs;
 #[cfg(feature = "parquet")]
 pub use args::TableFormat;
@@ -49,7 +46,6 @@ pub use args::{
     ValidateArgs,
 };
 pub use carry_out::Finished;
-#[cfg(feature = "npz")]
 pub use codecs::bench as codec_bench;
 pub use codecs::codecs;
 pub use compare::compare;
@@ -68,7 +64,6 @@ pub use resume::resume;
 pub use run::run;
 pub use shells::{completions, man};
 pub use study::{StudyEnd, outside, study};
-#[cfg(feature = "npz")]
 pub use table::table;
 
 use inspect::wrapped;

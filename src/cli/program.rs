@@ -13,8 +13,8 @@ use clap::Parser;
 use super::ranks::{self, Membership, Other, Place};
 use super::stage_times::StageTimes;
 use super::{
-    Cli, CodecBenchArgs, CodecCommand, Command, DataCommand, DataFetchArgs, Finished, Validation,
-    follow, messages, width,
+    Cli, CodecCommand, Command, DataCommand, DataFetchArgs, Finished, Validation, follow, messages,
+    width,
 };
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::memory;
@@ -217,10 +217,9 @@ fn execute(
             Output::Result(super::codecs(&vocabulary_of(methods), width::of_text())),
             Vec::new(),
         ),
-        #[cfg(feature = "npz")]
         Command::Table(arguments) => (Output::Result(super::table(&arguments)?), Vec::new()),
         Command::Codec(CodecCommand::Bench(arguments)) => (
-            Output::Result(codec_bench(&arguments, methods)?),
+            Output::Result(super::codec_bench(&arguments, &vocabulary_of(methods))?),
             Vec::new(),
         ),
         Command::Data(command) => {
@@ -274,20 +273,6 @@ fn validated(validation: Validation) -> (Output, Vec<Error>) {
         .iter()
         .for_each(|text| messages::warn(text));
     (Output::Result(validation.valid), validation.errors)
-}
-
-/// Measures codecs on a table.
-#[cfg(feature = "npz")]
-fn codec_bench(arguments: &CodecBenchArgs, methods: &[Entry]) -> Result<String> {
-    super::codec_bench(arguments, &vocabulary_of(methods))
-}
-
-/// Says that this program was built without what it takes to read a table.
-#[cfg(not(feature = "npz"))]
-fn codec_bench(_arguments: &CodecBenchArgs, _methods: &[Entry]) -> Result<String> {
-    Err(Error::Usage(
-        "this program was built without the feature `npz`, with which tables are read".to_owned(),
-    ))
 }
 
 /// Lists, fetches or describes data sets.

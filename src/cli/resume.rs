@@ -13,7 +13,6 @@ use super::{leftovers, ranks};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_methods::method::Entry;
 use fedrecsim_methods::method::registry::vocabulary_of;
-#[cfg(feature = "npz")]
 use fedrecsim_report::report::model_file::ModelFile;
 use fedrecsim_report::report::{EarlierReport, ReportFolder, html};
 use fedrecsim_scenario::scenario::{self, AvailabilityPattern, Scenario, SpeedSpec};
@@ -109,13 +108,11 @@ pub(crate) fn resume_on_ranks(
     );
     header.replaces = complete.map(|report| report.digest).or(header.replaces);
     header.every = arguments.checkpoint_every.map_or(header.every, u32::from);
-    #[cfg(feature = "npz")]
     let model_file = arguments
         .save_model
         .as_ref()
         .map(|path| ModelFile::create(path, true))
         .transpose()?;
-    #[cfg(feature = "npz")]
     let model_file = model_file.map(|file| file.with_users(&arguments.save_users));
     let (command, warnings) = (header.command.clone(), header.warnings.clone());
     let (other_builds, keep) = (header.other_builds.clone(), header.keep);
@@ -129,7 +126,6 @@ pub(crate) fn resume_on_ranks(
     );
     let output = Output {
         folder: Some(folder),
-        #[cfg(feature = "npz")]
         model_file,
         threads: arguments.threads,
         json: arguments.json,

@@ -19,7 +19,6 @@ use fedrecsim_methods::method::Entry;
 use fedrecsim_methods::method::registry::vocabulary_of;
 #[cfg(feature = "parquet")]
 use fedrecsim_report::report::arrow;
-#[cfg(feature = "npz")]
 use fedrecsim_report::report::model_file::ModelFile;
 use fedrecsim_report::report::{EXPORTERS, ReportFolder, html};
 use fedrecsim_scenario::scenario::{self, Loaded, Scenario};
@@ -73,13 +72,11 @@ pub(crate) fn run_on_ranks(
     } else {
         Some(claim(arguments, &scenario)?)
     };
-    #[cfg(feature = "npz")]
     let model_file = arguments
         .save_model
         .as_ref()
         .map(|path| ModelFile::create(path, arguments.overwrite))
         .transpose()?;
-    #[cfg(feature = "npz")]
     let model_file = model_file.map(|file| file.with_users(&arguments.save_users));
     let directories = data_directories(input.data_dir.as_deref());
     let inputs = match &mut crew {
@@ -122,7 +119,6 @@ pub(crate) fn run_on_ranks(
     }
     let output = Output {
         folder,
-        #[cfg(feature = "npz")]
         model_file,
         threads: input.threads,
         json: arguments.json,

@@ -1,6 +1,7 @@
 use std::fs::{self, File};
 
-use fedrecsim::cli::{self, TableArgs};
+use clap::Parser;
+use fedrecsim::cli::{self, Cli, TableArgs};
 use fedrecsim::error::Error;
 use fedrecsim::ids::UserId;
 use fedrecsim::sim::outcome::Accuracy;
@@ -140,7 +141,6 @@ fn saved_users_are_described_and_drawn() {
     let all = TableArgs {
         file: path,
         sum: Vec::new(),
-        user: None,
         map: None,
         heat_map: None,
     };
@@ -149,32 +149,30 @@ fn saved_users_are_described_and_drawn() {
         assert!(described.contains(part), "{part} in {described}");
     }
     assert!(!described.contains("items-"), "{described}");
-    let (map, heat_map) = (workshop.path("map.svg"), workshop.path("heat.svg"));
-    let sum = ["C", "D-11"].map(String::from).into();
+    let heat_map = workshop.path("heat.svg");
     let one = TableArgs {
-        sum,
-        user: Some(11),
-        map: Some(map.clone()),
+        sum: ["C", "D-11"].map(String::from).into(),
         heat_map: Some(heat_map.clone()),
         ..all.clone()
     };
     cli::table(&one).unwrap();
-    let drawn = fs::read_to_string(map).unwrap();
-    assert!(
-        drawn.contains(&format!("rated, and trained on ({})", counts[0]))
-            && drawn.contains("C + D-11")
-    );
-    assert!(fs::read_to_string(heat_map).unwrap().contains("Heat map"));
-    for (sum, user, part) in [
-        ("D-4", 3, "it has no array `D-4`; it has C"),
-        ("C", 4, "--save-users 4"),
-    ] {
-        let wrong = TableArgs {
-            sum: vec![sum.to_owned()],
-            user: Some(user),
-            ..one.clone()
-        };
-        let error = cli::table(&wrong).unwrap_err().to_string();
-        assert!(error.contains(part), "{error}");
-    }
+    let drawn = fs::read_to_string(heat_map).unwrap();
+    assert!(drawn.contains("Heat map") && drawn.contains("C + D-11"));
+    let wrong = TableArgs {
+        sum: vec!["D-4".to_owned()],
+        ..one
+    };
+    let error = cli::table(&wrong).unwrap_err().to_string();
+    assert!(error.contains("it has no array `D-4`; it has C"), "{error}");
+    let moved = Cli::try_parse_from([
+        "fedrecsim",
+        "table",
+        "m.npz",
+        "--sum",
+        "C",
+        "--map",
+        "c.svg",
+    ]);
+    let told = moved.unwrap_err().to_string();
+    assert!(told.contains("item-tables.ipynb"), "{told}");
 }

@@ -16,7 +16,6 @@ mod tests;
 
 pub use data::{DataCommand, DataDescribeArgs, DataFetchArgs, DataListArgs};
 pub use study::{CompareArgs, HtmlArgs, StudyArgs};
-#[cfg(feature = "npz")]
 pub use tables::TableArgs;
 pub use tables::{CodecBenchArgs, CodecCommand};
 #[cfg(feature = "parquet")]
@@ -103,7 +102,6 @@ pub enum Command {
     /// List the codecs, and what a codec can be composed of.
     Codecs,
     /// Describe the tables of parameters that `run --save-model` has written, and draw them.
-    #[cfg(feature = "npz")]
     Table(TableArgs),
     /// Measure codecs.
     #[command(subcommand)]
@@ -223,7 +221,6 @@ pub struct RunArgs {
     pub max_wall_time: Option<Duration>,
     /// Write the parameters of the model after the last finished round to this file, for
     /// `numpy.load`.
-    #[cfg(feature = "npz")]
     #[arg(long, value_name = "FILE.npz")]
     pub save_model: Option<PathBuf>,
     /// Write to that file also which items each of these users rated, and the item table that it
@@ -232,7 +229,6 @@ pub struct RunArgs {
     /// Users are named by their numbers, from 0, as in users.csv. The arrays of user 7 are D-7, if
     /// the table is called D, and items-7, which has a number for each item: 1 if it is trained on,
     /// 2 and 3 if it is held out for validation and test, else 0.
-    #[cfg(feature = "npz")]
     #[arg(
         long,
         value_name = "USER,...",
@@ -299,7 +295,6 @@ pub struct ResumeArgs {
     /// `numpy.load`.
     ///
     /// A file of this name is replaced.
-    #[cfg(feature = "npz")]
     #[arg(long, value_name = "FILE.npz")]
     pub save_model: Option<PathBuf>,
     /// Write to that file also which items each of these users rated, and the item table that it
@@ -308,7 +303,6 @@ pub struct ResumeArgs {
     /// Users are named by their numbers, from 0, as in users.csv. The arrays of user 7 are D-7, if
     /// the table is called D, and items-7, which has a number for each item: 1 if it is trained on,
     /// 2 and 3 if it is held out for validation and test, else 0.
-    #[cfg(feature = "npz")]
     #[arg(
         long,
         value_name = "USER,...",
@@ -362,7 +356,6 @@ pub enum EventFormat {
     /// one for each client.
     Trace,
     /// A picture: at most 60 participations as rows.
-    #[cfg(feature = "plots")]
     Svg,
     /// A Parquet file with a row for each event.
     #[cfg(feature = "parquet")]

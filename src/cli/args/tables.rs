@@ -25,7 +25,6 @@ pub struct CodecBenchArgs {
 }
 
 /// Arguments of `table`.
-#[cfg(feature = "npz")]
 #[derive(Clone, Debug, Args)]
 pub struct TableArgs {
     /// The file of `run --save-model`.
@@ -35,16 +34,15 @@ pub struct TableArgs {
     /// are added up, as C,D-43 [default: each array of floating-point numbers by itself].
     #[arg(long, value_name = "ARRAY,...", value_delimiter = ',')]
     pub sum: Vec<String>,
-    /// The user whose items a map tells apart, one of those of --save-users.
-    #[arg(long, value_name = "USER", requires = "map")]
-    pub user: Option<u32>,
-    /// Draw the rows of the table as a map on which like rows are near each other, by t-SNE, to
-    /// this SVG file.
-    #[cfg(feature = "plots")]
-    #[arg(long, value_name = "FILE.svg", requires = "sum")]
-    pub map: Option<PathBuf>,
     /// Draw the values of the table's first rows as colours, to this SVG file.
-    #[cfg(feature = "plots")]
     #[arg(long, value_name = "FILE.svg", requires = "sum")]
     pub heat_map: Option<PathBuf>,
+    /// Maps of rows by t-SNE were drawn here before.
+    #[arg(long, alias = "user", hide = true, value_parser = moved)]
+    pub map: Option<String>,
+}
+
+/// Refuses `--map` and `--user`, and says where maps are drawn now.
+fn moved(_file: &str) -> Result<String, &'static str> {
+    Err("maps are drawn by python/notebooks/item-tables.ipynb, with the t-SNE of scikit-learn")
 }

@@ -59,7 +59,6 @@ fn run_and_resume_take_what_schedulers_and_scripts_give_them() {
     assert!(resume.other_build);
 }
 
-#[cfg(feature = "npz")]
 #[test]
 fn run_and_resume_take_a_file_for_the_model() {
     let Command::Run(run) = parse("fedrecsim run a.toml --save-model m.npz")

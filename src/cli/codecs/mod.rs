@@ -1,10 +1,8 @@
 //! Carries out `codecs`, which lists what a codec can be composed of, and `codec bench`, which
 //! measures codecs on a table.
 
-#[cfg(feature = "npz")]
 mod bench;
 
-#[cfg(feature = "npz")]
 pub use bench::bench;
 
 use super::wrapped;

@@ -1,9 +1,4 @@
-//! Describes tables of parameters: how many of their values are small, which rows are alike, and
-//! what they look like.
-
-mod t_sne;
-
-pub use t_sne::map;
+//! Describes tables of parameters: how many of their values are small.
 
 use ndarray::ArrayView2;
 
@@ -51,15 +46,6 @@ impl Summary {
         }
     }
 }
-
-/// What a user has done with an item, by the number that stands in the arrays `items-USER` of a
-/// saved model.
-pub(crate) const RATED: [(u8, &str); 4] = [
-    (0, "not rated"),
-    (1, "rated, and trained on"),
-    (2, "held out for validation"),
-    (3, "held out for the test"),
-];
 
 #[cfg(test)]
 mod tests {
