@@ -16,7 +16,7 @@ pub(super) fn insert(bitmap: &mut [u8], position: usize) {
 }
 
 /// Returns the bitmap of `positions` out of `universe`.
-pub fn of(positions: impl Iterator<Item = usize>, universe: usize) -> Vec<u8> {
+pub(super) fn of(positions: impl Iterator<Item = usize>, universe: usize) -> Vec<u8> {
     let mut bitmap = vec![0; byte_length(universe)];
     positions.for_each(|position| insert(&mut bitmap, position));
     bitmap

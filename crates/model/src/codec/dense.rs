@@ -1,7 +1,7 @@
 //! Implements the codec `dense-f32`, which sends every value of the table.
 
 use super::frame::{CodecId, Header, OpenedBlock};
-use super::index::IndexEncoding;
+use super::positions::PositionCode;
 use super::writer::FrameWriter;
 use super::{BlockContext, Codec};
 use crate::model::table::{Base, RowSet, TableUpdate};
@@ -23,7 +23,7 @@ impl Codec for DenseF32 {
         let TableUpdate {
             shape, value_type, ..
         } = *update;
-        let (codec, index, count) = (CodecId::Dense, IndexEncoding::All, shape.values());
+        let (codec, index, count) = (CodecId::Dense, PositionCode::All, shape.values());
         let header = Header {
             codec,
             index,

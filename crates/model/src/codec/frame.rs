@@ -5,7 +5,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::bitmap;
-use super::index::IndexEncoding;
+use super::positions::PositionCode;
 use crate::model::blocks::{Scalars, Utility};
 use crate::model::layout::{BlockLayout, Layout, ValueType};
 use crate::model::table::TableShape;
@@ -90,7 +90,7 @@ impl CodecId {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Header {
     pub(super) codec: CodecId,
-    pub(super) index: IndexEncoding,
+    pub(super) index: PositionCode,
     pub(super) shape: TableShape,
     pub(super) value_type: ValueType,
     /// The number of entries that the block holds, which are rows for `rows-f32` and values for the
@@ -120,7 +120,7 @@ pub struct OpenedBlock<'a> {
 /// declares.
 #[derive(Debug)]
 pub(super) struct CheckedBlock<'a> {
-    pub(super) index: IndexEncoding,
+    pub(super) index: PositionCode,
     pub(super) index_bytes: &'a [u8],
     /// The number of entries held, which is at most the number of entries of the block.
     pub(super) count: usize,
@@ -341,13 +341,13 @@ impl<'a> OpenedBlock<'a> {
                 .map_or_else(|| format!("number {found}"), |found| found.name().into());
             return refuse(format!("its codec is {name}, not {}", codec.name()));
         }
-        let Some(index) = IndexEncoding::from_code(self.codes & 0xf) else {
+        let Some(index) = PositionCode::plain(self.codes & 0xf) else {
             return refuse(format!(
                 "its index encoding {} is unknown",
                 self.codes & 0xf
             ));
         };
-        if codec == CodecId::Dense && index != IndexEncoding::All {
+        if codec == CodecId::Dense && index != PositionCode::All {
             return refuse("it has an index, which dense-f32 has not".into());
         }
         let at = self.body.start - HEADER_BYTES;
@@ -368,7 +368,7 @@ impl<'a> OpenedBlock<'a> {
                 "it declares {declared} entries of a table of {universe}"
             ));
         };
-        if index == IndexEncoding::All && count != universe && codec != CodecId::Composed {
+        if index == PositionCode::All && count != universe && codec != CodecId::Composed {
             return refuse(format!(
                 "it declares {count} entries of a table of {universe} but has no index"
             ));
@@ -400,7 +400,7 @@ impl<'a> OpenedBlock<'a> {
     /// header declares.
     fn values(
         &self,
-        index: IndexEncoding,
+        index: PositionCode,
         count: usize,
         universe: usize,
         entry_bytes: usize,
@@ -413,10 +413,10 @@ impl<'a> OpenedBlock<'a> {
             ))
         };
         let fixed_index = match index {
-            IndexEncoding::All => Some(0),
-            IndexEncoding::Bitmap => Some(bitmap::byte_length(universe)),
+            PositionCode::All => Some(0),
+            PositionCode::Bitmap => Some(bitmap::byte_length(universe)),
             // A gap takes at least a byte. Reading the list shows whether it fills its place.
-            IndexEncoding::Gaps => None,
+            _ => None,
         };
         if let (Some(fixed), Some(said)) = (fixed_index, self.index_bytes)
             && fixed != said
@@ -436,7 +436,7 @@ impl<'a> OpenedBlock<'a> {
             return shorter(format!("at least {}", HEADER_BYTES + least));
         }
         // In format 1 the list of gaps takes whatever the values leave.
-        let is_open_ended = self.index_bytes.is_none() && index == IndexEncoding::Gaps;
+        let is_open_ended = self.index_bytes.is_none() && index == PositionCode::Gaps;
         if available > least && !is_open_ended {
             return refuse(format!(
                 "it is followed by {} trailing bytes",

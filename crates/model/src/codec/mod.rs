@@ -145,7 +145,6 @@ mod choice;
 mod composition;
 mod dense;
 mod frame;
-mod index;
 mod memory;
 mod positions;
 mod randomness;

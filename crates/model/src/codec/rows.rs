@@ -1,9 +1,9 @@
 //! Implements the codec `rows-f32`, which sends the rows that training touched.
 
 use super::frame::{CodecId, Header, OpenedBlock};
-use super::index::{self, IndexEncoding};
+use super::positions::{self, Places, PositionCode};
 use super::writer::FrameWriter;
-use super::{BlockContext, Codec, bitmap};
+use super::{BlockContext, Codec};
 use crate::model::table::{Base, RowSet, TableUpdate};
 use fedrecsim_core::error::Result;
 
@@ -30,13 +30,17 @@ impl Codec for RowsF32 {
             others_scale,
             ..
         } = *update;
-        let listed: &[u32] = match &update.rows {
-            RowSet::All => &[],
-            RowSet::Listed(rows) => rows,
-        };
-        let rows = || listed.iter().map(|&row| row as usize);
         let count = update.rows.len(shape);
-        let (index, index_bytes) = IndexEncoding::smallest(count, shape.rows, rows());
+        let listed = match &update.rows {
+            RowSet::Listed(rows) if count < shape.rows => Some(Places {
+                held: rows,
+                universe: shape.rows,
+            }),
+            _ => None,
+        };
+        let (index, index_bytes) = listed.map_or((PositionCode::All, 0), |rows| {
+            positions::plain_code(count, shape.rows, rows.iter())
+        });
         let header = Header {
             codec: CodecId::Rows,
             index,
@@ -46,14 +50,8 @@ impl Codec for RowsF32 {
             others_scale,
         };
         let body = frame.begin_block(header, index_bytes);
-        match index {
-            IndexEncoding::All => {}
-            IndexEncoding::Bitmap => {
-                let start = body.len();
-                body.resize(start + index_bytes, 0);
-                rows().for_each(|row| bitmap::insert(&mut body[start..], row));
-            }
-            IndexEncoding::Gaps => index::write_gaps(body, rows()),
+        if let Some(rows) = listed {
+            index.write(&rows, body);
         }
         body.extend_from_slice(&update.values);
         Ok(())
@@ -72,21 +70,13 @@ impl Codec for RowsF32 {
         // With k >= 1 the frame holds at least a value for each row, so that the list takes at most
         // four times the memory of the frame.
         let rows = match own.index {
-            IndexEncoding::All => RowSet::All,
-            IndexEncoding::Bitmap => {
-                bitmap::check(own.index_bytes, shape.rows, own.count)?;
-                let mut rows = Vec::with_capacity(own.count);
-                // `for_each` is faster than `extend` on an iterator that is flattened from others.
-                bitmap::ones(own.index_bytes).for_each(|row| rows.push(row as u32));
-                RowSet::Listed(rows)
-            }
-            IndexEncoding::Gaps => {
-                let mut rows = Vec::with_capacity(own.count);
-                index::read_gaps(own.index_bytes, own.count, shape.rows, |row| {
-                    rows.push(row as u32)
-                })?;
-                RowSet::Listed(rows)
-            }
+            PositionCode::All => RowSet::All,
+            code => RowSet::Listed(positions::read(
+                code,
+                own.index_bytes,
+                own.count,
+                shape.rows,
+            )?),
         };
         let (value_type, values, others_scale) = (block.value_type, own.values, own.others_scale);
         Ok(TableUpdate {

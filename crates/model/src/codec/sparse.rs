@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::frame::{CheckedBlock, CodecId, Header, OpenedBlock};
-use super::index::{self, IndexEncoding};
+use super::positions::{PositionCode, gaps, plain_code};
 use super::writer::FrameWriter;
 use super::{BlockContext, Codec, bitmap};
 use crate::model::layout::ValueType;
@@ -70,8 +70,7 @@ fn encode<const WIDTH: usize>(
     } = *update;
     let places = non_zero_places(values);
     let count = bitmap::count_ones(&places);
-    let (index, index_bytes) =
-        IndexEncoding::smallest(count, shape.values(), bitmap::ones(&places));
+    let (index, index_bytes) = plain_code(count, shape.values(), bitmap::ones(&places));
     let header = Header {
         codec: CodecId::Sparse,
         index,
@@ -82,9 +81,9 @@ fn encode<const WIDTH: usize>(
     };
     let body = frame.begin_block(header, index_bytes);
     match index {
-        IndexEncoding::All => {}
-        IndexEncoding::Bitmap => body.extend_from_slice(&places),
-        IndexEncoding::Gaps => index::write_gaps(body, bitmap::ones(&places)),
+        PositionCode::All => {}
+        PositionCode::Bitmap => body.extend_from_slice(&places),
+        _ => gaps::write(bitmap::ones(&places), body),
     }
     for (word, values) in bitmap::words(&places).zip(values.chunks(64)) {
         if word == u64::MAX {
@@ -109,15 +108,15 @@ fn decode<const WIDTH: usize>(own: &CheckedBlock<'_>, universe: usize) -> Result
             "it lists a zero among the values that are not zero".into(),
         ));
     }
-    if own.index == IndexEncoding::All {
+    if own.index == PositionCode::All {
         return Ok(None);
     }
-    if own.index == IndexEncoding::Bitmap {
+    if own.index == PositionCode::Bitmap {
         bitmap::check(own.index_bytes, universe, own.count)?;
     }
     let mut table = vec![0; WIDTH * universe];
     let (places, _) = table.as_chunks_mut();
-    if own.index == IndexEncoding::Bitmap {
+    if own.index == PositionCode::Bitmap {
         let mut rest = values;
         for (word, places) in bitmap::words(own.index_bytes).zip(places.chunks_mut(64)) {
             // `check` has made sure that there are as many values as bits, and no bits beyond the
@@ -134,7 +133,7 @@ fn decode<const WIDTH: usize>(own: &CheckedBlock<'_>, universe: usize) -> Result
         }
     } else {
         let mut values = values.iter();
-        index::read_gaps(own.index_bytes, own.count, universe, |place| {
+        gaps::read(own.index_bytes, own.count, universe, |place| {
             // The header has been checked to declare as many values as positions.
             places[place] = values.next().copied().unwrap_or(zero);
         })?;

@@ -67,12 +67,10 @@ impl LeastSquares {
     ) -> Result<Vec<f64>> {
         let (dimension, count) = (table.ncols(), positives.items.len());
         if weighted_gram.dim() != (dimension, dimension) {
-            let (rows, columns) = weighted_gram.dim();
-            return Err(AlgebraError::Shape {
-                what: "the Gram matrix of all items",
-                rows,
-                columns,
-            });
+            return Err(AlgebraError::shape(
+                "the Gram matrix of all items",
+                weighted_gram.dim(),
+            ));
         }
         self.gather(table, positives.items)?;
         self.matrix.clone_from(weighted_gram);
@@ -80,11 +78,7 @@ impl LeastSquares {
             .diag_mut()
             .iter_mut()
             .for_each(|value| *value += ridge);
-        let shape = |_| AlgebraError::Shape {
-            what: "the rows of the positives",
-            rows: count,
-            columns: dimension,
-        };
+        let shape = |_| AlgebraError::shape("the rows of the positives", (count, dimension));
         let rows = ArrayView2::from_shape((count, dimension), &self.rows).map_err(shape)?;
         self.weights.clear();
         match positives.weights {
@@ -121,12 +115,10 @@ impl LeastSquares {
         self.rows.clear();
         for &item in items {
             if item as usize >= table.nrows() {
-                let (rows, columns) = table.dim();
-                return Err(AlgebraError::Shape {
-                    what: "a table without one of the positives",
-                    rows,
-                    columns,
-                });
+                return Err(AlgebraError::shape(
+                    "a table without one of the positives",
+                    table.dim(),
+                ));
             }
             self.rows.extend(
                 table

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-use ndarray::{Array1, Array2};
+use ndarray::{Array1, Array2, ArrayView2};
 
 use super::numerics::*;
 use super::{ByDensity, Counts, FedGram, FedGramParameters, TABLE};
@@ -8,7 +8,7 @@ use crate::method::Method;
 use crate::method::listed_sums::Told;
 use crate::method::tests::problem_of;
 use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
-use fedrecsim_model::model::algebra::gram::{add_outer_product, mirror_upper};
+use fedrecsim_model::model::algebra::gram::{add_gram, mirror_upper};
 use fedrecsim_model::model::algebra::product::product;
 use fedrecsim_model::model::least_squares::{LeastSquares, Positives, Weights, gram_of_table};
 use fedrecsim_model::model::table::{Table, TableShape, TableUpdate};
@@ -117,9 +117,10 @@ fn the_step_times_the_stated_matrix_is_half_the_slope_of_the_loss() {
     sums.step(&mut after.view_mut(), &CONSTANTS).unwrap();
     let exact = table.mapv(f64::from);
     let mut gram = Array2::<f64>::zeros((DIMENSION, DIMENSION));
-    vectors
-        .iter()
-        .for_each(|vector| add_outer_product(&mut gram, 1.0, vector).unwrap());
+    for vector in &vectors {
+        let row = ArrayView2::from_shape((1, DIMENSION), vector).unwrap();
+        add_gram(&mut gram, &row, None).unwrap();
+    }
     mirror_upper(&mut gram).unwrap();
     for item in 0..ITEMS {
         let ridge = CONSTANTS.ridge(sums.gradients.senders[item], vectors.len() as f64);

@@ -18,7 +18,6 @@ use super::selection::Selected;
 use super::{Composition, Scales, Values};
 use crate::codec::buffer::Buffer;
 use crate::codec::frame::{CodecId, Header};
-use crate::codec::index::IndexEncoding;
 use crate::codec::positions::{self, Places, PositionCode};
 use crate::codec::values::{Groups, Quantized, Quantizer, steps_of, symbol_of};
 use crate::codec::writer::FrameWriter;
@@ -242,7 +241,7 @@ impl Body {
         } = *update;
         let header = Header {
             codec: CodecId::Composed,
-            index: IndexEncoding::All,
+            index: PositionCode::All,
             shape,
             value_type: ValueType::F32,
             count,

@@ -37,69 +37,65 @@ per_instruction_set! {
     /// Sets `values` to those of all rows, row after row. A row that the update does not list is
     /// that of the base with the update's scale.
     fn gather(sources: &Sources<'_>, values: &mut [f32]) {
-        gather_inline(sources, values);
-    }
-}
-
-#[inline(always)]
-fn gather_inline(sources: &Sources<'_>, values: &mut [f32]) {
-    let Sources {
-        update,
-        rows,
-        base,
-        are_changes,
-        left_out,
-    } = sources;
-    let (columns, scale) = (update.shape.dimension.max(1), update.others_scale);
-    let lists_every_row = rows.len() == update.rows.len(update.shape);
-    let mut positions = update.positions_of(rows);
-    for (position, (values, &row)) in values.chunks_exact_mut(columns).zip(*rows).enumerate() {
-        let listed = if lists_every_row {
-            Some(position)
-        } else {
-            positions.next().flatten()
-        };
-        let own = listed.map(|listed| update.row_values(listed).as_chunks::<VALUE_BYTES>().0);
-        let base = match base {
-            Base::Table(table) => Some(table.row(row as usize)),
-            Base::Zeros => None,
-        };
-        let left_out = left_out.and_then(|(table, slots)| table.held(slots, position));
-        // One loop takes less than half the time of three, and most rows are changes.
-        if let (Some(own), Some(base), true) = (own, base, *are_changes) {
-            let changes = values.iter_mut().zip(own).zip(base);
-            match left_out {
-                Some((left_out, factor)) => {
-                    changes
-                        .zip(left_out)
-                        .for_each(|(((value, own), base), left_out)| {
-                            *value = f32::from_le_bytes(*own) - base * scale + left_out * factor;
-                        })
+        let Sources {
+            update,
+            rows,
+            base,
+            are_changes,
+            left_out,
+        } = sources;
+        let (columns, scale) = (update.shape.dimension.max(1), update.others_scale);
+        let lists_every_row = rows.len() == update.rows.len(update.shape);
+        let mut positions = update.positions_of(rows);
+        for (position, (values, &row)) in values.chunks_exact_mut(columns).zip(*rows).enumerate() {
+            let listed = if lists_every_row {
+                Some(position)
+            } else {
+                positions.next().flatten()
+            };
+            let own = listed.map(|listed| update.row_values(listed).as_chunks::<VALUE_BYTES>().0);
+            let base = match base {
+                Base::Table(table) => Some(table.row(row as usize)),
+                Base::Zeros => None,
+            };
+            let left_out = left_out.and_then(|(table, slots)| table.held(slots, position));
+            // One loop takes less than half the time of three, and most rows are changes.
+            if let (Some(own), Some(base), true) = (own, base, *are_changes) {
+                let changes = values.iter_mut().zip(own).zip(base);
+                match left_out {
+                    Some((left_out, factor)) => {
+                        changes
+                            .zip(left_out)
+                            .for_each(|(((value, own), base), left_out)| {
+                                *value =
+                                    f32::from_le_bytes(*own) - base * scale + left_out * factor;
+                            })
+                    }
+                    None => changes.for_each(|((value, own), base)| {
+                        *value = f32::from_le_bytes(*own) - base * scale
+                    }),
                 }
-                None => changes.for_each(|((value, own), base)| {
-                    *value = f32::from_le_bytes(*own) - base * scale
-                }),
+                continue;
             }
-            continue;
-        }
-        match (own, base) {
-            (Some(own), _) => values
-                .iter_mut()
-                .zip(own)
-                .for_each(|(value, own)| *value = f32::from_le_bytes(*own)),
-            (None, Some(base)) if !are_changes => {
+            match (own, base) {
+                (Some(own), _) => values
+                    .iter_mut()
+                    .zip(own)
+                    .for_each(|(value, own)| *value = f32::from_le_bytes(*own)),
+                (None, Some(base)) if !are_changes => {
+                    values
+                        .iter_mut()
+                        .zip(base)
+                        .for_each(|(value, base)| *value = base * scale);
+                }
+                (None, _) => values.fill(0.0),
+            }
+            if let Some((left_out, factor)) = left_out {
                 values
                     .iter_mut()
-                    .zip(base)
-                    .for_each(|(value, base)| *value = base * scale);
+                    .zip(left_out)
+                    .for_each(|(value, left_out)| *value += left_out * factor);
             }
-            (None, _) => values.fill(0.0),
-        }
-        if let Some((left_out, factor)) = left_out {
-            values
-                .iter_mut()
-                .zip(left_out)
-                .for_each(|(value, left_out)| *value += left_out * factor);
         }
     }
 }

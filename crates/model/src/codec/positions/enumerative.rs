@@ -120,10 +120,9 @@ pub(super) fn write(places: &Places<'_>, out: &mut Vec<u8>) {
     if count == 0 {
         return;
     }
-    let held = places.held.iter().map(|place| *place as usize);
     match Symbols::of(count, places.universe) {
         Symbols::Bytes(probabilities) => {
-            let mut bytes = bitmap::of(held, places.universe);
+            let mut bytes = bitmap::of(places.iter(), places.universe);
             if are_others {
                 bitmap::invert(&mut bytes, places.universe);
             }
@@ -142,7 +141,7 @@ pub(super) fn write(places: &Places<'_>, out: &mut Vec<u8>) {
             let coded = if are_others { &others } else { places.held };
             let mut bits = BitWriter::new(out);
             let mut symbols = Vec::with_capacity(count);
-            for gap in super::gaps(coded) {
+            for gap in super::gaps(coded.iter().map(|place| *place as usize)) {
                 let mut steps = gap >> low;
                 while steps >= most {
                     symbols.push(most as u8);

@@ -6,11 +6,12 @@
 
 mod elias_fano;
 mod enumerative;
+pub(super) mod gaps;
 mod rice;
 #[cfg(test)]
 mod tests;
 
-use super::{bitmap, index, varint};
+use super::bitmap;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::rng::{PortableDraws, Streams};
 
@@ -27,6 +28,11 @@ impl Places<'_> {
     /// Returns how many there are.
     pub(crate) fn count(&self) -> usize {
         self.held.len()
+    }
+
+    /// Returns the positions.
+    pub(super) fn iter(&self) -> impl Iterator<Item = usize> {
+        self.held.iter().map(|position| *position as usize)
     }
 }
 
@@ -67,14 +73,24 @@ impl PositionCode {
             .find(|code| *code as u8 == number)
     }
 
+    /// Returns the code with this number, if it is one that codecs with a name use.
+    pub(super) fn plain(number: u8) -> Option<Self> {
+        Self::of_number(number).filter(|_| number <= Self::Gaps as u8)
+    }
+
     /// Appends the positions in this code.
-    fn write(self, places: &Places<'_>, out: &mut Vec<u8>) {
-        let held = || places.held.iter().map(|place| *place as usize);
+    pub(super) fn write(self, places: &Places<'_>, out: &mut Vec<u8>) {
         match self {
             // The positions do not tell their seed, see `write_seed`.
             Self::All | Self::Seed => {}
-            Self::Bitmap => out.extend(bitmap::of(held(), places.universe)),
-            Self::Gaps => index::write_gaps(out, held()),
+            Self::Bitmap => {
+                let start = out.len();
+                out.resize(start + bitmap::byte_length(places.universe), 0);
+                places
+                    .iter()
+                    .for_each(|place| bitmap::insert(&mut out[start..], place));
+            }
+            Self::Gaps => gaps::write(places.iter(), out),
             Self::Rice => rice::write(places, rice::plan(places).0, out),
             Self::EliasFano => elias_fano::write(places, out),
             Self::Enumerative => enumerative::write(places, out),
@@ -86,7 +102,7 @@ impl PositionCode {
         match self {
             Self::All | Self::Seed => 0,
             Self::Bitmap => bitmap::byte_length(places.universe),
-            Self::Gaps => gaps(places.held).map(varint::length).sum(),
+            Self::Gaps => gaps::length(places.iter()),
             Self::Rice => rice::plan(places).1,
             Self::EliasFano => elias_fano::length(places),
             Self::Enumerative => {
@@ -205,7 +221,7 @@ pub(super) fn read(
             })?;
             return Ok(drawn(seed, count, universe));
         }
-        PositionCode::Gaps => index::read_gaps(bytes, count, universe, visit)?,
+        PositionCode::Gaps => gaps::read(bytes, count, universe, visit)?,
         PositionCode::Rice => rice::read(bytes, count, universe, visit)?,
         PositionCode::EliasFano => elias_fano::read(bytes, count, universe, visit)?,
         PositionCode::Enumerative => return enumerative::read(bytes, count, universe),
@@ -213,13 +229,33 @@ pub(super) fn read(
     Ok(held)
 }
 
-/// Returns the number of entries skipped before each position.
-fn gaps(held: &[u32]) -> impl Iterator<Item = u64> {
-    let mut next = 0;
-    held.iter().map(move |&position| {
-        let gap = u64::from(position) - next;
-        next = u64::from(position) + 1;
-        gap
+/// Returns the code with the fewest bytes of those that codecs with a name use (all, bitmap and
+/// gaps) for `count` of `universe` entries, and the number of its bytes. The bitmap wins a tie.
+pub(super) fn plain_code(
+    count: usize,
+    universe: usize,
+    positions: impl Iterator<Item = usize>,
+) -> (PositionCode, usize) {
+    if count == universe {
+        return (PositionCode::All, 0);
+    }
+    let bitmap = bitmap::byte_length(universe);
+    // A gap takes at least a byte, so that a long list is larger without being measured.
+    if count < bitmap {
+        let gaps = gaps::length(positions);
+        if gaps < bitmap {
+            return (PositionCode::Gaps, gaps);
+        }
+    }
+    (PositionCode::Bitmap, bitmap)
+}
+
+/// Returns the number of entries skipped before each of the strictly ascending `positions`.
+fn gaps(positions: impl Iterator<Item = usize>) -> impl Iterator<Item = u64> {
+    positions.scan(0, |next, position| {
+        let gap = position - *next;
+        *next = position + 1;
+        Some(gap as u64)
     })
 }
 

@@ -21,7 +21,7 @@ pub(super) fn plan(places: &Places<'_>) -> (u32, usize) {
         std::array::from_fn(|place| (about.saturating_sub(2) + place as u32).min(MOST_LOW_BITS));
     // One walk adds up what all of them would write in unary.
     let mut highs = [0; 4];
-    for gap in gaps(places.held) {
+    for gap in gaps(places.iter()) {
         highs
             .iter_mut()
             .zip(candidates)
@@ -41,7 +41,7 @@ pub(super) fn plan(places: &Places<'_>) -> (u32, usize) {
 pub(super) fn write(places: &Places<'_>, low: u32, out: &mut Vec<u8>) {
     out.push(low as u8);
     let mut bits = BitWriter::new(out);
-    for gap in gaps(places.held) {
+    for gap in gaps(places.iter()) {
         bits.write_unary(gap >> low);
         bits.write(gap & ((1 << low) - 1), low);
     }

@@ -59,22 +59,131 @@ per_instruction_set! {
     /// Appends whole steps from -`most` to `most`, where the largest value of a group is `most`
     /// steps, to `out`. `shifts` are added before steps are rounded down. As with every function
     /// here, what is lost takes the place of the values.
-    pub(super) fn quantise_levels(values: &mut [f32], groups: Groups<'_>, most: u8, shifts: Shifts, out: &mut Quantized) {
-        levels(values, groups, most, shifts, out);
+    pub(super) fn quantise_levels(
+        mut values: &mut [f32],
+        groups: Groups<'_>,
+        most: u8,
+        mut shifts: Shifts,
+        out: &mut Quantized,
+    ) {
+        let most = f32::from(most);
+        out.symbols.resize(values.len(), 0);
+        out.scales.reserve(2 * groups.len());
+        let mut symbols = &mut out.symbols[..];
+        for length in groups {
+            let (group, of_group);
+            (group, values) = values.split_at_mut(length);
+            (of_group, symbols) = symbols.split_at_mut(length);
+            let largest = largest_magnitude_inlined(group);
+            // A scale that is not 0 has an inverse, and all values of a group without one are 0.
+            let scale = bf16_not_below(if largest > 0.0 {
+                (largest / most).max(f32::MIN_POSITIVE)
+            } else {
+                0.0
+            });
+            out.scales.extend(scale.to_le_bytes());
+            let scale = scale.to_f32();
+            let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
+            let (chunks, rest) = group.as_chunks_mut::<LANES>();
+            let (symbols, symbols_of_rest) = of_group.as_chunks_mut::<LANES>();
+            for (values, symbols) in chunks.iter_mut().zip(symbols) {
+                let shifts = shifts.advance();
+                for lane in 0..LANES {
+                    let (symbol, decoded) =
+                        level(values[lane] * inverse + shifts[lane], most, scale);
+                    symbols[lane] = symbol;
+                    values[lane] -= decoded;
+                }
+            }
+            if !rest.is_empty() {
+                for ((value, shift), symbol) in
+                    rest.iter_mut().zip(shifts.advance()).zip(symbols_of_rest)
+                {
+                    let decoded;
+                    (*symbol, decoded) = level(*value * inverse + shift, most, scale);
+                    *value -= decoded;
+                }
+            }
+        }
     }
 }
 
 per_instruction_set! {
     /// Appends steps of a multiple `step` of the root of the mean square of each group to `out`.
-    pub(super) fn quantise_dead_zone(values: &mut [f32], groups: Groups<'_>, step: f32, zone: f32, out: &mut Quantized) {
-        dead_zone(values, groups, step, zone, out);
+    pub(super) fn quantise_dead_zone(
+        mut values: &mut [f32],
+        groups: Groups<'_>,
+        step: f32,
+        zone: f32,
+        out: &mut Quantized,
+    ) {
+        out.symbols.resize(values.len(), 0);
+        out.scales.reserve(2 * groups.len());
+        let mut symbols = &mut out.symbols[..];
+        for length in groups {
+            let (group, of_group);
+            (group, values) = values.split_at_mut(length);
+            (of_group, symbols) = symbols.split_at_mut(length);
+            let squares = sum_of(group, |value| f64::from(value) * f64::from(value));
+            let rms = fedrecsim_core::math::sqrt(squares / group.len().max(1) as f64) as f32;
+            let scale = bf16_not_below(rms * step);
+            out.scales.extend(scale.to_le_bytes());
+            let scale = scale.to_f32();
+            let divisor = if scale > 0.0 { scale } else { f32::INFINITY };
+            let has_few_steps = largest_magnitude_inlined(group) / divisor < FEW_STEPS;
+            let pairs = group.iter_mut().zip(of_group);
+            if has_few_steps {
+                for (value, symbol) in pairs {
+                    let magnitude = value.abs() / divisor;
+                    let steps = if magnitude < zone || magnitude == 0.0 {
+                        0
+                    } else {
+                        whole((magnitude - zone).floor()) + 1
+                    };
+                    let steps = if *value < 0.0 { -steps } else { steps };
+                    *symbol = symbol_of_few(steps);
+                    *value -= of_few_steps(steps, scale, zone);
+                }
+            } else {
+                for (value, symbol) in pairs {
+                    let magnitude = value.abs() / divisor;
+                    let is_zero = magnitude < zone || magnitude == 0.0;
+                    let steps = if is_zero {
+                        0
+                    } else {
+                        (magnitude - zone).floor().min(1e15) as i64 + 1
+                    };
+                    let steps = if *value < 0.0 { -steps } else { steps };
+                    *symbol = symbol_of(steps).min(u64::from(ESCAPE)) as u8;
+                    if *symbol == ESCAPE {
+                        out.escaped.push(steps);
+                    }
+                    *value -= of_steps_around(steps, scale, zone);
+                }
+            }
+        }
     }
 }
 
 per_instruction_set! {
     /// Appends the signs of the values to `out`, with the mean magnitude of each group.
-    pub(super) fn quantise_signs(values: &mut [f32], groups: Groups<'_>, out: &mut Quantized) {
-        signs(values, groups, out);
+    pub(super) fn quantise_signs(mut values: &mut [f32], groups: Groups<'_>, out: &mut Quantized) {
+        out.symbols.resize(values.len(), 0);
+        out.scales.reserve(2 * groups.len());
+        let mut symbols = &mut out.symbols[..];
+        for length in groups {
+            let (group, of_group);
+            (group, values) = values.split_at_mut(length);
+            (of_group, symbols) = symbols.split_at_mut(length);
+            let sum = sum_of(group, |value| f64::from(value.abs()));
+            let scale = bf16_not_below((sum / group.len().max(1) as f64) as f32);
+            out.scales.extend(scale.to_le_bytes());
+            let scale = scale.to_f32();
+            for (value, symbol) in group.iter_mut().zip(of_group) {
+                *symbol = u8::from(*value < 0.0);
+                *value -= if *value < 0.0 { -scale } else { scale };
+            }
+        }
     }
 }
 
@@ -93,135 +202,12 @@ per_instruction_set! {
     }
 }
 
-#[inline(always)]
-fn levels(
-    mut values: &mut [f32],
-    groups: Groups<'_>,
-    most: u8,
-    mut shifts: Shifts,
-    out: &mut Quantized,
-) {
-    let most = f32::from(most);
-    out.symbols.resize(values.len(), 0);
-    out.scales.reserve(2 * groups.len());
-    let mut symbols = &mut out.symbols[..];
-    for length in groups {
-        let (group, of_group);
-        (group, values) = values.split_at_mut(length);
-        (of_group, symbols) = symbols.split_at_mut(length);
-        let largest = largest_magnitude_inlined(group);
-        // A scale that is not 0 has an inverse, and all values of a group without one are 0.
-        let scale = bf16_not_below(if largest > 0.0 {
-            (largest / most).max(f32::MIN_POSITIVE)
-        } else {
-            0.0
-        });
-        out.scales.extend(scale.to_le_bytes());
-        let scale = scale.to_f32();
-        let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
-        let (chunks, rest) = group.as_chunks_mut::<LANES>();
-        let (symbols, symbols_of_rest) = of_group.as_chunks_mut::<LANES>();
-        for (values, symbols) in chunks.iter_mut().zip(symbols) {
-            let shifts = shifts.advance();
-            for lane in 0..LANES {
-                let (symbol, decoded) = level(values[lane] * inverse + shifts[lane], most, scale);
-                symbols[lane] = symbol;
-                values[lane] -= decoded;
-            }
-        }
-        if !rest.is_empty() {
-            for ((value, shift), symbol) in
-                rest.iter_mut().zip(shifts.advance()).zip(symbols_of_rest)
-            {
-                let decoded;
-                (*symbol, decoded) = level(*value * inverse + shift, most, scale);
-                *value -= decoded;
-            }
-        }
-    }
-}
-
 /// Returns the symbol and the value of the whole steps in `steps`, of which there are at most
 /// `most`.
 #[inline(always)]
 fn level(steps: f32, most: f32, scale: f32) -> (u8, f32) {
     let steps = steps.floor().clamp(-most, most);
     (symbol_of_few(whole(steps)), steps * scale)
-}
-
-#[inline(always)]
-fn dead_zone(
-    mut values: &mut [f32],
-    groups: Groups<'_>,
-    step: f32,
-    zone: f32,
-    out: &mut Quantized,
-) {
-    out.symbols.resize(values.len(), 0);
-    out.scales.reserve(2 * groups.len());
-    let mut symbols = &mut out.symbols[..];
-    for length in groups {
-        let (group, of_group);
-        (group, values) = values.split_at_mut(length);
-        (of_group, symbols) = symbols.split_at_mut(length);
-        let squares = sum_of(group, |value| f64::from(value) * f64::from(value));
-        let rms = fedrecsim_core::math::sqrt(squares / group.len().max(1) as f64) as f32;
-        let scale = bf16_not_below(rms * step);
-        out.scales.extend(scale.to_le_bytes());
-        let scale = scale.to_f32();
-        let divisor = if scale > 0.0 { scale } else { f32::INFINITY };
-        let has_few_steps = largest_magnitude_inlined(group) / divisor < FEW_STEPS;
-        let pairs = group.iter_mut().zip(of_group);
-        if has_few_steps {
-            for (value, symbol) in pairs {
-                let magnitude = value.abs() / divisor;
-                let steps = if magnitude < zone || magnitude == 0.0 {
-                    0
-                } else {
-                    whole((magnitude - zone).floor()) + 1
-                };
-                let steps = if *value < 0.0 { -steps } else { steps };
-                *symbol = symbol_of_few(steps);
-                *value -= of_few_steps(steps, scale, zone);
-            }
-        } else {
-            for (value, symbol) in pairs {
-                let magnitude = value.abs() / divisor;
-                let is_zero = magnitude < zone || magnitude == 0.0;
-                let steps = if is_zero {
-                    0
-                } else {
-                    (magnitude - zone).floor().min(1e15) as i64 + 1
-                };
-                let steps = if *value < 0.0 { -steps } else { steps };
-                *symbol = symbol_of(steps).min(u64::from(ESCAPE)) as u8;
-                if *symbol == ESCAPE {
-                    out.escaped.push(steps);
-                }
-                *value -= of_steps_around(steps, scale, zone);
-            }
-        }
-    }
-}
-
-#[inline(always)]
-fn signs(mut values: &mut [f32], groups: Groups<'_>, out: &mut Quantized) {
-    out.symbols.resize(values.len(), 0);
-    out.scales.reserve(2 * groups.len());
-    let mut symbols = &mut out.symbols[..];
-    for length in groups {
-        let (group, of_group);
-        (group, values) = values.split_at_mut(length);
-        (of_group, symbols) = symbols.split_at_mut(length);
-        let sum = sum_of(group, |value| f64::from(value.abs()));
-        let scale = bf16_not_below((sum / group.len().max(1) as f64) as f32);
-        out.scales.extend(scale.to_le_bytes());
-        let scale = scale.to_f32();
-        for (value, symbol) in group.iter_mut().zip(of_group) {
-            *symbol = u8::from(*value < 0.0);
-            *value -= if *value < 0.0 { -scale } else { scale };
-        }
-    }
 }
 
 #[inline(always)]

@@ -15,11 +15,7 @@ pub(super) fn square_mut<'a>(
     let (rows, columns) = matrix.dim();
     match matrix.as_slice_mut() {
         Some(elements) if rows == columns => Ok((elements, rows)),
-        _ => Err(AlgebraError::Shape {
-            what,
-            rows,
-            columns,
-        }),
+        _ => Err(AlgebraError::shape(what, (rows, columns))),
     }
 }
 
@@ -31,12 +27,8 @@ pub(super) fn elements<'a>(
     matrix: &'a ArrayView2<'_, f64>,
     what: &'static str,
 ) -> Result<&'a [f64]> {
-    let (rows, columns) = matrix.dim();
-    matrix.as_slice().ok_or(AlgebraError::Shape {
-        what,
-        rows,
-        columns,
-    })
+    let shape = AlgebraError::shape(what, matrix.dim());
+    matrix.as_slice().ok_or(shape)
 }
 
 /// Refuses a matrix with an element that is infinite or not a number.

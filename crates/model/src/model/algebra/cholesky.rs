@@ -31,17 +31,12 @@ pub(crate) fn factorise(matrix: &mut Array2<f64>) -> Result<()> {
 /// # Errors
 /// [`AlgebraError::Shape`] if `b` has another dimension than R.
 pub(crate) fn solve(factor: &Array2<f64>, b: &mut [f64]) -> Result<()> {
-    let (rows, columns) = factor.dim();
     match factor.as_slice() {
-        Some(elements) if rows == columns && b.len() == rows => {
+        Some(elements) if factor.dim() == (b.len(), b.len()) => {
             solve_rows(elements, b);
             Ok(())
         }
-        _ => Err(AlgebraError::Shape {
-            what: "the Cholesky factor",
-            rows,
-            columns,
-        }),
+        _ => Err(AlgebraError::shape("the Cholesky factor", factor.dim())),
     }
 }
 
@@ -60,86 +55,71 @@ pub fn invert(matrix: &mut Array2<f64>) -> Result<()> {
 }
 
 per_instruction_set! {
+    /// Returns the row and the value of the first pivot that is not a finite number above zero, if
+    /// there is one. Step j subtracts multiples of row j from all rows below.
     fn factorise_rows(elements: &mut [f64], dimension: usize) -> Option<(usize, f64)> {
-        factorise_inline(elements, dimension)
+        for j in 0..dimension {
+            let (above, below) = elements.split_at_mut((j + 1) * dimension);
+            let row = &mut above[j * dimension + j..];
+            let pivot = row[0];
+            // The negation refuses a pivot that is not a number as well.
+            if !(pivot > 0.0 && pivot < f64::INFINITY) {
+                return Some((j, pivot));
+            }
+            let root = pivot.sqrt();
+            row[0] = root;
+            let inverse = 1.0 / root;
+            for value in &mut row[1..] {
+                *value *= inverse;
+            }
+            for (i, target) in below.chunks_exact_mut(dimension).enumerate() {
+                let rest = &row[i + 1..];
+                add_scaled(&mut target[j + 1 + i..], -rest[0], rest);
+            }
+        }
+        None
     }
-}
-
-/// Returns the row and the value of the first pivot that is not a finite number above zero, if
-/// there is one. Step j subtracts multiples of row j from all rows below.
-#[inline(always)]
-fn factorise_inline(elements: &mut [f64], dimension: usize) -> Option<(usize, f64)> {
-    for j in 0..dimension {
-        let (above, below) = elements.split_at_mut((j + 1) * dimension);
-        let row = &mut above[j * dimension + j..];
-        let pivot = row[0];
-        // The negation refuses a pivot that is not a number as well.
-        if !(pivot > 0.0 && pivot < f64::INFINITY) {
-            return Some((j, pivot));
-        }
-        let root = pivot.sqrt();
-        row[0] = root;
-        let inverse = 1.0 / root;
-        for value in &mut row[1..] {
-            *value *= inverse;
-        }
-        for (i, target) in below.chunks_exact_mut(dimension).enumerate() {
-            let rest = &row[i + 1..];
-            add_scaled(&mut target[j + 1 + i..], -rest[0], rest);
-        }
-    }
-    None
 }
 
 per_instruction_set! {
     fn solve_rows(factor: &[f64], b: &mut [f64]) {
-        solve_inline(factor, b);
-    }
-}
-
-#[inline(always)]
-fn solve_inline(factor: &[f64], b: &mut [f64]) {
-    let dimension = b.len();
-    for j in 0..dimension {
-        let row = &factor[j * dimension + j..(j + 1) * dimension];
-        let value = b[j] / row[0];
-        b[j] = value;
-        add_scaled(&mut b[j + 1..], -value, &row[1..]);
-    }
-    for j in (0..dimension).rev() {
-        let row = &factor[j * dimension + j..(j + 1) * dimension];
-        b[j] = (b[j] - dot(&row[1..], &b[j + 1..])) / row[0];
+        let dimension = b.len();
+        for j in 0..dimension {
+            let row = &factor[j * dimension + j..(j + 1) * dimension];
+            let value = b[j] / row[0];
+            b[j] = value;
+            add_scaled(&mut b[j + 1..], -value, &row[1..]);
+        }
+        for j in (0..dimension).rev() {
+            let row = &factor[j * dimension + j..(j + 1) * dimension];
+            b[j] = (b[j] - dot(&row[1..], &b[j + 1..])) / row[0];
+        }
     }
 }
 
 per_instruction_set! {
+    /// Replaces the factor R by W = R^(-1), from the last row to the first, and that by W W^T, from the
+    /// first to the last.
     fn invert_rows(elements: &mut [f64], dimension: usize) {
-        invert_inline(elements, dimension);
-    }
-}
-
-/// Replaces the factor R by W = R^(-1), from the last row to the first, and that by W W^T, from the
-/// first to the last.
-#[inline(always)]
-fn invert_inline(elements: &mut [f64], dimension: usize) {
-    let mut row = vec![0.0; dimension];
-    for i in (0..dimension).rev() {
-        let (above, below) = elements.split_at_mut((i + 1) * dimension);
-        let target = &mut above[i * dimension + i..];
-        row[i..].copy_from_slice(target);
-        let inverse = 1.0 / row[i];
-        target.fill(0.0);
-        target[0] = inverse;
-        for (k, other) in (i + 1..).zip(below.chunks_exact(dimension)) {
-            add_scaled(&mut target[k - i..], -row[k] * inverse, &other[k..]);
+        let mut row = vec![0.0; dimension];
+        for i in (0..dimension).rev() {
+            let (above, below) = elements.split_at_mut((i + 1) * dimension);
+            let target = &mut above[i * dimension + i..];
+            row[i..].copy_from_slice(target);
+            let inverse = 1.0 / row[i];
+            target.fill(0.0);
+            target[0] = inverse;
+            for (k, other) in (i + 1..).zip(below.chunks_exact(dimension)) {
+                add_scaled(&mut target[k - i..], -row[k] * inverse, &other[k..]);
+            }
         }
-    }
-    for i in 0..dimension {
-        let rows = &mut elements[i * dimension..];
-        row[i..].copy_from_slice(&rows[i..dimension]);
-        for j in i..dimension {
-            let start = (j - i) * dimension;
-            rows[j] = dot(&row[j..], &rows[start + j..start + dimension]);
+        for i in 0..dimension {
+            let rows = &mut elements[i * dimension..];
+            row[i..].copy_from_slice(&rows[i..dimension]);
+            for j in i..dimension {
+                let start = (j - i) * dimension;
+                rows[j] = dot(&row[j..], &rows[start + j..start + dimension]);
+            }
         }
     }
 }

@@ -52,11 +52,7 @@ pub fn symmetric_eigen(matrix: &ArrayView2<'_, f64>) -> Result<SymmetricEigen> {
     const WHAT: &str = "the matrix to decompose";
     let (rows, columns) = matrix.dim();
     if rows != columns {
-        return Err(AlgebraError::Shape {
-            what: WHAT,
-            rows,
-            columns,
-        });
+        return Err(AlgebraError::shape(WHAT, (rows, columns)));
     }
     check_finite(matrix, WHAT)?;
     let mut work: Vec<f64> = Vec::with_capacity(rows * rows);
@@ -81,33 +77,28 @@ pub fn symmetric_eigen(matrix: &ArrayView2<'_, f64>) -> Result<SymmetricEigen> {
 }
 
 per_instruction_set! {
+    /// Rotates until a whole sweep finds no element above the rounding of the matrix. Returns whether
+    /// that happened.
     fn sweep_until_diagonal(work: &mut [f64], vectors: &mut [f64], dimension: usize) -> bool {
-        sweep_inline(work, vectors, dimension)
-    }
-}
-
-/// Rotates until a whole sweep finds no element above the rounding of the matrix. Returns whether
-/// that happened.
-#[inline(always)]
-fn sweep_inline(work: &mut [f64], vectors: &mut [f64], dimension: usize) -> bool {
-    let squares: f64 = work.iter().map(|value| value * value).sum();
-    let negligible = f64::EPSILON * squares.sqrt() / dimension.max(1) as f64;
-    for _ in 0..SWEEPS_MAX {
-        let mut rotated = false;
-        for p in 0..dimension {
-            for q in p + 1..dimension {
-                let off = work[p * dimension + q];
-                if off.abs() > negligible {
-                    rotate_pair(work, vectors, dimension, (p, q), off);
-                    rotated = true;
+        let squares: f64 = work.iter().map(|value| value * value).sum();
+        let negligible = f64::EPSILON * squares.sqrt() / dimension.max(1) as f64;
+        for _ in 0..SWEEPS_MAX {
+            let mut rotated = false;
+            for p in 0..dimension {
+                for q in p + 1..dimension {
+                    let off = work[p * dimension + q];
+                    if off.abs() > negligible {
+                        rotate_pair(work, vectors, dimension, (p, q), off);
+                        rotated = true;
+                    }
                 }
             }
+            if !rotated {
+                return true;
+            }
         }
-        if !rotated {
-            return true;
-        }
+        false
     }
-    false
 }
 
 /// Rotates rows and columns p and q, so that the elements (p, q) and (q, p), which are `off`,

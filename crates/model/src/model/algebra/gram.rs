@@ -6,24 +6,6 @@ use super::arrays::{elements, square_mut};
 use super::{AlgebraError, Result};
 use crate::per_instruction_set;
 
-/// Adds `weight * x x^T` to the upper triangle of `matrix` (k x k), which is a symmetric update of
-/// rank one.
-///
-/// # Errors
-/// [`AlgebraError::Shape`] if `x` does not have k elements.
-pub fn add_outer_product(matrix: &mut Array2<f64>, weight: f64, x: &[f64]) -> Result<()> {
-    let (target, dimension) = square_mut(matrix, "the sum of outer products")?;
-    if x.len() != dimension {
-        return Err(AlgebraError::Shape {
-            what: "the vector of an outer product",
-            rows: x.len(),
-            columns: 1,
-        });
-    }
-    add_rows(target, dimension, x, Some(&[weight]));
-    Ok(())
-}
-
 /// Adds the sum over r of `w_r x_r x_r^T` to the upper triangle of `matrix` (k x k), where x_r is
 /// row r of `rows` (n x k). This is a symmetric update of rank n. Without weights every w_r is 1.
 ///
@@ -32,7 +14,7 @@ pub fn add_outer_product(matrix: &mut Array2<f64>, weight: f64, x: &[f64]) -> Re
 /// # Errors
 /// [`AlgebraError::Shape`] if the rows do not have k elements, or if there are not as many weights
 /// as rows.
-pub(crate) fn add_gram(
+pub fn add_gram(
     matrix: &mut Array2<f64>,
     rows: &ArrayView2<'_, f64>,
     weights: Option<&[f64]>,
@@ -40,11 +22,10 @@ pub(crate) fn add_gram(
     let (target, dimension) = square_mut(matrix, "the Gram matrix")?;
     let (count, columns) = rows.dim();
     if columns != dimension || weights.is_some_and(|weights| weights.len() != count) {
-        return Err(AlgebraError::Shape {
-            what: "the rows of a Gram matrix",
-            rows: count,
-            columns,
-        });
+        return Err(AlgebraError::shape(
+            "the rows of a Gram matrix",
+            (count, columns),
+        ));
     }
     add_rows(
         target,
@@ -70,43 +51,39 @@ pub fn mirror_upper(matrix: &mut Array2<f64>) -> Result<()> {
 }
 
 per_instruction_set! {
+    /// Adds four rows at a time, so that the triangle is loaded and stored a quarter as often. The sums
+    /// keep their order.
     fn add_rows(target: &mut [f64], dimension: usize, rows: &[f64], weights: Option<&[f64]>) {
-        add_rows_inline(target, dimension, rows, weights);
-    }
-}
-
-/// Adds four rows at a time, so that the triangle is loaded and stored a quarter as often. The sums
-/// keep their order.
-#[inline(always)]
-fn add_rows_inline(target: &mut [f64], dimension: usize, rows: &[f64], weights: Option<&[f64]>) {
-    if dimension == 0 {
-        return;
-    }
-    let weight = |row: usize| weights.map_or(1.0, |weights| weights[row]);
-    let mut groups = rows.chunks_exact(4 * dimension);
-    let mut row = 0;
-    for group in &mut groups {
-        let x: [&[f64]; 4] = std::array::from_fn(|r| &group[r * dimension..(r + 1) * dimension]);
-        let w: [f64; 4] = std::array::from_fn(|r| weight(row + r));
-        for i in 0..dimension {
-            let factor: [f64; 4] = std::array::from_fn(|r| w[r] * x[r][i]);
-            let line = &mut target[i * dimension + i..(i + 1) * dimension];
-            let [a, b, c, d] = x.map(|x| &x[i..]);
-            for ((((t, a), b), c), d) in line.iter_mut().zip(a).zip(b).zip(c).zip(d) {
-                *t = (((*t + factor[0] * a) + factor[1] * b) + factor[2] * c) + factor[3] * d;
+        if dimension == 0 {
+            return;
+        }
+        let weight = |row: usize| weights.map_or(1.0, |weights| weights[row]);
+        let mut groups = rows.chunks_exact(4 * dimension);
+        let mut row = 0;
+        for group in &mut groups {
+            let x: [&[f64]; 4] =
+                std::array::from_fn(|r| &group[r * dimension..(r + 1) * dimension]);
+            let w: [f64; 4] = std::array::from_fn(|r| weight(row + r));
+            for i in 0..dimension {
+                let factor: [f64; 4] = std::array::from_fn(|r| w[r] * x[r][i]);
+                let line = &mut target[i * dimension + i..(i + 1) * dimension];
+                let [a, b, c, d] = x.map(|x| &x[i..]);
+                for ((((t, a), b), c), d) in line.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+                    *t = (((*t + factor[0] * a) + factor[1] * b) + factor[2] * c) + factor[3] * d;
+                }
             }
+            row += 4;
         }
-        row += 4;
-    }
-    for x in groups.remainder().chunks_exact(dimension) {
-        for i in 0..dimension {
-            let factor = weight(row) * x[i];
-            super::vector::add_scaled(
-                &mut target[i * dimension + i..(i + 1) * dimension],
-                factor,
-                &x[i..],
-            );
+        for x in groups.remainder().chunks_exact(dimension) {
+            for i in 0..dimension {
+                let factor = weight(row) * x[i];
+                super::vector::add_scaled(
+                    &mut target[i * dimension + i..(i + 1) * dimension],
+                    factor,
+                    &x[i..],
+                );
+            }
+            row += 1;
         }
-        row += 1;
     }
 }

@@ -65,5 +65,15 @@ pub enum AlgebraError {
     },
 }
 
+impl AlgebraError {
+    pub(super) fn shape(what: &'static str, (rows, columns): (usize, usize)) -> Self {
+        Self::Shape {
+            what,
+            rows,
+            columns,
+        }
+    }
+}
+
 /// Is the result of an operation of the algebra.
 pub type Result<T, E = AlgebraError> = std::result::Result<T, E>;

@@ -15,11 +15,10 @@ use crate::per_instruction_set;
 pub fn product(a: &ArrayView2<'_, f64>, b: &ArrayView2<'_, f64>) -> Result<Array2<f64>> {
     let ((rows, inner), (other, columns)) = (a.dim(), b.dim());
     if inner != other {
-        return Err(AlgebraError::Shape {
-            what: "the right factor of a product",
-            rows: other,
-            columns,
-        });
+        return Err(AlgebraError::shape(
+            "the right factor of a product",
+            (other, columns),
+        ));
     }
     let mut result = Array2::zeros((rows, columns));
     let (a, b) = (
@@ -40,11 +39,10 @@ pub fn product(a: &ArrayView2<'_, f64>, b: &ArrayView2<'_, f64>) -> Result<Array
 pub fn transposed_product(a: &ArrayView2<'_, f64>, b: &ArrayView2<'_, f64>) -> Result<Array2<f64>> {
     let ((rows, columns), (other, width)) = (a.dim(), b.dim());
     if rows != other {
-        return Err(AlgebraError::Shape {
-            what: "the right factor of a transposed product",
-            rows: other,
-            columns: width,
-        });
+        return Err(AlgebraError::shape(
+            "the right factor of a transposed product",
+            (other, width),
+        ));
     }
     let mut result = Array2::zeros((columns, width));
     let (a, b) = (

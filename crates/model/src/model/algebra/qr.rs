@@ -28,11 +28,7 @@ pub fn thin_qr(matrix: &ArrayView2<'_, f64>) -> Result<ThinQr> {
     const WHAT: &str = "the matrix to make orthonormal";
     let (rows, columns) = matrix.dim();
     if rows < columns {
-        return Err(AlgebraError::Shape {
-            what: WHAT,
-            rows,
-            columns,
-        });
+        return Err(AlgebraError::shape(WHAT, (rows, columns)));
     }
     check_finite(matrix, WHAT)?;
     // The matrix is stored column after column, so that reflections run along memory.
@@ -51,53 +47,43 @@ pub fn thin_qr(matrix: &ArrayView2<'_, f64>) -> Result<ThinQr> {
 }
 
 per_instruction_set! {
+    /// Leaves in column j of `work` the unit vector of reflection j from element j downward, and R
+    /// above it. Returns R's diagonal. The vector of a column that is already zero is zero, so that its
+    /// reflection does nothing.
     fn reflect(work: &mut [f64], rows: usize, columns: usize) -> Vec<f64> {
-        reflect_inline(work, rows, columns)
-    }
-}
-
-/// Leaves in column j of `work` the unit vector of reflection j from element j downward, and R
-/// above it. Returns R's diagonal. The vector of a column that is already zero is zero, so that its
-/// reflection does nothing.
-#[inline(always)]
-fn reflect_inline(work: &mut [f64], rows: usize, columns: usize) -> Vec<f64> {
-    let mut diagonal = Vec::with_capacity(columns);
-    for j in 0..columns {
-        let (done, rest) = work.split_at_mut((j + 1) * rows);
-        let vector = &mut done[j * rows + j..];
-        let norm = dot(vector, vector).sqrt();
-        // The image has the opposite sign of the first element, so that nothing cancels.
-        let image = if vector[0] > 0.0 { -norm } else { norm };
-        vector[0] -= image;
-        diagonal.push(image);
-        let length = dot(vector, vector).sqrt();
-        if length > 0.0 {
-            vector.iter_mut().for_each(|value| *value /= length);
+        let mut diagonal = Vec::with_capacity(columns);
+        for j in 0..columns {
+            let (done, rest) = work.split_at_mut((j + 1) * rows);
+            let vector = &mut done[j * rows + j..];
+            let norm = dot(vector, vector).sqrt();
+            // The image has the opposite sign of the first element, so that nothing cancels.
+            let image = if vector[0] > 0.0 { -norm } else { norm };
+            vector[0] -= image;
+            diagonal.push(image);
+            let length = dot(vector, vector).sqrt();
+            if length > 0.0 {
+                vector.iter_mut().for_each(|value| *value /= length);
+            }
+            for column in rest.chunks_exact_mut(rows) {
+                let factor = -2.0 * dot(vector, &column[j..]);
+                add_scaled(&mut column[j..], factor, vector);
+            }
         }
-        for column in rest.chunks_exact_mut(rows) {
-            let factor = -2.0 * dot(vector, &column[j..]);
-            add_scaled(&mut column[j..], factor, vector);
-        }
+        diagonal
     }
-    diagonal
 }
 
 per_instruction_set! {
+    /// Sets column j of `q` to the image of unit vector j under all reflections, the last one first.
     fn reflect_back(work: &[f64], q: &mut [f64], rows: usize, columns: usize) {
-        reflect_back_inline(work, q, rows, columns);
-    }
-}
-
-/// Sets column j of `q` to the image of unit vector j under all reflections, the last one first.
-#[inline(always)]
-fn reflect_back_inline(work: &[f64], q: &mut [f64], rows: usize, columns: usize) {
-    for (j, column) in q.chunks_exact_mut(rows.max(1)).enumerate().take(columns) {
-        column[j] = 1.0;
-        // Reflections after the j-th do not change the unit vector.
-        for i in (0..=j).rev() {
-            let vector = &work[i * rows + i..(i + 1) * rows];
-            let factor = -2.0 * dot(vector, &column[i..]);
-            add_scaled(&mut column[i..], factor, vector);
+        for (j, column) in q.chunks_exact_mut(rows.max(1)).enumerate().take(columns) {
+            column[j] = 1.0;
+            // Reflections after the j-th do not change the unit vector.
+            for i in (0..=j).rev() {
+                let vector = &work[i * rows + i..(i + 1) * rows];
+                let factor = -2.0 * dot(vector, &column[i..]);
+                add_scaled(&mut column[i..], factor, vector);
+            }
         }
     }
 }

@@ -92,37 +92,32 @@ fn rounding_squared(columns: &[f64]) -> f64 {
 }
 
 per_instruction_set! {
+    /// Rotates pairs of columns until a whole sweep finds all of them orthogonal to rounding. Returns
+    /// whether that happened.
     fn sweep_until_orthogonal(columns: &mut [f64], rotations: &mut [f64], size: usize) -> bool {
-        sweep_inline(columns, rotations, size)
-    }
-}
-
-/// Rotates pairs of columns until a whole sweep finds all of them orthogonal to rounding. Returns
-/// whether that happened.
-#[inline(always)]
-fn sweep_inline(columns: &mut [f64], rotations: &mut [f64], size: usize) -> bool {
-    let negligible = f64::EPSILON * size as f64;
-    let rounding = rounding_squared(columns);
-    for _ in 0..SWEEPS_MAX {
-        let mut rotated = false;
-        for p in 0..size {
-            for q in p + 1..size {
-                let (x, y) = two_rows(columns, size, p, q);
-                let (xx, xy, yy) = (dot(x, x), dot(x, y), dot(y, y));
-                if xx.min(yy) > rounding && xy.abs() > negligible * (xx.sqrt() * yy.sqrt()) {
-                    let (_, cosine, sine) = jacobi_angle(xx, xy, yy);
-                    rotate(x, y, cosine, sine);
-                    let (x, y) = two_rows(rotations, size, p, q);
-                    rotate(x, y, cosine, sine);
-                    rotated = true;
+        let negligible = f64::EPSILON * size as f64;
+        let rounding = rounding_squared(columns);
+        for _ in 0..SWEEPS_MAX {
+            let mut rotated = false;
+            for p in 0..size {
+                for q in p + 1..size {
+                    let (x, y) = two_rows(columns, size, p, q);
+                    let (xx, xy, yy) = (dot(x, x), dot(x, y), dot(y, y));
+                    if xx.min(yy) > rounding && xy.abs() > negligible * (xx.sqrt() * yy.sqrt()) {
+                        let (_, cosine, sine) = jacobi_angle(xx, xy, yy);
+                        rotate(x, y, cosine, sine);
+                        let (x, y) = two_rows(rotations, size, p, q);
+                        rotate(x, y, cosine, sine);
+                        rotated = true;
+                    }
                 }
             }
+            if !rotated {
+                return true;
+            }
         }
-        if !rotated {
-            return true;
-        }
+        false
     }
-    false
 }
 
 /// Divides every row by its length. A row of length zero, which the matrix does not determine, is

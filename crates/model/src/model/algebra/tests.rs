@@ -1,11 +1,11 @@
 #![allow(clippy::unwrap_used)]
 
-use ndarray::{Array2, array};
+use ndarray::{Array2, Axis, array};
 use proptest::prelude::*;
 
 use super::cholesky::{factorise, invert, solve};
 use super::eigen::symmetric_eigen;
-use super::gram::{add_gram, add_outer_product, mirror_upper};
+use super::gram::{add_gram, mirror_upper};
 use super::product::{product, transposed_product};
 use super::qr::thin_qr;
 use super::svd::{ThinSvd, thin_svd};
@@ -221,7 +221,7 @@ proptest! {
         let (mut at_once, mut one_by_one) = (start.clone(), start.clone());
         add_gram(&mut at_once, &rows.view(), weighted.then_some(&weights[..])).unwrap();
         for (row, weight) in rows.rows().into_iter().zip(&weights) {
-            add_outer_product(&mut one_by_one, if weighted { *weight } else { 1.0 }, &row.to_vec()).unwrap();
+            add_gram(&mut one_by_one, &row.insert_axis(Axis(0)), weighted.then_some(&[*weight])).unwrap();
         }
         prop_assert_eq!(&at_once, &one_by_one);
         // The lower triangle does not change.
@@ -293,7 +293,7 @@ fn what_cannot_be_done_is_an_error_that_says_why() {
         Err(AlgebraError::Shape { .. })
     ));
     assert!(matches!(
-        add_outer_product(&mut Array2::eye(3), 1.0, &[0.0; 2]),
+        add_gram(&mut Array2::eye(3), &array![[0.0, 0.0]].view(), None),
         Err(AlgebraError::Shape { .. })
     ));
     assert!(product(&normal(2, 3, 1).view(), &normal(2, 3, 1).view()).is_err());

@@ -176,17 +176,46 @@ impl PackedRows {
 }
 
 per_instruction_set! {
+    #[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
     fn gather<const V: usize, S: RowSource>(
         blocks: &mut [Block],
         column: Column,
         positions: Range<usize>,
         source: &S,
     ) {
-        gather_inline::<V, S>(blocks, column, positions, source)
+        let (rows, start) = (source.rows(), column.table * V);
+        for (position, row) in positions.zip(blocks.chunks_exact_mut(V * column.tables)) {
+            if position + ROWS_AHEAD < rows {
+                source.prefetch(position + ROWS_AHEAD);
+            }
+            let (values, scale) = source.row(position);
+            let blocks = &mut row[start..start + V];
+            let (whole, rest) = values.as_chunks::<LANES>();
+            if whole.len() == V && rest.is_empty() {
+                // A factor of 1 changes no value, so that there is no need to ask for it. Sixteen
+                // values are read before any is written: the compiler need not know that source and
+                // target are apart.
+                for v in 0..V {
+                    let mut lanes = whole[v];
+                    for i in 0..LANES {
+                        lanes[i] *= scale;
+                    }
+                    blocks[v].0 = lanes;
+                }
+            } else {
+                pack_into(values, blocks);
+                for block in blocks {
+                    for value in &mut block.0 {
+                        *value *= scale;
+                    }
+                }
+            }
+        }
     }
 }
 
 per_instruction_set! {
+    #[allow(clippy::needless_range_loop)]
     fn scatter<const V: usize, S: RowSink>(
         blocks: &[Block],
         column: Column,
@@ -194,7 +223,20 @@ per_instruction_set! {
         sink: &mut S,
         largest: &mut LargestMagnitude,
     ) {
-        scatter_inline::<V, S>(blocks, column, positions, sink, largest)
+        let mut noted = *largest;
+        for (position, row) in positions.zip(column.rows_in::<V>(blocks)) {
+            noted.note(row);
+            let values = sink.row_mut(position);
+            if values.len() == V * LANES {
+                let whole = values.as_chunks_mut::<LANES>().0;
+                for v in 0..V {
+                    whole[v] = row[v].0;
+                }
+            } else {
+                unpack_into(row, values);
+            }
+        }
+        *largest = noted;
     }
 }
 
@@ -207,98 +249,23 @@ per_instruction_set! {
         bytes: &mut Vec<u8>,
         largest: &mut LargestMagnitude,
     ) {
-        append_bytes_inline::<V>(blocks, column, rows, dimension, bytes, largest)
-    }
-}
-
-#[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
-#[inline(always)]
-fn gather_inline<const V: usize, S: RowSource>(
-    blocks: &mut [Block],
-    column: Column,
-    positions: Range<usize>,
-    source: &S,
-) {
-    let (rows, start) = (source.rows(), column.table * V);
-    for (position, row) in positions.zip(blocks.chunks_exact_mut(V * column.tables)) {
-        if position + ROWS_AHEAD < rows {
-            source.prefetch(position + ROWS_AHEAD);
-        }
-        let (values, scale) = source.row(position);
-        let blocks = &mut row[start..start + V];
-        let (whole, rest) = values.as_chunks::<LANES>();
-        if whole.len() == V && rest.is_empty() {
-            // A factor of 1 changes no value, so that there is no need to ask for it. Sixteen
-            // values are read before any is written: the compiler need not know that source and
-            // target are apart.
-            for v in 0..V {
-                let mut lanes = whole[v];
-                for i in 0..LANES {
-                    lanes[i] *= scale;
-                }
-                blocks[v].0 = lanes;
-            }
-        } else {
-            pack_into(values, blocks);
-            for block in blocks {
-                for value in &mut block.0 {
-                    *value *= scale;
+        let mut noted = *largest;
+        for row in column.rows_in::<V>(blocks).take(rows) {
+            noted.note(row);
+            if dimension == V * LANES {
+                row.iter()
+                    .for_each(|block| bytes.extend_from_slice(&little_endian(&block.0)));
+            } else {
+                let mut rest = 4 * dimension;
+                for block in row {
+                    let part = rest.min(4 * LANES);
+                    bytes.extend_from_slice(&little_endian(&block.0)[..part]);
+                    rest -= part;
                 }
             }
         }
+        *largest = noted;
     }
-}
-
-#[allow(clippy::needless_range_loop)]
-#[inline(always)]
-fn scatter_inline<const V: usize, S: RowSink>(
-    blocks: &[Block],
-    column: Column,
-    positions: Range<usize>,
-    sink: &mut S,
-    largest: &mut LargestMagnitude,
-) {
-    let mut noted = *largest;
-    for (position, row) in positions.zip(column.rows_in::<V>(blocks)) {
-        noted.note(row);
-        let values = sink.row_mut(position);
-        if values.len() == V * LANES {
-            let whole = values.as_chunks_mut::<LANES>().0;
-            for v in 0..V {
-                whole[v] = row[v].0;
-            }
-        } else {
-            unpack_into(row, values);
-        }
-    }
-    *largest = noted;
-}
-
-#[inline(always)]
-fn append_bytes_inline<const V: usize>(
-    blocks: &[Block],
-    column: Column,
-    rows: usize,
-    dimension: usize,
-    bytes: &mut Vec<u8>,
-    largest: &mut LargestMagnitude,
-) {
-    let mut noted = *largest;
-    for row in column.rows_in::<V>(blocks).take(rows) {
-        noted.note(row);
-        if dimension == V * LANES {
-            row.iter()
-                .for_each(|block| bytes.extend_from_slice(&little_endian(&block.0)));
-        } else {
-            let mut rest = 4 * dimension;
-            for block in row {
-                let part = rest.min(4 * LANES);
-                bytes.extend_from_slice(&little_endian(&block.0)[..part]);
-                rest -= part;
-            }
-        }
-    }
-    *largest = noted;
 }
 
 /// Returns sixteen values in the layout of the wire; on little-endian machines, this is a plain

@@ -36,22 +36,21 @@ pub struct ScaledSum<'a, V = f32> {
     pub plain: &'a [V],
 }
 
-/// Computes `scores[i] = w . (scale_i scaled_i + plain_i) + b`, each product in the kernels' order:
-/// sixteen partial sums, then one tree.
-pub fn score_sums<V: Stored>(w: &[f32], b: f32, rows: &[ScaledSum<'_, V>], scores: &mut [f32]) {
-    dispatch(w, b, rows, scores);
-}
-
 per_instruction_set! {
-    fn dispatch<V: Stored>(w: &[f32], b: f32, rows: &[ScaledSum<'_, V>], scores: &mut [f32]) {
+    /// Computes `scores[i] = w . (scale_i scaled_i + plain_i) + b`, each product in the kernels' order:
+    /// sixteen partial sums, then one tree.
+    pub fn score_sums<V: Stored>(w: &[f32], b: f32, rows: &[ScaledSum<'_, V>], scores: &mut [f32]) {
         for (rows, scores) in rows.chunks(LANES).zip(scores.chunks_mut(LANES)) {
             // The last step of a sum adds four numbers of each of sixteen rows at once.
             let (mut scaled, mut plain) = ([0.0; 4 * LANES], [0.0; 4 * LANES]);
-            for (row, (scaled, plain)) in rows.iter().zip(quads(&mut scaled).zip(quads(&mut plain))) {
+            for (row, (scaled, plain)) in rows.iter().zip(quads(&mut scaled).zip(quads(&mut plain)))
+            {
                 *scaled = quad_of_product(w, row.scaled);
                 *plain = quad_of_product(w, row.plain);
             }
-            let sums = quads_to_sums(&scaled).into_iter().zip(quads_to_sums(&plain));
+            let sums = quads_to_sums(&scaled)
+                .into_iter()
+                .zip(quads_to_sums(&plain));
             for ((row, score), (scaled, plain)) in rows.iter().zip(scores).zip(sums) {
                 *score = row.scale * scaled + plain + b;
             }

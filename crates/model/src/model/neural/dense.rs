@@ -12,9 +12,9 @@ use fedrecsim_core::math::{LANES, Lanes, quad_sum};
 /// Describes the columns `first_input..first_input + inputs` of a row-major matrix with `stride`
 /// columns.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Weights<'a> {
+pub(crate) struct Weights<V> {
     /// All values of the matrix, row after row.
-    pub values: &'a [f32],
+    pub values: V,
     /// The number of columns of the matrix.
     pub stride: usize,
     /// The first column that is used.
@@ -23,7 +23,7 @@ pub(crate) struct Weights<'a> {
     pub inputs: usize,
 }
 
-impl<'a> Weights<'a> {
+impl<'a> Weights<&'a [f32]> {
     #[inline(always)]
     fn row(&self, output: usize) -> &'a [f32] {
         let start = output * self.stride + self.first_input;
@@ -31,44 +31,29 @@ impl<'a> Weights<'a> {
     }
 }
 
-/// Replaces `z` (groups x outputs) by `W x + b` for every sample of `x` (groups x inputs), and
-/// negative results by zero where `rectified` is set.
-///
-/// Each sum begins with the bias and goes through the inputs in ascending order.
-pub(crate) fn forward(
-    weights: Weights<'_>,
-    bias: &[f32],
-    x: &[Block],
-    z: &mut [Block],
-    rectified: bool,
-) {
-    dispatch_forward(weights, bias, x, z, rectified);
-}
-
 per_instruction_set! {
-    fn dispatch_forward(weights: Weights<'_>, bias: &[f32], x: &[Block], z: &mut [Block], rectified: bool) {
-        forward_groups(weights, bias, x, z, rectified);
-    }
-}
-
-#[inline(always)]
-fn forward_groups(
-    weights: Weights<'_>,
-    bias: &[f32],
-    x: &[Block],
-    z: &mut [Block],
-    rectified: bool,
-) {
-    let tiles = bias.len() / 4;
-    for (x, z) in x
-        .chunks_exact(weights.inputs)
-        .zip(z.chunks_exact_mut(bias.len()))
-    {
-        for tile in 0..tiles {
-            forward_tile::<4>(weights, bias, 4 * tile, x, z, rectified);
-        }
-        for output in 4 * tiles..bias.len() {
-            forward_tile::<1>(weights, bias, output, x, z, rectified);
+    /// Replaces `z` (groups x outputs) by `W x + b` for every sample of `x` (groups x inputs), and
+    /// negative results by zero where `rectified` is set.
+    ///
+    /// Each sum begins with the bias and goes through the inputs in ascending order.
+    pub(crate) fn forward(
+        weights: Weights<&[f32]>,
+        bias: &[f32],
+        x: &[Block],
+        z: &mut [Block],
+        rectified: bool,
+    ) {
+        let tiles = bias.len() / 4;
+        for (x, z) in x
+            .chunks_exact(weights.inputs)
+            .zip(z.chunks_exact_mut(bias.len()))
+        {
+            for tile in 0..tiles {
+                forward_tile::<4>(weights, bias, 4 * tile, x, z, rectified);
+            }
+            for output in 4 * tiles..bias.len() {
+                forward_tile::<1>(weights, bias, output, x, z, rectified);
+            }
         }
     }
 }
@@ -77,7 +62,7 @@ fn forward_groups(
 #[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
 #[inline(always)]
 fn forward_tile<const T: usize>(
-    weights: Weights<'_>,
+    weights: Weights<&[f32]>,
     bias: &[f32],
     first: usize,
     x: &[Block],
@@ -109,31 +94,27 @@ fn forward_tile<const T: usize>(
     }
 }
 
-/// Replaces `dx` (groups x inputs) by `W^T dz` for every sample of `dz` (groups x `outputs`).
-///
-/// Each sum begins with zero and goes through the outputs in ascending order.
-pub(crate) fn input_gradient(weights: Weights<'_>, outputs: usize, dz: &[Block], dx: &mut [Block]) {
-    dispatch_input_gradient(weights, outputs, dz, dx);
-}
-
 per_instruction_set! {
-    fn dispatch_input_gradient(weights: Weights<'_>, outputs: usize, dz: &[Block], dx: &mut [Block]) {
-        input_gradient_groups(weights, outputs, dz, dx);
-    }
-}
-
-#[inline(always)]
-fn input_gradient_groups(weights: Weights<'_>, outputs: usize, dz: &[Block], dx: &mut [Block]) {
-    let tiles = weights.inputs / 4;
-    for (dz, dx) in dz
-        .chunks_exact(outputs)
-        .zip(dx.chunks_exact_mut(weights.inputs))
-    {
-        for tile in 0..tiles {
-            input_gradient_tile::<4>(weights, 4 * tile, dz, dx);
-        }
-        for input in 4 * tiles..weights.inputs {
-            input_gradient_tile::<1>(weights, input, dz, dx);
+    /// Replaces `dx` (groups x inputs) by `W^T dz` for every sample of `dz` (groups x `outputs`).
+    ///
+    /// Each sum begins with zero and goes through the outputs in ascending order.
+    pub(crate) fn input_gradient(
+        weights: Weights<&[f32]>,
+        outputs: usize,
+        dz: &[Block],
+        dx: &mut [Block],
+    ) {
+        let tiles = weights.inputs / 4;
+        for (dz, dx) in dz
+            .chunks_exact(outputs)
+            .zip(dx.chunks_exact_mut(weights.inputs))
+        {
+            for tile in 0..tiles {
+                input_gradient_tile::<4>(weights, 4 * tile, dz, dx);
+            }
+            for input in 4 * tiles..weights.inputs {
+                input_gradient_tile::<1>(weights, input, dz, dx);
+            }
         }
     }
 }
@@ -145,7 +126,7 @@ fn input_gradient_groups(weights: Weights<'_>, outputs: usize, dz: &[Block], dx:
 #[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
 #[inline(always)]
 fn input_gradient_tile<const T: usize>(
-    weights: Weights<'_>,
+    weights: Weights<&[f32]>,
     first: usize,
     dz: &[Block],
     dx: &mut [Block],
@@ -168,61 +149,33 @@ fn input_gradient_tile<const T: usize>(
     }
 }
 
-/// Describes where the gradient of [`Weights`] is written, which is to the same columns of a matrix
-/// of the same shape.
-#[derive(Debug)]
-pub(crate) struct WeightGradient<'a> {
-    /// All values of the matrix, row after row.
-    pub values: &'a mut [f32],
-    /// The number of columns of the matrix.
-    pub stride: usize,
-    /// The first column that is set.
-    pub first_input: usize,
-    /// The number of columns that are set.
-    pub inputs: usize,
-}
-
-/// Sets the gradient of the weights to the sum of `dz x^T` over all samples, and that of the bias
-/// to the sum of `dz`.
-///
-/// `bias` has an entry for each output. Sums have sixteen partial sums, one for each lane, that go
-/// through the groups in ascending order and are then added as one tree ([`quad_sum`]).
-pub(crate) fn weight_gradient(
-    x: &[Block],
-    dz: &[Block],
-    mut weights: WeightGradient<'_>,
-    bias: &mut [f32],
-) {
-    dispatch_weight_gradient(x, dz, &mut weights, bias);
-}
-
 per_instruction_set! {
-    fn dispatch_weight_gradient(x: &[Block], dz: &[Block], weights: &mut WeightGradient<'_>, bias: &mut [f32]) {
-        weight_gradient_outputs(x, dz, weights, bias);
-    }
-}
-
-#[inline(always)]
-fn weight_gradient_outputs(
-    x: &[Block],
-    dz: &[Block],
-    weights: &mut WeightGradient<'_>,
-    bias: &mut [f32],
-) {
-    let outputs = bias.len();
-    for (output, bias) in bias.iter_mut().enumerate() {
-        let mut sum = [0f32; LANES];
-        for dz in dz.chunks_exact(outputs) {
-            add_product(&mut sum, &dz[output].0, &[1.0; LANES]);
+    /// Sets the gradient of `weights` to the sum of `dz x^T` over all samples, and that of the bias,
+    /// which has an entry for each output, to the sum of `dz`.
+    ///
+    /// Sums have sixteen partial sums, one for each lane, that go through the groups in ascending
+    /// order and are then added as one tree ([`quad_sum`]).
+    pub(crate) fn weight_gradient(
+        x: &[Block],
+        dz: &[Block],
+        weights: &mut Weights<&mut [f32]>,
+        bias: &mut [f32],
+    ) {
+        let outputs = bias.len();
+        for (output, bias) in bias.iter_mut().enumerate() {
+            let mut sum = [0f32; LANES];
+            for dz in dz.chunks_exact(outputs) {
+                add_product(&mut sum, &dz[output].0, &[1.0; LANES]);
+            }
+            *bias = quad_sum(&sum);
         }
-        *bias = quad_sum(&sum);
-    }
-    let tiles = outputs / 2;
-    for tile in 0..tiles {
-        weight_gradient_rows::<2>(x, dz, outputs, 2 * tile, weights);
-    }
-    for output in 2 * tiles..outputs {
-        weight_gradient_rows::<1>(x, dz, outputs, output, weights);
+        let tiles = outputs / 2;
+        for tile in 0..tiles {
+            weight_gradient_rows::<2>(x, dz, outputs, 2 * tile, weights);
+        }
+        for output in 2 * tiles..outputs {
+            weight_gradient_rows::<1>(x, dz, outputs, output, weights);
+        }
     }
 }
 
@@ -232,7 +185,7 @@ fn weight_gradient_rows<const T: usize>(
     dz: &[Block],
     outputs: usize,
     output: usize,
-    weights: &mut WeightGradient<'_>,
+    weights: &mut Weights<&mut [f32]>,
 ) {
     let tiles = weights.inputs / 2;
     for tile in 0..tiles {
@@ -252,7 +205,7 @@ fn weight_gradient_tile<const T: usize, const S: usize>(
     outputs: usize,
     output: usize,
     input: usize,
-    weights: &mut WeightGradient<'_>,
+    weights: &mut Weights<&mut [f32]>,
 ) {
     let mut sums = [[[0f32; LANES]; S]; T];
     for (x, dz) in x.chunks_exact(weights.inputs).zip(dz.chunks_exact(outputs)) {
@@ -279,30 +232,25 @@ fn add_product(sum: &mut Lanes, a: &Lanes, b: &Lanes) {
     }
 }
 
-/// Adds `factor` times `x` to `y`, element by element, for outer products and transposed products
-/// of one sample.
-pub fn add_scaled(factor: f32, x: &[f32], y: &mut [f32]) {
-    dispatch_add_scaled(factor, x, y);
-}
-
 per_instruction_set! {
-    fn dispatch_add_scaled(factor: f32, x: &[f32], y: &mut [f32]) {
+    /// Adds `factor` times `x` to `y`, element by element, for outer products and transposed products
+    /// of one sample.
+    pub fn add_scaled(factor: f32, x: &[f32], y: &mut [f32]) {
         for (y, x) in y.iter_mut().zip(x) {
             *y += factor * x;
         }
     }
 }
 
-/// Adds the product of `left` (rows x `inner`) and `right` (`inner` x columns), both row-major, to
-/// `product` (rows x columns). Each sum goes through the inner dimension in ascending order.
-pub fn multiply(left: &[f32], right: &[f32], inner: usize, product: &mut [f32]) {
-    dispatch_multiply(left, right, inner, product);
-}
-
 per_instruction_set! {
-    fn dispatch_multiply(left: &[f32], right: &[f32], inner: usize, product: &mut [f32]) {
+    /// Adds the product of `left` (rows x `inner`) and `right` (`inner` x columns), both row-major, to
+    /// `product` (rows x columns). Each sum goes through the inner dimension in ascending order.
+    pub fn multiply(left: &[f32], right: &[f32], inner: usize, product: &mut [f32]) {
         let columns = right.len() / inner;
-        for (row, factors) in product.chunks_exact_mut(columns).zip(left.chunks_exact(inner)) {
+        for (row, factors) in product
+            .chunks_exact_mut(columns)
+            .zip(left.chunks_exact(inner))
+        {
             for (factor, basis) in factors.iter().zip(right.chunks_exact(columns)) {
                 for (value, basis) in row.iter_mut().zip(basis) {
                     *value += factor * basis;
@@ -312,13 +260,9 @@ per_instruction_set! {
     }
 }
 
-/// Returns the scalar product of `x` and `y`, in sixteen partial sums and one tree.
-pub fn dot(x: &[f32], y: &[f32]) -> f32 {
-    dispatch_dot(x, y)
-}
-
 per_instruction_set! {
-    fn dispatch_dot(x: &[f32], y: &[f32]) -> f32 {
+    /// Returns the scalar product of `x` and `y`, in sixteen partial sums and one tree.
+    pub fn dot(x: &[f32], y: &[f32]) -> f32 {
         let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
         let mut sums = [0f32; LANES];
         for (x, y) in x.iter().zip(y) {
@@ -331,33 +275,37 @@ per_instruction_set! {
     }
 }
 
-/// Back-propagates the gradient `dz` of one output through its weights, for a single sample `x`:
-/// adds `dz` times the sample to `gradient`, and `dz` times the weights to `dx`. Returns the scalar
-/// product of weights and sample, as [`dot`] does.
-///
-/// All slices have the same length. It reads them once, where [`dot`] and two times [`add_scaled`]
-/// would do so twice.
-pub fn backward_output(
-    dz: f32,
-    weights: &[f32],
-    x: &[f32],
-    gradient: &mut [f32],
-    dx: &mut [f32],
-) -> f32 {
-    dispatch_backward_output(dz, weights, x, gradient, dx)
-}
-
 per_instruction_set! {
-    fn dispatch_backward_output(dz: f32, weights: &[f32], x: &[f32], gradient: &mut [f32], dx: &mut [f32]) -> f32 {
-        let ((weights, weights_rest), (x, x_rest)) = (weights.as_chunks::<LANES>(), x.as_chunks::<LANES>());
-        let ((gradient, gradient_rest), (dx, dx_rest)) = (gradient.as_chunks_mut::<LANES>(), dx.as_chunks_mut::<LANES>());
+    /// Back-propagates the gradient `dz` of one output through its weights, for a single sample `x`:
+    /// adds `dz` times the sample to `gradient`, and `dz` times the weights to `dx`. Returns the scalar
+    /// product of weights and sample, as [`dot`] does.
+    ///
+    /// All slices have the same length. It reads them once, where [`dot`] and two times [`add_scaled`]
+    /// would do so twice.
+    pub fn backward_output(
+        dz: f32,
+        weights: &[f32],
+        x: &[f32],
+        gradient: &mut [f32],
+        dx: &mut [f32],
+    ) -> f32 {
+        let ((weights, weights_rest), (x, x_rest)) =
+            (weights.as_chunks::<LANES>(), x.as_chunks::<LANES>());
+        let ((gradient, gradient_rest), (dx, dx_rest)) = (
+            gradient.as_chunks_mut::<LANES>(),
+            dx.as_chunks_mut::<LANES>(),
+        );
         let mut sums = [0f32; LANES];
         for (((weights, x), gradient), dx) in weights.iter().zip(x).zip(gradient).zip(dx) {
             add_product(&mut sums, weights, x);
             add_product(gradient, &[dz; LANES], x);
             add_product(dx, &[dz; LANES], weights);
         }
-        let rest = weights_rest.iter().zip(x_rest).zip(gradient_rest).zip(dx_rest);
+        let rest = weights_rest
+            .iter()
+            .zip(x_rest)
+            .zip(gradient_rest)
+            .zip(dx_rest);
         for (sum, (((weight, x), gradient), dx)) in sums.iter_mut().zip(rest) {
             *sum += weight * x;
             *gradient += dz * x;
@@ -367,14 +315,10 @@ per_instruction_set! {
     }
 }
 
-/// Back-propagates through a rectifier, by setting the gradient to zero wherever the rectified
-/// activation is zero.
-pub(crate) fn rectifier_gradient(activations: &[Block], gradient: &mut [Block]) {
-    dispatch_rectifier_gradient(activations, gradient);
-}
-
 per_instruction_set! {
-    fn dispatch_rectifier_gradient(activations: &[Block], gradient: &mut [Block]) {
+    /// Back-propagates through a rectifier, by setting the gradient to zero wherever the rectified
+    /// activation is zero.
+    pub(crate) fn rectifier_gradient(activations: &[Block], gradient: &mut [Block]) {
         for (gradient, activation) in gradient.iter_mut().zip(activations) {
             for i in 0..LANES {
                 // A mask, since the compiler makes a branch of a choice, which is as often

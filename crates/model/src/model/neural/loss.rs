@@ -66,6 +66,7 @@ pub fn binary_cross_entropy(
 }
 
 per_instruction_set! {
+    #[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
     fn dispatch_cross_entropy(
         logits: &[Block],
         weights: &[f32],
@@ -73,35 +74,23 @@ per_instruction_set! {
         factor: f32,
         gradient: &mut [Block],
     ) -> f32 {
-        cross_entropy_groups(logits, weights, targets, factor, gradient)
-    }
-}
-
-#[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
-#[inline(always)]
-fn cross_entropy_groups(
-    logits: &[Block],
-    weights: &[f32],
-    targets: &[f32],
-    factor: f32,
-    gradient: &mut [Block],
-) -> f32 {
-    let mut loss = [0f32; LANES];
-    let groups = weights
-        .as_chunks::<LANES>()
-        .0
-        .iter()
-        .zip(targets.as_chunks::<LANES>().0);
-    for ((z, gradient), (weight, target)) in logits.iter().zip(gradient).zip(groups) {
-        let e = exp_neg_abs(&z.0);
-        let p = sigmoid_from(&z.0, &e);
-        let softplus = softplus_from(&z.0, &e);
-        for i in 0..LANES {
-            loss[i] += weight[i] * softplus[i] - target[i] * z.0[i];
-            gradient.0[i] = (weight[i] * p[i] - target[i]) * factor;
+        let mut loss = [0f32; LANES];
+        let groups = weights
+            .as_chunks::<LANES>()
+            .0
+            .iter()
+            .zip(targets.as_chunks::<LANES>().0);
+        for ((z, gradient), (weight, target)) in logits.iter().zip(gradient).zip(groups) {
+            let e = exp_neg_abs(&z.0);
+            let p = sigmoid_from(&z.0, &e);
+            let softplus = softplus_from(&z.0, &e);
+            for i in 0..LANES {
+                loss[i] += weight[i] * softplus[i] - target[i] * z.0[i];
+                gradient.0[i] = (weight[i] * p[i] - target[i]) * factor;
+            }
         }
+        quad_sum(&loss)
     }
-    quad_sum(&loss)
 }
 
 /// Replaces `gradient` by `factor` times the derivative of half the squared error with respect to

@@ -5,14 +5,15 @@ use crate::per_instruction_set;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::math::{LANES, pow, quad_sum, sqrt};
 
-/// Subtracts `learning_rate` times (gradient + `weight_decay` times parameter) from every
-/// parameter.
-pub fn sgd_step(parameters: &mut [f32], gradient: &[f32], learning_rate: f32, weight_decay: f32) {
-    dispatch_sgd(parameters, gradient, learning_rate, weight_decay);
-}
-
 per_instruction_set! {
-    fn dispatch_sgd(parameters: &mut [f32], gradient: &[f32], learning_rate: f32, weight_decay: f32) {
+    /// Subtracts `learning_rate` times (gradient + `weight_decay` times parameter) from every
+    /// parameter.
+    pub fn sgd_step(
+        parameters: &mut [f32],
+        gradient: &[f32],
+        learning_rate: f32,
+        weight_decay: f32,
+    ) {
         for (parameter, gradient) in parameters.iter_mut().zip(gradient) {
             *parameter -= learning_rate * (gradient + weight_decay * *parameter);
         }
@@ -144,64 +145,27 @@ impl AdamStep {
 
     /// Moves `parameters` by one step against `gradient`.
     pub fn apply(&self, parameters: &mut [f32], gradient: &[f32], moments: &mut AdamMoments) {
-        self.apply_to_slices(
-            parameters,
-            gradient,
-            &mut moments.first,
-            &mut moments.second,
-        );
-    }
-
-    /// Moves `parameters` as [`Self::apply`] does, for moments that are parts of longer slices.
-    pub(crate) fn apply_to_slices(
-        &self,
-        parameters: &mut [f32],
-        gradient: &[f32],
-        first: &mut [f32],
-        second: &mut [f32],
-    ) {
-        dispatch_adam(self, parameters, gradient, first, second);
+        adam(self, parameters, gradient, moments);
     }
 }
 
 per_instruction_set! {
-    fn dispatch_adam(
-        step: &AdamStep,
-        parameters: &mut [f32],
-        gradient: &[f32],
-        first: &mut [f32],
-        second: &mut [f32],
-    ) {
-        adam(*step, parameters, gradient, first, second);
+    fn adam(step: &AdamStep, parameters: &mut [f32], gradient: &[f32], moments: &mut AdamMoments) {
+        let (rest1, rest2) = (1.0 - step.beta1, 1.0 - step.beta2);
+        let moments = moments.first.iter_mut().zip(&mut moments.second);
+        for ((parameter, gradient), (m, v)) in parameters.iter_mut().zip(gradient).zip(moments) {
+            let gradient = gradient + step.weight_decay * *parameter;
+            *m = step.beta1 * *m + rest1 * gradient;
+            *v = step.beta2 * *v + rest2 * (gradient * gradient);
+            // The square root of single precision is correctly rounded everywhere.
+            *parameter -= step.rate * *m / (v.sqrt() * step.root_scale + step.epsilon);
+        }
     }
-}
-
-#[inline(always)]
-fn adam(
-    step: AdamStep,
-    parameters: &mut [f32],
-    gradient: &[f32],
-    first: &mut [f32],
-    second: &mut [f32],
-) {
-    let (rest1, rest2) = (1.0 - step.beta1, 1.0 - step.beta2);
-    let moments = first.iter_mut().zip(second);
-    for ((parameter, gradient), (m, v)) in parameters.iter_mut().zip(gradient).zip(moments) {
-        let gradient = gradient + step.weight_decay * *parameter;
-        *m = step.beta1 * *m + rest1 * gradient;
-        *v = step.beta2 * *v + rest2 * (gradient * gradient);
-        // The square root of single precision is correctly rounded everywhere.
-        *parameter -= step.rate * *m / (v.sqrt() * step.root_scale + step.epsilon);
-    }
-}
-
-/// Returns the sum of the squares of `values`, in sixteen partial sums and one tree.
-pub fn squared_norm(values: &[f32]) -> f32 {
-    dispatch_squared_norm(values)
 }
 
 per_instruction_set! {
-    fn dispatch_squared_norm(values: &[f32]) -> f32 {
+    /// Returns the sum of the squares of `values`, in sixteen partial sums and one tree.
+    pub fn squared_norm(values: &[f32]) -> f32 {
         let (groups, rest) = values.as_chunks::<LANES>();
         let mut sums = [0f32; LANES];
         for group in groups {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::SampleMatrix;
-use super::dense::{self, WeightGradient, Weights};
+use super::dense::{self, Weights};
 
 /// Describes a perceptron, which has dense layers with a rectifier after each of them but the last.
 ///
@@ -163,7 +163,7 @@ impl Perceptron {
             let (before, after) = activations.split_at_mut(number + 1);
             let (x, z) = (&before[number], &mut after[0]);
             z.reset_for_overwriting(x.samples(), layer.outputs);
-            let weights = self.own_weights(number, parameters);
+            let weights = self.own_weights(number, &parameters[layer.weights.clone()]);
             let mut bias = &parameters[layer.bias.clone()];
             if number == 0 && self.common > 0 {
                 let rows = parameters[layer.weights.clone()].chunks_exact(layer.inputs);
@@ -213,20 +213,9 @@ impl Perceptron {
             let (until_bias, from_bias) = gradient.split_at_mut(layer.bias.start);
             let values = &mut until_bias[layer.weights.clone()];
             let bias_gradient = &mut from_bias[..layer.outputs];
-            let weights = self.own_weights(number, parameters);
-            let Weights {
-                stride,
-                first_input,
-                inputs,
-                ..
-            } = weights;
-            let target = WeightGradient {
-                values,
-                stride,
-                first_input,
-                inputs,
-            };
-            dense::weight_gradient(x.blocks(), dz.blocks(), target, bias_gradient);
+            let weights = self.own_weights(number, &parameters[layer.weights.clone()]);
+            let mut target = self.own_weights(number, values);
+            dense::weight_gradient(x.blocks(), dz.blocks(), &mut target, bias_gradient);
             if number == 0 && self.common > 0 {
                 self.common_gradients(parameters, common, gradient, common_gradient);
             }
@@ -258,11 +247,11 @@ impl Perceptron {
         }
     }
 
-    /// Returns the weights of each sample's own features in layer `number`.
-    fn own_weights<'a>(&self, number: usize, parameters: &'a [f32]) -> Weights<'a> {
+    /// Returns the weights of each sample's own features in layer `number`, whose weights are
+    /// `values`.
+    fn own_weights<V>(&self, number: usize, values: V) -> Weights<V> {
         let layer = &self.layers[number];
         let first_input = if number == 0 { self.common } else { 0 };
-        let values = &parameters[layer.weights.clone()];
         Weights {
             values,
             stride: layer.inputs,

@@ -101,6 +101,7 @@ pub fn step_while_moving<M: RowMover>(
 }
 
 per_instruction_set! {
+    #[allow(clippy::needless_range_loop)]
     fn dispatch<const V: usize, const PENALTY: u8, M: RowMover>(
         blocks: &mut [Block],
         weights: &RowWeights,
@@ -109,7 +110,61 @@ per_instruction_set! {
         step: &AdditiveStep,
         mover: &mut M,
     ) -> f32 {
-        step_over_rows::<V, PENALTY, M>(blocks, weights, w, b, step, mover)
+        let mut w_before = [Block::ZERO; V];
+        w_before.copy_from_slice(w);
+        let mut w_gradient = [Block::ZERO; V];
+        let mut b_gradient = [0f32; LANES];
+        let mut data_loss = [0f32; LANES];
+        let mut penalty_loss = [0f32; LANES];
+        let (counts, _) = weights.count.as_chunks::<LANES>();
+        let (positives, _) = weights.positive.as_chunks::<LANES>();
+        let (penalties, _) = weights.penalty.as_chunks::<LANES>();
+        let (groups, _) = counts.split_at(blocks.len() / (LANES * 2 * V));
+        // Direct calls throughout: a closure would not inherit the instruction set that this copy is
+        // compiled for.
+        let mut z = [0f32; LANES];
+        if let Some((first, _)) = blocks.split_at_mut_checked(LANES * 2 * V) {
+            mover.move_in(0, first);
+            z = logits::<V, PENALTY>(first, &w_before, *b, &penalties[0], step, &mut penalty_loss);
+        }
+        for (group, count) in groups.iter().enumerate() {
+            let positive = &positives[group];
+            let e = exp_neg_abs(&z);
+            let p = sigmoid_from(&z, &e);
+            let softplus = softplus_from(&z, &e);
+            let mut gradient = [0f32; LANES];
+            for i in 0..LANES {
+                gradient[i] = (count[i] * p[i] - positive[i]) * step.data_weight;
+                data_loss[i] += count[i] * softplus[i] - positive[i] * z[i];
+                b_gradient[i] += gradient[i];
+            }
+            let coefficients = RowCoefficients::new::<PENALTY>(&gradient, &penalties[group], step);
+            // The next group's logits before this group's update: the long chain of the logistic
+            // function hides behind them. It saves a third of the time, and w does not change within a
+            // step.
+            let (rows, rest) = blocks[group * LANES * 2 * V..].split_at_mut(LANES * 2 * V);
+            if let Some((next, _)) = rest.split_at_mut_checked(LANES * 2 * V) {
+                mover.move_in((group + 1) * LANES, next);
+                z = logits::<V, PENALTY>(
+                    next,
+                    &w_before,
+                    *b,
+                    &penalties[group + 1],
+                    step,
+                    &mut penalty_loss,
+                );
+            }
+            update_rows::<V, PENALTY>(rows, &w_before, &gradient, &coefficients, &mut w_gradient);
+            mover.move_out(group * LANES, rows);
+        }
+        let decay = 1.0 - step.network_rate * step.weight_decay;
+        for v in 0..V {
+            for i in 0..LANES {
+                w[v].0[i] = decay * w_before[v].0[i] - step.network_rate * w_gradient[v].0[i];
+            }
+        }
+        *b = decay * *b - step.network_rate * quad_sum(&b_gradient);
+        step.data_weight * quad_sum(&data_loss) + quad_sum(&penalty_loss)
     }
 }
 
@@ -155,72 +210,6 @@ impl RowCoefficients {
 
 // Plain loops over sixteen lanes: the form that the compiler turns into one vector operation per
 // line.
-#[allow(clippy::needless_range_loop)]
-#[inline(always)]
-fn step_over_rows<const V: usize, const PENALTY: u8, M: RowMover>(
-    blocks: &mut [Block],
-    weights: &RowWeights,
-    w: &mut [Block],
-    b: &mut f32,
-    step: &AdditiveStep,
-    mover: &mut M,
-) -> f32 {
-    let mut w_before = [Block::ZERO; V];
-    w_before.copy_from_slice(w);
-    let mut w_gradient = [Block::ZERO; V];
-    let mut b_gradient = [0f32; LANES];
-    let mut data_loss = [0f32; LANES];
-    let mut penalty_loss = [0f32; LANES];
-    let (counts, _) = weights.count.as_chunks::<LANES>();
-    let (positives, _) = weights.positive.as_chunks::<LANES>();
-    let (penalties, _) = weights.penalty.as_chunks::<LANES>();
-    let (groups, _) = counts.split_at(blocks.len() / (LANES * 2 * V));
-    // Direct calls throughout: a closure would not inherit the instruction set that this copy is
-    // compiled for.
-    let mut z = [0f32; LANES];
-    if let Some((first, _)) = blocks.split_at_mut_checked(LANES * 2 * V) {
-        mover.move_in(0, first);
-        z = logits::<V, PENALTY>(first, &w_before, *b, &penalties[0], step, &mut penalty_loss);
-    }
-    for (group, count) in groups.iter().enumerate() {
-        let positive = &positives[group];
-        let e = exp_neg_abs(&z);
-        let p = sigmoid_from(&z, &e);
-        let softplus = softplus_from(&z, &e);
-        let mut gradient = [0f32; LANES];
-        for i in 0..LANES {
-            gradient[i] = (count[i] * p[i] - positive[i]) * step.data_weight;
-            data_loss[i] += count[i] * softplus[i] - positive[i] * z[i];
-            b_gradient[i] += gradient[i];
-        }
-        let coefficients = RowCoefficients::new::<PENALTY>(&gradient, &penalties[group], step);
-        // The next group's logits before this group's update: the long chain of the logistic
-        // function hides behind them. It saves a third of the time, and w does not change within a
-        // step.
-        let (rows, rest) = blocks[group * LANES * 2 * V..].split_at_mut(LANES * 2 * V);
-        if let Some((next, _)) = rest.split_at_mut_checked(LANES * 2 * V) {
-            mover.move_in((group + 1) * LANES, next);
-            z = logits::<V, PENALTY>(
-                next,
-                &w_before,
-                *b,
-                &penalties[group + 1],
-                step,
-                &mut penalty_loss,
-            );
-        }
-        update_rows::<V, PENALTY>(rows, &w_before, &gradient, &coefficients, &mut w_gradient);
-        mover.move_out(group * LANES, rows);
-    }
-    let decay = 1.0 - step.network_rate * step.weight_decay;
-    for v in 0..V {
-        for i in 0..LANES {
-            w[v].0[i] = decay * w_before[v].0[i] - step.network_rate * w_gradient[v].0[i];
-        }
-    }
-    *b = decay * *b - step.network_rate * quad_sum(&b_gradient);
-    step.data_weight * quad_sum(&data_loss) + quad_sum(&penalty_loss)
-}
 
 /// Returns the logits of sixteen rows, and adds their share of the regularisers' loss to
 /// `penalty_loss`.

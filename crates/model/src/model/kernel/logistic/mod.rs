@@ -122,6 +122,7 @@ pub fn step(
 }
 
 per_instruction_set! {
+    #[allow(clippy::needless_range_loop)]
     fn dispatch<const V: usize, const VECTOR: bool, const ROWS: bool>(
         blocks: &mut [Block],
         batch: &BatchRows,
@@ -129,85 +130,75 @@ per_instruction_set! {
         b: &mut f32,
         step: &LogisticStep,
     ) -> f32 {
-        step_over_batch::<V, VECTOR, ROWS>(blocks, batch, w, b, step)
+        let mut w_before = [Block::ZERO; V];
+        w_before.copy_from_slice(w);
+        let mut w_gradient = [Block::ZERO; V];
+        let mut b_gradient = [0f32; LANES];
+        let mut loss = [0f32; LANES];
+        let row_decay = step.row_decay();
+        let per_occurrence = 1.0 / batch.occurrences as f32;
+        let (groups, _) = batch.rows.as_chunks::<LANES>();
+        let (counts, _) = batch.count.as_chunks::<LANES>();
+        let (positives, _) = batch.positive.as_chunks::<LANES>();
+        // Direct calls throughout: a closure would not inherit the instruction set that this copy is
+        // compiled for.
+        let mut z = [0f32; LANES];
+        if let Some(rows) = groups.first() {
+            z = logits::<V>(blocks, rows, &w_before, *b);
+        }
+        for (group, rows) in groups.iter().enumerate() {
+            let (count, positive) = (&counts[group], &positives[group]);
+            let e = exp_neg_abs(&z);
+            let p = sigmoid_from(&z, &e);
+            let mut gradient = [0f32; LANES];
+            for i in 0..LANES {
+                gradient[i] = (count[i] * p[i] - positive[i]) * per_occurrence;
+            }
+            let softplus = softplus_from(&z, &e);
+            for i in 0..LANES {
+                loss[i] += count[i] * softplus[i] - positive[i] * z[i];
+                b_gradient[i] += gradient[i];
+            }
+            // The next group's logits before this group's update: the long chain of the logistic
+            // function hides behind them. Groups have no rows in common but the padding row, which
+            // stays zero.
+            if let Some(rows) = groups.get(group + 1) {
+                z = logits::<V>(blocks, rows, &w_before, *b);
+            }
+            for (row, g) in rows.iter().zip(gradient) {
+                let start = *row as usize * V;
+                let row = &mut blocks[start..start + V];
+                let row_step = step.row_rate * g;
+                for v in 0..V {
+                    let (values, w, w_gradient) =
+                        (&mut row[v].0, &w_before[v].0, &mut w_gradient[v].0);
+                    for i in 0..LANES {
+                        if VECTOR {
+                            w_gradient[i] += g * values[i];
+                        }
+                        if ROWS {
+                            values[i] = row_decay * values[i] - row_step * w[i];
+                        }
+                    }
+                }
+            }
+        }
+        if VECTOR {
+            let decay = 1.0 - step.vector_rate * step.weight_decay;
+            for v in 0..V {
+                for i in 0..LANES {
+                    w[v].0[i] = decay * w_before[v].0[i] - step.vector_rate * w_gradient[v].0[i];
+                }
+            }
+            *b = (1.0 - step.bias_rate * step.weight_decay) * *b
+                - step.bias_rate * quad_sum(&b_gradient);
+        }
+        quad_sum(&loss)
     }
 }
 
 // Plain loops over sixteen lanes: the form that the compiler turns into one vector operation per
 // line.
-#[allow(clippy::needless_range_loop)]
-#[inline(always)]
-fn step_over_batch<const V: usize, const VECTOR: bool, const ROWS: bool>(
-    blocks: &mut [Block],
-    batch: &BatchRows,
-    w: &mut [Block],
-    b: &mut f32,
-    step: &LogisticStep,
-) -> f32 {
-    let mut w_before = [Block::ZERO; V];
-    w_before.copy_from_slice(w);
-    let mut w_gradient = [Block::ZERO; V];
-    let mut b_gradient = [0f32; LANES];
-    let mut loss = [0f32; LANES];
-    let row_decay = step.row_decay();
-    let per_occurrence = 1.0 / batch.occurrences as f32;
-    let (groups, _) = batch.rows.as_chunks::<LANES>();
-    let (counts, _) = batch.count.as_chunks::<LANES>();
-    let (positives, _) = batch.positive.as_chunks::<LANES>();
-    // Direct calls throughout: a closure would not inherit the instruction set that this copy is
-    // compiled for.
-    let mut z = [0f32; LANES];
-    if let Some(rows) = groups.first() {
-        z = logits::<V>(blocks, rows, &w_before, *b);
-    }
-    for (group, rows) in groups.iter().enumerate() {
-        let (count, positive) = (&counts[group], &positives[group]);
-        let e = exp_neg_abs(&z);
-        let p = sigmoid_from(&z, &e);
-        let mut gradient = [0f32; LANES];
-        for i in 0..LANES {
-            gradient[i] = (count[i] * p[i] - positive[i]) * per_occurrence;
-        }
-        let softplus = softplus_from(&z, &e);
-        for i in 0..LANES {
-            loss[i] += count[i] * softplus[i] - positive[i] * z[i];
-            b_gradient[i] += gradient[i];
-        }
-        // The next group's logits before this group's update: the long chain of the logistic
-        // function hides behind them. Groups have no rows in common but the padding row, which
-        // stays zero.
-        if let Some(rows) = groups.get(group + 1) {
-            z = logits::<V>(blocks, rows, &w_before, *b);
-        }
-        for (row, g) in rows.iter().zip(gradient) {
-            let start = *row as usize * V;
-            let row = &mut blocks[start..start + V];
-            let row_step = step.row_rate * g;
-            for v in 0..V {
-                let (values, w, w_gradient) = (&mut row[v].0, &w_before[v].0, &mut w_gradient[v].0);
-                for i in 0..LANES {
-                    if VECTOR {
-                        w_gradient[i] += g * values[i];
-                    }
-                    if ROWS {
-                        values[i] = row_decay * values[i] - row_step * w[i];
-                    }
-                }
-            }
-        }
-    }
-    if VECTOR {
-        let decay = 1.0 - step.vector_rate * step.weight_decay;
-        for v in 0..V {
-            for i in 0..LANES {
-                w[v].0[i] = decay * w_before[v].0[i] - step.vector_rate * w_gradient[v].0[i];
-            }
-        }
-        *b = (1.0 - step.bias_rate * step.weight_decay) * *b
-            - step.bias_rate * quad_sum(&b_gradient);
-    }
-    quad_sum(&loss)
-}
 
 #[allow(clippy::needless_range_loop)]
 #[inline(always)]
