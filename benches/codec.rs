@@ -5,7 +5,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use fedrecsim::codec::{self, BlockCodecs, CodecMemory, EncodeContext, Randomness};
+use fedrecsim::codec::{BlockCodecs, Codec, CodecMemory, EncodeContext, Randomness};
 use fedrecsim::method::registry::vocabulary;
 use fedrecsim::model::blocks::{Model, ModelUpdate};
 use fedrecsim::model::layout::Layout;
@@ -177,7 +177,7 @@ fn named() {
     ];
     for (name, update, codecs) in tables {
         for codec_name in codecs {
-            let codec = codec::of(codec_name);
+            let codec = codec_name;
             let frame = codec.encode(&update, &base);
             let decode = || {
                 codec

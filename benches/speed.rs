@@ -11,7 +11,7 @@ use std::time::Instant;
 mod common;
 
 use common::median_ns;
-use fedrecsim::codec;
+use fedrecsim::codec::Codec;
 use fedrecsim::dataset;
 use fedrecsim::ids::UserId;
 use fedrecsim::method::registry::vocabulary;
@@ -188,7 +188,7 @@ fn dense_frames() {
     let base = Arc::new(Table::from_fn(shape, || 0.25));
     let rows: Vec<u32> = (0..ROWS as u32).map(|row| row * 3 + row % 2).collect();
     let update = TableUpdate::listed(shape, rows, &vec![0.5; ROWS * 32], 1.0).unwrap();
-    let dense = codec::of(CodecName::DenseF32);
+    let dense = CodecName::DenseF32;
     let mut frames = Vec::new();
     let encode = median_ns(31, || {
         frames.clear();

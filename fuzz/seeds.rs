@@ -66,7 +66,7 @@ fn frames(folder: &Path, name: CodecName) -> Result<(), Box<dyn Error>> {
                 .map(|value| (value % 5) as f32)
                 .collect();
             let update = TableUpdate::listed(shape, listed, &values, 0.5)?;
-            let frame = codec::of(name).encode(&update, &Table::zeros(shape)).bytes;
+            let frame = name.encode(&update, &Table::zeros(shape)).bytes;
             if frame.len() > 1000 {
                 continue;
             }
@@ -94,7 +94,6 @@ fn composed(folder: &Path) -> Result<(), Box<dyn Error>> {
                     .map(|value| (value % 7) as f32 - 2.5)
                     .collect();
                 let update = TableUpdate::listed(shape, listed, &all, 1.0)?;
-                let codec: &dyn Codec = &codec;
                 let frame = codec.encode(&update, &Table::zeros(shape)).bytes;
                 let name = format!("{rows}x{columns}-{choices}-{values}");
                 fs::write(
@@ -113,7 +112,7 @@ fn bundles(folder: &Path) -> Result<(), Box<dyn Error>> {
         rows: 4,
         dimension: 2,
     };
-    let own = codec::of(CodecName::RowsF32).encode(
+    let own = CodecName::RowsF32.encode(
         &TableUpdate::whole(&Table::zeros(shape)),
         &Table::zeros(shape),
     );

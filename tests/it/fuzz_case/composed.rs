@@ -14,11 +14,12 @@
 //! | 3 | the representation of values, by the remainder of 9 |
 
 use bytes::Bytes;
-use fedrecsim::codec::{
-    self, Codec, Composition, Entropy, HEADER_BYTES, Quantizer, Scales, Select, Values,
-};
+use fedrecsim::codec::{self, Codec, HEADER_BYTES};
 use fedrecsim::error::{Error, Result};
 use fedrecsim::model::table::{Table, TableShape, TableUpdate};
+use fedrecsim::scenario::{
+    CompositionSpec, DeadZoneSpec, EntropySpec, ScaleSpec, SelectSpec, ValuesSpec,
+};
 
 /// Number of bytes before the block.
 pub const PREFIX_BYTES: usize = 4;
@@ -31,52 +32,41 @@ const SLACK_BYTES: u64 = 1 << 20;
 const TABLES: u64 = 12;
 
 /// Returns the composition that a prefix names, and the shape that is expected.
-pub fn of_prefix(prefix: [u8; PREFIX_BYTES]) -> (Composition, TableShape) {
+pub fn of_prefix(prefix: [u8; PREFIX_BYTES]) -> (CompositionSpec, TableShape) {
     let [rows, columns, choices, values] = prefix;
-    let levels = |most| Quantizer::Levels {
-        most,
-        stochastic: true,
-    };
-    let quantizers = [
-        Quantizer::F16,
-        Quantizer::Bf16,
-        levels(127),
-        levels(7),
-        levels(1),
-        Quantizer::Sign,
-        Quantizer::DeadZone {
+    let representations = [
+        ValuesSpec::F16,
+        ValuesSpec::Bf16,
+        ValuesSpec::Int8,
+        ValuesSpec::Int4,
+        ValuesSpec::Int2,
+        ValuesSpec::Sign,
+        ValuesSpec::DeadZone(DeadZoneSpec {
             step: 0.5,
             zone: 0.7,
-        },
-        levels(127),
+        }),
+        ValuesSpec::Int8,
+        ValuesSpec::F32,
     ];
-    let values = match values % 9 {
-        8 => Values::Exact,
-        place => Values::Quantized(
-            quantizers[usize::from(place)],
-            if values >= 128 {
-                Scales::Block
-            } else {
-                Scales::Row
-            },
-        ),
-    };
-    let codec = Composition {
+    let codec = CompositionSpec {
         select: [
-            Select::TouchedRows,
-            Select::TopShare(0.3),
-            Select::LowRank(3),
+            SelectSpec::TouchedRows,
+            SelectSpec::TopShare(0.3),
+            SelectSpec::LowRank(3),
         ][usize::from(choices % 3)],
-        changes: false,
-        values,
-        positions: None,
+        values: representations[usize::from(values % 9)],
+        scale: if values >= 128 {
+            ScaleSpec::Block
+        } else {
+            ScaleSpec::Row
+        },
         entropy: [
-            Entropy::None,
-            Entropy::Ans,
-            Entropy::Zstd,
-            Entropy::Shortest,
+            EntropySpec::None,
+            EntropySpec::Ans,
+            EntropySpec::Zstd,
+            EntropySpec::Auto,
         ][usize::from(choices / 3 % 4)],
-        error_feedback: false,
+        ..CompositionSpec::default()
     };
     (
         codec,
@@ -112,9 +102,7 @@ pub fn check(input: &[u8]) -> Result<TableUpdate> {
         .iter()
         .all(|value| value.is_finite() && value.abs() < 1e4)
     {
-        let again = (&codec as &dyn Codec)
-            .encode(&update, &Table::zeros(shape))
-            .bytes;
+        let again = codec.encode(&update, &Table::zeros(shape)).bytes;
         decode(&codec, &again, shape).expect("what was encoded decodes");
     }
     Ok(update)
@@ -138,9 +126,8 @@ pub fn framed(block: &[u8], shape: TableShape) -> Bytes {
 }
 
 /// Decodes a frame within the memory that its table allows.
-fn decode(codec: &Composition, frame: &Bytes, shape: TableShape) -> Result<TableUpdate> {
+fn decode(codec: &CompositionSpec, frame: &Bytes, shape: TableShape) -> Result<TableUpdate> {
     let mut decoded = None;
-    let codec: &dyn Codec = codec;
     let memory = allocation_counter::measure(|| decoded = Some(codec.decode(frame, shape)));
     let bound =
         TABLES * codec::decode_bound_bytes(shape) as u64 + 4 * frame.len() as u64 + SLACK_BYTES;

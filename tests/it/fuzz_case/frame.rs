@@ -13,7 +13,7 @@
 //! that a gap in its index may take three bytes.
 
 use bytes::Bytes;
-use fedrecsim::codec::{self, HEADER_BYTES};
+use fedrecsim::codec::{self, Codec, HEADER_BYTES};
 use fedrecsim::error::{Error, Result};
 use fedrecsim::model::table::{Table, TableShape, TableUpdate};
 use fedrecsim::scenario::CodecName;
@@ -74,8 +74,7 @@ pub fn check(name: CodecName, input: &[u8]) -> Result<TableUpdate> {
 /// Decodes `frame` within the memory that [`codec::decode_bound_bytes`] promises.
 fn decode(name: CodecName, frame: &Bytes, shape: TableShape) -> Result<TableUpdate> {
     let mut decoded = None;
-    let memory =
-        allocation_counter::measure(|| decoded = Some(codec::of(name).decode(frame, shape)));
+    let memory = allocation_counter::measure(|| decoded = Some(name.decode(frame, shape)));
     let bound = codec::decode_bound_bytes(shape) as u64;
     assert!(
         memory.bytes_total <= bound + SLACK_BYTES,
@@ -117,7 +116,7 @@ fn mend(frame: &mut [u8], name: CodecName, shape: TableShape, flags: u8) {
 /// Checks that what was decoded encodes to the same frame, or to a smaller one with the same
 /// content.
 fn check_round_trip(name: CodecName, frame: &Bytes, update: &TableUpdate, base: &Table) {
-    let again = codec::of(name).encode(update, base);
+    let again = name.encode(update, base);
     let parts = again.parts;
     assert_eq!(
         parts.header + parts.index + parts.values,
@@ -153,7 +152,7 @@ fn check_round_trip(name: CodecName, frame: &Bytes, update: &TableUpdate, base: 
 fn check_other_codecs(name: CodecName, update: &TableUpdate, base: &Table) {
     let table = bits(update, base);
     for other in CODECS.into_iter().filter(|other| *other != name) {
-        let frame = codec::of(other).encode(update, base).bytes;
+        let frame = other.encode(update, base).bytes;
         let decoded = decode(other, &frame, update.shape).expect("what was encoded decodes");
         assert!(
             bits(&decoded, base) == table,

@@ -9,6 +9,7 @@ use super::{BlockContext, Codec, CodecMemory, Frame, FrameWriter, Integrity, Ran
 use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::layout::{BlockKind, BlockLayout, Layout, ValueType};
 use fedrecsim_core::error::Result;
+use fedrecsim_scenario::scenario::{CodecChoice, CodecSpec};
 
 /// Says which codec encodes which block in one direction. Clones are cheap.
 #[derive(Clone, Debug)]
@@ -30,23 +31,52 @@ pub struct EncodeContext<'a> {
 }
 
 impl BlockCodecs {
-    /// Has `every` encode all blocks but those that have a codec of their own, by name.
-    pub(super) fn new(every: Arc<dyn Codec>, named: Vec<(String, Arc<dyn Codec>)>) -> Self {
+    /// Makes the codecs of uploads.
+    pub fn of_uplink(spec: &CodecSpec) -> Self {
+        Self::chosen(&spec.uplink, spec.uplinks_of_blocks())
+    }
+
+    /// Makes the codecs of downloads.
+    pub fn of_downlink(spec: &CodecSpec) -> Self {
+        Self::chosen(&spec.downlink, spec.downlinks_of_blocks())
+    }
+
+    fn chosen<'a>(
+        every: &CodecChoice,
+        named: impl Iterator<Item = (&'a str, &'a CodecChoice)>,
+    ) -> Self {
+        let codec = |choice: &CodecChoice| -> Arc<dyn Codec> {
+            match choice {
+                CodecChoice::Named(name) => Arc::new(*name),
+                CodecChoice::Composed(spec) => Arc::new(*spec),
+            }
+        };
         Self {
-            every,
-            named: named.into(),
+            every: codec(every),
+            named: named
+                .map(|(name, choice)| (name.to_owned(), codec(choice)))
+                .collect(),
         }
     }
 
     /// Has one codec encode all blocks.
     pub fn every(codec: impl Codec + 'static) -> Self {
-        Self::new(Arc::new(codec), Vec::new())
+        Self {
+            every: Arc::new(codec),
+            named: [].into(),
+        }
     }
 
     /// Returns the codec of a block.
     pub fn of_block(&self, block: &BlockLayout) -> &dyn Codec {
         let own = self.named.iter().find(|(name, _)| *name == block.name);
         &**own.map_or(&self.every, |(_, codec)| codec)
+    }
+
+    fn codecs(&self) -> impl Iterator<Item = &Arc<dyn Codec>> {
+        [&self.every]
+            .into_iter()
+            .chain(self.named.iter().map(|(_, codec)| codec))
     }
 
     /// Returns the names of the blocks that have a codec of their own.
@@ -57,20 +87,17 @@ impl BlockCodecs {
     /// Returns whether a receiver decodes, bit for bit, what was encoded, see
     /// [`Codec::is_lossless`].
     pub fn is_lossless(&self) -> bool {
-        self.every.is_lossless() && self.named.iter().all(|(_, codec)| codec.is_lossless())
+        self.codecs().all(|codec| codec.is_lossless())
     }
 
     /// Returns the formats of all codecs, see [`Codec::format`].
     pub fn formats(&self) -> impl Iterator<Item = &'static str> {
-        [&self.every]
-            .into_iter()
-            .chain(self.named.iter().map(|(_, codec)| codec))
-            .map(|codec| codec.format())
+        self.codecs().map(|codec| codec.format())
     }
 
     /// Returns whether some block is sent as differences, see [`Codec::sends_changes`].
     pub fn sends_changes(&self) -> bool {
-        self.every.sends_changes() || self.named.iter().any(|(_, codec)| codec.sends_changes())
+        self.codecs().any(|codec| codec.sends_changes())
     }
 
     /// Returns whether a download of `block` holds only the rows that its receiver has asked for.
@@ -156,5 +183,45 @@ impl BlockCodecs {
             .map(decode)
             .collect::<Result<_>>()?;
         Ok(ModelUpdate { blocks, scalars })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::table::TableShape;
+    use fedrecsim_scenario::scenario::{BlockCodecSpec, CompositionSpec, ValuesSpec};
+
+    /// If this fails, a block travels in another codec than the scenario names for it.
+    #[test]
+    fn a_block_has_its_own_codec_and_every_other_that_of_the_direction() {
+        let int8 = CompositionSpec {
+            values: ValuesSpec::Int8,
+            ..CompositionSpec::default()
+        };
+        let own = BlockCodecSpec {
+            uplink: Some(CodecChoice::Composed(int8)),
+            downlink: None,
+        };
+        let spec = CodecSpec {
+            blocks: [("C".to_owned(), own)].into(),
+            ..CodecSpec::default()
+        };
+        let block = |name| {
+            BlockLayout::item_table(
+                name,
+                TableShape {
+                    rows: 3,
+                    dimension: 2,
+                },
+            )
+        };
+        let (up, down) = (
+            BlockCodecs::of_uplink(&spec),
+            BlockCodecs::of_downlink(&spec),
+        );
+        assert!(!up.of_block(&block("C")).is_lossless() && up.of_block(&block("D")).is_lossless());
+        assert!(down.of_block(&block("C")).is_lossless());
+        assert!(!up.is_lossless() && down.is_lossless());
     }
 }

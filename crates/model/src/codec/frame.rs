@@ -8,7 +8,7 @@ use super::bitmap;
 use super::positions::PositionCode;
 use crate::model::blocks::{Scalars, Utility};
 use crate::model::layout::{BlockLayout, Layout, ValueType};
-use crate::model::table::TableShape;
+use crate::model::table::{TableShape, TableUpdate};
 use fedrecsim_core::error::{Error, Result};
 
 /// The number of bytes of the header of a block, which is the only header of a frame of format 1.
@@ -97,6 +97,30 @@ pub(super) struct Header {
     /// other codecs.
     pub(super) count: usize,
     pub(super) others_scale: f32,
+}
+
+impl Header {
+    /// Describes a block of `update` that holds `count` entries. Only codecs that list rows say how
+    /// the others are scaled.
+    pub(super) fn of(
+        update: &TableUpdate,
+        codec: CodecId,
+        index: PositionCode,
+        count: usize,
+    ) -> Self {
+        let others_scale = match codec {
+            CodecId::Rows | CodecId::Composed => update.others_scale,
+            CodecId::Dense | CodecId::Sparse => 1.0,
+        };
+        Self {
+            codec,
+            index,
+            shape: update.shape,
+            value_type: update.value_type,
+            count,
+            others_scale,
+        }
+    }
 }
 
 /// Holds a block of a frame that a codec has yet to check and decode.

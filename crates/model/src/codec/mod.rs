@@ -75,7 +75,7 @@
 //! Private parameters live in [`Private`](crate::model::private::Private), which converts to
 //! neither a table nor bytes (contract 4). A shared table travels:
 //! ```
-//! use fedrecsim::codec;
+//! use fedrecsim::codec::Codec;
 //! use fedrecsim::model::{private::Private, table::{Table, TableShape, TableUpdate}};
 //! use fedrecsim::scenario::CodecName;
 //!
@@ -83,12 +83,12 @@
 //! let shared = Table::zeros(shape);
 //! let private = Private::new(Table::zeros(shape));
 //! let update = TableUpdate::whole(&shared);
-//! let frame = codec::of(CodecName::DenseF32).encode(&update, &shared);
-//! assert_eq!(codec::of(CodecName::DenseF32).decode(&frame.bytes, shape).unwrap(), update);
+//! let frame = CodecName::DenseF32.encode(&update, &shared);
+//! assert_eq!(CodecName::DenseF32.decode(&frame.bytes, shape).unwrap(), update);
 //! ```
 //! The same with the private one does not compile:
 //! ```compile_fail,E0308
-//! use fedrecsim::codec;
+//! use fedrecsim::codec::Codec;
 //! use fedrecsim::model::{private::Private, table::{Table, TableShape, TableUpdate}};
 //! use fedrecsim::scenario::CodecName;
 //!
@@ -96,8 +96,8 @@
 //! let shared = Table::zeros(shape);
 //! let private = Private::new(Table::zeros(shape));
 //! let update = TableUpdate::whole(&private);
-//! let frame = codec::of(CodecName::DenseF32).encode(&update, &shared);
-//! assert_eq!(codec::of(CodecName::DenseF32).decode(&frame.bytes, shape).unwrap(), update);
+//! let frame = CodecName::DenseF32.encode(&update, &shared);
+//! assert_eq!(CodecName::DenseF32.decode(&frame.bytes, shape).unwrap(), update);
 //! ```
 //! The other ways from a parameter to bytes do not compile either. Each compiles with the parameter
 //! itself,
@@ -141,16 +141,13 @@ mod bits;
 mod block_codecs;
 mod buffer;
 mod bundle;
-mod choice;
 mod composition;
-mod dense;
 mod frame;
 mod memory;
+mod plain;
 mod positions;
 mod randomness;
 mod row_request;
-mod rows;
-mod sparse;
 mod symbols;
 #[cfg(test)]
 mod tests;
@@ -162,17 +159,11 @@ use bytes::Bytes;
 
 pub use block_codecs::{BlockCodecs, EncodeContext};
 pub use bundle::{Beginning, Bundle, bundle, bundle_parts, unbundle};
-pub use choice::of;
-pub use composition::{Composition, Entropy, Scales, Select, Values};
-pub use dense::DenseF32;
 pub use frame::{FRAME_HEADER_BYTES, HEADER_BYTES, Integrity, OpenedBlock};
 pub use memory::CodecMemory;
 pub use positions::PositionCode;
 pub use randomness::Randomness;
 pub use row_request::{decode_row_request, encode_row_request};
-pub use rows::RowsF32;
-pub use sparse::SparseF32;
-pub use values::Quantizer;
 pub use writer::{FrameWriter, parts_ahead};
 
 use frame::FrameReader;
@@ -339,6 +330,38 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// [`fedrecsim_core::error::Error::Frame`] for anything but a well-formed block of this codec.
     fn decode_block(&self, block: &OpenedBlock<'_>, base: Base<'_>) -> Result<TableUpdate>;
+
+    /// Encodes an update of one table without a memory. `base` is the table that rows refer to that
+    /// are not listed.
+    ///
+    /// # Panics
+    /// As [`Codec::encode_block`], and where that returns an error: an update that contradicts
+    /// itself is a defect of the method that made it, and cannot be put into a frame.
+    fn encode(&self, update: &TableUpdate, base: &Table) -> Frame {
+        let mut frame = FrameWriter::of_one_table();
+        let mut context = BlockContext {
+            position: 0,
+            base: Base::Table(base),
+            memory: &mut CodecMemory::default(),
+            randomness: Randomness::of_upload(Streams::new(0), 0, 0),
+        };
+        if let Err(error) = self.encode_block(update, &mut context, &mut frame) {
+            panic!("{error}");
+        }
+        frame.seal()
+    }
+
+    /// Decodes a frame that should hold a table of `shape` and nothing else, and no changes of
+    /// another table.
+    ///
+    /// # Errors
+    /// [`Error::Frame`] for anything but a well-formed, undamaged frame of this codec and shape.
+    fn decode(&self, frame: &Bytes, shape: TableShape) -> Result<TableUpdate> {
+        self.decode_block(
+            &frame::open_one_table(frame, shape, Integrity::Unknown)?,
+            Base::Zeros,
+        )
+    }
 }
 
 /// Holds what an encoder may use beside the update of a block.
@@ -369,40 +392,6 @@ pub fn read_scalars((frame, integrity): (&Bytes, Integrity), layout: &Layout) ->
     Ok(scalars)
 }
 
-impl dyn Codec + '_ {
-    /// Encodes an update of one table without a memory. `base` is the table that rows refer to that
-    /// are not listed.
-    ///
-    /// # Panics
-    /// As [`Codec::encode_block`], and where that returns an error.
-    pub fn encode(&self, update: &TableUpdate, base: &Table) -> Frame {
-        let mut frame = FrameWriter::of_one_table();
-        let (base, memory) = (Base::Table(base), &mut CodecMemory::default());
-        let randomness = Randomness::of_upload(Streams::new(0), 0, 0);
-        let mut context = BlockContext {
-            position: 0,
-            base,
-            memory,
-            randomness,
-        };
-        require(self.encode_block(update, &mut context, &mut frame));
-        frame.seal()
-    }
-
-    /// Decodes a frame that should hold a table of `shape` and nothing else, and no changes of
-    /// another table.
-    ///
-    /// # Errors
-    /// [`fedrecsim_core::error::Error::Frame`] for anything but a well-formed, undamaged frame of this codec
-    /// and shape.
-    pub fn decode(&self, frame: &Bytes, shape: TableShape) -> Result<TableUpdate> {
-        self.decode_block(
-            &frame::open_one_table(frame, shape, Integrity::Unknown)?,
-            Base::Zeros,
-        )
-    }
-}
-
 /// Returns the most bytes that any decoder allocates for a frame that should hold a table of
 /// `shape`, whatever the frame says: 4 m k for the table (`sparse-f32`), or 4 m for the list of
 /// rows (`rows-f32`). The frame itself is not counted, and `dense-f32` allocates nothing.
@@ -413,12 +402,4 @@ pub const fn decode_bound_bytes(shape: TableShape) -> usize {
         shape.values()
     };
     entries.saturating_mul(VALUE_BYTES)
-}
-
-/// Panics if an update contradicts itself, which is a defect of the method that made it and cannot
-/// be put into a frame.
-fn require(checked: Result<()>) {
-    if let Err(error) = checked {
-        panic!("{error}");
-    }
 }

@@ -14,11 +14,12 @@ use fedrecsim_core::work::Work;
 use fedrecsim_methods::method::third_party::ArrivedRequest;
 use fedrecsim_methods::method::{Client, Exchange, LocalTask, Scratch, ThirdParty};
 use fedrecsim_model::codec::{
-    BlockCodecs, CodecMemory, EncodeContext, Frame, FrameParts, Randomness, RowsF32,
+    BlockCodecs, CodecMemory, EncodeContext, Frame, FrameParts, Randomness,
 };
 use fedrecsim_model::model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::model::layout::Layout;
+use fedrecsim_scenario::scenario::CodecName;
 
 /// The request and the reply of one participation.
 #[derive(Debug)]
@@ -98,7 +99,7 @@ impl Consultation {
 
 /// Returns the codec of requests and replies, which are lists of rows.
 fn rows() -> BlockCodecs {
-    BlockCodecs::every(RowsF32)
+    BlockCodecs::every(CodecName::RowsF32)
 }
 
 /// Returns how a request or a reply of `layout` is to be read.

@@ -2,9 +2,10 @@
 
 use fedrecsim_core::error::Result;
 use fedrecsim_core::rng::PortableDraws;
-use fedrecsim_model::codec::{BlockContext, Codec, FrameWriter, OpenedBlock, RowsF32};
+use fedrecsim_model::codec::{BlockContext, Codec, FrameWriter, OpenedBlock};
 use fedrecsim_model::model::table::{Base, Table, TableUpdate, floats};
 use fedrecsim_model::model::value_type::ValueType;
+use fedrecsim_scenario::scenario::CodecName;
 
 /// A codec that keeps sixteen bits of every value, rounding up or down at random, and adds what it
 /// left out to the next upload.
@@ -20,7 +21,7 @@ impl Codec for SixteenBits {
     ) -> Result<()> {
         // Integers are none of its business.
         if update.value_type != ValueType::F32 {
-            return RowsF32.encode_block(update, context, frame);
+            return CodecName::RowsF32.encode_block(update, context, frame);
         }
         let mut stream = context.randomness.stream("sixteen-bits");
         let rows: Vec<u32> = update.iter().map(|(row, _)| row as u32).collect();
@@ -49,10 +50,10 @@ impl Codec for SixteenBits {
             values: sent.into(),
             ..update.clone()
         };
-        RowsF32.encode_block(&rounded, context, frame)
+        CodecName::RowsF32.encode_block(&rounded, context, frame)
     }
 
     fn decode_block(&self, block: &OpenedBlock<'_>, base: Base<'_>) -> Result<TableUpdate> {
-        RowsF32.decode_block(block, base)
+        CodecName::RowsF32.decode_block(block, base)
     }
 }

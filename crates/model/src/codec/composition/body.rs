@@ -15,17 +15,16 @@
 use super::candidates::Candidates;
 use super::payload::{self, Coding, Form};
 use super::selection::Selected;
-use super::{Composition, Scales, Values};
 use crate::codec::buffer::Buffer;
 use crate::codec::frame::{CodecId, Header};
 use crate::codec::positions::{self, Places, PositionCode};
-use crate::codec::values::{Groups, Quantized, Quantizer, steps_of, symbol_of};
+use crate::codec::values::{Quantized, Quantizer, steps_of, symbol_of};
 use crate::codec::writer::FrameWriter;
-use crate::codec::{Randomness, varint};
-use crate::model::layout::ValueType;
+use crate::codec::{Codec, Randomness, varint};
 use crate::model::table::{TableShape, TableUpdate, extend_bytes, floats};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::memory;
+use fedrecsim_scenario::scenario::{CompositionSpec, ScaleSpec};
 use rand::Rng;
 use std::borrow::Cow;
 
@@ -50,82 +49,53 @@ pub(super) struct Decoded {
     pub values: Buffer,
 }
 
-/// The rows that are sent, with the number of values of each.
+/// What is sent of the candidates.
 struct Sent<'a> {
+    /// The rows.
     rows: Cow<'a, [u32]>,
     /// The positions of the values among all values of these rows; `None` if all are sent.
-    entries: Option<Vec<u32>>,
-    /// The number of values of each row; `None` if all are sent.
-    lengths: Option<Vec<usize>>,
-    /// The values of a row.
-    columns: usize,
+    entries: Option<Cow<'a, [u32]>>,
+    /// The number of values of each row.
+    lengths: Vec<usize>,
 }
 
 impl<'a> Sent<'a> {
-    /// Returns what is sent of the candidates, which have these rows of so many columns. Rows of
-    /// which nothing is selected are left out where values are changes, since a change that is not
-    /// sent is none.
-    fn of(
-        choices: &Composition,
-        candidates: (&'a [u32], usize),
-        selected: Option<&Selected>,
-    ) -> Self {
-        let (of_candidates, columns) = candidates;
-        let Some(selected) = selected else {
+    /// Returns what is sent of `candidates`. Rows of which nothing is selected are left out where
+    /// values are changes, since a change that is not sent is none.
+    fn of(delta: bool, candidates: &'a Candidates, selected: Option<&'a Selected>) -> Self {
+        let Candidates { rows, columns, .. } = candidates;
+        let Some(Selected { places, seed }) = selected else {
             return Self {
-                rows: of_candidates.into(),
+                rows: rows.into(),
                 entries: None,
-                lengths: None,
-                columns,
+                lengths: vec![*columns; rows.len()],
             };
         };
-        let (mut rows, mut lengths) = (Vec::new(), Vec::new());
+        let lengths = lengths_of(places, rows.len(), *columns);
         // A seed names the positions among the values of all rows.
-        if selected.seed.is_some() {
-            let lengths = Some(lengths_of(&selected.places, of_candidates.len(), columns));
+        if seed.is_some() || !delta {
             return Self {
-                rows: of_candidates.into(),
-                entries: Some(selected.places.clone()),
+                rows: rows.into(),
+                entries: Some(places.into()),
                 lengths,
-                columns,
             };
         }
-        let mut entries = Vec::with_capacity(selected.places.len());
-        let mut rest = &selected.places[..];
-        for (position, &row) in of_candidates.iter().enumerate() {
-            let end = ((position + 1) * columns) as u32;
-            let of_row;
-            (of_row, rest) = rest.split_at(rest.partition_point(|entry| *entry < end));
-            if of_row.is_empty() && choices.changes {
-                continue;
+        let (mut kept, mut entries) = (Vec::new(), Vec::with_capacity(places.len()));
+        let mut rest = &places[..];
+        for (position, (&row, &length)) in rows.iter().zip(&lengths).enumerate() {
+            if length > 0 {
+                let shift = ((position - kept.len()) * columns) as u32;
+                let of_row;
+                (of_row, rest) = rest.split_at(length);
+                entries.extend(of_row.iter().map(|entry| entry - shift));
+                kept.push(row);
             }
-            let shift = ((position - rows.len()) * columns) as u32;
-            entries.extend(of_row.iter().map(|entry| entry - shift));
-            rows.push(row);
-            lengths.push(of_row.len());
         }
         Self {
-            rows: rows.into(),
-            entries: Some(entries),
-            lengths: Some(lengths),
-            columns,
+            rows: kept.into(),
+            entries: Some(entries.into()),
+            lengths: lengths.into_iter().filter(|length| *length > 0).collect(),
         }
-    }
-
-    /// Returns the number of values that are sent.
-    fn count(&self) -> usize {
-        self.entries
-            .as_ref()
-            .map_or(self.rows.len() * self.columns, Vec::len)
-    }
-
-    /// Returns the groups of values that have a scale each.
-    fn groups(&self, scales: Scales) -> Groups<'_> {
-        groups(
-            scales,
-            self.lengths.as_deref(),
-            (self.rows.len(), self.columns),
-        )
     }
 }
 
@@ -136,85 +106,70 @@ impl Body {
     /// # Errors
     /// [`Error::Unrepresentable`] for a value that cannot be represented.
     pub(crate) fn encode(
-        choices: &Composition,
+        spec: &CompositionSpec,
         candidates: &mut Candidates,
         selected: Option<Selected>,
         shape: TableShape,
         randomness: Randomness,
     ) -> Result<Self> {
-        let sent = Sent::of(
-            choices,
-            (&candidates.rows, candidates.columns),
-            selected.as_ref(),
-        );
-        let Quantized {
-            scales,
-            symbols,
-            escaped,
-        } = match &selected {
-            None => quantised(choices, &mut candidates.values, &sent, randomness)?,
+        let mut body = Self::default();
+        let quantizer = Quantizer::of(spec);
+        let code = spec.position_code();
+        let Sent {
+            rows,
+            entries,
+            lengths,
+        } = Sent::of(spec.delta, candidates, selected.as_ref());
+        let count = lengths.iter().sum();
+        let places = Places {
+            held: &rows,
+            universe: shape.rows,
+        };
+        let rows_code = positions::write(&places, code, &mut body.index);
+        let rows_bytes = body.index.len();
+        let mut entries_code = PositionCode::All;
+        if let Some(entries) = &entries {
+            let places = Places {
+                held: entries,
+                universe: rows.len() * shape.dimension,
+            };
+            entries_code = match selected.as_ref().and_then(|selected| selected.seed) {
+                Some(seed) if code.is_none() => {
+                    positions::write_seed(seed, &places, &mut body.index)
+                }
+                _ => positions::write(&places, code, &mut body.index),
+            };
+        }
+        let (rows, lists_entries) = (rows.len(), entries.is_some());
+        let groups = groups(spec.scale, lengths);
+        let quantized = match &selected {
+            None => quantised(quantizer, &mut candidates.values, &groups, randomness)?,
             Some(Selected { places, .. }) => {
-                let mut values: Buffer = places
-                    .iter()
-                    .map(|place| candidates.values[*place as usize])
-                    .collect();
-                let quantized = quantised(choices, &mut values, &sent, randomness)?;
-                let left_out = places.iter().zip(values.iter());
-                left_out
-                    .for_each(|(place, left_out)| candidates.values[*place as usize] = *left_out);
+                let all = &mut candidates.values;
+                let own = places.iter().map(|place| all[*place as usize]);
+                let mut values: Buffer = own.collect();
+                let quantized = quantised(quantizer, &mut values, &groups, randomness)?;
+                for (place, left_out) in places.iter().zip(values.iter()) {
+                    all[*place as usize] = *left_out;
+                }
                 quantized
             }
         };
-        let values = sent.count();
-        let mut body = Self::default();
-        let rows_code = positions::write(
-            &Places {
-                held: &sent.rows,
-                universe: shape.rows,
-            },
-            choices.positions,
-            &mut body.index,
-        );
-        let rows_bytes = body.index.len();
-        let mut entries_code = PositionCode::All;
-        if let Some(entries) = &sent.entries {
-            let universe = sent.rows.len() * shape.dimension;
-            let places = Places {
-                held: entries,
-                universe,
-            };
-            entries_code = match selected.as_ref().and_then(|selected| selected.seed) {
-                Some(seed) if choices.positions.is_none() => {
-                    positions::write_seed(seed, &places, &mut body.index)
-                }
-                _ => positions::write(&places, choices.positions, &mut body.index),
-            };
+        body.scales = quantized.scales;
+        for steps in &quantized.escaped {
+            varint::write(&mut body.scales, symbol_of(*steps));
         }
-        body.scales = scales;
-        escaped
-            .iter()
-            .for_each(|steps| varint::write(&mut body.scales, symbol_of(*steps)));
         let coding;
         (coding, body.values) =
-            payload::coded(symbols, Form::of(choices, values), choices.entropy)?;
-        let flags = if sent.entries.is_some() {
-            LISTS_ENTRIES
-        } else {
-            0
-        } | (coding as u8) << 1;
-        body.description.extend([
-            number_of(choices.values),
-            rows_code as u8 | (entries_code as u8) << 4,
-            flags,
-        ]);
+            payload::coded(quantized.symbols, Form::of(quantizer, count), spec.entropy)?;
         let entries_bytes = body.index.len() - rows_bytes;
-        for number in [
-            sent.rows.len(),
-            rows_bytes,
-            values,
-            entries_bytes,
-            escaped.len(),
-        ] {
+        body.description.extend([
+            number_of(quantizer),
+            rows_code as u8 | (entries_code as u8) << 4,
+            if lists_entries { LISTS_ENTRIES } else { 0 } | (coding as u8) << 1,
+        ]);
+        let escaped = quantized.escaped.len();
+        for number in [rows, rows_bytes, count, entries_bytes, escaped] {
             varint::write(&mut body.description, number as u64);
         }
         Ok(body)
@@ -226,32 +181,13 @@ impl Body {
     }
 
     /// Appends the block to `frame`.
-    pub(crate) fn write(self, update: &TableUpdate, frame: &mut FrameWriter) {
-        let Self {
-            description,
-            index,
-            scales,
-            values,
-        } = self;
-        let count = description.len() + index.len() + scales.len() + values.len();
-        let TableUpdate {
-            shape,
-            others_scale,
-            ..
-        } = *update;
-        let header = Header {
-            codec: CodecId::Composed,
-            index: PositionCode::All,
-            shape,
-            value_type: ValueType::F32,
-            count,
-            others_scale,
-        };
+    pub(crate) fn write(&self, update: &TableUpdate, frame: &mut FrameWriter) {
+        let parts = [&self.description, &self.index, &self.scales, &self.values];
+        let count = parts.iter().map(|part| part.len()).sum();
+        let header = Header::of(update, CodecId::Composed, PositionCode::All, count);
         let bytes = frame.begin_block(header, 0);
-        [&description, &index, &scales, &values]
-            .into_iter()
-            .for_each(|part| bytes.extend_from_slice(part));
-        frame.count_within_block(description.len(), index.len());
+        parts.iter().for_each(|part| bytes.extend_from_slice(part));
+        frame.count_within_block(self.description.len(), self.index.len());
     }
 
     /// Decodes a block of `shape`.
@@ -259,15 +195,16 @@ impl Body {
     /// # Errors
     /// [`Error::Frame`] for anything but a well-formed block of this composition.
     pub(crate) fn decode(
-        choices: &Composition,
+        spec: &CompositionSpec,
         bytes: &[u8],
         shape: TableShape,
     ) -> Result<Decoded> {
         let refuse = |reason: &str| Error::Frame(format!("a composed block {reason}"));
         let cut_off = || refuse("is cut off");
+        let quantizer = Quantizer::of(spec);
         let (&[representation, codes, flags], mut rest) =
             bytes.split_first_chunk::<3>().ok_or_else(cut_off)?;
-        if representation != number_of(choices.values) {
+        if representation != number_of(quantizer) {
             return Err(refuse("has another representation of values than expected"));
         }
         let coding = Coding::of_number(flags >> 1)
@@ -290,34 +227,28 @@ impl Body {
                 "has another number of values than its rows have room for",
             ));
         }
-        let of_shape = (rows.len(), shape.dimension);
-        if !listed {
+        let (mut places, mut lengths) = (None, vec![shape.dimension; rows.len()]);
+        if listed {
+            let listed = positions::read(entries_code, entries_part, entries, universe)?;
+            lengths = lengths_of(&listed, rows.len(), shape.dimension);
+            places = Some(listed);
+        } else {
             positions::check_all(entries_code, entries_part)?;
-            let values = restored(choices, rest, (entries, escaped), (None, of_shape), coding)?;
-            return Ok(Decoded { rows, values });
         }
-        let places = positions::read(entries_code, entries_part, entries, universe)?;
-        let lengths = lengths_of(&places, rows.len(), shape.dimension);
-        let values = restored(
-            choices,
-            rest,
-            (entries, escaped),
-            (Some(&lengths), of_shape),
-            coding,
-        )?;
-        let mut whole = Buffer::default();
-        memory::reserve(&mut whole, universe, || {
-            "the values of a composed block".to_owned()
-        })?;
-        whole.resize(universe, 0.0);
-        places
-            .iter()
-            .zip(values.iter())
-            .for_each(|(place, value)| whole[*place as usize] = *value);
-        Ok(Decoded {
-            rows,
-            values: whole,
-        })
+        let groups = groups(spec.scale, lengths);
+        let mut values = restored(quantizer, rest, (entries, escaped), &groups, coding)?;
+        if let Some(places) = places {
+            let mut whole = Buffer::default();
+            memory::reserve(&mut whole, universe, || {
+                "the values of a composed block".to_owned()
+            })?;
+            whole.resize(universe, 0.0);
+            for (place, value) in places.iter().zip(values.iter()) {
+                whole[*place as usize] = *value;
+            }
+            values = whole;
+        }
+        Ok(Decoded { rows, values })
     }
 }
 
@@ -330,72 +261,58 @@ fn lengths_of(entries: &[u32], rows: usize, columns: usize) -> Vec<usize> {
     lengths
 }
 
-/// Returns the groups of values that have a scale each. `lengths` are the numbers of values of the
-/// rows; without them, all values are sent of so many rows and columns.
-fn groups(
-    scales: Scales,
-    lengths: Option<&[usize]>,
-    (rows, columns): (usize, usize),
-) -> Groups<'_> {
-    match (scales, lengths) {
-        (Scales::Row, Some(lengths)) => Groups::of(lengths),
-        (Scales::Row, None) => Groups::even(columns, rows),
-        (Scales::Block, Some(lengths)) => Groups::even(lengths.iter().sum(), 1),
-        (Scales::Block, None) => Groups::even(rows * columns, 1),
+/// Returns the lengths of the groups of values that have a scale each.
+fn groups(scale: ScaleSpec, lengths: Vec<usize>) -> Vec<usize> {
+    match scale {
+        ScaleSpec::Row => lengths,
+        ScaleSpec::Block => vec![lengths.iter().sum()],
     }
 }
 
 /// Quantises the values that are sent, and leaves in their places what the receiver does not get of
 /// them.
 fn quantised(
-    choices: &Composition,
+    quantizer: Option<Quantizer>,
     values: &mut [f32],
-    sent: &Sent<'_>,
+    groups: &[usize],
     randomness: Randomness,
 ) -> Result<Quantized> {
-    match choices.values {
-        Values::Exact => {
-            let mut symbols = Vec::with_capacity(4 * values.len());
-            extend_bytes(&mut symbols, values);
-            values.fill(0.0);
-            Ok(Quantized {
-                symbols,
-                ..Quantized::default()
-            })
-        }
-        Values::Quantized(quantizer, scales) => {
-            let seed = || {
-                let mut stream = randomness.stream("codec/rounding");
-                std::array::from_fn(|_| stream.next_u32())
-            };
-            quantizer.quantise(values, sent.groups(scales), seed)
-        }
+    if let Some(quantizer) = quantizer {
+        return quantizer.quantise(values, groups, || {
+            let mut stream = randomness.stream("codec/rounding");
+            std::array::from_fn(|_| stream.next_u32())
+        });
     }
+    let mut symbols = Vec::with_capacity(4 * values.len());
+    extend_bytes(&mut symbols, values);
+    values.fill(0.0);
+    Ok(Quantized {
+        symbols,
+        ..Quantized::default()
+    })
 }
 
-/// Reads the values behind the positions. `lengths` are the numbers of values of the rows; without
-/// them, all values are sent of so many rows and columns.
+/// Reads the values behind the positions.
 fn restored(
-    choices: &Composition,
+    quantizer: Option<Quantizer>,
     mut rest: &[u8],
     (entries, escaped): (usize, usize),
-    (lengths, shape): (Option<&[usize]>, (usize, usize)),
+    groups: &[usize],
     coding: Coding,
 ) -> Result<Buffer> {
-    let wrong =
-        || Error::Frame("a composed block has more or fewer bytes of values than it needs".into());
-    let form = Form::of(choices, entries);
-    let Values::Quantized(quantizer, scales) = choices.values else {
+    let form = Form::of(quantizer, entries);
+    let Some(quantizer) = quantizer else {
         return Ok(floats(&payload::read(rest, form, coding)?).collect());
     };
-    let groups = groups(scales, lengths, shape);
     let scale_bytes = if quantizer.has_scales() {
         2 * groups.len()
     } else {
         0
     };
     let scales;
-    (scales, rest) = rest.split_at_checked(scale_bytes).ok_or_else(wrong)?;
+    (scales, rest) = rest
+        .split_at_checked(scale_bytes)
+        .ok_or_else(payload::wrong)?;
     let mut steps = Vec::with_capacity(escaped.min(rest.len()));
     for _ in 0..escaped {
         steps.push(steps_of(varint::read(&mut rest)?));
@@ -404,13 +321,13 @@ fn restored(
 }
 
 /// Returns the number of a representation in a frame.
-fn number_of(values: Values) -> u8 {
-    match values {
-        Values::Exact => 0,
-        Values::Quantized(Quantizer::F16, _) => 1,
-        Values::Quantized(Quantizer::Bf16, _) => 2,
-        Values::Quantized(Quantizer::Levels { .. }, _) => 3,
-        Values::Quantized(Quantizer::Sign, _) => 4,
-        Values::Quantized(Quantizer::DeadZone { .. }, _) => 5,
+fn number_of(quantizer: Option<Quantizer>) -> u8 {
+    match quantizer {
+        None => 0,
+        Some(Quantizer::F16) => 1,
+        Some(Quantizer::Bf16) => 2,
+        Some(Quantizer::Levels { .. }) => 3,
+        Some(Quantizer::Sign) => 4,
+        Some(Quantizer::DeadZone { .. }) => 5,
     }
 }

@@ -1,12 +1,12 @@
 //! What an update offers to be sent: rows with their values or their changes, and what earlier
 //! uploads left out of them.
 
-use super::{Composition, Select};
-use crate::codec::BlockContext;
 use crate::codec::buffer::Buffer;
+use crate::codec::{BlockContext, Codec};
 use crate::model::row_table::RowTable;
 use crate::model::table::{Base, RowSet, Table, TableUpdate, VALUE_BYTES};
 use crate::per_instruction_set;
+use fedrecsim_scenario::scenario::CompositionSpec;
 
 /// Rows that may be sent, with what is to be sent of each.
 #[derive(Debug)]
@@ -111,31 +111,30 @@ per_instruction_set! {
 
 impl Candidates {
     /// Returns what `update`, which fits the base of `context`, offers to this composition.
-    pub fn of(choices: &Composition, update: &TableUpdate, context: &mut BlockContext<'_>) -> Self {
+    pub(crate) fn of(
+        spec: &CompositionSpec,
+        update: &TableUpdate,
+        context: &mut BlockContext<'_>,
+    ) -> Self {
         let columns = update.shape.dimension;
         let rows: Vec<u32> = match &update.rows {
-            RowSet::Listed(rows) if !matches!(choices.select, Select::All | Select::NeededRows) => {
-                rows.clone()
-            }
+            RowSet::Listed(rows) if spec.leaves_rows_out() => rows.clone(),
             _ => (0..update.shape.rows as u32).collect(),
         };
         let (mut values, mut slots) = (Buffer::of_any(rows.len() * columns), Vec::new());
-        let left_out = choices.error_feedback.then(|| {
+        let left_out = spec.error_feedback.then(|| {
             let table = &*context.memory.residual(context.position, columns);
             table.find(&rows, &mut slots);
             (table, &slots[..])
         });
-        let are_changes = choices.changes;
-        gather(
-            &Sources {
-                update,
-                rows: &rows,
-                base: context.base,
-                are_changes,
-                left_out,
-            },
-            &mut values,
-        );
+        let sources = Sources {
+            update,
+            rows: &rows,
+            base: context.base,
+            are_changes: spec.delta,
+            left_out,
+        };
+        gather(&sources, &mut values);
         Self {
             rows,
             values,

@@ -7,11 +7,12 @@
 
 use std::borrow::Cow;
 
-use super::{Composition, Entropy, Values};
+use crate::codec::values::Quantizer;
 use crate::codec::{symbols, varint};
 use crate::per_instruction_set;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::memory;
+use fedrecsim_scenario::scenario::EntropySpec;
 
 /// The level of zstd.
 const LEVEL: i32 = 3;
@@ -46,13 +47,12 @@ impl Coding {
 }
 
 impl Form {
-    /// Returns the form of so many values in the representation of `choices`.
-    pub fn of(choices: &Composition, values: usize) -> Self {
-        let bits = match choices.values {
-            Values::Exact => 32,
-            Values::Quantized(quantizer, _) => quantizer.symbol_bits(),
-        };
-        Self { values, bits }
+    /// Returns the form of so many values, which are single-precision ones without a quantizer.
+    pub(crate) fn of(quantizer: Option<Quantizer>, values: usize) -> Self {
+        Self {
+            values,
+            bits: quantizer.map_or(32, Quantizer::symbol_bits),
+        }
     }
 
     /// Returns the bytes that each value takes before it is coded.
@@ -76,13 +76,13 @@ impl Form {
 ///
 /// # Errors
 /// [`Error::Update`] if zstd fails.
-pub(super) fn coded(bytes: Vec<u8>, form: Form, entropy: Entropy) -> Result<(Coding, Vec<u8>)> {
+pub(super) fn coded(bytes: Vec<u8>, form: Form, entropy: EntropySpec) -> Result<(Coding, Vec<u8>)> {
     let codings: &[Coding] = match entropy {
         _ if bytes.is_empty() => &[Coding::Plain],
-        Entropy::None => &[Coding::Plain],
-        Entropy::Ans => &[Coding::Frequencies],
-        Entropy::Zstd => &[Coding::Zstd],
-        Entropy::Shortest => &[Coding::Plain, Coding::Frequencies, Coding::Zstd],
+        EntropySpec::None => &[Coding::Plain],
+        EntropySpec::Ans => &[Coding::Frequencies],
+        EntropySpec::Zstd => &[Coding::Zstd],
+        EntropySpec::Auto => &[Coding::Plain, Coding::Frequencies, Coding::Zstd],
     };
     let mut shortest: Option<(usize, Coding, Option<Vec<u8>>)> = None;
     for &coding in codings {
@@ -139,8 +139,6 @@ fn by_frequencies(bytes: &[u8], form: Form) -> Vec<u8> {
 /// # Errors
 /// [`Error::Frame`] for anything but what [`coded`] returns in this coding.
 pub(super) fn read(code: &[u8], form: Form, coding: Coding) -> Result<Cow<'_, [u8]>> {
-    let wrong =
-        || Error::Frame("a composed block has more or fewer bytes of values than it needs".into());
     let mut bytes = Vec::new();
     match coding {
         Coding::Plain if form.bits < 8 => unpacked(code, form).map(Cow::Owned),
@@ -191,6 +189,11 @@ pub(super) fn read(code: &[u8], form: Form, coding: Coding) -> Result<Cow<'_, [u
             Ok(Cow::Owned(bytes))
         }
     }
+}
+
+/// Returns the error of values that do not fill their place.
+pub(super) fn wrong() -> Error {
+    Error::Frame("a composed block has more or fewer bytes of values than it needs".into())
 }
 
 /// Returns symbols of fewer than eight bits one behind the other, from the least significant bit of
@@ -294,7 +297,7 @@ mod tests {
                 let form = form(bits, bytes.len() / width);
                 let mask = if bits < 8 { (1 << bits) - 1 } else { u8::MAX };
                 let bytes: Vec<u8> = bytes[..form.bytes()].iter().map(|byte| byte & mask).collect();
-                for entropy in [Entropy::None, Entropy::Ans, Entropy::Zstd, Entropy::Shortest] {
+                for entropy in [EntropySpec::None, EntropySpec::Ans, EntropySpec::Zstd, EntropySpec::Auto] {
                     let (coding, code) = coded(bytes.clone(), form, entropy).unwrap();
                     prop_assert_eq!(&*read(&code, form, coding).unwrap(), &bytes[..]);
                     if !code.is_empty() {
@@ -332,7 +335,7 @@ mod tests {
     fn the_shortest_coding_is_chosen() {
         let of = |bytes: &[u8], bits| {
             let form = form(bits, bytes.len() * 8 / bits.max(8) as usize);
-            coded(bytes.to_vec(), form, Entropy::Shortest).unwrap().0
+            coded(bytes.to_vec(), form, EntropySpec::Auto).unwrap().0
         };
         let mut stream = Streams::new(1).stream(Purpose::Line, 0, 0);
         let noise: Vec<u8> = (0..4000).map(|_| stream.next_u32() as u8).collect();

@@ -1,9 +1,9 @@
 //! Selects which of the offered values are sent.
 
-use super::Select;
 use super::candidates::Candidates;
 use crate::codec::{Randomness, positions};
 use crate::model::table::TableShape;
+use fedrecsim_scenario::scenario::SelectSpec;
 
 use rand::Rng;
 
@@ -18,7 +18,7 @@ pub(super) struct Selected {
 
 /// Returns the selected values; `None` if all are.
 pub(super) fn select(
-    select: Select,
+    select: SelectSpec,
     candidates: &Candidates,
     shape: TableShape,
     randomness: Randomness,
@@ -33,11 +33,14 @@ pub(super) fn select(
     };
     let share = |share: f64| ((share * shape.values() as f64).ceil() as usize).min(values.len());
     let (places, seed) = match select {
-        Select::All | Select::TouchedRows | Select::NeededRows | Select::LowRank(_) => return None,
-        Select::NonZeros => (those(&|value| value != 0.0), None),
-        Select::AtLeast(least) => (those(&|value| value.abs() >= least), None),
-        Select::TopShare(part) => (largest(values, share(part)), None),
-        Select::RandomShare(part) => {
+        SelectSpec::All
+        | SelectSpec::TouchedRows
+        | SelectSpec::NeededRows
+        | SelectSpec::LowRank(_) => return None,
+        SelectSpec::NonZeros => (those(&|value| value != 0.0), None),
+        SelectSpec::AtLeast(least) => (those(&|value| value.abs() >= least as f32), None),
+        SelectSpec::TopShare(part) => (largest(values, share(part)), None),
+        SelectSpec::RandomShare(part) => {
             let seed = randomness.stream("codec/random-share").next_u64();
             (
                 positions::drawn(seed, share(part), values.len()),

@@ -10,64 +10,60 @@ use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::layout::Layout;
 use crate::model::table::{Table, TableShape, floats};
 use fedrecsim_core::rng::Streams;
+use fedrecsim_scenario::scenario::{DeadZoneSpec, EntropySpec, RoundingSpec, ScaleSpec};
 
-const SELECTIONS: [Select; 7] = [
-    Select::All,
-    Select::TouchedRows,
-    Select::NonZeros,
-    Select::AtLeast(0.5),
-    Select::TopShare(0.1),
-    Select::RandomShare(0.1),
-    Select::LowRank(2),
+const SELECTIONS: [SelectSpec; 7] = [
+    SelectSpec::All,
+    SelectSpec::TouchedRows,
+    SelectSpec::NonZeros,
+    SelectSpec::AtLeast(0.5),
+    SelectSpec::TopShare(0.1),
+    SelectSpec::RandomShare(0.1),
+    SelectSpec::LowRank(2),
 ];
 
-const QUANTIZERS: [Quantizer; 7] = [
-    Quantizer::F16,
-    Quantizer::Bf16,
-    Quantizer::Levels {
-        most: 127,
-        stochastic: true,
-    },
-    Quantizer::Levels {
-        most: 7,
-        stochastic: false,
-    },
-    Quantizer::Levels {
-        most: 1,
-        stochastic: true,
-    },
-    Quantizer::Sign,
-    Quantizer::DeadZone {
+const VALUES: [ValuesSpec; 8] = [
+    ValuesSpec::F32,
+    ValuesSpec::F16,
+    ValuesSpec::Bf16,
+    ValuesSpec::Int8,
+    ValuesSpec::Int4,
+    ValuesSpec::Int2,
+    ValuesSpec::Sign,
+    ValuesSpec::DeadZone(DeadZoneSpec {
         step: 0.7,
         zone: 0.6,
-    },
+    }),
 ];
 
-fn representations() -> impl Iterator<Item = Values> {
-    let quantized = QUANTIZERS.into_iter().flat_map(|quantizer| {
-        [Scales::Row, Scales::Block].map(|scales| Values::Quantized(quantizer, scales))
-    });
-    [Values::Exact].into_iter().chain(quantized)
-}
+const ENTROPIES: [EntropySpec; 4] = [
+    EntropySpec::None,
+    EntropySpec::Ans,
+    EntropySpec::Zstd,
+    EntropySpec::Auto,
+];
 
 /// Returns every composition with these two choices.
-fn compositions(changes: bool, error_feedback: bool) -> impl Iterator<Item = Composition> {
+fn compositions(delta: bool, error_feedback: bool) -> impl Iterator<Item = CompositionSpec> {
     SELECTIONS.into_iter().flat_map(move |select| {
-        representations().flat_map(move |values| {
-            [
-                Entropy::None,
-                Entropy::Ans,
-                Entropy::Zstd,
-                Entropy::Shortest,
-            ]
-            .map(|entropy| Composition {
-                select,
-                changes,
-                values,
-                positions: None,
-                entropy,
-                error_feedback,
-            })
+        VALUES.into_iter().flat_map(move |values| {
+            [ScaleSpec::Row, ScaleSpec::Block]
+                .into_iter()
+                .flat_map(move |scale| {
+                    ENTROPIES.map(|entropy| CompositionSpec {
+                        select,
+                        delta,
+                        values,
+                        scale,
+                        rounding: match values {
+                            ValuesSpec::Int4 => RoundingSpec::Nearest,
+                            _ => RoundingSpec::Stochastic,
+                        },
+                        positions: PositionsSpec::Auto,
+                        entropy,
+                        error_feedback,
+                    })
+                })
         })
     })
 }
@@ -78,7 +74,7 @@ fn randomness(invitation: u32) -> Randomness {
 
 /// Encodes an update, and returns the frame with what its receiver decodes, as a whole table.
 fn sent(
-    codec: Composition,
+    codec: CompositionSpec,
     update: &TableUpdate,
     base: &Table,
     memory: &mut CodecMemory,
@@ -152,14 +148,14 @@ proptest! {
         for changes in [false, true] {
             for codec in compositions(changes, false) {
                 let (_, received) = sent(codec, &update, &base, &mut CodecMemory::default(), 0);
-                if matches!((codec.select, codec.values), (Select::All | Select::TouchedRows, Values::Exact)) {
+                if matches!((codec.select, codec.values), (SelectSpec::All | SelectSpec::TouchedRows, ValuesSpec::F32)) {
                     for (one, other) in wanted.as_slice().iter().zip(received.as_slice()) {
                         let is_near = (one - other).abs() <= 1e-6;
                         prop_assert!(if changes { is_near } else { one.to_bits() == other.to_bits() }, "{codec:?}");
                     }
                 }
                 let unlisted = |row: &u32| !update.positions_of(&[*row]).any(|position| position.is_some());
-                if codec.select != Select::All {
+                if codec.select != SelectSpec::All {
                     for row in (0..40u32).filter(unlisted) {
                         prop_assert_eq!(wanted.row(row as usize), received.row(row as usize), "{:?}", codec);
                     }
@@ -224,7 +220,8 @@ fn a_value_that_is_not_finite_is_refused_unless_values_are_exact() {
     };
     let update = TableUpdate::listed(shape, vec![1], &[1.0, f32::NAN], 1.0).unwrap();
     let layout = Layout::of_table("C", shape);
-    for codec in compositions(false, false).filter(|codec| codec.select == Select::TouchedRows) {
+    for codec in compositions(false, false).filter(|codec| codec.select == SelectSpec::TouchedRows)
+    {
         let mut memory = CodecMemory::default();
         let model = Model::of_table("C", Table::zeros(shape));
         let mut context = EncodeContext {
@@ -237,7 +234,7 @@ fn a_value_that_is_not_finite_is_refused_unless_values_are_exact() {
             &layout,
             &mut context,
         );
-        assert_eq!(frame.is_ok(), codec.values == Values::Exact, "{codec:?}");
+        assert_eq!(frame.is_ok(), codec.values == ValuesSpec::F32, "{codec:?}");
     }
 }
 
@@ -254,19 +251,12 @@ fn a_frame_of_another_composition_or_length_is_refused() {
     let update = TableUpdate::listed(shape, rows, &values, 1.0).unwrap();
     let layout = Layout::of_table("C", shape);
     let model = Model::of_table("C", base.clone());
-    let codec = Composition {
-        select: Select::TopShare(0.2),
-        changes: true,
-        values: Values::Quantized(
-            Quantizer::Levels {
-                most: 127,
-                stochastic: true,
-            },
-            Scales::Row,
-        ),
-        positions: None,
-        entropy: Entropy::Ans,
-        error_feedback: false,
+    let codec = CompositionSpec {
+        select: SelectSpec::TopShare(0.2),
+        delta: true,
+        values: ValuesSpec::Int8,
+        entropy: EntropySpec::Ans,
+        ..CompositionSpec::default()
     };
     let (frame, _) = sent(codec, &update, &base, &mut CodecMemory::default(), 0);
     for length in 0..frame.bytes.len() {
@@ -283,8 +273,8 @@ fn a_frame_of_another_composition_or_length_is_refused() {
             .decode(&longer, &layout, &model)
             .is_err()
     );
-    let other = Composition {
-        values: Values::Exact,
+    let other = CompositionSpec {
+        values: ValuesSpec::F32,
         ..codec
     };
     assert!(
@@ -296,8 +286,16 @@ fn a_frame_of_another_composition_or_length_is_refused() {
     );
 }
 
+/// Returns the choices about values in words.
+fn label(codec: &CompositionSpec) -> String {
+    match codec.values {
+        ValuesSpec::F32 => "F32".to_owned(),
+        values => format!("{values:?} by {:?}", codec.scale),
+    }
+}
+
 /// If this fails, frames have other bytes than before. A run with the same scenario and seed then
-/// has another digest, so that the version of the format has to change (`Composition::format`).
+/// has another digest, so that the version of the format has to change (`Codec::format`).
 #[test]
 fn frames_have_the_bytes_that_they_had_before() {
     let shape = TableShape {
@@ -315,7 +313,7 @@ fn frames_have_the_bytes_that_they_had_before() {
         .collect();
     let update = TableUpdate::listed(shape, rows, &values, 0.5).unwrap();
     let mut text = String::new();
-    let mut add = |codec: Composition| {
+    let mut add = |codec: CompositionSpec| {
         let (frame, _) = sent(codec, &update, &base, &mut CodecMemory::default(), 0);
         let bytes: String = frame
             .bytes
@@ -323,20 +321,22 @@ fn frames_have_the_bytes_that_they_had_before() {
             .map(|byte| format!("{byte:02x}"))
             .collect();
         text.push_str(&format!(
-            "{:?} {:?} {:?}\n{bytes}\n",
-            codec.select, codec.values, codec.entropy
+            "{:?} {} {:?}\n{bytes}\n",
+            codec.select,
+            label(&codec),
+            codec.entropy
         ));
     };
     for codec in compositions(true, false) {
-        let is_plain = codec.select == Select::TouchedRows && codec.entropy == Entropy::None;
-        let has_levels = matches!(
-            codec.values,
-            Values::Quantized(Quantizer::Levels { most: 7, .. }, Scales::Row)
-        );
-        if is_plain
-            || (codec.values == Values::Exact && codec.entropy != Entropy::Shortest)
-            || has_levels
-        {
+        let is_plain =
+            codec.select == SelectSpec::TouchedRows && codec.entropy == EntropySpec::None;
+        let is_exact = codec.values == ValuesSpec::F32;
+        // Exact values have no scales.
+        if is_exact && codec.scale == ScaleSpec::Block {
+            continue;
+        }
+        let has_levels = codec.values == ValuesSpec::Int4 && codec.scale == ScaleSpec::Row;
+        if is_plain || (is_exact && codec.entropy != EntropySpec::Auto) || has_levels {
             add(codec);
         }
     }

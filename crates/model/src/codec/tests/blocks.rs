@@ -111,7 +111,7 @@ fn encoded(name: CodecName, update: &ModelUpdate, layout: &Layout, base: &Model)
         memory: &mut memory,
         randomness,
     };
-    BlockCodecs::from(name)
+    BlockCodecs::every(name)
         .encode(update, layout, &mut context)
         .unwrap()
 }
@@ -130,9 +130,9 @@ proptest! {
             let parts = frame.parts;
             prop_assert_eq!(parts.header + parts.index + parts.values, frame.bytes.len() as u64);
             prop_assert_eq!(parts.header as usize, FRAME_HEADER_BYTES + 6 * HEADER_BYTES);
-            let ahead = parts_ahead(&name.into(), &update, &layout);
+            let ahead = parts_ahead(&BlockCodecs::every(name), &update, &layout);
             prop_assert_eq!(ahead, (name == CodecName::DenseF32).then_some(parts), "the length that is announced");
-            let decoded = BlockCodecs::from(name).decode(&frame.bytes, &layout, &Model::none()).unwrap();
+            let decoded = BlockCodecs::every(name).decode(&frame.bytes, &layout, &Model::none()).unwrap();
             prop_assert_eq!(decoded.scalars, update.scalars);
             prop_assert_eq!(decoded.apply(&layout, &base).unwrap(), whole.clone(), "{:?}", name);
         }
@@ -147,11 +147,11 @@ proptest! {
             let mut damaged = frame.to_vec();
             let bit = bit as usize % (8 * damaged.len());
             damaged[bit / 8] ^= 1 << (bit % 8);
-            prop_assert!(BlockCodecs::from(name).decode(&damaged.into(), &layout, &Model::none()).is_err(), "{:?}, bit {}", name, bit);
+            prop_assert!(BlockCodecs::every(name).decode(&damaged.into(), &layout, &Model::none()).is_err(), "{:?}, bit {}", name, bit);
             let cut = cut.min(frame.len() - 1);
-            prop_assert!(BlockCodecs::from(name).decode(&frame.slice(..cut), &layout, &Model::none()).is_err());
+            prop_assert!(BlockCodecs::every(name).decode(&frame.slice(..cut), &layout, &Model::none()).is_err());
             let longer = [&frame[..], &[0]].concat();
-            prop_assert!(BlockCodecs::from(name).decode(&longer.into(), &layout, &Model::none()).is_err());
+            prop_assert!(BlockCodecs::every(name).decode(&longer.into(), &layout, &Model::none()).is_err());
         }
     }
 }
@@ -181,7 +181,7 @@ fn a_frame_of_another_layout_is_refused_with_the_reason() {
     )
     .bytes;
     let refusal = |layout: &Layout| {
-        BlockCodecs::from(CodecName::RowsF32)
+        BlockCodecs::every(CodecName::RowsF32)
             .decode(&frame, layout, &Model::none())
             .unwrap_err()
             .to_string()
@@ -208,7 +208,7 @@ fn a_frame_of_another_layout_is_refused_with_the_reason() {
     assert!(
         refusal(&Layout::new(blocks).weighted().reporting_utility()).contains("of another type")
     );
-    let dense = BlockCodecs::from(CodecName::DenseF32)
+    let dense = BlockCodecs::every(CodecName::DenseF32)
         .decode(&frame, &layout, &Model::none())
         .unwrap_err()
         .to_string();
@@ -236,11 +236,11 @@ fn values_share_the_frame_that_says_them_as_they_are() {
     for (name, table) in ending_in_values {
         let layout = Layout::of_table("C", shape);
         let (frame, mut update) = (
-            of(name).encode(table, &base),
+            name.encode(table, &base),
             ModelUpdate::of_table(table.clone()),
         );
         let before = frame
-            .hold_values_of(&name.into(), &mut update, &layout)
+            .hold_values_of(&BlockCodecs::every(name), &mut update, &layout)
             .unwrap();
         assert_eq!(before.as_ptr(), table.values.as_ptr());
         assert_eq!(update.blocks[0], *table);
@@ -256,12 +256,16 @@ fn values_share_the_frame_that_says_them_as_they_are() {
         (CodecName::SparseF32, &whole),
     ] {
         let (frame, mut update) = (
-            of(name).encode(table, &base),
+            name.encode(table, &base),
             ModelUpdate::of_table(table.clone()),
         );
         assert!(
             frame
-                .hold_values_of(&name.into(), &mut update, &Layout::of_table("C", shape))
+                .hold_values_of(
+                    &BlockCodecs::every(name),
+                    &mut update,
+                    &Layout::of_table("C", shape)
+                )
                 .is_none()
         );
         assert_eq!(update.blocks[0].values.as_ptr(), table.values.as_ptr());

@@ -124,7 +124,7 @@ fn handmade(codes: u8, shape: TableShape, count: u64, scale_bits: u32, body: &[u
 }
 
 fn refusal(name: CodecName, frame: impl Into<Bytes>, shape: TableShape) -> String {
-    let error = of(name).decode(&frame.into(), shape).unwrap_err();
+    let error = name.decode(&frame.into(), shape).unwrap_err();
     assert!(
         matches!(error, fedrecsim_core::error::Error::Frame(_)),
         "{error:?}"
@@ -139,8 +139,8 @@ proptest! {
     fn every_codec_brings_the_table_bit_for_bit((update, base) in update_and_base()) {
         let table = bits(&update.apply(&base).unwrap());
         for name in NAMES {
-            let frame = of(name).encode(&update, &base);
-            let decoded = of(name).decode(&frame.bytes, update.shape).unwrap();
+            let frame = name.encode(&update, &base);
+            let decoded = name.decode(&frame.bytes, update.shape).unwrap();
             prop_assert_eq!(bits(&decoded.apply(&base).unwrap()), table.clone(), "{:?}", name);
             if name == CodecName::RowsF32 {
                 prop_assert_eq!(decoded.others_scale.to_bits(), update.others_scale.to_bits());
@@ -160,7 +160,7 @@ proptest! {
         let non_zero = whole.as_slice().iter().filter(|value| value.to_bits() != 0).count();
         let held = [shape.values(), listed * shape.dimension, non_zero];
         for (name, held) in NAMES.into_iter().zip(held) {
-            let Frame { bytes, parts, .. } = of(name).encode(&update, &base);
+            let Frame { bytes, parts, .. } = name.encode(&update, &base);
             prop_assert_eq!(parts.header + parts.index + parts.values, bytes.len() as u64);
             prop_assert_eq!(parts.header, 28);
             prop_assert_eq!(parts.values, 4 * held as u64, "{:?}", name);
@@ -182,7 +182,7 @@ proptest! {
         for (code, name) in (1_u8..).zip(NAMES) {
             let scale = if name == CodecName::RowsF32 { scale } else { 1.0_f32.to_bits() };
             let frame = handmade(code << 4 | index, shape, count, scale, &body);
-            if let Ok(update) = of(name).decode(&frame, shape) {
+            if let Ok(update) = name.decode(&frame, shape) {
                 update.check().unwrap();
             }
         }
@@ -192,7 +192,7 @@ proptest! {
     fn arbitrary_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
         let shape = TableShape { rows: 2, dimension: 2 };
         for name in NAMES {
-            prop_assert!(of(name).decode(&bytes.clone().into(), shape).is_err());
+            prop_assert!(name.decode(&bytes.clone().into(), shape).is_err());
         }
     }
 }
@@ -204,12 +204,12 @@ fn a_flip_of_any_single_bit_is_refused() {
         .flat_map(|name| [(name, false), (name, true)])
     {
         let (update, base) = fixed(many);
-        let frame = of(name).encode(&update, &base).bytes.to_vec();
+        let frame = name.encode(&update, &base).bytes.to_vec();
         for bit in 0..8 * frame.len() {
             let mut damaged = frame.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
             assert!(
-                of(name).decode(&damaged.into(), update.shape).is_err(),
+                name.decode(&damaged.into(), update.shape).is_err(),
                 "{name:?}: bit {bit} is not covered"
             );
         }
@@ -223,12 +223,10 @@ fn a_frame_cut_off_anywhere_or_continued_is_refused() {
         .flat_map(|name| [(name, false), (name, true)])
     {
         let (update, base) = fixed(many);
-        let frame = of(name).encode(&update, &base).bytes;
+        let frame = name.encode(&update, &base).bytes;
         for length in 0..frame.len() {
             assert!(
-                of(name)
-                    .decode(&frame.slice(..length), update.shape)
-                    .is_err(),
+                name.decode(&frame.slice(..length), update.shape).is_err(),
                 "{name:?}: {length} bytes pass"
             );
             // The frame is refused even if its checksum is right.
@@ -244,7 +242,7 @@ fn a_frame_cut_off_anywhere_or_continued_is_refused() {
 fn each_fault_is_named() {
     let (update, base) = fixed(true);
     let shape = update.shape;
-    let rows = of(CodecName::RowsF32).encode(&update, &base).bytes.to_vec();
+    let rows = CodecName::RowsF32.encode(&update, &base).bytes.to_vec();
     let with = |at: usize, value: u8| {
         let mut frame = rows.clone();
         frame[at] = value;
@@ -285,10 +283,7 @@ fn each_fault_is_named() {
         "it is damaged",
     );
 
-    let dense = of(CodecName::DenseF32)
-        .encode(&update, &base)
-        .bytes
-        .to_vec();
+    let dense = CodecName::DenseF32.encode(&update, &base).bytes.to_vec();
     let mut scaled = dense.clone();
     scaled[20..24].copy_from_slice(&0.5_f32.to_le_bytes());
     assert!(
@@ -298,10 +293,7 @@ fn each_fault_is_named() {
     indexed[3] |= 1;
     assert!(refusal(CodecName::DenseF32, resealed(indexed), shape).contains("it has an index"));
 
-    let mut zero = of(CodecName::SparseF32)
-        .encode(&update, &base)
-        .bytes
-        .to_vec();
+    let mut zero = CodecName::SparseF32.encode(&update, &base).bytes.to_vec();
     // The second pass has two zeros.
     for value in 1..3 {
         let at = zero.len() - 4 * value;
@@ -344,8 +336,8 @@ fn decoded_updates_keep_to_the_memory_bound_and_share_the_frame() {
     let bound = decode_bound_bytes(update.shape);
     assert_eq!(bound, 4 * 70 * 3);
     for name in NAMES {
-        let frame = of(name).encode(&update, &base).bytes;
-        let decoded = of(name).decode(&frame, update.shape).unwrap();
+        let frame = name.encode(&update, &base).bytes;
+        let decoded = name.decode(&frame, update.shape).unwrap();
         let shared = frame.as_ptr_range().contains(&decoded.values.as_ptr());
         assert_eq!(shared, name != CodecName::SparseF32, "{name:?}");
         let listed = match &decoded.rows {
@@ -368,8 +360,8 @@ fn decoded_updates_keep_to_the_memory_bound_and_share_the_frame() {
 fn a_scale_travels_bit_for_bit_even_if_it_is_no_number() {
     let (mut update, base) = fixed(true);
     update.others_scale = f32::from_bits(0xffc0_1234);
-    let frame = of(CodecName::RowsF32).encode(&update, &base).bytes;
-    let decoded = of(CodecName::RowsF32).decode(&frame, update.shape).unwrap();
+    let frame = CodecName::RowsF32.encode(&update, &base).bytes;
+    let decoded = CodecName::RowsF32.decode(&frame, update.shape).unwrap();
     assert_eq!(decoded.others_scale.to_bits(), 0xffc0_1234);
 }
 
@@ -380,11 +372,10 @@ fn a_table_without_rows_is_a_header() {
         dimension: 4,
     });
     for name in NAMES {
-        let frame = of(name).encode(&TableUpdate::whole(&base), &base);
+        let frame = name.encode(&TableUpdate::whole(&base), &base);
         assert_eq!(frame.bytes.len(), HEADER_BYTES);
         assert_eq!(
-            of(name)
-                .decode(&frame.bytes, base.shape())
+            name.decode(&frame.bytes, base.shape())
                 .unwrap()
                 .apply(&base)
                 .unwrap(),
@@ -402,7 +393,7 @@ fn few_rows_take_gaps_many_a_bitmap_and_all_no_index() {
         };
         let values = vec![1.0; rows.len()];
         let update = TableUpdate::listed(shape, rows, &values, 1.0).unwrap();
-        of(CodecName::RowsF32)
+        CodecName::RowsF32
             .encode(&update, &Table::zeros(shape))
             .parts
             .index
@@ -424,7 +415,7 @@ fn only_positive_zeros_are_left_out_of_sparse_frames() {
     let mut table = Table::zeros(shape);
     table.as_mut_slice()[7] = -0.0;
     table.as_mut_slice()[30] = f32::from_bits(0xffc0_0001);
-    let frame = of(CodecName::SparseF32).encode(&TableUpdate::whole(&table), &table);
+    let frame = CodecName::SparseF32.encode(&TableUpdate::whole(&table), &table);
     assert_eq!(
         frame.parts,
         FrameParts {
@@ -434,9 +425,7 @@ fn only_positive_zeros_are_left_out_of_sparse_frames() {
             modelled: 0
         }
     );
-    let decoded = of(CodecName::SparseF32)
-        .decode(&frame.bytes, shape)
-        .unwrap();
+    let decoded = CodecName::SparseF32.decode(&frame.bytes, shape).unwrap();
     assert_eq!(
         floats(&decoded.values)
             .map(f32::to_bits)
@@ -452,7 +441,7 @@ fn the_layout_is_the_documented_one() {
         dimension: 1,
     };
     let update = TableUpdate::listed(shape, vec![2, 3, 259], &[1.0, -2.0, 0.0], 0.5).unwrap();
-    let frame = of(CodecName::RowsF32)
+    let frame = CodecName::RowsF32
         .encode(&update, &Table::zeros(shape))
         .bytes;
     let expected = [
@@ -474,7 +463,7 @@ fn the_layout_is_the_documented_one() {
 fn an_update_that_contradicts_itself_is_never_sent() {
     let (mut update, base) = fixed(false);
     update.rows = RowSet::Listed(vec![69, 2]);
-    of(CodecName::RowsF32).encode(&update, &base);
+    CodecName::RowsF32.encode(&update, &base);
 }
 
 #[test]
@@ -482,16 +471,13 @@ fn a_frame_of_another_codec_is_refused_by_its_name() {
     let (update, base) = fixed(false);
     let words = ["dense-f32", "rows-f32", "sparse-f32"];
     for (name, word) in NAMES.into_iter().zip(words) {
-        let frame = of(name).encode(&update, &base).bytes;
+        let frame = name.encode(&update, &base).bytes;
         for (other, other_word) in NAMES
             .into_iter()
             .zip(words)
             .filter(|(other, _)| *other != name)
         {
-            let refused = of(other)
-                .decode(&frame, update.shape)
-                .unwrap_err()
-                .to_string();
+            let refused = other.decode(&frame, update.shape).unwrap_err().to_string();
             assert!(
                 refused.contains(&format!("its codec is {word}, not {other_word}")),
                 "{refused}"

@@ -4,17 +4,15 @@
 //! A quantised value is a whole number of steps, which is written as a *symbol*: 0 for 0, 1 for -1,
 //! 2 for 1, 3 for -2 and so on. What becomes of the symbols is for the caller to say.
 
-mod groups;
 mod steps;
 
 use half::{bf16, f16};
-
-pub(super) use groups::Groups;
 
 use crate::codec::buffer::Buffer;
 use crate::model::magnitude::largest_magnitude;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::math::LANES;
+use fedrecsim_scenario::scenario::{CompositionSpec, RoundingSpec, ValuesSpec};
 use steps::Shifts;
 
 /// The symbol of a number of steps whose own symbol would be this one or a larger one. The number
@@ -23,7 +21,7 @@ const ESCAPE: u8 = u8::MAX;
 
 /// Says how values are represented.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Quantizer {
+pub(super) enum Quantizer {
     /// The values themselves, in half precision.
     F16,
     /// The upper half of the bits of single precision.
@@ -60,6 +58,27 @@ pub(super) struct Quantized {
 }
 
 impl Quantizer {
+    /// Returns how `spec` represents values; `None` where they stay as they are.
+    pub(super) fn of(spec: &CompositionSpec) -> Option<Self> {
+        let levels = |most| Self::Levels {
+            most,
+            stochastic: spec.rounding == RoundingSpec::Stochastic,
+        };
+        Some(match spec.values {
+            ValuesSpec::F32 => return None,
+            ValuesSpec::F16 => Self::F16,
+            ValuesSpec::Bf16 => Self::Bf16,
+            ValuesSpec::Int8 => levels(127),
+            ValuesSpec::Int4 => levels(7),
+            ValuesSpec::Int2 => levels(1),
+            ValuesSpec::Sign => Self::Sign,
+            ValuesSpec::DeadZone(zone) => Self::DeadZone {
+                step: zone.step as f32,
+                zone: zone.zone as f32,
+            },
+        })
+    }
+
     /// Returns the bits that a symbol takes if it is written as it is.
     pub(super) fn symbol_bits(self) -> u32 {
         match self {
@@ -76,7 +95,7 @@ impl Quantizer {
         !matches!(self, Self::F16 | Self::Bf16)
     }
 
-    /// Quantises `values`, which consist of these groups, and leaves in their places what the
+    /// Quantises `values`, which consist of groups of these lengths, and leaves in their places what the
     /// receiver does not get of them. `seed` is asked only if values are rounded at random.
     ///
     /// # Errors
@@ -84,7 +103,7 @@ impl Quantizer {
     pub(super) fn quantise(
         self,
         values: &mut [f32],
-        groups: Groups<'_>,
+        groups: &[usize],
         seed: impl FnOnce() -> [u32; LANES],
     ) -> Result<Quantized> {
         if !largest_magnitude(values).is_finite() {
@@ -97,45 +116,28 @@ impl Quantizer {
         }
         let mut out = Quantized::default();
         match self {
-            Self::F16 => {
-                out.symbols.reserve(2 * values.len());
-                for value in values {
-                    let short = f16::from_f32(*value);
-                    if !short.is_finite() {
-                        return Err(unrepresentable(
-                            *value,
-                            "is too large for half precision, which ends at 65504",
-                        ));
-                    }
-                    out.symbols.extend(short.to_le_bytes());
-                    *value -= short.to_f32();
-                }
-            }
-            Self::Bf16 => {
-                out.symbols.reserve(2 * values.len());
-                for value in values {
-                    let short = nearest_bf16(*value);
-                    out.symbols.extend(short.to_le_bytes());
-                    *value -= short.to_f32();
-                }
-            }
-            Self::Levels { most, stochastic } => {
-                let shifts = if stochastic {
-                    Shifts::of_seed(seed())
-                } else {
-                    Shifts::Half
+            Self::F16 => shorten(values, &mut out.symbols, |value| {
+                let short = f16::from_f32(value);
+                (short.to_le_bytes(), short.to_f32())
+            })?,
+            Self::Bf16 => shorten(values, &mut out.symbols, |value| {
+                let short = nearest_bf16(value);
+                (short.to_le_bytes(), short.to_f32())
+            })?,
+            _ => {
+                let shifts = match self {
+                    Self::Levels {
+                        stochastic: true, ..
+                    } => Shifts::of_seed(seed()),
+                    _ => Shifts::Half,
                 };
-                steps::quantise_levels(values, groups, most, shifts, &mut out);
-            }
-            Self::Sign => steps::quantise_signs(values, groups, &mut out),
-            Self::DeadZone { step, zone } => {
-                steps::quantise_dead_zone(values, groups, step, zone, &mut out)
+                steps::quantise(self, values, groups, shifts, &mut out);
             }
         }
         Ok(out)
     }
 
-    /// Returns the values of `symbols`, which consist of these groups.
+    /// Returns the values of `symbols`, which consist of groups of these lengths.
     ///
     /// # Errors
     /// [`Error::Frame`] if there are not as many scales or escaped numbers as are needed, or a
@@ -143,7 +145,7 @@ impl Quantizer {
     pub(super) fn restore(
         self,
         symbols: &[u8],
-        groups: Groups<'_>,
+        groups: &[usize],
         scales: &[u8],
         escaped: &[i64],
     ) -> Result<Buffer> {
@@ -177,6 +179,27 @@ impl Quantizer {
             _ => steps as f32 * scale,
         }
     }
+}
+
+/// Appends values in two bytes each, and leaves in their places what is lost.
+fn shorten(
+    values: &mut [f32],
+    out: &mut Vec<u8>,
+    short: impl Fn(f32) -> ([u8; 2], f32),
+) -> Result<()> {
+    out.reserve(2 * values.len());
+    for value in values {
+        let (bytes, kept) = short(*value);
+        if !kept.is_finite() {
+            return Err(unrepresentable(
+                *value,
+                "is too large for half precision, which ends at 65504",
+            ));
+        }
+        out.extend(bytes);
+        *value -= kept;
+    }
+    Ok(())
 }
 
 /// Returns the number that stands for a signed one, such that those close to 0 are small.
@@ -304,8 +327,8 @@ mod tests {
             for quantizer in ALL {
                 let mut left_out = values.clone();
                 let Quantized { scales, symbols, escaped } =
-                    quantizer.quantise(&mut left_out, Groups::of(&lengths), || seed).unwrap();
-                let received = quantizer.restore(&symbols, Groups::of(&lengths), &scales, &escaped).unwrap();
+                    quantizer.quantise(&mut left_out, &lengths, || seed).unwrap();
+                let received = quantizer.restore(&symbols, &lengths, &scales, &escaped).unwrap();
                 prop_assert_eq!(received.len(), values.len());
                 for ((value, received), left_out) in values.iter().zip(received.iter()).zip(&left_out) {
                     prop_assert_eq!((value - received).to_bits(), left_out.to_bits(), "{:?}", quantizer);
@@ -334,8 +357,8 @@ mod tests {
             .into_iter()
             .chain(std::iter::repeat_n(0.3, 65_536))
             .collect();
-        let groups = Groups::even(values.len(), 1);
-        quantizer.quantise(&mut values, groups, || SEED).unwrap();
+        let groups = [values.len()];
+        quantizer.quantise(&mut values, &groups, || SEED).unwrap();
         let left_out: f64 = values[1..].iter().map(|value| f64::from(*value)).sum();
         // The standard deviation of the mean is 0.0018.
         assert!((left_out / 65_536.0).abs() < 0.006, "{left_out}");
@@ -344,7 +367,7 @@ mod tests {
     #[test]
     fn numbers_too_large_for_a_format_do_not_become_infinite() {
         let refused = Quantizer::F16
-            .quantise(&mut [70_000.0], Groups::even(1, 1), || SEED)
+            .quantise(&mut [70_000.0], &[1], || SEED)
             .unwrap_err();
         assert!(
             refused.to_string().contains("too large for half precision"),
@@ -359,9 +382,7 @@ mod tests {
             Quantizer::Sign,
         ] {
             let mut left_out = [f32::MAX];
-            quantizer
-                .quantise(&mut left_out, Groups::even(1, 1), || SEED)
-                .unwrap();
+            quantizer.quantise(&mut left_out, &[1], || SEED).unwrap();
             assert!(
                 left_out[0].abs() < 0.01 * f32::MAX,
                 "{quantizer:?}: {left_out:?}"

@@ -6,7 +6,6 @@
 
 use half::bf16;
 
-use super::groups::Groups;
 use super::{ESCAPE, Quantized, Quantizer, bf16_not_below, steps_of, symbol_of};
 use crate::model::magnitude::largest_magnitude_inlined;
 use crate::per_instruction_set;
@@ -56,135 +55,125 @@ impl Shifts {
 }
 
 per_instruction_set! {
-    /// Appends whole steps from -`most` to `most`, where the largest value of a group is `most`
-    /// steps, to `out`. `shifts` are added before steps are rounded down. As with every function
-    /// here, what is lost takes the place of the values.
-    pub(super) fn quantise_levels(
+    /// Appends the scales and symbols of `values`, which are quantised in steps, to `out`. `shifts`
+    /// are added to levels before they are rounded down. What is lost takes the place of the values.
+    pub(super) fn quantise(
+        quantizer: Quantizer,
         mut values: &mut [f32],
-        groups: Groups<'_>,
-        most: u8,
+        groups: &[usize],
         mut shifts: Shifts,
         out: &mut Quantized,
     ) {
-        let most = f32::from(most);
         out.symbols.resize(values.len(), 0);
         out.scales.reserve(2 * groups.len());
         let mut symbols = &mut out.symbols[..];
-        for length in groups {
+        for &length in groups {
             let (group, of_group);
             (group, values) = values.split_at_mut(length);
             (of_group, symbols) = symbols.split_at_mut(length);
-            let largest = largest_magnitude_inlined(group);
-            // A scale that is not 0 has an inverse, and all values of a group without one are 0.
-            let scale = bf16_not_below(if largest > 0.0 {
-                (largest / most).max(f32::MIN_POSITIVE)
-            } else {
-                0.0
-            });
+            let scale = match quantizer {
+                Quantizer::Levels { most, .. } => levels(group, of_group, most, &mut shifts),
+                Quantizer::DeadZone { step, zone } => {
+                    dead_zone(group, of_group, step, zone, &mut out.escaped)
+                }
+                _ => signs(group, of_group),
+            };
             out.scales.extend(scale.to_le_bytes());
-            let scale = scale.to_f32();
-            let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
-            let (chunks, rest) = group.as_chunks_mut::<LANES>();
-            let (symbols, symbols_of_rest) = of_group.as_chunks_mut::<LANES>();
-            for (values, symbols) in chunks.iter_mut().zip(symbols) {
-                let shifts = shifts.advance();
-                for lane in 0..LANES {
-                    let (symbol, decoded) =
-                        level(values[lane] * inverse + shifts[lane], most, scale);
-                    symbols[lane] = symbol;
-                    values[lane] -= decoded;
-                }
-            }
-            if !rest.is_empty() {
-                for ((value, shift), symbol) in
-                    rest.iter_mut().zip(shifts.advance()).zip(symbols_of_rest)
-                {
-                    let decoded;
-                    (*symbol, decoded) = level(*value * inverse + shift, most, scale);
-                    *value -= decoded;
-                }
-            }
         }
     }
 }
 
-per_instruction_set! {
-    /// Appends steps of a multiple `step` of the root of the mean square of each group to `out`.
-    pub(super) fn quantise_dead_zone(
-        mut values: &mut [f32],
-        groups: Groups<'_>,
-        step: f32,
-        zone: f32,
-        out: &mut Quantized,
-    ) {
-        out.symbols.resize(values.len(), 0);
-        out.scales.reserve(2 * groups.len());
-        let mut symbols = &mut out.symbols[..];
-        for length in groups {
-            let (group, of_group);
-            (group, values) = values.split_at_mut(length);
-            (of_group, symbols) = symbols.split_at_mut(length);
-            let squares = sum_of(group, |value| f64::from(value) * f64::from(value));
-            let rms = fedrecsim_core::math::sqrt(squares / group.len().max(1) as f64) as f32;
-            let scale = bf16_not_below(rms * step);
-            out.scales.extend(scale.to_le_bytes());
-            let scale = scale.to_f32();
-            let divisor = if scale > 0.0 { scale } else { f32::INFINITY };
-            let has_few_steps = largest_magnitude_inlined(group) / divisor < FEW_STEPS;
-            let pairs = group.iter_mut().zip(of_group);
-            if has_few_steps {
-                for (value, symbol) in pairs {
-                    let magnitude = value.abs() / divisor;
-                    let steps = if magnitude < zone || magnitude == 0.0 {
-                        0
-                    } else {
-                        whole((magnitude - zone).floor()) + 1
-                    };
-                    let steps = if *value < 0.0 { -steps } else { steps };
-                    *symbol = symbol_of_few(steps);
-                    *value -= of_few_steps(steps, scale, zone);
-                }
-            } else {
-                for (value, symbol) in pairs {
-                    let magnitude = value.abs() / divisor;
-                    let is_zero = magnitude < zone || magnitude == 0.0;
-                    let steps = if is_zero {
-                        0
-                    } else {
-                        (magnitude - zone).floor().min(1e15) as i64 + 1
-                    };
-                    let steps = if *value < 0.0 { -steps } else { steps };
-                    *symbol = symbol_of(steps).min(u64::from(ESCAPE)) as u8;
-                    if *symbol == ESCAPE {
-                        out.escaped.push(steps);
-                    }
-                    *value -= of_steps_around(steps, scale, zone);
-                }
-            }
+/// Quantises a group in steps from -`most` to `most`, where the largest value is `most` steps.
+#[inline(always)]
+fn levels(group: &mut [f32], symbols: &mut [u8], most: u8, shifts: &mut Shifts) -> bf16 {
+    let most = f32::from(most);
+    let largest = largest_magnitude_inlined(group);
+    // A scale that is not 0 has an inverse, and all values of a group without one are 0.
+    let stored = bf16_not_below(if largest > 0.0 {
+        (largest / most).max(f32::MIN_POSITIVE)
+    } else {
+        0.0
+    });
+    let scale = stored.to_f32();
+    let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
+    let (chunks, rest) = group.as_chunks_mut::<LANES>();
+    let (symbols, symbols_of_rest) = symbols.as_chunks_mut::<LANES>();
+    for (values, symbols) in chunks.iter_mut().zip(symbols) {
+        let shifts = shifts.advance();
+        for lane in 0..LANES {
+            let (symbol, decoded) = level(values[lane] * inverse + shifts[lane], most, scale);
+            symbols[lane] = symbol;
+            values[lane] -= decoded;
         }
     }
+    if !rest.is_empty() {
+        for ((value, shift), symbol) in rest.iter_mut().zip(shifts.advance()).zip(symbols_of_rest) {
+            let decoded;
+            (*symbol, decoded) = level(*value * inverse + shift, most, scale);
+            *value -= decoded;
+        }
+    }
+    stored
 }
 
-per_instruction_set! {
-    /// Appends the signs of the values to `out`, with the mean magnitude of each group.
-    pub(super) fn quantise_signs(mut values: &mut [f32], groups: Groups<'_>, out: &mut Quantized) {
-        out.symbols.resize(values.len(), 0);
-        out.scales.reserve(2 * groups.len());
-        let mut symbols = &mut out.symbols[..];
-        for length in groups {
-            let (group, of_group);
-            (group, values) = values.split_at_mut(length);
-            (of_group, symbols) = symbols.split_at_mut(length);
-            let sum = sum_of(group, |value| f64::from(value.abs()));
-            let scale = bf16_not_below((sum / group.len().max(1) as f64) as f32);
-            out.scales.extend(scale.to_le_bytes());
-            let scale = scale.to_f32();
-            for (value, symbol) in group.iter_mut().zip(of_group) {
-                *symbol = u8::from(*value < 0.0);
-                *value -= if *value < 0.0 { -scale } else { scale };
+/// Quantises a group in steps of a multiple `step` of the root of its mean square.
+#[inline(always)]
+fn dead_zone(
+    group: &mut [f32],
+    symbols: &mut [u8],
+    step: f32,
+    zone: f32,
+    escaped: &mut Vec<i64>,
+) -> bf16 {
+    let squares = sum_of(group, |value| f64::from(value) * f64::from(value));
+    let rms = fedrecsim_core::math::sqrt(squares / group.len().max(1) as f64) as f32;
+    let stored = bf16_not_below(rms * step);
+    let scale = stored.to_f32();
+    let divisor = if scale > 0.0 { scale } else { f32::INFINITY };
+    let has_few_steps = largest_magnitude_inlined(group) / divisor < FEW_STEPS;
+    let pairs = group.iter_mut().zip(symbols);
+    if has_few_steps {
+        for (value, symbol) in pairs {
+            let magnitude = value.abs() / divisor;
+            let steps = if magnitude < zone || magnitude == 0.0 {
+                0
+            } else {
+                whole((magnitude - zone).floor()) + 1
+            };
+            let steps = if *value < 0.0 { -steps } else { steps };
+            *symbol = symbol_of_few(steps);
+            *value -= of_few_steps(steps, scale, zone);
+        }
+    } else {
+        for (value, symbol) in pairs {
+            let magnitude = value.abs() / divisor;
+            let steps = if magnitude < zone || magnitude == 0.0 {
+                0
+            } else {
+                (magnitude - zone).floor().min(1e15) as i64 + 1
+            };
+            let steps = if *value < 0.0 { -steps } else { steps };
+            *symbol = symbol_of(steps).min(u64::from(ESCAPE)) as u8;
+            if *symbol == ESCAPE {
+                escaped.push(steps);
             }
+            *value -= of_steps_around(steps, scale, zone);
         }
     }
+    stored
+}
+
+/// Keeps the signs of a group, with its mean magnitude.
+#[inline(always)]
+fn signs(group: &mut [f32], symbols: &mut [u8]) -> bf16 {
+    let sum = sum_of(group, |value| f64::from(value.abs()));
+    let stored = bf16_not_below((sum / group.len().max(1) as f64) as f32);
+    let scale = stored.to_f32();
+    for (value, symbol) in group.iter_mut().zip(symbols) {
+        *symbol = u8::from(*value < 0.0);
+        *value -= if *value < 0.0 { -scale } else { scale };
+    }
+    stored
 }
 
 per_instruction_set! {
@@ -193,12 +182,41 @@ per_instruction_set! {
     /// that is so.
     pub(super) fn restore(
         quantizer: Quantizer,
-        symbols: &[u8],
-        groups: Groups<'_>,
-        (scales, escaped): (&[u8], &[i64]),
-        values: &mut [f32],
+        mut symbols: &[u8],
+        groups: &[usize],
+        (mut scales, escaped): (&[u8], &[i64]),
+        mut values: &mut [f32],
     ) -> Result<(), &'static str> {
-        restore_groups(quantizer, symbols, groups, (scales, escaped), values)
+        let mut escaped = escaped.iter();
+        // This is one comparison after the other, which is done for many symbols at once.
+        let has_escapes = symbols.iter().fold(false, |has, symbol| has | (*symbol == ESCAPE));
+        for &length in groups {
+            let (scale, group, of_group);
+            (scale, scales) = scales.split_first_chunk::<2>().ok_or("scales")?;
+            (group, symbols) = symbols.split_at_checked(length).ok_or("values")?;
+            (of_group, values) = values.split_at_mut(length);
+            let scale = bf16::from_le_bytes(*scale).to_f32();
+            match quantizer {
+                Quantizer::Sign => restore_group(of_group, group, |symbol| {
+                    if symbol == 0 { scale } else { -scale }
+                }),
+                _ if has_escapes && group.contains(&ESCAPE) => {
+                    for (value, symbol) in of_group.iter_mut().zip(group) {
+                        let steps = match *symbol {
+                            ESCAPE => *escaped.next().ok_or("escaped values")?,
+                            symbol => steps_of(u64::from(symbol)),
+                        };
+                        *value = quantizer.of_steps(steps, scale);
+                    }
+                }
+                Quantizer::DeadZone { zone, .. } => restore_group(of_group, group, |symbol| {
+                    of_few_steps(few_steps_of(symbol), scale, zone)
+                }),
+                _ => restore_group(of_group, group, |symbol| few_steps_of(symbol) as f32 * scale),
+            }
+        }
+        let is_all = symbols.is_empty() && scales.is_empty() && escaped.next().is_none();
+        if is_all { Ok(()) } else { Err("values") }
     }
 }
 
@@ -208,56 +226,6 @@ per_instruction_set! {
 fn level(steps: f32, most: f32, scale: f32) -> (u8, f32) {
     let steps = steps.floor().clamp(-most, most);
     (symbol_of_few(whole(steps)), steps * scale)
-}
-
-#[inline(always)]
-fn restore_groups(
-    quantizer: Quantizer,
-    mut symbols: &[u8],
-    groups: Groups<'_>,
-    (mut scales, escaped): (&[u8], &[i64]),
-    mut values: &mut [f32],
-) -> Result<(), &'static str> {
-    let mut escaped = escaped.iter();
-    // This is one comparison after the other, which is done for many symbols at once.
-    let has_escapes = symbols
-        .iter()
-        .fold(false, |has, symbol| has | (*symbol == ESCAPE));
-    for length in groups {
-        let (scale, group, of_group);
-        (scale, scales) = scales.split_first_chunk::<2>().ok_or("scales")?;
-        (group, symbols) = symbols.split_at_checked(length).ok_or("values")?;
-        (of_group, values) = values.split_at_mut(length);
-        let scale = bf16::from_le_bytes(*scale).to_f32();
-        match quantizer {
-            Quantizer::Sign => {
-                restore_group(
-                    of_group,
-                    group,
-                    |symbol| if symbol == 0 { scale } else { -scale },
-                )
-            }
-            _ if has_escapes && group.contains(&ESCAPE) => {
-                for (value, symbol) in of_group.iter_mut().zip(group) {
-                    let steps = match *symbol {
-                        ESCAPE => *escaped.next().ok_or("escaped values")?,
-                        symbol => steps_of(u64::from(symbol)),
-                    };
-                    *value = quantizer.of_steps(steps, scale);
-                }
-            }
-            Quantizer::DeadZone { zone, .. } => {
-                restore_group(of_group, group, |symbol| {
-                    of_few_steps(few_steps_of(symbol), scale, zone)
-                });
-            }
-            _ => restore_group(of_group, group, |symbol| {
-                few_steps_of(symbol) as f32 * scale
-            }),
-        }
-    }
-    let is_all = symbols.is_empty() && scales.is_empty() && escaped.next().is_none();
-    if is_all { Ok(()) } else { Err("values") }
 }
 
 /// Sets the values of a group, which may be a short row, to those of its symbols.

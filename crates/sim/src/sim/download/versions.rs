@@ -20,14 +20,13 @@ use fedrecsim_methods::method::server::Download;
 use fedrecsim_methods::method::task::Phase;
 use fedrecsim_model::codec::{
     self, Beginning, BlockCodecs, CodecMemory, EncodeContext, Frame, FrameParts, Randomness,
-    SparseF32,
 };
 use fedrecsim_model::model::archive::{Archive, ArchiveReader, damaged};
 use fedrecsim_model::model::blocks::{BlockValues, Model, ModelUpdate};
 use fedrecsim_model::model::layout::Layout;
 use fedrecsim_model::model::state::{restore_model, save_model};
 use fedrecsim_model::model::table::{TableUpdate, VALUE_BYTES};
-use fedrecsim_scenario::scenario::FirstDownload;
+use fedrecsim_scenario::scenario::{CodecName, FirstDownload};
 
 /// A version of what the participants of a phase download.
 #[derive(Debug)]
@@ -412,7 +411,8 @@ impl Version {
             memory: &mut memory,
             randomness,
         };
-        let frame = BlockCodecs::every(SparseF32).encode(&update, &self.layout, &mut context)?;
+        let frame =
+            BlockCodecs::every(CodecName::SparseF32).encode(&update, &self.layout, &mut context)?;
         Ok(self.whole.get_or_init(|| frame))
     }
 
@@ -448,7 +448,7 @@ pub(super) fn reads(format: &FrameFormat, frame: &Bytes) -> Result<()> {
     let bundle = codec::unbundle(frame)?;
     for (place, (_, own)) in bundle.versions.iter().enumerate() {
         let is_whole = place == 0 && bundle.beginning == Beginning::Whole;
-        let whole = BlockCodecs::every(SparseF32);
+        let whole = BlockCodecs::every(CodecName::SparseF32);
         let codecs = if is_whole { &whole } else { &format.codecs };
         codecs.decode(own, &format.layout, &Model::none())?;
     }
@@ -477,7 +477,7 @@ pub(super) fn received_on_a_device(
             continue;
         }
         let is_whole = place == 0 && bundle.beginning == Beginning::Whole;
-        let whole = BlockCodecs::every(SparseF32);
+        let whole = BlockCodecs::every(CodecName::SparseF32);
         let (codecs, base) = match (&held, is_whole) {
             (_, true) => (&whole, &Model::none()),
             (Some((_, model)), false) => (&format.codecs, model),

@@ -14,6 +14,7 @@ use crate::testing::bench::{Bench, Sent};
 use crate::testing::breach::Seen;
 use fedrecsim_core::rng::{PortableDraws, Stream, Streams};
 use fedrecsim_methods::method::Client;
+use fedrecsim_model::codec::BlockCodecs;
 use fedrecsim_model::model::blocks::ModelUpdate;
 use fedrecsim_model::model::state::StateVisitor;
 use fedrecsim_scenario::scenario::CodecName;
@@ -110,8 +111,16 @@ fn search(
                 ))
             })?;
     let after = visit(client.as_mut(), |value| value)?;
-    let dense = bench.frame(&CodecName::DenseF32.into(), &update.update, USER)?;
-    let rows = bench.frame(&CodecName::RowsF32.into(), &update.update, USER)?;
+    let dense = bench.frame(
+        &BlockCodecs::every(CodecName::DenseF32),
+        &update.update,
+        USER,
+    )?;
+    let rows = bench.frame(
+        &BlockCodecs::every(CodecName::RowsF32),
+        &update.update,
+        USER,
+    )?;
     let request = request.map_or(Vec::new(), |request| plain_bytes(&request));
     let mut found = BTreeSet::new();
     for (frame, bytes) in [&dense.bytes[..], &rows.bytes[..], &request[..]]

@@ -6,7 +6,7 @@ use crate::sim::small;
 use crate::sim::upload::UploadFrame;
 use crate::sim::workers::Pool;
 use fedrecsim_core::units::{SimDuration, SimTime};
-use fedrecsim_model::codec;
+use fedrecsim_model::codec::Codec;
 use fedrecsim_model::model::blocks::Model;
 use fedrecsim_model::model::layout::ValueType;
 use fedrecsim_model::model::table::{SharedTable, Table, TableUpdate};
@@ -58,8 +58,7 @@ impl Conversation {
     /// Uploads a table that has this value everywhere.
     fn upload(&mut self, user: u32, invitation_id: u32, value: f32) -> (Ending, Orders) {
         let table = Table::from_fn(self.server.table().shape(), || value);
-        let frame = codec::of(CodecName::DenseF32)
-            .encode(&TableUpdate::whole(&table), &self.server.table());
+        let frame = CodecName::DenseF32.encode(&TableUpdate::whole(&table), &self.server.table());
         let frame = UploadFrame::sealed_here(frame);
         let arrival = UplinkArrived {
             user: UserId(user),
@@ -79,7 +78,7 @@ impl Conversation {
             Some(value) => TableUpdate::whole(&Table::from_fn(table.shape(), || value)),
             None => TableUpdate::nothing(table.shape(), ValueType::F32),
         };
-        let frame = codec::of(CodecName::RowsF32).encode(&update, &table);
+        let frame = CodecName::RowsF32.encode(&update, &table);
         let frame = UploadFrame::sealed_here(frame);
         let arrival = UplinkArrived {
             user: UserId(user),

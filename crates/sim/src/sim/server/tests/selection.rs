@@ -405,7 +405,7 @@ fn where_all_have_to_rest_the_message_says_so() {
         user = invited(&talk.upload(user, invitation_id, 1.0).1)[0];
     }
     let table = talk.server.table().clone();
-    let frame = codec::of(CodecName::DenseF32).encode(&TableUpdate::whole(&table), &table);
+    let frame = CodecName::DenseF32.encode(&TableUpdate::whole(&table), &table);
     let frame = UploadFrame::sealed_here(frame);
     let last = UplinkArrived {
         user: UserId(user),
@@ -512,7 +512,7 @@ fn an_upload_after_which_nobody_comes_is_judged_before_the_run_ends() {
         .find(|at| *at > talk.now && anyone_after(&mut clock, *at).unwrap() > *at + limit)
         .unwrap();
     let table = talk.server.table().clone();
-    let frame = codec::of(CodecName::DenseF32).encode(&TableUpdate::whole(&table), &table);
+    let frame = CodecName::DenseF32.encode(&TableUpdate::whole(&table), &table);
     let frame = UploadFrame::sealed_here(frame);
     let arrival = UplinkArrived {
         user: UserId(user),
