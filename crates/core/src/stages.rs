@@ -8,86 +8,66 @@
 use tracing::span::EnteredSpan;
 use tracing::trace_span;
 
-/// What a thread is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// The server picks a cohort.
-    Select,
-    /// A table becomes a frame: the broadcast and every upload.
-    Encode,
-    /// Distinct rows are collected, and those of the download and of the private table brought side
-    /// by side.
-    Gather,
-    /// Training negatives are drawn.
-    SampleNegatives,
-    /// Local steps, all epochs; link and dropout of the participation are drawn.
-    Train,
-    /// Trained rows go back into the private table.
-    Scatter,
-    /// A frame becomes a table: the broadcast once, and every upload.
-    Decode,
-    /// The server averages.
-    Aggregate,
-    /// Candidates are scored and held-out items ranked.
-    Evaluate,
-    /// Events, bookings, ledger and digest.
-    Simulate,
-    /// Messages: from a question to its answer, less the time that the answer took to work out.
-    Actors,
-    /// The arbiter's thread waits for the workers.
-    Wait,
-}
-
-impl Stage {
-    /// All stages, in the order of a round.
-    pub const ALL: [Self; 12] = [
-        Self::Select,
-        Self::Encode,
-        Self::Gather,
-        Self::SampleNegatives,
-        Self::Train,
-        Self::Scatter,
-        Self::Decode,
-        Self::Aggregate,
-        Self::Evaluate,
-        Self::Simulate,
-        Self::Actors,
-        Self::Wait,
-    ];
-
-    /// Returns the stage's name in the table.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Select => "select",
-            Self::Encode => "encode",
-            Self::Gather => "gather",
-            Self::SampleNegatives => "sample negatives",
-            Self::Train => "train",
-            Self::Scatter => "scatter",
-            Self::Decode => "decode",
-            Self::Aggregate => "aggregate",
-            Self::Evaluate => "evaluate",
-            Self::Simulate => "simulate",
-            Self::Actors => "actors",
-            Self::Wait => "wait for workers",
-        }
-    }
-}
-
 /// The target of the spans, by which a subscriber tells them from those of other crates.
 pub const TARGET: &str = "fedrecsim::stage";
 
-/// Enters `stage` until the returned guard is dropped.
-#[inline]
-pub fn enter(stage: Stage) -> EnteredSpan {
-    /// Makes the span of the stage. Each stage needs a place of its own in the code, where
-    /// `tracing` keeps whether anybody listens.
-    macro_rules! span {
-        ($($name:ident)*) => {
-            match stage {
-                $(Stage::$name => trace_span!(target: TARGET, Stage::$name.name()),)*
+/// Makes the type of the stages, and [`enter`], from one list. Each stage needs a span in a place of
+/// its own in the code, where `tracing` keeps whether anybody listens.
+macro_rules! stages {
+    ($($(#[$doc:meta])* $stage:ident = $name:literal,)*) => {
+        /// What a thread is doing.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Stage {
+            $($(#[$doc])* $stage,)*
+        }
+
+        impl Stage {
+            /// All stages, in the order of a round.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$stage),*];
+
+            /// Returns the stage's name in the table.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$stage => $name,)*
+                }
             }
-        };
-    }
-    span!(Select Encode Gather SampleNegatives Train Scatter Decode Aggregate Evaluate Simulate Actors Wait).entered()
+        }
+
+        /// Enters `stage` until the returned guard is dropped.
+        #[inline]
+        pub fn enter(stage: Stage) -> EnteredSpan {
+            match stage {
+                $(Stage::$stage => trace_span!(target: TARGET, $name),)*
+            }
+            .entered()
+        }
+    };
+}
+
+stages! {
+    /// The server picks a cohort.
+    Select = "select",
+    /// A table becomes a frame: the broadcast and every upload.
+    Encode = "encode",
+    /// Distinct rows are collected, and those of the download and of the private table brought side
+    /// by side.
+    Gather = "gather",
+    /// Training negatives are drawn.
+    SampleNegatives = "sample negatives",
+    /// Local steps, all epochs; link and dropout of the participation are drawn.
+    Train = "train",
+    /// Trained rows go back into the private table.
+    Scatter = "scatter",
+    /// A frame becomes a table: the broadcast once, and every upload.
+    Decode = "decode",
+    /// The server averages.
+    Aggregate = "aggregate",
+    /// Candidates are scored and held-out items ranked.
+    Evaluate = "evaluate",
+    /// Events, bookings, ledger and digest.
+    Simulate = "simulate",
+    /// Messages: from a question to its answer, less the time that the answer took to work out.
+    Actors = "actors",
+    /// The arbiter's thread waits for the workers.
+    Wait = "wait for workers",
 }

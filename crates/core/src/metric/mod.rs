@@ -1,10 +1,10 @@
-//! Defines figures of accuracy: what each is called, which direction is better, what it needs, and
-//! how it is computed.
+//! Defines the metrics: what each is called, which direction is better, what it needs, and how it is
+//! computed.
 //!
-//! A figure is a mean over users (or over their test ratings) of what one held-out item (or rating)
+//! A metric is a mean over users (or over their test ratings) of what one held-out item (or rating)
 //! is worth. A new one is a function of a rank or of an error, and one line in [`FAMILIES`];
 //! scenario files, the choice of the round and every report then know it. Sums are taken in the
-//! order in which they are added, in double precision, so figures are the same on every machine.
+//! order in which they are added, in double precision, so metrics are the same on every machine.
 
 use std::cmp::Ordering;
 
@@ -18,87 +18,97 @@ pub use ranking::{CataloguePlace, Place, rank};
 pub use rating::RatingErrors;
 pub use sums::MetricSums;
 
-/// Every figure that a scenario can ask for, in the order in which reports list them.
+use Formula::{Error, ExpectedRank, Rank};
+
+/// Every metric that a scenario can ask for, in the order in which reports list them.
 pub const FAMILIES: &[Family] = &[
-    Family {
-        name: "hr",
-        label: "HR",
-        of: Formula::Rank(ranking::hit),
-        has_cutoff: true,
-    },
-    Family {
-        name: "ndcg",
-        label: "NDCG",
-        of: Formula::Rank(ranking::discounted_gain),
-        has_cutoff: true,
-    },
-    Family {
-        name: "mrr",
-        label: "MRR",
-        of: Formula::Rank(ranking::reciprocal),
-        has_cutoff: false,
-    },
-    Family {
-        name: "expected-hr",
-        label: "expected HR",
-        of: Formula::ExpectedRank(ranking::hit),
-        has_cutoff: true,
-    },
-    Family {
-        name: "expected-ndcg",
-        label: "expected NDCG",
-        of: Formula::ExpectedRank(ranking::discounted_gain),
-        has_cutoff: true,
-    },
-    Family {
-        name: "expected-mrr",
-        label: "expected MRR",
-        of: Formula::ExpectedRank(ranking::reciprocal),
-        has_cutoff: false,
-    },
-    Family {
-        name: "rmse",
-        label: "RMSE",
-        of: Formula::Error(rating::ROOT_MEAN_SQUARE),
-        has_cutoff: false,
-    },
-    Family {
-        name: "mae",
-        label: "MAE",
-        of: Formula::Error(rating::MEAN_ABSOLUTE),
-        has_cutoff: false,
-    },
+    Family::new("hr", "HR", Rank(ranking::hit), true),
+    Family::new("ndcg", "NDCG", Rank(ranking::discounted_gain), true),
+    Family::new("mrr", "MRR", Rank(ranking::reciprocal), false),
+    Family::new(
+        "expected-hr",
+        "expected HR",
+        ExpectedRank(ranking::hit),
+        true,
+    ),
+    Family::new(
+        "expected-ndcg",
+        "expected NDCG",
+        ExpectedRank(ranking::discounted_gain),
+        true,
+    ),
+    Family::new(
+        "expected-mrr",
+        "expected MRR",
+        ExpectedRank(ranking::reciprocal),
+        false,
+    ),
+    Family::new(
+        "rmse",
+        "RMSE",
+        Error {
+            of_difference: |difference| difference * difference,
+            of_mean: crate::math::sqrt,
+        },
+        false,
+    ),
+    Family::new(
+        "mae",
+        "MAE",
+        Error {
+            of_difference: f64::abs,
+            of_mean: |mean| mean,
+        },
+        false,
+    ),
 ];
 
 /// A function that returns what a held-out item is worth at `rank` (from 0). Ranks from `cutoff` on
 /// count for nothing.
 pub(crate) type Gain = fn(rank: u32, cutoff: u32) -> f64;
 
-/// Figures that differ only by their cutoff.
+/// Metrics that differ only by their cutoff.
 #[derive(Clone, Copy, Debug)]
 pub struct Family {
     /// Name in scenario files, without the cutoff.
     pub name: &'static str,
     /// Name in reports, without the cutoff.
     pub label: &'static str,
-    /// The quantity that is averaged.
+    /// How values follow from ranks or errors.
     pub of: Formula,
     /// Whether the name is followed by a cutoff, as in `hr@10`.
     pub has_cutoff: bool,
 }
 
-/// What a figure averages.
+impl Family {
+    const fn new(name: &'static str, label: &'static str, of: Formula, has_cutoff: bool) -> Self {
+        Self {
+            name,
+            label,
+            of,
+            has_cutoff,
+        }
+    }
+}
+
+/// What a metric averages.
 #[derive(Clone, Copy, Debug)]
 pub enum Formula {
     /// The gain at the rank among the candidates.
     Rank(Gain),
     /// The exact expectation of that gain over all draws of the sampled candidates.
     ExpectedRank(Gain),
-    /// A function of the difference between a predicted and a true rating.
-    Error(rating::ErrorMeasure),
+    /// A function of the difference between a predicted and a true rating, and the function from
+    /// the mean of these to the metric.
+    Error {
+        /// What the difference of one prediction counts.
+        of_difference: fn(f64) -> f64,
+        /// The metric by the mean of these.
+        of_mean: fn(f64) -> f64,
+    },
 }
 
-/// What has to be known of a user's held-out part to compute a figure.
+/// What has to be known of a user's held-out part to compute a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
     /// The rank of held-out items among the candidates.
@@ -109,7 +119,7 @@ pub enum Needs {
     PredictedRatings,
 }
 
-/// Which of two values of a figure is better.
+/// Which of two values of a metric is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// The higher value is better, as for shares of hits.
@@ -128,7 +138,7 @@ impl Better {
     }
 
     /// Returns whether `value` is at least as good as `share` (at most 1) of `best`: at least that
-    /// share of a figure that is to be high, and at most `2 - share` times one that is to be low.
+    /// share of a metric that is to be high, and at most `2 - share` times one that is to be low.
     pub fn reaches(self, value: f64, share: f64, best: f64) -> bool {
         match self {
             Self::Higher => value >= share * best,
@@ -137,40 +147,33 @@ impl Better {
     }
 }
 
-/// One figure: a family and, if the family has cutoffs, a cutoff.
-#[derive(Clone, Copy, Debug)]
+/// One metric: a family and, if the family has cutoffs, a cutoff. Metrics are ordered as in
+/// [`FAMILIES`], and by their cutoffs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Metric {
-    family: &'static Family,
+    /// The place in [`FAMILIES`].
+    family: usize,
     cutoff: Option<u32>,
 }
 
-impl PartialEq for Metric {
-    fn eq(&self, other: &Self) -> bool {
-        (self.family.name, self.cutoff) == (other.family.name, other.cutoff)
-    }
-}
-
-impl Eq for Metric {}
-
 impl Metric {
-    /// Returns the figure of this full name, such as `hr@10` or `rmse`.
+    /// Returns the metric of this full name, such as `hr@10` or `rmse`.
     pub fn named(name: &str) -> Option<Self> {
-        let (family, cutoff) = Self::family_and_cutoff(name)?;
-        (family.has_cutoff == cutoff.is_some()).then_some(Self { family, cutoff })
+        Self::parsed(name).filter(|metric| metric.family().has_cutoff == metric.cutoff.is_some())
     }
 
-    /// Returns the figures that `name` stands for in a scenario: a family that has cutoffs and is
-    /// named without one stands for its figures at each of `cutoffs`. There is none for an unknown
+    /// Returns the metrics that `name` stands for in a scenario: a family that has cutoffs and is
+    /// named without one stands for its metrics at each of `cutoffs`. There is none for an unknown
     /// name, and for a cutoff where there can be none.
     pub fn all_named(name: &str, cutoffs: &[u32]) -> Vec<Self> {
-        match Self::family_and_cutoff(name) {
-            Some((family, None)) if family.has_cutoff => cutoffs
-                .iter()
-                .map(|&cutoff| Self {
-                    family,
-                    cutoff: Some(cutoff),
-                })
-                .collect(),
+        match Self::parsed(name) {
+            Some(all) if all.cutoff.is_none() && all.family().has_cutoff => {
+                let at = |cutoff: &u32| Self {
+                    cutoff: Some(*cutoff),
+                    ..all
+                };
+                cutoffs.iter().map(at).collect()
+            }
             _ => Self::named(name).into_iter().collect(),
         }
     }
@@ -178,31 +181,36 @@ impl Metric {
     /// Returns the family that `name` begins with and the cutoff behind it, if any; `None` for an
     /// unknown family and for what is no cutoff.
     pub fn family_and_cutoff(name: &str) -> Option<(&'static Family, Option<u32>)> {
-        let (family, cutoff) = match name.split_once('@') {
+        Self::parsed(name).map(|metric| (metric.family(), metric.cutoff))
+    }
+
+    /// Reads a name that may lack a cutoff, or have one too many.
+    fn parsed(name: &str) -> Option<Self> {
+        let (name, cutoff) = match name.split_once('@') {
             // A sign, a leading zero and the cutoff 0 are refused, as no name is printed so.
-            Some((family, digits)) => {
-                let cutoff = digits
-                    .parse()
-                    .ok()
-                    .filter(|cutoff: &u32| *cutoff > 0 && cutoff.to_string() == digits)?;
-                (family, Some(cutoff))
+            Some((name, digits)) => {
+                let cutoff = digits.parse().ok();
+                let is_printed = |cutoff: &u32| *cutoff > 0 && cutoff.to_string() == digits;
+                (name, Some(cutoff.filter(is_printed)?))
             }
             None => (name, None),
         };
-        FAMILIES
-            .iter()
-            .find(|known| known.name == family)
-            .map(|family| (family, cutoff))
+        let family = FAMILIES.iter().position(|known| known.name == name)?;
+        Some(Self { family, cutoff })
     }
 
-    /// Returns the figure's name in scenario files and in the record of a run, such as `hr@10`.
+    fn family(&self) -> &'static Family {
+        &FAMILIES[self.family]
+    }
+
+    /// Returns the name in scenario files and in the record of a run, such as `hr@10`.
     pub fn name(&self) -> String {
-        self.with_cutoff(self.family.name)
+        self.with_cutoff(self.family().name)
     }
 
-    /// Returns the figure's name in reports, such as `HR@10`.
+    /// Returns the name in reports, such as `HR@10`.
     pub fn label(&self) -> String {
-        self.with_cutoff(self.family.label)
+        self.with_cutoff(self.family().label)
     }
 
     fn with_cutoff(&self, name: &str) -> String {
@@ -210,54 +218,35 @@ impl Metric {
             .map_or_else(|| name.to_owned(), |cutoff| format!("{name}@{cutoff}"))
     }
 
-    /// Returns the figure's cutoff, if it has one.
+    /// Returns the cutoff, if the metric has one.
     pub fn cutoff(&self) -> Option<u32> {
         self.cutoff
     }
 
     /// Returns which of two values is better.
     pub fn better(&self) -> Better {
-        match self.family.of {
-            Formula::Rank(_) | Formula::ExpectedRank(_) => Better::Higher,
-            Formula::Error(_) => Better::Lower,
+        match self.needs() {
+            Needs::RankAmongCandidates | Needs::RankInCatalogue => Better::Higher,
+            Needs::PredictedRatings => Better::Lower,
         }
     }
 
-    /// Returns what has to be known to compute the figure.
+    /// Returns what has to be known to compute the metric.
     pub fn needs(&self) -> Needs {
-        match self.family.of {
-            Formula::Rank(_) => Needs::RankAmongCandidates,
-            Formula::ExpectedRank(_) => Needs::RankInCatalogue,
-            Formula::Error(_) => Needs::PredictedRatings,
+        match self.family().of {
+            Rank(_) => Needs::RankAmongCandidates,
+            ExpectedRank(_) => Needs::RankInCatalogue,
+            Error { .. } => Needs::PredictedRatings,
         }
     }
 
-    /// Returns a key that sorts figures in a list: families as in [`FAMILIES`], then cutoffs as
-    /// numbers.
-    pub fn order(&self) -> (usize, u32) {
-        let place = FAMILIES
-            .iter()
-            .position(|family| family.name == self.family.name);
-        (place.unwrap_or(FAMILIES.len()), self.cutoff.unwrap_or(0))
-    }
-
-    /// Returns the figure of `metrics` that is best shown beside this one: the first other one of
+    /// Returns the metric of `metrics` that is best shown beside this one: the first other one of
     /// the same kind and the same cutoff, as NDCG@10 is for HR@10.
     pub fn companion(&self, metrics: &[Self]) -> Option<Self> {
         let is_like = |other: &&Self| {
             *other != self && other.needs() == self.needs() && other.cutoff == self.cutoff
         };
         metrics.iter().find(is_like).copied()
-    }
-
-    fn formula(&self) -> Formula {
-        self.family.of
-    }
-
-    /// Returns the cutoff, or the largest number for a figure without one, for which every rank
-    /// counts.
-    fn cutoff_or_all(&self) -> u32 {
-        self.cutoff.unwrap_or(u32::MAX)
     }
 }
 

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 /// The ranks of one held-out item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// Rank (from 0) among the candidates; `None` if no figure needs it.
+    /// Rank (from 0) among the candidates; `None` if no metric needs it.
     pub among_candidates: Option<u32>,
-    /// Rank among everything that the user has not rated; `None` if no figure needs it.
+    /// Rank among everything that the user has not rated; `None` if no metric needs it.
     pub in_catalogue: Option<CataloguePlace>,
 }
 

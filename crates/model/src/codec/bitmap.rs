@@ -1,6 +1,7 @@
 //! Reads and writes bitmaps. Position p is bit p mod 8 (counted from the least significant) of byte
 //! p div 8.
 
+use crate::model::row_index::ones as ones_of;
 use fedrecsim_core::error::{Error, Result};
 
 /// Returns the number of bytes of a bitmap of `universe` positions.
@@ -58,17 +59,7 @@ pub(super) fn check(bitmap: &[u8], universe: usize, count: usize) -> Result<()> 
 pub(super) fn ones(bitmap: &[u8]) -> impl Iterator<Item = usize> {
     words(bitmap)
         .enumerate()
-        .flat_map(|(index, word)| word_ones(word).map(move |bit| 64 * index + bit))
-}
-
-/// Returns the positions of the set bits of one word, in ascending order.
-#[inline]
-pub(super) fn word_ones(mut word: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let bit = (word != 0).then_some(word.trailing_zeros() as usize);
-        word &= word.wrapping_sub(1);
-        bit
-    })
+        .flat_map(|(index, word)| ones_of(word).map(move |bit| 64 * index + bit as usize))
 }
 
 /// Returns the bitmap in words of 64 positions. The last word is padded with zeros.

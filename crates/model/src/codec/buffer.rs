@@ -3,14 +3,13 @@
 //! A block is encoded and decoded within microseconds. Memory that is asked for and given back as
 //! often is given back to the system, too, and then takes longer than the values.
 
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 
-use crate::model::kernel::little_endian_bytes;
+use crate::model::kernel::shared_bytes;
 
 /// The number of buffers that a thread keeps, which is as many as it uses at once.
 const KEPT: usize = 3;
@@ -106,26 +105,10 @@ impl Drop for Buffer {
     }
 }
 
-/// Gives access to values as bytes in the layout of the wire.
-struct LittleEndian(Buffer);
-
-impl AsRef<[u8]> for LittleEndian {
-    fn as_ref(&self) -> &[u8] {
-        match little_endian_bytes(&self.0) {
-            Cow::Borrowed(bytes) => bytes,
-            // This type is made only where bytes are borrowed.
-            Cow::Owned(_) => &[],
-        }
-    }
-}
-
 impl From<Buffer> for Bytes {
     /// Returns the values in the layout of the wire, without a copy on little-endian machines.
     fn from(values: Buffer) -> Self {
-        if let Cow::Owned(bytes) = little_endian_bytes(&values) {
-            return bytes.into();
-        }
-        Self::from_owner(LittleEndian(values))
+        shared_bytes(values, |values| &values.0)
     }
 }
 

@@ -18,7 +18,7 @@
 
 use bytes::Bytes;
 
-use super::frame::MAGIC;
+use super::frame::{BLOCKS, MAGIC, checksum, checksum_range, put_checksum};
 use super::{Frame, FrameParts, varint};
 use fedrecsim_core::error::{Error, Result};
 
@@ -66,21 +66,16 @@ pub fn bundle<'f>(
     bytes.extend([BUNDLE, beginning.code()]);
     bytes.extend((versions.clone().count() as u32).to_le_bytes());
     bytes.extend([0; 4]);
-    let mut parts = FrameParts::default();
+    let parts = bundle_parts(beginning, versions.clone());
     if let Beginning::Seed(seed) = beginning {
         bytes.extend(seed.to_le_bytes());
-        parts.values += size_of::<u64>() as u64;
     }
     for (number, frame) in versions {
         varint::write(&mut bytes, u64::from(number));
         varint::write(&mut bytes, frame.bytes.len() as u64);
         bytes.extend(&frame.bytes);
-        parts.index += frame.parts.index;
-        parts.values += frame.parts.values;
     }
-    let checksum = checksum(&bytes).to_le_bytes();
-    bytes[8..HEADER_BYTES].copy_from_slice(&checksum);
-    parts.header = bytes.len() as u64 - parts.index - parts.values;
+    put_checksum(&mut bytes, checksum_range(BLOCKS));
     Frame {
         bytes: bytes.into(),
         parts,
@@ -121,7 +116,7 @@ pub fn unbundle(frame: &Bytes) -> Result<Bundle> {
     if header[..2] != MAGIC || header[2] != BUNDLE {
         return Err(refuse("has another format"));
     }
-    if header[8..] != checksum(frame).to_le_bytes() {
+    if header[8..] != checksum(frame, &checksum_range(BLOCKS)).to_le_bytes() {
         return Err(refuse("was damaged: its checksum does not agree"));
     }
     let count = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
@@ -159,14 +154,6 @@ pub fn unbundle(frame: &Bytes) -> Result<Bundle> {
     } else {
         Err(refuse("has bytes left over"))
     }
-}
-
-/// Returns the checksum of everything but its own place.
-fn checksum(bytes: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&bytes[..8]);
-    hasher.update(&bytes[HEADER_BYTES..]);
-    hasher.finalize()
 }
 
 #[cfg(test)]
@@ -231,8 +218,7 @@ mod tests {
                 header[..3].copy_from_slice(&[MAGIC[0], MAGIC[1], BUNDLE]);
                 header[3] %= 4;
                 header[5..8].fill(0);
-                let sum = checksum(&bytes).to_le_bytes();
-                bytes[8..HEADER_BYTES].copy_from_slice(&sum);
+                put_checksum(&mut bytes, checksum_range(BLOCKS));
             }
             let _ = unbundle(&bytes.into());
         }

@@ -11,6 +11,13 @@ use crate::model::layout::{BlockLayout, Layout, ValueType};
 use crate::model::table::{TableShape, TableUpdate};
 use fedrecsim_core::error::{Error, Result};
 
+/// Refuses a frame for this reason.
+macro_rules! refuse {
+    ($($reason:tt)*) => {
+        return Err(Error::Frame(format!($($reason)*)))
+    };
+}
+
 /// The number of bytes of the header of a block, which is the only header of a frame of format 1.
 pub const HEADER_BYTES: usize = 28;
 
@@ -36,13 +43,7 @@ pub(super) const HAS_UTILITY: u8 = 2;
 
 /// Returns the flags that say which scalars a frame of this layout has.
 pub(super) fn flags_of(layout: &Layout) -> u8 {
-    let weight = if layout.is_weighted() { HAS_WEIGHT } else { 0 };
-    weight
-        | if layout.reports_utility() {
-            HAS_UTILITY
-        } else {
-            0
-        }
+    HAS_WEIGHT * u8::from(layout.is_weighted()) | HAS_UTILITY * u8::from(layout.reports_utility())
 }
 
 /// Names the codec of a block. The discriminant is its code in the header of the block.
@@ -55,14 +56,10 @@ pub(super) enum CodecId {
 }
 
 impl CodecId {
-    const fn from_code(code: u8) -> Option<Self> {
-        match code {
-            1 => Some(Self::Dense),
-            2 => Some(Self::Rows),
-            3 => Some(Self::Sparse),
-            4 => Some(Self::Composed),
-            _ => None,
-        }
+    fn from_code(code: u8) -> Option<Self> {
+        [Self::Dense, Self::Rows, Self::Sparse, Self::Composed]
+            .into_iter()
+            .find(|codec| *codec as u8 == code)
     }
 
     const fn name(self) -> &'static str {
@@ -170,7 +167,7 @@ pub(super) fn open_one_table(
         codes: header[3],
         shape,
         value_type: ValueType::F32,
-        declared: u64::from(u32_at(header, 12)) | u64::from(u32_at(header, 16)) << 32,
+        declared: u64_at(header, 12),
         others_scale: f32::from_bits(u32_at(header, 20)),
         body: HEADER_BYTES..frame.len(),
         index_bytes: None,
@@ -180,25 +177,18 @@ pub(super) fn open_one_table(
 /// Returns the bytes of a frame, after checking its length, magic number and format.
 fn start(frame: &Bytes, header_bytes: usize, format: u8) -> Result<&[u8]> {
     if frame.len() < header_bytes {
-        return refuse(format!(
+        refuse!(
             "its {} bytes are fewer than the header's {header_bytes}",
             frame.len()
-        ));
+        );
     }
     if frame[..2] != MAGIC {
-        return refuse(format!(
-            "it starts with {:02x?}, not with {MAGIC:02x?}",
-            &frame[..2]
-        ));
+        refuse!("it starts with {:02x?}, not with {MAGIC:02x?}", &frame[..2]);
     }
     if frame[2] != format {
-        return refuse(format!("its format version is {}, not {format}", frame[2]));
+        refuse!("its format version is {}, not {format}", frame[2]);
     }
     Ok(frame)
-}
-
-fn refuse<T>(reason: String) -> Result<T> {
-    Err(Error::Frame(reason))
 }
 
 /// Says whether the bytes of a frame may have changed since they were sealed.
@@ -222,9 +212,7 @@ pub(super) fn check_sum(frame: &Bytes, integrity: Integrity) -> Result<()> {
     let expected = u32_at(frame, place.start);
     let found = checksum(frame, &place);
     if found != expected {
-        return refuse(format!(
-            "its checksum is {found:08x}, not {expected:08x}: it is damaged"
-        ));
+        refuse!("its checksum is {found:08x}, not {expected:08x}: it is damaged");
     }
     Ok(())
 }
@@ -245,17 +233,14 @@ impl<'a> FrameReader<'a> {
         let header = start(frame, FRAME_HEADER_BYTES, BLOCKS)?;
         let blocks = usize::from(header[3]);
         if blocks != layout.blocks().len() {
-            return refuse(format!(
-                "it has {blocks} blocks, not {}",
-                layout.blocks().len()
-            ));
+            refuse!("it has {blocks} blocks, not {}", layout.blocks().len());
         }
         let flags = flags_of(layout);
         if header[4] != flags || header[5..8] != [0; 3] {
-            return refuse(format!(
+            refuse!(
                 "its flags are {:02x?}, not [{flags:02x}, 00, 00, 00]",
                 &header[4..8]
-            ));
+            );
         }
         let mut reader = Self {
             frame,
@@ -276,10 +261,10 @@ impl<'a> FrameReader<'a> {
 
     fn word(&mut self) -> Result<u32> {
         if self.frame.len() < self.at + 4 {
-            return refuse(format!(
+            refuse!(
                 "it is cut off within its scalars, at {} bytes",
                 self.frame.len()
-            ));
+            );
         }
         let word = u32_at(self.frame, self.at);
         self.at += 4;
@@ -292,22 +277,19 @@ impl<'a> FrameReader<'a> {
     /// [`Error::Frame`] if the block is of another type or codec, or cut off.
     pub(crate) fn open_block(&mut self, block: &BlockLayout) -> Result<OpenedBlock<'a>> {
         let Some(header) = self.frame.get(self.at..self.at + HEADER_BYTES) else {
-            return refuse(format!("it is cut off in front of block {}", block.name));
+            refuse!("it is cut off in front of block {}", block.name);
         };
         if header[1] != block.value_type.code() || header[2..4] != [0; 2] {
-            return refuse(format!(
-                "block {} is of another type than expected",
-                block.name
-            ));
+            refuse!("block {} is of another type than expected", block.name);
         }
         let Some(codec) = CodecId::from_code(header[0] >> 4) else {
-            return refuse(format!(
+            refuse!(
                 "the codec of block {} is number {}",
                 block.name,
                 header[0] >> 4
-            ));
+            );
         };
-        let declared = u64::from(u32_at(header, 12)) | u64::from(u32_at(header, 16)) << 32;
+        let declared = u64_at(header, 12);
         let index_bytes = u32_at(header, 24) as usize;
         let (_, entry_bytes) = codec.entries(block.shape, block.value_type);
         let start = self.at + HEADER_BYTES;
@@ -316,11 +298,11 @@ impl<'a> FrameReader<'a> {
             .and_then(|count| count.checked_mul(entry_bytes));
         let end = values.and_then(|values| values.checked_add(index_bytes)?.checked_add(start));
         let Some(end) = end.filter(|end| *end <= self.frame.len()) else {
-            return refuse(format!(
+            refuse!(
                 "it is cut off within block {}, at {} bytes",
                 block.name,
                 self.frame.len()
-            ));
+            );
         };
         self.at = end;
         Ok(OpenedBlock {
@@ -343,10 +325,10 @@ impl<'a> FrameReader<'a> {
     /// [`Error::Frame`] if something does.
     pub(crate) fn finish(self) -> Result<()> {
         if self.at != self.frame.len() {
-            return refuse(format!(
+            refuse!(
                 "it is followed by {} trailing bytes",
                 self.frame.len() - self.at
-            ));
+            );
         }
         Ok(())
     }
@@ -363,24 +345,19 @@ impl<'a> OpenedBlock<'a> {
         if found != codec as u8 {
             let name = CodecId::from_code(found)
                 .map_or_else(|| format!("number {found}"), |found| found.name().into());
-            return refuse(format!("its codec is {name}, not {}", codec.name()));
+            refuse!("its codec is {name}, not {}", codec.name());
         }
         let Some(index) = PositionCode::plain(self.codes & 0xf) else {
-            return refuse(format!(
-                "its index encoding {} is unknown",
-                self.codes & 0xf
-            ));
+            refuse!("its index encoding {} is unknown", self.codes & 0xf);
         };
         if codec == CodecId::Dense && index != PositionCode::All {
-            return refuse("it has an index, which dense-f32 has not".into());
+            refuse!("it has an index, which dense-f32 has not");
         }
         let at = self.body.start - HEADER_BYTES;
         let (rows, dimension) = (u32_at(self.frame, at + 4), u32_at(self.frame, at + 8));
         let shape = self.shape;
         if (rows as usize, dimension as usize) != (shape.rows, shape.dimension) {
-            return refuse(format!(
-                "it holds a {rows} x {dimension} table, not a {shape} one"
-            ));
+            refuse!("it holds a {rows} x {dimension} table, not a {shape} one");
         }
         let (universe, entry_bytes) = codec.entries(shape, self.value_type);
         let declared = self.declared;
@@ -388,23 +365,19 @@ impl<'a> OpenedBlock<'a> {
             .ok()
             .filter(|&count| count <= universe)
         else {
-            return refuse(format!(
-                "it declares {declared} entries of a table of {universe}"
-            ));
+            refuse!("it declares {declared} entries of a table of {universe}");
         };
         if index == PositionCode::All && count != universe && codec != CodecId::Composed {
-            return refuse(format!(
-                "it declares {count} entries of a table of {universe} but has no index"
-            ));
+            refuse!("it declares {count} entries of a table of {universe} but has no index");
         }
         let others_scale = self.others_scale;
         let scales =
             matches!(codec, CodecId::Rows | CodecId::Composed) && self.value_type == ValueType::F32;
         if !scales && others_scale.to_bits() != 1.0_f32.to_bits() {
-            return refuse(format!(
+            refuse!(
                 "it scales rows by {others_scale}, which {} cannot",
                 codec.name()
-            ));
+            );
         }
         let values = self.values(index, count, universe, entry_bytes)?;
         if self.index_bytes.is_none() {
@@ -432,9 +405,9 @@ impl<'a> OpenedBlock<'a> {
         let available = self.body.len();
         let shorter = |expected: String| {
             let bytes = HEADER_BYTES + available;
-            refuse(format!(
+            Err(Error::Frame(format!(
                 "it is cut off: {bytes} bytes where its header declares {expected}"
-            ))
+            )))
         };
         let fixed_index = match index {
             PositionCode::All => Some(0),
@@ -445,9 +418,7 @@ impl<'a> OpenedBlock<'a> {
         if let (Some(fixed), Some(said)) = (fixed_index, self.index_bytes)
             && fixed != said
         {
-            return refuse(format!(
-                "its index has {said} bytes where {fixed} are needed"
-            ));
+            refuse!("its index has {said} bytes where {fixed} are needed");
         }
         let least_index = fixed_index.or(self.index_bytes).unwrap_or(count);
         let least = count
@@ -462,10 +433,7 @@ impl<'a> OpenedBlock<'a> {
         // In format 1 the list of gaps takes whatever the values leave.
         let is_open_ended = self.index_bytes.is_none() && index == PositionCode::Gaps;
         if available > least && !is_open_ended {
-            return refuse(format!(
-                "it is followed by {} trailing bytes",
-                available - least
-            ));
+            refuse!("it is followed by {} trailing bytes", available - least);
         }
         Ok(self.body.end - count * entry_bytes..self.body.end)
     }
@@ -475,10 +443,20 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
+}
+
 /// Returns the CRC-32 (IEEE 802.3) of a frame without its checksum.
 pub(super) fn checksum(frame: &[u8], place: &Range<usize>) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     crc.update(&frame[..place.start]);
     crc.update(&frame[place.end..]);
     crc.finalize()
+}
+
+/// Writes the checksum of a frame into its place.
+pub(super) fn put_checksum(frame: &mut [u8], place: Range<usize>) {
+    let checksum = checksum(frame, &place).to_le_bytes();
+    frame[place].copy_from_slice(&checksum);
 }

@@ -20,6 +20,7 @@ use super::positions::{self, Places, PositionCode, gaps};
 use super::writer::FrameWriter;
 use super::{BlockContext, Codec, bitmap};
 use crate::model::layout::ValueType;
+use crate::model::row_index::ones;
 use crate::model::table::{Base, RowSet, TableUpdate};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_scenario::scenario::CodecName;
@@ -150,7 +151,7 @@ fn encode_sparse<const WIDTH: usize>(
         if word == u64::MAX {
             body.extend_from_slice(values.as_flattened());
         } else {
-            bitmap::word_ones(word).for_each(|place| body.extend_from_slice(&values[place]));
+            ones(word).for_each(|place| body.extend_from_slice(&values[place as usize]));
         }
     }
 }
@@ -189,9 +190,9 @@ fn decode_sparse<const WIDTH: usize>(
             if word == u64::MAX {
                 places.copy_from_slice(taken);
             } else {
-                bitmap::word_ones(word)
+                ones(word)
                     .zip(taken)
-                    .for_each(|(place, value)| places[place] = *value);
+                    .for_each(|(place, value)| places[place as usize] = *value);
             }
             rest = left;
         }
@@ -210,9 +211,7 @@ fn whole_values<'a>(update: &'a TableUpdate, base: Base<'_>) -> Result<Cow<'a, [
     if update.rows == RowSet::All {
         return Ok(Cow::Borrowed(&update.values));
     }
-    let mut values = Vec::with_capacity(update.row_bytes() * update.shape.rows);
-    update.write_whole(base, &mut values)?;
-    Ok(Cow::Owned(values))
+    update.to_whole_bytes(base).map(Cow::Owned)
 }
 
 /// Returns the bitmap of the values that are not zero.

@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::frame::{MAGIC, checksum};
+use super::frame::{MAGIC, checksum, put_checksum};
 use super::positions::{self, Places, PositionCode};
 use super::{Frame, FrameParts, varint};
 use fedrecsim_core::error::{Error, Result};
@@ -45,8 +45,7 @@ pub fn encode_row_request(rows: &[u32], of_all: usize, positions: Option<Positio
     varint::write(&mut bytes, rows.len() as u64);
     let header = bytes.len() as u64;
     bytes.extend(&index);
-    let checksum = checksum(&bytes, &CHECKSUM).to_le_bytes();
-    bytes[CHECKSUM].copy_from_slice(&checksum);
+    put_checksum(&mut bytes, CHECKSUM);
     let parts = FrameParts {
         header,
         index: index.len() as u64,

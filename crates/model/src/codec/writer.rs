@@ -1,8 +1,8 @@
 //! Writes frames: header, scalars, blocks and checksum.
 
 use super::frame::{
-    BLOCKS, FRAME_HEADER_BYTES, HEADER_BYTES, Header, MAGIC, ONE_TABLE, checksum, checksum_range,
-    flags_of,
+    BLOCKS, FRAME_HEADER_BYTES, HEADER_BYTES, Header, MAGIC, ONE_TABLE, checksum_range, flags_of,
+    put_checksum,
 };
 use super::{BlockCodecs, Frame, FrameParts};
 use crate::model::blocks::{ModelUpdate, Scalars, Utility};
@@ -120,9 +120,7 @@ impl FrameWriter {
 
     /// Writes the checksum and returns the frame.
     pub(super) fn seal(mut self) -> Frame {
-        let place = checksum_range(self.format);
-        let checksum = checksum(&self.bytes, &place).to_le_bytes();
-        self.bytes[place].copy_from_slice(&checksum);
+        put_checksum(&mut self.bytes, checksum_range(self.format));
         let parts = FrameParts {
             header: self.header as u64,
             index: self.index as u64,

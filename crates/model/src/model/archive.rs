@@ -52,22 +52,50 @@ const PURPOSE: &str = "the state that a checkpoint holds";
 #[derive(Debug, Default)]
 pub struct Archive {
     bytes: Vec<u8>,
-    /// The numbers of the tables written, by their place in memory. The tables are kept, so that no
-    /// other gets it.
-    tables: BTreeMap<usize, (u32, SharedTable)>,
-    /// The numbers of the tables written, by their content, since equal tables may have been made
-    /// in two places.
-    contents: BTreeMap<[u8; blake3::OUT_LEN], u32>,
-    /// The numbers of the shared bytes written, by their place in memory. The bytes are kept as
-    /// well.
-    shared_bytes: BTreeMap<(usize, usize), (u32, Bytes)>,
-    /// The numbers of the shared bytes written, by their content: what an archive holds is not to
-    /// depend on who made equal bytes, and how often.
-    contents_of_bytes: BTreeMap<[u8; blake3::OUT_LEN], u32>,
+    tables: Numbers<SharedTable>,
+    shared_bytes: Numbers<Bytes>,
     /// The long bytes that are not written but attached, if they may be.
     attached: Option<Vec<Bytes>>,
     /// What went wrong first, after which nothing more is appended.
     failed: Option<Error>,
+}
+
+/// Numbers what is written once and shared by several.
+#[derive(Debug)]
+struct Numbers<T> {
+    /// The numbers by place in memory. What is there is kept, so that nothing else gets the place.
+    by_place: BTreeMap<(usize, usize), (u32, T)>,
+    /// The numbers by content: what an archive holds is not to depend on who made equal things, and
+    /// how often.
+    by_content: BTreeMap<[u8; blake3::OUT_LEN], u32>,
+}
+
+impl<T> Default for Numbers<T> {
+    fn default() -> Self {
+        Self {
+            by_place: BTreeMap::new(),
+            by_content: BTreeMap::new(),
+        }
+    }
+}
+
+impl<T: Clone> Numbers<T> {
+    /// Returns the number of `shared`, which is at this place and has this content, and whether it
+    /// is a new one.
+    fn of(
+        &mut self,
+        shared: &T,
+        place: (usize, usize),
+        content: impl FnOnce() -> blake3::Hash,
+    ) -> (u32, bool) {
+        if let Some((number, _)) = self.by_place.get(&place) {
+            return (*number, false);
+        }
+        let next = self.by_content.len() as u32;
+        let number = *self.by_content.entry(content().into()).or_insert(next);
+        self.by_place.insert(place, (number, shared.clone()));
+        (number, number == next)
+    }
 }
 
 impl Archive {
@@ -128,23 +156,17 @@ impl Archive {
 
     /// Appends a table, or the number of an equal one that was appended before.
     pub(crate) fn put_table(&mut self, table: &SharedTable) {
-        let place = Arc::as_ptr(table) as usize;
-        if let Some((number, _)) = self.tables.get(&place) {
-            return self.put(&(*number, false));
-        }
         let shape = table.shape();
-        let mut content = blake3::Hasher::new();
-        content
-            .update(&(shape.dimension as u64).to_le_bytes())
-            .update(&little_endian_bytes(table.as_slice()));
-        let next = self.contents.len() as u32;
-        let number = *self
-            .contents
-            .entry(content.finalize().into())
-            .or_insert(next);
-        self.tables.insert(place, (number, Arc::clone(table)));
-        self.put(&(number, number == next));
-        if number == next {
+        let place = (Arc::as_ptr(table) as usize, 0);
+        let number = self.tables.of(table, place, || {
+            let mut content = blake3::Hasher::new();
+            content
+                .update(&(shape.dimension as u64).to_le_bytes())
+                .update(&little_endian_bytes(table.as_slice()));
+            content.finalize()
+        });
+        self.put(&number);
+        if number.1 {
             self.put(&(shape.rows as u64, shape.dimension as u64));
             self.put_values(table.as_slice());
         }
@@ -153,17 +175,9 @@ impl Archive {
     /// Appends bytes that others may hold as well, or their number if they were appended before.
     pub fn put_shared_bytes(&mut self, bytes: &Bytes) {
         let place = (bytes.as_ptr() as usize, bytes.len());
-        if let Some((number, _)) = self.shared_bytes.get(&place) {
-            return self.put(&(*number, false));
-        }
-        let next = self.contents_of_bytes.len() as u32;
-        let number = *self
-            .contents_of_bytes
-            .entry(blake3::hash(bytes).into())
-            .or_insert(next);
-        self.shared_bytes.insert(place, (number, bytes.clone()));
-        self.put(&(number, number == next));
-        if number == next {
+        let number = self.shared_bytes.of(bytes, place, || blake3::hash(bytes));
+        self.put(&number);
+        if number.1 {
             self.put_bytes(bytes);
         }
     }
@@ -401,23 +415,11 @@ impl ArchiveReader {
             .ok_or_else(|| damaged(format!("frame {number} is not there")))
     }
 
-    /// Returns the next update, of a table of `shape`.
-    ///
-    /// # Errors
-    /// [`Error::Checkpoint`] if there is none, or if it does not fit such a table.
-    pub(crate) fn take_update(&mut self, shape: TableShape) -> Result<TableUpdate> {
-        self.take_update_of(shape, ValueType::F32)
-    }
-
     /// Returns the next update, of a table of `shape` with values of this type.
     ///
     /// # Errors
-    /// As [`Self::take_update`].
-    pub fn take_update_of(
-        &mut self,
-        shape: TableShape,
-        value_type: ValueType,
-    ) -> Result<TableUpdate> {
+    /// [`Error::Checkpoint`] if there is none, or if it does not fit such a table.
+    pub fn take_update(&mut self, shape: TableShape, value_type: ValueType) -> Result<TableUpdate> {
         let (rows, others_scale): (Option<Vec<u32>>, f32) = self.take()?;
         let rows = rows.map_or(RowSet::All, RowSet::Listed);
         let values = self.take_long_bytes()?;

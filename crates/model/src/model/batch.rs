@@ -3,6 +3,7 @@
 use fedrecsim_core::rng::{PortableDraws, Stream};
 
 use super::kernel::RowWeights;
+use super::row_index::ones;
 
 /// Holds the distinct items of a participation's samples, and the position of each sample's item
 /// among them. The memory is reused.
@@ -27,12 +28,10 @@ impl RoundRows {
         // Entries of items that do not occur are stale but never read.
         self.position_of_item.resize(catalogue, 0);
         for (word, &bits) in self.seen.iter().enumerate() {
-            let mut rest = bits;
-            while rest != 0 {
-                let item = word as u32 * 64 + rest.trailing_zeros();
+            for bit in ones(bits) {
+                let item = word as u32 * 64 + bit;
                 self.position_of_item[item as usize] = self.rows.len() as u32;
                 self.rows.push(item);
-                rest &= rest - 1;
             }
         }
         self.index_samples(items, labels);

@@ -133,12 +133,7 @@ impl Model {
     pub fn table(&self, position: usize) -> &SharedTable {
         match &self.blocks[position] {
             BlockValues::Table(table) => table,
-            BlockValues::Raw(_) => {
-                panic!(
-                    "block {} holds no single-precision values",
-                    self.layout.blocks()[position].name
-                )
-            }
+            BlockValues::Raw(_) => no_table(&self.layout, position),
         }
     }
 
@@ -150,12 +145,7 @@ impl Model {
     pub fn table_mut(&mut self, position: usize) -> &mut Table {
         match &mut self.blocks[position] {
             BlockValues::Table(table) => Arc::make_mut(table),
-            BlockValues::Raw(_) => {
-                panic!(
-                    "block {} holds no single-precision values",
-                    self.layout.blocks()[position].name
-                )
-            }
+            BlockValues::Raw(_) => no_table(&self.layout, position),
         }
     }
 
@@ -245,6 +235,14 @@ impl Model {
     }
 }
 
+/// Panics where a method takes raw values for a table.
+fn no_table(layout: &Layout, position: usize) -> ! {
+    panic!(
+        "block {} holds no single-precision values",
+        layout.blocks()[position].name
+    )
+}
+
 /// Holds what a client reports to the server beside the values of its update.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Scalars {
@@ -275,10 +273,7 @@ pub struct ModelUpdate {
 impl ModelUpdate {
     /// Makes an update of one table, without scalars.
     pub fn of_table(table: TableUpdate) -> Self {
-        Self {
-            blocks: vec![table],
-            scalars: Scalars::default(),
-        }
+        Self::of_blocks(vec![table])
     }
 
     /// Makes an update of several blocks, without scalars.

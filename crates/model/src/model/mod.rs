@@ -24,7 +24,7 @@ pub mod neural;
 pub mod noise;
 pub mod noisy_sum;
 pub mod private;
-mod row_index;
+pub(crate) mod row_index;
 pub mod row_table;
 pub mod sent_rows;
 pub mod state;

@@ -52,25 +52,22 @@ impl Noise {
 
     /// Adds a draw to each of `values`, in their order.
     pub fn add_to(&mut self, values: &mut [f32]) {
-        let mut rest = values;
-        while !rest.is_empty() {
-            let draws = self.take(rest.len());
-            let (now, later) = rest.split_at_mut(draws.len());
-            for (value, draw) in now.iter_mut().zip(draws) {
-                *value += draw;
-            }
-            rest = later;
-        }
+        self.for_each(values, |value, draw| *value += draw);
     }
 
     /// Replaces `draws` by the next draws.
     pub fn fill(&mut self, draws: &mut [f32]) {
-        let mut rest = draws;
-        while !rest.is_empty() {
-            let draws = self.take(rest.len());
-            let (now, later) = rest.split_at_mut(draws.len());
-            now.copy_from_slice(draws);
-            rest = later;
+        self.for_each(draws, |value, draw| *value = draw);
+    }
+
+    fn for_each(&mut self, mut values: &mut [f32], visit: impl Fn(&mut f32, f32)) {
+        while !values.is_empty() {
+            let draws = self.take(values.len());
+            let (now, later) = values.split_at_mut(draws.len());
+            now.iter_mut()
+                .zip(draws)
+                .for_each(|(value, draw)| visit(value, *draw));
+            values = later;
         }
     }
 

@@ -67,12 +67,11 @@ impl RowIndex {
 
     /// Returns the rows held with their slots, ascending by row.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
-        let rows = self.words.iter().enumerate().flat_map(|(number, &word)| {
-            std::iter::successors((word != 0).then_some(word), |rest| {
-                Some(rest & (rest - 1)).filter(|rest| *rest != 0)
-            })
-            .map(move |rest| number as u32 * 64 + rest.trailing_zeros())
-        });
+        let rows = self
+            .words
+            .iter()
+            .enumerate()
+            .flat_map(|(number, &word)| ones(word).map(move |bit| number as u32 * 64 + bit));
         rows.zip(self.slots.iter().copied())
     }
 
@@ -106,11 +105,9 @@ impl RowIndex {
                 old_slots = rest;
                 continue;
             }
-            let mut rest = new;
-            while rest != 0 {
-                let bit = rest & rest.wrapping_neg();
+            for bit in ones(new) {
                 // An old bit has an old slot: there are as many of one as of the other.
-                let slot = if old & bit == 0 {
+                let slot = if old >> bit & 1 == 0 {
                     None
                 } else {
                     old_slots.split_off_first().copied()
@@ -119,12 +116,21 @@ impl RowIndex {
                     next_slot += 1;
                     next_slot - 1
                 }));
-                rest ^= bit;
             }
         }
         self.words = new_words;
         self.slots = slots;
     }
+}
+
+/// Returns the numbers of the bits that are set, ascending.
+#[inline]
+pub(crate) fn ones(mut word: u64) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let bit = (word != 0).then_some(word.trailing_zeros());
+        word &= word.wrapping_sub(1);
+        bit
+    })
 }
 
 per_instruction_set! {

@@ -63,20 +63,12 @@ impl RowTable {
         slots: &mut Vec<u32>,
         mut take: impl FnMut(usize, &'a [f32], f32),
     ) {
-        self.index.find(rows, slots);
-        for (position, (&row, &slot)) in rows.iter().zip(slots.iter()).enumerate() {
-            if let Some(&later) = slots.get(position + ROWS_AHEAD) {
-                self.prefetch_slot(later);
-            }
-            if slot == ABSENT {
-                take(position, initial.row(row as usize), self.untouched_scale);
-            } else {
-                take(
-                    position,
-                    self.slot_values(slot as usize),
-                    self.scales[slot as usize],
-                );
-            }
+        self.find(rows, slots);
+        for (position, &row) in rows.iter().enumerate() {
+            let (values, scale) = self
+                .held(slots, position)
+                .unwrap_or_else(|| (initial.row(row as usize), self.untouched_scale));
+            take(position, values, scale);
         }
     }
 
@@ -148,37 +140,22 @@ impl RowTable {
         others_scale: f32,
         slots: &'a mut Vec<u32>,
     ) -> RowPlaces<'a> {
-        self.decay(others_scale);
-        self.insert_missing(rows, slots);
-        let Self {
-            dimension,
-            chunks,
-            scales,
-            ..
-        } = self;
-        RowPlaces {
-            dimension: *dimension,
-            chunks,
-            scales,
-            slots,
+        if others_scale != 1.0 {
+            self.scales
+                .iter_mut()
+                .for_each(|scale| *scale *= others_scale);
+            self.untouched_scale *= others_scale;
         }
-    }
-
-    /// Multiplies every row by `factor`.
-    fn decay(&mut self, factor: f32) {
-        if factor != 1.0 {
-            self.scales.iter_mut().for_each(|scale| *scale *= factor);
-            self.untouched_scale *= factor;
-        }
-    }
-
-    /// Gives a slot to those of `rows` that are not held. `slots` are the slots that have been
-    /// found for `rows`.
-    fn insert_missing(&mut self, rows: &[u32], slots: &mut Vec<u32>) {
         if slots.contains(&ABSENT) {
             self.index.insert_missing(rows);
             self.make_room();
             self.index.find(rows, slots);
+        }
+        RowPlaces {
+            dimension: self.dimension,
+            chunks: &mut self.chunks,
+            scales: &mut self.scales,
+            slots,
         }
     }
 

@@ -106,7 +106,9 @@ impl StateVisitor<'_> {
                 sink(&update.others_scale.to_le_bytes());
             }
             Self::Save(archive) => archive.put_update(update),
-            Self::Restore(archive) => *update = archive.take_update(update.shape)?,
+            Self::Restore(archive) => {
+                *update = archive.take_update(update.shape, update.value_type)?
+            }
             Self::Change(_) => {}
         }
         Ok(())
@@ -122,21 +124,6 @@ impl StateVisitor<'_> {
             Self::Digest(_) | Self::Change(_) => {}
             Self::Save(archive) => archive.put_table(table),
             Self::Restore(archive) => *table = archive.take_table(table.shape())?,
-        }
-        Ok(())
-    }
-
-    /// Visits the values of a model, whose layout does not change. Tables that others hold are
-    /// saved once.
-    ///
-    /// # Errors
-    /// As [`Self::values`].
-    pub fn model(&mut self, model: &mut Model) -> Result<()> {
-        match self {
-            Self::Digest(sink) => model.visit_bytes(sink),
-            Self::Save(archive) => save_model(archive, model),
-            Self::Restore(archive) => *model = restore_model(archive, model.layout())?,
-            Self::Change(_) => {}
         }
         Ok(())
     }

@@ -25,9 +25,8 @@ pub(crate) fn ordered<'a>(names: impl IntoIterator<Item = &'a String>) -> Vec<&'
     let distinct: BTreeSet<&str> = names.into_iter().map(String::as_str).collect();
     let mut names: Vec<&str> = distinct.into_iter().collect();
     names.sort_by_key(|&name| {
-        Metric::named(name).map_or((usize::MAX, 0, name), |metric| {
-            (metric.order().0, metric.order().1, "")
-        })
+        let metric = Metric::named(name);
+        (metric.is_none(), metric, name)
     });
     names
 }

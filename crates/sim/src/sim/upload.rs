@@ -208,7 +208,7 @@ impl UploadFrame {
         let blocks = layout
             .blocks()
             .iter()
-            .map(|block| archive.take_update_of(block.shape, block.value_type));
+            .map(|block| archive.take_update(block.shape, block.value_type));
         let blocks = blocks.collect::<Result<_>>()?;
         let utility = utility.map(|(loss, ratings)| Utility { loss, ratings });
         let update = ModelUpdate {

@@ -1,14 +1,12 @@
 //! Contains the kernel of an aggregation, which adds rows to sums and counts the magnitudes of
 //! their values.
 
+use super::VALUE_BYTES;
 use super::support::Tally;
 use crate::model::kernel::prefetch;
 use crate::model::magnitude::count_above;
 use crate::per_instruction_set;
 use fedrecsim_core::math::LANES;
-
-/// The number of bytes in a value.
-const VALUE_BYTES: usize = size_of::<f32>();
 
 /// Bytes that are counted together: so few that they are still at hand when they are looked at
 /// again, and of far fewer than 2^32 values.
@@ -29,37 +27,13 @@ pub(super) struct AddedRows<'a> {
     pub later: &'a [u8],
 }
 
-impl AddedRows<'_> {
+per_instruction_set! {
     /// Adds the rows, by their weight, to `sums`, row after row, counts their magnitudes, and marks
     /// what is not 0.
-    pub(crate) fn add(&self, sums: &mut [f64], tally: &mut Tally) {
-        let listed = self.listed;
-        add(
-            self.bytes,
-            self.later,
-            listed,
-            self.weight,
-            self.dimension,
-            sums,
-            tally,
-        );
-    }
-}
-
-per_instruction_set! {
-    fn add(
-        bytes: &[u8],
-        later: &[u8],
-        listed: Option<(&[u32], usize)>,
-        weight: f64,
-        dimension: usize,
-        sums: &mut [f64],
-        tally: &mut Tally,
-    ) {
+    pub(super) fn add(rows: &AddedRows<'_>, sums: &mut [f64], tally: &mut Tally) {
+        let AddedRows { bytes, mut listed, weight, dimension, mut later } = *rows;
         let width = dimension * VALUE_BYTES;
         let rows_at_once = (PIECE_BYTES / width).max(1);
-        let mut later = later;
-        let mut listed = listed;
         let mut row = 0;
         for piece in bytes.chunks(rows_at_once * width) {
             let (values, _) = piece.as_chunks();

@@ -1,6 +1,6 @@
 //! Averages client tables, in parallel and in a fixed order.
 
-use std::ops::Range;
+use std::ops::{AddAssign, Range};
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -96,6 +96,28 @@ struct Origin {
     clients: u64,
 }
 
+impl Origin {
+    fn of(contribution: &Contribution<'_>) -> Self {
+        Self {
+            base: contribution.base.map(Arc::clone),
+            intended: contribution.intended.map(Arc::clone),
+            base_number: contribution.base_number,
+            scale: contribution.update.others_scale,
+            weight: contribution.weight,
+            base_weight: contribution.base_weight,
+            clients: 1,
+        }
+    }
+
+    /// Returns whether `other` is the same. Origins are told apart by number, since a checkpoint may
+    /// change which tables share memory or content.
+    fn is(&self, other: &Self) -> bool {
+        self.base_number == other.base_number
+            && self.scale.to_bits() == other.scale.to_bits()
+            && (self.weight, self.base_weight) == (other.weight, other.base_weight)
+    }
+}
+
 /// Holds the sums of some consecutive rows of the average.
 #[derive(Debug)]
 struct Part {
@@ -135,104 +157,60 @@ impl Averaging {
     pub fn add(&mut self, contributions: &[Contribution<'_>]) {
         let origins: Vec<usize> = contributions
             .iter()
-            .map(|contribution| self.count_origin(contribution))
+            .map(|contribution| self.place_of(Origin::of(contribution)))
             .collect();
         let parts = self.parts.len();
-        let cut = |one: &Contribution<'_>| cuts_of(one.update, parts);
-        let cuts: Vec<Vec<usize>> = match is_in_a_pool() {
-            true => contributions.par_iter().map(cut).collect(),
-            false => contributions.iter().map(cut).collect(),
-        };
+        let cuts = map(contributions, |one| cuts_of(one.update, parts));
         let batch = Batch {
             contributions,
             origins: &origins,
             cuts: &cuts,
         };
-        let (dimension, known) = (self.shape.dimension, self.origins.len());
-        let add = |(number, part): (usize, &mut Part)| {
+        self.make_room();
+        let dimension = self.shape.dimension;
+        let parts: Vec<(usize, &mut Part)> = self.parts.iter_mut().enumerate().collect();
+        map(parts, |(number, part)| {
             let _stage = enter(Stage::Aggregate);
-            part.listed
-                .resize_with(known, || vec![0; part.sums.len() / dimension]);
             part.add(number, &batch, dimension);
-        };
-        match is_in_a_pool() {
-            // Popular items are in more frames, so parts differ in length and are handed out one by
-            // one.
-            true => self
-                .parts
-                .par_iter_mut()
-                .enumerate()
-                .with_max_len(1)
-                .for_each(add),
-            false => self.parts.iter_mut().enumerate().for_each(add),
+        });
+    }
+
+    /// Returns the position of `origin` among the distinct ones, after its clients are counted.
+    fn place_of(&mut self, origin: Origin) -> usize {
+        match self.origins.iter().position(|known| known.is(&origin)) {
+            Some(place) => {
+                self.origins[place].clients += origin.clients;
+                place
+            }
+            None => {
+                self.origins.push(origin);
+                self.origins.len() - 1
+            }
         }
     }
 
-    /// The position of a contribution's origin among the distinct ones, after it has been counted.
-    fn count_origin(&mut self, contribution: &Contribution<'_>) -> usize {
-        let Contribution {
-            update,
-            base,
-            intended,
-            base_number,
-            weight,
-            base_weight,
-        } = contribution;
-        // Origins are told apart by number. A checkpoint may change which tables share memory or
-        // content.
-        let place = self.origins.iter().position(|known| {
-            known.base_number == *base_number
-                && known.scale.to_bits() == update.others_scale.to_bits()
-                && (known.weight, known.base_weight) == (*weight, *base_weight)
-        });
-        let place = place.unwrap_or_else(|| {
-            let (base, intended) = (base.map(Arc::clone), intended.map(Arc::clone));
-            let (base_number, scale) = (*base_number, update.others_scale);
-            let (weight, base_weight) = (*weight, *base_weight);
-            self.origins.push(Origin {
-                base,
-                intended,
-                base_number,
-                scale,
-                weight,
-                base_weight,
-                clients: 0,
-            });
-            self.origins.len() - 1
-        });
-        self.origins[place].clients += 1;
-        place
+    /// Lets every part count the rows of all origins.
+    fn make_room(&mut self) {
+        for part in &mut self.parts {
+            let rows = part.sums.len() / self.shape.dimension;
+            part.listed
+                .resize_with(self.origins.len(), || vec![0; rows]);
+        }
     }
 
     /// Adds what another sum of the same shape has taken in. The result is that of one sum up to
     /// the rounding of double precision.
     pub fn merge(&mut self, other: Self) {
-        let mut places = Vec::with_capacity(other.origins.len());
-        for origin in other.origins {
-            let known = self.origins.iter().position(|known| {
-                known.base_number == origin.base_number
-                    && known.scale.to_bits() == origin.scale.to_bits()
-                    && (known.weight, known.base_weight) == (origin.weight, origin.base_weight)
-            });
-            match known {
-                Some(place) => self.origins[place].clients += origin.clients,
-                None => self.origins.push(origin),
-            }
-            places.push(known.unwrap_or(self.origins.len() - 1));
-        }
-        let (known, dimension) = (self.origins.len(), self.shape.dimension);
+        let places: Vec<usize> = other
+            .origins
+            .into_iter()
+            .map(|origin| self.place_of(origin))
+            .collect();
+        self.make_room();
         for (part, other) in self.parts.iter_mut().zip(other.parts) {
-            part.listed
-                .resize_with(known, || vec![0; part.sums.len() / dimension]);
-            part.sums
-                .iter_mut()
-                .zip(other.sums)
-                .for_each(|(sum, more)| *sum += more);
+            add_each(&mut part.sums, &other.sums);
             for (listed, place) in other.listed.iter().zip(&places) {
-                part.listed[*place]
-                    .iter_mut()
-                    .zip(listed)
-                    .for_each(|(listed, more)| *listed += more);
+                add_each(&mut part.listed[*place], listed);
             }
             part.tally.counts.add_times(&other.tally.counts, 1);
             part.tally.support.merge(&other.tally.support);
@@ -251,7 +229,9 @@ impl Averaging {
             };
         }
         let part_values = ROWS_PER_PART * self.shape.dimension;
-        let finish = |(mut part, rows): (Part, &mut [f32])| {
+        let rows = table.as_mut_slice().chunks_mut(part_values);
+        let parts: Vec<(Part, &mut [f32])> = self.parts.into_iter().zip(rows).collect();
+        let counts = map(parts, |(mut part, rows)| {
             let _stage = enter(Stage::Aggregate);
             part.add_unlisted(&self.origins, self.shape.dimension);
             for (value, sum) in rows.iter_mut().zip(&part.sums) {
@@ -264,22 +244,7 @@ impl Averaging {
                 *value = (whole / divisor) as f32;
             }
             (part.tally.counts, part.tally.support.count())
-        };
-        let values = table.as_mut_slice();
-        let counts: Vec<(MagnitudeCounts, SupportCount)> = match is_in_a_pool() {
-            true => self
-                .parts
-                .into_par_iter()
-                .zip(values.par_chunks_mut(part_values))
-                .map(finish)
-                .collect(),
-            false => self
-                .parts
-                .into_iter()
-                .zip(values.chunks_mut(part_values))
-                .map(finish)
-                .collect(),
-        };
+        });
         for (counts, of_part) in &counts {
             uploads.add_times(counts, 1);
             union += *of_part;
@@ -292,10 +257,25 @@ impl Averaging {
     }
 }
 
-/// Returns whether the caller runs on worker threads. Elsewhere one thread does all of it, as
-/// nobody has said how many there may be; the result is the same.
-fn is_in_a_pool() -> bool {
-    rayon::current_thread_index().is_some()
+/// Returns what `work` makes of `parts`, in their order. Worker threads share the work, one part at
+/// a time, since parts of popular items take longer. Elsewhere one thread does all of it, as nobody
+/// has said how many there may be; the result is the same.
+fn map<P, R: Send>(parts: P, work: impl Fn(<P as IntoIterator>::Item) -> R + Sync + Send) -> Vec<R>
+where
+    P: IntoIterator + IntoParallelIterator<Item = <P as IntoIterator>::Item>,
+    <P as IntoParallelIterator>::Iter: IndexedParallelIterator,
+    <P as IntoIterator>::Item: Send,
+{
+    match rayon::current_thread_index() {
+        Some(_) => parts.into_par_iter().with_max_len(1).map(work).collect(),
+        None => parts.into_iter().map(work).collect(),
+    }
+}
+
+fn add_each<T: Copy + AddAssign>(sums: &mut [T], more: &[T]) {
+    for (sum, more) in sums.iter_mut().zip(more) {
+        *sum += *more;
+    }
 }
 
 /// Updates that are taken in together.
@@ -345,11 +325,9 @@ impl Part {
         for (at, (contribution, &origin)) in
             batch.contributions.iter().zip(batch.origins).enumerate()
         {
-            let later = at + 1 < batch.contributions.len();
-            let later = if later {
-                batch.listed(at + 1, number, dimension).1
-            } else {
-                &[]
+            let later = match at + 1 < batch.contributions.len() {
+                true => batch.listed(at + 1, number, dimension).1,
+                false => &[],
             };
             let (positions, bytes) = batch.listed(at, number, dimension);
             let listed = match &contribution.update.rows {
@@ -373,7 +351,7 @@ impl Part {
                 dimension,
                 later,
             };
-            rows.add(&mut self.sums, &mut self.tally);
+            added_rows::add(&rows, &mut self.sums, &mut self.tally);
         }
     }
 

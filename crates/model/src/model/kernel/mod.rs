@@ -21,6 +21,7 @@ pub use lanes::{
 pub use passes::{Column, LargestMagnitude, RowSink, RowSource, TableRows};
 pub use prefetch::prefetch;
 pub use wire::little_endian_bytes;
+pub(crate) use wire::shared_bytes;
 
 /// Calls `$function::<V, ...>($arguments)` for the instance that fits a run-time number of lane
 /// vectors.

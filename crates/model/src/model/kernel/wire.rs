@@ -4,6 +4,8 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
+
 /// Returns the little-endian bytes of `values`: on little-endian machines the values themselves,
 /// elsewhere a copy.
 #[inline]
@@ -23,6 +25,28 @@ pub fn little_endian_bytes(values: &[f32]) -> Cow<'_, [u8]> {
                 .collect(),
         )
     }
+}
+
+/// Gives access to the values of an owner as bytes in the layout of the wire.
+struct LittleEndian<T>(T, fn(&T) -> &[f32]);
+
+impl<T> AsRef<[u8]> for LittleEndian<T> {
+    fn as_ref(&self) -> &[u8] {
+        match little_endian_bytes(self.1(&self.0)) {
+            Cow::Borrowed(bytes) => bytes,
+            // `shared_bytes` makes this type only where bytes are borrowed.
+            Cow::Owned(_) => &[],
+        }
+    }
+}
+
+/// Returns the values of `owner` in the layout of the wire, without a copy on little-endian
+/// machines.
+pub(crate) fn shared_bytes<T: Send + 'static>(owner: T, values: fn(&T) -> &[f32]) -> Bytes {
+    if let Cow::Owned(bytes) = little_endian_bytes(values(&owner)) {
+        return bytes.into();
+    }
+    Bytes::from_owner(LittleEndian(owner, values))
 }
 
 #[cfg(test)]

@@ -36,11 +36,6 @@ impl Targets {
         self.targets
             .resize(self.samples.next_multiple_of(LANES), 0.0);
     }
-
-    /// Returns the number of samples, without padding.
-    pub fn samples(&self) -> usize {
-        self.samples
-    }
 }
 
 /// Replaces `gradient` by `factor` times the derivative of the binary cross-entropy with respect to

@@ -4,10 +4,8 @@
 //! table by the rows that differ from what both sides have. A [codec](crate::codec) encodes
 //! updates.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use ndarray::{Array2, ArrayView2, ArrayViewMut2};
 pub use update::{RowSet, TableUpdate};
 
@@ -219,28 +217,6 @@ pub fn floats(bytes: &[u8]) -> impl ExactSizeIterator<Item = f32> {
         .0
         .iter()
         .map(|&value| f32::from_le_bytes(value))
-}
-
-/// Gives access to a table as the bytes of its values.
-struct BytesOfTable(SharedTable);
-
-impl AsRef<[u8]> for BytesOfTable {
-    fn as_ref(&self) -> &[u8] {
-        match little_endian_bytes(self.0.as_slice()) {
-            Cow::Borrowed(bytes) => bytes,
-            // `shared_bytes` only makes this type where bytes are borrowed.
-            Cow::Owned(_) => &[],
-        }
-    }
-}
-
-/// Returns the values of a table in the layout of the wire, without a copy on little-endian
-/// machines.
-fn shared_bytes(table: &SharedTable) -> Bytes {
-    match little_endian_bytes(table.as_slice()) {
-        Cow::Borrowed(_) => Bytes::from_owner(BytesOfTable(Arc::clone(table))),
-        Cow::Owned(bytes) => bytes.into(),
-    }
 }
 
 /// Appends values in the layout of the wire.

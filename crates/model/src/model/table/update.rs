@@ -6,8 +6,9 @@ use bytes::Bytes;
 
 use super::{
     Base, SharedTable, Table, TableShape, VALUE_BYTES, extend_bytes, extend_scaled_bytes, floats,
-    little_endian_bytes, overwrite_rows, shared_bytes,
+    little_endian_bytes, overwrite_rows,
 };
+use crate::model::kernel::shared_bytes;
 use crate::model::value_type::ValueType;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::memory;
@@ -48,14 +49,6 @@ pub struct TableUpdate {
     pub others_scale: f32,
 }
 
-/// Describes consecutive rows of the whole table, which are listed or not.
-enum Stretch {
-    /// Has the positions of the rows in the list.
-    Listed(Range<usize>),
-    /// Has the numbers of the rows in the table.
-    Others(Range<usize>),
-}
-
 impl TableUpdate {
     /// Makes an update that lists every row of `table`.
     pub fn whole(table: &Table) -> Self {
@@ -69,7 +62,11 @@ impl TableUpdate {
     /// Makes an update that lists every row of `table`, as [`Self::whole`] does, and holds the
     /// table instead of a copy of its values.
     pub fn of_table(table: &SharedTable) -> Self {
-        Self::of_rows(table.shape(), RowSet::All, shared_bytes(table))
+        Self::of_rows(
+            table.shape(),
+            RowSet::All,
+            shared_bytes(table.clone(), |table| table.as_slice()),
+        )
     }
 
     /// Makes an update of single precision that lists these rows and leaves the others as they are.
@@ -226,13 +223,13 @@ impl TableUpdate {
         memory::reserve(&mut values, self.shape.values(), || {
             format!("the {} table of an update", self.shape)
         })?;
-        self.for_each_stretch(|stretch| match stretch {
-            Stretch::Listed(positions) => values.extend(floats(self.listed_bytes(positions))),
-            Stretch::Others(rows) => match self.other_values(rows.clone(), base) {
-                None => values.resize(rows.end * self.shape.dimension, 0.0),
+        self.for_each_stretch(|others, listed| {
+            match self.other_values(&others, base) {
+                None => values.resize(others.end * self.shape.dimension, 0.0),
                 Some(others) if self.others_scale == 1.0 => values.extend_from_slice(others),
                 Some(others) => values.extend(others.iter().map(|value| value * self.others_scale)),
-            },
+            }
+            values.extend(floats(self.listed_bytes(listed)));
         });
         let found = values.len();
         Table::from_values(self.shape, values).ok_or_else(|| {
@@ -261,12 +258,12 @@ impl TableUpdate {
             overwrite_rows(&mut out[start..], rows, &self.values, self.row_bytes());
             return Ok(());
         }
-        self.for_each_stretch(|stretch| match stretch {
-            Stretch::Listed(positions) => out.extend_from_slice(self.listed_bytes(positions)),
-            Stretch::Others(rows) => match self.other_values(rows.clone(), base) {
-                None => out.resize(start + rows.end * self.row_bytes(), 0),
+        self.for_each_stretch(|others, listed| {
+            match self.other_values(&others, base) {
+                None => out.resize(start + others.end * self.row_bytes(), 0),
                 Some(others) => extend_scaled_bytes(out, others, self.others_scale),
-            },
+            }
+            out.extend_from_slice(self.listed_bytes(listed));
         });
         Ok(())
     }
@@ -312,31 +309,29 @@ impl TableUpdate {
     }
 
     /// Returns the values of consecutive rows of the base, or `None` if the base is zero.
-    fn other_values<'a>(&self, rows: Range<usize>, base: Base<'a>) -> Option<&'a [f32]> {
+    fn other_values<'a>(&self, rows: &Range<usize>, base: Base<'a>) -> Option<&'a [f32]> {
+        let k = self.shape.dimension;
         match base {
-            Base::Table(table) => Some(
-                &table.as_slice()
-                    [rows.start * self.shape.dimension..rows.end * self.shape.dimension],
-            ),
+            Base::Table(table) => Some(&table.as_slice()[rows.start * k..rows.end * k]),
             Base::Zeros => None,
         }
     }
 
-    /// Calls `visit` with the rows of the table from the first to the last, in stretches that are
-    /// as long as possible, so that they can be copied in bulk.
-    fn for_each_stretch(&self, mut visit: impl FnMut(Stretch)) {
+    /// Goes through the table from the first row to the last, in stretches that are as long as
+    /// possible, so that they can be copied in bulk: calls `visit` with the numbers of rows that are
+    /// not listed, and the positions in the list of the rows behind them.
+    fn for_each_stretch(&self, mut visit: impl FnMut(Range<usize>, Range<usize>)) {
         let RowSet::Listed(rows) = &self.rows else {
-            return visit(Stretch::Listed(0..self.shape.rows));
+            return visit(0..0, 0..self.shape.rows);
         };
         let (mut position, mut row) = (0, 0);
         for run in rows.chunk_by(|&before, &after| after - before == 1) {
             let first = run[0] as usize;
-            visit(Stretch::Others(row..first));
-            visit(Stretch::Listed(position..position + run.len()));
+            visit(row..first, position..position + run.len());
             position += run.len();
             row = first + run.len();
         }
-        visit(Stretch::Others(row..self.shape.rows));
+        visit(row..self.shape.rows, position..position);
     }
 }
 
@@ -422,20 +417,8 @@ mod tests {
         // Each stretch is copied in one piece.
         let update = TableUpdate::listed(SHAPE, vec![1, 2, 4], &[0.0; 9], 1.0).unwrap();
         let mut stretches = Vec::new();
-        update.for_each_stretch(|stretch| {
-            stretches.push(match stretch {
-                Stretch::Listed(positions) => ("listed", positions),
-                Stretch::Others(rows) => ("others", rows),
-            });
-        });
-        let expected = [
-            ("others", 0..1),
-            ("listed", 0..2),
-            ("others", 3..4),
-            ("listed", 2..3),
-            ("others", 5..5),
-        ];
-        assert_eq!(stretches, expected);
+        update.for_each_stretch(|others, listed| stretches.push((others, listed)));
+        assert_eq!(stretches, [(0..1, 0..2), (3..4, 2..3), (5..5, 3..3)]);
     }
 
     #[test]

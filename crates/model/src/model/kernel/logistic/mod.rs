@@ -1,6 +1,7 @@
 //! Trains the logistic model over one item table, logit = w . E_j + b, which PFedRec and FedMF use.
 
 use super::{Block, PackedRows, for_vectors};
+use crate::model::row_index::ones;
 use crate::per_instruction_set;
 use fedrecsim_core::math::{
     LANES, Lanes, exp_neg_abs, quad, quad_sum, quads_to_sums, sigmoid_from, softplus_from,
@@ -76,13 +77,12 @@ impl BatchRows {
         self.count.clear();
         self.positive.clear();
         for (number, word) in self.seen.iter_mut().enumerate() {
-            while *word != 0 {
-                let row = number as u32 * 64 + word.trailing_zeros();
+            for bit in ones(std::mem::take(word)) {
+                let row = number as u32 * 64 + bit;
                 let [negatives, positives] = std::mem::take(&mut self.tally[row as usize]);
                 self.rows.push(row);
                 self.count.push((negatives + positives) as f32);
                 self.positive.push(positives as f32);
-                *word &= *word - 1;
             }
         }
         self.distinct = self.rows.len();
