@@ -5,13 +5,13 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use fedrecsim::codec::{BlockCodecs, Codec, CodecMemory, EncodeContext, Randomness};
-use fedrecsim::method::registry::vocabulary;
-use fedrecsim::model::blocks::{Model, ModelUpdate};
-use fedrecsim::model::layout::Layout;
-use fedrecsim::model::table::{RowSet, Table, TableShape, TableUpdate};
-use fedrecsim::rng::{PortableDraws, Streams};
-use fedrecsim::scenario::{self, CodecName};
+use fedrecsim_core::rng::{PortableDraws, Streams};
+use fedrecsim_methods::method::registry::vocabulary;
+use fedrecsim_model::codec::{BlockCodecs, Codec, CodecMemory, EncodeContext, Randomness};
+use fedrecsim_model::model::blocks::{Model, ModelUpdate};
+use fedrecsim_model::model::layout::Layout;
+use fedrecsim_model::model::table::{RowSet, Table, TableShape, TableUpdate};
+use fedrecsim_scenario::scenario::{self, CodecName};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -11,19 +11,19 @@ use std::time::Instant;
 mod common;
 
 use common::median_ns;
-use fedrecsim::codec::Codec;
-use fedrecsim::dataset;
-use fedrecsim::ids::UserId;
-use fedrecsim::method::registry::vocabulary;
-use fedrecsim::model::aggregate;
-use fedrecsim::model::kernel::additive::{self, AdditiveStep, Penalty};
-use fedrecsim::model::kernel::logistic::{self, BatchRows, LogisticStep, Target};
-use fedrecsim::model::kernel::{PackedRows, RowWeights, TableRows, packed_vector};
-use fedrecsim::model::table::{Table, TableShape, TableUpdate};
-use fedrecsim::rng::{PortableDraws, Purpose, Streams};
-use fedrecsim::scenario::{self, CodecName};
-use fedrecsim::sim::World;
-use fedrecsim::sim::internals::{FromClient, Pool, Threads, ToClient, Workers};
+use fedrecsim_core::ids::UserId;
+use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
+use fedrecsim_data::dataset;
+use fedrecsim_methods::method::registry::vocabulary;
+use fedrecsim_model::codec::Codec;
+use fedrecsim_model::model::aggregate;
+use fedrecsim_model::model::kernel::additive::{self, AdditiveStep, Penalty};
+use fedrecsim_model::model::kernel::logistic::{self, BatchRows, LogisticStep, Target};
+use fedrecsim_model::model::kernel::{PackedRows, RowWeights, TableRows, packed_vector};
+use fedrecsim_model::model::table::{Table, TableShape, TableUpdate};
+use fedrecsim_scenario::scenario::{self, CodecName};
+use fedrecsim_sim::sim::World;
+use fedrecsim_sim::sim::internals::{FromClient, Pool, Threads, ToClient, Workers};
 
 /// Number of distinct rows in a median ML-100K user's round. D and C at k = 32 take 115 kB, which
 /// fits into L2.

@@ -5,9 +5,9 @@
 //! cargo run --release --example fedrap_curricula > reports/papers/fedrap-figure-4.svg
 //! ```
 
-use fedrecsim::error::Result;
-use fedrecsim::method::fedrap::Curriculum;
-use fedrecsim::report::plot::lines::{Line, Lines};
+use fedrecsim_core::error::Result;
+use fedrecsim_methods::method::fedrap::Curriculum;
+use fedrecsim_report::report::plot::lines::{Line, Lines};
 
 /// The v1 of the figure.
 const V: f64 = 0.1;

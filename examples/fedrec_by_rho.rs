@@ -8,7 +8,7 @@
 
 use std::path::Path;
 
-use fedrecsim::report::plot::lines::{Line, Lines};
+use fedrecsim_report::report::plot::lines::{Line, Lines};
 use serde::Deserialize;
 
 /// The methods of the study and their names in the picture.

@@ -12,20 +12,20 @@
 //! cargo run --release --example item_mean -- run scenarios/quickstart.toml --set method=item-mean --out reports/item-mean
 //! ```
 
-use fedrecsim::model::layout::Layout;
+use fedrecsim::model::Layout;
 use std::process::ExitCode;
 
-use fedrecsim::error::Result;
-use fedrecsim::ids::UserId;
-use fedrecsim::method::registry::METHODS;
+use fedrecsim::Result;
+use fedrecsim::UserId;
+use fedrecsim::method::METHODS;
 use fedrecsim::method::{
     Client, Entry, LocalTask, LocalUpdate, Method, Placement, Problem, Scorer, ScoringContext,
     Scratch, largest_magnitude, parameters, sizes_by,
 };
-use fedrecsim::model::blocks::{Model, ModelUpdate};
-use fedrecsim::model::private::Private;
-use fedrecsim::model::state::StateVisitor;
-use fedrecsim::model::table::{Table, TableShape, TableUpdate};
+use fedrecsim::model::Private;
+use fedrecsim::model::StateVisitor;
+use fedrecsim::model::{Model, ModelUpdate};
+use fedrecsim::model::{Table, TableShape, TableUpdate};
 use fedrecsim::{cli, math};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -8,10 +8,10 @@
 use std::io::Cursor;
 use std::sync::Arc;
 
-use fedrecsim::error::Result;
-use fedrecsim::method::registry;
-use fedrecsim::model::table::Table;
-use fedrecsim::rng::Streams;
+use fedrecsim::Result;
+use fedrecsim::Streams;
+use fedrecsim::method::vocabulary;
+use fedrecsim::model::Table;
 use fedrecsim::sim::{RunControl, Simulation, World};
 use fedrecsim::{dataset, scenario};
 
@@ -26,7 +26,7 @@ const SCENARIO: &str = r#"
 
 /// Makes the world, which is the same for every simulation.
 fn world() -> Result<World> {
-    let scenario = scenario::parse(SCENARIO, "stepwise.toml", &[], &registry::vocabulary())?;
+    let scenario = scenario::parse(SCENARIO, "stepwise.toml", &[], &vocabulary())?;
     let dataset = dataset::load(&scenario.dataset, &[], Streams::new(scenario.seed))?;
     World::new(scenario, Arc::new(dataset))
 }

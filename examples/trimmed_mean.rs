@@ -13,15 +13,15 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
+use fedrecsim::Result;
+use fedrecsim::UserId;
 use fedrecsim::cli;
-use fedrecsim::error::Result;
-use fedrecsim::ids::UserId;
+use fedrecsim::method::METHODS;
 use fedrecsim::method::fedmf::{self, FedMf, FedMfParameters};
-use fedrecsim::method::registry::METHODS;
-use fedrecsim::method::server::{Accumulator, Contribution, StepContext, StepReport, downcast};
+use fedrecsim::method::{Accumulator, Contribution, StepContext, StepReport, downcast};
 use fedrecsim::method::{Client, Entry, Method, Server, parameters};
-use fedrecsim::model::blocks::Model;
-use fedrecsim::model::table::{Table, floats};
+use fedrecsim::model::Model;
+use fedrecsim::model::{Table, floats};
 
 /// The method's line in a list of methods: that of FedMF, with another name and another server.
 pub const ENTRY: Entry = Entry {

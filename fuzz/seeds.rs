@@ -6,10 +6,10 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fedrecsim::codec::{self, Beginning, Codec, HEADER_BYTES, PositionCode};
-use fedrecsim::method::registry::vocabulary;
-use fedrecsim::model::table::{Table, TableShape, TableUpdate};
-use fedrecsim::scenario::{self, CodecName};
+use fedrecsim_methods::method::registry::vocabulary;
+use fedrecsim_model::codec::{self, Beginning, Codec, HEADER_BYTES, PositionCode};
+use fedrecsim_model::model::table::{Table, TableShape, TableUpdate};
+use fedrecsim_scenario::scenario::{self, CodecName};
 use serde_json::Value;
 
 #[path = "../tests/it/fuzz_case/composed.rs"]

@@ -6,7 +6,7 @@
 //! # The story of one round
 //!
 //! A [`scenario`] file says what to run; once checked, it never changes. A [`dataset`] is read or
-//! generated, and the last rating of every user is held out. A [`population`] gives every user a
+//! generated, and the last rating of every user is held out. A population gives every user a
 //! device and a link, and the scenario's [`method`] makes the first item table to share, which is C
 //! if the method is FedRAP. Then the [`sim`]ulated world starts, and this is what happens to C:
 //!
@@ -19,13 +19,13 @@
 //!    the device. Private parameters have no way into a frame.
 //! 4. What training made of C is encoded with the uplink's **codec**, and the network carries it
 //!    back.
-//! 5. The **server** decodes what arrived and averages it ([`model::aggregate`]): the C of the next
+//! 5. The **server** decodes what arrived and averages it: the C of the next
 //!    round.
 //! 6. The **metrics** book every byte in a ledger that must balance, count how sparse C is, and
 //!    rank every user's held-out item with it.
 //!
 //! A [`Simulation`](sim::Simulation) runs this round by round, on a thread of its own, as far as
-//! its owner wants. What is left ([`sim::outcome`]) becomes a [`report`]: how accurate the method
+//! its owner wants. What is left (an [`Outcome`](sim::Outcome)) becomes a [`report`]: how accurate the method
 //! was, beside popularity and chance, and what that cost.
 //!
 //! ```text
@@ -53,10 +53,9 @@
 //! ```
 //! use std::sync::Arc;
 //!
-//! use fedrecsim::method::registry;
-//! use fedrecsim::rng::Streams;
+//! use fedrecsim::method::vocabulary;
 //! use fedrecsim::sim::{self, RunControl, World};
-//! use fedrecsim::{dataset, scenario};
+//! use fedrecsim::{Streams, dataset, scenario};
 //!
 //! let text = r#"
 //!     seed = 7
@@ -66,7 +65,7 @@
 //!     codec = { uplink = "rows-f32" }
 //!     network = { preset = "wifi-2020" }
 //! "#;
-//! let scenario = scenario::parse(text, "tiny.toml", &[], &registry::vocabulary())?;
+//! let scenario = scenario::parse(text, "tiny.toml", &[], &vocabulary())?;
 //! // A generated population is in no file, so there is no folder to look for it in.
 //! let dataset = dataset::load(&scenario.dataset, &[], Streams::new(scenario.seed))?;
 //! let world = World::new(scenario, Arc::new(dataset))?;
@@ -78,30 +77,24 @@
 //! println!("{} bytes up, {} bytes down, {} s", outcome.bytes.up.sent, outcome.bytes.down.sent, last.virtual_time_s);
 //! // Nothing drops out here, so every byte that was sent has arrived.
 //! assert_eq!(outcome.bytes.up.sent, outcome.bytes.up.delivered);
-//! # Ok::<(), fedrecsim::error::Error>(())
+//! # Ok::<(), fedrecsim::Error>(())
 //! ```
 //!
-//! # Reading order
+//! # Reading map
 //!
-//! A module imports only from modules above it in this list.
+//! This crate has what a program needs, in the order in which a newcomer meets it. The code is in
+//! crates below `crates/`, and each of them knows only those above it in this table.
 //!
-//! | module | holds |
+//! | crate | holds |
 //! |---|---|
-//! | [`units`], [`legs`], [`ids`], [`mod@error`], [`memory`], [`records`], [`math`], [`work`], [`rng`], [`stages`] | integer time and bytes; the legs of a participation; numbers of users and rounds; the one error type; memory that may be refused; the lines of delimited text; portable `exp`, `ln`, ...; amounts of work; one stream of randomness per purpose, user and round; where the time goes |
-//! | [`metric`] | figures of accuracy: hit ratios, NDCG, errors of ratings; which direction is better |
-//! | [`scenario`] | the user's TOML file: checked, presets resolved, every fault with its line |
-//! | [`dataset`] | file formats, the generator, the split, training negatives, candidates |
-//! | [`population`] | device, link, dropout and availability of every user; what goes wrong with transfers |
-//! | [`model`] | tables, kernels, averages: arithmetic that does not know who trains |
-//! | [`method`] | the methods of recommendation, one file or folder each, and the registry that lists them; how to write one |
-//! | [`codec`] | updates to bytes and back |
-//! | [`privacy`] | what is done to an update before it is encoded |
-//! | [`sim`] | the actors, their messages, the clock, the ledger |
-//! | [`testing`] | the contract that every method keeps, as a check for methods of one's own; gradients against differences |
-//! | [`checkpoint`] | a run's state as a file that another process goes on from |
-//! | [`report`] | a run record to JSON, CSV, Markdown and SVG |
-//! | [`study`] | many runs that differ in a few keys, over seeds: plans, statistics, tables |
-//! | `cli` | the commands, in a build with the feature `cli` |
+//! | `core` | integer time and bytes, numbers of users and rounds, streams of randomness, portable math, figures of accuracy, the error type |
+//! | `scenario` | the user's TOML file: keys, presets, checks, every fault with its line |
+//! | `data` | ratings: formats, splits, negatives, candidates, the generator; devices, links and availability of users |
+//! | `model` | blocks of parameters, kernels, sums; the codecs that make frames of updates |
+//! | `methods` | the methods of recommendation, one file or folder each, and the registry |
+//! | `sim` | the actors, their messages, the clock, the ledger; privacy; the contract of methods; checkpoints |
+//! | `report` | a run's record as JSON, CSV, Markdown, SVG and HTML; studies over many runs |
+//! | `src/cli` | the commands, in a build with the feature `cli` |
 //!
 //! # Features
 //!
@@ -134,64 +127,134 @@
 //! 6. **Nothing is silently wrong.** Training that diverges ends the run with an error; no NaN
 //!    reaches a report; an error names the file and line, or the round and user.
 
-// The story above and the modules' own pages name private modules, for readers who have the source
-// at hand.
-#![allow(rustdoc::private_intra_doc_links)]
 #![warn(missing_docs)]
 
 /// What this program was built from.
-pub const PROGRAM: checkpoint::Program = checkpoint::Program {
+pub const PROGRAM: Program = Program {
     version: env!("CARGO_PKG_VERSION"),
     commit: env!("FEDRECSIM_COMMIT"),
     rustc: env!("FEDRECSIM_RUSTC"),
     settings: env!("FEDRECSIM_BUILD"),
 };
 
-pub use fedrecsim_core::units;
+/// Scenario files: reading, checking, and the values that they become.
+pub mod scenario {
+    #[doc(inline)]
+    pub use fedrecsim_scenario::scenario::{
+        CodecSpec, DatasetSpec, DevicesSpec, EvaluationSpec, MethodSpec, MethodVocabulary, Mode,
+        NegativesSpec, NetworkSpec, Policy, PrivacySpec, Scenario, TrainingSpec, load, parse,
+    };
+}
 
-pub use fedrecsim_core::stages;
+/// Ratings, their split, and what one user's device knows of them.
+pub mod dataset {
+    #[doc(inline)]
+    pub use fedrecsim_data::dataset::negatives::Samples;
+    #[doc(inline)]
+    pub use fedrecsim_data::dataset::ratings::Interaction;
+    #[doc(inline)]
+    pub use fedrecsim_data::dataset::split::Splitter;
+    #[doc(inline)]
+    pub use fedrecsim_data::dataset::{Dataset, OwnData, load};
+}
 
-pub use fedrecsim_core::ids;
+/// The methods of recommendation, and what it takes to write one.
+pub mod method {
+    #[doc(inline)]
+    pub use fedrecsim_methods::method::fedmf::{self, FedMf, FedMfParameters};
+    #[doc(inline)]
+    pub use fedrecsim_methods::method::registry::{
+        METHODS, build, find, vocabulary, vocabulary_of,
+    };
+    #[doc(inline)]
+    pub use fedrecsim_methods::method::rule::{Combine, Optimizer, ServerRule};
+    #[doc(inline)]
+    pub use fedrecsim_methods::method::server::{
+        Accumulator, Contribution, Download, StepContext, StepReport, downcast,
+    };
+    #[doc(inline)]
+    pub use fedrecsim_methods::method::{
+        Averager, Client, Entry, Exchange, LocalRequest, LocalTask, LocalUpdate, Method, OwnNoise,
+        PersonalTable, Phase, Placement, Problem, Scorer, ScoringContext, Scratch, Server,
+        ThirdParty, largest_magnitude, no_blocks, parameters, sizes_by, sizes_of,
+        sizes_of_item_table,
+    };
+}
 
-pub use fedrecsim_core::error;
+/// Parameters: named blocks, tables, updates, and the private part that no codec takes.
+pub mod model {
+    #[doc(inline)]
+    pub use fedrecsim_model::model::blocks::{Model, ModelUpdate};
+    #[doc(inline)]
+    pub use fedrecsim_model::model::kernel::MAX_DIMENSION;
+    #[doc(inline)]
+    pub use fedrecsim_model::model::layout::{BlockKind, BlockLayout, Layout};
+    #[doc(inline)]
+    pub use fedrecsim_model::model::private::Private;
+    #[doc(inline)]
+    pub use fedrecsim_model::model::state::StateVisitor;
+    #[doc(inline)]
+    pub use fedrecsim_model::model::table::{RowSet, Table, TableShape, TableUpdate, floats};
+}
 
-pub use fedrecsim_core::memory;
+/// Updates to bytes and back.
+pub mod codec {
+    #[doc(inline)]
+    pub use fedrecsim_model::codec::{BlockCodecs, CodecMemory};
+}
 
-pub use fedrecsim_core::records;
+/// The simulated world, run as a whole or step by step.
+pub mod sim {
+    #[doc(inline)]
+    pub use fedrecsim_sim::sim::outcome::{Outcome, RoundRecord, SplitAccuracy, UserRecord};
+    #[doc(inline)]
+    pub use fedrecsim_sim::sim::{
+        Estimate, RoundObserver, RunControl, Simulation, Until, World, estimate, run,
+    };
+}
 
+/// The contract that every method keeps, as a check for methods of your own.
+pub mod testing {
+    #[doc(inline)]
+    pub use fedrecsim_sim::testing::{
+        Breach, Clause, contract, gradient_check, gradient_check_within,
+    };
+}
+
+/// What a run leaves, as files.
+pub mod report {
+    #[doc(inline)]
+    pub use fedrecsim_report::report::record::{RunRecord, Wall};
+    #[doc(inline)]
+    pub use fedrecsim_report::report::{EXPORTERS, Exporter, Files, ReportFolder};
+}
+
+/// Many runs that differ in a few keys, over seeds.
+pub mod study {
+    #[doc(inline)]
+    pub use fedrecsim_report::study::file::{self, Study};
+    #[doc(inline)]
+    pub use fedrecsim_report::study::plan::Plan;
+    #[doc(inline)]
+    pub use fedrecsim_report::study::record::StudyRecord;
+}
+
+#[doc(inline)]
+pub use fedrecsim_core::error::{Error, Result};
+#[doc(inline)]
+pub use fedrecsim_core::ids::{InvitationId, Round, UserId};
+/// Functions with the same bits on every machine.
+#[doc(inline)]
 pub use fedrecsim_core::math;
-
-pub use fedrecsim_core::work;
-
-pub use fedrecsim_core::legs;
-
-pub use fedrecsim_core::rng;
-
+/// Accuracy: hit ratios, NDCG, errors of ratings.
+#[doc(inline)]
 pub use fedrecsim_core::metric;
-
-pub use fedrecsim_scenario::scenario;
-
-pub use fedrecsim_data::dataset;
-
-pub use fedrecsim_data::population;
-
-pub use fedrecsim_model::model;
-
-pub use fedrecsim_methods::method;
-
-pub use fedrecsim_model::codec;
-
-pub use fedrecsim_sim::privacy;
-
-pub use fedrecsim_sim::sim;
-
-pub use fedrecsim_sim::testing;
-
-pub use fedrecsim_sim::checkpoint;
-
-pub use fedrecsim_report::report;
-
-pub use fedrecsim_report::study;
+#[doc(inline)]
+pub use fedrecsim_core::rng::{PortableDraws, Purpose, Stream, Streams};
+#[doc(inline)]
+pub use fedrecsim_core::units::{Bytes, SimTime};
+#[doc(inline)]
+pub use fedrecsim_sim::checkpoint::Program;
 
 #[cfg(feature = "cli")]
 pub mod cli;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use fedrecsim::cli;
-use fedrecsim::method::registry::METHODS;
+use fedrecsim::method::METHODS;
 
 // Every round allocates and frees hundreds of frames of tens of kilobytes, at which this allocator
 // is fast.

@@ -5,21 +5,21 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use fedrecsim::dataset;
-use fedrecsim::error::Result;
-use fedrecsim::ids::UserId;
-use fedrecsim::method::{
+use fedrecsim_core::error::Result;
+use fedrecsim_core::ids::UserId;
+use fedrecsim_core::rng::Streams;
+use fedrecsim_data::dataset;
+use fedrecsim_methods::method::{
     Client, Entry, LocalTask, LocalUpdate, Method, Placement, Scorer, ScoringContext, Scratch,
     no_blocks, registry,
 };
-use fedrecsim::model::blocks::{Model, ModelUpdate};
-use fedrecsim::model::layout::ValueType;
-use fedrecsim::model::state::StateVisitor;
-use fedrecsim::model::table::{Table, TableShape, TableUpdate};
-use fedrecsim::rng::Streams;
-use fedrecsim::scenario;
-use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim::sim::{self, RoundObserver, RunControl, World};
+use fedrecsim_model::model::blocks::{Model, ModelUpdate};
+use fedrecsim_model::model::layout::ValueType;
+use fedrecsim_model::model::state::StateVisitor;
+use fedrecsim_model::model::table::{Table, TableShape, TableUpdate};
+use fedrecsim_scenario::scenario;
+use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim_sim::sim::{self, RoundObserver, RunControl, World};
 
 /// A method that learns nothing: a frame without rows goes down and up.
 const IDLE: Entry = Entry {

@@ -16,10 +16,10 @@ mod methods;
 mod scale;
 
 use common::median_ns;
-use fedrecsim::population::LinkShare;
-use fedrecsim::rng::{PortableDraws, Purpose, Stream, Streams};
-use fedrecsim::sim::internals::{Calendar, FairLink, FlowId};
-use fedrecsim::units::{BitsPerSecond, Bytes, SimTime};
+use fedrecsim_core::rng::{PortableDraws, Purpose, Stream, Streams};
+use fedrecsim_core::units::{BitsPerSecond, Bytes, SimTime};
+use fedrecsim_data::population::LinkShare;
+use fedrecsim_sim::sim::internals::{Calendar, FairLink, FlowId};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -8,11 +8,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use fedrecsim::dataset;
-use fedrecsim::method::registry;
-use fedrecsim::rng::Streams;
-use fedrecsim::scenario;
-use fedrecsim::sim::{RunControl, Simulation, World};
+use fedrecsim_core::rng::Streams;
+use fedrecsim_data::dataset;
+use fedrecsim_methods::method::registry;
+use fedrecsim_scenario::scenario;
+use fedrecsim_sim::sim::{RunControl, Simulation, World};
 
 /// Rounds before the first that is measured: most private rows are held by then.
 const WARM_UP: usize = 5;

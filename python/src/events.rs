@@ -5,12 +5,12 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fedrecsim::error::Error;
-use fedrecsim::report::events::{EventLog, Form};
-use fedrecsim::scenario::Loaded;
-use fedrecsim::sim::outcome::events::{Booking, RoundSpan};
-use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim::sim::{RoundObserver, RunControl, Simulation};
+use fedrecsim_core::error::Error;
+use fedrecsim_report::report::events::{EventLog, Form};
+use fedrecsim_scenario::scenario::Loaded;
+use fedrecsim_sim::sim::outcome::events::{Booking, RoundSpan};
+use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim_sim::sim::{RoundObserver, RunControl, Simulation};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 

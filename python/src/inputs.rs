@@ -7,10 +7,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use fedrecsim::cli::{Inputs, data_directories};
-use fedrecsim::method::Entry;
-use fedrecsim::method::registry::vocabulary_of;
-use fedrecsim::scenario::{self, Loaded, Strictness};
-use fedrecsim::sim::{self, RehearsalLength, World};
+use fedrecsim_methods::method::Entry;
+use fedrecsim_methods::method::registry::vocabulary_of;
+use fedrecsim_scenario::scenario::{self, Loaded, Strictness};
+use fedrecsim_sim::sim::{self, RehearsalLength, World};
 use pyo3::prelude::*;
 use serde_json::json;
 

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use fedrecsim::checkpoint::{SCENARIO_FILE, scenario_text};
-use fedrecsim::error::Error;
-use fedrecsim::model::blocks::Model;
-use fedrecsim::report::arrow;
-use fedrecsim::report::record::{RunRecord, Wall};
-use fedrecsim::report::{EXPORTERS, ReportFolder, check, json, terminal};
-use fedrecsim::scenario::Scenario;
-use fedrecsim::sim::Outcome;
+use fedrecsim_core::error::Error;
+use fedrecsim_model::model::blocks::Model;
+use fedrecsim_report::report::arrow;
+use fedrecsim_report::report::record::{RunRecord, Wall};
+use fedrecsim_report::report::{EXPORTERS, ReportFolder, check, json, terminal};
+use fedrecsim_scenario::scenario::Scenario;
+use fedrecsim_sim::checkpoint::{SCENARIO_FILE, scenario_text};
+use fedrecsim_sim::sim::Outcome;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 

@@ -6,11 +6,11 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 
-use fedrecsim::metric::Metric;
-use fedrecsim::report::record::Wall;
-use fedrecsim::scenario::Loaded;
-use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim::sim::{self, RoundObserver, RunControl};
+use fedrecsim_core::metric::Metric;
+use fedrecsim_report::report::record::Wall;
+use fedrecsim_scenario::scenario::Loaded;
+use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim_sim::sim::{self, RoundObserver, RunControl};
 use pyo3::prelude::*;
 
 use crate::inputs::Given;

@@ -6,12 +6,12 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use fedrecsim::error::Error;
-use fedrecsim::report::record::Wall;
-use fedrecsim::scenario::{Loaded, Scenario};
-use fedrecsim::sim::outcome::RoundRecord;
-use fedrecsim::sim::{self, RunControl, Until, World};
-use fedrecsim::units::{SimDuration, SimTime};
+use fedrecsim_core::error::Error;
+use fedrecsim_core::units::{SimDuration, SimTime};
+use fedrecsim_report::report::record::Wall;
+use fedrecsim_scenario::scenario::{Loaded, Scenario};
+use fedrecsim_sim::sim::outcome::RoundRecord;
+use fedrecsim_sim::sim::{self, RunControl, Until, World};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 

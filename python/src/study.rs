@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Parser;
 use fedrecsim::cli::{self, Cli, Command, StudyArgs, outside};
-use fedrecsim::method::registry::vocabulary_of;
+use fedrecsim_methods::method::registry::vocabulary_of;
 use pyo3::prelude::*;
 
 use crate::error::{OrRaise, refused};

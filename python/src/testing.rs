@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fedrecsim::testing::{Breach, Contract};
+use fedrecsim_sim::testing::{Breach, Contract};
 use pyo3::prelude::*;
 
 use crate::error::FedrecsimError;

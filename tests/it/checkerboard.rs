@@ -1,10 +1,10 @@
 //! Checks that every method learns ratings with an obvious pattern, and that a method that cannot
 //! learn it does not.
 
-use fedrecsim::dataset;
-use fedrecsim::method::{Entry, Placement};
-use fedrecsim::rng::{PortableDraws, Purpose, Stream, Streams};
-use fedrecsim::sim::{self, RunControl, World};
+use fedrecsim_core::rng::{PortableDraws, Purpose, Stream, Streams};
+use fedrecsim_data::dataset;
+use fedrecsim_methods::method::{Entry, Placement};
+use fedrecsim_sim::sim::{self, RunControl, World};
 
 use crate::support::{Workshop, methods, parse};
 

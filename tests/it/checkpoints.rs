@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use fedrecsim::cli::{self, Finished, ProgressArg, ResumeArgs, RunArgs};
-use fedrecsim::error::{Error, Result};
-use fedrecsim::report::FolderLock;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_report::report::FolderLock;
 use serde_json::Value;
 
 use crate::support::{Workshop, assert_refusal, methods, run_command};

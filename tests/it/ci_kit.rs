@@ -2,8 +2,8 @@ use std::fs;
 use std::process::{Command, Output};
 
 use fedrecsim::cli::{self, DiffArgs, RunArgs};
-use fedrecsim::error::Error;
-use fedrecsim::report::difference::Comparison;
+use fedrecsim_core::error::Error;
+use fedrecsim_report::report::difference::Comparison;
 use serde_json::Value;
 
 use crate::support::{Workshop, assert_refusal, run_command};
@@ -17,7 +17,7 @@ fn fedrecsim(workshop: &Workshop, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-fn diff(workshop: &Workshop, one: &str, other: &str) -> fedrecsim::error::Result<Comparison> {
+fn diff(workshop: &Workshop, one: &str, other: &str) -> fedrecsim_core::error::Result<Comparison> {
     cli::diff(&DiffArgs {
         one: workshop.path(one),
         other: workshop.path(other),

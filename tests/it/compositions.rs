@@ -1,7 +1,7 @@
 //! Runs with codecs that are composed in the scenario.
 
-use fedrecsim::codec::BlockCodecs;
-use fedrecsim::sim::Outcome;
+use fedrecsim_model::codec::BlockCodecs;
+use fedrecsim_sim::sim::Outcome;
 
 use crate::support::{Workshop, assert_balanced, assert_finite, run, small_with};
 
@@ -85,7 +85,7 @@ fn a_single_block_has_a_codec_of_its_own() {
     let scenario = small_with("fedncf", &[]);
     let blocks: Vec<String> = {
         let world = crate::support::world(scenario);
-        let layout = world.upload_layout(fedrecsim::method::Phase::default());
+        let layout = world.upload_layout(fedrecsim_methods::method::Phase::default());
         layout
             .blocks()
             .iter()
@@ -98,7 +98,7 @@ fn a_single_block_has_a_codec_of_its_own() {
     let named: Vec<&str> = world.uplink.named_blocks().collect();
     assert_eq!(named, [name.as_str()]);
     let lossless = |codecs: &BlockCodecs| {
-        let layout = world.upload_layout(fedrecsim::method::Phase::default());
+        let layout = world.upload_layout(fedrecsim_methods::method::Phase::default());
         layout
             .blocks()
             .iter()

@@ -2,21 +2,21 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use fedrecsim::error::{Error, Result};
-use fedrecsim::ids::UserId;
-use fedrecsim::method::averager::Averager;
-use fedrecsim::method::rule::{Combine, Optimizer, ServerRule};
-use fedrecsim::method::server::{Accumulator, StepContext, StepReport};
-use fedrecsim::method::{
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::ids::UserId;
+use fedrecsim_methods::method::averager::Averager;
+use fedrecsim_methods::method::rule::{Combine, Optimizer, ServerRule};
+use fedrecsim_methods::method::server::{Accumulator, StepContext, StepReport};
+use fedrecsim_methods::method::{
     Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Scorer, ScoringContext,
     Scratch, Server, no_blocks, parameters, sizes_by,
 };
-use fedrecsim::model::blocks::{Model, ModelUpdate};
-use fedrecsim::model::layout::Layout;
-use fedrecsim::model::private::Private;
-use fedrecsim::model::state::StateVisitor;
-use fedrecsim::model::table::{Table, TableShape, TableUpdate};
-use fedrecsim::testing::{Breach, Clause, Contract, contract};
+use fedrecsim_model::model::blocks::{Model, ModelUpdate};
+use fedrecsim_model::model::layout::Layout;
+use fedrecsim_model::model::private::Private;
+use fedrecsim_model::model::state::StateVisitor;
+use fedrecsim_model::model::table::{Table, TableShape, TableUpdate};
+use fedrecsim_sim::testing::{Breach, Clause, Contract, contract};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -334,8 +334,9 @@ fn kills_at_any_instant_cost_one_checkpoint_at_most() {
 /// Runs `command`, and kills it some time after it has begun to write one of its first three
 /// checkpoints, when those before are in `folder`. Returns whether it was still writing.
 fn kill_while_writing(mut command: Command, folder: &Path, random: &mut Draws, every: u32) -> bool {
-    let newest =
-        || fedrecsim::checkpoint::find(folder).map_or(0, |found| found.checkpoint.header.rounds);
+    let newest = || {
+        fedrecsim_sim::checkpoint::find(folder).map_or(0, |found| found.checkpoint.header.rounds)
+    };
     let (before, partial) = (newest(), folder.join(PARTIAL));
     let (which, bytes) = (1 + random.below(3) as u32, random.below(1 << 21));
     let mut child: Child = command

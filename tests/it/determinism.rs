@@ -1,11 +1,11 @@
 use std::sync::OnceLock;
 
-use fedrecsim::dataset::negatives::{NegativeSampler, Samples};
-use fedrecsim::dataset::{self, candidates::CandidateScratch};
-use fedrecsim::ids::{InvitationId, UserId};
-use fedrecsim::rng::Streams;
-use fedrecsim::scenario::Scenario;
-use fedrecsim::sim::Outcome;
+use fedrecsim_core::ids::{InvitationId, UserId};
+use fedrecsim_core::rng::Streams;
+use fedrecsim_data::dataset::negatives::{NegativeSampler, Samples};
+use fedrecsim_data::dataset::{self, candidates::CandidateScratch};
+use fedrecsim_scenario::scenario::Scenario;
+use fedrecsim_sim::sim::Outcome;
 
 use crate::support::{load, run, small, small_with, world};
 

@@ -3,9 +3,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use fedrecsim::cli::{self, EventFormat, EventsArgs, Finished, ReplayArgs};
-use fedrecsim::error::{Error, Result};
-use fedrecsim::sim::{RunControl, Simulation, Until};
-use fedrecsim::units::SimTime;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::units::SimTime;
+use fedrecsim_sim::sim::{RunControl, Simulation, Until};
 use serde_json::Value;
 
 use crate::support::{Workshop, assert_refusal, methods, run, small, world};

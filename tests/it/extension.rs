@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use fedrecsim::cli::{self, ResumeArgs, RunArgs};
-use fedrecsim::error::Error;
+use fedrecsim_core::error::Error;
 use serde_json::Value;
 
 use crate::checkpoints::{report, resume, resume_command, resuming};

@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
-use fedrecsim::dataset;
-use fedrecsim::method::registry::METHODS;
-use fedrecsim::population::Traces;
-use fedrecsim::rng::Streams;
-use fedrecsim::sim::outcome::{Flow, RoundRecord};
-use fedrecsim::sim::{self, Outcome, RunControl, World};
+use fedrecsim_core::rng::Streams;
+use fedrecsim_data::dataset;
+use fedrecsim_data::population::Traces;
+use fedrecsim_methods::method::registry::METHODS;
+use fedrecsim_sim::sim::outcome::{Flow, RoundRecord};
+use fedrecsim_sim::sim::{self, Outcome, RunControl, World};
 
 use crate::support::{Workshop, assert_balanced, run, small, small_with, world};
 

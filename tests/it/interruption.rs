@@ -5,9 +5,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use fedrecsim::cli;
-use fedrecsim::error::Error;
-use fedrecsim::method::registry::METHODS;
-use fedrecsim::sim::{self, Outcome, RunControl};
+use fedrecsim_core::error::Error;
+use fedrecsim_methods::method::registry::METHODS;
+use fedrecsim_sim::sim::{self, Outcome, RunControl};
 use serde_json::Value;
 
 use crate::support::{InterruptAfter, Workshop, assert_balanced, run, small, small_with, world};

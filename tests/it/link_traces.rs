@@ -1,14 +1,14 @@
 use std::io::Cursor;
 use std::sync::Arc;
 
-use fedrecsim::dataset;
-use fedrecsim::method::registry::METHODS;
-use fedrecsim::model::archive::ArchiveReader;
-use fedrecsim::population::Traces;
-use fedrecsim::rng::Streams;
-use fedrecsim::scenario::Scenario;
-use fedrecsim::sim::{self, Checkpoints, Outcome, RunControl, World};
-use fedrecsim::testing::CheckpointsInMemory;
+use fedrecsim_core::rng::Streams;
+use fedrecsim_data::dataset;
+use fedrecsim_data::population::Traces;
+use fedrecsim_methods::method::registry::METHODS;
+use fedrecsim_model::model::archive::ArchiveReader;
+use fedrecsim_scenario::scenario::Scenario;
+use fedrecsim_sim::sim::{self, Checkpoints, Outcome, RunControl, World};
+use fedrecsim_sim::testing::CheckpointsInMemory;
 
 use crate::support::{Workshop, assert_balanced, run, small_with};
 

@@ -1,8 +1,8 @@
 use std::io::Cursor;
 
-use fedrecsim::sim::outcome::RoundRecord;
-use fedrecsim::sim::outcome::losses::Losses;
-use fedrecsim::sim::{Outcome, RunControl, Simulation, Until};
+use fedrecsim_sim::sim::outcome::RoundRecord;
+use fedrecsim_sim::sim::outcome::losses::Losses;
+use fedrecsim_sim::sim::{Outcome, RunControl, Simulation, Until};
 
 use crate::support::{Workshop, run, small_with, world};
 

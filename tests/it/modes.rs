@@ -1,18 +1,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fedrecsim::error::Error;
-use fedrecsim::ids::{InvitationId, Round, Step, UserId};
-use fedrecsim::legs::Route;
-use fedrecsim::method::Phase;
-use fedrecsim::method::server::Download;
-use fedrecsim::model::blocks::Model;
-use fedrecsim::model::layout::Layout;
-use fedrecsim::model::table::Table;
-use fedrecsim::sim::internals::{Assignment, Device, OutgoingDownload, UploadOrigin};
-use fedrecsim::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
-use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim::sim::{self, Outcome, RoundObserver, RunControl, World};
+use fedrecsim_core::error::Error;
+use fedrecsim_core::ids::{InvitationId, Round, Step, UserId};
+use fedrecsim_core::legs::Route;
+use fedrecsim_methods::method::Phase;
+use fedrecsim_methods::method::server::Download;
+use fedrecsim_model::model::blocks::Model;
+use fedrecsim_model::model::layout::Layout;
+use fedrecsim_model::model::table::Table;
+use fedrecsim_sim::sim::internals::{Assignment, Device, OutgoingDownload, UploadOrigin};
+use fedrecsim_sim::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
+use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim_sim::sim::{self, Outcome, RoundObserver, RunControl, World};
 
 use crate::support::{assert_balanced, run, small_with, world};
 

@@ -4,17 +4,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fedrecsim::dataset;
-use fedrecsim::error::Error;
-use fedrecsim::ids::UserId;
-use fedrecsim::legs::Route;
-use fedrecsim::method::{Client, Entry, Method, pfedrec};
-use fedrecsim::model::blocks::Model;
-use fedrecsim::rng::Streams;
-use fedrecsim::scenario::{CodecChoice, CodecName, CompositionSpec, SelectSpec};
-use fedrecsim::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
-use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim::sim::{self, Outcome, RoundObserver, RunControl, World};
+use fedrecsim_core::error::Error;
+use fedrecsim_core::ids::UserId;
+use fedrecsim_core::legs::Route;
+use fedrecsim_core::rng::Streams;
+use fedrecsim_data::dataset;
+use fedrecsim_methods::method::{Client, Entry, Method, pfedrec};
+use fedrecsim_model::model::blocks::Model;
+use fedrecsim_scenario::scenario::{CodecChoice, CodecName, CompositionSpec, SelectSpec};
+use fedrecsim_sim::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
+use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim_sim::sim::{self, Outcome, RoundObserver, RunControl, World};
 
 use crate::support::{Workshop, assert_balanced, assert_finite, run, small_with, world};
 
@@ -328,7 +328,7 @@ fn the_report_adds_what_it_takes_to_score() {
     let bytes = |value: &serde_json::Value| value.as_u64().unwrap();
     let all = bytes(&json["bytes"]["down"]["sent"]) + bytes(&json["inference_bytes"]);
     let summary = std::fs::read_to_string(workshop.report().join("summary.md")).unwrap();
-    let all = fedrecsim::units::Bytes::new(all).to_string();
+    let all = fedrecsim_core::units::Bytes::new(all).to_string();
     assert!(
         summary.contains(&format!("{all} down in all")),
         "{all}\n{summary}"

@@ -1,13 +1,13 @@
 use std::collections::BTreeMap;
 
-use fedrecsim::error::Error;
-use fedrecsim::ids::UserId;
-use fedrecsim::legs::Route;
-use fedrecsim::scenario::ClientSelection;
-use fedrecsim::scenario::participants::{Users, too_few_users};
-use fedrecsim::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
-use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim::sim::{self, Outcome, RoundObserver, RunControl};
+use fedrecsim_core::error::Error;
+use fedrecsim_core::ids::UserId;
+use fedrecsim_core::legs::Route;
+use fedrecsim_scenario::scenario::ClientSelection;
+use fedrecsim_scenario::scenario::participants::{Users, too_few_users};
+use fedrecsim_sim::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
+use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim_sim::sim::{self, Outcome, RoundObserver, RunControl};
 
 use crate::support::{run, small_with, world};
 

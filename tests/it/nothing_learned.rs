@@ -1,5 +1,5 @@
 use fedrecsim::cli::Finished;
-use fedrecsim::error::Error;
+use fedrecsim_core::error::Error;
 
 use crate::support::Workshop;
 

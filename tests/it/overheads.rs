@@ -1,5 +1,5 @@
-use fedrecsim::sim::Outcome;
-use fedrecsim::sim::outcome::Flow;
+use fedrecsim_sim::sim::Outcome;
+use fedrecsim_sim::sim::outcome::Flow;
 
 use crate::support::{Workshop, assert_balanced, run, small_with};
 

@@ -1,6 +1,6 @@
 use fedrecsim::cli;
-use fedrecsim::method::registry::{METHODS, vocabulary_of};
-use fedrecsim::scenario;
+use fedrecsim_methods::method::registry::{METHODS, vocabulary_of};
+use fedrecsim_scenario::scenario;
 use serde_json::json;
 
 use crate::import_paths::code_of;

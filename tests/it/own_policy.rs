@@ -1,11 +1,11 @@
 use std::io::Cursor;
 
-use fedrecsim::error::Error;
-use fedrecsim::scenario::{
+use fedrecsim_core::error::Error;
+use fedrecsim_core::units::SimDuration;
+use fedrecsim_scenario::scenario::{
     Invitations, LateUpdates, Policy, StalenessWeight, Stragglers, UpdateRule, UpdatesNeeded,
 };
-use fedrecsim::sim::{self, Outcome, RunControl, Simulation};
-use fedrecsim::units::SimDuration;
+use fedrecsim_sim::sim::{self, Outcome, RunControl, Simulation};
 
 use crate::support::{assert_balanced, small_with, world};
 
@@ -26,7 +26,7 @@ fn every(seconds: f64) -> Policy {
     }
 }
 
-fn run_under(policy: Policy) -> fedrecsim::error::Result<Outcome> {
+fn run_under(policy: Policy) -> fedrecsim_core::error::Result<Outcome> {
     let scenario = small_with(
         "fedmf",
         &["network.preset=\"wifi-2020\"", "training.rounds=5"],

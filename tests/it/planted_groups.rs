@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use fedrecsim::dataset;
-use fedrecsim::rng::{PortableDraws, Purpose, Streams};
-use fedrecsim::sim::{self, RunControl, World};
+use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
+use fedrecsim_data::dataset;
+use fedrecsim_sim::sim::{self, RunControl, World};
 
 use crate::support::{Workshop, final_hr, methods, parse};
 

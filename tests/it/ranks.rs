@@ -8,11 +8,11 @@ mod harness;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use fedrecsim::error::Error;
-use fedrecsim::ids::UserId;
-use fedrecsim::method::Entry;
-use fedrecsim::sim::outcome::users::UserRecord;
-use fedrecsim::sim::{Outcome, Shares, Simulation};
+use fedrecsim_core::error::Error;
+use fedrecsim_core::ids::UserId;
+use fedrecsim_methods::method::Entry;
+use fedrecsim_sim::sim::outcome::users::UserRecord;
+use fedrecsim_sim::sim::{Outcome, Shares, Simulation};
 
 use crate::resume::MODES;
 use crate::support::{methods, run, small_with};

@@ -1,9 +1,9 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use fedrecsim::dataset;
-use fedrecsim::rng::Streams;
-use fedrecsim::sim::{self, Outcome, RunControl, World};
+use fedrecsim_core::rng::Streams;
+use fedrecsim_data::dataset;
+use fedrecsim_sim::sim::{self, Outcome, RunControl, World};
 
 use crate::support::{assert_balanced, assert_finite, final_hr, load, parse, repository};
 

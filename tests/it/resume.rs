@@ -1,5 +1,5 @@
-use fedrecsim::method::Entry;
-use fedrecsim::testing::check_resumed_runs;
+use fedrecsim_methods::method::Entry;
+use fedrecsim_sim::testing::check_resumed_runs;
 
 use crate::support::{methods, run, small_with, world};
 

@@ -2,8 +2,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use fedrecsim::cli::{Cli, Command, DataCommand};
-use fedrecsim::method::registry::vocabulary;
-use fedrecsim::scenario::{self, Scenario, SourceSpec};
+use fedrecsim_methods::method::registry::vocabulary;
+use fedrecsim_scenario::scenario::{self, Scenario, SourceSpec};
 
 use crate::support::{assert_balanced, assert_finite, repository, run};
 

@@ -3,7 +3,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use fedrecsim::cli::{ResumeArgs, RunArgs};
-use fedrecsim::error::Error;
+use fedrecsim_core::error::Error;
 
 use crate::checkpoints::{
     DOOMED, has_checkpoint, report, resume, resume_command, resuming, saving, uninterrupted,

@@ -1,23 +1,23 @@
 use std::sync::Arc;
 
-use fedrecsim::codec::BlockCodecs;
-use fedrecsim::error::Result;
-use fedrecsim::ids::UserId;
-use fedrecsim::method::central::{
+use fedrecsim_core::error::Result;
+use fedrecsim_core::ids::UserId;
+use fedrecsim_methods::method::central::{
     CentralClient, CentralServer, CentralTrainer, UserRatings, ratings_layout,
 };
-use fedrecsim::method::server::{StepContext, StepReport};
-use fedrecsim::method::{
+use fedrecsim_methods::method::server::{StepContext, StepReport};
+use fedrecsim_methods::method::{
     Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Scorer, ScoringContext,
     Scratch, Server, no_blocks,
 };
-use fedrecsim::model::blocks::{Model, ModelUpdate};
-use fedrecsim::model::layout::{Layout, ValueType};
-use fedrecsim::model::state::StateVisitor;
-use fedrecsim::model::table::{Table, TableShape, TableUpdate, floats};
-use fedrecsim::privacy::{Mechanism, Protection};
-use fedrecsim::sim::{self, Outcome, RunControl, World};
-use fedrecsim::testing::SixteenBits;
+use fedrecsim_model::codec::BlockCodecs;
+use fedrecsim_model::model::blocks::{Model, ModelUpdate};
+use fedrecsim_model::model::layout::{Layout, ValueType};
+use fedrecsim_model::model::state::StateVisitor;
+use fedrecsim_model::model::table::{Table, TableShape, TableUpdate, floats};
+use fedrecsim_sim::privacy::{Mechanism, Protection};
+use fedrecsim_sim::sim::{self, Outcome, RunControl, World};
+use fedrecsim_sim::testing::SixteenBits;
 
 use crate::support::{assert_balanced, small_with, world};
 
@@ -278,10 +278,10 @@ fn a_server_learns_from_ratings_that_were_sent_once_and_steps_at_its_own_speed()
         &["network.rtt_ms=10", "codec.uplink=\"rows-f32\""],
     );
     scenario.server.ns_per_row_visit = 5.0;
-    let dataset = fedrecsim::dataset::load(
+    let dataset = fedrecsim_data::dataset::load(
         &scenario.dataset,
         &[],
-        fedrecsim::rng::Streams::new(scenario.seed),
+        fedrecsim_core::rng::Streams::new(scenario.seed),
     )
     .unwrap();
     scenario.method.name = COUNTED.name.to_owned();

@@ -1,12 +1,12 @@
 use std::sync::Arc;
 
 use fedrecsim::cli::{self, EventFormat, EventsArgs};
-use fedrecsim::scenario::Scenario;
-use fedrecsim::sim::outcome::events::{Booking, RoundSpan};
-use fedrecsim::sim::outcome::network::{Gauges, GaugesSince, Level};
-use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim::sim::{Outcome, RoundObserver, RunControl, Simulation};
-use fedrecsim::units::SimTime;
+use fedrecsim_core::units::SimTime;
+use fedrecsim_scenario::scenario::Scenario;
+use fedrecsim_sim::sim::outcome::events::{Booking, RoundSpan};
+use fedrecsim_sim::sim::outcome::network::{Gauges, GaugesSince, Level};
+use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim_sim::sim::{Outcome, RoundObserver, RunControl, Simulation};
 use serde_json::Value;
 
 use crate::support::{Workshop, methods, run, small, small_with, world};
@@ -291,7 +291,7 @@ fn stops_on_the_way_do_not_change_what_is_watched() {
         Simulation::new(world(small(&BUSY)), &RunControl::with_threads(1)).unwrap();
     let mut records: Vec<RoundRecord> = Vec::new();
     for step in 1..=40 {
-        let until = fedrecsim::sim::Until::Time(SimTime::from_nanos(step * 77_000_000));
+        let until = fedrecsim_sim::sim::Until::Time(SimTime::from_nanos(step * 77_000_000));
         simulation.step_until(until, &mut records).unwrap();
     }
     while let Some(record) = simulation.step().unwrap() {

@@ -1,13 +1,13 @@
 use std::io::Cursor;
 use std::sync::atomic::Ordering;
 
-use fedrecsim::error::Error;
-use fedrecsim::model::blocks::Model;
-use fedrecsim::model::table::Table;
-use fedrecsim::scenario::Scenario;
-use fedrecsim::sim::outcome::RoundRecord;
-use fedrecsim::sim::{RunControl, Simulation, Until};
-use fedrecsim::units::{SimDuration, SimTime};
+use fedrecsim_core::error::Error;
+use fedrecsim_core::units::{SimDuration, SimTime};
+use fedrecsim_model::model::blocks::Model;
+use fedrecsim_model::model::table::Table;
+use fedrecsim_scenario::scenario::Scenario;
+use fedrecsim_sim::sim::outcome::RoundRecord;
+use fedrecsim_sim::sim::{RunControl, Simulation, Until};
 
 use crate::support::{assert_balanced, run, small_with, world};
 

@@ -1,7 +1,7 @@
-use fedrecsim::ids::UserId;
-use fedrecsim::sim::outcome::events::{Booking, RoundSpan};
-use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim::sim::{self, Outcome, RoundObserver, RunControl};
+use fedrecsim_core::ids::UserId;
+use fedrecsim_sim::sim::outcome::events::{Booking, RoundSpan};
+use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim_sim::sim::{self, Outcome, RoundObserver, RunControl};
 
 use crate::support::{assert_balanced, run, small_with, world};
 

@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use fedrecsim::cli::{self, Finished, InputArgs, ProgressArg, RunArgs};
-use fedrecsim::dataset;
-use fedrecsim::error::{Error, Result};
-use fedrecsim::method::Entry;
-use fedrecsim::method::registry::{METHODS, vocabulary_of};
-use fedrecsim::rng::Streams;
-use fedrecsim::scenario::{self, Scenario};
-use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim::sim::{self, Outcome, RoundObserver, RunControl, World};
-use fedrecsim::testing::{check_balance, check_figures};
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::rng::Streams;
+use fedrecsim_data::dataset;
+use fedrecsim_methods::method::Entry;
+use fedrecsim_methods::method::registry::{METHODS, vocabulary_of};
+use fedrecsim_scenario::scenario::{self, Scenario};
+use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim_sim::sim::{self, Outcome, RoundObserver, RunControl, World};
+use fedrecsim_sim::testing::{check_balance, check_figures};
 use serde_json::Value;
 use tempfile::TempDir;
 

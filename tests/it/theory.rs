@@ -1,5 +1,5 @@
-use fedrecsim::scenario::Scenario;
-use fedrecsim::sim::Outcome;
+use fedrecsim_scenario::scenario::Scenario;
+use fedrecsim_sim::sim::Outcome;
 
 use crate::support::{run, small_with};
 

@@ -1,11 +1,11 @@
 use std::collections::BTreeSet;
 
-use fedrecsim::dataset::negatives::{NegativeSampler, Samples};
-use fedrecsim::error::Error;
-use fedrecsim::ids::{InvitationId, UserId};
-use fedrecsim::scenario::Scenario;
-use fedrecsim::sim::outcome::RoundRecord;
-use fedrecsim::sim::{self, Outcome, RunControl};
+use fedrecsim_core::error::Error;
+use fedrecsim_core::ids::{InvitationId, UserId};
+use fedrecsim_data::dataset::negatives::{NegativeSampler, Samples};
+use fedrecsim_scenario::scenario::Scenario;
+use fedrecsim_sim::sim::outcome::RoundRecord;
+use fedrecsim_sim::sim::{self, Outcome, RunControl};
 
 use crate::support::{assert_balanced, run, small_with, world};
 

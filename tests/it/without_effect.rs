@@ -1,9 +1,9 @@
 use std::path::PathBuf;
 
 use fedrecsim::cli::{self, ValidateArgs};
-use fedrecsim::error::Error;
-use fedrecsim::method::registry::{METHODS, vocabulary};
-use fedrecsim::scenario::{self, Loaded, Strictness};
+use fedrecsim_core::error::Error;
+use fedrecsim_methods::method::registry::{METHODS, vocabulary};
+use fedrecsim_scenario::scenario::{self, Loaded, Strictness};
 
 use crate::checkpoints::{DOOMED, resume, saving};
 use crate::support::{SMALL, Workshop, assert_refusal, repository, run_command};

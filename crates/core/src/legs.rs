@@ -11,7 +11,7 @@ pub enum Peer {
     /// The server, which holds the model.
     Server,
     /// The third party, which answers requests that the server must not see (see
-    /// [`ThirdParty`](fedrecsim_methods::method::ThirdParty)).
+    /// `ThirdParty`).
     ThirdParty,
 }
 

@@ -5,7 +5,7 @@
 //! says what the memory was for, and not with an abort of the process.
 //!
 //! Much of what asks cannot fail in any other way, such as
-//! [`Table::zeros`](fedrecsim_model::model::table::Table::zeros) in a method's own code, and no author of a
+//! `Table::zeros` in a method's own code, and no author of a
 //! method could do anything about it. [`reserve_or_unwind`] therefore leaves by unwinding. The
 //! simulation catches that at its borders, the worker threads and the thread of the actors, and
 //! makes it an error again.

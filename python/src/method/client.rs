@@ -3,11 +3,11 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use fedrecsim::error::{Error, Result};
-use fedrecsim::ids::UserId;
-use fedrecsim::method::{Client, LocalTask, LocalUpdate, Scorer, ScoringContext, Scratch};
-use fedrecsim::model::private::Private;
-use fedrecsim::model::state::StateVisitor;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::ids::UserId;
+use fedrecsim_methods::method::{Client, LocalTask, LocalUpdate, Scorer, ScoringContext, Scratch};
+use fedrecsim_model::model::private::Private;
+use fedrecsim_model::model::state::StateVisitor;
 use numpy::{PyArray1, PyUntypedArrayMethods};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -80,7 +80,7 @@ impl PythonClient {
     }
 }
 
-impl fedrecsim::method::CloneClient for PythonClient {
+impl fedrecsim_methods::method::CloneClient for PythonClient {
     fn snapshot(&self) -> Box<dyn Client> {
         let copied = match &*self.state.get().borrow() {
             State::Fresh => State::Fresh,

@@ -8,19 +8,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fedrecsim::error::{Error, Result};
-use fedrecsim::ids::{Round, UserId};
-use fedrecsim::method::registry::METHODS;
-use fedrecsim::method::rule::ServerRule;
-use fedrecsim::method::{
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::ids::{Round, UserId};
+use fedrecsim_core::rng::{PortableDraws, Streams};
+use fedrecsim_methods::method::registry::METHODS;
+use fedrecsim_methods::method::rule::ServerRule;
+use fedrecsim_methods::method::{
     Averager, Client, Entry, Method, Placement, Problem, Server, largest_magnitude, parameters,
     sizes_of,
 };
-use fedrecsim::model::blocks::Model;
-use fedrecsim::model::layout::{BlockLayout, Layout};
-use fedrecsim::model::table::TableShape;
-use fedrecsim::rng::{PortableDraws, Streams};
-use fedrecsim::scenario::sizes::ProblemSize;
+use fedrecsim_model::model::blocks::Model;
+use fedrecsim_model::model::layout::{BlockLayout, Layout};
+use fedrecsim_model::model::table::TableShape;
+use fedrecsim_scenario::scenario::sizes::ProblemSize;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use serde_json::Value;
@@ -331,7 +331,7 @@ impl Method for PythonMethod {
         self.0.version.clone()
     }
 
-    fn upload_layout(&self, _phase: fedrecsim::method::Phase) -> Layout {
+    fn upload_layout(&self, _phase: fedrecsim_methods::method::Phase) -> Layout {
         self.0.upload.clone()
     }
 

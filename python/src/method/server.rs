@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use fedrecsim::error::Result;
-use fedrecsim::method::largest_magnitude;
-use fedrecsim::method::server::{
+use fedrecsim_core::error::Result;
+use fedrecsim_methods::method::largest_magnitude;
+use fedrecsim_methods::method::server::{
     Accumulator, Contribution, Server, StepContext, StepReport, downcast,
 };
-use fedrecsim::model::blocks::{Model, ModelUpdate};
-use fedrecsim::model::layout::Layout;
-use fedrecsim::model::state::StateVisitor;
-use fedrecsim::model::table::TableUpdate;
+use fedrecsim_model::model::blocks::{Model, ModelUpdate};
+use fedrecsim_model::model::layout::Layout;
+use fedrecsim_model::model::state::StateVisitor;
+use fedrecsim_model::model::table::TableUpdate;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 

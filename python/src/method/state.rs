@@ -1,8 +1,8 @@
 //! Reads and restores the state of Python objects, which are the private side of a user or a server
 //! side.
 
-use fedrecsim::error::Result;
-use fedrecsim::model::state::StateVisitor;
+use fedrecsim_core::error::Result;
+use fedrecsim_model::model::state::StateVisitor;
 use numpy::{PyArrayDyn, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

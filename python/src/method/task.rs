@@ -1,11 +1,11 @@
 //! What Python code is given of a participation, and how its update is read.
 
-use fedrecsim::error::Result;
-use fedrecsim::method::{LocalTask, LocalUpdate, largest_magnitude};
-use fedrecsim::model::blocks::ModelUpdate;
-use fedrecsim::model::layout::BlockLayout;
-use fedrecsim::model::table::TableUpdate;
-use fedrecsim::rng::Streams;
+use fedrecsim_core::error::Result;
+use fedrecsim_core::rng::Streams;
+use fedrecsim_methods::method::{LocalTask, LocalUpdate, largest_magnitude};
+use fedrecsim_model::model::blocks::ModelUpdate;
+use fedrecsim_model::model::layout::BlockLayout;
+use fedrecsim_model::model::table::TableUpdate;
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyUntypedArrayMethods};
 use pyo3::intern;
 use pyo3::prelude::*;

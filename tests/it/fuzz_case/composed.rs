@@ -14,10 +14,10 @@
 //! | 3 | the representation of values, by the remainder of 9 |
 
 use bytes::Bytes;
-use fedrecsim::codec::{self, Codec, HEADER_BYTES};
-use fedrecsim::error::{Error, Result};
-use fedrecsim::model::table::{Table, TableShape, TableUpdate};
-use fedrecsim::scenario::{
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_model::codec::{self, Codec, HEADER_BYTES};
+use fedrecsim_model::model::table::{Table, TableShape, TableUpdate};
+use fedrecsim_scenario::scenario::{
     CompositionSpec, DeadZoneSpec, EntropySpec, ScaleSpec, SelectSpec, ValuesSpec,
 };
 

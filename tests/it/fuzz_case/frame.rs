@@ -13,10 +13,10 @@
 //! that a gap in its index may take three bytes.
 
 use bytes::Bytes;
-use fedrecsim::codec::{self, Codec, HEADER_BYTES};
-use fedrecsim::error::{Error, Result};
-use fedrecsim::model::table::{Table, TableShape, TableUpdate};
-use fedrecsim::scenario::CodecName;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_model::codec::{self, Codec, HEADER_BYTES};
+use fedrecsim_model::model::table::{Table, TableShape, TableUpdate};
+use fedrecsim_scenario::scenario::CodecName;
 
 const CODECS: [CodecName; 3] = [
     CodecName::DenseF32,

@@ -10,12 +10,12 @@
 
 use std::path::Path;
 
-use fedrecsim::dataset::ratings::Ratings;
-use fedrecsim::dataset::{Dataset, delimited, split};
-use fedrecsim::error::{Error, Result};
-use fedrecsim::ids::UserId;
-use fedrecsim::rng::Streams;
-use fedrecsim::scenario::{ColumnRef, DelimitedSpec, SplitSpec};
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::ids::UserId;
+use fedrecsim_core::rng::Streams;
+use fedrecsim_data::dataset::ratings::Ratings;
+use fedrecsim_data::dataset::{Dataset, delimited, split};
+use fedrecsim_scenario::scenario::{ColumnRef, DelimitedSpec, SplitSpec};
 
 const SEPARATORS: [&str; 8] = [",", "\t", "::", ";", " || ", "\"", "a", "aa"];
 

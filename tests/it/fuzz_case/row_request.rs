@@ -6,8 +6,8 @@
 //! fuzzer would get past it.
 
 use bytes::Bytes;
-use fedrecsim::codec::{self, PositionCode};
-use fedrecsim::error::{Error, Result};
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_model::codec::{self, PositionCode};
 
 /// Number of bytes before those behind the checksum.
 pub const PREFIX_BYTES: usize = 3;

@@ -4,9 +4,9 @@
 //! An input is a scenario file. A NUL byte ends it, and what follows, up to the next NUL byte, is
 //! an override (`--set`).
 
-use fedrecsim::error::{Error, Result};
-use fedrecsim::method::registry::vocabulary;
-use fedrecsim::scenario::{self, Scenario};
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_methods::method::registry::vocabulary;
+use fedrecsim_scenario::scenario::{self, Scenario};
 
 const FILE: &str = "fuzz.toml";
 

@@ -8,10 +8,10 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use fedrecsim::cli::{self, CompareArgs, HtmlArgs, RunArgs};
-use fedrecsim::method::registry::vocabulary_of;
-use fedrecsim::report::html::chart::{Axis, Chart, Series, Stroke, Unit};
-use fedrecsim::report::html::table::{Cell, Table};
-use fedrecsim::report::html::{Fact, Page, Part};
+use fedrecsim_methods::method::registry::vocabulary_of;
+use fedrecsim_report::report::html::chart::{Axis, Chart, Series, Stroke, Unit};
+use fedrecsim_report::report::html::table::{Cell, Table};
+use fedrecsim_report::report::html::{Fact, Page, Part};
 use serde_json::Value;
 
 use crate::support::{Workshop, methods, run_command};

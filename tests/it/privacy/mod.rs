@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use fedrecsim::privacy::accountant::Curve;
-use fedrecsim::scenario::{Policy, Trust};
-use fedrecsim::sim::outcome::{AuditRecord, NoEpsilon, Sampling};
-use fedrecsim::sim::{Outcome, World};
-use fedrecsim::testing::check_resumed_runs;
+use fedrecsim_scenario::scenario::{Policy, Trust};
+use fedrecsim_sim::privacy::accountant::Curve;
+use fedrecsim_sim::sim::outcome::{AuditRecord, NoEpsilon, Sampling};
+use fedrecsim_sim::sim::{Outcome, World};
+use fedrecsim_sim::testing::check_resumed_runs;
 
 use crate::support::{Workshop, assert_balanced, methods, run, small_with, world};
 
@@ -246,7 +246,7 @@ fn noise_is_the_same_on_any_number_of_threads_and_after_any_checkpoint() {
         let scenario = || small_with(method, &overrides);
         let (one, three) = (run(scenario(), 1), run(scenario(), 3));
         assert_eq!(one.digest, three.digest, "{method}, {overrides:?}");
-        let made = || -> fedrecsim::error::Result<World> { Ok(world(scenario())) };
+        let made = || -> fedrecsim_core::error::Result<World> { Ok(world(scenario())) };
         check_resumed_runs(&made)
             .unwrap_or_else(|reason| panic!("{method}, {overrides:?}: {reason}"));
     }
@@ -427,8 +427,9 @@ fn what_only_the_data_tell_is_refused_when_they_are_read() {
     let mut scenario = small_with("fedmf", &[CENTRAL]);
     scenario.privacy.gaussian.as_mut().unwrap().delta = 0.5;
     let of_users = scenario.dataset.clone();
-    let dataset =
-        || fedrecsim::dataset::load(&of_users, &[], fedrecsim::rng::Streams::new(3)).unwrap();
+    let dataset = || {
+        fedrecsim_data::dataset::load(&of_users, &[], fedrecsim_core::rng::Streams::new(3)).unwrap()
+    };
     let error = World::new(scenario, Arc::new(dataset()))
         .unwrap_err()
         .to_string();
@@ -451,7 +452,7 @@ fn what_only_the_data_tell_is_refused_when_they_are_read() {
     made(scenario.clone()).unwrap();
     scenario.privacy.gaussian = None;
     scenario.overheads.secure_aggregation =
-        Some(fedrecsim::scenario::SecureAggregationSpec::default());
+        Some(fedrecsim_scenario::scenario::SecureAggregationSpec::default());
     let error = made(scenario).unwrap_err().to_string();
     assert!(
         error.contains("overheads.secure_aggregation")

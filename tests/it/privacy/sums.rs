@@ -1,18 +1,18 @@
 //! Noise on sums of uploads: how much of it there is, what one user moves, and what servers learn
 //! that use sums alone.
 
-use fedrecsim::ids::{InvitationId, Round, UserId};
-use fedrecsim::method::server::Download;
-use fedrecsim::method::{LocalTask, Phase, Scratch};
-use fedrecsim::model::blocks::{Model, ModelUpdate};
-use fedrecsim::model::layout::Layout;
-use fedrecsim::model::table::{Base, floats};
-use fedrecsim::privacy::SumNoise;
-use fedrecsim::privacy::accountant::Curve;
-use fedrecsim::rng::Streams;
-use fedrecsim::scenario::UploadUse;
-use fedrecsim::sim::Outcome;
-use fedrecsim::sim::outcome::NoEpsilon;
+use fedrecsim_core::ids::{InvitationId, Round, UserId};
+use fedrecsim_core::rng::Streams;
+use fedrecsim_methods::method::server::Download;
+use fedrecsim_methods::method::{LocalTask, Phase, Scratch};
+use fedrecsim_model::model::blocks::{Model, ModelUpdate};
+use fedrecsim_model::model::layout::Layout;
+use fedrecsim_model::model::table::{Base, floats};
+use fedrecsim_scenario::scenario::UploadUse;
+use fedrecsim_sim::privacy::SumNoise;
+use fedrecsim_sim::privacy::accountant::Curve;
+use fedrecsim_sim::sim::Outcome;
+use fedrecsim_sim::sim::outcome::NoEpsilon;
 
 use super::{CENTRAL, DENSE, LOCAL, POISSON, ROWS, epsilons};
 use crate::support::{run, small_with, world};

@@ -1,12 +1,12 @@
 use std::collections::BTreeMap;
 
-use fedrecsim::ids::UserId;
-use fedrecsim::legs::{Job, Route};
-use fedrecsim::scenario::Scenario;
-use fedrecsim::sim::RoundObserver;
-use fedrecsim::sim::outcome::events::{Booking, LinkEvent, RoundSpan};
-use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim::units::Direction;
+use fedrecsim_core::ids::UserId;
+use fedrecsim_core::legs::{Job, Route};
+use fedrecsim_core::units::Direction;
+use fedrecsim_scenario::scenario::Scenario;
+use fedrecsim_sim::sim::RoundObserver;
+use fedrecsim_sim::sim::outcome::events::{Booking, LinkEvent, RoundSpan};
+use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
 
 use crate::support::Workshop;
 

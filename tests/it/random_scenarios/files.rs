@@ -1,8 +1,8 @@
 //! Makes files for scenarios that read some: the same made-up ratings in the layout that the source
 //! has, and small traces.
 
-use fedrecsim::dataset::public::known;
-use fedrecsim::scenario::{ColumnRef, DelimitedSpec, PublicDataset, SourceSpec};
+use fedrecsim_data::dataset::public::known;
+use fedrecsim_scenario::scenario::{ColumnRef, DelimitedSpec, PublicDataset, SourceSpec};
 
 /// The keys of the columns, in the order of [`rows`].
 pub const COLUMNS: [&str; 6] = [

@@ -6,7 +6,7 @@
 
 use std::ops::RangeInclusive;
 
-use fedrecsim::dataset::public::DATASETS;
+use fedrecsim_data::dataset::public::DATASETS;
 use proptest::prelude::*;
 use proptest::sample::select;
 use toml::Value;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use fedrecsim::sim;
+use fedrecsim_sim::sim;
 
 use super::assert_same;
 use super::harness::Way;

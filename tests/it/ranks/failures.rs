@@ -1,7 +1,7 @@
 //! What goes wrong on one of several ranks ends the run with a reason, and never hangs.
 
-use fedrecsim::error::Error;
-use fedrecsim::sim::{self, Checkpoints, Crew, Outcome, RunControl, Simulation};
+use fedrecsim_core::error::Error;
+use fedrecsim_sim::sim::{self, Checkpoints, Crew, Outcome, RunControl, Simulation};
 
 use super::harness::{Fault, Way, checkpoint};
 use crate::support::{small, small_with, world};

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 
-use fedrecsim::dataset;
-use fedrecsim::error::{Error, Result};
-use fedrecsim::model::archive::ArchiveReader;
-use fedrecsim::rng::Streams;
-use fedrecsim::scenario::Scenario;
-use fedrecsim::sim::{
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::rng::Streams;
+use fedrecsim_data::dataset;
+use fedrecsim_model::model::archive::ArchiveReader;
+use fedrecsim_scenario::scenario::Scenario;
+use fedrecsim_sim::sim::{
     self, CheckpointStore, Checkpoints, Crew, Link, Outcome, Parcel, Rank, RunControl, Shares,
     Simulation, World,
 };

@@ -1,23 +1,25 @@
 use std::collections::BTreeMap;
 
-use fedrecsim::error::Result;
-use fedrecsim::ids::UserId;
-use fedrecsim::method::averager::Averager;
-use fedrecsim::method::rule::ServerRule;
-use fedrecsim::method::server::{
+use fedrecsim_core::error::Result;
+use fedrecsim_core::ids::UserId;
+use fedrecsim_core::work::Work;
+use fedrecsim_methods::method::averager::Averager;
+use fedrecsim_methods::method::rule::ServerRule;
+use fedrecsim_methods::method::server::{
     Accumulator, Contribution, Download, StepContext, StepReport, downcast,
 };
-use fedrecsim::method::third_party::{ArrivedRequest, Exchange, LocalRequest, Reply, ThirdParty};
-use fedrecsim::method::{
+use fedrecsim_methods::method::third_party::{
+    ArrivedRequest, Exchange, LocalRequest, Reply, ThirdParty,
+};
+use fedrecsim_methods::method::{
     Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Scorer, ScoringContext,
     Scratch, Server, sizes_of,
 };
-use fedrecsim::model::blocks::{Model, ModelUpdate};
-use fedrecsim::model::layout::{BlockLayout, Layout};
-use fedrecsim::model::private::Private;
-use fedrecsim::model::state::StateVisitor;
-use fedrecsim::model::table::{Table, TableShape, TableUpdate, floats};
-use fedrecsim::work::Work;
+use fedrecsim_model::model::blocks::{Model, ModelUpdate};
+use fedrecsim_model::model::layout::{BlockLayout, Layout};
+use fedrecsim_model::model::private::Private;
+use fedrecsim_model::model::state::StateVisitor;
+use fedrecsim_model::model::table::{Table, TableShape, TableUpdate, floats};
 
 /// A method of two phases whose clients ask a third party how many others have asked for their
 /// items.

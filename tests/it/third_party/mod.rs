@@ -2,13 +2,13 @@ use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::sync::Arc;
 
-use fedrecsim::ids::UserId;
-use fedrecsim::legs::{Job, Peer, Route};
-use fedrecsim::scenario::Scenario;
-use fedrecsim::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
-use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim::sim::{self, Outcome, RoundObserver, RunControl, Simulation, World};
-use fedrecsim::testing::{Clause, Contract, contract};
+use fedrecsim_core::ids::UserId;
+use fedrecsim_core::legs::{Job, Peer, Route};
+use fedrecsim_scenario::scenario::Scenario;
+use fedrecsim_sim::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
+use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim_sim::sim::{self, Outcome, RoundObserver, RunControl, Simulation, World};
+use fedrecsim_sim::testing::{Clause, Contract, contract};
 
 use crate::support::{assert_balanced, assert_finite, small_with};
 
@@ -37,8 +37,8 @@ fn acquainted(overrides: &[&str]) -> Scenario {
 }
 
 fn world(scenario: &Scenario) -> World {
-    let streams = fedrecsim::rng::Streams::new(scenario.seed);
-    let dataset = fedrecsim::dataset::load(&scenario.dataset, &[], streams).unwrap();
+    let streams = fedrecsim_core::rng::Streams::new(scenario.seed);
+    let dataset = fedrecsim_data::dataset::load(&scenario.dataset, &[], streams).unwrap();
     World::with_methods(scenario.clone(), Arc::new(dataset), &[ACQUAINTED]).unwrap()
 }
 

@@ -52,7 +52,7 @@ impl Candidates {
     ///
     /// # Errors
     /// [`Error::Dataset`] if a user has too few unrated items, if more users are to be evaluated
-    /// than there are, or if all candidates together are more than [`sizes::MAX_ENTRIES`].
+    /// than there are, or if all candidates together are more than `sizes::MAX_ENTRIES`.
     pub fn draw(dataset: &Dataset, spec: &EvaluationSpec, streams: Streams) -> Result<Self> {
         let users = evaluated_users(dataset, spec, streams)?;
         if !dataset.holds_items_out() {

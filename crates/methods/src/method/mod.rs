@@ -39,9 +39,9 @@
 //! `fedrecsim::cli::program(&[METHODS, &[ENTRY]].concat())`. Every command then knows the method,
 //! and it runs over every network, codec and data set. A program without the commands reads
 //! scenarios by giving [`registry::vocabulary_of`] to [`fedrecsim_scenario::scenario::parse`], and runs them
-//! with [`World::with_methods`](fedrecsim_sim::sim::World::with_methods).
+//! with `World::with_methods`.
 //!
-//! [`testing::contract`](fedrecsim_sim::testing::contract) checks what every method has to fulfil, and
+//! `testing::contract` checks what every method has to fulfil, and
 //! `tests/it/contract_suite.rs` has it check all methods of this crate and the examples.
 
 use std::fmt::Debug;

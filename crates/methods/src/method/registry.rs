@@ -85,7 +85,7 @@ pub fn find<'m>(methods: &'m [Entry], spec: &MethodSpec) -> Result<&'m Entry> {
 /// Builds the one of `methods` that `spec` names.
 ///
 /// # Errors
-/// [`Error::Usage`] for a block beyond [`sizes::MAX_ENTRIES`], and for an unknown name or
+/// [`Error::Usage`] for a block beyond `sizes::MAX_ENTRIES`, and for an unknown name or
 /// parameters that do not fit, which a scenario that was read with the vocabulary of `methods` does
 /// not have.
 pub fn build(methods: &[Entry], spec: &MethodSpec, problem: &Problem) -> Result<Box<dyn Method>> {

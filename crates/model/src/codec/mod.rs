@@ -75,9 +75,9 @@
 //! Private parameters live in [`Private`](crate::model::private::Private), which converts to
 //! neither a table nor bytes (contract 4). A shared table travels:
 //! ```
-//! use fedrecsim::codec::Codec;
-//! use fedrecsim::model::{private::Private, table::{Table, TableShape, TableUpdate}};
-//! use fedrecsim::scenario::CodecName;
+//! use fedrecsim_model::codec::Codec;
+//! use fedrecsim_model::model::{private::Private, table::{Table, TableShape, TableUpdate}};
+//! use fedrecsim_scenario::scenario::CodecName;
 //!
 //! let shape = TableShape { rows: 2, dimension: 3 };
 //! let shared = Table::zeros(shape);
@@ -88,9 +88,9 @@
 //! ```
 //! The same with the private one does not compile:
 //! ```compile_fail,E0308
-//! use fedrecsim::codec::Codec;
-//! use fedrecsim::model::{private::Private, table::{Table, TableShape, TableUpdate}};
-//! use fedrecsim::scenario::CodecName;
+//! use fedrecsim_model::codec::Codec;
+//! use fedrecsim_model::model::{private::Private, table::{Table, TableShape, TableUpdate}};
+//! use fedrecsim_scenario::scenario::CodecName;
 //!
 //! let shape = TableShape { rows: 2, dimension: 3 };
 //! let shared = Table::zeros(shape);
@@ -102,7 +102,7 @@
 //! The other ways from a parameter to bytes do not compile either. Each compiles with the parameter
 //! itself,
 //! ```
-//! use fedrecsim::model::{private::Private, table::{Table, TableShape, TableUpdate}};
+//! use fedrecsim_model::model::{private::Private, table::{Table, TableShape, TableUpdate}};
 //!
 //! let shape = TableShape { rows: 1, dimension: 2 };
 //! let parameter: Vec<f32> = vec![1.0, 2.0];
@@ -112,26 +112,26 @@
 //! ```
 //! but none compiles once the parameter is private:
 //! ```compile_fail,E0308
-//! # use fedrecsim::model::{private::Private, table::{Table, TableShape, TableUpdate}};
+//! # use fedrecsim_model::model::{private::Private, table::{Table, TableShape, TableUpdate}};
 //! # let shape = TableShape { rows: 1, dimension: 2 };
 //! let parameter: Private<Vec<f32>> = Private::new(vec![1.0, 2.0]);
 //! let update = TableUpdate::listed(shape, vec![0], &parameter, 1.0);
 //! ```
 //! ```compile_fail,E0277
-//! # use fedrecsim::model::{private::Private, table::{Table, TableShape, TableUpdate}};
+//! # use fedrecsim_model::model::{private::Private, table::{Table, TableShape, TableUpdate}};
 //! # let shape = TableShape { rows: 1, dimension: 2 };
 //! let parameter: Private<Vec<f32>> = Private::new(vec![1.0, 2.0]);
 //! let json = serde_json::to_string(&parameter);
 //! ```
 //! ```compile_fail,E0308
-//! # use fedrecsim::model::{private::Private, table::{Table, TableShape, TableUpdate}};
+//! # use fedrecsim_model::model::{private::Private, table::{Table, TableShape, TableUpdate}};
 //! # let shape = TableShape { rows: 1, dimension: 2 };
 //! let parameter: Private<Vec<f32>> = Private::new(vec![1.0, 2.0]);
 //! let table = Table::from_values(shape, parameter);
 //! ```
 //! A frame cannot be made of bytes that no codec wrote:
 //! ```compile_fail,E0639
-//! use fedrecsim::codec::{Frame, FrameParts};
+//! use fedrecsim_model::codec::{Frame, FrameParts};
 //! let frame = Frame { bytes: vec![1, 2, 3].into(), parts: FrameParts::default() };
 //! ```
 

@@ -17,8 +17,8 @@ use fedrecsim_core::units::SimDuration;
 /// The rules by which the server invites users and steps.
 ///
 /// ```
-/// use fedrecsim::scenario::{Invitations, LateUpdates, Policy, StalenessWeight, Stragglers, UpdateRule, UpdatesNeeded};
-/// use fedrecsim::units::SimDuration;
+/// use fedrecsim_scenario::scenario::{Invitations, LateUpdates, Policy, StalenessWeight, Stragglers, UpdateRule, UpdatesNeeded};
+/// use fedrecsim_core::units::SimDuration;
 ///
 /// // Twenty clients are always at work, and the server steps every minute with what has arrived.
 /// let policy = Policy {

@@ -99,7 +99,7 @@ impl World {
     /// # Errors
     /// An error if the data do not have what the scenario asks for (enough users, candidates,
     /// evaluated users or negatives, or the users whom a rule of faults names), if a table is
-    /// beyond [`MAX_ENTRIES`](fedrecsim_scenario::scenario::sizes::MAX_ENTRIES), if a trace was not read, and if
+    /// beyond `MAX_ENTRIES`, if a trace was not read, and if
     /// the method is not among `methods`.
     pub fn with_traces(
         scenario: Scenario,

@@ -5,12 +5,12 @@
 //! one test:
 //!
 //! ```
-//! use fedrecsim::method::fedmf;
-//! use fedrecsim::testing::{Breach, Contract, Clause};
+//! use fedrecsim_methods::method::fedmf;
+//! use fedrecsim_sim::testing::{Breach, Contract, Clause};
 //!
 //! /// If this fails, the method breaks a promise that the simulator relies on.
 //! fn the_method_keeps_the_contract() -> Result<(), Breach> {
-//!     // With all clauses, which take a few seconds: `fedrecsim::testing::contract(&fedmf::ENTRY)`.
+//!     // With all clauses, which take a few seconds: `fedrecsim_sim::testing::contract(&fedmf::ENTRY)`.
 //!     Contract::of(&fedmf::ENTRY).check_clause(Clause::SavedState)
 //! }
 //! # the_method_keeps_the_contract().unwrap();
@@ -25,7 +25,7 @@
 //! loss:
 //!
 //! ```
-//! use fedrecsim::testing::gradient_check;
+//! use fedrecsim_sim::testing::gradient_check;
 //!
 //! // Half the squared error of a rating 4 that is predicted by the product of user and item.
 //! let loss = |at: &[f64]| 0.5 * (at[0] * at[1] - 4.0).powi(2);

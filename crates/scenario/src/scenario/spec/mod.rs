@@ -193,7 +193,7 @@ impl SplitSpec {
 pub enum SourceSpec {
     /// Made by the generator; no file.
     Generated(GeneratorSpec),
-    /// A public data set, whose files [`dataset::public`](fedrecsim_data::dataset::public) knows.
+    /// A public data set, whose files `dataset::public` knows.
     Public(PublicDataset),
     /// Any delimited text file.
     Delimited(DelimitedSpec),

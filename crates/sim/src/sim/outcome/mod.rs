@@ -28,7 +28,8 @@ pub use flow::{ByDirection, Flow};
 use losses::Losses;
 pub use model::{Sparsity, VersionsCost};
 use network::NetworkRecord;
-use users::{DeviceBytes, UserRecord};
+use users::DeviceBytes;
+pub use users::UserRecord;
 
 /// The outcome of a run.
 #[derive(Debug)]
