@@ -19,8 +19,8 @@ macro_rules! dense_id {
         }
 
         impl From<usize> for $name {
-            /// Makes an identifier of an index. Data sets with 2^32 entities or more are refused on
-            /// reading, so nothing is cut off.
+            /// Makes an identifier from an index. Data sets with 2^32 entities or more are refused
+            /// on reading, so the cast is exact.
             fn from(index: usize) -> Self {
                 debug_assert!(u32::try_from(index).is_ok());
                 Self(index as u32)

@@ -5,18 +5,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::Direction;
 
-/// A party with which a user's device exchanges frames.
+/// A peer of a user's device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Peer {
     /// The server, which holds the model.
     Server,
-    /// The third party, which answers requests that the server must not see (see
+    /// The third party, which answers requests that are hidden from the server (see
     /// `ThirdParty`).
     ThirdParty,
 }
 
-/// The way of a frame: the peer at its other end, the direction, and whether it is about rows that
-/// a client asks for.
+/// The route of a frame: the peer at its other end, the direction, and whether it is about rows
+/// that a client asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Route {
     /// The other end of the route; this end is the user's device.
@@ -28,20 +28,20 @@ pub struct Route {
 }
 
 impl Route {
-    /// The way of a download, from the server to the device.
+    /// The route of a download, from the server to the device.
     pub const DOWNLOAD: Self = Self::plain(Peer::Server, Direction::Down);
-    /// The way of a request, from the device to the third party.
+    /// The route of a request, from the device to the third party.
     pub const REQUEST: Self = Self::plain(Peer::ThirdParty, Direction::Up);
-    /// The way of a reply, from the third party to the device.
+    /// The route of a reply, from the third party to the device.
     pub const REPLY: Self = Self::plain(Peer::ThirdParty, Direction::Down);
-    /// The way of an upload, from the device to the server.
+    /// The route of an upload, from the device to the server.
     pub const UPLOAD: Self = Self::plain(Peer::Server, Direction::Up);
-    /// The way of a request for rows of the model, from the device to the server.
+    /// The route of a row request, from the device to the server.
     pub const ROW_REQUEST: Self = Self {
         is_of_asked_rows: true,
         ..Self::UPLOAD
     };
-    /// The way of a download of the rows that the device has asked for.
+    /// The route of a download of requested rows.
     pub const ASKED_ROWS: Self = Self {
         is_of_asked_rows: true,
         ..Self::DOWNLOAD
@@ -88,7 +88,7 @@ impl Job {
         }
     }
 
-    /// Returns whether it is the device that works.
+    /// Returns whether the device does this work.
     pub fn is_the_devices(self) -> bool {
         self != Self::Reply
     }
@@ -115,9 +115,9 @@ pub enum Leg {
 }
 
 impl Leg {
-    /// Lists the legs of a participation, in their order. Where nothing is downloaded, the device
-    /// begins its work at the instant of its invitation, without any latency; so does a device that
-    /// asks for rows with its request.
+    /// Lists the legs of a participation in their order. A device that downloads nothing begins to
+    /// train, and one that asks for rows sends its request, at the instant of its invitation,
+    /// without any latency.
     pub fn of_participation(downloads: Downloads, asks_a_third_party: bool) -> Vec<Self> {
         let mut legs = match downloads {
             Downloads::Nothing => Vec::new(),

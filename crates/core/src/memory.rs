@@ -1,27 +1,27 @@
-//! Asks for memory in a way that can be refused.
+//! Allocates memory in a way that can fail.
 //!
-//! Tables, frames and archives are the only things of a run that grow with a scenario to gigabytes.
-//! They ask here, so that a machine without the memory ends the run with [`Error::Memory`], which
-//! says what the memory was for, and not with an abort of the process.
+//! Only tables, frames and archives grow to gigabytes with a scenario. They allocate here, so that
+//! a lack of memory ends the run with [`Error::Memory`], which names the purpose, and does not
+//! abort the process.
 //!
-//! Much of what asks cannot fail in any other way, such as
-//! `Table::zeros` in a method's own code, and no author of a
-//! method could do anything about it. [`reserve_or_unwind`] therefore leaves by unwinding. The
-//! simulation catches that at its borders, the worker threads and the thread of the actors, and
-//! makes it an error again.
+//! Many callers have no other way to fail, such as `Table::zeros` in a method's own code, and no
+//! author of a method could handle the error. [`reserve_or_unwind`] therefore leaves by unwinding.
+//! The simulation catches that in its worker threads and in the thread of the actors, and makes it
+//! an error again.
 
 use std::any::Any;
 use std::cell::RefCell;
+use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::error::{Error, Result};
 
-/// Is what unwinding carries when memory was refused: what the memory was for.
+/// Carries the purpose of memory that was refused through unwinding.
 struct Shortage(String);
 
 thread_local! {
-    /// What the memory was for that was refused on this thread, if unwinding may have been stopped
-    /// by a runtime that drops what it carried.
+    /// The error of memory that was refused on this thread, in case a runtime stops the unwinding
+    /// and drops what it carries.
     static REFUSED: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
@@ -30,49 +30,37 @@ thread_local! {
 ///
 /// # Errors
 /// [`Error::Memory`] if the system refuses it.
-pub fn reserve<T>(
-    values: &mut Vec<T>,
-    additional: usize,
-    purpose: impl FnOnce() -> String,
-) -> Result<()> {
+pub fn reserve<T>(values: &mut Vec<T>, additional: usize, purpose: impl Display) -> Result<()> {
     values
         .try_reserve_exact(additional)
-        .map_err(|_| refused::<T>(additional, &purpose()))
+        .map_err(|_| refused::<T>(additional, purpose))
 }
 
-/// Makes room for `additional` more values in `values`, as [`reserve`] does, for callers that
-/// cannot fail.
+/// Does the same as [`reserve`], for callers that cannot return an error.
 ///
 /// # Panics
 /// Unwinds if the system refuses it, without a message of its own. [`caught`] and
 /// [`shortage_of_this_thread`] make an error of that.
-pub fn reserve_or_unwind<T>(
-    values: &mut Vec<T>,
-    additional: usize,
-    purpose: impl FnOnce() -> String,
-) {
+pub fn reserve_or_unwind<T>(values: &mut Vec<T>, additional: usize, purpose: impl Display) {
     if values.try_reserve_exact(additional).is_err() {
-        let message = refused::<T>(additional, &purpose()).to_string();
+        let message = refused::<T>(additional, purpose).to_string();
         REFUSED.set(Some(message.clone()));
         resume_unwind(Box::new(Shortage(message)));
     }
 }
 
-/// Returns `count` zeros, or what else is the default of their type.
+/// Returns `count` default values, such as zeros.
 ///
 /// # Panics
 /// Unwinds as [`reserve_or_unwind`] does.
-pub fn zeros_or_unwind<T: Clone + Default>(
-    count: usize,
-    purpose: impl FnOnce() -> String,
-) -> Vec<T> {
+pub fn zeros_or_unwind<T: Clone + Default>(count: usize, purpose: impl Display) -> Vec<T> {
     let mut values = Vec::new();
     reserve_or_unwind(&mut values, count, purpose);
     values.resize(count, T::default());
     values
 }
 
-/// Runs `work`, and makes an error of memory that it was refused.
+/// Runs `work`, and turns a refusal of memory into an error.
 ///
 /// # Errors
 /// [`Error::Memory`] if `work` unwinds because memory was refused.
@@ -80,14 +68,13 @@ pub fn zeros_or_unwind<T: Clone + Default>(
 /// # Panics
 /// If `work` panics for another reason.
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T> {
-    // What is half done when the work unwinds is dropped, or belongs to something that ends with
-    // the error.
+    // Half-done work is dropped, or belongs to something that ends with the error.
     catch_unwind(AssertUnwindSafe(work))
         .map_err(|carried| shortage_of(&*carried).unwrap_or_else(|| resume_unwind(carried)))
 }
 
-/// Runs `work` of one process of several, and makes an error of any panic, which is told to the
-/// process that waits for it.
+/// Runs `work` of one process of several, and turns any panic into an error for the process that
+/// waits for it.
 ///
 /// # Errors
 /// [`Error::Memory`] if memory was refused, [`Error::Actor`] for another panic, and what `work`
@@ -108,8 +95,7 @@ pub fn contained<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     }
 }
 
-/// Returns the error that a caught unwinding carried, if memory was refused and nothing else went
-/// wrong.
+/// Returns the error that a caught unwinding carried, if memory was refused.
 fn shortage_of(carried: &(dyn Any + Send)) -> Option<Error> {
     carried
         .downcast_ref()
@@ -121,7 +107,7 @@ pub fn shortage_of_this_thread() -> Option<Error> {
     REFUSED.take().map(Error::Memory)
 }
 
-fn refused<T>(count: usize, purpose: &str) -> Error {
+fn refused<T>(count: usize, purpose: impl Display) -> Error {
     let megabytes = count as f64 * size_of::<T>() as f64 / 1e6;
     Error::Memory(format!(
         "there is no memory for {purpose}, which takes {megabytes:.1} MB; `validate --estimate` says what a run needs"
@@ -137,9 +123,7 @@ mod tests {
 
     #[test]
     fn a_refusal_says_what_the_memory_was_for() {
-        let refused = reserve(&mut Vec::<u8>::new(), TOO_MANY, || {
-            "a table of 3 x 4 values".to_owned()
-        });
+        let refused = reserve(&mut Vec::<u8>::new(), TOO_MANY, "a table of 3 x 4 values");
         let Err(Error::Memory(message)) = refused else {
             panic!("so much memory was given")
         };
@@ -152,11 +136,7 @@ mod tests {
     /// If this fails, a run that finds no memory ends with a message about an actor, or aborts.
     #[test]
     fn unwinding_carries_the_refusal_to_whoever_catches_it() {
-        let ask = || {
-            drop(zeros_or_unwind::<f32>(TOO_MANY / 4, || {
-                "this test".to_owned()
-            }))
-        };
+        let ask = || drop(zeros_or_unwind::<f32>(TOO_MANY / 4, "this test"));
         let Err(Error::Memory(message)) = caught(ask) else {
             panic!("so much memory was given")
         };

@@ -4,9 +4,8 @@
 //! but never extends beyond the end of a line. CRLF, blank lines and a UTF-8 byte-order mark are
 //! accepted.
 //!
-//! Ratings and traces are read with it. The csv crate is not used for reading: it knows no
-//! separators of more than a byte, and the line that it reports for a record is wrong after CRLF or
-//! a blank line.
+//! It reads ratings and traces. The csv crate does not: its separators are single bytes, and the
+//! line that it reports for a record is wrong after CRLF or a blank line.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -26,7 +25,7 @@ pub struct Records<'a, R> {
 }
 
 impl<'a, R: BufRead> Records<'a, R> {
-    /// Starts with the first line of `text`; `path` is the name that faults are reported under.
+    /// Starts with the first line of `text`; faults are reported under `path`.
     ///
     /// # Errors
     /// [`Error::Read`] if it cannot be read, [`Error::Usage`] if `separator` is empty.

@@ -8,8 +8,8 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::math;
 
-/// What a stream is for. The numbers are part of every pinned digest, so new ones are appended and
-/// none is renumbered.
+/// The purpose of a stream. The numbers are part of every pinned digest, so new ones are appended
+/// and none is renumbered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u64)]
 pub enum Purpose {
@@ -47,15 +47,15 @@ pub enum Purpose {
     DeviceMemory = 16,
     /// When a user is available: its time zone and window, or its stays.
     Availability = 17,
-    /// Whether a rule of faults hits a transfer, and which bit it flips.
+    /// Whether a fault rule hits a transfer, and which bit it flips.
     Fault = 18,
-    /// Which users a rule of faults concerns.
+    /// Which users a fault rule applies to.
     FaultUsers = 19,
-    /// Who of a cohort comes first if the server's connections do not suffice for all.
+    /// The order of a cohort in the line for the server's connections.
     Line = 20,
     /// Which part of a k-fold split every rating belongs to.
     Folds = 21,
-    /// When the outages of a rule of faults are; the rule stands in the place of the user.
+    /// When the outages of a fault rule are; the rule takes the place of the user.
     Outage = 22,
 }
 

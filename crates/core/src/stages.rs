@@ -1,9 +1,9 @@
 //! Names the stages of a run, as spans of `tracing`.
 //!
-//! A stage is entered with [`enter`] and left when the guard is dropped. Whoever wants to know
-//! where the time of a run goes subscribes to the target [`TARGET`], as `run --stage-times` does.
-//! Where nobody subscribes, a stage costs one load and one branch, and no clock is read. In no case
-//! does a time reach a result (contract 1).
+//! [`enter`] enters a stage, and the drop of its guard leaves it. To see where the time of a run
+//! goes, subscribe to the target [`TARGET`], as `run --stage-times` does. Without a subscriber, a
+//! stage costs one load and one branch, and no clock is read. No time ever reaches a result
+//! (contract 1).
 
 use tracing::span::EnteredSpan;
 use tracing::trace_span;
@@ -49,8 +49,7 @@ stages! {
     Select = "select",
     /// A table becomes a frame: the broadcast and every upload.
     Encode = "encode",
-    /// Distinct rows are collected, and those of the download and of the private table brought side
-    /// by side.
+    /// Distinct rows are collected, and those of the download and of the private table gathered.
     Gather = "gather",
     /// Training negatives are drawn.
     SampleNegatives = "sample negatives",
@@ -66,7 +65,7 @@ stages! {
     Evaluate = "evaluate",
     /// Events, bookings, ledger and digest.
     Simulate = "simulate",
-    /// Messages: from a question to its answer, less the time that the answer took to work out.
+    /// Messages: from a question to its answer, without the time to compute the answer.
     Actors = "actors",
     /// The arbiter's thread waits for the workers.
     Wait = "wait for workers",

@@ -9,13 +9,12 @@ use serde::{Deserialize, Serialize};
 pub struct Work {
     /// Item rows visited: one row in one pass over a batch.
     pub row_visits: u64,
-    /// Multiplications with an addition that are not part of a row visit: those of dense layers, of
-    /// products of matrices and of systems of equations.
+    /// Multiply-adds outside of row visits: dense layers, matrix products and systems of equations.
     pub multiply_adds: u64,
 }
 
 impl Work {
-    /// Returns the work of visiting so many rows, and nothing else.
+    /// Returns the work of `row_visits` row visits alone.
     pub fn of_row_visits(row_visits: u64) -> Self {
         Self {
             row_visits,

@@ -1,7 +1,7 @@
 //! Compares gradients with central differences.
 //!
-//! Whoever derives a gradient by hand states the loss once more, in double precision and as plainly
-//! as possible, and has the two compared.
+//! To check a hand-derived gradient, state the loss once more, in double precision and as plainly
+//! as possible.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub fn numeric_gradient(parameters: &[f64], mut loss: impl FnMut(&[f64]) -> f64)
         at[coordinate] = below;
         let loss_below = loss(&at);
         at[coordinate] = parameter;
-        // The distance is that of the numbers that were really used, which are rounded.
+        // Divides by the distance of the rounded numbers that were really used.
         gradient.push((loss_above - loss_below) / (above - below));
     }
     gradient
@@ -29,8 +29,8 @@ pub fn numeric_gradient(parameters: &[f64], mut loss: impl FnMut(&[f64]) -> f64)
 /// Compares `gradient`, which an author has derived, with the gradient of `loss` at `parameters` by
 /// central differences. Returns the coordinate in which the two differ most.
 ///
-/// The tolerance is 1e-3, which a correct gradient of single precision keeps;
-/// [`gradient_check_within`] takes another one, and says of what it is a share.
+/// Fails above a relative tolerance of 1e-3, which a correct gradient of single precision keeps;
+/// [`gradient_check_within`] takes another.
 ///
 /// # Errors
 /// As [`gradient_check_within`].
@@ -42,9 +42,8 @@ pub fn gradient_check(
     gradient_check_within(1e-3, parameters, gradient, loss)
 }
 
-/// Compares as [`gradient_check`] does, with this tolerance. The two gradients may differ in a
-/// coordinate by this share of the larger one of them, and where both are small by this share of a
-/// hundredth of the largest derivative.
+/// Compares as [`gradient_check`] does, with this tolerance. A difference is relative to the larger
+/// of the two derivatives, or to a hundredth of the largest derivative if both are smaller.
 ///
 /// # Errors
 /// [`WrongGradient::OtherLength`] if `gradient` has another length than `parameters`, and
@@ -70,8 +69,8 @@ pub fn gradient_check_within(
     for (number, (&analytic, &numeric)) in gradient.iter().zip(&numeric).enumerate() {
         let size = analytic.abs().max(numeric.abs()).max(largest / 100.0);
         let difference = (analytic - numeric).abs();
-        // Where both are zero the quotient would not be a number. Where one of them is not finite,
-        // they differ by more than any tolerance.
+        // If both are zero, the quotient would be NaN. If one is not finite, the error exceeds any
+        // tolerance.
         let error = match difference {
             0.0 => 0.0,
             difference if difference.is_finite() => difference / size,
@@ -122,7 +121,7 @@ impl fmt::Display for Coordinate {
     }
 }
 
-/// The reason why a gradient was found wrong.
+/// Says why a gradient is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WrongGradient {

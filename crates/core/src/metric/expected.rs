@@ -8,8 +8,8 @@
 
 use super::{CataloguePlace, Gain};
 
-/// The share of the largest probability below which others are left out, as double precision does
-/// not see them in the sum.
+/// The share of the largest probability below which others are left out: they do not change a sum
+/// in double precision.
 const NEGLIGIBLE: f64 = 1e-25;
 
 /// The probabilities of every rank among the candidates, for one item after another.
@@ -24,9 +24,8 @@ pub struct DrawProbabilities {
 impl DrawProbabilities {
     /// Computes the probabilities for `place`.
     ///
-    /// They follow from the likeliest rank outwards by the ratio of neighbouring terms, and are
-    /// then divided by their sum. So no factorial is needed, and nothing underflows that would
-    /// matter.
+    /// Starting at the likeliest rank, they follow outwards by the ratio of neighbouring terms, and
+    /// are then divided by their sum. No factorial is needed, and only negligible terms underflow.
     pub(crate) fn set(&mut self, place: CataloguePlace) {
         let CataloguePlace { rank, items, drawn } = place;
         let (items, drawn) = (f64::from(items), f64::from(drawn.min(items)));

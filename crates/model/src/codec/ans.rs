@@ -35,9 +35,9 @@ pub(super) struct Probabilities {
 }
 
 impl Probabilities {
-    /// Returns probabilities that are about in proportion to `weights`, at most 256 of at most
-    /// [`MOST_WEIGHT`], and sum to
-    /// 1. A symbol of weight 0 has none. Returns `None` if no symbol has a weight.
+    /// Returns probabilities that are nearly proportional to `weights`, of which there are at most
+    /// 256, each at most [`MOST_WEIGHT`]. A symbol of weight 0 has none. Returns `None` if no symbol
+    /// has a weight.
     pub fn of(weights: &[u64]) -> Option<Self> {
         debug_assert!(
             weights.len() <= SYMBOLS && weights.iter().all(|weight| *weight <= MOST_WEIGHT)
@@ -49,8 +49,8 @@ impl Probabilities {
         Self::of_shares(weights, |weight| (weight * u64::from(TOTAL) / sum) as u32)
     }
 
-    /// Returns the same where `share` says what share of their sum a weight is, in units of 2^-14
-    /// and rounded down.
+    /// Returns the same for a function `share` that gives each weight's share of the sum, in units
+    /// of 2^-14 and rounded down.
     pub(crate) fn of_shares(weights: &[u64], share: impl Fn(u64) -> u32) -> Option<Self> {
         let most = weights
             .iter()
@@ -160,7 +160,7 @@ pub(super) struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    /// Begins with the first of the symbols of which these are the words.
+    /// Starts in front of the first symbol of the code in `words`.
     ///
     /// # Errors
     /// [`Error::Frame`] if no code ends like that.
@@ -174,7 +174,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Returns the next symbol. Behind the end of the code, that is any one.
+    /// Returns the next symbol. After the end of the code, the result is arbitrary.
     #[inline]
     pub(crate) fn symbol(&mut self) -> u8 {
         let Ok(symbol) = self.coder.decode_symbol(&self.quantiles);

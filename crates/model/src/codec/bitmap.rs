@@ -2,7 +2,7 @@
 //! p div 8.
 
 use crate::model::row_index::ones as ones_of;
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::error::Result;
 
 /// Returns the number of bytes of a bitmap of `universe` positions.
 #[inline]
@@ -44,13 +44,11 @@ pub(super) fn count_ones(bitmap: &[u8]) -> usize {
 pub(super) fn check(bitmap: &[u8], universe: usize, count: usize) -> Result<()> {
     let used = universe % 8;
     if used > 0 && bitmap.last().is_some_and(|last| last >> used != 0) {
-        return Err(Error::Frame("the bitmap has padding bits set".into()));
+        refuse!("the bitmap has padding bits set");
     }
     let ones = count_ones(bitmap);
     if ones != count {
-        return Err(Error::Frame(format!(
-            "the bitmap lists {ones} entries, the header {count}"
-        )));
+        refuse!("the bitmap lists {ones} entries, the header {count}");
     }
     Ok(())
 }

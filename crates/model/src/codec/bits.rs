@@ -1,7 +1,7 @@
 //! Reads and writes strings of bits. A byte is filled from its least significant bit, and unused
 //! bits of the last byte are 0.
 
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::error::Result;
 
 /// Writes bits behind the bytes of a buffer.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl<'a> BitWriter<'a> {
         }
     }
 
-    /// Writes the lowest `bits` of `value`, of which there are at most 32. All others must be 0.
+    /// Writes the lowest `bits` bits of `value`, at most 32. All other bits must be 0.
     #[inline]
     pub(crate) fn write(&mut self, value: u64, bits: u32) {
         debug_assert!(bits <= 32 && value >> bits == 0);
@@ -69,7 +69,7 @@ impl<'a> BitReader<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// Returns the next 64 bits, of which those behind the last byte are 0.
+    /// Returns the next 64 bits. Bits after the last byte are 0.
     #[inline]
     fn peek(&self) -> u64 {
         let (start, shift) = (self.at / 8, self.at % 8);
@@ -91,12 +91,12 @@ impl<'a> BitReader<'a> {
     fn advance(&mut self, bits: usize) -> Result<()> {
         self.at += bits;
         if self.at > 8 * self.bytes.len() {
-            return Err(Error::Frame("a string of bits ends too early".into()));
+            refuse!("a string of bits ends too early");
         }
         Ok(())
     }
 
-    /// Takes `bits` bits, of which there are at most 32.
+    /// Takes `bits` bits, at most 32.
     ///
     /// # Errors
     /// [`Error::Frame`] if there are fewer.
@@ -107,7 +107,7 @@ impl<'a> BitReader<'a> {
         Ok(value)
     }
 
-    /// Takes bits 1 up to the first bit 0, which is taken as well, and returns how many there are.
+    /// Takes bits 1 and the bit 0 that ends them, and returns the number of bits 1.
     ///
     /// # Errors
     /// [`Error::Frame`] if no bit 0 follows.
@@ -132,9 +132,7 @@ impl<'a> BitReader<'a> {
     /// [`Error::Frame`] if more is left.
     pub(crate) fn finish(self) -> Result<()> {
         if 8 * self.bytes.len() - self.at >= 8 || self.peek() != 0 {
-            return Err(Error::Frame(
-                "a string of bits is followed by others".into(),
-            ));
+            refuse!("a string of bits is followed by others");
         }
         Ok(())
     }

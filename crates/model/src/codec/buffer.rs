@@ -1,7 +1,7 @@
-//! Memory for the values of a block, which is used for one block after another.
+//! Reuses the memory of values from block to block.
 //!
-//! A block is encoded and decoded within microseconds. Memory that is asked for and given back as
-//! often is given back to the system, too, and then takes longer than the values.
+//! A block is encoded and decoded within microseconds. The allocator would return memory to the
+//! system and ask for it again at that rate, which takes longer than the work on the values.
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
@@ -11,14 +11,14 @@ use bytes::Bytes;
 
 use crate::model::kernel::shared_bytes;
 
-/// The number of buffers that a thread keeps, which is as many as it uses at once.
+/// The number of buffers that a thread keeps: as many as it uses at once.
 const KEPT: usize = 3;
 
-/// The most values of a buffer that is kept, which is 4 MiB.
+/// The most values of a buffer that is kept (4 MiB).
 const KEPT_VALUES: usize = 1 << 20;
 
-/// The most values of all buffers together that threads have left to others, which is 16 MiB. The
-/// server decodes some of them at the same time and drops them in another thread.
+/// The most values of all shared buffers together (16 MiB). The server decodes several at the same
+/// time and drops them in another thread.
 const SHARED_VALUES: usize = 1 << 22;
 
 thread_local! {
@@ -52,12 +52,12 @@ impl Shared {
     }
 }
 
-/// Values in memory that is used again once they are dropped.
+/// Holds values in memory that is reused after the drop.
 #[derive(Debug)]
 pub(super) struct Buffer(Vec<f32>);
 
 impl Buffer {
-    /// Returns a buffer of so many values, whatever they are. The caller writes each of them.
+    /// Returns a buffer of `count` arbitrary values. The caller overwrites all of them.
     pub(crate) fn of_any(count: usize) -> Self {
         let mut buffer = Self::used();
         buffer.0.resize(count, 0.0);

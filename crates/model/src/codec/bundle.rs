@@ -1,5 +1,5 @@
-//! Puts the changes between versions of a model into one frame, for a receiver that has an earlier
-//! version.
+//! Puts the differences between versions of a model into one frame, which brings a receiver from an
+//! earlier version to a later one.
 //!
 //! This is **format 3**. Integers are little-endian, or LEB128 where it says so.
 //!
@@ -13,7 +13,7 @@
 //! | 12 | 0 or 8 | u64 | the seed |
 //! | | | | for each frame the number of its version and its length in bytes (LEB128), then the frame |
 //!
-//! A receiver that has a later version than the sender knows of passes over the frames up to its
+//! A receiver that already has a later version than the sender knows skips the frames up to its
 //! own.
 
 use bytes::Bytes;
@@ -27,14 +27,14 @@ const BUNDLE: u8 = 3;
 /// The bytes in front of the seed and the frames.
 const HEADER_BYTES: usize = 12;
 
-/// Says what the receiver of changes begins with.
+/// Says what the receiver starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beginning {
     /// A version that the receiver has.
     Held,
     /// The first of the frames, which holds a whole model.
     Whole,
-    /// The model that the method begins with, which the receiver draws from this seed.
+    /// The method's initial model, which the receiver draws from this seed.
     Seed(u64),
 }
 
@@ -51,7 +51,7 @@ impl Beginning {
 /// The content of a frame of frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bundle {
-    /// What the receiver begins with.
+    /// What the receiver starts from.
     pub beginning: Beginning,
     /// The versions that the frames lead to, ascending, each with its frame.
     pub versions: Vec<(u32, Bytes)>,

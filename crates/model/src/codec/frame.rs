@@ -11,13 +11,6 @@ use crate::model::layout::{BlockLayout, Layout, ValueType};
 use crate::model::table::{TableShape, TableUpdate};
 use fedrecsim_core::error::{Error, Result};
 
-/// Refuses a frame for this reason.
-macro_rules! refuse {
-    ($($reason:tt)*) => {
-        return Err(Error::Frame(format!($($reason)*)))
-    };
-}
-
 /// The number of bytes of the header of a block, which is the only header of a frame of format 1.
 pub const HEADER_BYTES: usize = 28;
 
@@ -43,7 +36,7 @@ pub(super) const HAS_UTILITY: u8 = 2;
 
 /// Returns the flags that say which scalars a frame of this layout has.
 pub(super) fn flags_of(layout: &Layout) -> u8 {
-    HAS_WEIGHT * u8::from(layout.is_weighted()) | HAS_UTILITY * u8::from(layout.reports_utility())
+    HAS_WEIGHT * u8::from(layout.is_weighted()) + HAS_UTILITY * u8::from(layout.reports_utility())
 }
 
 /// Names the codec of a block. The discriminant is its code in the header of the block.
@@ -120,7 +113,7 @@ impl Header {
     }
 }
 
-/// Holds a block of a frame that a codec has yet to check and decode.
+/// Holds a block whose header was read, for a codec to check and decode.
 #[derive(Debug)]
 pub struct OpenedBlock<'a> {
     frame: &'a Bytes,

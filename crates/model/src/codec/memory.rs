@@ -1,4 +1,4 @@
-//! Holds what a codec remembers on a device from one participation to the next.
+//! Keeps what a codec remembers on a device between participations.
 
 use crate::model::row_table::RowTable;
 use crate::model::state::StateVisitor;

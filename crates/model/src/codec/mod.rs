@@ -135,6 +135,13 @@
 //! let frame = Frame { bytes: vec![1, 2, 3].into(), parts: FrameParts::default() };
 //! ```
 
+/// Returns from the function with the error of a frame that cannot be decoded.
+macro_rules! refuse {
+    ($($reason:tt)*) => {
+        return Err(fedrecsim_core::error::Error::Frame(format!($($reason)*)))
+    };
+}
+
 mod ans;
 mod bitmap;
 mod bits;
@@ -194,8 +201,8 @@ impl Frame {
         }
     }
 
-    /// Has the values of `update`, of which this frame was made by `codecs`, share the memory of
-    /// the frame where it ends in them. Returns the memory that they had before.
+    /// Makes the values of `update`, which `codecs` encoded as this frame, share the memory of the
+    /// frame if the frame ends in them. Returns the memory that they had before.
     pub fn hold_values_of(
         &self,
         codecs: &BlockCodecs,
@@ -241,7 +248,7 @@ pub struct FrameParts {
     pub index: u64,
     /// The bytes of the values and scalars.
     pub values: u64,
-    /// The bytes that are not in the frame, but travel with it by a scenario's `[overheads]`.
+    /// The bytes of a scenario's `[overheads]`, which travel with the frame but are not in it.
     pub modelled: u64,
 }
 
@@ -254,8 +261,8 @@ impl FrameParts {
 
 /// Encodes updates of blocks as parts of a frame, and decodes them.
 ///
-/// A codec may be lossy: the receiver works with what the frame says. A codec may remember on the
-/// device what it left out ([`CodecMemory`]), and it may draw at random from a stream of its own.
+/// A codec may be lossy: the receiver works with the decoded values. A codec may keep on the device
+/// what it left out ([`CodecMemory`]), and it may draw from a random stream of its own.
 pub trait Codec: Send + Sync + std::fmt::Debug {
     /// Appends `update` to `frame`.
     ///
@@ -284,8 +291,8 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
         ""
     }
 
-    /// Returns whether what is sent are differences from the base, so that a receiver needs it. The
-    /// default is no.
+    /// Returns whether the codec sends differences from the base, so that a receiver needs the
+    /// base. The default is no.
     fn sends_changes(&self) -> bool {
         false
     }
@@ -309,8 +316,8 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
         true
     }
 
-    /// Returns whether a frame of this block alone ends in the update's values as they are, so that
-    /// whoever keeps both can keep them once. The default is no.
+    /// Returns whether a frame of this block alone ends in the unchanged values of the update. A
+    /// caller that keeps both then stores the values once. The default is no.
     fn ends_in_values_of(&self, _update: &TableUpdate) -> bool {
         false
     }
@@ -322,9 +329,9 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
         None
     }
 
-    /// Decodes a block. `base` is the table that rows refer to that are not listed, and to which
-    /// codecs that send changes add these; it is the one with which the block was encoded. The
-    /// result's values share the frame's buffer where the format allows it. Memory is bounded by
+    /// Decodes a block. `base` is the table with which the block was encoded: rows that are not
+    /// listed refer to it, and codecs that send differences add them to it. The result's values
+    /// share the frame's buffer where the format allows it. Memory is bounded by
     /// [`decode_bound_bytes`], or by six times that for a [`Composition`].
     ///
     /// # Errors
@@ -369,7 +376,7 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
 pub struct BlockContext<'a> {
     /// The position of the block in its layout.
     pub position: usize,
-    /// The table that rows refer to that are not listed. Codecs that send whole tables read those
+    /// The table to which rows refer that are not listed. Codecs that send whole tables read those
     /// rows from it.
     pub base: Base<'a>,
     /// The memory of the codec on this device.
@@ -378,8 +385,8 @@ pub struct BlockContext<'a> {
     pub randomness: Randomness,
 }
 
-/// Returns the scalars of a frame of `layout`, after checking that the frame is undamaged unless it
-/// is known to be. A frame of one table has no scalars, and is not looked at.
+/// Returns the scalars of a frame of `layout`. Checks the frame for damage unless it is known to be
+/// intact. A frame of one table has no scalars and is not read.
 ///
 /// # Errors
 /// [`fedrecsim_core::error::Error::Frame`] for a damaged frame, or one of another layout.
@@ -392,7 +399,7 @@ pub fn read_scalars((frame, integrity): (&Bytes, Integrity), layout: &Layout) ->
     Ok(scalars)
 }
 
-/// Returns the most bytes that any decoder allocates for a frame that should hold a table of
+/// Returns an upper bound of the bytes that any decoder allocates for a frame of a table of
 /// `shape`, whatever the frame says: 4 m k for the table (`sparse-f32`), or 4 m for the list of
 /// rows (`rows-f32`). The frame itself is not counted, and `dense-f32` allocates nothing.
 pub const fn decode_bound_bytes(shape: TableShape) -> usize {

@@ -22,7 +22,7 @@ use super::{BlockContext, Codec, bitmap};
 use crate::model::layout::ValueType;
 use crate::model::row_index::ones;
 use crate::model::table::{Base, RowSet, TableUpdate};
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::error::Result;
 use fedrecsim_scenario::scenario::CodecName;
 
 impl Codec for CodecName {
@@ -169,9 +169,7 @@ fn decode_sparse<const WIDTH: usize>(
         .iter()
         .fold(false, |found, value| found | (*value == zero))
     {
-        return Err(Error::Frame(
-            "it lists a zero among the values that are not zero".into(),
-        ));
+        refuse!("it lists a zero among the values that are not zero");
     }
     if own.index == PositionCode::All {
         return Ok(None);

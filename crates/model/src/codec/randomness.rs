@@ -1,8 +1,8 @@
-//! Names the randomness that codecs and privacy mechanisms draw from, frame by frame.
+//! Names the random streams of codecs and privacy mechanisms, frame by frame.
 
 use fedrecsim_core::rng::{Stream, Streams};
 
-/// Names the randomness of one frame. No two frames of a run have the same.
+/// Names the random streams of one frame. No two frames of a run share one.
 #[derive(Clone, Copy, Debug)]
 pub struct Randomness {
     streams: Streams,
@@ -14,46 +14,37 @@ pub struct Randomness {
 }
 
 impl Randomness {
-    /// Names the randomness of the upload that `user` makes for an invitation.
-    pub fn of_upload(streams: Streams, user: u32, invitation_id: u32) -> Self {
+    fn new(streams: Streams, user: Option<u32>, kind: u64, number: u32) -> Self {
         Self {
             streams,
-            user: u64::from(user),
-            frame: u64::from(invitation_id),
+            user: user.map_or(u64::MAX, u64::from),
+            frame: kind << 32 | u64::from(number),
         }
+    }
+
+    /// Names the randomness of the upload that `user` makes for an invitation.
+    pub fn of_upload(streams: Streams, user: u32, invitation_id: u32) -> Self {
+        Self::new(streams, Some(user), 0, invitation_id)
     }
 
     /// Names the randomness of the request and the reply that `user` exchanges with a third party
     /// for an invitation.
-    pub fn of_exchange(streams: Streams, user: u32, invitation_id: u32) -> Self {
-        Self {
-            streams,
-            user: u64::from(user),
-            frame: 1 << 32 | u64::from(invitation_id),
-        }
+    pub fn of_consultation(streams: Streams, user: u32, invitation_id: u32) -> Self {
+        Self::new(streams, Some(user), 1, invitation_id)
     }
 
     /// Names the randomness of the download of a version of the model, for `user` or for all who
     /// share it.
     pub fn of_download(streams: Streams, user: Option<u32>, version: u32) -> Self {
-        Self {
-            streams,
-            user: user.map_or(u64::MAX, u64::from),
-            frame: 2 << 32 | u64::from(version),
-        }
+        Self::new(streams, user, 2, version)
     }
 
     /// Names the randomness of the rows that `user` has asked for in a participation.
     pub fn of_rows(streams: Streams, user: u32, invitation_id: u32) -> Self {
-        Self {
-            streams,
-            user: u64::from(user),
-            frame: 3 << 32 | u64::from(invitation_id),
-        }
+        Self::new(streams, Some(user), 3, invitation_id)
     }
 
-    /// Returns the stream of this name that all frames of the same user share, for what has to be
-    /// the same in all of them.
+    /// Returns the stream of this name that all frames of the same user share.
     pub fn stream_of_user(&self, name: &str) -> Stream {
         self.streams.named(name, self.user, 0)
     }

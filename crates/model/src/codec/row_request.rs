@@ -1,4 +1,4 @@
-//! Encodes which rows a client asks for, and decodes it.
+//! Encodes and decodes a client's request for rows.
 //!
 //! | bytes | type | field |
 //! |---|---|---|

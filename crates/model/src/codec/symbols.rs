@@ -1,13 +1,13 @@
-//! Codes a list of symbols with an [asymmetric numeral system](super::ans), by a table of their
-//! frequencies that is sent with them.
+//! Codes a list of symbols with an [asymmetric numeral system](super::ans). The table of their
+//! frequencies is sent with them.
 //!
 //! The code begins with the number of bytes of the table (u16, little-endian). The table has for
 //! every symbol up to the largest that occurs its count as a number with three bits behind the
 //! leading one. Sender and receiver turn these into the same probabilities, with integers alone.
 //! The words of the coder's state follow.
 //!
-//! Where the symbols are nearly uniform, so that there is nothing to gain, and where their code
-//! would not be shorter, the table has no bytes, and the symbols follow as they are.
+//! If the symbols are nearly uniform, or if their code would not be shorter, the table is empty and
+//! the symbols follow uncoded.
 
 use super::ans::{self, Decoder, MOST_WEIGHT, Probabilities};
 use super::bits::{BitReader, BitWriter};
@@ -19,9 +19,9 @@ const MANTISSA_BITS: u32 = 3;
 /// The bytes of the length of the table.
 const LENGTH_BYTES: usize = 2;
 
-/// How often symbols may be alike, against uniform ones, and be taken for uniform: the probability
-/// that two of them are the same is at most so many thousandths of 1/256. Their entropy is then at
-/// least 7.9 bits (it is no less than Renyi's of order 2).
+/// Symbols count as uniform if the probability that two of them are equal is at most this many
+/// thousandths of 1/256. Their entropy is then at least 7.9 bits, since it is no less than Renyi's
+/// entropy of order 2.
 const NEARLY_UNIFORM: u128 = 1072;
 
 /// Returns the bits of a count behind the leading one that the table keeps, and how many there are.
@@ -31,7 +31,7 @@ fn mantissa(count: u64) -> (u64, u32) {
     ((count >> (exponent - bits)) & ((1 << bits) - 1), bits)
 }
 
-/// Appends the counts of the symbols, rounded, and returns them as they are read.
+/// Appends the rounded counts of the symbols, and returns them as a reader sees them.
 fn write_table(counts: &[u64], out: &mut Vec<u8>) -> Vec<u64> {
     out.push((counts.len() - 1) as u8);
     let mut bits = BitWriter::new(out);
@@ -55,13 +55,13 @@ fn write_table(counts: &[u64], out: &mut Vec<u8>) -> Vec<u64> {
     rounded
 }
 
-/// Returns the number of so many binary digits that begins with a one and `mantissa`.
+/// Returns the number with `digits` binary digits that begin with a one and `mantissa`.
 fn of_parts(digits: u32, mantissa: u64, kept: u32) -> u64 {
     let exponent = digits - 1;
     (1 << exponent) | mantissa << (exponent - kept)
 }
 
-/// Appends the code of `symbols`, of which there is at least one.
+/// Appends the code of `symbols`, at least one.
 pub(super) fn write(symbols: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend([0; LENGTH_BYTES]);
@@ -79,7 +79,7 @@ pub(super) fn write(symbols: &[u8], out: &mut Vec<u8>) {
 
 /// Returns how often each symbol occurs.
 fn counts_of(symbols: &[u8]) -> [u64; 256] {
-    // Four counts of each, since a count that has just been written would have to be waited for.
+    // Four counts of each symbol, so that an addition need not wait for the one before it.
     let mut counts = [[0u32; 256]; 4];
     let (fours, rest) = symbols.as_chunks::<4>();
     for four in fours {
@@ -92,9 +92,9 @@ fn counts_of(symbols: &[u8]) -> [u64; 256] {
     std::array::from_fn(|symbol| counts.iter().map(|counts| u64::from(counts[symbol])).sum())
 }
 
-/// Returns whether so many symbols, with these counts, are taken for uniform ones.
+/// Returns whether symbols with these counts are nearly uniform.
 fn are_nearly_uniform(counts: &[u64; 256], symbols: usize) -> bool {
-    // Of all pairs of two symbols, those that are the same.
+    // The number of ordered pairs of equal symbols.
     let same: u128 = counts
         .iter()
         .map(|count| u128::from(*count) * u128::from(count.saturating_sub(1)))
@@ -103,8 +103,8 @@ fn are_nearly_uniform(counts: &[u64; 256], symbols: usize) -> bool {
     256 * 1000 * same <= NEARLY_UNIFORM * pairs
 }
 
-/// Writes the length of the table into the last bytes of `out`, and appends table and words. The
-/// code is incomplete if the table alone is as long as the symbols.
+/// Writes the length of the table into the last bytes of `out`, and appends table and words. Stops
+/// early if the table alone is as long as the symbols.
 fn write_coded(symbols: &[u8], counts: &[u64; 256], out: &mut Vec<u8>) {
     let start = out.len();
     let largest = counts.iter().rposition(|count| *count > 0).unwrap_or(0);
@@ -114,8 +114,8 @@ fn write_coded(symbols: &[u8], counts: &[u64; 256], out: &mut Vec<u8>) {
         return;
     }
     out[start - LENGTH_BYTES..start].copy_from_slice(&(table_bytes as u16).to_le_bytes());
-    // There is a symbol, so the table has a weight, and `Probabilities::of` says why there is room
-    // for all of them.
+    // There is a symbol, so the table has a weight; `Probabilities::of` explains why all symbols
+    // get a probability.
     #[allow(clippy::expect_used)]
     let probabilities = Probabilities::of(&table).expect("symbols that occur have probabilities");
     ans::encode(symbols, &probabilities, out);
@@ -124,7 +124,7 @@ fn write_coded(symbols: &[u8], counts: &[u64; 256], out: &mut Vec<u8>) {
 /// Reads `count` symbols.
 ///
 /// # Errors
-/// [`Error::Frame`] for anything but a code of so many symbols.
+/// [`Error::Frame`] for anything but a code of `count` symbols.
 pub(super) fn read(code: &[u8], count: usize, out: &mut Vec<u8>) -> Result<()> {
     let refuse = |reason: &str| Err(Error::Frame(format!("a list of symbols {reason}")));
     let Some((table_bytes, code)) = code.split_first_chunk::<LENGTH_BYTES>() else {
@@ -157,7 +157,7 @@ pub(super) fn read(code: &[u8], count: usize, out: &mut Vec<u8>) -> Result<()> {
 
 fn read_table(table: &[u8]) -> Result<Vec<u64>> {
     let Some((largest, table)) = table.split_first() else {
-        return Err(Error::Frame("a list of symbols has an empty table".into()));
+        refuse!("a list of symbols has an empty table");
     };
     let mut bits = BitReader::new(table);
     let mut digits = 0i64;
@@ -166,9 +166,7 @@ fn read_table(table: &[u8]) -> Result<Vec<u64>> {
         let zigzag = bits.read_unary()?;
         digits += (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
         if !(0..=i64::from(MOST_WEIGHT.ilog2())).contains(&digits) {
-            return Err(Error::Frame(
-                "a table of symbols has a count that cannot be".into(),
-            ));
+            refuse!("a table of symbols has a count that cannot be");
         }
         if digits == 0 {
             weights.push(0);

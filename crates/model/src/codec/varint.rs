@@ -1,7 +1,7 @@
 //! Reads and writes LEB128 integers of variable length. A byte holds seven bits, the least
 //! significant first, and the top bit is set on every byte but the last.
 
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::error::Result;
 
 /// Returns the number of bytes that [`write`] takes for `value`, which is 1 to 10.
 #[inline]
@@ -29,7 +29,7 @@ pub(super) fn read(bytes: &mut &[u8]) -> Result<u64> {
     let mut value = 0;
     for shift in (0..u64::BITS).step_by(7) {
         let Some((&byte, rest)) = bytes.split_first() else {
-            return Err(Error::Frame("the index list ends too early".into()));
+            refuse!("the index list ends too early");
         };
         *bytes = rest;
         if shift == 63 && byte > 1 {
@@ -38,16 +38,12 @@ pub(super) fn read(bytes: &mut &[u8]) -> Result<u64> {
         value |= u64::from(byte & 0x7f) << shift;
         if byte < 0x80 {
             if byte == 0 && shift > 0 {
-                return Err(Error::Frame(
-                    "the index list holds an over-long integer".into(),
-                ));
+                refuse!("the index list holds an over-long integer");
             }
             return Ok(value);
         }
     }
-    Err(Error::Frame(
-        "the index list holds an integer of more than 64 bits".into(),
-    ))
+    refuse!("the index list holds an integer of more than 64 bits")
 }
 
 #[cfg(test)]

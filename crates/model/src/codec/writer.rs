@@ -77,9 +77,11 @@ impl FrameWriter {
         let (_, entry_bytes) = header.codec.entries(header.shape, header.value_type);
         let bytes = &mut self.bytes;
         let length = HEADER_BYTES + index_bytes + header.count * entry_bytes;
-        memory::reserve_or_unwind(bytes, length, || {
-            format!("the frame of a {} table", header.shape)
-        });
+        memory::reserve_or_unwind(
+            bytes,
+            length,
+            format_args!("the frame of a {} table", header.shape),
+        );
         let size = |size: usize| match u32::try_from(size) {
             Ok(size) => size.to_le_bytes(),
             Err(_) => panic!(

@@ -1,13 +1,11 @@
-//! Writes and reads archives, which hold the state of a run as values and tables, one after
-//! another.
+//! Writes and reads archives, which hold the state of a run as a sequence of values and tables.
 //!
-//! An archive belongs to the simulator and is outside the simulated world: no actor reads it,
-//! nothing of it travels over a link, and private parameters in it return to the client that they
-//! came from (contract 4).
+//! An archive is outside the simulated world: no actor reads it, nothing of it travels over a link,
+//! and private parameters in it return only to their client (contract 4).
 //!
 //! The format is postcard, with the length in front of each value, so that an archive can be read
-//! piece by piece. A table that many clients share is written once, and is shared again when it is
-//! read, since a million clients may hold a handful of tables.
+//! piece by piece. A table that many clients share is written once and shared again after reading,
+//! since a million clients may hold a handful of tables.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read};
@@ -41,11 +39,10 @@ const READ_AT_ONCE: u64 = 1 << 20;
 /// length.
 const ATTACHED: u64 = u64::MAX;
 
-/// The number of bytes from which on long bytes are attached. Fewer are copied sooner than they are
-/// sent by themselves.
+/// The least number of bytes to attach. Copying fewer is faster than sending them separately.
 const ATTACHED_FROM: usize = 32 << 10;
 
-/// What memory is for in reading.
+/// The purpose of memory in reading.
 const PURPOSE: &str = "the state that a checkpoint holds";
 
 /// Writes an archive, in memory until it is taken.
@@ -54,19 +51,18 @@ pub struct Archive {
     bytes: Vec<u8>,
     tables: Numbers<SharedTable>,
     shared_bytes: Numbers<Bytes>,
-    /// The long bytes that are not written but attached, if they may be.
+    /// The long bytes that are attached instead of written, if the archive may have attachments.
     attached: Option<Vec<Bytes>>,
-    /// What went wrong first, after which nothing more is appended.
+    /// The first error, after which nothing more is appended.
     failed: Option<Error>,
 }
 
-/// Numbers what is written once and shared by several.
+/// Numbers shared things, so that each is written once.
 #[derive(Debug)]
 struct Numbers<T> {
     /// The numbers by place in memory. What is there is kept, so that nothing else gets the place.
     by_place: BTreeMap<(usize, usize), (u32, T)>,
-    /// The numbers by content: what an archive holds is not to depend on who made equal things, and
-    /// how often.
+    /// The numbers by content, so that an archive does not depend on how many equal copies exist.
     by_content: BTreeMap<[u8; blake3::OUT_LEN], u32>,
 }
 
@@ -99,8 +95,7 @@ impl<T: Clone> Numbers<T> {
 }
 
 impl Archive {
-    /// Makes an archive for another process, to which long bytes are attached as they are in memory
-    /// instead of being copied.
+    /// Makes an archive for another process, with long bytes attached instead of copied.
     pub fn with_attachments() -> Self {
         Self {
             attached: Some(Vec::new()),
@@ -134,7 +129,7 @@ impl Archive {
         }
     }
 
-    /// Appends bytes as they are, or attaches them if they are long and that is possible.
+    /// Appends bytes, or attaches them if they are long and the archive may have attachments.
     pub fn put_long_bytes(&mut self, bytes: &Bytes) {
         match &mut self.attached {
             Some(attached) if bytes.len() >= ATTACHED_FROM => {
@@ -172,7 +167,7 @@ impl Archive {
         }
     }
 
-    /// Appends bytes that others may hold as well, or their number if they were appended before.
+    /// Appends shared bytes, or their number if they were appended before.
     pub fn put_shared_bytes(&mut self, bytes: &Bytes) {
         let place = (bytes.as_ptr() as usize, bytes.len());
         let number = self.shared_bytes.of(bytes, place, || blake3::hash(bytes));
@@ -217,7 +212,7 @@ impl Archive {
         let (held, more) = (self.bytes.len(), length + size_of::<u64>());
         if self.failed.is_none() && self.bytes.capacity() - held < more {
             // Growing by at least what is held makes the copies of many small values few.
-            let purpose = || "the state of the run in a checkpoint".to_owned();
+            let purpose = "the state of the run in a checkpoint";
             self.failed = memory::reserve(&mut self.bytes, more.max(held), purpose).err();
         }
         self.failed.is_none()
@@ -245,8 +240,8 @@ pub struct ArchiveReader {
     open_part: Option<OpenPart>,
 }
 
-/// Opens a part of an archive that several processes have written, by the number of its writer and
-/// of all writers. The digest of what is in it comes with it.
+/// Opens a part of an archive of several processes, by the number of its writer and the number of
+/// writers. Returns the digest of its content with it.
 pub(crate) type OpenPart = Box<dyn Fn(u32, u32) -> Result<(blake3::Hash, ArchiveReader)> + Send>;
 
 impl ArchiveReader {
@@ -288,8 +283,7 @@ impl ArchiveReader {
         }
     }
 
-    /// Opens the part that number `writer` of `writers` has written, in which there must be what
-    /// has this digest.
+    /// Opens the part that number `writer` of `writers` has written, and checks its digest.
     ///
     /// # Errors
     /// [`Error::Checkpoint`] if there is no such part.
@@ -369,7 +363,7 @@ impl ArchiveReader {
             )));
         }
         let mut values = Vec::new();
-        memory::reserve(&mut values, count, || PURPOSE.to_owned())?;
+        memory::reserve(&mut values, count, PURPOSE)?;
         values.extend(floats(&self.buffer));
         Ok(values)
     }

@@ -1,4 +1,4 @@
-//! Turns a participation's samples into the distinct rows that are trained, and into mini-batches.
+//! Turns the samples of a participation into distinct rows and mini-batches.
 
 use fedrecsim_core::rng::{PortableDraws, Stream};
 

@@ -17,8 +17,8 @@ pub enum BlockValues {
     Raw(Bytes),
 }
 
-/// Holds the values of every block of a layout, which is that of a model or of what a server sends
-/// of it. Clones are cheap, since they share the values.
+/// Holds the values of every block of a layout: a model, or the part that a server sends. Clones
+/// are cheap, since they share the values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     layout: Layout,
@@ -193,9 +193,9 @@ impl Model {
             })
     }
 
-    /// Returns what the rows of `block` refer to that an update leaves out, if this is the
-    /// downloaded model. It is the block of the same name, or zero if the block is a statistic or
-    /// was not downloaded.
+    /// Returns the base of `block`, to which the rows refer that an update leaves out, if this is
+    /// the downloaded model: the block of the same name, or zero if the block is a statistic or was
+    /// not downloaded.
     pub fn base_of(&self, block: &BlockLayout) -> Base<'_> {
         match block.reference {
             Reference::Download => self
@@ -243,12 +243,12 @@ fn no_table(layout: &Layout, position: usize) -> ! {
     )
 }
 
-/// Holds what a client reports to the server beside the values of its update.
+/// Holds what a client reports to the server beside its update.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Scalars {
-    /// The weight that the method gives its update, which is 1 if there is none.
+    /// The weight of the update. An update without one has weight 1.
     pub weight: Option<f32>,
-    /// The report of how well the downloaded model fits the client's data.
+    /// The report of the client's loss with the downloaded model.
     pub utility: Option<Utility>,
 }
 
@@ -261,7 +261,7 @@ pub struct Utility {
     pub ratings: u32,
 }
 
-/// Holds what one frame says: an update for every block of a layout, and the scalars.
+/// Holds the content of one frame: an update for every block of a layout, and the scalars.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelUpdate {
     /// The update of each block, in the order of the layout.
@@ -338,8 +338,8 @@ impl ModelUpdate {
         Ok(())
     }
 
-    /// Applies the update to what its receiver has. Rows left out are those of `base` times their
-    /// factor, or zero in a block that is a statistic.
+    /// Applies the update to the receiver's model. Rows that it leaves out are scaled rows of
+    /// `base`, or zero in a statistic.
     ///
     /// # Errors
     /// [`Error::Update`] if the update is not one of `layout`, or does not fit the blocks of

@@ -1,8 +1,8 @@
-//! Describes what travels between server and clients, as named blocks with their shapes and types.
+//! Describes what travels between server and clients: named blocks with shapes and types.
 //!
-//! A method states for each of its phases the layout of downloads and of uploads. Frames are
-//! checked against these layouts. The sizes of tables, the memory that a device needs and what a
-//! checkpoint restores follow from them.
+//! A method states the layouts of downloads and uploads for each of its phases. Frames are checked
+//! against them, and the sizes of tables, the memory of devices and the content of checkpoints
+//! follow from them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -20,11 +20,10 @@ pub enum BlockKind {
     Weights,
 }
 
-/// Says what the values of the rows are that an update leaves out.
+/// Says what the rows are that an update leaves out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reference {
-    /// The block is a state of the model. Rows left out are those of the download, times one
-    /// factor.
+    /// The block is a state of the model. Rows left out are rows of the download times one factor.
     #[default]
     Download,
     /// The block is a statistic, such as a gradient or a count. Rows left out are zero.
@@ -34,7 +33,7 @@ pub enum Reference {
 /// Describes one block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockLayout {
-    /// The name, such as `C`, by which errors, reports and exported files know the block.
+    /// The name in errors, reports and exported files, such as `C`.
     pub name: Cow<'static, str>,
     /// The meaning of its rows.
     pub kind: BlockKind,
@@ -98,8 +97,8 @@ impl Layout {
     /// Describes these blocks, in this order.
     ///
     /// # Panics
-    /// If there are more than 255 blocks, which is as many as a frame can count, or if two blocks
-    /// have the same name. Both are defects of the method.
+    /// If there are more blocks than the 255 that a frame can count, or if two blocks have the same
+    /// name. Both are defects of the method.
     pub fn new(blocks: Vec<BlockLayout>) -> Self {
         assert!(
             blocks.len() <= usize::from(u8::MAX),
@@ -131,8 +130,7 @@ impl Layout {
         Self::new(vec![BlockLayout::item_table(name, shape)])
     }
 
-    /// Returns the same layout with statistics in place of states in every block, such as gradients
-    /// of a model.
+    /// Returns the same layout with statistics, such as gradients, in every block.
     pub fn statistics(self) -> Self {
         Self {
             blocks: self
@@ -145,8 +143,8 @@ impl Layout {
         }
     }
 
-    /// Returns the same layout with a weight in every frame, which is a number of single precision
-    /// by which the server weights the update.
+    /// Returns the same layout with a weight in every frame, by which the server weights the
+    /// update.
     pub fn weighted(self) -> Self {
         Self {
             weighted: true,
@@ -163,7 +161,7 @@ impl Layout {
         }
     }
 
-    /// Returns the same layout with so many rows in the blocks that `which` names.
+    /// Returns the same layout with `rows` rows in the blocks that `which` picks.
     #[must_use]
     pub fn with_rows(&self, rows: usize, which: impl Fn(&BlockLayout) -> bool) -> Self {
         let block = |block: &BlockLayout| match which(block) {
@@ -223,7 +221,7 @@ impl Layout {
         4 * usize::from(self.weighted) + 8 * usize::from(self.reports_utility)
     }
 
-    /// Returns the only block if frames hold nothing but one table of single-precision values.
+    /// Returns the only block if frames hold one table of single precision and no scalars.
     pub(crate) fn single_table(&self) -> Option<&BlockLayout> {
         match &*self.blocks {
             [block]

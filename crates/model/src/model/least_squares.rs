@@ -1,4 +1,4 @@
-//! Solves for the user vector that fits a user's positives best while all other items count as weak
+//! Solves for the user vector that best fits a user's positives, with all other items as weak
 //! negatives.
 //!
 //! Implicit alternating least squares (Hu, Koren and Volinsky 2008, Collaborative Filtering for

@@ -1,5 +1,5 @@
 //! Counts how many values of a table are large, as a measure of its sparsity, and finds the largest
-//! one.
+//! magnitude.
 
 use std::ops::AddAssign;
 
@@ -58,8 +58,8 @@ per_instruction_set! {
     }
 }
 
-/// Returns what [`largest_magnitude`] does, for callers that are compiled for an instruction set
-/// themselves.
+/// Does the same as [`largest_magnitude`], inlined for callers that are themselves compiled for an
+/// instruction set.
 #[inline(always)]
 pub(crate) fn largest_magnitude_inlined(values: &[f32]) -> f32 {
     // Magnitudes order like their bit patterns, and every NaN comes after infinity.
@@ -123,9 +123,9 @@ fn count_magnitudes<V: Copy>(
     magnitude_of: impl Fn(V) -> f32,
 ) -> [u32; MAGNITUDE_THRESHOLDS.len()] {
     const ABOVE: [f32; 7] = MAGNITUDE_THRESHOLDS;
-    // In a table that is not sparse, all values of most slices are above the fourth threshold and
-    // so above those before it. The counts are variables, since with an array the compiler
-    // vectorises over four thresholds, not over sixteen values.
+    // In a dense table, all values of most slices are above the fourth threshold, and so above
+    // those before it. The counts are variables: with an array the compiler vectorises over four
+    // thresholds and not over sixteen values.
     let [mut d, mut e, mut f, mut g] = [0u32; 4];
     for value in values {
         let magnitude = magnitude_of(*value);

@@ -1,9 +1,8 @@
 //! Draws noise for many values at a time.
 //!
 //! Noise on whole tables takes a draw for each value of each upload, which are billions in a run.
-//! So they are worked out in blocks, by functions that the compiler can turn into wide vectors: a
-//! logarithm, and a sine with a cosine, in single precision, like the values that get the noise,
-//! and without a branch. Every instruction set computes the same bits.
+//! So draws are computed in blocks, by branch-free single-precision functions that vectorise: a
+//! logarithm, and a sine with a cosine. Every instruction set computes the same bits.
 
 use rand::Rng;
 
@@ -71,7 +70,7 @@ impl Noise {
         }
     }
 
-    /// Returns the next draws of the block: at least one, and `most` at most, which is not 0.
+    /// Returns the next draws of the block: from one to `most`, which is not 0.
     fn take(&mut self, most: usize) -> &[f32] {
         if self.taken == BLOCK {
             let words = words(&mut self.stream);
@@ -124,7 +123,7 @@ per_instruction_set! {
 #[inline(always)]
 fn unit(word: u32) -> f32 {
     const STEPS: f32 = (1u32 << 31) as f32;
-    // As a signed number, since every instruction set converts these, and few convert others.
+    // Converts a signed number, since few instruction sets convert unsigned ones.
     ((word >> 1) as i32 as f32 + 0.5) / STEPS
 }
 

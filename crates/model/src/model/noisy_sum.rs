@@ -1,12 +1,11 @@
-//! Bounds what each user adds to a sum that a server makes by itself, and adds noise to the sum.
+//! Clips what each user adds to a sum that the server computes, and adds noise to the sum.
 
 use super::noise::{Law, Noise};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::math;
 use fedrecsim_core::rng::Stream;
 
-/// Shortens the parts of a sum to a length where they are longer, and adds Gaussian noise to the
-/// sum.
+/// Clips the parts of a sum to a length, and adds Gaussian noise to the sum.
 #[derive(Debug)]
 pub struct NoisySum {
     limit: f64,
@@ -14,8 +13,8 @@ pub struct NoisySum {
 }
 
 impl NoisySum {
-    /// Makes what shortens parts to a length (L2) of at most `limit` and adds noise of this
-    /// standard deviation, with the draws of `stream` alone.
+    /// Clips parts to an L2 norm of `limit`, and adds noise of this standard deviation. All draws
+    /// come from `stream`.
     pub fn new(limit: f64, deviation: f64, stream: Stream) -> Self {
         Self {
             limit,
@@ -23,8 +22,8 @@ impl NoisySum {
         }
     }
 
-    /// Adds the part of one user to `sum`, in the direction that it has and no longer than the
-    /// limit. Squares are added in their order, in double precision.
+    /// Adds the part of one user to `sum`, clipped to the limit. Squares are added in their order,
+    /// in double precision.
     ///
     /// # Errors
     /// [`Error::Update`] if the part has no finite length.

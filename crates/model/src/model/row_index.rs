@@ -1,4 +1,4 @@
-//! Finds the slots of the rows that a table holds, by a bitmap with ranks.
+//! Finds the slots of a table's rows by a bitmap with ranks.
 
 use super::archive::{Archive, ArchiveReader, damaged};
 use crate::per_instruction_set;
@@ -99,14 +99,14 @@ impl RowIndex {
         for (&old, &new) in old_words.iter().zip(&new_words) {
             self.before.push(slots.len() as u32);
             if old == new {
-                // Once most rows are held, most words are as they were.
+                // Once most rows are held, most words do not change.
                 let (as_before, rest) = old_slots.split_at(old.count_ones() as usize);
                 slots.extend_from_slice(as_before);
                 old_slots = rest;
                 continue;
             }
             for bit in ones(new) {
-                // An old bit has an old slot: there are as many of one as of the other.
+                // An old bit has an old slot, since there is one slot for each bit.
                 let slot = if old >> bit & 1 == 0 {
                     None
                 } else {

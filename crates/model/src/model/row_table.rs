@@ -1,8 +1,8 @@
-//! Holds a private item table of which only the rows exist that its owner has touched.
+//! Holds a private item table that stores only the rows that its owner has touched.
 //!
-//! A client trains a few hundred of the catalogue's rows in a round. All other rows only decay, by
-//! the same factor. Each row therefore has a scale, which decays instead of the values and is
-//! applied when the row is next read. Rows never touched are the shared initial draw times the
+//! A client trains a few hundred rows of the catalogue in a round. All other rows only decay, by
+//! the same factor. So each row has a scale that decays instead of the values, and that is applied
+//! when the row is next read. A row that was never touched is the shared initial draw times the
 //! product of all decays.
 
 use super::archive::{Archive, ArchiveReader, damaged};
@@ -12,15 +12,15 @@ use super::table::Table;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::memory;
 
-/// The number of rows per allocation, which is large enough to amortise it and small enough that
-/// the last one wastes little.
+/// The number of rows per allocation: enough to amortise it, and few enough to waste little of the
+/// last one.
 const ROWS_PER_CHUNK: usize = 32;
 
-/// What a row's memory is for, where there is none.
+/// The purpose of memory for rows.
 const PURPOSE: &str = "more rows of a device's private table";
 
-/// The number of rows by which prefetching is ahead of reading, which is about as many as memory
-/// delivers at once.
+/// The number of rows by which prefetching is ahead of reading: about as many as memory delivers at
+/// once.
 const ROWS_AHEAD: usize = 16;
 
 /// Holds the touched rows of an m x k table, in the order in which they were first touched.
@@ -166,9 +166,7 @@ impl RowTable {
         archive.put(&(self.untouched_scale, &self.scales));
         let mut values = Vec::new();
         let held = self.scales.len() * self.dimension;
-        memory::reserve_or_unwind(&mut values, held, || {
-            "a copy of a device's private table".to_owned()
-        });
+        memory::reserve_or_unwind(&mut values, held, "a copy of a device's private table");
         values.extend(self.chunks.iter().flatten().take(held));
         archive.put_values(&values);
     }
@@ -203,19 +201,19 @@ impl RowTable {
         Ok(table)
     }
 
-    /// Allocates values and scales for every slot of the index.
+    /// Allocates values and scales for all slots of the index.
     fn make_room(&mut self) {
         let held = self.index.len();
         while self.chunks.len() * ROWS_PER_CHUNK < held {
             let values = ROWS_PER_CHUNK * self.dimension;
             self.chunks
-                .push(memory::zeros_or_unwind(values, || PURPOSE.to_owned()).into_boxed_slice());
+                .push(memory::zeros_or_unwind(values, PURPOSE).into_boxed_slice());
         }
         if self.scales.capacity() < held {
-            // Scales grow by an eighth instead of doubling, since a population's tables are most of
-            // a run's memory.
+            // Scales grow by an eighth and do not double, since these tables are most of a run's
+            // memory.
             let more = (held - self.scales.len()).max(held / 8);
-            memory::reserve_or_unwind(&mut self.scales, more, || PURPOSE.to_owned());
+            memory::reserve_or_unwind(&mut self.scales, more, PURPOSE);
         }
         self.scales.resize(held, 1.0);
     }

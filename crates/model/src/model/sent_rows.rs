@@ -1,13 +1,13 @@
-//! Adds up the rows that clients sent, for rules that touch only those rows.
+//! Sums the rows that clients sent, for server rules that touch only those rows.
 //!
-//! Time and memory are proportional to the rows that were sent, apart from four bytes for every row
-//! of the block.
+//! Time and memory are proportional to the rows that were sent, plus four bytes for every row of
+//! the block.
 
 use super::aggregate::Contribution;
 use super::magnitude::{MagnitudeCounts, count_above};
 use super::table::{TableShape, floats};
 
-/// Stands for the place of a row that nobody has sent.
+/// The place of a row that nobody has sent.
 const NOT_SENT: u32 = u32::MAX;
 
 /// Holds the sums of one block.
@@ -74,8 +74,8 @@ impl SentRows {
         self.shape.rows
     }
 
-    /// Adds contributions, in their order. Their base weights are not used, since unlisted rows are
-    /// not added.
+    /// Adds contributions in their order. Base weights are not used, since unlisted rows are not
+    /// added.
     pub fn add(&mut self, contributions: &[Contribution<'_>]) {
         for contribution in contributions {
             for (row, bytes) in contribution.update.iter() {

@@ -1,9 +1,9 @@
-//! Visits state that is kept after a participation, with one definition for the digest, checkpoints
-//! and their restoration.
+//! Visits state that outlives a participation: one definition for digest, checkpoint and
+//! restoration.
 //!
-//! Whatever has state passes every part of it, in a fixed order, to a [`StateVisitor`]. The visitor
-//! feeds the parts to a digest, appends them to an archive, or replaces them by what an archive
-//! holds. Tests may have private values changed, to see whether any of them leaves the device.
+//! An object with state passes every part of it, in a fixed order, to a [`StateVisitor`]. The
+//! visitor feeds the parts to a digest, appends them to an archive, or replaces them from one.
+//! Tests may change private values, to see whether any of them leaves the device.
 
 use std::sync::Arc;
 
@@ -26,9 +26,8 @@ pub enum StateVisitor<'a> {
     Save(&'a mut Archive),
     /// Every value is replaced by the next one of the archive.
     Restore(&'a mut ArchiveReader),
-    /// Every number that is private and not an integer is replaced by what this function makes of
-    /// it. Tables, updates and models that others hold as well stay as they are. For tests, which
-    /// mark private values in this way.
+    /// Every private floating-point number is mapped by this function; shared tables, updates and
+    /// models do not change. Tests mark private values in this way.
     Change(&'a mut dyn FnMut(f32) -> f32),
 }
 
@@ -78,7 +77,7 @@ impl StateVisitor<'_> {
         Ok(())
     }
 
-    /// Visits a private table of which only touched rows exist.
+    /// Visits a private table of touched rows.
     ///
     /// # Errors
     /// As [`Self::values`].
@@ -114,8 +113,8 @@ impl StateVisitor<'_> {
         Ok(())
     }
 
-    /// Visits a table that others hold as well. It is not part of a digest, which covers it where
-    /// it comes from, and it is saved only once for all holders.
+    /// Visits a shared table. A digest covers it at its source and not here, and it is saved once
+    /// for all holders.
     ///
     /// # Errors
     /// As [`Self::values`].
@@ -129,8 +128,7 @@ impl StateVisitor<'_> {
     }
 }
 
-/// Replaces the numbers in `value` that are no integers. A value that cannot be written as JSON and
-/// read again stays as it is.
+/// Maps the floating-point numbers in `value`. A value that does not survive JSON stays unchanged.
 fn change_plain<T: Serialize + DeserializeOwned>(
     value: &mut T,
     change: &mut dyn FnMut(f32) -> f32,

@@ -136,7 +136,7 @@ pub(crate) fn with_third_party(
         ReplySource::ThirdParty(third_party) => {
             let mut asked = client.request(task, scratch)?;
             let randomness =
-                Randomness::of_exchange(task.streams, task.user.0, task.invitation_id.0);
+                Randomness::of_consultation(task.streams, task.user.0, task.invitation_id.0);
             if let Some(mechanism) = &world.privacy {
                 let rated = world.dataset.train_items(task.user);
                 let (layout, base) = (&exchange.request, &Model::none());

@@ -1,4 +1,4 @@
-//! The part of a frame that a composed codec writes and reads.
+//! Writes and reads the body of a composed block.
 //!
 //! | bytes | field |
 //! |---|---|
@@ -45,7 +45,7 @@ pub(super) struct Body {
 pub(super) struct Decoded {
     /// The rows that are sent, ascending.
     pub rows: Vec<u32>,
-    /// Their values, row after row, in which those are 0 that are not sent.
+    /// Their values, row after row. Values that were not sent are 0.
     pub values: Buffer,
 }
 
@@ -60,8 +60,8 @@ struct Sent<'a> {
 }
 
 impl<'a> Sent<'a> {
-    /// Returns what is sent of `candidates`. Rows of which nothing is selected are left out where
-    /// values are changes, since a change that is not sent is none.
+    /// Returns what is sent of `candidates`. If differences are sent, rows without a selected value
+    /// are left out, since a difference that is not sent is 0.
     fn of(delta: bool, candidates: &'a Candidates, selected: Option<&'a Selected>) -> Self {
         let Candidates { rows, columns, .. } = candidates;
         let Some(Selected { places, seed }) = selected else {
@@ -100,8 +100,8 @@ impl<'a> Sent<'a> {
 }
 
 impl Body {
-    /// Encodes the selected values of the candidates, and leaves in the places of the values what
-    /// the receiver does not get of them.
+    /// Encodes the selected values of the candidates. What the receiver does not get stays in the
+    /// candidates.
     ///
     /// # Errors
     /// [`Error::Unrepresentable`] for a value that cannot be represented.
@@ -239,9 +239,7 @@ impl Body {
         let mut values = restored(quantizer, rest, (entries, escaped), &groups, coding)?;
         if let Some(places) = places {
             let mut whole = Buffer::default();
-            memory::reserve(&mut whole, universe, || {
-                "the values of a composed block".to_owned()
-            })?;
+            memory::reserve(&mut whole, universe, "the values of a composed block")?;
             whole.resize(universe, 0.0);
             for (place, value) in places.iter().zip(values.iter()) {
                 whole[*place as usize] = *value;
@@ -269,8 +267,7 @@ fn groups(scale: ScaleSpec, lengths: Vec<usize>) -> Vec<usize> {
     }
 }
 
-/// Quantises the values that are sent, and leaves in their places what the receiver does not get of
-/// them.
+/// Quantises the values that are sent. What is lost takes the place of the values.
 fn quantised(
     quantizer: Option<Quantizer>,
     values: &mut [f32],

@@ -1,5 +1,5 @@
-//! What an update offers to be sent: rows with their values or their changes, and what earlier
-//! uploads left out of them.
+//! Collects what may be sent of an update: rows with their values or differences, plus what earlier
+//! uploads left out.
 
 use crate::codec::buffer::Buffer;
 use crate::codec::{BlockContext, Codec};
@@ -8,7 +8,7 @@ use crate::model::table::{Base, RowSet, Table, TableUpdate, VALUE_BYTES};
 use crate::per_instruction_set;
 use fedrecsim_scenario::scenario::CompositionSpec;
 
-/// Rows that may be sent, with what is to be sent of each.
+/// Holds rows that may be sent, with their values.
 #[derive(Debug)]
 pub(super) struct Candidates {
     /// The rows, ascending.
@@ -17,19 +17,19 @@ pub(super) struct Candidates {
     pub values: Buffer,
     /// The values of a row.
     pub columns: usize,
-    /// The slots of the rows in the memory of what earlier uploads left out, if there is one.
+    /// The slots of the rows in the residual table, if there is one.
     pub slots: Vec<u32>,
 }
 
 /// Says where the values of candidates come from.
 struct Sources<'a> {
     update: &'a TableUpdate,
-    /// The rows, which are all that the update lists, and perhaps others.
+    /// The rows: all that the update lists, and perhaps others.
     rows: &'a [u32],
     base: Base<'a>,
     /// Whether rows of the base are subtracted.
     are_changes: bool,
-    /// What earlier uploads left out, with the slots of the rows.
+    /// The residual of earlier uploads, with the slots of the rows.
     left_out: Option<(&'a RowTable, &'a [u32])>,
 }
 
@@ -110,7 +110,7 @@ per_instruction_set! {
 }
 
 impl Candidates {
-    /// Returns what `update`, which fits the base of `context`, offers to this composition.
+    /// Returns what may be sent of `update`, which fits the base of `context`.
     pub(crate) fn of(
         spec: &CompositionSpec,
         update: &TableUpdate,
@@ -143,7 +143,7 @@ impl Candidates {
         }
     }
 
-    /// Remembers the values, which are what the receiver does not get.
+    /// Stores the values, which are now what the receiver does not get, as the residual.
     pub(crate) fn remember(&mut self, context: &mut BlockContext<'_>) {
         let Self {
             rows,

@@ -1,5 +1,5 @@
-//! A codec that is composed of four choices: which entries are sent, how their values are
-//! represented, how their positions are coded, and how the symbols of the values are.
+//! Composes a codec of four choices: which entries are sent, how their values are represented, how
+//! their positions are coded, and how the symbols of the values are coded.
 
 mod body;
 mod candidates;
@@ -121,8 +121,8 @@ impl Codec for CompositionSpec {
     }
 }
 
-/// Encodes the projection of the candidates on a subspace that this frame draws, and leaves in
-/// their place what the receiver does not get.
+/// Encodes the projection of the candidates on a random subspace. What the receiver does not get
+/// stays in the candidates.
 fn encode_projected(
     spec: &CompositionSpec,
     rank: u32,

@@ -1,9 +1,8 @@
 //! Writes and reads the bytes of values, in one of three codings.
 //!
-//! Values of several bytes are written plane by plane: first the first byte of each, then the
-//! second byte of each. Bytes of one plane are alike, those of exponents above all, so that a
-//! coding by frequencies makes them fewer. Those of the last digits are noise, which it leaves as
-//! it is.
+//! Values of several bytes are written plane by plane: the first byte of each value, then the
+//! second byte of each. The bytes of one plane are alike, above all those of exponents, so an
+//! entropy code shortens them. The bytes of the last digits are noise and stay as long as they are.
 
 use std::borrow::Cow;
 
@@ -29,7 +28,7 @@ pub(super) enum Coding {
     Zstd = 2,
 }
 
-/// The form of what is coded: how many values there are, and how wide each is.
+/// Describes what is coded: the number of values and their width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Form {
     values: usize,
@@ -47,7 +46,7 @@ impl Coding {
 }
 
 impl Form {
-    /// Returns the form of so many values, which are single-precision ones without a quantizer.
+    /// Returns the form of `values` values. Without a quantizer they are of single precision.
     pub(crate) fn of(quantizer: Option<Quantizer>, values: usize) -> Self {
         Self {
             values,
@@ -72,7 +71,8 @@ impl Form {
     }
 }
 
-/// Returns `bytes`, which have this form, in the coding that `entropy` says, and which it is.
+/// Codes `bytes`, which have this form, as `entropy` says. Returns the coding that was used, and
+/// the code.
 ///
 /// # Errors
 /// [`Error::Update`] if zstd fails.
@@ -147,9 +147,7 @@ pub(super) fn read(code: &[u8], form: Form, coding: Coding) -> Result<Cow<'_, [u
         Coding::Frequencies if form.values == 0 => Err(wrong()),
         Coding::Frequencies => {
             let (width, mut rest) = (form.width(), code);
-            memory::reserve(&mut bytes, form.bytes(), || {
-                "the values of a composed block".to_owned()
-            })?;
+            memory::reserve(&mut bytes, form.bytes(), "the values of a composed block")?;
             for place in 0..width {
                 let plane;
                 (plane, rest) = match place + 1 < width {
@@ -171,9 +169,7 @@ pub(super) fn read(code: &[u8], form: Form, coding: Coding) -> Result<Cow<'_, [u
             } else {
                 form.bytes()
             };
-            memory::reserve(&mut bytes, length, || {
-                "the values of a composed block".to_owned()
-            })?;
+            memory::reserve(&mut bytes, length, "the values of a composed block")?;
             let mut decompressor = zstd::bulk::Decompressor::new().map_err(|_| wrong())?;
             decompressor
                 .decompress_to_buffer(code, &mut bytes)
@@ -196,8 +192,7 @@ pub(super) fn wrong() -> Error {
     Error::Frame("a composed block has more or fewer bytes of values than it needs".into())
 }
 
-/// Returns symbols of fewer than eight bits one behind the other, from the least significant bit of
-/// each byte on.
+/// Packs symbols of fewer than eight bits, starting at the least significant bit of each byte.
 fn packed(symbols: &[u8], form: Form) -> Vec<u8> {
     let in_byte = (8 / form.bits) as usize;
     let byte = |symbols: &[u8]| {
@@ -209,7 +204,7 @@ fn packed(symbols: &[u8], form: Form) -> Vec<u8> {
     symbols.chunks(in_byte).map(byte).collect()
 }
 
-/// Returns each of the packed symbols in a byte of its own.
+/// Unpacks symbols, one to a byte.
 fn unpacked(code: &[u8], form: Form) -> Result<Vec<u8>> {
     let wrong = |what: &str| Error::Frame(format!("a string of bits {what}"));
     if code.len() != form.packed_bytes() {
@@ -229,7 +224,7 @@ fn unpacked(code: &[u8], form: Form) -> Result<Vec<u8>> {
 }
 
 per_instruction_set! {
-    /// Returns the planes of values of so many bytes, one behind the other.
+    /// Returns the byte planes of values of `width` bytes, one after the other.
     fn by_plane(bytes: &[u8], width: usize) -> Vec<u8> {
         match width {
             2 => planes_of::<2>(bytes),
@@ -250,7 +245,7 @@ fn planes_of<const WIDTH: usize>(bytes: &[u8]) -> Vec<u8> {
 }
 
 per_instruction_set! {
-    /// Returns the values of so many bytes whose planes these are.
+    /// Returns values of `width` bytes from their byte planes.
     fn by_value(planes: Vec<u8>, width: usize) -> Vec<u8> {
         match width {
             2 => values_of::<2>(&planes),

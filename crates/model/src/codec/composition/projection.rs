@@ -1,5 +1,4 @@
-//! Projects rows on a basis of few vectors, which a seed names, so that sender and receiver draw
-//! the same one.
+//! Projects rows on a few basis vectors that sender and receiver draw from the same seed.
 
 use super::candidates::Candidates;
 use crate::codec::buffer::Buffer;
@@ -19,9 +18,9 @@ pub(super) struct Basis {
 }
 
 impl Basis {
-    /// Draws a basis of `rank` vectors of `columns` values, or of as many as there can be. The
-    /// vectors are drawn from a normal distribution and made orthonormal one after the other
-    /// (Gram-Schmidt), in double precision.
+    /// Draws a basis of `rank` vectors of `columns` values, or of `columns` vectors if that is
+    /// fewer. The vectors are drawn from a normal distribution and made orthonormal one after the
+    /// other (Gram-Schmidt), in double precision.
     pub(crate) fn of_seed(seed: u64, rank: usize, columns: usize) -> Self {
         let rank = rank.min(columns);
         let mut stream = Streams::new(seed).named("codec/basis", rank as u64, columns as u64);
@@ -36,8 +35,8 @@ impl Basis {
                     .for_each(|(value, other)| *value -= along * other);
             }
             let length = math::sqrt(dot(&vector, &vector));
-            // A vector that is nearly in the span of the others has lost its digits, and another
-            // one is drawn.
+            // A vector that is nearly in the span of the others has lost its digits, so another one
+            // is drawn.
             if length > 1e-3 {
                 vector.iter_mut().for_each(|value| *value /= length);
                 drawn.push(vector);
@@ -59,7 +58,7 @@ impl Basis {
         self.rank
     }
 
-    /// Returns the rows as their products with the vectors.
+    /// Returns the rows as coefficients: their products with the vectors.
     pub(crate) fn project(&self, candidates: &Candidates) -> Candidates {
         let mut values = Buffer::default();
         values.reserve(candidates.rows.len() * self.rank);
@@ -80,7 +79,7 @@ impl Basis {
         }
     }
 
-    /// Returns the rows of which these are the products with the vectors.
+    /// Returns the rows that have these coefficients.
     pub(crate) fn expand(&self, coefficients: &[f32]) -> Buffer {
         let mut values = Buffer::default();
         values.reserve(coefficients.len() / self.rank.max(1) * self.columns);

@@ -1,5 +1,5 @@
-//! Codes positions in Elias and Fano's way (Elias 1974, Fano 1971): the low bits of every position
-//! as they are, and the high bits as the unary differences from one to the next.
+//! Implements the Elias-Fano code of positions (Elias 1974, Fano 1971): the low bits of every
+//! position as they are, and the high bits as the unary differences from one to the next.
 
 use super::super::bits::{BitReader, BitWriter};
 use super::Places;

@@ -1,11 +1,10 @@
-//! Codes a choice of entries such that all choices of as many out of as many take about as many
-//! bytes: no more than the number of the choice among all of them takes (Cover 1973), but for a few
-//! bytes.
+//! Codes a choice of entries in nearly the fewest bytes that can tell it from all other choices of
+//! as many entries: those of its number among them (Cover 1973), plus a few bytes.
 //!
-//! Say that p is the share of the entries that are held. A choice is coded as if each entry were
-//! held with this probability, whatever the others are. So the code is longer than the logarithm of
-//! the number of choices by half the logarithm of 2 pi p (1 - p) N, which is less than two bytes of
-//! a block with N entries.
+//! Let p be the share of the entries that are held. A choice is coded as if each entry were held
+//! with probability p, independently of the others. For a block with N entries, the code is longer
+//! than the logarithm of the number of choices by half the logarithm of 2 pi p (1 - p) N, which is
+//! less than two bytes.
 //!
 //! - Where p is at least 1/16, the symbols are the bytes of a bitmap. One with k ones has the
 //!   probability p^k (1 - p)^(8 - k).
@@ -23,14 +22,14 @@ use super::super::bits::{BitReader, BitWriter};
 use super::{Places, bitmap};
 use fedrecsim_core::error::{Error, Result};
 
-/// The share of held entries, as its denominator, from which on the code is that of a bitmap.
+/// The denominator of the share of held entries from which on a bitmap is coded.
 const DENSE_FROM: u64 = 16;
 
 /// The bits behind the point of a probability that is being computed.
 const POINT: u32 = 32;
 const ONE: u64 = 1 << POINT;
 
-/// Is what is coded: gaps or bytes, with what both sides know of them.
+/// Holds the kind of symbols, gaps or bytes, with the probabilities that both sides know.
 enum Symbols {
     /// The bytes of a bitmap.
     Bytes(Probabilities),
@@ -42,14 +41,14 @@ enum Symbols {
     },
 }
 
-/// Returns the product of two numbers of which at most one is more than 1.
+/// Multiplies two numbers, at most one of them above 1.
 fn times(one: u64, other: u64) -> u64 {
     ((u128::from(one) * u128::from(other)) >> POINT) as u64
 }
 
 impl Symbols {
-    /// Returns the symbols of a block of `universe` entries of which `held` are held: at least one,
-    /// and at most half of them.
+    /// Returns the symbols of a block with `held` of `universe` entries: at least one, at most
+    /// half.
     fn of(held: usize, universe: usize) -> Self {
         let (held, universe) = (held as u64, universe as u64);
         let share = ((u128::from(held) << POINT) / u128::from(universe)).max(1) as u64;
@@ -75,7 +74,7 @@ impl Symbols {
         Self::Bytes(probabilities(&weights))
     }
 
-    /// Returns the symbols of gaps. There are about `mean` entries for each that is held.
+    /// Returns the symbols of gaps with a mean of about `mean` entries.
     fn gaps(share: u64, mean: u64) -> Self {
         let low = (mean / 4).ilog2();
         let mut ratio = ONE - share;
@@ -97,11 +96,11 @@ impl Symbols {
     }
 }
 
-/// Returns the probabilities of symbols each of which has a weight. The weights sum to about
-/// [`ONE`], or less.
+/// Returns the probabilities of symbols that all have a weight. The weights sum to about [`ONE`],
+/// or less.
 fn probabilities(weights: &[u64]) -> Probabilities {
-    // `Probabilities` has nothing only for no weights at all, and says why there is room for all of
-    // them.
+    // `Probabilities::of_shares` returns `None` only if there is no weight; it explains why all
+    // symbols get a probability.
     #[allow(clippy::expect_used)]
     Probabilities::of_shares(weights, |weight| {
         (weight >> (POINT - PRECISION as u32)) as u32
@@ -168,12 +167,10 @@ fn write_symbols(symbols: &[u8], probabilities: &Probabilities, out: &mut Vec<u8
     out.truncate(out.len() - zeros);
 }
 
-/// Begins with the first of the symbols whose code [`write_symbols`] has appended.
+/// Starts in front of the first symbol of a code of [`write_symbols`].
 fn decoder<'a>(code: &[u8], probabilities: &'a Probabilities) -> Result<Decoder<'a>> {
     if code.last() == Some(&0) {
-        return Err(Error::Frame(
-            "a code of positions is followed by others".into(),
-        ));
+        refuse!("a code of positions is followed by others");
     }
     let word = |bytes: &[u8]| {
         let mut word = [0; WORD_BYTES];
@@ -198,7 +195,7 @@ fn complement(held: &[u32], universe: usize) -> Vec<u32> {
 /// Reads `count` positions out of `universe`.
 ///
 /// # Errors
-/// [`Error::Frame`] for a code that does not give so many positions, or has bytes behind its end.
+/// [`Error::Frame`] for a code that does not give `count` positions, or has trailing bytes.
 pub(super) fn read(code: &[u8], count: usize, universe: usize) -> Result<Vec<u32>> {
     let are_others = 2 * count > universe;
     let coded = if are_others { universe - count } else { count };

@@ -3,7 +3,7 @@
 //! after another one takes one byte.
 
 use crate::codec::varint;
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::error::Result;
 
 /// Returns the number of bytes of the code.
 pub(super) fn length(positions: impl Iterator<Item = usize>) -> usize {
@@ -30,18 +30,16 @@ pub(in crate::codec) fn read(
     for _ in 0..count {
         let position = varint::read(&mut list)?.saturating_add(next);
         if position >= universe as u64 {
-            return Err(Error::Frame(format!(
-                "the index list leaves the table of {universe} entries"
-            )));
+            refuse!("the index list leaves the table of {universe} entries");
         }
         visit(position as usize);
         next = position + 1;
     }
     if !list.is_empty() {
-        return Err(Error::Frame(format!(
+        refuse!(
             "the index list is followed by {} bytes too many",
             list.len()
-        )));
+        );
     }
     Ok(())
 }

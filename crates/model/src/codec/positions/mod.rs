@@ -1,8 +1,8 @@
-//! Codes which entries of a block a frame holds.
+//! Codes the positions of the entries that a frame holds.
 //!
-//! There are five codes beside that of all entries, which takes no bytes. For a choice that is as
-//! likely as any other, [`enumerative`] is the shortest but for a few bytes; the others are shorter
-//! where the positions have a pattern.
+//! There are five codes, and one of no bytes for all entries. If every choice of positions is
+//! equally likely, [`enumerative`] is the shortest to within a few bytes. The others are shorter if
+//! positions have a pattern.
 
 mod elias_fano;
 mod enumerative;
@@ -49,7 +49,7 @@ pub enum PositionCode {
     Rice = 3,
     /// The code of Elias and Fano.
     EliasFano = 4,
-    /// A code of about as many bits as the number of the choice among all choices of as many.
+    /// A code about as long as the number of the choice among all choices of as many entries.
     Enumerative = 5,
     /// The seed from which the positions were drawn.
     Seed = 6,
@@ -156,9 +156,7 @@ pub(super) fn check_all(code: PositionCode, bytes: &[u8]) -> Result<()> {
     if code == PositionCode::All && bytes.is_empty() {
         return Ok(());
     }
-    Err(Error::Frame(
-        "it holds all entries in the wrong code".into(),
-    ))
+    refuse!("it holds all entries in the wrong code")
 }
 
 /// Appends the seed of positions that [`drawn`] returned, and returns the code.
@@ -175,7 +173,7 @@ pub(super) fn write_seed(seed: u64, places: &Places<'_>, out: &mut Vec<u8>) -> P
 pub(super) fn drawn(seed: u64, count: usize, universe: usize) -> Vec<u32> {
     let mut stream = Streams::new(seed).named("codec/positions", count as u64, universe as u64);
     let mut places: Vec<u32> = (0..universe as u32).collect();
-    // The first places of a shuffled list, which is not shuffled further.
+    // A shuffle that stops after `count` places.
     for place in 0..count {
         let other = place + stream.below((places.len() - place) as u32) as usize;
         places.swap(place, other);
@@ -196,9 +194,7 @@ pub(super) fn read(
     universe: usize,
 ) -> Result<Vec<u32>> {
     if count > universe || (code == PositionCode::All && (count < universe || !bytes.is_empty())) {
-        return Err(Error::Frame(format!(
-            "it holds {count} of {universe} entries in the wrong code"
-        )));
+        refuse!("it holds {count} of {universe} entries in the wrong code");
     }
     let mut held = Vec::with_capacity(count);
     let visit = |place: usize| held.push(place as u32);
@@ -206,10 +202,7 @@ pub(super) fn read(
         PositionCode::All => (0..universe).for_each(visit),
         PositionCode::Bitmap => {
             if bytes.len() != bitmap::byte_length(universe) {
-                return Err(Error::Frame(format!(
-                    "a bitmap of {universe} entries has {} bytes",
-                    bytes.len()
-                )));
+                refuse!("a bitmap of {universe} entries has {} bytes", bytes.len());
             }
             bitmap::check(bytes, universe, count)?;
             bitmap::ones(bytes).for_each(visit);

@@ -5,7 +5,7 @@
 
 use super::super::bits::{BitReader, BitWriter};
 use super::{Places, gaps};
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::error::Result;
 
 /// The largest number of low bits.
 const MOST_LOW_BITS: u32 = 31;
@@ -13,13 +13,13 @@ const MOST_LOW_BITS: u32 = 31;
 /// Returns the number of low bits that gives the shortest code, and the number of bytes of that
 /// code.
 pub(super) fn plan(places: &Places<'_>) -> (u32, usize) {
-    // The best number is close to the logarithm of the mean gap, in whatever way the gaps are
-    // distributed.
+    // The best number is close to the logarithm of the mean gap, whatever the distribution of the
+    // gaps.
     let mean = (places.universe / places.count().max(1)) as u64;
     let about = mean.max(1).ilog2();
     let candidates: [u32; 4] =
         std::array::from_fn(|place| (about.saturating_sub(2) + place as u32).min(MOST_LOW_BITS));
-    // One walk adds up what all of them would write in unary.
+    // One pass adds up the unary parts of all candidates.
     let mut highs = [0; 4];
     for gap in gaps(places.iter()) {
         highs
@@ -37,7 +37,7 @@ pub(super) fn plan(places: &Places<'_>) -> (u32, usize) {
     (low, 1 + bits.div_ceil(8) as usize)
 }
 
-/// Appends the code with so many low bits.
+/// Appends the code with `low` low bits.
 pub(super) fn write(places: &Places<'_>, low: u32, out: &mut Vec<u8>) {
     out.push(low as u8);
     let mut bits = BitWriter::new(out);
@@ -62,9 +62,7 @@ pub(super) fn read(
         .split_first()
         .filter(|(low, _)| u32::from(**low) <= MOST_LOW_BITS)
     else {
-        return Err(Error::Frame(
-            "a Rice code has no sound number of low bits".into(),
-        ));
+        refuse!("a Rice code has no sound number of low bits");
     };
     let mut bits = BitReader::new(code);
     let mut next = 0u64;

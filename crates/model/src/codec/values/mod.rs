@@ -2,7 +2,7 @@
 //!
 //! Values come in groups, such as the rows of a table, and each group may have a scale of its own.
 //! A quantised value is a whole number of steps, which is written as a *symbol*: 0 for 0, 1 for -1,
-//! 2 for 1, 3 for -2 and so on. What becomes of the symbols is for the caller to say.
+//! 2 for 1, 3 for -2 and so on. The caller codes the symbols.
 
 mod steps;
 
@@ -15,8 +15,8 @@ use fedrecsim_core::math::LANES;
 use fedrecsim_scenario::scenario::{CompositionSpec, RoundingSpec, ValuesSpec};
 use steps::Shifts;
 
-/// The symbol of a number of steps whose own symbol would be this one or a larger one. The number
-/// follows in the list of escaped ones.
+/// Stands for a number of steps whose symbol does not fit into a byte. The number follows in the
+/// list of escaped numbers.
 const ESCAPE: u8 = u8::MAX;
 
 /// Says how values are represented.
@@ -45,15 +45,14 @@ pub(super) enum Quantizer {
     },
 }
 
-/// Values as they are sent.
+/// Holds quantised values.
 #[derive(Debug, Default)]
 pub(super) struct Quantized {
     /// The scale of every group, little-endian in two bytes each, for a quantizer that has scales.
     pub scales: Vec<u8>,
-    /// The symbol of every value, for a quantizer that makes steps, and two bytes for every other
-    /// value.
+    /// For each value its symbol, or two bytes if the quantizer makes no steps.
     pub symbols: Vec<u8>,
-    /// The numbers of steps that have no symbol of their own, in their order.
+    /// The numbers of steps that do not fit into a symbol, in their order.
     pub escaped: Vec<i64>,
 }
 
@@ -79,7 +78,7 @@ impl Quantizer {
         })
     }
 
-    /// Returns the bits that a symbol takes if it is written as it is.
+    /// Returns the number of bits of an uncoded symbol.
     pub(super) fn symbol_bits(self) -> u32 {
         match self {
             Self::F16 | Self::Bf16 => 16,
@@ -95,8 +94,8 @@ impl Quantizer {
         !matches!(self, Self::F16 | Self::Bf16)
     }
 
-    /// Quantises `values`, which consist of groups of these lengths, and leaves in their places what the
-    /// receiver does not get of them. `seed` is asked only if values are rounded at random.
+    /// Quantises `values`, which consist of groups of these lengths. What is lost takes the place
+    /// of the values. `seed` is called only for stochastic rounding.
     ///
     /// # Errors
     /// [`Error::Unrepresentable`] if a value is not finite, or too large for half precision.
@@ -172,7 +171,7 @@ impl Quantizer {
         Ok(values)
     }
 
-    /// Returns the value of so many steps of `scale`.
+    /// Returns the value of `steps` steps of size `scale`.
     fn of_steps(self, steps: i64, scale: f32) -> f32 {
         match self {
             Self::DeadZone { zone, .. } => steps::of_steps_around(steps, scale, zone),
@@ -202,12 +201,12 @@ fn shorten(
     Ok(())
 }
 
-/// Returns the number that stands for a signed one, such that those close to 0 are small.
+/// Maps a signed number to an unsigned one. Numbers close to 0 stay small.
 pub(super) fn symbol_of(steps: i64) -> u64 {
     (steps << 1 ^ steps >> 63) as u64
 }
 
-/// Returns the signed number for which `symbol` stands.
+/// Maps a symbol back to the signed number.
 pub(super) fn steps_of(symbol: u64) -> i64 {
     (symbol >> 1) as i64 ^ -((symbol & 1) as i64)
 }

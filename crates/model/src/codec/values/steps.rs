@@ -1,8 +1,8 @@
-//! The loops that turn values into symbols and back. They are compiled for several instruction
-//! sets, since they go over every value that is sent.
+//! Holds the loops that turn values into symbols and back. They visit every value that is sent, so
+//! they are compiled for several instruction sets.
 //!
-//! A loop has no branch by value, so that it is done for many values at once. Groups with a value
-//! that is many steps long, which only a dead zone allows, take another loop.
+//! Loops have no branch that depends on a value, so that the compiler vectorises them. Groups with
+//! a value of many steps, which only a dead zone allows, take a slower loop.
 
 use half::bf16;
 
@@ -11,10 +11,10 @@ use crate::model::magnitude::largest_magnitude_inlined;
 use crate::per_instruction_set;
 use fedrecsim_core::math::{LANES, Lanes};
 
-/// The number of sums that are added up side by side, so that none waits for the one before it.
+/// The number of partial sums, so that no addition waits for the one before it.
 const SUMS: usize = 8;
 
-/// The largest magnitude, in steps, of the values of a group that surely have symbols of their own.
+/// The largest magnitude, in steps, up to which every value surely fits into a symbol.
 const FEW_STEPS: f32 = 120.0;
 
 /// What is added to steps before they are rounded down.
@@ -22,16 +22,16 @@ const FEW_STEPS: f32 = 120.0;
 pub(super) enum Shifts {
     /// A half, so that values are rounded to the nearest step.
     Half,
-    /// Uniform numbers from 0 to 1. Each lane is a generator of its own (Marsaglia 2003, Xorshift
-    /// RNGs, 13-17-5), since every value takes a number and the project's stream would take as long
-    /// as all the rest.
+    /// Uniform numbers from 0 to 1. Each lane has a generator of its own (Marsaglia 2003, Xorshift
+    /// RNGs, 13-17-5): every value takes a draw, and the project's ChaCha streams would double the
+    /// time.
     Uniform([u32; LANES]),
 }
 
 impl Shifts {
     /// Returns uniform shifts that begin with these states.
     pub(crate) fn of_seed(seed: [u32; LANES]) -> Self {
-        // A generator of this kind never leaves the state 0.
+        // Such a generator never leaves the state 0.
         Self::Uniform(seed.map(|state| state.max(1)))
     }
 
@@ -55,8 +55,8 @@ impl Shifts {
 }
 
 per_instruction_set! {
-    /// Appends the scales and symbols of `values`, which are quantised in steps, to `out`. `shifts`
-    /// are added to levels before they are rounded down. What is lost takes the place of the values.
+    /// Quantises `values` in steps, and appends their scales and symbols to `out`. `shifts` are
+    /// added to levels before these are rounded down. What is lost takes the place of the values.
     pub(super) fn quantise(
         quantizer: Quantizer,
         mut values: &mut [f32],
@@ -177,9 +177,8 @@ fn signs(group: &mut [f32], symbols: &mut [u8]) -> bf16 {
 }
 
 per_instruction_set! {
-    /// Sets `values` to those that `symbols` stand for; both are as many. `escaped` are the steps
-    /// of those symbols that are [`ESCAPE`]. Returns what there is too little or too much of, if
-    /// that is so.
+    /// Sets each of `values` to what its symbol stands for. `escaped` are the steps of the symbols
+    /// that are [`ESCAPE`]. The error names what is missing or left over.
     pub(super) fn restore(
         quantizer: Quantizer,
         mut symbols: &[u8],
@@ -188,7 +187,7 @@ per_instruction_set! {
         mut values: &mut [f32],
     ) -> Result<(), &'static str> {
         let mut escaped = escaped.iter();
-        // This is one comparison after the other, which is done for many symbols at once.
+        // The loop has no early exit, so that it vectorises.
         let has_escapes = symbols.iter().fold(false, |has, symbol| has | (*symbol == ESCAPE));
         for &length in groups {
             let (scale, group, of_group);
@@ -220,15 +219,14 @@ per_instruction_set! {
     }
 }
 
-/// Returns the symbol and the value of the whole steps in `steps`, of which there are at most
-/// `most`.
+/// Rounds `steps` down to at most `most` whole steps, and returns their symbol and value.
 #[inline(always)]
 fn level(steps: f32, most: f32, scale: f32) -> (u8, f32) {
     let steps = steps.floor().clamp(-most, most);
     (symbol_of_few(whole(steps)), steps * scale)
 }
 
-/// Sets the values of a group, which may be a short row, to those of its symbols.
+/// Sets the values of a group to those of its symbols.
 #[allow(clippy::needless_range_loop)] // The form that becomes one vector operation.
 #[inline(always)]
 fn restore_group(values: &mut [f32], symbols: &[u8], value_of: impl Fn(u8) -> f32) {
@@ -247,7 +245,7 @@ fn restore_group(values: &mut [f32], symbols: &[u8], value_of: impl Fn(u8) -> f3
         .for_each(|(value, symbol)| *value = value_of(*symbol));
 }
 
-/// Returns the value of so many steps around a dead zone.
+/// Returns the value of `steps` steps around a dead zone.
 pub(super) fn of_steps_around(steps: i64, scale: f32, zone: f32) -> f32 {
     let magnitude = (steps.unsigned_abs() as f32 - 0.5 + zone) * scale;
     match steps {
@@ -265,11 +263,11 @@ fn of_few_steps(steps: i32, scale: f32, zone: f32) -> f32 {
     if steps < 0 { -magnitude } else { magnitude }
 }
 
-/// Returns a whole number of a magnitude below 2^22 as an integer. A cast, which is right for all
-/// numbers, is not done for many values at once.
+/// Returns a whole number of a magnitude below 2^22 as an integer. A cast would handle all numbers,
+/// and does not vectorise.
 #[inline(always)]
 fn whole(steps: f32) -> i32 {
-    // The last bits of the sum are those of the integer.
+    // The last bits of the sum are the integer.
     const SHIFT: f32 = 12_582_912.0;
     (steps + SHIFT).to_bits().wrapping_sub(SHIFT.to_bits()) as i32
 }
@@ -287,8 +285,8 @@ fn few_steps_of(symbol: u8) -> i32 {
     symbol >> 1 ^ -(symbol & 1)
 }
 
-/// Returns the sum of what `of` makes of the values. The order of the additions is fixed: sum i
-/// takes every eighth value from the i-th on, and then the sums are added in their order.
+/// Sums `of` over the values. The order of the additions is fixed: sum i takes every eighth value
+/// from the i-th on, and then the sums are added in their order.
 #[inline(always)]
 fn sum_of(values: &[f32], of: impl Fn(f32) -> f64) -> f64 {
     let (chunks, rest) = values.as_chunks::<SUMS>();

@@ -1,5 +1,4 @@
-//! Contains the kernel of an aggregation, which adds rows to sums and counts the magnitudes of
-//! their values.
+//! Contains the kernel of an aggregation: it adds rows to sums and counts magnitudes.
 
 use super::VALUE_BYTES;
 use super::support::Tally;
@@ -8,16 +7,16 @@ use crate::model::magnitude::count_above;
 use crate::per_instruction_set;
 use fedrecsim_core::math::LANES;
 
-/// Bytes that are counted together: so few that they are still at hand when they are looked at
-/// again, and of far fewer than 2^32 values.
+/// The number of bytes that are counted together: few enough to stay in the cache until they are
+/// added.
 const PIECE_BYTES: usize = 1024;
 
 /// Holds rows that are to be added.
 pub(super) struct AddedRows<'a> {
     /// The little-endian values of the rows, row after row.
     pub bytes: &'a [u8],
-    /// The numbers of the rows, and what is to be subtracted from these; without them, they are the
-    /// first rows in their order.
+    /// The numbers of the rows, and the number of the part's first row. `None` for all rows in
+    /// their order.
     pub listed: Option<(&'a [u32], usize)>,
     /// The factor that they take.
     pub weight: f64,
@@ -70,8 +69,8 @@ fn add_row(values: &[[u8; VALUE_BYTES]], weight: f64, sums: &mut [f64]) {
     let ((values, values_rest), (sums, sums_rest)) =
         (values.as_chunks::<LANES>(), sums.as_chunks_mut::<LANES>());
     for (values, sums) in values.iter().zip(sums) {
-        // All of them are read before any is written: the compiler need not know that the two are
-        // apart.
+        // Reads all lanes before it writes any, so that the compiler need not prove that source and
+        // target are apart.
         let mut next = [0.0; LANES];
         for i in 0..LANES {
             next[i] = sums[i] + weight * f64::from(f32::from_le_bytes(values[i]));

@@ -27,11 +27,11 @@ pub struct Aggregate {
     pub union: SupportCount,
 }
 
-/// The number of rows in one part of the average: enough that a visit to a frame is worth its cache
-/// misses, few enough that popular items, whose rows are in more frames, spread over the threads.
+/// The number of rows in one part of the average. More would put the popular items, whose rows are
+/// in more frames, on one thread; fewer would not be worth the cache misses of a visit to a frame.
 const ROWS_PER_PART: usize = 128;
 
-/// Holds what a client says of one block, what it started from, and how much that counts.
+/// Holds a client's update of one block, the table that it started from, and its weight.
 #[derive(Clone, Copy, Debug)]
 pub struct Contribution<'a> {
     /// The table x; rows not listed are scaled rows of `base`.
@@ -39,21 +39,19 @@ pub struct Contribution<'a> {
     /// The table b that the client received; `None` where the block is a statistic, whose other
     /// rows are zero.
     pub base: Option<&'a SharedTable>,
-    /// What the server meant to send, where the downlink lost some of it. What it lost is then
-    /// taken out of x: the sum takes x - b + this, so that the server's model is not damaged by its
-    /// own downloads.
+    /// The table that the server meant to send, if the downlink is lossy. The sum then takes x - b
+    /// + this, so that the losses of a download do not damage the server's model.
     pub intended: Option<&'a SharedTable>,
-    /// The number of b: one for those who downloaded the same, another for every other download,
-    /// whether or not it said the same.
+    /// The number of the download b: clients with the same download have the same number.
     pub base_number: u64,
     /// The weight of x.
     pub weight: f64,
-    /// The weight with which b is subtracted: 0 for the mean of tables, `weight` where x - b counts
-    /// and not x.
+    /// The weight with which b is subtracted: 0 for a mean of tables, `weight` for a mean of
+    /// differences x - b.
     pub base_weight: f64,
 }
 
-/// The plain mean of `updates`, all of them based on `base`: [`Averaging`] with equal weights.
+/// Returns the plain mean of `updates`, all based on `base`: [`Averaging`] with equal weights.
 pub fn mean(base: &SharedTable, updates: &[TableUpdate]) -> Aggregate {
     let mut averaging = Averaging::new(base.shape());
     let plain = |update| Contribution {
@@ -70,9 +68,9 @@ pub fn mean(base: &SharedTable, updates: &[TableUpdate]) -> Aggregate {
 
 /// Adds up tables with weights: weight x - base_weight b, summed over the contributions.
 ///
-/// Sums run in double precision: listed rows in the order of the contributions, then what each
-/// origin has besides, in the order of their first appearance. So the result depends neither on the
-/// number of threads nor on how the contributions are dealt out to [`Averaging::add`]. Memory: 8
+/// Sums run in double precision: first the listed rows in the order of the contributions, then the
+/// other rows of each origin in the order of first appearance. So the result depends neither on the
+/// number of threads nor on how contributions are split over calls of [`Averaging::add`]. Memory: 8
 /// bytes a value, and 4 bytes a row and origin.
 #[derive(Debug)]
 pub struct Averaging {
@@ -82,7 +80,7 @@ pub struct Averaging {
     origins: Vec<Origin>,
 }
 
-/// Holds what contributions have in common besides the rows that they list.
+/// Holds what contributions share besides their listed rows.
 #[derive(Debug)]
 struct Origin {
     base: Option<SharedTable>,
@@ -136,9 +134,10 @@ impl Averaging {
         let rows_of = |first: usize| (shape.rows - first).min(ROWS_PER_PART);
         let part = |first| Part {
             first,
-            sums: memory::zeros_or_unwind(rows_of(first) * shape.dimension, || {
-                format!("the sum of {shape} tables")
-            }),
+            sums: memory::zeros_or_unwind(
+                rows_of(first) * shape.dimension,
+                format_args!("the sum of {shape} tables"),
+            ),
             listed: Vec::new(),
             tally: Tally {
                 counts: MagnitudeCounts::default(),
@@ -302,7 +301,7 @@ impl Batch<'_> {
 /// Returns where the listed rows of each part begin among those of `update`, and where those of the
 /// last one end.
 ///
-/// Found in one walk: a search by halves for every part would wait for memory at each of its steps.
+/// One pass finds them all: a binary search for every part would wait for memory at each step.
 fn cuts_of(update: &TableUpdate, parts: usize) -> Vec<usize> {
     let _stage = enter(Stage::Aggregate);
     let mut cuts = Vec::with_capacity(parts + 1);
@@ -355,8 +354,8 @@ impl Part {
         }
     }
 
-    /// Adds the rows that were left out: rows of the base, as often and by the factors that they
-    /// were left out; and takes away what is to be taken away of the bases.
+    /// Adds the rows that updates left out, which are scaled rows of their bases, and subtracts the
+    /// bases by their weights.
     fn add_unlisted(&mut self, origins: &[Origin], dimension: usize) {
         for (origin, listed) in origins.iter().zip(&self.listed) {
             for (offset, listed) in listed.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Marks the values of some rows that are not 0 in at least one of the tables that are added.
+//! Marks the values that are not 0 in at least one of the added tables.
 
 use super::VALUE_BYTES;
 use crate::model::magnitude::{MagnitudeCounts, SupportCount};
@@ -12,19 +12,18 @@ pub(super) struct Tally {
     pub support: Support,
 }
 
-/// The marks of consecutive rows. Rows of which every value is marked, which are most rows of
-/// tables that are not sparse, are not looked at again.
+/// Holds the marks of consecutive rows. A row whose values are all marked, as most rows of dense
+/// tables are, is not read again.
 #[derive(Debug)]
 pub(super) struct Support {
     dimension: usize,
     is_full: Vec<bool>,
-    /// For each value, whether it is marked; 0 or 1. It has no memory before a row is found that
-    /// has a zero.
+    /// For each value 1 if it is marked, else 0. Empty until a row with a zero is found.
     marks: Vec<u8>,
 }
 
 impl Support {
-    /// Marks nothing in so many rows.
+    /// Makes unmarked rows.
     pub(crate) fn new(rows: usize, dimension: usize) -> Self {
         Self {
             dimension,
@@ -66,7 +65,7 @@ impl Support {
         }
     }
 
-    /// Takes over the marks of the same rows in other tables.
+    /// Adds the marks of the same rows in other tables.
     pub(crate) fn merge(&mut self, other: &Self) {
         for row in 0..self.is_full.len() {
             if other.is_full[row] {

@@ -1,4 +1,4 @@
-//! Gives the loops of this folder access to arrays as plain memory.
+//! Gives access to arrays as plain memory.
 
 use ndarray::{Array2, ArrayView2};
 

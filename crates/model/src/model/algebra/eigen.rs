@@ -17,14 +17,13 @@ pub struct SymmetricEigen {
     pub vectors: Array2<f64>,
 }
 
-/// The largest share of the largest eigenvalue that is taken for rounding, also that of single
-/// precision.
+/// The share of the largest eigenvalue that counts as rounding, also of single precision.
 pub const ROUNDING_SHARE: f64 = 1e-6;
 
 impl SymmetricEigen {
-    /// Returns how large noise, or the error of a codec, is in a matrix that would have no negative
-    /// eigenvalue without it: the magnitude of the most negative one, and 0 where that is no more
-    /// than rounding. It has the unit of the eigenvalues.
+    /// Returns the noise level, or the error of a codec, in a matrix that would otherwise have no
+    /// negative eigenvalue: the magnitude of the most negative one, or 0 if that is within
+    /// rounding.
     #[must_use]
     pub fn noise(&self) -> f64 {
         let (Some(largest), Some(least)) = (self.values.first(), self.values.last()) else {

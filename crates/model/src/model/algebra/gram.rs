@@ -1,4 +1,4 @@
-//! Adds up outer products, of which normal equations and Gram matrices consist.
+//! Adds up outer products, for normal equations and Gram matrices.
 
 use ndarray::{Array2, ArrayView2};
 

@@ -85,8 +85,8 @@ fn choose_signs(u: &mut Array2<f64>, vt: &mut Array2<f64>) {
     }
 }
 
-/// Returns the square of the length up to which a column is nothing but the rounding of rounding.
-/// The squares of such columns may vanish, so that they never become orthogonal to others.
+/// Returns the squared length up to which a column is pure rounding error. The squares of such
+/// columns may vanish, so that they never become orthogonal to others.
 fn rounding_squared(columns: &[f64]) -> f64 {
     dot(columns, columns) * (f64::EPSILON * f64::EPSILON) * (f64::EPSILON * f64::EPSILON)
 }

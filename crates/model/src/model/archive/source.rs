@@ -1,14 +1,14 @@
-//! Where an archive is read from: a stream, or the memory that holds all of it.
+//! Reads an archive from a stream or from memory.
 
 use std::io::{self, Read};
 
 use bytes::Bytes;
 
-/// The place of what is still to be read.
+/// Holds what is still to be read.
 pub(super) enum Source {
     /// A stream, such as a file that is unpacked.
     Stream(Box<dyn Read + Send>),
-    /// Long values are taken out of the memory as they are, and share it.
+    /// Memory, which long values share after reading.
     Memory(Bytes),
 }
 

@@ -1,4 +1,4 @@
-//! Holds the rows that a participation trains, compactly and padded to whole lane vectors.
+//! Holds the rows of a participation, padded to whole lane vectors.
 
 use fedrecsim_core::math::{LANES, Lanes};
 
@@ -82,8 +82,8 @@ pub fn unpack_into(blocks: &[Block], values: &mut [f32]) {
 /// sixteen with zero rows.
 #[derive(Clone, Debug, Default)]
 pub struct PackedRows {
-    /// The blocks of the rows, and behind them those that larger problems have left, so that
-    /// growing again clears nothing.
+    /// The blocks of the rows, followed by unused blocks of larger problems, so that growing again
+    /// clears nothing.
     blocks: Vec<Block>,
     /// The number of blocks that belong to the rows.
     used: usize,
@@ -206,8 +206,7 @@ impl PackedRows {
     }
 }
 
-/// Holds what a training step needs to know of each row beside its values. It is padded as
-/// [`PackedRows`] are.
+/// Holds what a training step needs of each row beside its values, padded like [`PackedRows`].
 #[derive(Clone, Debug, Default)]
 pub struct RowWeights {
     /// The number of times that the row occurs in the batch.

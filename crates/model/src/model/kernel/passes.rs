@@ -1,9 +1,8 @@
-//! Moves rows into packed rows and out of them, as rows or as bytes, and notes the largest
-//! magnitude of what goes out.
+//! Moves rows into and out of packed rows, as rows or as bytes, and notes the largest magnitude of
+//! the rows that leave.
 //!
-//! What bounds these passes is the width of a move, so they are compiled like the training kernels.
-//! A caller that takes rows away also checks them for divergence, which costs least while they are
-//! in registers.
+//! The width of a move bounds these passes, so they are compiled like the training kernels.
+//! Checking rows for divergence costs least while they are in registers.
 
 use std::ops::Range;
 
@@ -59,8 +58,7 @@ impl RowSource for TableRows<'_> {
     }
 }
 
-/// Says where one of several tables stands in packed rows, which hold the rows of all of them side
-/// by side.
+/// Describes one table of several whose rows stand side by side in packed rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     /// The number of lane vectors in a row of one table.
@@ -192,9 +190,9 @@ per_instruction_set! {
             let blocks = &mut row[start..start + V];
             let (whole, rest) = values.as_chunks::<LANES>();
             if whole.len() == V && rest.is_empty() {
-                // A factor of 1 changes no value, so that there is no need to ask for it. Sixteen
-                // values are read before any is written: the compiler need not know that source and
-                // target are apart.
+                // A factor of 1 changes no value and needs no branch. Sixteen values are read
+                // before any is written, so that the compiler need not prove that source and target
+                // are apart.
                 for v in 0..V {
                     let mut lanes = whole[v];
                     for i in 0..LANES {

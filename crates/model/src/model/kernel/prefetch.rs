@@ -1,4 +1,4 @@
-//! Tells the processor that memory will be read soon.
+//! Prefetches memory.
 
 #![allow(unsafe_code)] // The instruction takes a pointer.
 
@@ -8,8 +8,8 @@ const LINE_BYTES: usize = 64;
 /// Asks the processor to bring `values` into the cache while other work goes on. This changes no
 /// value.
 ///
-/// A user's rows are in no cache when a round begins, and a copy would wait for each of them. When
-/// rows are asked for some time ahead, many are on their way at once.
+/// A user's rows are not cached when a round begins, and a copy would wait for each of them.
+/// Prefetching lets many loads overlap.
 #[inline]
 pub fn prefetch<T>(values: &[T]) {
     #[cfg(target_arch = "x86_64")]

@@ -50,16 +50,18 @@ impl TableShape {
     /// Returns room for the values of a table. It unwinds if there is no memory for them.
     fn room(self) -> Vec<f32> {
         let mut values = Vec::new();
-        memory::reserve_or_unwind(&mut values, self.values(), || {
-            format!("a table of {self} values")
-        });
+        memory::reserve_or_unwind(
+            &mut values,
+            self.values(),
+            format_args!("a table of {self} values"),
+        );
         values
     }
 }
 
 /// Holds a dense table of single-precision values (m x k, row-major). An item table has a row for
-/// every item, and a layer of a network has one for every output. A table that is shared is copied
-/// before it is changed.
+/// every item, and a layer of a network has one for every output. A shared table is copied on
+/// write.
 ///
 /// A method can use it as an [`ndarray::Array2`] in standard layout: [`Table::from_array`],
 /// [`Table::view`] and [`Table::into_array`] copy nothing. It is stored as its shape and values,
@@ -71,7 +73,7 @@ pub struct Table {
     values: Vec<f32>,
 }
 
-/// Says what the rows refer to that an update leaves out.
+/// Says to what the rows refer that an update leaves out.
 #[derive(Clone, Copy, Debug)]
 pub enum Base<'a> {
     /// They refer to this table, which sender and receiver both have.
@@ -208,8 +210,8 @@ impl Table {
     }
 }
 
-/// Returns the values that `bytes` hold in the layout of the wire. Incomplete values at the end are
-/// left out.
+/// Returns the values in `bytes`, which have the layout of the wire. An incomplete value at the end
+/// is left out.
 #[inline]
 pub fn floats(bytes: &[u8]) -> impl ExactSizeIterator<Item = f32> {
     bytes
@@ -231,8 +233,7 @@ fn extend_scaled_bytes(out: &mut Vec<u8>, values: &[f32], scale: f32) {
         // A multiplication by one would quieten signalling NaNs.
         return extend_bytes(out, values);
     }
-    // Each block is made on the stack and appended whole, so that room for it in `out` need not be
-    // zeroed first.
+    // Each block is made on the stack, so that its room in `out` need not be zeroed first.
     let mut block = [[0; VALUE_BYTES]; 256];
     out.reserve(VALUE_BYTES * values.len());
     for values in values.chunks(block.len()) {
@@ -249,8 +250,7 @@ per_instruction_set! {
     /// Writes rows of `width` bytes to their places in `table`.
     fn overwrite_rows(table: &mut [u8], rows: &[u32], values: &[u8], width: usize) {
         match width {
-            // For the common widths the length is a constant, so that a copy is a few moves instead
-            // of a call.
+            // With a constant width a copy is a few moves instead of a call.
             64 => overwrite_rows_inline::<64>(table, rows, values),
             128 => overwrite_rows_inline::<128>(table, rows, values),
             256 => overwrite_rows_inline::<256>(table, rows, values),

@@ -32,8 +32,8 @@ impl RowSet {
     }
 }
 
-/// Describes a whole table by the listed rows with their values. Every other row is `others_scale`
-/// times the same row of the base, which sender and receiver both have.
+/// Describes a whole table: the listed rows have the given values, and every other row is
+/// `others_scale` times the row of the base, which sender and receiver both have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableUpdate {
     /// The shape of the whole table.
@@ -59,8 +59,7 @@ impl TableUpdate {
         )
     }
 
-    /// Makes an update that lists every row of `table`, as [`Self::whole`] does, and holds the
-    /// table instead of a copy of its values.
+    /// Makes the same update as [`Self::whole`], which shares the table's memory.
     pub fn of_table(table: &SharedTable) -> Self {
         Self::of_rows(
             table.shape(),
@@ -88,7 +87,7 @@ impl TableUpdate {
         }
     }
 
-    /// Makes an update that lists no row. The table stays as it was, or is zero in a statistic.
+    /// Makes an update that lists no row: the table stays the same, and a statistic is zero.
     pub fn nothing(shape: TableShape, value_type: ValueType) -> Self {
         Self {
             value_type,
@@ -109,9 +108,11 @@ impl TableUpdate {
         others_scale: f32,
     ) -> Result<Self> {
         let mut bytes = Vec::new();
-        memory::reserve(&mut bytes, VALUE_BYTES * values.len(), || {
-            format!("an update of a {shape} table")
-        })?;
+        memory::reserve(
+            &mut bytes,
+            VALUE_BYTES * values.len(),
+            format_args!("an update of a {shape} table"),
+        )?;
         extend_bytes(&mut bytes, values);
         let update = Self {
             others_scale,
@@ -220,9 +221,11 @@ impl TableUpdate {
             ));
         }
         let mut values = Vec::new();
-        memory::reserve(&mut values, self.shape.values(), || {
-            format!("the {} table of an update", self.shape)
-        })?;
+        memory::reserve(
+            &mut values,
+            self.shape.values(),
+            format_args!("the {} table of an update", self.shape),
+        )?;
         self.for_each_stretch(|others, listed| {
             match self.other_values(&others, base) {
                 None => values.resize(others.end * self.shape.dimension, 0.0),
@@ -248,9 +251,8 @@ impl TableUpdate {
     pub(crate) fn write_whole(&self, base: Base<'_>, out: &mut Vec<u8>) -> Result<()> {
         self.check_base(base)?;
         let start = out.len();
-        // The base is copied in one piece and the listed rows are written over it. They are often
-        // about every other row, and one long copy of memory that is not cached is faster than many
-        // short ones.
+        // Copies the base in one piece and overwrites the listed rows, which are often about every
+        // other row. One long copy of uncached memory is faster than many short ones.
         if let (RowSet::Listed(rows), Base::Table(table), 1.0) =
             (&self.rows, base, self.others_scale)
         {
@@ -274,9 +276,11 @@ impl TableUpdate {
     /// As for [`Self::apply`].
     pub fn to_whole_bytes(&self, base: Base<'_>) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        memory::reserve(&mut bytes, self.shape.rows * self.row_bytes(), || {
-            format!("the {} table of an update", self.shape)
-        })?;
+        memory::reserve(
+            &mut bytes,
+            self.shape.rows * self.row_bytes(),
+            format_args!("the {} table of an update", self.shape),
+        )?;
         self.write_whole(base, &mut bytes).map(|()| bytes)
     }
 
@@ -317,9 +321,9 @@ impl TableUpdate {
         }
     }
 
-    /// Goes through the table from the first row to the last, in stretches that are as long as
-    /// possible, so that they can be copied in bulk: calls `visit` with the numbers of rows that are
-    /// not listed, and the positions in the list of the rows behind them.
+    /// Goes through the table from the first row to the last in stretches that are as long as
+    /// possible, so that they can be copied in bulk. Calls `visit` with the numbers of unlisted
+    /// rows, and with the list positions of the listed rows that follow them.
     fn for_each_stretch(&self, mut visit: impl FnMut(Range<usize>, Range<usize>)) {
         let RowSet::Listed(rows) = &self.rows else {
             return visit(0..0, 0..self.shape.rows);

@@ -42,11 +42,7 @@ mod tests {
     #[test]
     fn a_thread_that_was_refused_memory_says_so() {
         let ending = Ending::default();
-        ending.tell_after(|| {
-            drop(memory::zeros_or_unwind::<u8>(usize::MAX / 16, || {
-                "this test".to_owned()
-            }))
-        });
+        ending.tell_after(|| drop(memory::zeros_or_unwind::<u8>(usize::MAX / 16, "this test")));
         assert!(
             matches!(ending.error(), Error::Memory(message) if message.contains("for this test"))
         );

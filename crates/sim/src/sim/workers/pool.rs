@@ -103,8 +103,7 @@ mod tests {
             })
         ));
         assert_eq!(runtime.block_on(pool.run(|| 7)).unwrap(), 7);
-        let ask =
-            || memory::zeros_or_unwind::<u8>(usize::MAX / 16, || "this test".to_owned()).len();
+        let ask = || memory::zeros_or_unwind::<u8>(usize::MAX / 16, "this test").len();
         assert!(matches!(
             runtime.block_on(pool.run(ask)),
             Err(Error::Memory(_))
