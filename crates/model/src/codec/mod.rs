@@ -5,7 +5,7 @@
 //! The receiver decodes the same buffer.
 //!
 //! # Layout
-//! Integers and values are little-endian, and there is no padding. There are two formats. **Format
+//! Integers and values are little-endian, and there is no padding. Updates have two formats. **Format
 //! 1** holds one table of single precision with m rows and k columns, and nothing else:
 //!
 //! | offset | bytes | type | field |
@@ -46,7 +46,8 @@
 //! | `rows-f32` | a row of k values | m | 4 k | the rows listed |
 //! | `sparse-f32` | a value, by row k + column | m k | 4 | all but those with the bits of +0.0 |
 //!
-//! **Format 3** is a client's request for rows, which `row_request.rs` describes.
+//! Requests for rows (`row_request.rs`) and frames of frames (`bundle.rs`) have formats of their own.
+//! Both have the number 3; a receiver knows which of the two to expect.
 //!
 //! A block of codec 4 is one that a [`Composition`] made. Its entries are bytes, it has no index of
 //! its own, and `composition/body.rs` has the format of these bytes.

@@ -11,6 +11,7 @@
 
 use super::ans::{self, Decoder, MOST_WEIGHT, Probabilities};
 use super::bits::{BitReader, BitWriter};
+use super::varint::{signed, unsigned};
 use fedrecsim_core::error::{Error, Result};
 
 /// The bits of a count behind its leading one that the table keeps.
@@ -40,8 +41,7 @@ fn write_table(counts: &[u64], out: &mut Vec<u8>) -> Vec<u64> {
     for &count in counts {
         // The number of binary digits, which is 0 for a symbol that does not occur.
         let digits = i64::from(u64::BITS - count.leading_zeros());
-        let difference = digits - before;
-        bits.write_unary((difference << 1 ^ difference >> 63) as u64);
+        bits.write_unary(unsigned(digits - before));
         before = digits;
         if count == 0 {
             rounded.push(0);
@@ -163,8 +163,7 @@ fn read_table(table: &[u8]) -> Result<Vec<u64>> {
     let mut digits = 0i64;
     let mut weights = Vec::with_capacity(usize::from(*largest) + 1);
     for _ in 0..=*largest {
-        let zigzag = bits.read_unary()?;
-        digits += (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
+        digits += signed(bits.read_unary()?);
         if !(0..=i64::from(MOST_WEIGHT.ilog2())).contains(&digits) {
             refuse!("a table of symbols has a count that cannot be");
         }
@@ -263,9 +262,7 @@ mod tests {
                     (deviation * stream.standard_normal()).round() as i64
                 };
                 let symbols: Vec<u8> = (0..count)
-                    .map(|_| {
-                        super::super::values::symbol_of(steps(&mut stream).clamp(-127, 127)) as u8
-                    })
+                    .map(|_| unsigned(steps(&mut stream).clamp(-127, 127)) as u8)
                     .collect();
                 let mut code = Vec::new();
                 write(&symbols, &mut code);

@@ -46,6 +46,16 @@ pub(super) fn read(bytes: &mut &[u8]) -> Result<u64> {
     refuse!("the index list holds an integer of more than 64 bits")
 }
 
+/// Maps a signed number to an unsigned one: 0, -1, 1, -2 and so on become 0, 1, 2, 3.
+pub(super) fn unsigned(number: i64) -> u64 {
+    (number << 1 ^ number >> 63) as u64
+}
+
+/// Maps a number of [`unsigned`] back.
+pub(super) fn signed(number: u64) -> i64 {
+    (number >> 1) as i64 ^ -((number & 1) as i64)
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]

@@ -18,9 +18,10 @@ use super::selection::Selected;
 use crate::codec::buffer::Buffer;
 use crate::codec::frame::{CodecId, Header};
 use crate::codec::positions::{self, Places, PositionCode};
-use crate::codec::values::{Quantized, Quantizer, steps_of, symbol_of};
+use crate::codec::values::{Quantized, Quantizer};
+use crate::codec::varint::{self, signed, unsigned};
 use crate::codec::writer::FrameWriter;
-use crate::codec::{Codec, Randomness, varint};
+use crate::codec::{Codec, Randomness};
 use crate::model::table::{TableShape, TableUpdate, extend_bytes, floats};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::memory;
@@ -157,7 +158,7 @@ impl Body {
         };
         body.scales = quantized.scales;
         for steps in &quantized.escaped {
-            varint::write(&mut body.scales, symbol_of(*steps));
+            varint::write(&mut body.scales, unsigned(*steps));
         }
         let coding;
         (coding, body.values) =
@@ -312,7 +313,7 @@ fn restored(
         .ok_or_else(payload::wrong)?;
     let mut steps = Vec::with_capacity(escaped.min(rest.len()));
     for _ in 0..escaped {
-        steps.push(steps_of(varint::read(&mut rest)?));
+        steps.push(signed(varint::read(&mut rest)?));
     }
     quantizer.restore(&payload::read(rest, form, coding)?, groups, scales, &steps)
 }

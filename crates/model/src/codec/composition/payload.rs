@@ -65,6 +65,14 @@ impl Form {
         self.values * self.width()
     }
 
+    /// Returns the values without unused bits: packed, or plane by plane.
+    fn dense(self, bytes: &[u8]) -> Vec<u8> {
+        match self.bits {
+            ..8 => packed(bytes, self),
+            _ => by_plane(bytes, self.width()),
+        }
+    }
+
     /// Returns the number of bytes of the packed values.
     fn packed_bytes(self) -> usize {
         (self.values * self.bits as usize).div_ceil(8)
@@ -102,12 +110,7 @@ fn code_of(bytes: &[u8], form: Form, coding: Coding) -> Result<Option<Vec<u8>>> 
         Coding::Plain => Ok((form.bits < 8).then(|| packed(bytes, form))),
         Coding::Frequencies => Ok(Some(by_frequencies(bytes, form))),
         Coding::Zstd => {
-            let plain = if form.bits < 8 {
-                packed(bytes, form)
-            } else {
-                by_plane(bytes, form.width())
-            };
-            let code = zstd::bulk::compress(&plain, LEVEL);
+            let code = zstd::bulk::compress(&form.dense(bytes), LEVEL);
             code.map(Some)
                 .map_err(|error| Error::Update(format!("zstd fails: {error}")))
         }
@@ -164,11 +167,7 @@ pub(super) fn read(code: &[u8], form: Form, coding: Coding) -> Result<Cow<'_, [u
         }
         Coding::Zstd => {
             // Whatever the frame says, nothing is written behind the length that its values need.
-            let length = if form.bits < 8 {
-                form.packed_bytes()
-            } else {
-                form.bytes()
-            };
+            let length = form.packed_bytes();
             memory::reserve(&mut bytes, length, "the values of a composed block")?;
             let mut decompressor = zstd::bulk::Decompressor::new().map_err(|_| wrong())?;
             decompressor
@@ -177,12 +176,10 @@ pub(super) fn read(code: &[u8], form: Form, coding: Coding) -> Result<Cow<'_, [u
             if bytes.len() != length {
                 return Err(wrong());
             }
-            let bytes = if form.bits < 8 {
-                unpacked(&bytes, form)?
-            } else {
-                by_value(bytes, form.width())
-            };
-            Ok(Cow::Owned(bytes))
+            match form.bits {
+                ..8 => unpacked(&bytes, form).map(Cow::Owned),
+                _ => Ok(Cow::Owned(by_value(bytes, form.width()))),
+            }
         }
     }
 }

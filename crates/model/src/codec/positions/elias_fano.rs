@@ -38,19 +38,14 @@ pub(super) fn read(
     code: &[u8],
     count: usize,
     universe: usize,
-    mut visit: impl FnMut(usize),
+    visit: impl FnMut(usize),
 ) -> Result<()> {
     let low = low_bits(count, universe);
     let mut bits = BitReader::new(code);
-    let (mut high, mut next) = (0, 0);
-    for _ in 0..count {
+    let mut high = 0;
+    super::read_each(count, universe, visit, |_| {
         high += bits.read_unary()?;
-        let position = (high << low) + bits.read(low)?;
-        if position >= universe as u64 || position < next {
-            return Err(super::outside(universe));
-        }
-        visit(position as usize);
-        next = position + 1;
-    }
+        Ok((high << low) + bits.read(low)?)
+    })?;
     bits.finish()
 }

@@ -18,23 +18,17 @@ pub(in crate::codec) fn write(positions: impl Iterator<Item = usize>, out: &mut 
 /// Calls `visit` with each of the `count` positions of a list of gaps that fills `list` exactly.
 ///
 /// # Errors
-/// [`Error::Frame`] if a gap is malformed or leads out of `universe`, or if bytes are missing or
+/// [`Error::Frame`](fedrecsim_core::error::Error::Frame) if a gap is malformed or leads out of `universe`, or if bytes are missing or
 /// left over. The positions before the fault have been visited then.
 pub(in crate::codec) fn read(
     mut list: &[u8],
     count: usize,
     universe: usize,
-    mut visit: impl FnMut(usize),
+    visit: impl FnMut(usize),
 ) -> Result<()> {
-    let mut next = 0u64;
-    for _ in 0..count {
-        let position = varint::read(&mut list)?.saturating_add(next);
-        if position >= universe as u64 {
-            refuse!("the index list leaves the table of {universe} entries");
-        }
-        visit(position as usize);
-        next = position + 1;
-    }
+    super::read_each(count, universe, visit, |least| {
+        Ok(varint::read(&mut list)?.saturating_add(least))
+    })?;
     if !list.is_empty() {
         refuse!(
             "the index list is followed by {} bytes too many",
@@ -64,11 +58,11 @@ mod tests {
 
     #[test]
     fn lists_that_leave_the_table_or_do_not_fill_their_place_are_refused() {
-        assert!(refusal(&[3], 1, 3).contains("leaves the table of 3"));
-        assert!(refusal(&[2, 0], 2, 3).contains("leaves the table of 3"));
+        assert!(refusal(&[3], 1, 3).contains("within the 3 entries"));
+        assert!(refusal(&[2, 0], 2, 3).contains("within the 3 entries"));
         let huge = [[0xff; 9].as_slice(), &[1]].concat();
         assert!(
-            refusal(&[&[0], huge.as_slice()].concat(), 2, usize::MAX).contains("leaves the table")
+            refusal(&[&[0], huge.as_slice()].concat(), 2, usize::MAX).contains("do not ascend")
         );
         assert!(refusal(&[1], 2, 9).contains("too early"));
         assert!(refusal(&[1, 1], 1, 9).contains("1 bytes too many"));

@@ -252,6 +252,30 @@ fn gaps(positions: impl Iterator<Item = usize>) -> impl Iterator<Item = u64> {
     })
 }
 
+/// Calls `visit` with `count` positions that ascend within `universe`. `position` reads the next one;
+/// its argument is the least that it may be.
+///
+/// # Errors
+/// [`Error::Frame`] if positions do not ascend or leave the block, and what `position` returns. The
+/// positions before the fault have been visited then.
+fn read_each(
+    count: usize,
+    universe: usize,
+    mut visit: impl FnMut(usize),
+    mut position: impl FnMut(u64) -> Result<u64>,
+) -> Result<()> {
+    let mut least = 0;
+    for _ in 0..count {
+        let found = position(least)?;
+        if found >= universe as u64 || found < least {
+            return Err(outside(universe));
+        }
+        visit(found as usize);
+        least = found + 1;
+    }
+    Ok(())
+}
+
 fn outside(universe: usize) -> Error {
     Error::Frame(format!(
         "the positions do not ascend within the {universe} entries of the block"

@@ -56,7 +56,7 @@ pub(super) fn read(
     code: &[u8],
     count: usize,
     universe: usize,
-    mut visit: impl FnMut(usize),
+    visit: impl FnMut(usize),
 ) -> Result<()> {
     let Some((&low, code)) = code
         .split_first()
@@ -65,15 +65,9 @@ pub(super) fn read(
         refuse!("a Rice code has no sound number of low bits");
     };
     let mut bits = BitReader::new(code);
-    let mut next = 0u64;
-    for _ in 0..count {
+    super::read_each(count, universe, visit, |least| {
         let high = bits.read_unary()?;
-        let position = next + (high << low) + bits.read(u32::from(low))?;
-        if position >= universe as u64 {
-            return Err(super::outside(universe));
-        }
-        visit(position as usize);
-        next = position + 1;
-    }
+        Ok(least + (high << low) + bits.read(u32::from(low))?)
+    })?;
     bits.finish()
 }

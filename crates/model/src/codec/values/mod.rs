@@ -201,16 +201,6 @@ fn shorten(
     Ok(())
 }
 
-/// Maps a signed number to an unsigned one. Numbers close to 0 stay small.
-pub(super) fn symbol_of(steps: i64) -> u64 {
-    (steps << 1 ^ steps >> 63) as u64
-}
-
-/// Maps a symbol back to the signed number.
-pub(super) fn steps_of(symbol: u64) -> i64 {
-    (symbol >> 1) as i64 ^ -((symbol & 1) as i64)
-}
-
 /// Returns the nearest number with eight bits of precision. The largest ones are rounded towards 0,
 /// so that no finite number becomes infinite.
 fn nearest_bf16(value: f32) -> bf16 {

@@ -6,7 +6,8 @@
 
 use half::bf16;
 
-use super::{ESCAPE, Quantized, Quantizer, bf16_not_below, steps_of, symbol_of};
+use super::{ESCAPE, Quantized, Quantizer, bf16_not_below};
+use crate::codec::varint::{signed, unsigned};
 use crate::model::magnitude::largest_magnitude_inlined;
 use crate::per_instruction_set;
 use fedrecsim_core::math::{LANES, Lanes};
@@ -153,7 +154,7 @@ fn dead_zone(
                 (magnitude - zone).floor().min(1e15) as i64 + 1
             };
             let steps = if *value < 0.0 { -steps } else { steps };
-            *symbol = symbol_of(steps).min(u64::from(ESCAPE)) as u8;
+            *symbol = unsigned(steps).min(u64::from(ESCAPE)) as u8;
             if *symbol == ESCAPE {
                 escaped.push(steps);
             }
@@ -203,7 +204,7 @@ per_instruction_set! {
                     for (value, symbol) in of_group.iter_mut().zip(group) {
                         let steps = match *symbol {
                             ESCAPE => *escaped.next().ok_or("escaped values")?,
-                            symbol => steps_of(u64::from(symbol)),
+                            symbol => signed(u64::from(symbol)),
                         };
                         *value = quantizer.of_steps(steps, scale);
                     }
@@ -247,20 +248,21 @@ fn restore_group(values: &mut [f32], symbols: &[u8], value_of: impl Fn(u8) -> f3
 
 /// Returns the value of `steps` steps around a dead zone.
 pub(super) fn of_steps_around(steps: i64, scale: f32, zone: f32) -> f32 {
-    let magnitude = (steps.unsigned_abs() as f32 - 0.5 + zone) * scale;
-    match steps {
-        0 => 0.0,
-        ..0 => -magnitude,
-        _ => magnitude,
-    }
+    around(steps.unsigned_abs() as f32, steps < 0, scale, zone)
 }
 
-/// Returns what [`of_steps_around`] returns, without a branch.
+/// Returns what [`of_steps_around`] returns, for few steps.
 #[inline(always)]
 fn of_few_steps(steps: i32, scale: f32, zone: f32) -> f32 {
-    let magnitude = (steps.abs() as f32 - 0.5 + zone) * scale;
-    let magnitude = if steps == 0 { 0.0 } else { magnitude };
-    if steps < 0 { -magnitude } else { magnitude }
+    around(steps.abs() as f32, steps < 0, scale, zone)
+}
+
+/// Has no branch, so that it vectorises.
+#[inline(always)]
+fn around(steps: f32, is_negative: bool, scale: f32, zone: f32) -> f32 {
+    let magnitude = (steps - 0.5 + zone) * scale;
+    let magnitude = if steps == 0.0 { 0.0 } else { magnitude };
+    if is_negative { -magnitude } else { magnitude }
 }
 
 /// Returns a whole number of a magnitude below 2^22 as an integer. A cast would handle all numbers,
@@ -272,13 +274,13 @@ fn whole(steps: f32) -> i32 {
     (steps + SHIFT).to_bits().wrapping_sub(SHIFT.to_bits()) as i32
 }
 
-/// Returns the symbol of few steps, see [`symbol_of`].
+/// Returns the symbol of few steps, see [`unsigned`].
 #[inline(always)]
 fn symbol_of_few(steps: i32) -> u8 {
     (steps << 1 ^ steps >> 31) as u8
 }
 
-/// Returns the steps of a symbol that is not [`ESCAPE`], see [`steps_of`].
+/// Returns the steps of a symbol that is not [`ESCAPE`], see [`signed`].
 #[inline(always)]
 fn few_steps_of(symbol: u8) -> i32 {
     let symbol = i32::from(symbol);

@@ -13,44 +13,42 @@ use crate::per_instruction_set;
 /// [`AlgebraError::Shape`] if the shapes do not fit, or if the elements are not stored row after
 /// row.
 pub fn product(a: &ArrayView2<'_, f64>, b: &ArrayView2<'_, f64>) -> Result<Array2<f64>> {
-    let ((rows, inner), (other, columns)) = (a.dim(), b.dim());
-    if inner != other {
-        return Err(AlgebraError::shape(
-            "the right factor of a product",
-            (other, columns),
-        ));
-    }
-    let mut result = Array2::zeros((rows, columns));
-    let (a, b) = (
-        elements(a, "the left factor of a product")?,
-        elements(b, "the right factor of a product")?,
-    );
-    if let Some(result) = result.as_slice_mut().filter(|_| columns > 0 && inner > 0) {
-        add_products(result, a, b, inner, columns);
-    }
-    Ok(result)
+    summed(a, b, a.dim(), add_products)
 }
 
 /// Returns A^T B for A (m x k) and B (m x n). Every element is summed in the order of m.
 ///
 /// # Errors
-/// [`AlgebraError::Shape`] if the shapes do not fit, or if the elements are not stored row after
-/// row.
+/// As [`product`].
 pub fn transposed_product(a: &ArrayView2<'_, f64>, b: &ArrayView2<'_, f64>) -> Result<Array2<f64>> {
-    let ((rows, columns), (other, width)) = (a.dim(), b.dim());
-    if rows != other {
+    let (rows, columns) = a.dim();
+    summed(a, b, (columns, rows), add_transposed_products)
+}
+
+/// Sums products of the elements of `a`, which counts as a matrix of `rows` x `inner`, and `b`. `add`
+/// takes the result, both factors, and the lengths of the rows of `a` and `b`.
+fn summed(
+    a: &ArrayView2<'_, f64>,
+    b: &ArrayView2<'_, f64>,
+    (rows, inner): (usize, usize),
+    add: impl Fn(&mut [f64], &[f64], &[f64], usize, usize),
+) -> Result<Array2<f64>> {
+    if b.nrows() != inner {
         return Err(AlgebraError::shape(
-            "the right factor of a transposed product",
-            (other, width),
+            "the right factor of a product",
+            b.dim(),
         ));
     }
-    let mut result = Array2::zeros((columns, width));
-    let (a, b) = (
+    let (left, right) = (
         elements(a, "the left factor of a product")?,
         elements(b, "the right factor of a product")?,
     );
-    if let Some(result) = result.as_slice_mut().filter(|_| columns > 0 && width > 0) {
-        add_transposed_products(result, a, b, columns, width);
+    let mut result = Array2::zeros((rows, b.ncols()));
+    if !left.is_empty()
+        && !right.is_empty()
+        && let Some(result) = result.as_slice_mut()
+    {
+        add(result, left, right, a.ncols(), b.ncols());
     }
     Ok(result)
 }

@@ -13,7 +13,7 @@ const LANES: usize = 8;
 /// Elements beyond the shorter length are left out.
 #[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
 #[inline(always)]
-pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
+pub(super) fn dot<B: Copy + Into<f64>>(a: &[f64], b: &[B]) -> f64 {
     let length = a.len().min(b.len());
     let mut sums = [0.0; LANES];
     let ((a_groups, a_rest), (b_groups, b_rest)) = (
@@ -22,42 +22,22 @@ pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
     );
     for (a, b) in a_groups.iter().zip(b_groups) {
         for lane in 0..LANES {
-            sums[lane] += a[lane] * b[lane];
+            sums[lane] += a[lane] * b[lane].into();
         }
     }
     for (lane, (a, b)) in a_rest.iter().zip(b_rest).enumerate() {
-        sums[lane] += a * b;
+        sums[lane] += a * (*b).into();
     }
-    tree_sum(&sums)
+    // The tree is always the same.
+    let four: [f64; 4] = std::array::from_fn(|lane| sums[lane] + sums[lane + 4]);
+    (four[0] + four[2]) + (four[1] + four[3])
 }
 
 /// Returns the scalar product of a vector in double precision with one in single precision, in the
-/// order of [`dot`].
-#[allow(clippy::needless_range_loop)] // As for `dot`.
+/// order of the algebra's other scalar products.
 #[inline]
 pub fn mixed_dot(a: &[f64], b: &[f32]) -> f64 {
-    let length = a.len().min(b.len());
-    let mut sums = [0.0; LANES];
-    let ((a_groups, a_rest), (b_groups, b_rest)) = (
-        a[..length].as_chunks::<LANES>(),
-        b[..length].as_chunks::<LANES>(),
-    );
-    for (a, b) in a_groups.iter().zip(b_groups) {
-        for lane in 0..LANES {
-            sums[lane] += a[lane] * f64::from(b[lane]);
-        }
-    }
-    for (lane, (a, b)) in a_rest.iter().zip(b_rest).enumerate() {
-        sums[lane] += a * f64::from(*b);
-    }
-    tree_sum(&sums)
-}
-
-/// Returns the sum of eight partial sums, always in the same tree.
-#[inline(always)]
-fn tree_sum(sums: &[f64; LANES]) -> f64 {
-    let four: [f64; 4] = std::array::from_fn(|lane| sums[lane] + sums[lane + 4]);
-    (four[0] + four[2]) + (four[1] + four[3])
+    dot(a, b)
 }
 
 /// Adds `factor * x` to `y`.

@@ -4,7 +4,7 @@
 use super::{Block, PackedRows, RowWeights, for_vectors};
 use crate::per_instruction_set;
 use fedrecsim_core::math::{
-    LANES, Lanes, exp_neg_abs, quad_sum, quads_to_sums, sigmoid_from, softplus_from,
+    LANES, Lanes, exp_neg_abs, quad, quad_sum, quads_to_sums, sigmoid_from, softplus_from,
 };
 
 /// Names how C is penalised.
@@ -253,9 +253,7 @@ fn logits<const V: usize, const PENALTY: u8>(
         for i in 0..LANES {
             penalty_loss[i] += weight * regularisers[i];
         }
-        for i in 0..4 {
-            quads[4 * r + i] = (dot[i] + dot[i + 4]) + (dot[i + 8] + dot[i + 12]);
-        }
+        quads[4 * r..4 * r + 4].copy_from_slice(&quad(&dot));
     }
     let mut z = quads_to_sums(&quads);
     for z in &mut z {
