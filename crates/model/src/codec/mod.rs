@@ -5,8 +5,8 @@
 //! The receiver decodes the same buffer.
 //!
 //! # Layout
-//! Integers and values are little-endian, and there is no padding. Updates have two formats. **Format
-//! 1** holds one table of single precision with m rows and k columns, and nothing else:
+//! Integers and values are little-endian, and there is no padding. Updates have two formats.
+//! **Format 1** holds one table of single precision with m rows and k columns, and nothing else:
 //!
 //! | offset | bytes | type | field |
 //! |---|---|---|---|
@@ -46,11 +46,13 @@
 //! | `rows-f32` | a row of k values | m | 4 k | the rows listed |
 //! | `sparse-f32` | a value, by row k + column | m k | 4 | all but those with the bits of +0.0 |
 //!
-//! Requests for rows (`row_request.rs`) and frames of frames (`bundle.rs`) have formats of their own.
-//! Both have the number 3; a receiver knows which of the two to expect.
+//! Requests for rows (`row_request.rs`) and frames of frames (`bundle.rs`) have formats of their
+//! own. Both have the number 3; a receiver knows which of the two to expect.
 //!
-//! A block of codec 4 is one that a [`Composition`] made. Its entries are bytes, it has no index of
-//! its own, and `composition/body.rs` has the format of these bytes.
+//! A [`CompositionSpec`] makes blocks of codec 4. Their entries are bytes, they have no index of
+//! their own, and `composition/body.rs` has the format of these bytes.
+//!
+//! [`CompositionSpec`]: fedrecsim_scenario::scenario::CompositionSpec
 //!
 //! Of N entries, c are held. An encoder takes the smallest index, and the bitmap if it ties with
 //! the gaps:
@@ -333,7 +335,7 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
     /// Decodes a block. `base` is the table with which the block was encoded: rows that are not
     /// listed refer to it, and codecs that send differences add them to it. The result's values
     /// share the frame's buffer where the format allows it. Memory is bounded by
-    /// [`decode_bound_bytes`], or by six times that for a [`Composition`].
+    /// [`decode_bound_bytes`], or by six times that for a composition.
     ///
     /// # Errors
     /// [`fedrecsim_core::error::Error::Frame`] for anything but a well-formed block of this codec.
