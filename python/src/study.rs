@@ -1,11 +1,10 @@
 //! Carries out runs of studies, compares reports, and is the command `fedrecsim`.
 
 use std::ffi::OsString;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use clap::Parser;
-use fedrecsim::cli::{self, Cli, Command, StudyArgs, outside};
+use fedrecsim::cli::{self, Cli, Command, Finished, Session, StudyArgs, outside};
 use fedrecsim_methods::method::registry::vocabulary_of;
 use pyo3::prelude::*;
 
@@ -80,6 +79,12 @@ fn tuple(run: outside::Prepared) -> Prepared {
     )
 }
 
+/// Returns the output and the errors of a study.
+fn told_of(end: Finished) -> (String, Vec<String>) {
+    let errors = end.errors.iter().map(ToString::to_string).collect();
+    (end.output, errors)
+}
+
 /// Checks a study, takes and begins its folder, and lists its runs with what each takes.
 #[pyfunction]
 pub fn study_prepare(
@@ -89,9 +94,9 @@ pub fn study_prepare(
     threads: usize,
 ) -> PyResult<(Held, Vec<Prepared>)> {
     let (arguments, methods) = (study_arguments(words)?, all(&methods));
-    let interrupted = Arc::new(AtomicBool::new(false));
-    let (held, prepared) = watched(py, &interrupted, None, |_| {
-        outside::prepare(&arguments, &methods, threads, &interrupted)
+    let session = Session::new(&methods);
+    let (held, prepared) = watched(py, &session.interrupted, None, |_| {
+        outside::prepare(&arguments, &session, threads)
     })?;
     Ok((
         Held(Mutex::new(Some(held))),
@@ -107,9 +112,9 @@ pub fn study_runs(
     methods: Vec<Py<MethodEntry>>,
 ) -> PyResult<Vec<Prepared>> {
     let (arguments, methods) = (study_arguments(words)?, all(&methods));
-    let interrupted = Arc::new(AtomicBool::new(false));
-    let runs = watched(py, &interrupted, None, |_| {
-        outside::listed(&arguments, &methods)
+    let session = Session::new(&methods);
+    let runs = watched(py, &session.interrupted, None, |_| {
+        outside::listed(&arguments, &session)
     })?;
     Ok(runs.into_iter().map(tuple).collect())
 }
@@ -125,8 +130,8 @@ pub fn study_here(
     tell: Option<Bound<'_, PyAny>>,
 ) -> PyResult<(String, Vec<String>)> {
     let (arguments, methods) = (study_arguments(words)?, all(&methods));
-    let interrupted = Arc::new(AtomicBool::new(false));
-    let end = watched(py, &interrupted, tell.as_ref(), |sender| {
+    let session = Session::new(&methods);
+    let end = watched(py, &session.interrupted, tell.as_ref(), |sender| {
         let sender = Mutex::new(sender.clone());
         let told = |line: &str| {
             // If the study is being stopped, the receiver is gone, and that is no error.
@@ -135,12 +140,9 @@ pub fn study_here(
                 .unwrap_or_else(PoisonError::into_inner)
                 .send(Told::Line(line.to_owned()));
         };
-        outside::in_threads(&arguments, &methods, &interrupted, &told)
+        outside::in_threads(&arguments, &session, &told)
     })?;
-    Ok((
-        end.output,
-        end.errors.iter().map(ToString::to_string).collect(),
-    ))
+    Ok(told_of(end))
 }
 
 /// Carries out one run of a study, and returns why it has no result, if it has none.
@@ -153,9 +155,9 @@ pub fn study_carry_out(
     seed: u64,
 ) -> PyResult<Option<String>> {
     let (arguments, methods) = (study_arguments(words)?, all(&methods));
-    let interrupted = Arc::new(AtomicBool::new(false));
-    watched(py, &interrupted, None, |_| {
-        outside::carry_out(&arguments, &methods, (arm, seed), &interrupted)
+    let session = Session::new(&methods);
+    watched(py, &session.interrupted, None, |_| {
+        outside::carry_out(&arguments, &session, (arm, seed))
     })
 }
 
@@ -168,14 +170,11 @@ pub fn study_tables(
     methods: Vec<Py<MethodEntry>>,
 ) -> PyResult<(String, Vec<String>)> {
     let (arguments, methods) = (study_arguments(words)?, all(&methods));
-    let interrupted = Arc::new(AtomicBool::new(false));
-    let end = watched(py, &interrupted, None, |_| {
-        cli::study(&arguments, &methods, &interrupted, false)
+    let session = Session::new(&methods);
+    let end = watched(py, &session.interrupted, None, |_| {
+        cli::study(&arguments, &session)
     })?;
-    Ok((
-        end.output,
-        end.errors.iter().map(ToString::to_string).collect(),
-    ))
+    Ok(told_of(end))
 }
 
 /// Compares reports, and returns the tables as Markdown.

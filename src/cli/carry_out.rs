@@ -1,17 +1,12 @@
 //! Runs a world for `run` and `resume`: shows progress, writes the report, and removes the
 //! checkpoints.
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use super::args::ProgressArg;
-use super::inputs::threads_of;
-use super::memory;
 use super::messages::warn;
 use super::saved_users::saved_users;
-use super::width;
+use super::{Finished, ProgressArg, RunOptions, Session, memory, width};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::metric::Metric;
 use fedrecsim_report::report::model_file::ModelFile;
@@ -19,45 +14,20 @@ use fedrecsim_report::report::progress::{
     LINES_EVERY, LatestAccuracy, Progress, ProgressLine, Show,
 };
 use fedrecsim_report::report::record::{RunRecord, Wall};
-use fedrecsim_report::report::{ReportFolder, check, json, terminal};
+use fedrecsim_report::report::{ReportFolder, check, html, json, terminal};
 use fedrecsim_scenario::scenario::Scenario;
 use fedrecsim_sim::checkpoint;
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::sim::{self, Checkpoints, Crew, RoundObserver, RunControl, Simulation, World};
 
-/// The result of a run that has ended, complete or not.
-#[derive(Debug, Default)]
-pub struct Finished {
-    /// What to print on standard output.
-    pub output: String,
-    /// What stopped it early, if anything did.
-    pub stopped_by: Option<Error>,
-    /// What its result differs in from what was expected of it, if it does.
-    pub mismatch: Option<Error>,
-}
-
-impl Finished {
-    /// Returns the output, and the errors that are no reason to withhold it.
-    pub(crate) fn into_parts(self) -> (String, Vec<Error>) {
-        (
-            self.output,
-            self.stopped_by.into_iter().chain(self.mismatch).collect(),
-        )
-    }
-}
-
-/// The options of a run that say how it is carried out and where its report goes.
-pub(crate) struct Output {
+/// How a run is carried out, and where its report goes.
+pub(crate) struct Job<'a> {
+    pub options: &'a RunOptions,
+    pub threads: usize,
     /// The folder for the report, unless there is to be none.
     pub folder: Option<ReportFolder>,
     /// The file for the parameters, if they are asked for.
     pub model_file: Option<ModelFile>,
-    pub threads: Option<NonZeroUsize>,
-    pub json: bool,
-    /// Whether standard error is a terminal.
-    pub visible: bool,
-    /// How progress is to be shown.
-    pub progress: ProgressArg,
     /// The command that the report shows.
     pub command: Vec<String>,
     /// The warnings about the scenario that the report shows.
@@ -65,97 +35,107 @@ pub(crate) struct Output {
     /// The other builds of the program that earlier rounds were made by, described.
     pub other_builds: Vec<String>,
     /// The beginning of the digest that is expected (hexadecimal), if one is.
-    pub expect_digest: Option<String>,
+    pub expect_digest: Option<&'a str>,
     /// Whether the last checkpoint of a complete run stays.
     pub keep: bool,
     /// The other processes of the run, if it has any.
     pub crew: Option<Crew>,
 }
 
+impl RunOptions {
+    /// Refuses a page in a build that cannot make one.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.html { html::check() } else { Ok(()) }
+    }
+
+    /// Begins the file for the parameters, if one is asked for.
+    pub(crate) fn model_file(&self, overwrite: bool) -> Result<Option<ModelFile>> {
+        let begin = |path| Ok(ModelFile::create(path, overwrite)?.with_users(&self.save_users));
+        self.save_model.as_ref().map(begin).transpose()
+    }
+
+    /// Returns when the run is to stop, if it began then.
+    pub(crate) fn deadline(&self, started: Instant) -> Option<Instant> {
+        started.checked_add(self.max_wall_time?)
+    }
+}
+
 /// Runs a world to its end, and writes the report.
 pub(crate) fn carry_out(
     scenario: Scenario,
-    world: impl Into<Arc<World>>,
+    world: Arc<World>,
     checkpoints: Checkpoints,
-    output: Output,
-    interrupted: Arc<AtomicBool>,
-    started: Instant,
+    job: Job,
+    session: &Session,
 ) -> Result<Finished> {
-    let Output {
-        folder,
+    let Job {
+        options,
         threads,
-        json,
-        visible,
-        progress,
-        command,
-        warnings,
-        other_builds,
+        folder,
         ..
-    } = output;
-    let threads = threads_of(threads);
-    let progress = Progress::new(scenario.training.rounds, shown(progress, visible));
-    let headline = scenario.evaluation.headline();
+    } = job;
+    let show = shown(options.progress, session.visible);
     let mut watch = Watch {
-        progress,
-        headline,
+        progress: Progress::new(scenario.training.rounds, show),
+        headline: scenario.evaluation.headline(),
         accuracy: None,
         last: Instant::now(),
         laps: Vec::new(),
     };
     let control = RunControl {
         threads,
-        interrupted,
+        interrupted: Arc::clone(&session.interrupted),
     };
-    let simulation = match output.crew {
+    let simulation = match job.crew {
         None => sim::run_to_end(world, &control, &mut watch, checkpoints)?,
         Some(crew) => on_ranks(world, &control, &mut watch, checkpoints, crew)?,
     };
-    let users = output.model_file.as_ref().map_or(Ok(Vec::new()), |file| {
-        saved_users(file.users(), &simulation)
-    })?;
+    let users = match &job.model_file {
+        None => Vec::new(),
+        Some(file) => saved_users(file.users(), &simulation)?,
+    };
     let outcome = simulation.finish_watched(&mut watch)?;
     watch.progress.finish();
     let model = outcome.model.clone();
-    let total = started.elapsed();
     let wall = Wall {
-        total_s: total.as_secs_f64(),
+        total_s: session.started.elapsed().as_secs_f64(),
         per_round_ms: median(&watch.laps).as_secs_f64() * 1e3,
         peak_rss_bytes: memory::peak_resident_bytes(),
         threads: threads as u32,
     };
-    let (mut record, stopped_by) = RunRecord::of(scenario, outcome, wall, command, &crate::PROGRAM);
-    record.warnings = warnings;
-    record.other_builds = other_builds;
+    let (mut record, stopped_by) =
+        RunRecord::of(scenario, outcome, wall, job.command, &crate::PROGRAM);
+    record.warnings = job.warnings;
+    record.other_builds = job.other_builds;
     check::check(&record)?;
     if let Some(folder) = &folder
         && let Err(error) = folder.write(&record)
     {
         return Err(without_report(error, stopped_by, folder));
     }
-    if let Some(file) = output.model_file {
+    if let Some(file) = job.model_file {
         file.write(&model, &users)?;
     }
     if let Some(folder) = folder.as_ref().filter(|_| record.complete) {
-        remove_checkpoints(folder, output.keep)?;
+        remove_checkpoints(folder, job.keep)?;
     }
-    let mismatch = mismatch(&record, stopped_by.as_ref(), output.expect_digest);
-    let path = folder.as_ref().map(ReportFolder::path);
-    let output = if json {
-        json::render(&record)?
-    } else {
-        terminal::summary(&record, path)
-    };
+    let mismatch = mismatch(&record, stopped_by.as_ref(), job.expect_digest);
     Ok(Finished {
-        output,
-        stopped_by,
-        mismatch,
+        output: if options.json {
+            json::render(&record)?
+        } else {
+            terminal::summary(&record, folder.as_ref().map(ReportFolder::path))
+        },
+        is_in_files: folder.is_some() && !options.json,
+        errors: stopped_by.into_iter().chain(mismatch).collect(),
+        ..Finished::default()
     })
 }
 
 /// Runs a world whose users are in several processes. If it is stopped, what to do is told before
 /// the report is written, as there may be no time for that.
 fn on_ranks(
-    world: impl Into<Arc<World>>,
+    world: Arc<World>,
     control: &RunControl,
     watch: &mut Watch,
     checkpoints: Checkpoints,
@@ -201,7 +181,7 @@ fn remove_checkpoints(folder: &ReportFolder, keep: bool) -> Result<()> {
 fn mismatch(
     record: &RunRecord,
     stopped_by: Option<&Error>,
-    expected: Option<String>,
+    expected: Option<&str>,
 ) -> Option<Error> {
     if matches!(
         stopped_by,
@@ -209,9 +189,9 @@ fn mismatch(
     ) {
         return None;
     }
-    let expected = expected.filter(|expected| !record.digest.starts_with(expected.as_str()))?;
+    let expected = expected.filter(|expected| !record.digest.starts_with(expected))?;
     Some(Error::OtherDigest {
-        expected,
+        expected: expected.to_owned(),
         found: record.digest.clone(),
     })
 }

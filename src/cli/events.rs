@@ -4,17 +4,14 @@
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use super::Finished;
 use super::args::{EventFormat, EventsArgs, InputArgs, ReplayArgs};
 use super::inputs::{Inputs, data_directories, threads_of};
 use super::messages::warn;
 use super::output_file::OutputFile;
+use super::{Finished, Session};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::units::{SimDuration, SimTime};
-use fedrecsim_methods::method::Entry;
-use fedrecsim_methods::method::registry::vocabulary_of;
 use fedrecsim_report::report::events::state::{Reached, State};
 use fedrecsim_report::report::events::timeline::Timeline;
 use fedrecsim_report::report::events::{EventLog, Form};
@@ -31,36 +28,29 @@ type Sink = Box<dyn Write + Send>;
 /// Runs a scenario and writes what happens on links and devices to a file, or to standard output,
 /// as it goes on. The file has a temporary name until it is whole.
 ///
-/// When `interrupted` is set the run stops; what is written by then is left whole.
+/// When the session is interrupted the run stops; what is written by then is left whole.
 ///
 /// # Errors
 /// Returns every error that keeps the run from starting, and that of a file that cannot be written.
 /// A run that stops early is no error here.
-pub fn events(
-    arguments: &EventsArgs,
-    methods: &[Entry],
-    interrupted: Arc<AtomicBool>,
-) -> Result<Finished> {
-    let scenario = load(&arguments.input, methods)?;
-    let rounds = scenario.training.rounds;
-    if arguments.from_round > rounds {
-        return Err(Error::Usage(format!(
-            "--from-round {}: the scenario has {rounds} rounds",
-            arguments.from_round
-        )));
-    }
+pub fn events(arguments: &EventsArgs, session: &Session) -> Result<Finished> {
+    let scenario = load(&arguments.input, session)?;
+    let (rounds, from) = (scenario.training.rounds, arguments.from_round);
     let last = match (arguments.to_round, arguments.format) {
         (Some(last), _) => last,
-        (None, EventFormat::Svg) => arguments.from_round,
+        (None, EventFormat::Svg) => from,
         (None, _) => rounds,
     };
-    if last < arguments.from_round {
+    if from > rounds {
         return Err(Error::Usage(format!(
-            "--to-round {last} is before --from-round {}",
-            arguments.from_round
+            "--from-round {from}: the scenario has {rounds} rounds"
         )));
     }
-    let world = world_of(&scenario, &arguments.input, methods)?;
+    if last < from {
+        return Err(Error::Usage(format!(
+            "--to-round {last} is before --from-round {from}"
+        )));
+    }
     let form = match arguments.format {
         EventFormat::Jsonl => Form::Lines,
         EventFormat::Trace => Form::Trace,
@@ -68,27 +58,18 @@ pub fn events(
         #[cfg(feature = "parquet")]
         EventFormat::Parquet => Form::Table(Box::default()),
     };
-    let place = arguments
-        .out
-        .as_deref()
-        .unwrap_or(Path::new("standard output"));
-    let output = arguments
-        .out
-        .as_ref()
-        .map(|path| OutputFile::create(path, arguments.overwrite))
-        .transpose()?;
-    let (file, sink): (Option<OutputFile>, Sink) = match output {
-        Some((file, sink)) => (Some(file), Box::new(sink)),
-        None => (None, Box::new(io::stdout())),
+    let (world, control) = prepared(scenario, &arguments.input, session)?;
+    let (file, sink, place): (_, Sink, _) = match &arguments.out {
+        Some(path) => {
+            let (file, sink) = OutputFile::create(path, arguments.overwrite)?;
+            (Some(file), Box::new(sink), path.as_path())
+        }
+        None => (None, Box::new(io::stdout()), Path::new("standard output")),
     };
-    let log = EventLog::begin(BufWriter::new(sink), form, arguments.from_round..=last);
+    let unwritten = |error| Error::write(place, error);
     let mut log = Log {
-        log: log.map_err(|error| Error::write(place, error))?,
+        log: EventLog::begin(BufWriter::new(sink), form, from..=last).map_err(unwritten)?,
         failure: None,
-    };
-    let control = RunControl {
-        threads: threads_of(arguments.input.threads),
-        interrupted,
     };
     let mut simulation = Simulation::new(world, &control)?;
     if log.log.shows_the_server() {
@@ -100,74 +81,52 @@ pub fn events(
     let complete = log.is_complete();
     match failure.map_or_else(|| log.finish().map(drop), Err) {
         // A reader that takes only the first lines and closes the pipe has what it wants.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe && arguments.out.is_none() => {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe && file.is_none() => {
             return Ok(Finished::default());
         }
-        written => written.map_err(|error| Error::write(place, error))?,
+        written => written.map_err(unwritten)?,
     }
     file.map_or(Ok(()), OutputFile::publish)?;
     // A run that is stopped because nothing that is asked for can come any more is stopped on
     // purpose.
-    let stopped_by = outcome
-        .stopped_by
-        .filter(|error| !(complete && matches!(error, Error::Stopped { .. })));
-    Ok(Finished {
-        stopped_by,
-        ..Finished::default()
-    })
+    let is_meant = |error: &Error| complete && matches!(error, Error::Stopped { .. });
+    let stopped_by = outcome.stopped_by.filter(|error| !is_meant(error));
+    Ok(stopped_by.map_or_else(Finished::default, Finished::from))
 }
 
 /// Runs a scenario up to an instant of virtual time and prints its state there.
 ///
 /// # Errors
 /// Returns every error that keeps the run from starting.
-pub fn replay(
-    arguments: &ReplayArgs,
-    methods: &[Entry],
-    interrupted: Arc<AtomicBool>,
-) -> Result<Finished> {
-    let scenario = load(&arguments.input, methods)?;
-    let world = world_of(&scenario, &arguments.input, methods)?;
+pub fn replay(arguments: &ReplayArgs, session: &Session) -> Result<Finished> {
+    let scenario = load(&arguments.input, session)?;
+    let (world, control) = prepared(scenario.clone(), &arguments.input, session)?;
     let mut watch = StateWatch(State::default());
     let until = SimTime::ZERO + SimDuration::from_secs_f64(arguments.until_s);
-    let control = RunControl {
-        threads: threads_of(arguments.input.threads),
-        interrupted,
-    };
     let mut simulation = Simulation::new(world, &control)?;
     simulation.step_until(Until::Time(until), &mut watch)?;
-    let stopped_by = simulation.finish_watched(&mut watch)?.stopped_by;
-    if let Some(Error::Interrupted) = stopped_by {
-        return Ok(Finished {
-            stopped_by,
-            ..Finished::default()
-        });
-    }
-    let reached = match &stopped_by {
-        None => Reached::LastRound,
-        Some(Error::Stopped { .. }) => Reached::Instant,
-        Some(_) => Reached::Failure,
+    let (reached, error) = match simulation.finish_watched(&mut watch)?.stopped_by {
+        None => (Reached::LastRound, None),
+        Some(Error::Stopped { .. }) => (Reached::Instant, None),
+        Some(Error::Interrupted) => return Ok(Error::Interrupted.into()),
+        Some(error) => (Reached::Failure, Some(error)),
     };
-    let output = watch.0.describe(&scenario, until, reached);
-    let stopped_by = stopped_by.filter(|error| !matches!(error, Error::Stopped { .. }));
     Ok(Finished {
-        output,
-        stopped_by,
-        mismatch: None,
+        errors: error.into_iter().collect(),
+        ..watch.0.describe(&scenario, until, reached).into()
     })
 }
 
 /// Loads the scenario with as few evaluations as possible, that of one user after the last round:
 /// these commands do not report accuracy, and an evaluation takes no virtual time.
-fn load(input: &InputArgs, methods: &[Entry]) -> Result<Scenario> {
-    let vocabulary = vocabulary_of(methods);
+fn load(input: &InputArgs, session: &Session) -> Result<Scenario> {
     let Loaded {
         mut scenario,
         warnings,
     } = scenario::load_with_warnings(
         &input.scenario,
         &input.overrides(),
-        &vocabulary,
+        &session.vocabulary(),
         Strictness::Lenient,
     )?;
     warnings.iter().for_each(|text| warn(text));
@@ -176,13 +135,19 @@ fn load(input: &InputArgs, methods: &[Entry]) -> Result<Scenario> {
     Ok(scenario)
 }
 
-fn world_of(scenario: &Scenario, input: &InputArgs, methods: &[Entry]) -> Result<Arc<World>> {
-    Ok(Inputs::load(
-        scenario,
-        &data_directories(input.data_dir.as_deref()),
-        methods,
-    )?
-    .world)
+/// Reads what the scenario needs.
+fn prepared(
+    scenario: Scenario,
+    input: &InputArgs,
+    session: &Session,
+) -> Result<(Arc<World>, RunControl)> {
+    let directories = data_directories(input.data_dir.as_deref());
+    let inputs = Inputs::load(&scenario, &directories, session.methods)?;
+    let control = RunControl {
+        threads: threads_of(input.threads),
+        interrupted: Arc::clone(&session.interrupted),
+    };
+    Ok((inputs.world, control))
 }
 
 fn timeline(scenario: &Scenario, input: &InputArgs) -> Timeline {

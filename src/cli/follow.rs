@@ -1,17 +1,15 @@
 //! What the processes of a run other than the first one do.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use super::inputs::{data_directories, threads_of};
 use super::inspect::strictness;
 use super::ranks::{Other, Side, contents, load, plan};
-use super::{ResumeArgs, RunArgs, resume, run};
+use super::{ResumeArgs, RunArgs, Session, resume, run};
 use fedrecsim_core::error::Result;
 use fedrecsim_core::memory;
-use fedrecsim_methods::method::Entry;
-use fedrecsim_methods::method::registry::vocabulary_of;
 use fedrecsim_model::model::archive::ArchiveReader;
 use fedrecsim_scenario::scenario::{self, Loaded, Scenario};
 use fedrecsim_sim::checkpoint::{self, PartKeeper};
@@ -33,18 +31,13 @@ struct Task {
 ///
 /// # Errors
 /// Those of [`sim::serve`].
-pub(crate) fn follow_run(
-    arguments: &RunArgs,
-    methods: &[Entry],
-    interrupted: Arc<AtomicBool>,
-    other: Other,
-) -> Result<()> {
+pub(crate) fn follow_run(arguments: &RunArgs, session: &Session, other: Other) -> Result<()> {
     let task = || {
         let input = &arguments.input;
         let Loaded { scenario, .. } = scenario::load_with_warnings(
             &input.scenario,
             &input.overrides(),
-            &vocabulary_of(methods),
+            &session.vocabulary(),
             strictness(arguments.strict),
         )?;
         let directories = data_directories(input.data_dir.as_deref());
@@ -57,13 +50,7 @@ pub(crate) fn follow_run(
             resumed: None,
         })
     };
-    follow(
-        task(),
-        threads_of(arguments.input.threads),
-        methods,
-        interrupted,
-        other,
-    )
+    follow(task(), arguments.input.threads, session, other)
 }
 
 /// Answers what process 0 asks in its `resume` with the same arguments.
@@ -72,8 +59,7 @@ pub(crate) fn follow_run(
 /// As [`follow_run`].
 pub(crate) fn follow_resume(
     arguments: &ResumeArgs,
-    methods: &[Entry],
-    interrupted: Arc<AtomicBool>,
+    session: &Session,
     mut other: Other,
 ) -> Result<()> {
     // Process 0 has found the checkpoint, and has looked at all of it.
@@ -84,7 +70,7 @@ pub(crate) fn follow_resume(
     let task = || {
         let folder = arguments.folder.clone();
         let found = checkpoint::open_after(&folder, rounds)?;
-        let planned = resume::plan(arguments, &found.header, methods, false)?;
+        let planned = resume::plan(arguments, &found.header, session, false)?;
         let plan = plan(&planned.scenario, Some(found.header.rounds))?;
         let (scenario, directories) = (planned.placed, planned.directories);
         Ok(Task {
@@ -95,20 +81,13 @@ pub(crate) fn follow_resume(
             resumed: Some(found.world),
         })
     };
-    follow(
-        task(),
-        threads_of(arguments.threads),
-        methods,
-        interrupted,
-        other,
-    )
+    follow(task(), arguments.threads, session, other)
 }
 
 fn follow(
     task: Result<Task>,
-    threads: usize,
-    methods: &[Entry],
-    interrupted: Arc<AtomicBool>,
+    threads: Option<NonZeroUsize>,
+    session: &Session,
     mut other: Other,
 ) -> Result<()> {
     let task = match task {
@@ -125,15 +104,20 @@ fn follow(
     if !sim::announce(other.link.as_mut(), Ok(plan))? {
         return Ok(());
     }
-    let inputs =
-        match memory::contained(|| load(&scenario, &directories, methods, Side::Other(&mut other)))
-        {
-            Ok(Some(inputs)) => inputs,
-            Ok(None) => return Ok(()),
-            Err(error) => {
-                return sim::announce(other.link.as_mut(), Err(error.to_string())).map(drop);
-            }
-        };
+    let inputs = match memory::contained(|| {
+        load(
+            &scenario,
+            &directories,
+            session.methods,
+            Side::Other(&mut other),
+        )
+    }) {
+        Ok(Some(inputs)) => inputs,
+        Ok(None) => return Ok(()),
+        Err(error) => {
+            return sim::announce(other.link.as_mut(), Err(error.to_string())).map(drop);
+        }
+    };
     if !sim::announce(other.link.as_mut(), Ok(contents(&inputs)))? {
         return Ok(());
     }
@@ -142,8 +126,8 @@ fn follow(
     sim::serve(
         inputs.world,
         Rank {
-            threads,
-            interrupted,
+            threads: threads_of(threads),
+            interrupted: Arc::clone(&session.interrupted),
             rank,
             ranks,
             link,

@@ -2,73 +2,51 @@
 
 use super::estimates::Expected;
 use super::inputs::{Inputs, data_directories, threads_of};
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::error::Result;
 use fedrecsim_data::dataset::public::known;
 use fedrecsim_methods::method::Entry;
-use fedrecsim_methods::method::registry::vocabulary_of;
 use fedrecsim_report::report::words::lines;
 use fedrecsim_scenario::scenario::{
     self, Loaded, MethodVocabulary, Scenario, SourceSpec, Strictness,
 };
 
-use super::{ValidateArgs, width};
+use super::{Finished, Session, ValidateArgs, width};
 
-/// The result of `validate`.
-#[derive(Debug, Default)]
-pub struct Validation {
-    /// One line for each valid file, for standard output.
-    pub valid: String,
-    /// One line for each key of a valid file that has no effect, for standard error.
-    pub warnings: Vec<String>,
-    /// One error for each other file, for standard error.
-    pub errors: Vec<Error>,
-}
-
-/// Checks every file, even if others before it are wrong.
-pub fn validate(arguments: &ValidateArgs, methods: &[Entry]) -> Validation {
-    let vocabulary = vocabulary_of(methods);
-    let mut validation = Validation::default();
+/// Checks every file, even if others before it are wrong, and returns a line for each valid one, a
+/// warning for each of its keys that has no effect, and an error for each of the other files.
+pub fn validate(arguments: &ValidateArgs, session: &Session) -> Finished {
+    let (vocabulary, strictness) = (session.vocabulary(), strictness(arguments.strict));
+    let mut finished = Finished::default();
     for path in &arguments.scenarios {
-        match scenario::load_with_warnings(
-            path,
-            &arguments.set,
-            &vocabulary,
-            strictness(arguments.strict),
-        ) {
-            Ok(Loaded { scenario, warnings }) => {
-                validation.warnings.extend(warnings);
-                validation.valid.push_str(&format!(
-                    "{}: valid, {}\n",
-                    path.display(),
-                    summary(&scenario)
-                ));
-                if arguments.estimate {
-                    match expected(&scenario, arguments, methods) {
-                        Ok(expected) => {
-                            validation.valid.push_str(&wrapped(
-                                &expected.line(),
-                                "  ",
-                                width::of_text(),
-                            ));
-                            validation.errors.extend(expected.check().err());
-                        }
-                        Err(error) => validation.errors.push(error),
-                    }
-                }
+        let loaded = scenario::load_with_warnings(path, &arguments.set, &vocabulary, strictness);
+        let Loaded { scenario, warnings } = match loaded {
+            Ok(loaded) => loaded,
+            Err(error) => {
+                finished.errors.push(error);
+                continue;
             }
-            Err(error) => validation.errors.push(error),
+        };
+        finished.warnings.extend(warnings);
+        let valid = format!("{}: valid, {}\n", path.display(), summary(&scenario));
+        finished.output.push_str(&valid);
+        if arguments.estimate {
+            match expected(&scenario, arguments, session.methods) {
+                Ok(expected) => {
+                    let line = wrapped(&expected.line(), "  ", width::of_text());
+                    finished.output.push_str(&line);
+                    finished.errors.extend(expected.check().err());
+                }
+                Err(error) => finished.errors.push(error),
+            }
         }
     }
-    validation
+    finished
 }
 
 /// Rehearses the first rounds of a scenario.
 fn expected(scenario: &Scenario, arguments: &ValidateArgs, methods: &[Entry]) -> Result<Expected> {
-    let inputs = Inputs::load(
-        scenario,
-        &data_directories(arguments.data_dir.as_deref()),
-        methods,
-    )?;
+    let directories = data_directories(arguments.data_dir.as_deref());
+    let inputs = Inputs::load(scenario, &directories, methods)?;
     Expected::of(&inputs.world, threads_of(arguments.threads), true)
 }
 
@@ -91,13 +69,10 @@ fn summary(scenario: &Scenario) -> String {
         }
         source if let Some(set) = known(source) => set.name.to_owned(),
         // A delimited file always has a path: the check of the scenario demands it.
-        _ => scenario
-            .dataset
-            .path
-            .as_deref()
-            .unwrap_or("".as_ref())
-            .display()
-            .to_string(),
+        _ => {
+            let path = scenario.dataset.path.clone().unwrap_or_default();
+            path.display().to_string()
+        }
     };
     let rounds = scenario.training.rounds;
     format!(
@@ -158,6 +133,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use fedrecsim_core::error::Error;
     use fedrecsim_methods::method::registry::{METHODS, vocabulary};
 
     #[test]
@@ -183,15 +159,15 @@ mod tests {
             data_dir: None,
             threads: None,
         };
-        let validation = validate(&arguments, METHODS);
+        let validation = validate(&arguments, &Session::new(METHODS));
         assert!(
             validation
-                .valid
+                .output
                 .ends_with("good.toml: valid, popularity on ml-100k, 1 round\n"),
             "{}",
-            validation.valid
+            validation.output
         );
-        assert_eq!(validation.valid.lines().count(), 1);
+        assert_eq!(validation.output.lines().count(), 1);
         assert!(matches!(
             validation.errors[..],
             [Error::Scenario { .. }, Error::Read { .. }]

@@ -8,9 +8,6 @@ mod carry_out;
 mod codecs;
 mod compare;
 mod data;
-mod diff;
-#[cfg(test)]
-mod documents;
 mod estimates;
 mod events;
 mod explain;
@@ -29,41 +26,40 @@ mod reproduce;
 mod resume;
 mod run;
 mod saved_users;
+mod session;
 mod shells;
 mod signals;
 mod stage_times;
 mod study;
 mod table;
+#[cfg(test)]
+mod tests;
 mod width;
 
-pub use args::TableArgs;
 #[cfg(feature = "parquet")]
 pub use args::TableFormat;
 pub use args::{
     Cli, CodecBenchArgs, CodecCommand, Command, CompareArgs, CompletionsArgs, DataCommand,
     DataDescribeArgs, DataFetchArgs, DataListArgs, DiffArgs, EventFormat, EventsArgs, ExplainArgs,
-    HtmlArgs, InputArgs, ManArgs, ProgressArg, ReplayArgs, ResumeArgs, RunArgs, StudyArgs,
-    ValidateArgs,
+    HtmlArgs, InputArgs, ManArgs, ProgressArg, ReplayArgs, ResumeArgs, RunArgs, RunOptions,
+    StudyArgs, TableArgs, ValidateArgs,
 };
-pub use carry_out::Finished;
 pub use codecs::bench as codec_bench;
 pub use codecs::codecs;
 pub use compare::compare;
-#[cfg(feature = "fetch")]
-pub use data::fetch as data_fetch;
-pub use data::{describe as data_describe, list as data_list};
-pub use diff::diff;
+pub use data::{describe as data_describe, fetch as data_fetch, list as data_list};
 pub use events::{events, replay};
 pub use explain::explain;
 pub use html::html;
 pub use inputs::{Inputs, data_directories};
-pub use inspect::{Validation, presets, schema, validate};
+pub use inspect::{presets, schema, validate};
 pub use methods::methods;
 pub use program::{program, program_of};
 pub use resume::resume;
 pub use run::run;
+pub use session::{Finished, Session};
 pub use shells::{completions, man};
-pub use study::{StudyEnd, outside, study};
+pub use study::{outside, study};
 pub use table::table;
 
 use inspect::wrapped;

@@ -1,22 +1,15 @@
-//! Carries out `resume`, which goes on from a checkpoint to the report that the run would have had.
+//! Carries out `resume`, which goes on from a checkpoint.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Instant;
 
-use super::ResumeArgs;
-use super::carry_out::{Finished, Output, carry_out};
-use super::inputs::Inputs;
+use super::carry_out::{Job, carry_out};
+use super::inputs::{Inputs, threads_of};
 use super::messages::warn;
-use super::{leftovers, ranks};
+use super::{Finished, ResumeArgs, Session, leftovers, ranks};
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_methods::method::Entry;
-use fedrecsim_methods::method::registry::vocabulary_of;
-use fedrecsim_report::report::model_file::ModelFile;
 use fedrecsim_report::report::{EarlierReport, ReportFolder, html};
 use fedrecsim_scenario::scenario::{self, AvailabilityPattern, Scenario, SpeedSpec};
-use fedrecsim_sim::checkpoint::{self, Build, Found, Header, Keeper, Opened};
+use fedrecsim_sim::checkpoint::{self, Build, Header, Keeper, Opened};
 use fedrecsim_sim::sim::{Checkpoints, Crew};
 
 /// Goes on with the run whose checkpoint is in a folder, and writes its report there. The other
@@ -27,44 +20,23 @@ use fedrecsim_sim::sim::{Checkpoints, Crew};
 /// the errors that keep a run from starting, and a report from being written.
 pub fn resume(
     arguments: &ResumeArgs,
-    methods: &[Entry],
-    interrupted: Arc<AtomicBool>,
-    visible: bool,
-    started: Instant,
+    session: &Session,
+    mut crew: Option<Crew>,
 ) -> Result<Finished> {
-    resume_on_ranks(arguments, methods, interrupted, visible, (started, None))
-}
-
-/// Goes on as [`resume`] does, with the users of the other processes if there are any.
-///
-/// # Errors
-/// As [`resume`], and an error if another process is about to do something else.
-pub(crate) fn resume_on_ranks(
-    arguments: &ResumeArgs,
-    methods: &[Entry],
-    interrupted: Arc<AtomicBool>,
-    visible: bool,
-    (started, mut crew): (Instant, Option<Crew>),
-) -> Result<Finished> {
+    let options = &arguments.options;
+    options.check()?;
     // The folder is locked before a checkpoint is looked for, as a run at work there would replace
     // the checkpoint meanwhile.
-    if arguments.html {
-        html::check()?;
-    }
     let mut folder = ReportFolder::reopen(&arguments.folder)?;
-    if arguments.html {
+    if options.html {
         folder = folder.with_exporters(html::run::exporters());
     }
-    let Found {
-        checkpoint,
-        passed_over,
-        ..
-    } = checkpoint::find(folder.path())?;
+    let found = checkpoint::find(folder.path())?;
     let Opened {
         mut header,
         world: archive,
-    } = checkpoint;
-    for reason in passed_over {
+    } = found.checkpoint;
+    for reason in found.passed_over {
         warn(&format!(
             "{reason}; going on from the checkpoint after round {}",
             header.rounds
@@ -83,14 +55,14 @@ pub(crate) fn resume_on_ranks(
         placed,
         directories,
         extension,
-    } = plan(arguments, &header, methods, complete.is_some())?;
+    } = plan(arguments, &header, session, complete.is_some())?;
     let inputs = match &mut crew {
-        None => Inputs::load(&placed, &directories, methods)?,
+        None => Inputs::load(&placed, &directories, session.methods)?,
         Some(crew) => {
             let rounds = header.rounds.to_le_bytes().to_vec();
             crew.combine(&mut |_| Ok(()), || Ok(rounds))?;
             let plan = ranks::plan(&scenario, Some(header.rounds))?;
-            ranks::assemble(crew, &plan, (&placed, &directories, methods))?
+            ranks::assemble(crew, &plan, (&placed, &directories, session.methods))?
         }
     };
     let running = Build::running(&crate::PROGRAM, &inputs.world.method.version())?;
@@ -101,54 +73,29 @@ pub(crate) fn resume_on_ranks(
     header.take_over(running);
     header.scenario = scenario.to_toml()?;
     header.ranks = crew.as_ref().map_or(1, Crew::ranks) as u32;
-    header.command.extend(
-        extension
-            .into_iter()
-            .flat_map(|text| ["--set".to_owned(), text]),
-    );
+    let added = extension.into_iter();
+    let added = added.flat_map(|text| ["--set".to_owned(), text]);
+    header.command.extend(added);
     header.replaces = complete.map(|report| report.digest).or(header.replaces);
-    header.every = arguments.checkpoint_every.map_or(header.every, u32::from);
-    let model_file = arguments
-        .save_model
-        .as_ref()
-        .map(|path| ModelFile::create(path, true))
-        .transpose()?;
-    let model_file = model_file.map(|file| file.with_users(&arguments.save_users));
-    let (command, warnings) = (header.command.clone(), header.warnings.clone());
-    let (other_builds, keep) = (header.other_builds.clone(), header.keep);
-    let keeper = Keeper::new(folder.path(), header, scenario.training.rounds);
-    let store = Box::new(
-        keeper.until(
-            arguments
-                .max_wall_time
-                .and_then(|limit| started.checked_add(limit)),
-        ),
-    );
-    let output = Output {
-        folder: Some(folder),
-        model_file,
-        threads: arguments.threads,
-        json: arguments.json,
-        visible,
-        progress: arguments.progress,
-        command,
-        warnings,
-        other_builds,
+    header.every = options.checkpoint_every.map_or(header.every, u32::from);
+    let job = Job {
+        options,
+        threads: threads_of(arguments.threads),
+        model_file: options.model_file(true)?,
+        command: header.command.clone(),
+        warnings: header.warnings.clone(),
+        other_builds: header.other_builds.clone(),
         expect_digest: None,
-        keep,
+        keep: header.keep,
         crew,
+        folder: Some(folder),
     };
-    carry_out(
-        scenario,
-        inputs.world,
-        Checkpoints {
-            resumed: Some(archive),
-            store,
-        },
-        output,
-        interrupted,
-        started,
-    )
+    let keeper = Keeper::new(&arguments.folder, header, scenario.training.rounds);
+    let checkpoints = Checkpoints {
+        resumed: Some(archive),
+        store: Box::new(keeper.until(options.deadline(session.started))),
+    };
+    carry_out(scenario, inputs.world, checkpoints, job, session)
 }
 
 /// What a run that goes on is to do.
@@ -172,10 +119,10 @@ pub(crate) struct Planned {
 pub(crate) fn plan(
     arguments: &ResumeArgs,
     header: &Header,
-    methods: &[Entry],
+    session: &Session,
     is_complete: bool,
 ) -> Result<Planned> {
-    let saved = scenario_of(header, &[], methods)?;
+    let saved = scenario_of(header, &[], session)?;
     let planned = saved.training.rounds;
     let directories = arguments
         .data_dir
@@ -189,7 +136,7 @@ pub(crate) fn plan(
         .map(u32::from)
         .or(added.filter(|_| !is_complete));
     let extension = rounds.map(|rounds| format!("training.rounds={rounds}"));
-    let scenario = scenario_of(header, extension.as_slice(), methods)?;
+    let scenario = scenario_of(header, extension.as_slice(), session)?;
     // The report shows the scenario as it was given, wherever its files are read from.
     let placed = placed(&scenario, &header.directory, &directories);
     Ok(Planned {
@@ -202,10 +149,9 @@ pub(crate) fn plan(
 }
 
 /// Returns the scenario of a checkpoint with these overrides.
-fn scenario_of(header: &Header, overrides: &[String], methods: &[Entry]) -> Result<Scenario> {
+fn scenario_of(header: &Header, overrides: &[String], session: &Session) -> Result<Scenario> {
     let file = format!("{}.toml", header.name);
-    let mut scenario =
-        scenario::parse(&header.scenario, &file, overrides, &vocabulary_of(methods))?;
+    let mut scenario = scenario::parse(&header.scenario, &file, overrides, &session.vocabulary())?;
     if let Some(parameters) = scenario.method.parameters.as_object_mut() {
         let in_order = header
             .parameters

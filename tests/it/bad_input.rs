@@ -52,7 +52,7 @@ fn the_sound_file_runs() {
     let finished = workshop
         .run(scenario_over_file(&workshop, &sound_ratings()), &[])
         .unwrap();
-    assert!(finished.stopped_by.is_none());
+    assert!(finished.errors.is_empty());
     assert_eq!(workshop.run_json()["size"]["users"], 12);
 }
 
@@ -273,8 +273,8 @@ fn a_user_with_fewer_than_three_ratings_is_refused_by_name() {
         workshop
             .run(scenario, &["dataset.minimum_interactions=3"])
             .unwrap()
-            .stopped_by
-            .is_none()
+            .errors
+            .is_empty()
     );
 }
 
@@ -368,8 +368,8 @@ fn more_negatives_than_the_pool_holds_are_refused_before_the_run() {
             workshop
                 .run(scenario, &[&pool, &negatives(most)])
                 .unwrap()
-                .stopped_by
-                .is_none()
+                .errors
+                .is_empty()
         );
     }
 }
@@ -516,7 +516,9 @@ fn a_singular_system_ends_the_run_with_its_cause_and_a_way_out() {
             .run(workshop.small(), &[&format!("method={{ {method} }}")])
             .unwrap();
         let error = finished
-            .stopped_by
+            .errors
+            .into_iter()
+            .next()
             .unwrap_or_else(|| panic!("{method} ran to its end"));
         assert_eq!(error.exit_code(), 1);
         let message = error.to_string();
@@ -550,7 +552,9 @@ fn a_graph_without_edges_ends_the_run_and_says_whose_it_is() {
     let error = workshop
         .run(workshop.small(), &overrides)
         .unwrap()
-        .stopped_by
+        .errors
+        .into_iter()
+        .next()
         .expect("it ran to its end");
     assert_refusal(
         &error,
@@ -576,8 +580,8 @@ fn a_device_without_memory_for_the_table_is_left_out_and_counted() {
         workshop
             .run(workshop.small(), &[&classes])
             .unwrap()
-            .stopped_by
-            .is_none()
+            .errors
+            .is_empty()
     );
     let json = workshop.run_json();
     let excluded = json["size"]["excluded_users"].as_u64().unwrap();

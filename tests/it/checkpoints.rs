@@ -3,15 +3,14 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::sync::atomic::Ordering;
 
-use fedrecsim::cli::{self, Finished, ProgressArg, ResumeArgs, RunArgs};
+use fedrecsim::cli::{self, Finished, ResumeArgs, RunArgs, Session};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_report::report::FolderLock;
 use serde_json::Value;
 
-use crate::support::{Workshop, assert_refusal, methods, run_command};
+use crate::support::{Workshop, assert_refusal, methods, quiet, run_command};
 
 /// Overrides with which no frame arrives from some instant on, so that the run ends before its last
 /// round and its checkpoints stay.
@@ -23,10 +22,9 @@ pub const DOOMED: [&str; 4] = [
 ];
 
 pub fn saving(workshop: &Workshop, overrides: &[&str], every: u32) -> RunArgs {
-    RunArgs {
-        checkpoint_every: NonZeroU32::new(every),
-        ..workshop.arguments(workshop.small(), overrides)
-    }
+    let mut arguments = workshop.arguments(workshop.small(), overrides);
+    arguments.options.checkpoint_every = NonZeroU32::new(every);
+    arguments
 }
 
 pub fn resume(folder: &Path, data: &Path) -> Result<Finished> {
@@ -36,25 +34,17 @@ pub fn resume(folder: &Path, data: &Path) -> Result<Finished> {
 /// Returns arguments of `resume`, with one thread.
 pub fn resuming(folder: &Path, data: &Path) -> ResumeArgs {
     ResumeArgs {
-        html: false,
         folder: folder.to_owned(),
         threads: NonZeroUsize::new(1),
         data_dir: Some(data.to_owned()),
-        rounds: None,
-        checkpoint_every: None,
-        max_wall_time: None,
-        other_build: false,
-        json: true,
-        progress: ProgressArg::Off,
-        stage_times: false,
-        save_model: None,
-        save_users: Vec::new(),
+        options: quiet(),
+        ..ResumeArgs::default()
     }
 }
 
 /// Resumes in this process.
 pub fn resume_command(arguments: &ResumeArgs) -> Result<Finished> {
-    cli::resume(arguments, &methods(), Arc::default(), false, Instant::now())
+    cli::resume(arguments, &Session::new(&methods()), None)
 }
 
 /// Resumes with the program itself, as another build refuses the checkpoints of its runs, and
@@ -129,8 +119,9 @@ fn a_run_that_is_interrupted_reports_its_rounds_and_is_resumed() {
     let overrides = ["training.rounds=300", "evaluation.every_rounds=50"];
     let workshop = Workshop::new();
     let arguments = saving(&workshop, &overrides, 3);
-    let interrupted = Arc::new(AtomicBool::new(false));
-    let (folder, flag) = (workshop.report(), Arc::clone(&interrupted));
+    let methods = methods();
+    let session = Session::new(&methods);
+    let (folder, flag) = (workshop.report(), Arc::clone(&session.interrupted));
     // This thread stands for a user who presses Ctrl-C once there is a checkpoint to go on from.
     let user = std::thread::spawn(move || {
         while !has_checkpoint(&folder) {
@@ -138,15 +129,15 @@ fn a_run_that_is_interrupted_reports_its_rounds_and_is_resumed() {
         }
         flag.store(true, Ordering::Relaxed);
     });
-    let stopped = cli::run(&arguments, &methods(), interrupted, false, Instant::now()).unwrap();
+    let stopped = cli::run(&arguments, &session, None).unwrap();
     user.join().unwrap();
-    assert!(matches!(stopped.stopped_by, Some(Error::Interrupted)));
+    assert!(matches!(stopped.errors[..], [Error::Interrupted]));
     assert_eq!(workshop.run_json()["complete"], false);
     assert!(
         resume(&workshop.report(), &workshop.path(""))
             .unwrap()
-            .stopped_by
-            .is_none()
+            .errors
+            .is_empty()
     );
     // No checkpoint is among the files, as a complete run has removed them.
     assert!(report(&workshop.report()) == uninterrupted(&overrides));
@@ -157,7 +148,9 @@ fn a_damaged_checkpoint_is_passed_over_and_an_unsound_folder_refused() {
     let workshop = Workshop::new();
     let stopped = run_command(&saving(&workshop, &DOOMED, 1))
         .unwrap()
-        .stopped_by
+        .errors
+        .into_iter()
+        .next()
         .unwrap();
     assert!(matches!(stopped, Error::NobodyFinished { .. }), "{stopped}");
     let whole = report(&workshop.report());
@@ -175,7 +168,9 @@ fn a_damaged_checkpoint_is_passed_over_and_an_unsound_folder_refused() {
     fs::write(path(newer), &bytes[..bytes.len() / 2]).unwrap();
     let again = resume(&workshop.report(), &workshop.path(""))
         .unwrap()
-        .stopped_by
+        .errors
+        .into_iter()
+        .next()
         .unwrap();
     assert_eq!(again.to_string(), stopped.to_string());
     assert!(
@@ -225,10 +220,8 @@ fn other_ratings_are_refused() {
         "training = { rounds = 3 }\nevaluation.candidates = 20\n",
     );
     let overrides = [&source[..], &DOOMED].concat();
-    let arguments = RunArgs {
-        checkpoint_every: NonZeroU32::new(1),
-        ..workshop.arguments(scenario, &overrides)
-    };
+    let mut arguments = workshop.arguments(scenario, &overrides);
+    arguments.options.checkpoint_every = NonZeroU32::new(1);
     run_command(&arguments).unwrap();
     resume(&workshop.report(), &workshop.path("")).unwrap();
     workshop.write("ratings.txt", &ratings(6));

@@ -1,9 +1,9 @@
 use std::fs;
 use std::process::{Command, Output};
 
-use fedrecsim::cli::{self, DiffArgs, RunArgs};
+use fedrecsim::cli::RunArgs;
 use fedrecsim_core::error::Error;
-use fedrecsim_report::report::difference::Comparison;
+use fedrecsim_report::report::difference::{self, Comparison};
 use serde_json::Value;
 
 use crate::support::{Workshop, assert_refusal, run_command};
@@ -18,10 +18,7 @@ fn fedrecsim(workshop: &Workshop, arguments: &[&str]) -> Output {
 }
 
 fn diff(workshop: &Workshop, one: &str, other: &str) -> fedrecsim_core::error::Result<Comparison> {
-    cli::diff(&DiffArgs {
-        one: workshop.path(one),
-        other: workshop.path(other),
-    })
+    difference::compare(&workshop.path(one), &workshop.path(other))
 }
 
 /// Runs the small scenario with its report in the folder `name`, and returns its digest.
@@ -51,17 +48,13 @@ fn another_digest_than_the_expected_one_is_an_error_and_reported() {
         ..workshop.arguments(workshop.small(), &[])
     };
     for expected in [&digest[..8], &digest] {
-        assert!(
-            run_command(&expecting(expected))
-                .unwrap()
-                .mismatch
-                .is_none()
-        );
+        assert!(run_command(&expecting(expected)).unwrap().errors.is_empty());
     }
     fs::remove_dir_all(workshop.report()).unwrap();
     let finished = run_command(&expecting("0123456789")).unwrap();
-    assert!(finished.stopped_by.is_none());
-    let mismatch = finished.mismatch.unwrap();
+    let [mismatch @ Error::OtherDigest { .. }] = &finished.errors[..] else {
+        panic!("{:?}", finished.errors)
+    };
     assert_eq!(mismatch.exit_code(), 1);
     assert!(
         mismatch.to_string().contains("0123456789") && mismatch.to_string().contains(&digest),
@@ -332,10 +325,8 @@ fn the_report_shows_the_command_that_repeats_the_run() {
 fn no_digest_is_expected_of_a_run_whose_time_was_up() {
     let workshop = Workshop::new();
     let mut arguments = workshop.arguments(workshop.small(), &[]);
-    (arguments.max_wall_time, arguments.expect_digest) =
-        (Some(std::time::Duration::ZERO), Some("00000000".to_owned()));
+    arguments.options.max_wall_time = Some(std::time::Duration::ZERO);
+    arguments.expect_digest = Some("00000000".to_owned());
     let finished = run_command(&arguments).unwrap();
-    assert!(
-        matches!(finished.stopped_by, Some(Error::TimeIsUp { .. })) && finished.mismatch.is_none()
-    );
+    assert!(matches!(finished.errors[..], [Error::TimeIsUp { .. }]));
 }

@@ -84,7 +84,11 @@ fn an_explosion_is_the_same_at_any_number_of_threads() {
 fn the_command_reports_a_diverged_run_as_incomplete_and_fails() {
     let workshop = Workshop::new();
     let finished = workshop.run(workshop.small(), &EXPLODING).unwrap();
-    let error = finished.stopped_by.expect("it did not diverge");
+    let error = finished
+        .errors
+        .into_iter()
+        .next()
+        .expect("it did not diverge");
     assert_eq!(error.exit_code(), 1);
     let json = workshop.run_json();
     assert_eq!(json["complete"], false);
@@ -118,7 +122,9 @@ fn an_explosion_in_the_first_round_leaves_a_report_without_rounds() {
             &["method.fedrap.learning_rate_network=1e30"],
         )
         .unwrap()
-        .stopped_by;
+        .errors
+        .into_iter()
+        .next();
     assert!(matches!(error, Some(Error::Diverged { .. })), "{error:?}");
     let json = workshop.run_json();
     assert_eq!(

@@ -1,8 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use fedrecsim::cli::{self, EventFormat, EventsArgs, Finished, ReplayArgs};
+use fedrecsim::cli::{self, EventFormat, EventsArgs, Finished, ReplayArgs, Session};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::units::SimTime;
 use fedrecsim_sim::sim::{RunControl, Simulation, Until};
@@ -35,7 +34,7 @@ fn arguments(workshop: &Workshop, format: EventFormat, overrides: &[&str]) -> Ev
 }
 
 fn events(arguments: &EventsArgs) -> Result<Finished> {
-    cli::events(arguments, &methods(), Arc::default())
+    cli::events(arguments, &Session::new(&methods()))
 }
 
 fn lines(path: &PathBuf) -> Vec<Value> {
@@ -173,8 +172,8 @@ fn a_log_of_one_round_has_all_of_its_participations_and_stops_the_run() {
         to_round: Some(1),
         ..arguments(&workshop, EventFormat::Jsonl, &overrides)
     };
-    let finished = cli::events(&one, &methods(), Arc::default()).unwrap();
-    assert!(finished.stopped_by.is_none(), "{:?}", finished.stopped_by);
+    let finished = cli::events(&one, &Session::new(&methods())).unwrap();
+    assert!(finished.errors.is_empty(), "{:?}", finished.errors);
     let lines = lines(&workshop.path("events"));
     assert!(lines.iter().all(|line| line["round"] == 1));
     let ends = ["upload-arrived", "lost", "unfinished"];
@@ -292,7 +291,7 @@ fn replay(workshop: &Workshop, until_s: f64) -> String {
         input: workshop.input(workshop.small(), &BUSY),
         until_s,
     };
-    cli::replay(&arguments, &methods(), Arc::default())
+    cli::replay(&arguments, &Session::new(&methods()))
         .unwrap()
         .output
 }
@@ -333,11 +332,11 @@ fn a_replay_of_a_run_that_fails_on_the_way_says_so() {
         input: workshop.input(workshop.small(), &nobody),
         until_s: 50.0,
     };
-    let finished = cli::replay(&arguments, &methods(), Arc::default()).unwrap();
+    let finished = cli::replay(&arguments, &Session::new(&methods())).unwrap();
     assert!(
-        matches!(finished.stopped_by, Some(Error::NobodyFinished { .. })),
+        matches!(finished.errors[..], [Error::NobodyFinished { .. }]),
         "{:?}",
-        finished.stopped_by
+        finished.errors
     );
     assert!(
         finished

@@ -1,10 +1,8 @@
 use std::fs;
 use std::num::NonZeroU32;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::sync::atomic::Ordering;
 
-use fedrecsim::cli::{self, ResumeArgs, RunArgs};
+use fedrecsim::cli::{self, ResumeArgs, RunArgs, Session};
 use fedrecsim_core::error::Error;
 use serde_json::Value;
 
@@ -80,8 +78,8 @@ fn a_complete_run_is_extended_to_the_result_of_a_longer_one() {
                 assert!(
                     resume_command(&to_round(&workshop, longer))
                         .unwrap()
-                        .stopped_by
-                        .is_none()
+                        .errors
+                        .is_empty()
                 );
                 let extended = without_checkpoints(report(&workshop.report()));
                 let whole = run_with(longer, overrides);
@@ -104,7 +102,7 @@ fn a_complete_run_keeps_one_checkpoint_if_asked_to() {
     let workshop = Workshop::new();
     let mut arguments = workshop.arguments(workshop.small(), &[]);
     arguments.keep_checkpoint = true;
-    arguments.checkpoint_every = NonZeroU32::new(1);
+    arguments.options.checkpoint_every = NonZeroU32::new(1);
     run_command(&arguments).unwrap();
     let (_, files) = report(&workshop.report());
     let kept: Vec<&str> = files
@@ -140,8 +138,12 @@ fn an_extension_that_was_stopped_is_resumed() {
     run_command(&arguments).unwrap();
     let complete = fs::read(workshop.report().join("run.json")).unwrap();
     let mut extending = to_round(&workshop, 6);
-    extending.max_wall_time = Some(std::time::Duration::ZERO);
-    let stopped = resume_command(&extending).unwrap().stopped_by;
+    extending.options.max_wall_time = Some(std::time::Duration::ZERO);
+    let stopped = resume_command(&extending)
+        .unwrap()
+        .errors
+        .into_iter()
+        .next();
     assert!(
         matches!(stopped, Some(Error::TimeIsUp { rounds: 3 })),
         "{stopped:?}"
@@ -151,8 +153,8 @@ fn an_extension_that_was_stopped_is_resumed() {
     assert!(
         resume(&workshop.report(), &workshop.path(""))
             .unwrap()
-            .stopped_by
-            .is_none()
+            .errors
+            .is_empty()
     );
     assert!(without_checkpoints(report(&workshop.report())) == run_with(6, &[]));
 }
@@ -161,7 +163,7 @@ fn an_extension_that_was_stopped_is_resumed() {
 fn rounds_that_are_over_already_are_refused() {
     let workshop = Workshop::new();
     let mut arguments = workshop.arguments(workshop.small(), &["training.rounds=4"]);
-    arguments.max_wall_time = Some(std::time::Duration::ZERO);
+    arguments.options.max_wall_time = Some(std::time::Duration::ZERO);
     run_command(&arguments).unwrap();
     assert_refusal(
         &resume_command(&to_round(&workshop, 1)).unwrap_err(),
@@ -171,8 +173,8 @@ fn rounds_that_are_over_already_are_refused() {
     assert!(
         resume_command(&to_round(&workshop, 2))
             .unwrap()
-            .stopped_by
-            .is_none()
+            .errors
+            .is_empty()
     );
     assert!(report(&workshop.report()) == run_with(2, &[]));
     let refused = resume_command(&to_round(&workshop, 9)).unwrap_err();
@@ -202,22 +204,17 @@ fn an_extension_that_was_stopped_at_once_keeps_its_rounds() {
         ..workshop.arguments(workshop.small(), &[])
     };
     run_command(&arguments).unwrap();
-    let interrupted = Arc::new(AtomicBool::new(true));
-    let stopped = cli::resume(
-        &to_round(&workshop, 6),
-        &methods(),
-        interrupted,
-        false,
-        Instant::now(),
-    )
-    .unwrap();
-    assert!(matches!(stopped.stopped_by, Some(Error::Interrupted)));
+    let methods = methods();
+    let session = Session::new(&methods);
+    session.interrupted.store(true, Ordering::Relaxed);
+    let stopped = cli::resume(&to_round(&workshop, 6), &session, None).unwrap();
+    assert!(matches!(stopped.errors[..], [Error::Interrupted]));
     assert_eq!(workshop.run_json()["rounds"], 2);
     assert!(
         resume(&workshop.report(), &workshop.path(""))
             .unwrap()
-            .stopped_by
-            .is_none()
+            .errors
+            .is_empty()
     );
     assert!(without_checkpoints(report(&workshop.report())) == run_with(6, &[]));
 }
@@ -228,14 +225,15 @@ fn an_extension_that_was_stopped_at_once_keeps_its_rounds() {
 fn a_run_that_was_made_shorter_is_extended_again() {
     let workshop = Workshop::new();
     let mut arguments = workshop.arguments(workshop.small(), &["training.rounds=9"]);
-    (arguments.max_wall_time, arguments.keep_checkpoint) = (Some(std::time::Duration::ZERO), true);
+    (arguments.options.max_wall_time, arguments.keep_checkpoint) =
+        (Some(std::time::Duration::ZERO), true);
     run_command(&arguments).unwrap();
     for rounds in [2, 4] {
         assert!(
             resume_command(&to_round(&workshop, rounds))
                 .unwrap()
-                .stopped_by
-                .is_none()
+                .errors
+                .is_empty()
         );
         assert!(
             without_checkpoints(report(&workshop.report())) == run_with(rounds, &[]),

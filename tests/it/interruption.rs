@@ -1,10 +1,9 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use fedrecsim::cli;
+use fedrecsim::cli::{self, Session};
 use fedrecsim_core::error::Error;
 use fedrecsim_methods::method::registry::METHODS;
 use fedrecsim_sim::sim::{self, Outcome, RunControl};
@@ -59,15 +58,14 @@ fn an_interruption_after_the_last_round_stops_nothing() {
 fn a_command_that_is_interrupted_at_once_leaves_a_report_without_rounds() {
     let workshop = Workshop::new();
     let arguments = workshop.arguments(workshop.small(), &[]);
-    let finished = cli::run(
-        &arguments,
-        METHODS,
-        Arc::new(AtomicBool::new(true)),
-        false,
-        Instant::now(),
-    )
-    .unwrap();
-    let error = finished.stopped_by.expect("it was not stopped");
+    let session = Session::new(METHODS);
+    session.interrupted.store(true, Ordering::Relaxed);
+    let finished = cli::run(&arguments, &session, None).unwrap();
+    let error = finished
+        .errors
+        .into_iter()
+        .next()
+        .expect("it was not stopped");
     assert_eq!(
         (error.to_string().as_str(), error.exit_code()),
         ("interrupted", 1)

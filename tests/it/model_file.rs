@@ -11,8 +11,8 @@ fn the_saved_model_is_the_server_table_of_the_last_round() {
     let workshop = Workshop::new();
     let mut arguments = workshop.arguments(workshop.small(), &[]);
     let path = workshop.path("model.npz");
-    arguments.save_model = Some(path.clone());
-    assert!(run_command(&arguments).unwrap().stopped_by.is_none());
+    arguments.options.save_model = Some(path.clone());
+    assert!(run_command(&arguments).unwrap().errors.is_empty());
     let table: Array2<f32> = NpzReader::new(File::open(&path).unwrap())
         .unwrap()
         .by_name("C")

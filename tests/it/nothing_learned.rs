@@ -34,8 +34,8 @@ fn a_run_without_an_update_says_so_and_fails_with_its_report_written() {
         ),
     ] {
         let (finished, json, summary) = run("fedmf", overrides);
-        let Some(error @ Error::NothingLearned { rounds: 3, .. }) = finished.stopped_by else {
-            panic!("{why}: {:?}", finished.stopped_by);
+        let [error @ Error::NothingLearned { rounds: 3, .. }] = &finished.errors[..] else {
+            panic!("{why}: {:?}", finished.errors);
         };
         assert_eq!(error.exit_code(), 1, "{why}");
         assert!(
@@ -66,9 +66,9 @@ fn a_run_with_an_update_and_a_method_that_needs_none_end_well() {
     ] {
         let (finished, json, summary) = run(method, overrides);
         assert!(
-            finished.stopped_by.is_none(),
+            finished.errors.is_empty(),
             "{method}: {:?}",
-            finished.stopped_by
+            finished.errors
         );
         assert!(json.get("learned_nothing").is_none(), "{method}");
         assert!(!summary.contains("learned nothing"), "{method}");
@@ -106,8 +106,8 @@ fn a_limit_of_empty_rounds_beyond_the_run_is_refused_where_it_was_written() {
             finished
                 .run(finished.small(), overrides)
                 .unwrap()
-                .stopped_by
-                .is_none(),
+                .errors
+                .is_empty(),
             "{overrides:?}"
         );
         let limit = &finished.run_json()["scenario"]["training"]["empty_rounds_limit"];
@@ -132,7 +132,9 @@ fn a_run_whose_uploads_carry_no_value_says_so() {
     ] {
         let (finished, json, summary) = run(method, &[codec]);
         let error = finished
-            .stopped_by
+            .errors
+            .into_iter()
+            .next()
             .unwrap_or_else(|| panic!("{method} has learned something"));
         assert!(
             error.to_string().contains("no upload carried a value"),
@@ -148,5 +150,5 @@ fn a_run_whose_uploads_carry_no_value_says_so() {
         "fedmf",
         &["codec.uplink={ delta = true, select = { at-least = 1e-9 } }"],
     );
-    assert!(finished.stopped_by.is_none() && json.get("uploads_were_empty").is_none());
+    assert!(finished.errors.is_empty() && json.get("uploads_were_empty").is_none());
 }

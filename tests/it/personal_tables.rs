@@ -111,7 +111,7 @@ fn users_without_a_table_of_their_own_are_saved_with_their_items() {
     let workshop = Workshop::new();
     let mut arguments = workshop.arguments(workshop.small(), &["method=\"fedmf\""]);
     let path = workshop.path("model.npz");
-    (arguments.save_model, arguments.save_users) = (Some(path.clone()), vec![3]);
+    (arguments.options.save_model, arguments.options.save_users) = (Some(path.clone()), vec![3]);
     run_command(&arguments).unwrap();
     let mut saved = NpzReader::new(File::open(&path).unwrap()).unwrap();
     assert_eq!(saved.names().unwrap(), ["V", "items-3"]);
@@ -130,7 +130,8 @@ fn saved_users_are_described_and_drawn() {
     let workshop = Workshop::new();
     let mut arguments = workshop.arguments(workshop.small(), &[]);
     let path = workshop.path("model.npz");
-    (arguments.save_model, arguments.save_users) = (Some(path.clone()), vec![3, 11]);
+    (arguments.options.save_model, arguments.options.save_users) =
+        (Some(path.clone()), vec![3, 11]);
     run_command(&arguments).unwrap();
     let mut saved = NpzReader::new(File::open(&path).unwrap()).unwrap();
     let table: Array2<f32> = saved.by_name("D-11").unwrap();

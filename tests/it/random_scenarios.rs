@@ -433,16 +433,16 @@ fn check(file: &File) {
     let mut arguments = workshop.arguments(scenario_file, &[]);
     arguments.input.threads = NonZeroUsize::new(3);
     let finished = run_command(&arguments).unwrap();
-    let reason = |error: &Option<Error>| error.as_ref().map(ToString::to_string);
+    let reason = |error: Option<&Error>| error.map(ToString::to_string);
     match outcome.learned_nothing {
         true => assert!(
-            matches!(finished.stopped_by, Some(Error::NothingLearned { .. })),
+            matches!(finished.errors[..], [Error::NothingLearned { .. }]),
             "{:?}",
-            finished.stopped_by
+            finished.errors
         ),
         false => assert_eq!(
-            reason(&finished.stopped_by),
-            reason(&outcome.stopped_by),
+            reason(finished.errors.first()),
+            reason(outcome.stopped_by.as_ref()),
             "with 3 threads"
         ),
     }

@@ -2,7 +2,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use fedrecsim::cli::{ResumeArgs, RunArgs};
+use fedrecsim::cli::RunArgs;
 use fedrecsim_core::error::Error;
 
 use crate::checkpoints::{
@@ -18,11 +18,14 @@ const NO_TIME: Option<Duration> = Some(Duration::ZERO);
 #[test]
 fn a_run_whose_time_is_up_stops_with_a_checkpoint_and_is_resumed() {
     let workshop = Workshop::new();
-    let arguments = RunArgs {
-        max_wall_time: NO_TIME,
-        ..workshop.arguments(workshop.small(), &[])
-    };
-    let stopped = run_command(&arguments).unwrap().stopped_by.unwrap();
+    let mut arguments = workshop.arguments(workshop.small(), &[]);
+    arguments.options.max_wall_time = NO_TIME;
+    let stopped = run_command(&arguments)
+        .unwrap()
+        .errors
+        .into_iter()
+        .next()
+        .unwrap();
     assert!(
         matches!(stopped, Error::TimeIsUp { rounds: 1 }),
         "{stopped}"
@@ -37,16 +40,18 @@ fn a_run_whose_time_is_up_stops_with_a_checkpoint_and_is_resumed() {
     assert!(workshop.report().join("checkpoint-1.bin").is_file());
     // The scenario has three rounds. One more is run before the time is up once more, and the last
     // one is no stop.
-    let in_no_time = ResumeArgs {
-        max_wall_time: NO_TIME,
-        ..resuming(&workshop.report(), &workshop.path(""))
-    };
-    let again = resume_command(&in_no_time).unwrap().stopped_by;
+    let mut in_no_time = resuming(&workshop.report(), &workshop.path(""));
+    in_no_time.options.max_wall_time = NO_TIME;
+    let again = resume_command(&in_no_time)
+        .unwrap()
+        .errors
+        .into_iter()
+        .next();
     assert!(
         matches!(again, Some(Error::TimeIsUp { rounds: 2 })),
         "{again:?}"
     );
-    assert!(resume_command(&in_no_time).unwrap().stopped_by.is_none());
+    assert!(resume_command(&in_no_time).unwrap().errors.is_empty());
     assert!(
         report(&workshop.report()) == uninterrupted(&[]),
         "checkpoints are left, or the result is another one"
@@ -57,11 +62,9 @@ fn a_run_whose_time_is_up_stops_with_a_checkpoint_and_is_resumed() {
 fn a_run_with_time_enough_leaves_nothing_but_its_report() {
     let workshop = Workshop::new();
     let limit = Some(Duration::from_secs(1 << 20));
-    let arguments = RunArgs {
-        max_wall_time: limit,
-        ..workshop.arguments(workshop.small(), &[])
-    };
-    assert!(run_command(&arguments).unwrap().stopped_by.is_none());
+    let mut arguments = workshop.arguments(workshop.small(), &[]);
+    arguments.options.max_wall_time = limit;
+    assert!(run_command(&arguments).unwrap().errors.is_empty());
     assert!(report(&workshop.report()) == uninterrupted(&[]));
 }
 
@@ -70,16 +73,17 @@ fn a_run_with_time_enough_leaves_nothing_but_its_report() {
 #[test]
 fn resume_leaves_checkpoints_at_the_interval_that_it_is_given() {
     let workshop = Workshop::new();
-    let arguments = RunArgs {
-        max_wall_time: NO_TIME,
-        ..workshop.arguments(workshop.small(), &DOOMED)
-    };
+    let mut arguments = workshop.arguments(workshop.small(), &DOOMED);
+    arguments.options.max_wall_time = NO_TIME;
     run_command(&arguments).unwrap();
-    let arguments = ResumeArgs {
-        checkpoint_every: std::num::NonZeroU32::new(2),
-        ..resuming(&workshop.report(), &workshop.path(""))
-    };
-    let stopped = resume_command(&arguments).unwrap().stopped_by.unwrap();
+    let mut arguments = resuming(&workshop.report(), &workshop.path(""));
+    arguments.options.checkpoint_every = std::num::NonZeroU32::new(2);
+    let stopped = resume_command(&arguments)
+        .unwrap()
+        .errors
+        .into_iter()
+        .next()
+        .unwrap();
     assert!(matches!(stopped, Error::NobodyFinished { .. }), "{stopped}");
     let checkpoints = checkpoints_in(&workshop.report());
     assert_eq!(checkpoints.len(), 2, "{checkpoints:?}");
@@ -144,10 +148,8 @@ fn a_checkpoint_of_another_run_is_refused() {
 #[test]
 fn the_next_command_removes_what_a_complete_run_could_not() {
     let workshop = Workshop::new();
-    let arguments = RunArgs {
-        max_wall_time: NO_TIME,
-        ..workshop.arguments(workshop.small(), &[])
-    };
+    let mut arguments = workshop.arguments(workshop.small(), &[]);
+    arguments.options.max_wall_time = NO_TIME;
     run_command(&arguments).unwrap();
     let name = "checkpoint-1.bin";
     fs::copy(workshop.report().join(name), workshop.path(name)).unwrap();

@@ -1,6 +1,5 @@
-use std::sync::Arc;
+use fedrecsim::cli::{self, EventFormat, EventsArgs, Session};
 
-use fedrecsim::cli::{self, EventFormat, EventsArgs};
 use fedrecsim_core::units::SimTime;
 use fedrecsim_scenario::scenario::Scenario;
 use fedrecsim_sim::sim::outcome::events::{Booking, RoundSpan};
@@ -387,7 +386,7 @@ fn a_trace_of_events_has_tracks_of_the_load_of_the_server() {
         out: Some(workshop.path("events")),
         overwrite: false,
     };
-    cli::events(&arguments, &methods(), Arc::default()).unwrap();
+    cli::events(&arguments, &Session::new(&methods())).unwrap();
     let trace: Value =
         serde_json::from_slice(&std::fs::read(workshop.path("events")).unwrap()).unwrap();
     let counters: Vec<&Value> = trace["traceEvents"]

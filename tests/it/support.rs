@@ -2,9 +2,8 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
-use fedrecsim::cli::{self, Finished, InputArgs, ProgressArg, RunArgs};
+use fedrecsim::cli::{self, Finished, InputArgs, ProgressArg, RunArgs, RunOptions, Session};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset;
@@ -193,24 +192,10 @@ impl Workshop {
     /// Returns arguments of `run` for `scenario`; the report goes to [`Self::report`].
     pub fn arguments(&self, scenario: PathBuf, overrides: &[&str]) -> RunArgs {
         RunArgs {
-            #[cfg(feature = "parquet")]
-            format: Default::default(),
             input: self.input(scenario, overrides),
             out: Some(self.report()),
-            overwrite: false,
-            no_report: false,
-            html: false,
-            json: true,
-            progress: ProgressArg::Off,
-            force: false,
-            expect_digest: None,
-            strict: false,
-            checkpoint_every: None,
-            keep_checkpoint: false,
-            stage_times: false,
-            max_wall_time: None,
-            save_model: None,
-            save_users: Vec::new(),
+            options: quiet(),
+            ..RunArgs::default()
         }
     }
 
@@ -243,9 +228,18 @@ impl Workshop {
     }
 }
 
+/// Returns the options of a run that prints JSON and no progress.
+pub fn quiet() -> RunOptions {
+    RunOptions {
+        json: true,
+        progress: ProgressArg::Off,
+        ..RunOptions::default()
+    }
+}
+
 /// Runs the command in this process.
 pub fn run_command(arguments: &RunArgs) -> Result<Finished> {
-    cli::run(arguments, &methods(), Arc::default(), false, Instant::now())
+    cli::run(arguments, &Session::new(&methods()), None)
 }
 
 /// Checks that the error refuses an input, and says `parts`.

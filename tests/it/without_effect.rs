@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use fedrecsim::cli::{self, ValidateArgs};
+use fedrecsim::cli::{self, Session, ValidateArgs};
 use fedrecsim_core::error::Error;
 use fedrecsim_methods::method::registry::{METHODS, vocabulary};
 use fedrecsim_scenario::scenario::{self, Loaded, Strictness};
@@ -351,8 +351,8 @@ fn a_key_without_effect_is_a_warning_or_with_strict_a_fault() {
         data_dir: None,
         threads: None,
     };
-    let found = cli::validate(&arguments, METHODS);
-    assert!(found.errors.is_empty() && found.valid.contains("valid"));
+    let found = cli::validate(&arguments, &Session::new(METHODS));
+    assert!(found.errors.is_empty() && found.output.contains("valid"));
     let warning = "--set:1:18: `mu` has no effect: `regularizer` is `none`";
     assert_eq!(found.warnings, [warning]);
     let found = cli::validate(
@@ -360,9 +360,9 @@ fn a_key_without_effect_is_a_warning_or_with_strict_a_fault() {
             strict: true,
             ..arguments
         },
-        METHODS,
+        &Session::new(METHODS),
     );
-    assert!(found.valid.is_empty() && found.warnings.is_empty());
+    assert!(found.output.is_empty() && found.warnings.is_empty());
     assert_refusal(&found.errors[0], &[warning, "small.toml: 1 fault"]);
 
     workshop.run(workshop.small(), &overrides).unwrap();

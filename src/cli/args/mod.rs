@@ -16,8 +16,7 @@ mod tests;
 
 pub use data::{DataCommand, DataDescribeArgs, DataFetchArgs, DataListArgs};
 pub use study::{CompareArgs, HtmlArgs, StudyArgs};
-pub use tables::TableArgs;
-pub use tables::{CodecBenchArgs, CodecCommand};
+pub use tables::{CodecBenchArgs, CodecCommand, TableArgs};
 #[cfg(feature = "parquet")]
 pub use values::TableFormat;
 
@@ -121,7 +120,7 @@ pub enum Command {
 }
 
 /// What is run.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct InputArgs {
     /// The scenario file.
     #[arg(value_name = "SCENARIO")]
@@ -154,7 +153,7 @@ impl InputArgs {
 }
 
 /// Arguments of `run`.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct RunArgs {
     /// What is run.
     #[command(flatten)]
@@ -166,11 +165,8 @@ pub struct RunArgs {
     #[arg(long)]
     pub overwrite: bool,
     /// Write no report, only the result to standard output: the summary, or with --json the object.
-    #[arg(long, conflicts_with_all = ["out", "overwrite", "checkpoint_every", "keep_checkpoint", "max_wall_time"])]
+    #[arg(long, conflicts_with_all = ["out", "overwrite", "html", "checkpoint_every", "keep_checkpoint", "max_wall_time"])]
     pub no_report: bool,
-    /// Write the interactive page, `report.html`, beside the other files of the report.
-    #[arg(long, conflicts_with = "no_report")]
-    pub html: bool,
     /// The format of the tables of rounds and users; those of Parquet stand beside the CSV files.
     #[cfg(feature = "parquet")]
     #[arg(
@@ -181,15 +177,6 @@ pub struct RunArgs {
         conflicts_with = "no_report"
     )]
     pub format: TableFormat,
-    /// Print one JSON object with the results on standard output, and nothing else there.
-    #[arg(long)]
-    pub json: bool,
-    /// How progress is shown on standard error.
-    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
-    pub progress: ProgressArg,
-    /// Print where the time went, stage by stage, on standard error after the run.
-    #[arg(long)]
-    pub stage_times: bool,
     /// Run even if more memory will be needed than there is.
     #[arg(long)]
     pub force: bool,
@@ -202,15 +189,24 @@ pub struct RunArgs {
     /// Refuse a scenario with keys that have no effect, of which there is only a warning otherwise.
     #[arg(long)]
     pub strict: bool,
-    /// Leave a checkpoint in the report folder after every N rounds, for `resume` to go on from.
-    ///
-    /// The last two are kept until the run is complete. A crash loses N rounds at most.
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = rounds)]
-    pub checkpoint_every: Option<NonZeroU32>,
     /// Leave a checkpoint before the last round and keep it when the run is complete, so that
     /// `resume --rounds N` can add rounds.
     #[arg(long)]
     pub keep_checkpoint: bool,
+    /// How it is run.
+    #[command(flatten)]
+    pub options: RunOptions,
+}
+
+/// The options that `run` and `resume` share.
+#[derive(Clone, Debug, Default, Args)]
+pub struct RunOptions {
+    /// Leave a checkpoint in the report folder after every N rounds, for `resume` to go on from
+    /// [default of `resume`: as before].
+    ///
+    /// The last two are kept until the run is complete. A crash loses N rounds at most.
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = rounds)]
+    pub checkpoint_every: Option<NonZeroU32>,
     /// Stop after the round in which this wall-clock time is over (such as 55m), with a checkpoint
     /// for `resume`.
     ///
@@ -219,8 +215,20 @@ pub struct RunArgs {
     /// report.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub max_wall_time: Option<Duration>,
+    /// Write the interactive page, `report.html`, beside the other files of the report.
+    #[arg(long)]
+    pub html: bool,
+    /// Print one JSON object with the results on standard output, and nothing else there.
+    #[arg(long)]
+    pub json: bool,
+    /// How progress is shown on standard error.
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub progress: ProgressArg,
+    /// Print where the time went, stage by stage, on standard error after the run.
+    #[arg(long)]
+    pub stage_times: bool,
     /// Write the parameters of the model after the last finished round to this file, for
-    /// `numpy.load`.
+    /// `numpy.load`. `resume` replaces a file of this name.
     #[arg(long, value_name = "FILE.npz")]
     pub save_model: Option<PathBuf>,
     /// Write to that file also which items each of these users rated, and the item table that it
@@ -251,7 +259,7 @@ pub enum ProgressArg {
 }
 
 /// Arguments of `resume`.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct ResumeArgs {
     /// The report folder of the run that was stopped.
     #[arg(value_name = "DIR")]
@@ -268,48 +276,13 @@ pub struct ResumeArgs {
     /// The result is that of a run that was begun with N rounds.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = rounds)]
     pub rounds: Option<NonZeroU32>,
-    /// Leave a checkpoint after every N rounds [default: as before].
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = rounds)]
-    pub checkpoint_every: Option<NonZeroU32>,
-    /// Stop after the round in which this wall-clock time is over (such as 55m), with a checkpoint
-    /// for `resume`.
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    pub max_wall_time: Option<Duration>,
     /// Go on although another build of the program, or another version of the method, has left the
     /// checkpoint. The report says so.
     #[arg(long)]
     pub other_build: bool,
-    /// Write the interactive page, `report.html`, beside the other files of the report.
-    #[arg(long)]
-    pub html: bool,
-    /// Print one JSON object with the results on standard output, and nothing else there.
-    #[arg(long)]
-    pub json: bool,
-    /// How progress is shown on standard error.
-    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
-    pub progress: ProgressArg,
-    /// Print where the time went, stage by stage, on standard error after the run.
-    #[arg(long)]
-    pub stage_times: bool,
-    /// Write the parameters of the model after the last finished round to this file, for
-    /// `numpy.load`.
-    ///
-    /// A file of this name is replaced.
-    #[arg(long, value_name = "FILE.npz")]
-    pub save_model: Option<PathBuf>,
-    /// Write to that file also which items each of these users rated, and the item table that it
-    /// keeps for itself, if any.
-    ///
-    /// Users are named by their numbers, from 0, as in users.csv. The arrays of user 7 are D-7, if
-    /// the table is called D, and items-7, which has a number for each item: 1 if it is trained on,
-    /// 2 and 3 if it is held out for validation and test, else 0.
-    #[arg(
-        long,
-        value_name = "USER,...",
-        value_delimiter = ',',
-        requires = "save_model"
-    )]
-    pub save_users: Vec<u32>,
+    /// How it is run.
+    #[command(flatten)]
+    pub options: RunOptions,
 }
 
 /// Arguments of `diff`.

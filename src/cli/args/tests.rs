@@ -28,8 +28,8 @@ fn a_run_takes_every_flag_that_scripts_rely_on() {
         (Some("o".as_ref()), Some("d".as_ref()))
     );
     assert_eq!(run.input.overrides(), ["a.b=1", "c=x=y", "seed=7"]);
-    assert!(run.json && run.overwrite);
-    assert_eq!(run.checkpoint_every, NonZeroU32::new(5));
+    assert!(run.options.json && run.overwrite);
+    assert_eq!(run.options.checkpoint_every, NonZeroU32::new(5));
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn run_and_resume_take_what_schedulers_and_scripts_give_them() {
     let Command::Run(run) = parse(line).unwrap().command else {
         panic!("`run` is parsed as another command")
     };
-    assert_eq!(run.max_wall_time, Some(Duration::from_secs(5400)));
+    assert_eq!(run.options.max_wall_time, Some(Duration::from_secs(5400)));
     assert_eq!(
         run.expect_digest.as_deref(),
         Some("01234567ab"),
@@ -51,9 +51,12 @@ fn run_and_resume_take_what_schedulers_and_scripts_give_them() {
     let Command::Resume(resume) = parse(line).unwrap().command else {
         panic!("`resume` is parsed as another command")
     };
-    assert_eq!(resume.max_wall_time, Some(Duration::from_secs(3300)));
     assert_eq!(
-        (resume.checkpoint_every, resume.rounds),
+        resume.options.max_wall_time,
+        Some(Duration::from_secs(3300))
+    );
+    assert_eq!(
+        (resume.options.checkpoint_every, resume.rounds),
         (NonZeroU32::new(2), NonZeroU32::new(9))
     );
     assert!(resume.other_build);
@@ -67,11 +70,13 @@ fn run_and_resume_take_a_file_for_the_model() {
     else {
         panic!("run")
     };
-    assert_eq!(run.save_model, Some("m.npz".into()));
+    assert_eq!(run.options.save_model, Some("m.npz".into()));
     let resume = parse("fedrecsim resume o --save-model m.npz")
         .unwrap()
         .command;
-    assert!(matches!(resume, Command::Resume(resume) if resume.save_model == Some("m.npz".into())));
+    assert!(
+        matches!(resume, Command::Resume(resume) if resume.options.save_model == Some("m.npz".into()))
+    );
 }
 
 #[test]

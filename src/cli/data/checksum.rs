@@ -1,80 +1,158 @@
-//! Computes checksums of a provider's file, and compares its SHA-256 with the known one, or else
-//! with that of the first download.
+//! Checks a provider's file: against the SHA-256 that this program knows, or else against the
+//! checksum that the provider offers at present and the SHA-256 of the first download.
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use md5::{Digest, Md5};
 use ring::digest::{Context, SHA256};
 
+use super::download;
 use fedrecsim_core::error::{Error, Result};
+use fedrecsim_data::dataset::public::Archive;
 
 /// The file in a data folder with the checksums of first downloads, in the format of `sha256sum`.
 pub(crate) const RECORDS: &str = "SHA256SUMS";
 
-/// How a checksum is computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Algorithm {
-    /// MD5. It tells damage from what the provider has, and not a forgery.
-    Md5,
-    /// SHA-256.
-    Sha256,
+/// What the checksums of a file were compared with, in words.
+pub(crate) struct Checked {
+    words: String,
+    /// The line for the records, if this is the first download.
+    first: Option<String>,
+    records: PathBuf,
 }
 
-/// What a checksum was compared with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// With the one that this program knows.
-    Known,
-    /// With the one of the first download.
-    SameAsFirst,
-    /// With nothing: this is the first download.
-    First,
-}
-
-/// A checksum that is not the expected one.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Mismatch {
-    /// How both are computed.
-    pub algorithm: Algorithm,
-    /// That of the file.
-    pub found: String,
-    /// The expected one.
-    pub expected: String,
-    /// Whose the expected one is, in words.
-    pub whose: String,
-}
-
-impl Algorithm {
-    /// Returns the name in messages.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Md5 => "MD5",
-            Self::Sha256 => "SHA-256",
-        }
-    }
-
-    /// Returns the algorithm of a checksum with these digits; `None` if it is none of the two.
-    pub(crate) fn of_digits(digits: &str) -> Option<Self> {
-        let is_hexadecimal = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-        match digits.len() {
-            32 if is_hexadecimal => Some(Self::Md5),
-            64 if is_hexadecimal => Some(Self::Sha256),
-            _ => None,
-        }
-    }
-
-    /// Returns the checksum of a file, in hexadecimal.
+impl Checked {
+    /// Records the SHA-256 of a first download, and says what was compared.
     ///
     /// # Errors
-    /// [`Error::Read`] if the file cannot be read.
-    pub(crate) fn of_file(self, path: &Path) -> Result<String> {
-        match self {
-            Self::Md5 => md5_of(path),
-            Self::Sha256 => sha256_of(path),
+    /// [`Error::Write`] if it cannot be recorded.
+    pub(crate) fn record(self) -> Result<String> {
+        if let Some(line) = self.first {
+            let unwritten = |reason: std::io::Error| Error::write(&self.records, reason);
+            let mut options = File::options();
+            let mut file = options
+                .create(true)
+                .append(true)
+                .open(&self.records)
+                .map_err(unwritten)?;
+            file.write_all(line.as_bytes()).map_err(unwritten)?;
         }
+        Ok(self.words)
     }
+}
+
+/// Checks `file`, whose provider offers it as `archive`. A provider that has another version by now
+/// agrees with that version; the one that was used until then is not replaced by it unnoticed.
+///
+/// # Errors
+/// [`Error::Read`] if it has another checksum than it should have.
+pub(crate) fn check(file: &Path, archive: &Archive, folder: &Path) -> Result<Checked> {
+    let (name, records) = (archive.file_name(), folder.join(RECORDS));
+    let sha256 = sha256_of(file)?;
+    let mut checked = Checked {
+        words: "its SHA-256 is the one that fedrecsim knows".to_owned(),
+        first: None,
+        records,
+    };
+    if let Some(known) = archive.sha256 {
+        demand(
+            file,
+            "SHA-256",
+            &sha256,
+            known,
+            "the one that fedrecsim knows",
+        )?;
+        return Ok(checked);
+    }
+    let offered = archive
+        .checksum_url
+        .map(|url| check_offered(file, name, url))
+        .transpose()?;
+    let shown = checked.records.display();
+    let kept = format!("its SHA-256, {sha256}, is kept in {shown} for the next time");
+    let (of_first, with_offer, words) = match recorded(name, &checked.records)? {
+        Some(first) => {
+            let whose = format!("that of the first download, which is in {shown}");
+            demand(file, "SHA-256", &sha256, &first, &whose)?;
+            let words = format!("its SHA-256 is that of the first download, which is in {shown}");
+            (None, String::new(), words)
+        }
+        None => {
+            let words = format!(
+                "fedrecsim knows no SHA-256 of it, so that it is taken as it is, and {kept}"
+            );
+            let line = format!("{sha256}  {name}\n");
+            (Some(line), format!(", and {kept}"), words)
+        }
+    };
+    checked.first = of_first;
+    checked.words = match offered {
+        Some(Ok(same)) => same + &with_offer,
+        Some(Err(reason)) => format!("its provider's checksum cannot be had ({reason}); {words}"),
+        None => words,
+    };
+    Ok(checked)
+}
+
+/// Compares the file, which its provider calls `name`, with the checksum at the address `url`, and
+/// says that it has it. A checksum that cannot be had is no error but a reason: whoever has the
+/// file has it perhaps from another machine, and no network.
+fn check_offered(
+    file: &Path,
+    name: &str,
+    url: &str,
+) -> Result<std::result::Result<String, String>> {
+    let text = match download::text(url) {
+        Ok(text) => text,
+        Err(error) => return Ok(Err(error.to_string())),
+    };
+    let Some(expected) = offered(&text, name) else {
+        return Ok(Err(format!("{url} has no MD5 or SHA-256 of {name}")));
+    };
+    let (algorithm, found) = match expected.len() {
+        MD5_DIGITS => ("MD5", md5_of(file)?),
+        _ => ("SHA-256", sha256_of(file)?),
+    };
+    let whose = format!("the one that its provider offers at {url}");
+    demand(file, algorithm, &found, expected, &whose)?;
+    Ok(Ok(format!("its {algorithm} is {whose}")))
+}
+
+/// Refuses a file with another checksum than the expected one.
+fn demand(file: &Path, algorithm: &str, found: &str, expected: &str, whose: &str) -> Result<()> {
+    if found.eq_ignore_ascii_case(expected) {
+        return Ok(());
+    }
+    let reason = format!("its {algorithm} is {found}, and not {expected}, {whose}");
+    Err(Error::read(file, reason))
+}
+
+const MD5_DIGITS: usize = 32;
+const SHA256_DIGITS: usize = 64;
+
+/// Returns the checksum of the file `name` in the text of a checksum file: a line
+/// `MD5 (name) = digits`, or `digits  name`, or nothing but the digits. `None` if there is none that
+/// is an MD5 or a SHA-256.
+pub(crate) fn offered<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let of_line = |line: &'t str| match line.split_once(" = ") {
+        Some((before, digits)) => before.ends_with(&format!("({name})")).then_some(digits),
+        None => match line.split_once(char::is_whitespace) {
+            // An asterisk says that the file was read as bytes.
+            Some((digits, of)) => {
+                (of.trim_start().trim_start_matches('*') == name).then_some(digits)
+            }
+            None => Some(line),
+        },
+    };
+    let is_checksum = |digits: &&str| {
+        [MD5_DIGITS, SHA256_DIGITS].contains(&digits.len())
+            && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    text.lines()
+        .filter_map(|line| of_line(line.trim()))
+        .find(is_checksum)
 }
 
 /// Returns the SHA-256 of a file, in hexadecimal.
@@ -87,7 +165,8 @@ pub(crate) fn sha256_of(path: &Path) -> Result<String> {
     Ok(hexadecimal(context.finish().as_ref()))
 }
 
-/// Returns the MD5 of a file, in hexadecimal.
+/// Returns the MD5 of a file, in hexadecimal. It tells damage from what the provider has, and not a
+/// forgery.
 ///
 /// # Errors
 /// [`Error::Read`] if the file cannot be read.
@@ -114,53 +193,12 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Compares the SHA-256 `found` of the file `name` with the known one or, where there is none, with
-/// the record in `folder`.
-///
-/// # Errors
-/// [`Error::Read`] if there are records that cannot be read.
-pub fn compare(
-    found: &str,
-    known: Option<&str>,
-    name: &str,
-    folder: &Path,
-) -> Result<Result<Verdict, Mismatch>> {
-    let (expected, verdict, whose) = match known {
-        Some(known) => (
-            known.to_owned(),
-            Verdict::Known,
-            "the one that fedrecsim knows".to_owned(),
-        ),
-        None => match recorded(name, folder)? {
-            Some(first) => {
-                let records = folder.join(RECORDS);
-                let whose = format!(
-                    "that of the first download, which is in {}",
-                    records.display()
-                );
-                (first, Verdict::SameAsFirst, whose)
-            }
-            None => return Ok(Ok(Verdict::First)),
-        },
-    };
-    if found.eq_ignore_ascii_case(&expected) {
-        return Ok(Ok(verdict));
-    }
-    Ok(Err(Mismatch {
-        algorithm: Algorithm::Sha256,
-        found: found.to_owned(),
-        expected,
-        whose,
-    }))
-}
-
-/// Returns the checksum of the file `name` in the records of `folder`, if there is one.
-fn recorded(name: &str, folder: &Path) -> Result<Option<String>> {
-    let path = folder.join(RECORDS);
-    let text = match std::fs::read_to_string(&path) {
+/// Returns the checksum of the file `name` in the records, if there is one.
+fn recorded(name: &str, records: &Path) -> Result<Option<String>> {
+    let text = match std::fs::read_to_string(records) {
         Ok(text) => text,
         Err(reason) if reason.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(reason) => return Err(Error::read(path, reason)),
+        Err(reason) => return Err(Error::read(records, reason)),
     };
     let of_line = |line: &str| {
         let (checksum, of) = line.split_once("  ")?;
@@ -169,18 +207,40 @@ fn recorded(name: &str, folder: &Path) -> Result<Option<String>> {
     Ok(text.lines().find_map(of_line))
 }
 
-/// Adds the checksum of the file `name` to the records in `folder`.
-///
-/// # Errors
-/// [`Error::Write`] if they cannot be written.
-pub(crate) fn record(checksum: &str, name: &str, folder: &Path) -> Result<()> {
-    let path = folder.join(RECORDS);
-    let unwritten = |reason: std::io::Error| Error::write(&path, reason);
-    let mut file = File::options()
-        .create(true)
-        .append(true)
-        .open(&path)
-        .map_err(unwritten)?;
-    file.write_all(format!("{checksum}  {name}\n").as_bytes())
-        .map_err(unwritten)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// If this fails, a provider's checksum is not found in its file, or that of another file is
+    /// taken for it.
+    #[test]
+    fn checksums_are_read_in_the_usual_forms() {
+        let (md5, sha256) = ("0123456789abcdef".repeat(2), "0123456789ABCDEF".repeat(4));
+        let others = format!(
+            "MD5 (a-ml.zip) = {}\n{}  ml.zip.txt\n",
+            "0".repeat(32),
+            "1".repeat(32)
+        );
+        for (line, digits) in [
+            (format!("MD5 (ml.zip) = {md5}\n"), &md5),
+            (format!("SHA256 (ml.zip) = {sha256}"), &sha256),
+            (format!("{md5}  ml.zip\r\n"), &md5),
+            (format!("{sha256} *ml.zip\n"), &sha256),
+            (format!("{md5}\n"), &md5),
+        ] {
+            let text = format!("{others}{line}");
+            assert_eq!(offered(&text, "ml.zip"), Some(digits.as_str()), "{line}");
+        }
+        let (short, odd) = ("0".repeat(40), "g".repeat(32));
+        for text in [
+            others.as_str(),
+            "",
+            "<html>Please log in</html>",
+            &short,
+            &odd,
+            &format!("{odd}  ml.zip"),
+        ] {
+            assert_eq!(offered(text, "ml.zip"), None, "{text}");
+        }
+    }
 }

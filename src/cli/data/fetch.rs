@@ -5,12 +5,11 @@ use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::checksum::{self, Mismatch, RECORDS, Verdict};
+use super::checksum;
 use super::download::download;
-use super::offered::{self, Outcome};
 use super::unpack::{LIMITS, Layout, unpack};
-use crate::cli::DataFetchArgs;
 use crate::cli::inputs::data_directories;
+use crate::cli::{DataFetchArgs, Finished};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_data::dataset::public::{Archive, BY_HAND, DATASETS, KnownDataset};
 use fedrecsim_data::dataset::registry;
@@ -19,20 +18,20 @@ use fedrecsim_scenario::scenario::SourceSpec;
 
 /// Fetches the data sets, and returns what was done and what went wrong. One that cannot be had
 /// does not keep the others from being fetched. Progress is shown if `visible` is true.
-pub fn fetch(arguments: &DataFetchArgs, visible: bool) -> (String, Vec<Error>) {
-    let (mut done, mut errors) = (String::new(), Vec::new());
+pub fn fetch(arguments: &DataFetchArgs, visible: bool) -> Finished {
+    let mut finished = Finished::default();
     match chosen(arguments) {
         Ok(sets) => {
             for set in sets {
                 match fetch_one(set, arguments, visible) {
-                    Ok(text) => done.push_str(&text),
-                    Err(error) => errors.push(error),
+                    Ok(text) => finished.output.push_str(&text),
+                    Err(error) => finished.errors.push(error),
                 }
             }
         }
-        Err(error) => errors.push(error),
+        Err(error) => finished.errors.push(error),
     }
-    (done, errors)
+    finished
 }
 
 /// Returns the data sets that are named.
@@ -125,16 +124,6 @@ pub(super) struct Job<'a> {
     pub given: Option<&'a Path>,
 }
 
-/// What the checksums of a file were compared with.
-struct Checked {
-    /// The SHA-256 of the file.
-    sha256: String,
-    /// What that was compared with.
-    verdict: Verdict,
-    /// What came of the checksum that the provider offers.
-    offer: Outcome,
-}
-
 impl Job<'_> {
     /// Fetches the data set, and says what was done.
     ///
@@ -159,15 +148,10 @@ impl Job<'_> {
             )));
         }
         let (file, origin, is_temporary) = self.obtain(progress)?;
-        let used = self.check(&file).and_then(|checked| {
-            unpack(
-                &file,
-                (self.archive.content, self.layout),
-                own,
-                &ratings,
-                LIMITS,
-            )?;
-            self.told(checked)
+        let used = checksum::check(&file, self.archive, self.folder).and_then(|checked| {
+            let content = (self.archive.content, self.layout);
+            unpack(&file, content, own, &ratings, LIMITS)?;
+            checked.record()
         });
         // A downloaded archive is not kept: what it held is in the folder by now, or it could not
         // be unpacked.
@@ -204,93 +188,6 @@ impl Job<'_> {
         };
         download(&url, &here, progress)?;
         Ok((here, url, true))
-    }
-
-    /// Checks the file against the SHA-256 that is known or, where none is, against what the
-    /// provider offers at present and against the first download. A provider that has another
-    /// version by now agrees with that version; the one that was used until then is not replaced by
-    /// it unnoticed.
-    fn check(&self, file: &Path) -> Result<Checked> {
-        let name = self.archive.file_name();
-        let refuse = |Mismatch {
-                          algorithm,
-                          found,
-                          expected,
-                          whose,
-                      }: Mismatch| {
-            Error::read(
-                file,
-                format!(
-                    "its {} is {found}, and not {expected}, {whose}",
-                    algorithm.name()
-                ),
-            )
-        };
-        let sha256 = checksum::sha256_of(file)?;
-        let offer = match self
-            .archive
-            .checksum_url
-            .filter(|_| self.archive.sha256.is_none())
-        {
-            Some(url) => offered::compare(file, name, url)?.map_err(refuse)?,
-            None => Outcome::NotAsked,
-        };
-        let verdict =
-            checksum::compare(&sha256, self.archive.sha256, name, self.folder)?.map_err(refuse)?;
-        Ok(Checked {
-            sha256,
-            verdict,
-            offer,
-        })
-    }
-
-    /// Says what the checksums of a file that was unpacked were compared with, and records the
-    /// SHA-256 of a first one.
-    fn told(
-        &self,
-        Checked {
-            sha256,
-            verdict,
-            offer,
-        }: Checked,
-    ) -> Result<String> {
-        let records = self.records();
-        if verdict == Verdict::First {
-            checksum::record(&sha256, self.archive.file_name(), self.folder)?;
-        }
-        if let (Outcome::Same(algorithm), Some(url)) = (&offer, self.archive.checksum_url) {
-            let kept = match verdict {
-                Verdict::First => {
-                    format!(", and its SHA-256, {sha256}, is kept in {records} for the next time")
-                }
-                Verdict::Known | Verdict::SameAsFirst => String::new(),
-            };
-            return Ok(format!(
-                "its {} is the one that its provider offers at {url}{kept}",
-                algorithm.name()
-            ));
-        }
-        let against = match verdict {
-            Verdict::Known => "its SHA-256 is the one that fedrecsim knows".to_owned(),
-            Verdict::SameAsFirst => {
-                format!("its SHA-256 is that of the first download, which is in {records}")
-            }
-            Verdict::First => format!(
-                "fedrecsim knows no SHA-256 of it, so that it is taken as it is, and its SHA-256, {sha256}, is kept in \
-                 {records} for the next time"
-            ),
-        };
-        Ok(match offer {
-            Outcome::Missing(reason) => {
-                format!("its provider's checksum cannot be had ({reason}); {against}")
-            }
-            Outcome::NotAsked | Outcome::Same(_) => against,
-        })
-    }
-
-    /// Returns the place of the checksums of first downloads, for messages.
-    fn records(&self) -> String {
-        self.folder.join(RECORDS).display().to_string()
     }
 }
 

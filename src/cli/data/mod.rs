@@ -9,19 +9,34 @@ mod download;
 #[cfg(feature = "fetch")]
 mod fetch;
 #[cfg(feature = "fetch")]
-mod offered;
-#[cfg(feature = "fetch")]
 mod unpack;
 
 pub use describe::describe;
 #[cfg(feature = "fetch")]
 pub use fetch::fetch;
+#[cfg(not(feature = "fetch"))]
+pub use unable::fetch;
 
 use super::inputs::data_directories;
 use super::{DataListArgs, wrapped};
 use fedrecsim_data::dataset::public::{BY_HAND, DATASETS};
 use fedrecsim_data::dataset::registry;
 use fedrecsim_scenario::scenario::SourceSpec;
+
+#[cfg(not(feature = "fetch"))]
+mod unable {
+    use crate::cli::{DataFetchArgs, Finished};
+    use fedrecsim_core::error::Error;
+
+    /// Says that this program was built without what it takes to fetch anything.
+    pub fn fetch(_arguments: &DataFetchArgs, _visible: bool) -> Finished {
+        Finished::from(Error::Usage(
+            "this program was built without the feature `fetch`, with which data sets are fetched: build it \
+             with `--features fetch`, or unpack them by hand in a data folder; `data list` has their addresses"
+                .to_owned(),
+        ))
+    }
+}
 
 /// Returns the public data sets with their providers, their licences and their places, in lines of
 /// `width` columns.

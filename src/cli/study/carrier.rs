@@ -1,30 +1,31 @@
-//! What carries a run out: a process of its own, or a thread of this one.
+//! What carries out one run of a study: a process of its own, or a thread of this one.
 
+use std::ffi::OsString;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use super::child::{self, Launcher, Start, failure, tell_to_stop};
-use super::within::carry;
-use crate::cli::messages;
+use clap::Parser;
+
+use super::folder::{ToDo, failure_of, forget, log_of};
+use crate::cli::{self, Cli, ProgressArg, Session, messages};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_methods::method::Entry;
+use fedrecsim_report::report::read::{SavedReport, SavedRun};
+
+/// The most characters of a reason.
+const LONGEST_REASON: usize = 600;
 
 /// How the runs of a study are carried out, and who is told of it.
 #[derive(Clone, Copy)]
 pub(crate) enum How<'a> {
     /// Each run is a process of its own. Standard error is told; `visible` shows a bar there.
-    Processes {
-        /// Whether somebody is looking at standard error.
-        visible: bool,
-    },
+    Processes { visible: bool },
     /// Each run is a thread of this process. This function is told, line by line.
-    Threads {
-        /// What takes the lines.
-        tell: &'a (dyn Fn(&str) + Sync),
-    },
+    Threads { tell: &'a (dyn Fn(&str) + Sync) },
 }
 
 impl How<'_> {
@@ -58,62 +59,163 @@ impl How<'_> {
     }
 }
 
-/// What starts the runs of a study.
-pub(crate) enum Starter {
-    /// Starts a process for each.
-    Processes(Launcher),
-    /// Starts a thread for each.
-    Threads(Here),
-}
-
-impl Starter {
-    /// Starts a run.
-    ///
-    /// # Errors
-    /// Those of [`Launcher::start`], and [`Error::Usage`] for a thread that the system refuses.
-    pub(crate) fn start(&self, start: &Start) -> Result<Carrier> {
-        match self {
-            Self::Processes(launcher) => Ok(Carrier::Process(launcher.start(start)?)),
-            Self::Threads(here) => here.start(start),
-        }
-    }
-}
-
-/// What runs in threads of this process have in common.
-#[derive(Clone)]
-pub(crate) struct Here {
-    /// The methods that scenarios may name.
-    pub methods: Arc<[Entry]>,
+/// A run that is about to start.
+#[derive(Clone, Debug)]
+pub(crate) struct Start {
+    /// The folder of its report.
+    pub folder: PathBuf,
+    /// Whether it begins or goes on.
+    pub to_do: ToDo,
+    /// The scenario file.
+    pub base: PathBuf,
+    /// The overrides.
+    pub set: Vec<String>,
+    /// The seed.
+    pub seed: u64,
+    /// The number of rounds from one checkpoint to the next.
+    pub checkpoint_every: u32,
+    /// The number of its threads.
+    pub threads: usize,
     /// The folder with data sets, if it is named.
     pub data_dir: Option<PathBuf>,
 }
 
-impl Here {
-    fn start(&self, start: &Start) -> Result<Carrier> {
+impl Start {
+    /// Returns the words of the run's command, after those that start this program.
+    fn words(&self) -> Vec<OsString> {
+        let mut words = Vec::new();
+        let mut option = |name: &str, value: OsString| words.extend([name.into(), value]);
+        if self.to_do == ToDo::Resume {
+            option("resume", self.folder.clone().into());
+        } else {
+            option("run", self.base.clone().into());
+            self.set.iter().for_each(|set| option("--set", set.into()));
+            option("--seed", self.seed.to_string().into());
+            option("--out", self.folder.clone().into());
+        }
+        option(
+            "--checkpoint-every",
+            self.checkpoint_every.to_string().into(),
+        );
+        option("--threads", self.threads.to_string().into());
+        option("--progress", "rounds".into());
+        if let Some(folder) = &self.data_dir {
+            option("--data-dir", folder.clone().into());
+        }
+        if self.to_do != ToDo::Resume {
+            words.push("--overwrite".into());
+        }
+        words
+    }
+
+    /// Makes room for the run's report, forgets why it failed before, and returns the log, which a
+    /// run that goes on appends to.
+    fn begin(&self) -> Result<File> {
+        let log = log_of(&self.folder);
+        let unwritten = |reason| Error::write(&log, reason);
+        fs::create_dir_all(self.folder.parent().unwrap_or(Path::new("."))).map_err(unwritten)?;
+        forget(&failure_of(&self.folder))?;
+        let goes_on = self.to_do == ToDo::Resume;
+        let mut options = File::options();
+        options
+            .create(true)
+            .write(true)
+            .append(goes_on)
+            .truncate(!goes_on);
+        options.open(&log).map_err(unwritten)
+    }
+
+    /// Starts a process. `program` are the words that start this program, and what comes before
+    /// them. What it prints goes to its log.
+    ///
+    /// # Errors
+    /// [`Error::Write`] for a folder or a log that cannot be made, [`Error::Usage`] for a command
+    /// that cannot be started.
+    pub(crate) fn process(&self, program: &[OsString]) -> Result<Carrier> {
+        let log = self.begin()?;
+        let unwritten = |reason| Error::write(log_of(&self.folder), reason);
+        let words = [program, &self.words()].concat();
+        let spawned = Command::new(&words[0])
+            .args(&words[1..])
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().map_err(unwritten)?)
+            .stderr(log)
+            .spawn();
+        spawned.map(Carrier::Process).map_err(|reason| {
+            let command: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+            Error::Usage(format!("cannot start `{}`: {reason}", command.join(" ")))
+        })
+    }
+
+    /// Starts a thread of this process.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the system refuses one.
+    pub(crate) fn thread(&self, methods: &[Entry]) -> Result<Carrier> {
         let stop = Arc::new(AtomicBool::new(false));
-        let (here, start, interrupted) = (self.clone(), start.clone(), Arc::clone(&stop));
+        let (start, methods, interrupted) = (self.clone(), methods.to_vec(), Arc::clone(&stop));
         let thread = thread::Builder::new()
             .name("run".to_owned())
-            .spawn(move || {
-                carry(
-                    &start,
-                    here.data_dir.as_deref(),
-                    &here.methods,
-                    &interrupted,
-                )
-            });
-        let thread = thread
+            .spawn(move || start.carry_out(&methods, &interrupted))
             .map_err(|reason| Error::Usage(format!("cannot start a thread for a run: {reason}")))?;
         Ok(Carrier::Thread {
             thread: Some(thread),
             stop,
         })
     }
+
+    /// Carries out the run in this thread, and returns why it has no result; `None` if it has one.
+    /// Its words are read as those of a process are, so that either is the same run.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] if `interrupted` was set.
+    pub(crate) fn carry_out(
+        &self,
+        methods: &[Entry],
+        interrupted: &Arc<AtomicBool>,
+    ) -> Result<Option<String>> {
+        use std::io::Write as _;
+
+        let words = match self.to_do {
+            ToDo::Resume => "goes on from its last checkpoint",
+            ToDo::Begin | ToDo::BeginAnew | ToDo::Nothing => "begins",
+        };
+        let every = self.checkpoint_every;
+        writeln!(
+            self.begin()?,
+            "{words}, with {every} rounds from one checkpoint to the next"
+        )
+        .map_err(|reason| Error::write(log_of(&self.folder), reason))?;
+        let session = Session {
+            interrupted: Arc::clone(interrupted),
+            ..Session::new(methods)
+        };
+        let words = std::iter::once("fedrecsim".into()).chain(self.words());
+        let finished = match Cli::try_parse_from(words).map(|cli| cli.command) {
+            Ok(cli::Command::Run(mut arguments)) => {
+                arguments.options.progress = ProgressArg::Off;
+                cli::run(&arguments, &session, None)
+            }
+            Ok(cli::Command::Resume(mut arguments)) => {
+                arguments.options.progress = ProgressArg::Off;
+                cli::resume(&arguments, &session, None)
+            }
+            Ok(_) => unreachable!("the words of a run begin with `run` or `resume`"),
+            Err(refused) => Err(Error::Usage(refused.to_string())),
+        };
+        match finished {
+            Ok(finished) if matches!(finished.errors[..], [Error::Interrupted, ..]) => {
+                Err(Error::Interrupted)
+            }
+            Ok(_) => Ok(failure_of_report(&self.folder)),
+            Err(Error::Interrupted) => Err(Error::Interrupted),
+            Err(error) => Ok(Some(error.to_string())),
+        }
+    }
 }
 
-/// What carries a run out that is under way.
+/// What carries out a run that is under way.
 pub(crate) enum Carrier {
-    /// A process.
     Process(Child),
     /// A thread of this process, which ends with the reason why the run has no result, if it has
     /// none.
@@ -140,7 +242,15 @@ impl Carrier {
     /// Tells the run to stop: it gives up its round, and reports those before.
     pub(crate) fn tell_to_stop(&self) {
         match self {
-            Self::Process(child) => tell_to_stop(child),
+            // Elsewhere Ctrl-C reaches all processes of a console. A process that has just ended is
+            // not there to be told.
+            #[cfg(unix)]
+            Self::Process(child) => drop(rustix::process::kill_process(
+                rustix::process::Pid::from_child(child),
+                rustix::process::Signal::TERM,
+            )),
+            #[cfg(not(unix))]
+            Self::Process(_) => {}
             Self::Thread { stop, .. } => stop.store(true, Ordering::Relaxed),
         }
     }
@@ -152,11 +262,7 @@ impl Carrier {
             Self::Process(child) => match child.try_wait() {
                 Ok(None) => None,
                 Err(reason) => Some(End::Failed(format!("the process was lost: {reason}"))),
-                Ok(Some(status)) => Some(match failure(folder, status) {
-                    None => End::Done,
-                    Some(_) if told && child::was_stopped(folder) => End::Stopped,
-                    Some(reason) => End::Failed(reason),
-                }),
+                Ok(Some(status)) => Some(end_of_process(folder, status, told)),
             },
             Self::Thread { thread, .. } => {
                 let over = thread.take_if(|thread| thread.is_finished())?;
@@ -171,5 +277,104 @@ impl Carrier {
                 })
             }
         }
+    }
+}
+
+fn end_of_process(folder: &Path, status: ExitStatus, told: bool) -> End {
+    let log = fs::read(log_of(folder)).unwrap_or_default();
+    let said = last_error(&String::from_utf8_lossy(&log));
+    // A process that was told before it listened to signals has said nothing.
+    let was_stopped = said
+        .as_ref()
+        .is_none_or(|said| *said == Error::Interrupted.to_string() || !said.contains("error"));
+    // The report may be that of an earlier run, so the words of the process come first.
+    let by_report = || SavedRun::read(folder).ok()?.failure();
+    let without_words = || format!("the process ended with {status} and no message");
+    let failure = match status.success() {
+        true => failure_of_report(folder),
+        false => Some(said.or_else(by_report).unwrap_or_else(without_words)),
+    };
+    match failure {
+        None => End::Done,
+        Some(_) if told && was_stopped => End::Stopped,
+        Some(reason) => End::Failed(reason),
+    }
+}
+
+/// Returns why the report in `folder` is that of a run without a result; `None` if it has one.
+pub(crate) fn failure_of_report(folder: &Path) -> Option<String> {
+    match SavedReport::read(folder) {
+        Ok(report) => report.run.failure(),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
+/// Returns the last error that a process has printed, or its last lines if it has printed none.
+fn last_error(log: &str) -> Option<String> {
+    let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
+    let from = lines
+        .iter()
+        .rposition(|line| line.starts_with("error:"))
+        .unwrap_or(lines.len().saturating_sub(3));
+    let text = lines[from..].join("\n");
+    let text = text.strip_prefix("error:").unwrap_or(&text).trim();
+    (!text.is_empty()).then(|| text.chars().take(LONGEST_REASON).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// If this fails, a run of a study has another scenario than its arm, or a command that the
+    /// program refuses.
+    #[test]
+    fn the_command_of_a_run_is_one_that_the_program_takes() {
+        let mut start = Start {
+            folder: "o/3".into(),
+            to_do: ToDo::Begin,
+            base: "b.toml".into(),
+            set: vec!["codec.uplink={ delta = true }".to_owned()],
+            seed: 3,
+            checkpoint_every: 4,
+            threads: 2,
+            data_dir: Some("d".into()),
+        };
+        let command = |start: &Start| {
+            let words = std::iter::once("p".into()).chain(start.words());
+            Cli::try_parse_from(words).unwrap().command
+        };
+        let cli::Command::Run(run) = command(&start) else {
+            panic!("{:?}", start.words())
+        };
+        assert_eq!(
+            run.input.overrides(),
+            ["codec.uplink={ delta = true }", "seed=3"]
+        );
+        assert_eq!((run.out, run.overwrite), (Some("o/3".into()), true));
+        let words = start.words();
+        start.to_do = ToDo::BeginAnew;
+        assert_eq!(
+            words,
+            start.words(),
+            "a checkpoint of another build is not in the way"
+        );
+        start.to_do = ToDo::Resume;
+        let cli::Command::Resume(resume) = command(&start) else {
+            panic!("not resumed")
+        };
+        assert_eq!(resume.folder, Path::new("o/3"));
+    }
+
+    #[test]
+    fn the_reason_of_a_failure_is_what_the_process_said_last() {
+        let log = "round 1/3: x\nerror: no\nround 1/3: y\nerror: training diverged\n  in round 2\n";
+        assert_eq!(
+            last_error(log).as_deref(),
+            Some("training diverged\n  in round 2")
+        );
+        assert_eq!(last_error("a\nb\nc\nd\n").as_deref(), Some("b\nc\nd"));
+        assert_eq!(last_error("\n"), None);
     }
 }

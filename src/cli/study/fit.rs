@@ -1,17 +1,13 @@
 //! Says how much memory and time the runs of each arm will take, and refuses arms that do not fit
 //! at all.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
+use super::Work;
 use crate::cli::estimates::Expected;
 use crate::cli::inputs::{Inputs, data_directories};
-use crate::cli::{StudyArgs, memory};
+use crate::cli::memory;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::units::Bytes;
 use fedrecsim_data::dataset;
-use fedrecsim_methods::method::Entry;
-use fedrecsim_report::study::plan::Plan;
-use fedrecsim_report::study::record::StudyRecord;
 
 /// The memory of a process of this program before it has read anything, which counts for every run.
 const BYTES_OF_A_PROCESS: u64 = 16 << 20;
@@ -37,111 +33,90 @@ impl Rehearsal {
     }
 }
 
-/// Looks for the ratings files of `arms`, rehearses their first rounds as a run does before it
-/// begins, and notes in `record` what they take. Without a `rehearsal`, and for arms that have an
-/// estimate already, nothing is rehearsed.
-///
-/// A rehearsal's memory is that of this process with the arm's data, which may hold some of an
-/// earlier arm's: an estimate is rather too high than too low.
-///
-/// # Errors
-/// [`Error::Usage`] with what keeps arms from starting, such as a data set that is not there.
-pub(crate) fn estimate(
-    arguments: &StudyArgs,
-    methods: &[Entry],
-    plan: &Plan,
-    arms: &[usize],
-    rehearsal: Option<Rehearsal>,
-    record: &mut StudyRecord,
-    interrupted: &AtomicBool,
-) -> Result<()> {
-    let directories = data_directories(arguments.data_dir.as_deref());
-    let mut faults = Vec::new();
-    for &arm in arms {
-        let (planned, known) = (&plan.arms[arm], &mut record.arms[arm]);
-        if interrupted.load(Ordering::Relaxed) {
-            continue;
-        }
-        let rehearsed = rehearsal.filter(|_| known.memory_bytes.is_none()).map(
-            |Rehearsal {
-                 threads,
-                 beside_bytes,
-             }| {
-                let world = Inputs::load(&planned.scenario, &directories, methods)?.world;
-                // If the first round fails, the run will say why.
-                if let Ok(expected) = Expected::of(&world, threads, false) {
-                    // What an earlier arm has left may be in use again, so that the process has not
-                    // grown by all that is needed.
-                    let own = expected.peak_bytes().saturating_sub(beside_bytes);
-                    known.memory_bytes = Some(own.max(expected.needed_bytes()));
-                    known.round_s = Some(expected.round_s());
-                    known.serial_s = Some(expected.serial_s());
+impl Work<'_> {
+    /// Looks for the ratings files of `arms`, rehearses their first rounds as a run does before it
+    /// begins, and notes in the record what they take. Without a `rehearsal`, and for arms that have
+    /// an estimate already, nothing is rehearsed.
+    ///
+    /// A rehearsal's memory is that of this process with the arm's data, which may hold some of an
+    /// earlier arm's: an estimate is rather too high than too low.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] with what keeps arms from starting, such as a data set that is not there.
+    pub(super) fn estimate(&mut self, arms: &[usize], rehearsal: Option<Rehearsal>) -> Result<()> {
+        let directories = data_directories(self.arguments.data_dir.as_deref());
+        let mut faults = Vec::new();
+        for &arm in arms {
+            if self.session.is_interrupted() {
+                break;
+            }
+            let (planned, known) = (&self.plan.arms[arm], &mut self.record.arms[arm]);
+            let looked = match rehearsal.filter(|_| known.memory_bytes.is_none()) {
+                None => dataset::look_for(&planned.scenario.dataset, &directories),
+                Some(rehearsal) => {
+                    Inputs::load(&planned.scenario, &directories, self.session.methods).map(
+                        |inputs| {
+                            // If the first round fails, the run will say why.
+                            if let Ok(expected) =
+                                Expected::of(&inputs.world, rehearsal.threads, false)
+                            {
+                                // What an earlier arm has left may be in use again, so that the
+                                // process has not grown by all that is needed.
+                                let own =
+                                    expected.peak_bytes().saturating_sub(rehearsal.beside_bytes);
+                                known.memory_bytes = Some(own.max(expected.needed_bytes()));
+                                known.round_s = Some(expected.round_s());
+                                known.serial_s = Some(expected.serial_s());
+                            }
+                        },
+                    )
                 }
-                Ok(())
-            },
-        );
-        let looked =
-            rehearsed.unwrap_or_else(|| dataset::look_for(&planned.scenario.dataset, &directories));
-        if let Err(error) = looked {
-            faults.push(format!("arm `{}`: {error}", planned.arm.name));
+            };
+            if let Err(error) = looked {
+                faults.push(format!("arm `{}`: {error}", planned.arm.name));
+            }
+        }
+        if faults.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::Usage(faults.join("\n")))
         }
     }
-    if faults.is_empty() {
-        Ok(())
-    } else {
-        Err(Error::Usage(faults.join("\n")))
-    }
-}
 
-/// Refuses arms of which a single run needs more than `budget_bytes`.
-///
-/// # Errors
-/// [`Error::Usage`] with all of them.
-pub(crate) fn refuse_what_does_not_fit(
-    plan: &Plan,
-    record: &StudyRecord,
-    arms: &[usize],
-    budget_bytes: u64,
-) -> Result<()> {
-    let too_large = |arm: &usize| {
-        let needed = record.arms[*arm]
-            .memory_bytes
-            .filter(|needed| *needed > budget_bytes)?;
-        Some(format!(
-            "arm `{}` needs {} of memory",
-            plan.arms[*arm].arm.name,
-            Bytes::new(needed)
-        ))
-    };
-    let told: Vec<String> = arms.iter().filter_map(too_large).collect();
-    if told.is_empty() {
-        return Ok(());
+    /// Refuses arms of which a single run needs more than `budget_bytes`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] with all of them.
+    pub(super) fn refuse_what_does_not_fit(&self, arms: &[usize], budget_bytes: u64) -> Result<()> {
+        let too_large = |arm: &usize| {
+            let known = &self.record.arms[*arm];
+            let needed = known.memory_bytes.filter(|needed| *needed > budget_bytes)?;
+            let needed = Bytes::new(needed);
+            Some(format!("arm `{}` needs {needed} of memory", known.name))
+        };
+        let told: Vec<String> = arms.iter().filter_map(too_large).collect();
+        if told.is_empty() {
+            return Ok(());
+        }
+        Err(Error::Usage(format!(
+            "{}; a run may have {} (--memory)",
+            told.join("; "),
+            Bytes::new(budget_bytes)
+        )))
     }
-    let budget = Bytes::new(budget_bytes);
-    Err(Error::Usage(format!(
-        "{}; a run may have {budget} (--memory)",
-        told.join("; ")
-    )))
-}
 
-/// Returns how many runs there are and what they are expected to take, in words.
-pub(crate) fn announcement(
-    plan: &Plan,
-    record: &StudyRecord,
-    arms: &[usize],
-    runs: usize,
-) -> String {
-    let largest = arms
-        .iter()
-        .filter_map(|arm| record.arms[*arm].memory_bytes)
-        .max();
-    let memory =
-        largest.map(|bytes| format!("; the largest needs {} of memory", Bytes::new(bytes)));
-    let (kept, title) = (plan.arms.len() * plan.study.seeds.len(), &plan.study.title);
-    format!(
-        "{title}: {runs} of {kept} runs to do{}",
-        memory.unwrap_or_default()
-    )
+    /// Returns how many runs there are to do and what they are expected to take, in words.
+    pub(super) fn announcement(&self, arms: &[usize], runs: usize) -> String {
+        let needed = arms
+            .iter()
+            .filter_map(|arm| self.record.arms[*arm].memory_bytes);
+        let memory = match needed.max() {
+            None => String::new(),
+            Some(bytes) => format!("; the largest needs {} of memory", Bytes::new(bytes)),
+        };
+        let (title, all) = (&self.plan.study.title, self.plan.runs(None).len());
+        format!("{title}: {runs} of {all} runs to do{memory}")
+    }
 }
 
 #[cfg(test)]

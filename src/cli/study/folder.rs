@@ -229,3 +229,25 @@ fn beside(folder: &Path, extension: &str) -> PathBuf {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     folder.with_file_name(format!("{name}.{extension}"))
 }
+
+/// Writes down why a run failed.
+///
+/// # Errors
+/// [`Error::Write`].
+pub(crate) fn note_failure(folder: &Path, reason: &str) -> Result<()> {
+    let path = failure_of(folder);
+    fs::write(&path, format!("{reason}\n")).map_err(|error| Error::write(path, error))
+}
+
+/// Removes a file, which may be absent.
+///
+/// # Errors
+/// [`Error::Write`].
+pub(crate) fn forget(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(reason) if reason.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::write(path, reason))
+        }
+        _ => Ok(()),
+    }
+}

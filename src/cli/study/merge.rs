@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::folder::{StudyFolder, ToDo, failure_of, log_of, record_in};
+use super::folder::{StudyFolder, ToDo, failure_of, forget, log_of, record_in};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_report::report::read::SavedRun;
 use fedrecsim_report::study::plan::{Plan, as_saved};
@@ -68,7 +68,7 @@ pub(crate) fn merge(
 /// [`Error::Read`] and [`Error::Write`].
 pub(crate) fn take_run(from: &Path, to: &Path) -> Result<()> {
     copy_folder(from, to)?;
-    remove(&failure_of(to))?;
+    forget(&failure_of(to))?;
     copy_if_there(&log_of(from), &log_of(to))
 }
 
@@ -102,13 +102,4 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::copy(from, to)
         .map(|_| ())
         .map_err(|reason| Error::write(to, reason))
-}
-
-fn remove(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
-        Err(reason) if reason.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::write(path, reason))
-        }
-        _ => Ok(()),
-    }
 }

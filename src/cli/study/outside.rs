@@ -6,22 +6,13 @@
 //! `study` with `--no-run` writes the tables, and [`listed`] says what has become of each. The
 //! folder is that of `study`, so that either may go on with what the other has begun.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use super::carrier::How;
-use super::child::{Start, failure_of_report, note_failure};
-use super::execute::CHECKPOINTS;
-use super::fit::{self, Rehearsal};
-use super::folder::{StudyFolder, ToDo};
-use super::within::carry;
-use super::{
-    StudyEnd, begun, carried_out, out, planned, refuse_unknown_arms, wanted_runs, without_data,
-};
-use crate::cli::StudyArgs;
+use super::carrier::{How, failure_of_report};
+use super::fit::Rehearsal;
+use super::folder::{StudyFolder, ToDo, note_failure};
+use super::{Work, out, planned, runs_with_data, start};
 use crate::cli::inputs::threads_of;
+use crate::cli::{Finished, Session, StudyArgs};
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_methods::method::Entry;
 use fedrecsim_report::study::plan::{Plan, RunId};
 use fedrecsim_report::study::record::StudyRecord;
 use fedrecsim_report::study::results::RunState;
@@ -53,9 +44,7 @@ pub struct Prepared {
 /// The folder of a study whose runs are carried out somewhere. Nobody else begins there until it is
 /// dropped.
 #[derive(Debug)]
-pub struct Held {
-    _folder: StudyFolder,
-}
+pub struct Held(#[expect(dead_code)] StudyFolder);
 
 /// Carries out a study in threads of this process, and tells lines of progress as runs end.
 ///
@@ -63,11 +52,10 @@ pub struct Held {
 /// Those of `study`.
 pub fn in_threads(
     arguments: &StudyArgs,
-    methods: &[Entry],
-    interrupted: &Arc<AtomicBool>,
+    session: &Session,
     tell: &(dyn Fn(&str) + Sync),
-) -> Result<StudyEnd> {
-    carried_out(arguments, methods, interrupted, How::Threads { tell })
+) -> Result<Finished> {
+    super::carry_out(arguments, session, How::Threads { tell })
 }
 
 /// Checks a study, takes and begins its folder, rehearses the arms that have runs to do with
@@ -78,57 +66,38 @@ pub fn in_threads(
 /// Those of `study`.
 pub fn prepare(
     arguments: &StudyArgs,
-    methods: &[Entry],
+    session: &Session,
     threads: usize,
-    interrupted: &Arc<AtomicBool>,
 ) -> Result<(Held, Vec<Prepared>)> {
     let rehearsal = Rehearsal::in_any_process(threads);
-    let (plan, text) = planned(arguments, methods)?;
-    refuse_unknown_arms(arguments, &plan)?;
-    let (folder, mut record) = begun(arguments, (&plan, &text))?;
-    let runs = runs_with_data(arguments, &plan);
+    let (plan, text) = planned(arguments, session)?;
+    let mut work = Work::begin(arguments, session, plan, &text)?;
+    let runs = work.runs_with_data();
     let mut arms = Vec::new();
     for run in &runs {
-        if folder.to_do(&plan, *run)? != ToDo::Nothing {
+        if work.folder.to_do(&work.plan, *run)? != ToDo::Nothing {
             arms.push(run.arm);
         }
     }
     arms.dedup();
-    fit::estimate(
-        arguments,
-        methods,
-        &plan,
-        &arms,
-        Some(rehearsal),
-        &mut record,
-        interrupted,
-    )?;
-    if interrupted.load(Ordering::Relaxed) {
+    work.estimate(&arms, Some(rehearsal))?;
+    if session.is_interrupted() {
         return Err(Error::Interrupted);
     }
-    folder.write_record(&record)?;
-    let prepared = described(&plan, &record, &folder, &runs)?;
-    Ok((Held { _folder: folder }, prepared))
+    work.folder.write_record(&work.record)?;
+    let prepared = described(&work.plan, &work.record, &work.folder, &runs)?;
+    Ok((Held(work.folder), prepared))
 }
 
 /// Lists the runs of a study and what has become of each, without taking its folder.
 ///
 /// # Errors
 /// Those of a study that is not there or has faults, and of a report that cannot be read.
-pub fn listed(arguments: &StudyArgs, methods: &[Entry]) -> Result<Vec<Prepared>> {
-    let (plan, text) = planned(arguments, methods)?;
+pub fn listed(arguments: &StudyArgs, session: &Session) -> Result<Vec<Prepared>> {
+    let (plan, text) = planned(arguments, session)?;
     let folder = StudyFolder::shared(out(arguments, &plan));
     let record = StudyRecord::of(&plan, &text, arguments.shard, folder.record()?.as_ref())?;
     described(&plan, &record, &folder, &runs_with_data(arguments, &plan))
-}
-
-/// Returns the wanted runs whose data set is there, or has to be.
-fn runs_with_data(arguments: &StudyArgs, plan: &Plan) -> Vec<RunId> {
-    let without_data = without_data(arguments, plan);
-    wanted_runs(arguments, plan)
-        .into_iter()
-        .filter(|run| !without_data.contains(&run.arm))
-        .collect()
 }
 
 fn described(
@@ -163,21 +132,18 @@ fn described(
 /// it is.
 ///
 /// # Errors
-/// [`Error::Interrupted`] if `interrupted` was set, after a checkpoint that was due;
+/// [`Error::Interrupted`] if the session was interrupted, after a checkpoint that was due;
 /// [`Error::Usage`] for a run that the study does not have, or on which another process is at work.
 pub fn carry_out(
     arguments: &StudyArgs,
-    methods: &[Entry],
+    session: &Session,
     (arm, seed): (&str, u64),
-    interrupted: &Arc<AtomicBool>,
 ) -> Result<Option<String>> {
-    let (plan, _) = planned(arguments, methods)?;
-    let found = plan
-        .runs(None)
-        .into_iter()
-        .find(|run| plan.arms[run.arm].arm.name == arm && run.seed == seed);
+    let (plan, _) = planned(arguments, session)?;
+    let is_it = |run: &RunId| plan.arms[run.arm].arm.name == arm && run.seed == seed;
+    let run = plan.runs(None).into_iter().find(is_it);
     let run =
-        found.ok_or_else(|| Error::Usage(format!("the study has no run {arm}, seed {seed}")))?;
+        run.ok_or_else(|| Error::Usage(format!("the study has no run {arm}, seed {seed}")))?;
     let folder = StudyFolder::shared(out(arguments, &plan));
     let to_do = folder.to_do(&plan, run)?;
     let of_report = folder.run(&plan, run);
@@ -189,20 +155,11 @@ pub fn carry_out(
             "another process is at work on {arm}, seed {seed}"
         )));
     }
-    let planned = &plan.arms[run.arm];
-    let every = planned.scenario.training.rounds.div_ceil(CHECKPOINTS);
-    let start = Start {
-        folder: of_report.clone(),
-        to_do,
-        base: planned.arm.base.clone(),
-        set: planned.arm.set.clone(),
-        seed,
-        checkpoint_every: arguments.checkpoint_every.map_or(every, u32::from).max(1),
-        threads: threads_of(arguments.threads),
-    };
-    let reason = carry(&start, arguments.data_dir.as_deref(), methods, interrupted)?;
-    reason
-        .iter()
-        .try_for_each(|reason| note_failure(&of_report, reason))?;
+    let threads = threads_of(arguments.threads);
+    let start = start(arguments, &plan, &folder, run, to_do, threads);
+    let reason = start.carry_out(session.methods, &session.interrupted)?;
+    if let Some(reason) = &reason {
+        note_failure(&of_report, reason)?;
+    }
     Ok(reason)
 }

@@ -3,17 +3,15 @@
 
 use std::path::Path;
 
+use super::Work;
 use super::execute::own_words;
-use super::folder::StudyFolder;
-use super::{StudyEnd, fit, wanted_runs, without_data};
-use crate::cli::StudyArgs;
+use super::fit::Rehearsal;
+use crate::cli::Finished;
 use crate::cli::inputs::{absolute, threads_of};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::units::Bytes;
-use fedrecsim_methods::method::Entry;
 use fedrecsim_report::report::words::duration;
-use fedrecsim_report::study::plan::{Plan, RunId, Shard};
-use fedrecsim_report::study::record::StudyRecord;
+use fedrecsim_report::study::plan::{RunId, Shard};
 
 /// The name of the script in the study's folder.
 pub(crate) const SCRIPT: &str = "slurm.sh";
@@ -35,17 +33,6 @@ const MEMORY_FACTOR: f64 = 1.25;
 /// The memory of the study's own process in a task.
 const MEMORY_BESIDE: u64 = 256 << 20;
 
-/// What a task of the array asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Demand {
-    /// The processor cores.
-    cores: usize,
-    /// The time limit; `None` if there is no estimate.
-    minutes: Option<u64>,
-    /// The memory; `None` if there is no estimate.
-    megabytes: Option<u64>,
-}
-
 /// What one run takes, by its estimate.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
@@ -58,145 +45,79 @@ struct Taken {
 /// # Errors
 /// What keeps the study from starting, [`Error::Usage`] for a path that no script can hold, and
 /// [`Error::Write`].
-pub(crate) fn write(
-    arguments: &StudyArgs,
-    methods: &[Entry],
-    plan: &Plan,
-    record: &mut StudyRecord,
-    folder: &StudyFolder,
-    interrupted: &std::sync::atomic::AtomicBool,
-) -> Result<StudyEnd> {
-    let cores = arguments.threads.map_or(1, usize::from);
-    let jobs = arguments.jobs.map_or(cores, usize::from);
-    let missing = without_data(arguments, plan);
-    let runs: Vec<RunId> = wanted_runs(arguments, plan)
-        .into_iter()
-        .filter(|run| !missing.contains(&run.arm))
-        .collect();
+pub(super) fn write(work: &mut Work) -> Result<Finished> {
+    let cores = work.arguments.threads.map_or(1, usize::from);
+    let jobs = work.arguments.jobs.map_or(cores, usize::from);
+    let runs = work.runs_with_data();
     let mut arms: Vec<usize> = runs.iter().map(|run| run.arm).collect();
     arms.dedup();
-    let threads = (cores / jobs).max(1).min(threads_of(None));
-    let rehearsal = fit::Rehearsal {
-        threads,
+    let rehearsal = Rehearsal {
+        threads: (cores / jobs).max(1).min(threads_of(None)),
         beside_bytes: 0,
     };
-    fit::estimate(
-        arguments,
-        methods,
-        plan,
-        &arms,
-        Some(rehearsal),
-        record,
-        interrupted,
-    )?;
-    folder.write_record(record)?;
-    let most = arguments.slurm.flatten().map_or(MOST_PARTS, usize::from);
-    let parts = plan.runs(None).len().min(most);
-    // Of a study of which some arms are wanted, some parts may have nothing to do.
-    let tasks: Vec<usize> = (1..=parts)
-        .filter(|index| has_runs(plan, &runs, (*index, parts)))
-        .collect();
-    let demand = demand(plan, record, &runs, (parts, cores, jobs));
-    let name = plan.study.name.clone();
-    let text = Script {
-        name: &name,
-        arguments,
-        folder: folder.path(),
-        parts,
-        tasks: &tasks,
-        demand,
-    }
-    .text()?;
-    super::write_files(
-        folder.path(),
-        vec![(SCRIPT.to_owned(), text.into_bytes())],
-        true,
-    )?;
-    let script = folder.path().join(SCRIPT);
-    let script = script.display();
-    let limits = match (demand.minutes, demand.megabytes) {
-        (Some(minutes), Some(megabytes)) => {
-            format!(
-                "{} and {} each",
-                duration(minutes as f64 * 60.0),
-                Bytes::new(megabytes * 1_000_000)
-            )
-        }
-        _ => "no limits, since the rounds of an arm could not be rehearsed".to_owned(),
+    work.estimate(&arms, Some(rehearsal))?;
+    work.folder.write_record(&work.record)?;
+    let most = work
+        .arguments
+        .slurm
+        .flatten()
+        .map_or(MOST_PARTS, usize::from);
+    let count = work.plan.runs(None).len().min(most);
+    let of_part = |index| {
+        let mut part = work.plan.runs(Some(Shard { index, count }));
+        part.retain(|run| runs.contains(run));
+        part
     };
-    let output = format!(
+    let parts: Vec<Vec<RunId>> = (1..=count).map(of_part).collect();
+    // Of a study of which some arms are wanted, some parts may have nothing to do.
+    let tasks: Vec<usize> = (1..=count)
+        .filter(|part| !parts[part - 1].is_empty())
+        .collect();
+    let limits = limits(work, &parts, jobs);
+    let text = script(work, (count, &tasks), cores, limits)?;
+    let files = vec![(SCRIPT.to_owned(), text.into_bytes())];
+    super::write_files(work.folder.path(), files, true)?;
+    let limits = match limits {
+        Some((minutes, megabytes)) => format!(
+            "{} and {} each",
+            duration(minutes as f64 * 60.0),
+            Bytes::new(megabytes * 1_000_000)
+        ),
+        None => "no limits, since the rounds of an arm could not be rehearsed".to_owned(),
+    };
+    let script = work.folder.path().join(SCRIPT);
+    let script = script.display();
+    Ok(Finished::in_files(format!(
         "written to {script}: {} runs in {} tasks with {cores} core{}, {limits}\n`bash {script}` submits them, and a \
          job that puts them together\n",
         runs.len(),
         tasks.len(),
         if cores == 1 { "" } else { "s" }
-    );
-    Ok(StudyEnd {
-        output,
-        errors: Vec::new(),
-    })
+    )))
 }
 
-/// Returns whether there are some of `runs` in this part of so many.
-fn has_runs(plan: &Plan, runs: &[RunId], (index, count): (usize, usize)) -> bool {
-    plan.runs(Some(Shard { index, count }))
-        .iter()
-        .any(|run| runs.contains(run))
-}
-
-/// Returns what a task asks for: as much as the greediest part takes, with room.
-fn demand(
-    plan: &Plan,
-    record: &StudyRecord,
-    runs: &[RunId],
-    (parts, cores, jobs): (usize, usize, usize),
-) -> Demand {
+/// Returns the minutes and the megabytes that a task asks for: as much as the greediest part takes,
+/// with room; `None` if an arm has no estimate.
+fn limits(work: &Work, parts: &[Vec<RunId>], jobs: usize) -> Option<(u64, u64)> {
     let taken = |run: &RunId| {
-        let (arm, rounds) = (
-            &record.arms[run.arm],
-            plan.arms[run.arm].scenario.training.rounds,
-        );
+        let arm = &work.record.arms[run.arm];
+        let rounds = work.plan.arms[run.arm].scenario.training.rounds;
         Some(Taken {
             seconds: arm.round_s? * f64::from(rounds),
             bytes: arm.memory_bytes?,
         })
     };
-    let known: Option<Vec<Vec<Taken>>> = (1..=parts)
-        .map(|index| {
-            let of_part = plan.runs(Some(Shard {
-                index,
-                count: parts,
-            }));
-            of_part
-                .iter()
-                .filter(|run| runs.contains(run))
-                .map(taken)
-                .collect()
-        })
-        .collect();
-    let Some(known) = known else {
-        return Demand {
-            cores,
-            minutes: None,
-            megabytes: None,
-        };
-    };
-    let seconds = known
+    let known: Option<Vec<Vec<Taken>>> = parts
         .iter()
-        .map(|part| seconds_of(part, jobs))
-        .fold(0.0, f64::max);
-    let bytes = known
-        .into_iter()
-        .map(|part| bytes_of(part, jobs))
-        .max()
-        .unwrap_or(0);
-    let minutes = ((TIME_FACTOR * seconds + TIME_BESIDE_S) / 60.0).ceil() as u64;
-    let megabytes = (MEMORY_FACTOR * bytes as f64 / 1e6).ceil() as u64;
-    Demand {
-        cores,
-        minutes: Some(minutes),
-        megabytes: Some(megabytes),
+        .map(|part| part.iter().map(taken).collect())
+        .collect();
+    let (mut seconds, mut bytes) = (0.0, 0);
+    for part in known? {
+        seconds = seconds_of(&part, jobs).max(seconds);
+        bytes = bytes_of(part, jobs).max(bytes);
     }
+    let minutes = ((TIME_FACTOR * seconds + TIME_BESIDE_S) / 60.0).ceil() as u64;
+    Some((minutes, (MEMORY_FACTOR * bytes as f64 / 1e6).ceil() as u64))
 }
 
 /// Returns the longest time that the runs of a part take if `jobs` of them are under way at once,
@@ -215,122 +136,79 @@ fn bytes_of(mut part: Vec<Taken>, jobs: usize) -> u64 {
     part.iter().take(jobs).map(|run| run.bytes).sum::<u64>() + largest + MEMORY_BESIDE
 }
 
-/// The script of a study.
-struct Script<'a> {
-    name: &'a str,
-    arguments: &'a StudyArgs,
-    folder: &'a Path,
-    parts: usize,
-    /// The numbers of the parts that have something to do, ascending.
-    tasks: &'a [usize],
-    demand: Demand,
-}
-
-impl Script<'_> {
-    /// Returns the text of the script.
-    fn text(&self) -> Result<String> {
-        let Self {
-            name,
-            arguments,
-            folder,
-            parts,
-            tasks,
-            demand,
-        } = self;
-        let (program, before) = own_words(arguments)?;
-        let log = absolute(&folder.join("slurm-"))
-            .display()
-            .to_string()
-            .replace('%', "%%");
-        if log.contains(['"', '\n', '\\']) {
-            return Err(Error::Usage(format!(
-                "{}: a job script cannot hold this path",
-                folder.display()
-            )));
-        }
-        let (folder, here) = (
-            word_of(&absolute(folder))?,
-            word_of(&absolute(Path::new(".")))?,
-        );
-        let mut study = before
-            .iter()
-            .map(|word| word_of(Path::new(word)))
-            .collect::<Result<Vec<_>>>()?;
-        study.extend([
-            word_of(&program)?,
-            "study".to_owned(),
-            word_of(&absolute(&arguments.study))?,
-        ]);
-        let mut option = |name: &str, value: String| study.extend([name.to_owned(), value]);
-        for set in &arguments.set {
-            option("--set", word(set)?);
-        }
-        if !arguments.seeds.is_empty() {
-            let seeds: Vec<String> = arguments.seeds.iter().map(u64::to_string).collect();
-            option("--seeds", seeds.join(","));
-        }
-        if let Some(data) = &arguments.data_dir {
-            option("--data-dir", word_of(&absolute(data))?);
-        }
-        let mut of_a_part = format!("--threads {} --progress rounds", demand.cores);
-        for arms in &arguments.arms {
-            of_a_part += &format!(" --arms {}", word(arms)?);
-        }
-        arguments
-            .jobs
-            .iter()
-            .for_each(|jobs| of_a_part += &format!(" --jobs {jobs}"));
-        arguments
-            .checkpoint_every
-            .iter()
-            .for_each(|every| of_a_part += &format!(" --checkpoint-every {every}"));
-        demand
-            .megabytes
-            .iter()
-            .for_each(|megabytes| of_a_part += &format!(" --memory {}", *megabytes as f64 / 1e3));
-        let data = std::env::var("FEDRECSIM_DATA").map_or(Ok(String::new()), |folders| {
-            word_of(&absolute(Path::new(&folders)))
-                .map(|word| format!("export FEDRECSIM_DATA={word}\n"))
-        })?;
-        let job: String = name
-            .chars()
-            .map(|letter| {
-                if letter.is_ascii_alphanumeric() {
-                    letter
-                } else {
-                    '-'
-                }
-            })
-            .collect();
-        let limits = [
-            demand
-                .megabytes
-                .map(|megabytes| format!("#SBATCH --mem={megabytes}M\n")),
-            demand
-                .minutes
-                .map(|minutes| format!("#SBATCH --time={}:{:02}:00\n", minutes / 60, minutes % 60)),
-        ];
-        let head = format!(
-            "#!/usr/bin/env bash\n\
-             #SBATCH --job-name={job}\n\
-             #SBATCH --array={}\n\
-             #SBATCH --nodes=1\n\
-             #SBATCH --ntasks=1\n\
-             #SBATCH --cpus-per-task={}\n\
-             {}#SBATCH --requeue\n\
-             #SBATCH --open-mode=append\n\
-             #SBATCH --signal=B:USR1@120\n\
-             #SBATCH --output=\"{log}%a.log\"\n",
-            ranges(tasks),
-            demand.cores,
-            limits.into_iter().flatten().collect::<String>(),
-        );
-        let settings = format!(
-            "job={job}\nparts={parts}\nfolder={folder}\nstudy=({})\nof_a_part=({of_a_part})\ncd {here}\n{data}",
-            study.join(" ")
-        );
-        Ok(format!("{head}{ABOUT}{settings}{BODY}"))
+/// Returns the text of the script for the parts `tasks` of `parts`.
+fn script(
+    work: &Work,
+    (parts, tasks): (usize, &[usize]),
+    cores: usize,
+    limits: Option<(u64, u64)>,
+) -> Result<String> {
+    let (arguments, folder) = (work.arguments, work.folder.path());
+    let log = absolute(&folder.join("slurm-")).display().to_string();
+    if log.contains(['"', '\n', '\\']) {
+        return Err(unfit(folder));
     }
+    let log = log.replace('%', "%%");
+    let mut study = own_words(arguments)?
+        .iter()
+        .map(|word| word_of(Path::new(word)))
+        .collect::<Result<Vec<_>>>()?;
+    study.extend(["study".to_owned(), word_of(&absolute(&arguments.study))?]);
+    for set in &arguments.set {
+        study.extend(["--set".to_owned(), word(set)?]);
+    }
+    if !arguments.seeds.is_empty() {
+        let seeds: Vec<String> = arguments.seeds.iter().map(u64::to_string).collect();
+        study.extend(["--seeds".to_owned(), seeds.join(",")]);
+    }
+    if let Some(data) = &arguments.data_dir {
+        study.extend(["--data-dir".to_owned(), word_of(&absolute(data))?]);
+    }
+    let mut of_a_part = format!("--threads {cores} --progress rounds");
+    for arms in &arguments.arms {
+        of_a_part += &format!(" --arms {}", word(arms)?);
+    }
+    if let Some(jobs) = arguments.jobs {
+        of_a_part += &format!(" --jobs {jobs}");
+    }
+    if let Some(every) = arguments.checkpoint_every {
+        of_a_part += &format!(" --checkpoint-every {every}");
+    }
+    let mut asked = String::new();
+    if let Some((minutes, megabytes)) = limits {
+        of_a_part += &format!(" --memory {}", megabytes as f64 / 1e3);
+        let (hours, minutes) = (minutes / 60, minutes % 60);
+        asked = format!("#SBATCH --mem={megabytes}M\n#SBATCH --time={hours}:{minutes:02}:00\n");
+    }
+    let data = match std::env::var("FEDRECSIM_DATA") {
+        Ok(folders) => {
+            let folders = word_of(&absolute(Path::new(&folders)))?;
+            format!("export FEDRECSIM_DATA={folders}\n")
+        }
+        Err(_) => String::new(),
+    };
+    let name = &work.plan.study.name;
+    let job = name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
+    let head = format!(
+        "#!/usr/bin/env bash\n\
+         #SBATCH --job-name={job}\n\
+         #SBATCH --array={}\n\
+         #SBATCH --nodes=1\n\
+         #SBATCH --ntasks=1\n\
+         #SBATCH --cpus-per-task={cores}\n\
+         {asked}#SBATCH --requeue\n\
+         #SBATCH --open-mode=append\n\
+         #SBATCH --signal=B:USR1@120\n\
+         #SBATCH --output=\"{log}%a.log\"\n",
+        ranges(tasks),
+    );
+    let settings = format!(
+        "job={job}\nparts={parts}\nfolder={}\nstudy=({})\nof_a_part=({of_a_part})\ncd {}\n{data}",
+        word_of(&absolute(folder))?,
+        study.join(" "),
+        word_of(&absolute(Path::new(".")))?,
+    );
+    Ok(format!("{head}{ABOUT}{settings}{BODY}"))
 }
 
 /// What the script says about itself.
@@ -402,13 +280,14 @@ fn ranges(numbers: &[usize]) -> String {
 
 /// Returns a path as a word of a shell script.
 fn word_of(path: &Path) -> Result<String> {
-    let refuse = || {
-        Error::Usage(format!(
-            "{}: a job script cannot hold this path",
-            path.display()
-        ))
-    };
-    word(path.to_str().ok_or_else(refuse)?)
+    word(path.to_str().ok_or_else(|| unfit(path))?)
+}
+
+fn unfit(path: &Path) -> Error {
+    Error::Usage(format!(
+        "{}: a job script cannot hold this path",
+        path.display()
+    ))
 }
 
 /// Returns a text as a word of a shell script.

@@ -235,10 +235,8 @@ fn the_page_of_a_run_opens_and_its_numbers_are_those_of_run_json() {
         "evaluation.selection=best-validation",
         "audit={}",
     ];
-    let arguments = RunArgs {
-        html: true,
-        ..workshop.arguments(workshop.small(), &overrides)
-    };
+    let mut arguments = workshop.arguments(workshop.small(), &overrides);
+    arguments.options.html = true;
     run_command(&arguments).unwrap();
     let page = workshop.report().join("report.html");
     let bytes = std::fs::read(&page).unwrap();
@@ -319,11 +317,9 @@ fn the_page_of_a_comparison_opens_and_is_made_again_from_its_folder() {
 #[test]
 fn a_page_of_an_earlier_report_does_not_stay() {
     let workshop = Workshop::new();
-    run_command(&RunArgs {
-        html: true,
-        ..workshop.arguments(workshop.small(), &[])
-    })
-    .unwrap();
+    let mut arguments = workshop.arguments(workshop.small(), &[]);
+    arguments.options.html = true;
+    run_command(&arguments).unwrap();
     assert!(workshop.report().join("report.html").exists());
     run_command(&RunArgs {
         overwrite: true,

@@ -14,7 +14,7 @@ use zip::write::SimpleFileOptions;
 use super::checksum::{RECORDS, sha256_of};
 use super::fetch::{Job, fetch};
 use super::unpack::{Layout, Limits, unpack};
-use crate::cli::DataFetchArgs;
+use crate::cli::{DataFetchArgs, Finished};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_data::dataset::public::{Archive, Content, DATASETS};
 
@@ -556,7 +556,11 @@ fn the_command_says_what_it_cannot_fetch_and_what_is_here() {
             false,
         )
     };
-    let (done, errors) = run(&["ml-1m", "ml-100k"]);
+    let Finished {
+        output: done,
+        errors,
+        ..
+    } = run(&["ml-1m", "ml-100k"]);
     assert!(done.contains("ml-100k/u.data is here already"), "{done}");
     assert!(matches!(&errors[..], [Error::Fetch { .. }]), "{errors:?}");
     assert_eq!(server.requests(), ["/data/ml-1m.zip"]);
@@ -564,7 +568,11 @@ fn the_command_says_what_it_cannot_fetch_and_what_is_here() {
         ("tenrec-qb-article", "by hand"),
         ("ml-2k", "there are ml-100k, ml-1m"),
     ] {
-        let (done, errors) = run(&["ml-1m", name]);
+        let Finished {
+            output: done,
+            errors,
+            ..
+        } = run(&["ml-1m", name]);
         assert!(
             matches!(&errors[..], [Error::Usage(message)] if message.contains(part)),
             "{errors:?}"

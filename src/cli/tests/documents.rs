@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
-use super::{Cli, Command, DataCommand};
+use crate::cli::{Cli, Command, DataCommand};
 use fedrecsim_methods::method::registry::vocabulary;
 use fedrecsim_report::study::{self, against, file::Changes, plan::Plan};
 use fedrecsim_scenario::scenario;
