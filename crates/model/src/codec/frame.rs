@@ -15,7 +15,7 @@ use fedrecsim_core::error::{Error, Result};
 pub const HEADER_BYTES: usize = 28;
 
 /// The number of bytes in front of the scalars and blocks of a frame of format 2.
-pub const FRAME_HEADER_BYTES: usize = 12;
+pub(super) const FRAME_HEADER_BYTES: usize = 12;
 
 /// The first bytes of every frame.
 pub(super) const MAGIC: [u8; 2] = *b"FR";

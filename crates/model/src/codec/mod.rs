@@ -169,7 +169,7 @@ use bytes::Bytes;
 
 pub use block_codecs::{BlockCodecs, EncodeContext};
 pub use bundle::{Beginning, Bundle, bundle, bundle_parts, unbundle};
-pub use frame::{FRAME_HEADER_BYTES, HEADER_BYTES, Integrity, OpenedBlock};
+pub use frame::{HEADER_BYTES, Integrity, OpenedBlock};
 pub use memory::CodecMemory;
 pub use positions::PositionCode;
 pub use randomness::Randomness;

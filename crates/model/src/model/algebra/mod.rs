@@ -25,7 +25,7 @@ pub mod svd;
 mod tests;
 mod vector;
 
-pub use vector::mixed_dot;
+pub(crate) use vector::mixed_dot;
 
 /// Says why a matrix cannot be factorised, decomposed or multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]

@@ -36,7 +36,7 @@ pub(super) fn dot<B: Copy + Into<f64>>(a: &[f64], b: &[B]) -> f64 {
 /// Returns the scalar product of a vector in double precision with one in single precision, in the
 /// order of the algebra's other scalar products.
 #[inline]
-pub fn mixed_dot(a: &[f64], b: &[f32]) -> f64 {
+pub(crate) fn mixed_dot(a: &[f64], b: &[f32]) -> f64 {
     dot(a, b)
 }
 

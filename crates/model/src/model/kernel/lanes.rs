@@ -18,7 +18,7 @@ pub const MAX_DIMENSION: usize = 16 * LANES;
 /// Returns the number of lane vectors that hold `dimension` values, rounded up to a number that a
 /// kernel is built for: 1, 2, 3, 4, 8 or 16. `dimension` is at most [`MAX_DIMENSION`]; scenarios
 /// with more are refused.
-pub const fn padded_vectors(dimension: usize) -> usize {
+pub(crate) const fn padded_vectors(dimension: usize) -> usize {
     match dimension.div_ceil(LANES) {
         0 | 1 => 1,
         vectors @ 2..=4 => vectors,

@@ -15,13 +15,10 @@ pub mod score;
 mod tests;
 mod wire;
 
-pub use lanes::{
-    Block, MAX_DIMENSION, PackedRows, RowWeights, packed_vector, padded_vectors, unpack_into,
-};
+pub use lanes::{Block, MAX_DIMENSION, PackedRows, RowWeights, packed_vector, unpack_into};
 pub use passes::{Column, LargestMagnitude, RowSink, RowSource, TableRows};
 pub use prefetch::prefetch;
-pub use wire::little_endian_bytes;
-pub(crate) use wire::shared_bytes;
+pub(crate) use wire::{little_endian_bytes, shared_bytes};
 
 /// Calls `$function::<V, ...>($arguments)` for the instance that fits a run-time number of lane
 /// vectors.

@@ -60,7 +60,8 @@ fn nothing_is_left_of_former_rows() {
             overwritten.blocks_mut() == packed.blocks_mut(),
             "{rows} x {dimension}, {tables} tables"
         );
-        let padded = rows.next_multiple_of(LANES) * padded_vectors(dimension) * tables;
+        let padded =
+            rows.next_multiple_of(LANES) * super::lanes::padded_vectors(dimension) * tables;
         assert_eq!(packed.blocks_mut().len(), padded);
         let sum = |blocks: &[Block]| {
             blocks

@@ -9,7 +9,7 @@ use bytes::Bytes;
 /// Returns the little-endian bytes of `values`: on little-endian machines the values themselves,
 /// elsewhere a copy.
 #[inline]
-pub fn little_endian_bytes(values: &[f32]) -> Cow<'_, [u8]> {
+pub(crate) fn little_endian_bytes(values: &[f32]) -> Cow<'_, [u8]> {
     if cfg!(target_endian = "little") {
         // SAFETY: the view covers exactly the memory of `values` and lives no longer. Values of
         // single precision have no padding, so every byte of it is initialised, and bytes may stand

@@ -87,36 +87,3 @@ per_instruction_set! {
         quad_sum(&loss)
     }
 }
-
-/// Replaces `gradient` by `factor` times the derivative of half the squared error with respect to
-/// each output, and returns half the squared error, summed over all samples. Every sample must have
-/// been pushed with a count of 1.
-pub fn half_squared_error(
-    outputs: &SampleMatrix,
-    targets: &Targets,
-    factor: f32,
-    gradient: &mut SampleMatrix,
-) -> f32 {
-    gradient.reset_for_overwriting(outputs.samples(), 1);
-    let mut loss = [0f32; LANES];
-    let groups = targets
-        .weights
-        .as_chunks::<LANES>()
-        .0
-        .iter()
-        .zip(targets.targets.as_chunks::<LANES>().0);
-    for ((output, gradient), (weight, target)) in outputs
-        .blocks()
-        .iter()
-        .zip(gradient.blocks_mut())
-        .zip(groups)
-    {
-        for i in 0..LANES {
-            // The weight is 0 for padding and 1 otherwise.
-            let error = weight[i] * (output.0[i] - target[i]);
-            loss[i] += 0.5 * error * error;
-            gradient.0[i] = factor * error;
-        }
-    }
-    quad_sum(&loss)
-}

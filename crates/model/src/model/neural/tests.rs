@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use super::loss::{Targets, binary_cross_entropy, half_squared_error};
+use super::loss::{Targets, binary_cross_entropy};
 use super::optimizer::{
     AdamMoments, AdamSettings, AdamStep, clipping_factor, scale, sgd_step, squared_norm,
 };
@@ -20,12 +20,6 @@ fn normal(stream: &mut Stream, count: usize, deviation: f64) -> Vec<f32> {
         .collect()
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Loss {
-    CrossEntropy,
-    SquaredError,
-}
-
 /// Holds a batch and a network in plain vectors.
 #[derive(Clone)]
 struct Case {
@@ -35,7 +29,6 @@ struct Case {
     inputs: Vec<Vec<f64>>,
     /// How often each sample occurs, and the sum of its targets.
     targets: Vec<(f64, f64)>,
-    loss: Loss,
 }
 
 fn to_f64(values: &[f32]) -> Vec<f64> {
@@ -47,17 +40,14 @@ fn to_f32(values: &[f64]) -> Vec<f32> {
 }
 
 impl Case {
-    fn random(common: usize, widths: &[usize], samples: usize, loss: Loss) -> Self {
+    fn random(common: usize, widths: &[usize], samples: usize) -> Self {
         let mut stream = stream(samples + common);
         let network = Perceptron::new(common, widths);
         let parameters = to_f64(&normal(&mut stream, network.parameters(), 0.4));
         let inputs = (0..samples)
             .map(|_| to_f64(&normal(&mut stream, widths[0], 1.0)))
             .collect();
-        let target = |sample: usize| match loss {
-            Loss::CrossEntropy => ((1 + sample % 3) as f64, (sample % 2) as f64),
-            Loss::SquaredError => (1.0, (sample % 5) as f64),
-        };
+        let target = |sample: usize| ((1 + sample % 3) as f64, (sample % 2) as f64);
         let common = to_f64(&normal(&mut stream, common, 1.0));
         Self {
             network,
@@ -65,7 +55,6 @@ impl Case {
             common,
             inputs,
             targets: (0..samples).map(target).collect(),
-            loss,
         }
     }
 
@@ -101,12 +90,7 @@ impl Case {
             .zip(&self.targets)
             .map(|(inputs, (count, target))| {
                 let z = self.output(inputs);
-                match self.loss {
-                    Loss::CrossEntropy => {
-                        count * (z.max(0.0) + libm::log1p(libm::exp(-z.abs()))) - target * z
-                    }
-                    Loss::SquaredError => 0.5 * (z - target) * (z - target),
-                }
+                count * (z.max(0.0) + libm::log1p(libm::exp(-z.abs()))) - target * z
             });
         losses.sum::<f64>() / self.occurrences()
     }
@@ -155,10 +139,7 @@ impl Case {
         self.network.forward(&parameters, &common, &mut buffers);
         let (outputs, gradient) = buffers.outputs_and_gradient();
         let factor = (1.0 / self.occurrences()) as f32;
-        let loss = match self.loss {
-            Loss::CrossEntropy => binary_cross_entropy(outputs, &targets, factor, gradient),
-            Loss::SquaredError => half_squared_error(outputs, &targets, factor, gradient),
-        };
+        let loss = binary_cross_entropy(outputs, &targets, factor, gradient);
         let mut of_parameters = vec![f32::NAN; parameters.len()];
         let mut of_common = vec![f32::NAN; common.len()];
         self.network.backward(
@@ -200,25 +181,23 @@ fn gradients_agree_with_central_differences() {
         (3, &[5, 6, 4, 1], 37),
         (8, &[8, 9, 5, 2, 1], 20),
     ] {
-        for loss in [Loss::CrossEntropy, Loss::SquaredError] {
-            let case = Case::random(common, widths, samples, loss);
-            let (mean_loss, of_parameters, of_common, of_inputs) = case.gradients();
-            let name = format!("{common} + {widths:?}, {loss:?}");
-            assert_close(mean_loss as f32, case.mean_loss(), &format!("{name}: loss"));
-            let gradient = [of_parameters, of_common, of_inputs.concat()].concat();
-            let (at, tolerance) = (case.variables(), 2e-4);
-            gradient_check_within(tolerance, &at, &to_f64(&gradient), |moved| {
-                case.mean_loss_at(moved)
-            })
-            .unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
-        }
+        let case = Case::random(common, widths, samples);
+        let (mean_loss, of_parameters, of_common, of_inputs) = case.gradients();
+        let name = format!("{common} + {widths:?}");
+        assert_close(mean_loss as f32, case.mean_loss(), &format!("{name}: loss"));
+        let gradient = [of_parameters, of_common, of_inputs.concat()].concat();
+        let (at, tolerance) = (case.variables(), 2e-4);
+        gradient_check_within(tolerance, &at, &to_f64(&gradient), |moved| {
+            case.mean_loss_at(moved)
+        })
+        .unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
     }
 }
 
 /// If this fails, a network may diverge without being noticed.
 #[test]
 fn a_nan_reaches_the_loss() {
-    let mut case = Case::random(2, &[3, 4, 1], 5, Loss::CrossEntropy);
+    let mut case = Case::random(2, &[3, 4, 1], 5);
     case.parameters[0] = f64::NAN;
     let (loss, gradient, ..) = case.gradients();
     assert!(loss.is_nan() && gradient.iter().any(|value| value.is_nan()));
