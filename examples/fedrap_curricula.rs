@@ -7,7 +7,9 @@
 
 use fedrecsim_core::error::Result;
 use fedrecsim_methods::method::fedrap::Curriculum;
-use fedrecsim_report::report::plot::lines::{Line, Lines};
+use fedrecsim_report::report::chart::{Axis, Chart, Series, Stroke, arm};
+use fedrecsim_report::report::column::Unit;
+use fedrecsim_report::report::plot;
 
 /// The v1 of the figure.
 const V: f64 = 0.1;
@@ -29,33 +31,33 @@ const CURRICULA: [(&str, Curriculum); 5] = [
 /// # Errors
 /// Those of the library that draws.
 pub fn picture() -> Result<String> {
-    let line = |(label, curriculum): (&str, Curriculum)| Line {
-        label: label.to_owned(),
-        points: (0..ROUNDS)
-            .map(|round| {
-                (
-                    f64::from(round + 1),
-                    V * f64::from(curriculum.factor(round)),
-                )
-            })
-            .collect(),
+    let line = |(number, (name, curriculum)): (usize, (&str, Curriculum))| {
+        let factor = |round| V * f64::from(curriculum.factor(round));
+        let own = arm(number);
         // Others come to v as well, and would hide it.
-        is_dashed: curriculum == Curriculum::Fixed,
-        like: None,
+        let stroke = match curriculum {
+            Curriculum::Fixed => Stroke::Dash,
+            _ => own.stroke,
+        };
+        Series {
+            group: "curriculum".to_owned(),
+            name: name.to_owned(),
+            stroke,
+            x: vec![(1..=ROUNDS).map(f64::from).collect()],
+            y: (0..ROUNDS).map(factor).collect(),
+            ..own
+        }
     };
-    let picture = Lines {
-        title: format!("FedRAP, Figure 4: the curricula for v = {V} over {ROUNDS} rounds"),
-        subtitle:
-            "lambda (and mu likewise) in round a, as objective = \"paper\" trains with it; the published code has \
-                   v in every round. The sine is kept from below 0, where it would turn a penalty into a reward"
-                .to_owned(),
-        horizontal: "communication round".to_owned(),
-        vertical: "lambda(a, v)".to_owned(),
-        is_error: false,
-        heading: "curriculum".to_owned(),
-        lines: CURRICULA.map(line).into(),
+    let chart = Chart {
+        across: vec![Axis::new("rounds", "communication round", Unit::Count)],
+        up: Axis::new("", "lambda(a, v)", Unit::Number),
+        series: CURRICULA.into_iter().enumerate().map(line).collect(),
+        ..Chart::default()
     };
-    picture.draw("fedrap-figure-4.svg")
+    let title = format!("FedRAP, Figure 4: the curricula for v = {V} over {ROUNDS} rounds");
+    let subtitle = "lambda (and mu likewise) in round a, as objective = \"paper\" trains with it; the published code has \
+         v in every round. The sine is kept from below 0, where it would turn a penalty into a reward";
+    plot::draw("fedrap-figure-4.svg", &chart, 0, (&title, subtitle))
 }
 
 fn main() -> Result<()> {

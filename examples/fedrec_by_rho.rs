@@ -8,7 +8,9 @@
 
 use std::path::Path;
 
-use fedrecsim_report::report::plot::lines::{Line, Lines};
+use fedrecsim_report::report::chart::{Axis, Chart, Series, Stroke, arm};
+use fedrecsim_report::report::column::Unit;
+use fedrecsim_report::report::plot;
 use serde::Deserialize;
 
 /// The methods of the study and their names in the picture.
@@ -70,38 +72,51 @@ pub fn picture(summary: &Path) -> Result<String, Box<dyn std::error::Error>> {
             let found = (0..=MOST).map(|rho| Ok((f64::from(rho), errors(method, filling, rho)?)));
             let found: Vec<(f64, (f64, Option<f64>))> = found.collect::<Result<_, String>>()?;
             let label = format!("{method_name}, {filling_name}");
+            let line = |name: String, points: Vec<(f64, f64)>| {
+                let (x, y) = points.into_iter().unzip();
+                Series {
+                    group: "method and filling".to_owned(),
+                    name,
+                    x: vec![x],
+                    y,
+                    ..arm(ours.len())
+                }
+            };
             let published = found
                 .iter()
-                .filter_map(|(rho, (_, published))| Some((*rho, (*published)?)))
-                .collect();
-            authors.push(Line {
-                label: format!("the authors: {label}"),
-                points: published,
-                is_dashed: true,
-                like: Some(ours.len()),
+                .filter_map(|(rho, (_, published))| Some((*rho, (*published)?)));
+            authors.push(Series {
+                stroke: Stroke::Dash,
+                ..line(format!("the authors: {label}"), published.collect())
             });
-            let points = found.iter().map(|(rho, (ours, _))| (*rho, *ours)).collect();
-            ours.push(Line {
-                label,
-                points,
-                is_dashed: false,
-                like: None,
-            });
+            let points = found.iter().map(|(rho, (ours, _))| (*rho, *ours));
+            ours.push(line(label, points.collect()));
         }
     }
     ours.append(&mut authors);
-    let picture = Lines {
-        title: "FedRec: RMSE against the number of virtual items".to_owned(),
-        subtitle: format!(
-            "{data}, mean over five folds after 100 iterations; dashed: mean of the authors' logs"
-        ),
-        horizontal: "virtual items for each rated one (rho)".to_owned(),
-        vertical: "RMSE".to_owned(),
-        is_error: true,
-        heading: "method and filling".to_owned(),
-        lines: ours,
+    let chart = Chart {
+        across: vec![Axis::new(
+            "",
+            "virtual items for each rated one (rho)",
+            Unit::Count,
+        )],
+        up: Axis {
+            is_near: true,
+            ..Axis::new("", "RMSE", Unit::Number)
+        },
+        series: ours,
+        ..Chart::default()
     };
-    Ok(picture.draw("rmse-by-rho.svg")?)
+    let title = "FedRec: RMSE against the number of virtual items";
+    let subtitle = format!(
+        "{data}, mean over five folds after 100 iterations; dashed: mean of the authors' logs"
+    );
+    Ok(plot::draw(
+        "rmse-by-rho.svg",
+        &chart,
+        0,
+        (title, &subtitle),
+    )?)
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -2,6 +2,7 @@
 
 use super::{ExplainArgs, wrapped};
 use fedrecsim_core::error::{Error, Result};
+use fedrecsim_report::study::columns;
 use fedrecsim_scenario::scenario::reference::{self, Key};
 use fedrecsim_scenario::scenario::{self, MethodVocabulary};
 
@@ -15,6 +16,9 @@ pub fn explain(
     vocabulary: &[MethodVocabulary],
     width: usize,
 ) -> Result<String> {
+    if arguments.columns {
+        return Ok(columns::reference());
+    }
     let keys = reference::keys(&scenario::schema(vocabulary));
     if arguments.markdown {
         return Ok(markdown(&keys));
@@ -101,6 +105,7 @@ mod tests {
             &ExplainArgs {
                 key: Some(key.to_owned()),
                 markdown: false,
+                columns: false,
             },
             &vocabulary(),
             80,
@@ -140,6 +145,7 @@ mod tests {
             &ExplainArgs {
                 key: None,
                 markdown: true,
+                columns: false,
             },
             &vocabulary(),
             80,
@@ -148,6 +154,17 @@ mod tests {
         assert!(
             std::fs::read_to_string(path).unwrap() == printed,
             "docs/scenario-reference.md is out of date"
+        );
+    }
+
+    /// If this fails, the documentation lists other columns than reports have: make it again with
+    /// `cargo run -- explain --columns > docs/columns.md`.
+    #[test]
+    fn the_reference_of_columns_is_that_of_this_version() {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/columns.md");
+        assert!(
+            std::fs::read_to_string(path).unwrap() == columns::reference(),
+            "docs/columns.md is out of date"
         );
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::HtmlArgs;
 use super::study::write_files;
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_report::report::html;
+use fedrecsim_report::report::{html, run};
 use fedrecsim_report::study::{saved, tables};
 use fedrecsim_scenario::scenario::MethodVocabulary;
 
@@ -35,7 +35,7 @@ pub fn html(arguments: &HtmlArgs, vocabulary: &[MethodVocabulary]) -> Result<Str
 /// Returns the page of what is in `folder`.
 fn page(folder: &Path, vocabulary: &[MethodVocabulary]) -> Result<String> {
     if folder.join("run.json").exists() {
-        return html::run::of_folder(folder, vocabulary)?.render();
+        return run::page_of_folder(folder, vocabulary);
     }
     if folder.join(saved::FILE_NAME).exists() {
         return tables::page(&saved::read(folder)?);

@@ -7,7 +7,7 @@ use super::inputs::{Inputs, threads_of};
 use super::messages::warn;
 use super::{Finished, ResumeArgs, Session, leftovers, ranks};
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_report::report::{EarlierReport, ReportFolder, html};
+use fedrecsim_report::report::{self, EarlierReport, ReportFolder};
 use fedrecsim_scenario::scenario::{self, AvailabilityPattern, Scenario, SpeedSpec};
 use fedrecsim_sim::checkpoint::{self, Build, Header, Keeper, Opened};
 use fedrecsim_sim::sim::{Checkpoints, Crew};
@@ -29,7 +29,7 @@ pub fn resume(
     // the checkpoint meanwhile.
     let mut folder = ReportFolder::reopen(&arguments.folder)?;
     if options.html {
-        folder = folder.with_exporters(html::run::exporters());
+        folder = folder.with_exporters(report::run::exporters_with_page());
     }
     let found = checkpoint::find(folder.path())?;
     let Opened {

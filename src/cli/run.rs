@@ -13,7 +13,7 @@ use super::{Finished, RunArgs, Session, leftovers, messages, ranks, reproduce};
 use fedrecsim_core::error::{Error, Result};
 #[cfg(feature = "parquet")]
 use fedrecsim_report::report::arrow;
-use fedrecsim_report::report::{EXPORTERS, ReportFolder, html};
+use fedrecsim_report::report::{self, EXPORTERS, ReportFolder};
 use fedrecsim_scenario::scenario::{self, Loaded, Scenario};
 use fedrecsim_sim::checkpoint::{self, Build, Header, Keeper};
 use fedrecsim_sim::sim::{Checkpoints, Crew, World};
@@ -123,7 +123,7 @@ fn claim(arguments: &RunArgs, scenario: &Scenario) -> Result<ReportFolder> {
     }
     let folder = ReportFolder::create(path, arguments.overwrite)?;
     let exporters = if arguments.options.html {
-        html::run::exporters()
+        report::run::exporters_with_page()
     } else {
         EXPORTERS.to_vec()
     };

@@ -2,3 +2,5 @@
 
 pub mod report;
 pub mod study;
+#[cfg(test)]
+mod tests;

@@ -382,6 +382,9 @@ pub struct ExplainArgs {
     /// Print the reference of all keys as Markdown.
     #[arg(long, conflicts_with = "key")]
     pub markdown: bool,
+    /// Print the reference of the columns of reports and studies as Markdown.
+    #[arg(long, conflicts_with_all = ["key", "markdown"])]
+    pub columns: bool,
 }
 
 /// Arguments of `completions`.

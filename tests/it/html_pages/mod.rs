@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use fedrecsim::cli::{self, CompareArgs, HtmlArgs, RunArgs};
 use fedrecsim_methods::method::registry::vocabulary_of;
-use fedrecsim_report::report::html::chart::{Axis, Chart, Series, Stroke, Unit};
-use fedrecsim_report::report::html::table::{Cell, Table};
-use fedrecsim_report::report::html::{Fact, Page, Part};
+use fedrecsim_report::report::chart::{Axis, Chart, Series};
+use fedrecsim_report::report::column::Unit;
+use fedrecsim_report::report::document::{Block, Cell, Document, Fact, Table};
+use fedrecsim_report::report::html;
 use serde_json::Value;
 
 use crate::support::{Workshop, methods, run_command};
@@ -336,9 +337,8 @@ fn markup_in_names_does_not_run() {
     let attack = "</script><script>seen.errors.push(\"it ran\")</script><img src=x onerror='seen.errors.push(1)'><b>\\";
     let line = |name: &str| Series {
         name: name.to_owned(),
-        stroke: Stroke::Thick,
         x: vec![vec![1.0, 2.0], vec![1.0, 2.0]],
-        y: vec![vec![0.1, 0.2]],
+        y: vec![0.1, 0.2],
         ..Series::default()
     };
     let chart = Chart {
@@ -349,47 +349,50 @@ fn markup_in_names_does_not_run() {
         across: ["one", "two"]
             .map(|name| Axis::new(name, attack, Unit::Number))
             .to_vec(),
-        up: Axis::new("", attack, Unit::Figure),
-        bars: Vec::new(),
+        up: Axis::new("", attack, Unit::Accuracy),
         series: vec![line(attack), line("other")],
+        ..Chart::default()
     };
     let rows = vec![
         vec![attack.into(), Cell::number(attack, 2)],
         vec![attack.into(), Cell::number("one", 1)],
     ];
     let table = Table {
-        rows,
         is_sortable: true,
-        ..Table::new(attack, &[attack, "number"])
+        ..Table::new(attack, [attack, "number"], rows)
     };
-    let fact = Fact::of_key(attack, attack.to_owned(), attack, attack).with_remark(attack);
-    let parts = vec![
-        Part::Note {
+    let [name, text, remark, key, value] = [attack; 5].map(String::from);
+    let fact = Fact {
+        name,
+        text,
+        remark,
+        key,
+        value,
+    };
+    let blocks = vec![
+        Block::Note {
             headline: attack.to_owned(),
             text: attack.to_owned(),
         },
-        Part::Facts(vec![fact]),
-        Part::Heading(attack.to_owned()),
-        Part::Text(attack.to_owned()),
-        Part::Chart(chart),
-        Part::Table(table),
-        Part::Lines {
+        Block::List(vec![(attack.to_owned(), attack.to_owned())]),
+        Block::Facts(vec![fact]),
+        Block::heading(attack),
+        Block::text(attack),
+        Block::Chart(chart),
+        Block::Table(table),
+        Block::Code {
             line: attack.to_owned(),
+            language: "toml",
             text: attack.to_owned(),
         },
     ];
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.html");
-    std::fs::write(
-        &path,
-        Page {
-            title: attack.to_owned(),
-            parts,
-        }
-        .render()
-        .unwrap(),
-    )
-    .unwrap();
+    let document = Document {
+        title: attack.to_owned(),
+        blocks,
+    };
+    std::fs::write(&path, html::render(&document).unwrap()).unwrap();
     let Some(seen) = opened(&path, 1280) else {
         return;
     };

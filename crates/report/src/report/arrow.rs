@@ -6,95 +6,56 @@
 
 use std::sync::Arc;
 
-use arrow_array::builder::{Float64Builder, UInt64Builder};
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::{ArrayRef, Float64Array, RecordBatch, UInt64Array};
 use arrow_schema::{ArrowError, Field, Schema};
 
-use super::cell::Cell;
-use super::record::{RoundRecord, RunRecord};
-use super::{check, csv, users as users_table};
+use super::column::{self, Column, Place, Value};
+use super::record::RunRecord;
+use super::{check, rounds as of_rounds, users as of_users};
 use fedrecsim_core::error::{Error, Result};
 
 /// Returns the rounds, with the columns of `rounds.csv`.
 ///
 /// # Errors
-/// The same as those of [`check::check`].
+/// Those of [`check::check`].
 pub fn rounds(record: &RunRecord) -> Result<RecordBatch> {
     check::check(record)?;
-    let (names, rows) = csv::table(record);
-    // A run without a round has the columns of one that has, so that types do not depend on the
-    // rounds.
-    let kinds = match rows.first() {
-        Some(cells) => cells.clone(),
-        None => csv::table(&RunRecord {
-            per_round: vec![RoundRecord::default()],
-            ..record.clone()
-        })
-        .1
-        .swap_remove(0),
-    };
-    batch(&names, &kinds, rows.into_iter().map(Vec::into_iter))
+    let columns = of_rounds::columns(&of_rounds::Has::of(record));
+    batch(
+        &column::at(columns, Place::Rounds),
+        &of_rounds::rows(record),
+    )
 }
 
 /// Returns the users, with the columns of `users.csv`; `None` if the totals of single users were
 /// not kept.
 ///
 /// # Errors
-/// The same as those of [`check::check`].
+/// Those of [`check::check`].
 pub fn users(record: &RunRecord) -> Result<Option<RecordBatch>> {
     check::check(record)?;
-    let Some(users) = record.per_user.as_ref().filter(|users| !users.is_empty()) else {
-        return Ok(None);
-    };
-    let kinds: Vec<Cell> = users_table::cells(record, &users[0]).collect();
-    let rows = users.iter().map(|user| users_table::cells(record, user));
-    batch(&users_table::header(record), &kinds, rows).map(Some)
+    let users = record.per_user.as_ref().filter(|users| !users.is_empty());
+    users
+        .map(|users| batch(&of_users::columns_of(record), users))
+        .transpose()
 }
 
-/// A column that is being filled.
-enum Column {
-    Counts(UInt64Builder),
-    Numbers(Float64Builder),
-}
-
-impl Column {
-    fn push(&mut self, cell: Cell) {
-        match (self, cell) {
-            (Self::Counts(column), Cell::Count(value)) => column.append_option(value),
-            (Self::Numbers(column), Cell::Number(value)) => column.append_option(value),
-            // The cells of a column are all of one kind.
-            (Self::Counts(column), Cell::Number(_)) => column.append_null(),
-            (Self::Numbers(column), Cell::Count(_)) => column.append_null(),
+/// Returns a table of some columns.
+fn batch<T>(columns: &[Column<'_, T>], rows: &[T]) -> Result<RecordBatch> {
+    let array = |column: &Column<'_, T>| -> ArrayRef {
+        let values = rows.iter().map(|row| column.of(row));
+        if column.unit.is_whole() {
+            let count = |value| match value {
+                Value::Count(count) => Some(count),
+                _ => None,
+            };
+            Arc::new(values.map(count).collect::<UInt64Array>())
+        } else {
+            Arc::new(values.map(Value::number).collect::<Float64Array>())
         }
-    }
-
-    fn finish(self) -> ArrayRef {
-        match self {
-            Self::Counts(mut column) => Arc::new(column.finish()),
-            Self::Numbers(mut column) => Arc::new(column.finish()),
-        }
-    }
-}
-
-/// Makes a table of rows whose cells are of these kinds.
-fn batch<R: Iterator<Item = Cell>>(
-    names: &[String],
-    kinds: &[Cell],
-    rows: impl Iterator<Item = R>,
-) -> Result<RecordBatch> {
-    let column = |kind: &Cell| match kind {
-        Cell::Count(_) => Column::Counts(UInt64Builder::new()),
-        Cell::Number(_) => Column::Numbers(Float64Builder::new()),
     };
-    let mut columns: Vec<Column> = kinds.iter().map(column).collect();
-    for row in rows {
-        columns
-            .iter_mut()
-            .zip(row)
-            .for_each(|(column, cell)| column.push(cell));
-    }
-    let arrays: Vec<ArrayRef> = columns.into_iter().map(Column::finish).collect();
-    of_arrays(names.iter().map(String::as_str), arrays)
+    let names = columns.iter().map(|column| &*column.name);
+    of_arrays(names, columns.iter().map(array).collect())
 }
 
 /// Puts arrays together.
@@ -175,7 +136,7 @@ mod tests {
     use arrow_schema::DataType;
 
     use super::*;
-    use crate::report::sample;
+    use crate::tests::records as sample;
 
     /// Returns the cells of a table as CSV has them.
     fn text_of(table: &RecordBatch) -> String {
@@ -212,11 +173,11 @@ mod tests {
         let record = sample::with_users(3);
         assert_eq!(
             text_of(&rounds(&record).unwrap()),
-            csv::render(&record).unwrap()
+            of_rounds::csv(&record, Place::Rounds).unwrap()
         );
         assert_eq!(
             Some(text_of(&users(&record).unwrap().unwrap())),
-            users_table::render(&record).unwrap()
+            of_users::csv(&record).unwrap()
         );
     }
 

@@ -1,5 +1,6 @@
 //! The names of a report's charts, whether or not this build can draw them.
 
+#[cfg(test)]
 use super::record::RunRecord;
 
 /// The file name of every chart that a report may hold.
@@ -13,6 +14,7 @@ pub(crate) const FILE_NAMES: [&str; 5] = [
 
 /// Returns the file names of the charts that the report of `record` holds: none in a build without
 /// the feature `plots`, and the one of sparsity only where a round has such figures.
+#[cfg(test)]
 pub(crate) fn file_names(record: &RunRecord) -> Vec<&'static str> {
     if !cfg!(feature = "plots") {
         return Vec::new();

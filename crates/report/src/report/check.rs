@@ -64,7 +64,7 @@ fn balanced(part: &str, bytes: &ByDirection<Flow>) -> Result<()> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::report::sample;
+    use crate::tests::records as sample;
 
     #[test]
     fn a_nan_is_refused_with_its_path() {

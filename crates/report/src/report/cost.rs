@@ -1,44 +1,18 @@
-//! Sums up what a run had cost by the end of each round, in bytes and virtual time.
+//! What the clients of a run spent, and what its accuracy cost.
 
+use super::frame::Frame;
 use super::record::{ByDirection, Energy, Flow, RunRecord, Work};
+use super::rounds;
 use fedrecsim_core::metric::Better;
 use fedrecsim_scenario::scenario::DevicesSpec;
 
-/// Everything that was spent up to the end of a round.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Cost {
-    /// The round, from 1.
-    pub round: u32,
-    /// Bytes sent by clients so far.
-    pub up_bytes: u64,
-    /// Bytes sent by the server so far.
-    pub down_bytes: u64,
-    /// Virtual time at the end of the round.
-    pub virtual_time_s: f64,
-}
-
-impl Cost {
-    /// Returns the bytes sent so far in both directions together.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.up_bytes + self.down_bytes
-    }
-}
-
-/// Returns the cost at the end of every finished round, in order.
-pub(crate) fn by_round(record: &RunRecord) -> Vec<Cost> {
-    let (mut up_bytes, mut down_bytes) = (0, 0);
-    let mut costs = Vec::with_capacity(record.per_round.len());
-    for round in &record.per_round {
-        up_bytes += round.bytes.up.sent;
-        down_bytes += round.bytes.down.sent;
-        costs.push(Cost {
-            round: round.round,
-            up_bytes,
-            down_bytes,
-            virtual_time_s: round.virtual_time_s,
-        });
-    }
-    costs
+/// Returns whether a scenario with these devices states any energy.
+pub(crate) fn states_energy(devices: &DevicesSpec) -> bool {
+    devices
+        .energy_nj_per_byte
+        .or(devices.energy_nj_per_row_visit)
+        .or(devices.energy_nj_per_multiply_add)
+        .is_some()
 }
 
 /// Returns the energy that clients with these devices spent on `bytes` and `work`; `None` if the
@@ -50,10 +24,9 @@ pub(crate) fn energy(
     bytes: &ByDirection<Flow>,
     work: Work,
 ) -> Option<Energy> {
-    devices
-        .energy_nj_per_byte
-        .or(devices.energy_nj_per_row_visit)
-        .or(devices.energy_nj_per_multiply_add)?;
+    if !states_energy(devices) {
+        return None;
+    }
     let per_byte_j = devices.energy_nj_per_byte.unwrap_or(0.0) / 1e9;
     let per_visit_j = devices.energy_nj_per_row_visit.unwrap_or(0.0) / 1e9;
     let per_multiply_add_j = devices.energy_nj_per_multiply_add.unwrap_or(0.0) / 1e9;
@@ -78,81 +51,69 @@ pub(crate) fn energy(
     })
 }
 
-/// An accuracy that a run may reach as a goal, the test accuracy where it did, and what it had
-/// cost.
+/// An accuracy that a run may reach as a goal.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Milestone {
     /// The goal in words.
     pub goal: String,
-    /// The headline figure on the test part after the first evaluated round that reached the goal,
-    /// and the cost at its end; `None` where no round did.
-    pub reached: Option<(f64, Cost)>,
+    /// The first evaluated round that reached the goal, by its row in the table of rounds, and its
+    /// headline metric on the test part; `None` where no round did.
+    pub reached: Option<(usize, f64)>,
 }
 
-/// Shares of the selected round's figure that serve as goals.
+/// Shares of the selected round's accuracy that serve as goals.
 const SHARES: [f64; 3] = [0.9, 0.95, 0.99];
 
-/// Returns what the accuracy cost by the headline figure on the test part: the first evaluated
-/// round that is better than the best baseline, the first rounds that come near the selected one,
-/// and the selected round.
-pub(crate) fn milestones(record: &RunRecord) -> Vec<Milestone> {
+/// Returns the goals by the headline metric on the test part: to be better than the best baseline,
+/// to come near the selected round, and to be the selected round.
+pub(crate) fn milestones(record: &RunRecord, rounds: &Frame) -> Vec<Milestone> {
     let Some(headline) = record.scenario.evaluation.headline() else {
         return Vec::new();
     };
-    let (name, label, direction) = (headline.name(), headline.label(), headline.better());
-    let evaluated: Vec<(f64, Cost)> = record
-        .per_round
-        .iter()
-        .zip(by_round(record))
-        .filter_map(|(round, cost)| Some((*round.accuracy.as_ref()?.test.get(&name)?, cost)))
-        .collect();
-    let first = |reached: &dyn Fn(f64) -> bool| {
-        evaluated
-            .iter()
-            .find(|(figure, _)| reached(*figure))
-            .copied()
+    let (name, label, better) = (headline.name(), headline.label(), headline.better());
+    let values = rounds.get(&format!("test_{name}"));
+    let evaluated = || {
+        (0..)
+            .zip(values)
+            .filter_map(|(row, value)| Some((row, (*value)?)))
     };
+    let first =
+        |is_reached: &dyn Fn(f64) -> bool| evaluated().find(|(_, value)| is_reached(*value));
     let mut milestones = Vec::new();
     let baselines = record
         .baselines
         .iter()
         .filter_map(|(of, split)| Some((of, *split.test.get(&name)?)));
-    if let Some((best, figure)) = baselines.max_by(|a, b| direction.compare(a.1, b.1)) {
-        let beyond = match direction {
+    if let Some((best, value)) = baselines.max_by(|a, b| better.compare(a.1, b.1)) {
+        let beyond = match better {
             Better::Higher => "above",
             Better::Lower => "below",
         };
         milestones.push(Milestone {
             goal: format!("first evaluated round with {label} {beyond} `{best}`"),
-            reached: first(&|reached| direction.compare(reached, figure).is_gt()),
+            reached: first(&|reached| better.compare(reached, value).is_gt()),
         });
     }
-    if let (Some(&selected), Some(round)) = (record.accuracy.test.get(&name), record.selected_round)
-    {
+    let selected = record.accuracy.test.get(&name).copied();
+    if let (Some(selected), Some(round)) = (selected, record.selected_round) {
         for share in SHARES {
             let percent = (100.0 * share).round();
-            let goal = match direction {
-                Better::Higher => {
-                    format!(
-                        "first evaluated round with {percent} % of the selected round's {label}"
-                    )
-                }
+            let goal = match better {
+                Better::Higher => format!("with {percent} % of the selected round's {label}"),
                 Better::Lower => format!(
-                    "first evaluated round with {label} at most {} % above the selected round's",
+                    "with {label} at most {} % above the selected round's",
                     100.0 - percent
                 ),
             };
             milestones.push(Milestone {
-                goal,
-                reached: first(&|reached| direction.reaches(reached, share, selected)),
+                goal: format!("first evaluated round {goal}"),
+                reached: first(&|reached| better.reaches(reached, share, selected)),
             });
         }
+        let row = rounds.find(rounds::ROUND, round.into());
         milestones.push(Milestone {
             goal: "selected round".to_owned(),
-            reached: evaluated
-                .iter()
-                .find(|(_, cost)| cost.round == round)
-                .copied(),
+            reached: evaluated().find(|(place, _)| Some(*place) == row),
         });
     }
     milestones
@@ -162,19 +123,16 @@ pub(crate) fn milestones(record: &RunRecord) -> Vec<Milestone> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::report::sample;
+    use crate::report::column::Place;
+    use crate::tests::records as sample;
 
-    #[test]
-    fn costs_add_up_to_the_totals_of_a_finished_run() {
-        let record = sample::run(5);
-        let costs = by_round(&record);
-        assert_eq!(costs.len(), 5);
-        assert_eq!(costs[4].up_bytes, record.bytes.up.sent);
-        assert_eq!(
-            costs[4].bytes(),
-            record.bytes.up.sent + record.bytes.down.sent
-        );
-        assert_eq!(costs[0].down_bytes * 2, costs[1].down_bytes);
+    /// Returns the goals, each with the round that reached it.
+    fn rounds_of(record: &RunRecord) -> Vec<(String, Option<u32>)> {
+        let all = milestones(record, &rounds::frame(record, Place::Rounds));
+        let round = |row: usize| record.per_round[row].round;
+        all.into_iter()
+            .map(|m| (m.goal, m.reached.map(|(row, _)| round(row))))
+            .collect()
     }
 
     #[test]
@@ -249,9 +207,9 @@ mod tests {
         }
         record.accuracy = record.per_round[3].accuracy.clone().unwrap();
         let rounds = |record: &RunRecord| -> Vec<Option<u32>> {
-            milestones(record)
-                .iter()
-                .map(|m| m.reached.map(|(_, cost)| cost.round))
+            rounds_of(record)
+                .into_iter()
+                .map(|(_, round)| round)
                 .collect()
         };
         assert_eq!(
@@ -276,10 +234,7 @@ mod tests {
     #[test]
     fn an_error_reaches_its_goals_from_above() {
         let record = sample::predicting([1.2, 1.0, 0.95, 0.9]);
-        let told: Vec<(String, Option<u32>)> = milestones(&record)
-            .into_iter()
-            .map(|m| (m.goal, m.reached.map(|(_, cost)| cost.round)))
-            .collect();
+        let told = rounds_of(&record);
         let expected = [
             ("first evaluated round with RMSE below `user-mean`", Some(2)),
             (
@@ -301,8 +256,7 @@ mod tests {
 
     #[test]
     fn a_run_without_a_finished_round_reached_nothing() {
-        let milestones = milestones(&sample::nothing_finished());
-        assert_eq!(milestones.len(), 1);
-        assert_eq!(milestones[0].reached, None);
+        let told = rounds_of(&sample::nothing_finished());
+        assert_eq!((told.len(), told[0].1), (1, None));
     }
 }

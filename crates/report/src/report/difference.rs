@@ -1,12 +1,12 @@
 //! Says in what two reports differ, as far as they tell results.
 
 use std::fmt;
-use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
 
 use super::exporter::RUN_JSON;
+use super::read;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_scenario::scenario::{self, Difference};
 
@@ -51,18 +51,11 @@ impl Report {
         } else {
             path.to_owned()
         };
-        let text = fs::read(&file).map_err(|reason| Error::read(&file, reason))?;
-        let refuse = |reason: String| {
-            Error::read(
-                &file,
-                format!("it is not the run.json of a report: {reason}"),
-            )
-        };
-        let run: Value =
-            serde_json::from_slice(&text).map_err(|reason| refuse(reason.to_string()))?;
+        let run = read::json(&file)?;
         for key in ["digest", "rounds", "scenario"] {
             if run.get(key).is_none() {
-                return Err(refuse(format!("it has no `{key}`")));
+                let reason = format!("it is not the run.json of a report: it has no `{key}`");
+                return Err(Error::read(&file, reason));
             }
         }
         // Beside a file of another name there may be the rounds of another run.

@@ -1,7 +1,8 @@
 //! The list of what a report consists of: each exporter turns a record into files.
 
+use super::column::Place;
 use super::record::RunRecord;
-use super::{charts, csv, json, markdown, network, users};
+use super::{charts, json, rounds, run, users};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_sim::checkpoint::{SCENARIO_FILE, scenario_text};
 
@@ -24,7 +25,7 @@ pub struct Exporter {
 /// The file that is written last, since a run counts as complete when it is there.
 pub(crate) const RUN_JSON: &str = "run.json";
 
-/// The file with the interactive page, which [`html::run::exporters`](super::html::run::exporters)
+/// The file with the interactive page, which [`run::exporters_with_page`]
 /// have made.
 pub(crate) const PAGE: &str = "report.html";
 
@@ -35,11 +36,11 @@ pub(crate) const PARQUET: [&str; 2] = ["rounds.parquet", "users.parquet"];
 pub const EXPORTERS: &[Exporter] = &[
     Exporter {
         files: &["rounds.csv"],
-        render: |record| text("rounds.csv", csv::render(record)),
+        render: |record| text("rounds.csv", rounds::csv(record, Place::Rounds)),
     },
     Exporter {
         files: &["network.csv"],
-        render: |record| text("network.csv", network::render(record)),
+        render: |record| text("network.csv", rounds::csv(record, Place::Network)),
     },
     Exporter {
         files: &["users.csv"],
@@ -47,7 +48,12 @@ pub const EXPORTERS: &[Exporter] = &[
     },
     Exporter {
         files: &["summary.md"],
-        render: |record| text("summary.md", markdown::render(record)),
+        render: |record| {
+            text(
+                "summary.md",
+                run::document(record).map(|document| document.markdown()),
+            )
+        },
     },
     Exporter {
         files: &charts::FILE_NAMES,
@@ -107,7 +113,7 @@ fn text(name: &'static str, rendered: Result<String>) -> Result<Files> {
 
 /// Returns the list of users; nothing if the totals of single users were not kept.
 fn listed(record: &RunRecord) -> Result<Files> {
-    let list = users::render(record)?;
+    let list = users::csv(record)?;
     Ok(list
         .map(|list| ("users.csv", list.into_bytes()))
         .into_iter()
@@ -140,7 +146,8 @@ fn drawn(record: &RunRecord) -> Result<Files> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::report::{ReportFolder, sample};
+    use crate::report::ReportFolder;
+    use crate::tests::records as sample;
 
     /// If this fails, a program cannot add a file of its own to reports, or a file of an earlier
     /// report stays that the exporter no longer writes.

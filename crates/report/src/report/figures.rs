@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::record::{Accuracy, RunRecord, SplitAccuracy};
-use fedrecsim_core::metric::Metric;
+use fedrecsim_core::metric::{Better, Metric};
 use fedrecsim_scenario::scenario::EvaluationSpec;
 
 /// Returns the figures that are shown where there is room for few: the one that the run is judged
@@ -19,6 +19,11 @@ pub fn label(name: &str) -> String {
     Metric::named(name).map_or_else(|| name.to_uppercase(), |metric| metric.label())
 }
 
+/// Returns which of two values of a metric is better; of one that is not known, the higher one.
+pub(crate) fn better(name: &str) -> Better {
+    Metric::named(name).map_or(Better::Higher, |metric| metric.better())
+}
+
 /// Returns names in reading order: the known figures as they are listed, then others, each sorted
 /// by the cutoff as a number.
 pub(crate) fn ordered<'a>(names: impl IntoIterator<Item = &'a String>) -> Vec<&'a str> {
@@ -31,6 +36,13 @@ pub(crate) fn ordered<'a>(names: impl IntoIterator<Item = &'a String>) -> Vec<&'
     names
 }
 
+/// Returns the figures of a split; `None` if there is no such split.
+pub(crate) fn split<'f>(figures: &'f SplitAccuracy, wanted: &str) -> Option<&'f Accuracy> {
+    splits(figures)
+        .find(|(split, _)| *split == wanted)
+        .map(|(_, figures)| figures)
+}
+
 /// Returns the two splits of a run's figures: `test`, and `validation` if there is one.
 pub(crate) fn splits(figures: &SplitAccuracy) -> impl Iterator<Item = (&'static str, &Accuracy)> {
     [
@@ -39,6 +51,14 @@ pub(crate) fn splits(figures: &SplitAccuracy) -> impl Iterator<Item = (&'static 
     ]
     .into_iter()
     .flatten()
+}
+
+/// Returns the split and the figure of a column such as `test_hr@10`; `None` for other columns.
+pub(crate) fn of_column(name: &str) -> Option<(&'static str, &str)> {
+    ["test", "validation"].into_iter().find_map(|split| {
+        let figure = name.strip_prefix(split)?.strip_prefix('_')?;
+        Some((split, figure))
+    })
 }
 
 /// Returns every figure that any round or the run as a whole has, as (split, name), in reading
@@ -63,7 +83,7 @@ pub(crate) fn of_all_rounds(record: &RunRecord) -> Vec<(&'static str, &str)> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::report::sample;
+    use crate::tests::records as sample;
 
     #[test]
     fn cutoffs_are_ordered_as_numbers() {

@@ -25,7 +25,7 @@ mod tests {
 
     use super::*;
     use crate::report::record::{ByDirection, Flow, SplitAccuracy, Wall};
-    use crate::report::sample;
+    use crate::tests::records as sample;
 
     fn part<T: serde::de::DeserializeOwned>(json: &Value, path: &str) -> T {
         let value = json.pointer(path).unwrap_or_else(|| panic!("no {path}"));

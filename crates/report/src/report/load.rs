@@ -88,7 +88,7 @@ impl NetworkSummary {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::report::sample;
+    use crate::tests::records as sample;
 
     /// If this fails, an engineer reads a share of another link, or bits for bytes.
     #[test]

@@ -1,37 +1,36 @@
-//! Turns a run record into files: JSON, CSV, Markdown and SVG.
+//! Turns a run record into files: JSON, CSV, Markdown, pages and pictures.
 //!
-//! Reading order: [`record`] is what a run leaves; [`check`] is what it must satisfy; [`json`],
-//! [`mod@csv`], [`network`], [`users`], [`markdown`], `plot` and [`html`] turn it into text;
-//! [`EXPORTERS`] lists them; [`ReportFolder`] puts the text into files, and `model_file` the
-//! parameters of the model into another one; `progress` and [`terminal`] are what a user sees
-//! during the run and after it. `arrow` makes tables of rounds, users and events for programs in
-//! other languages. [`difference`] compares two reports, and [`read`] reads one back. [`events`]
-//! writes what happens on links and devices during the run. The other exporters are pure: they take
-//! a record and return text.
+//! Reading order: [`record`] is what a run leaves, and [`check`] what it must satisfy. A table is a
+//! list of columns ([`column`], [`rounds`], [`users`]); [`frame`] holds their numbers. [`document`]
+//! and [`chart`] are what is shown, as data, and [`run`] makes them of a run; [`html`] and `plot`
+//! write them as pages and pictures. [`EXPORTERS`] lists the files of a report; [`ReportFolder`]
+//! writes them, and `model_file` the parameters of the model. `progress` and [`terminal`] are what a
+//! user sees during the run and after it. `arrow` makes tables for programs in other languages.
+//! [`read`] reads a report back, and [`difference`] compares two. [`events`] writes what happens on
+//! links and devices during the run. All but the last are functions from data to data.
 
 #[cfg(feature = "arrow")]
 pub mod arrow;
-mod cell;
+pub mod chart;
 pub mod charts;
 pub mod check;
+pub mod column;
 pub mod cost;
-pub mod courses;
-pub mod csv;
 pub mod difference;
+pub mod document;
 pub mod events;
 mod exporter;
 pub mod figures;
 mod finite;
 mod folder;
+pub mod frame;
 pub mod html;
 pub mod json;
 pub mod ledger_lines;
 pub mod load;
 mod lock;
-pub mod markdown;
 #[cfg(feature = "npz")]
 pub mod model_file;
-pub mod network;
 #[cfg(feature = "plots")]
 pub mod overrides;
 #[cfg(feature = "plots")]
@@ -40,8 +39,8 @@ pub mod plot;
 pub mod progress;
 pub mod read;
 pub mod record;
-#[cfg(test)]
-pub(crate) mod sample;
+pub mod rounds;
+pub mod run;
 pub mod setup;
 mod summing_up;
 pub mod table;

@@ -20,8 +20,8 @@ pub use fedrecsim_sim::sim::outcome::{
 pub(crate) const FORMAT: u32 = 1;
 
 /// One finished (or stopped) run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct RunRecord {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord<S = Scenario> {
     /// Version of this layout.
     pub format: u32,
     /// Name of the scenario.
@@ -39,10 +39,10 @@ pub struct RunRecord {
     pub stopped_by: Option<String>,
     /// Whether the run is complete and learned nothing although its method learns from updates, as
     /// none was ever used or none carried a value; absent if not.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_false")]
     pub learned_nothing: bool,
     /// Whether updates were used, none of which carried a value; absent if not.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_false")]
     pub uploads_were_empty: bool,
     /// The round (from 1) that the run is judged by; absent if none was finished.
     pub selected_round: Option<u32>,
@@ -52,8 +52,10 @@ pub struct RunRecord {
     pub protocol: String,
     /// Whether the method draws negatives. If not, the pool that the scenario names has no part in
     /// the accuracy.
+    #[serde(default = "yes")]
     pub draws_negatives: bool,
     /// The trivial baselines on the same split and candidates, by name.
+    #[serde(default)]
     pub baselines: BTreeMap<String, SplitAccuracy>,
     /// Bytes of the whole run.
     pub bytes: ByDirection<Flow>,
@@ -84,8 +86,10 @@ pub struct RunRecord {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkSummary>,
     /// Bytes of single devices.
+    #[serde(default)]
     pub device_bytes: DeviceBytes,
     /// Training work of the whole run.
+    #[serde(default)]
     pub work: Work,
     /// Energy of the clients; absent where the scenario states none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -107,25 +111,120 @@ pub struct RunRecord {
     #[serde(skip)]
     pub per_user: Option<Vec<UserRecord>>,
     /// The scenario as resolved: every preset and default filled in.
-    pub scenario: Scenario,
+    pub scenario: S,
     /// What the scenario file says in vain, a line for each key; absent if there is nothing.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// The command that repeats the run: the program's name and its arguments, without those that
     /// do not change the result; empty where no command line was involved.
     pub command: Vec<String>,
     /// What the program that made the record was built from: versions of the program (`fedrecsim`)
     /// and the compiler (`rustc`), the `commit`, and the settings of the `build`.
+    #[serde(default)]
     pub versions: BTreeMap<String, String>,
     /// BLAKE3 (hexadecimal) of the executable, or of the library that holds this crate, by which
     /// two builds of the same versions are told apart; empty if it cannot be read.
+    #[serde(default)]
     pub executable: String,
     /// Other builds of the program that earlier rounds were made by, described; empty unless the
     /// run was resumed with another build.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_builds: Vec<String>,
     /// Figures of the host, outside the digest.
     pub wall: Wall,
+}
+
+impl<S> RunRecord<S> {
+    /// Returns the record with the scenario in another form.
+    pub(crate) fn with_scenario<T>(self, scenario: T) -> RunRecord<T> {
+        let Self {
+            format,
+            name,
+            seed,
+            digest,
+            rounds,
+            complete,
+            stopped_by,
+            learned_nothing,
+            uploads_were_empty,
+            selected_round,
+            accuracy,
+            protocol,
+            draws_negatives,
+            baselines,
+            bytes,
+            third_party_bytes,
+            inference_bytes,
+            versions_cost,
+            audit,
+            privacy,
+            participations,
+            losses,
+            network,
+            device_bytes,
+            work,
+            energy,
+            virtual_time_s,
+            durations,
+            size,
+            policy,
+            per_round,
+            per_user,
+            warnings,
+            command,
+            versions,
+            executable,
+            other_builds,
+            wall,
+            scenario: _,
+        } = self;
+        RunRecord {
+            format,
+            name,
+            seed,
+            digest,
+            rounds,
+            complete,
+            stopped_by,
+            learned_nothing,
+            uploads_were_empty,
+            selected_round,
+            accuracy,
+            protocol,
+            draws_negatives,
+            baselines,
+            bytes,
+            third_party_bytes,
+            inference_bytes,
+            versions_cost,
+            audit,
+            privacy,
+            participations,
+            losses,
+            network,
+            device_bytes,
+            work,
+            energy,
+            virtual_time_s,
+            durations,
+            size,
+            policy,
+            per_round,
+            per_user,
+            warnings,
+            command,
+            versions,
+            executable,
+            other_builds,
+            wall,
+            scenario,
+        }
+    }
+}
+
+/// Says that negatives were drawn, where an older report says nothing about it.
+fn yes() -> bool {
+    true
 }
 
 /// Returns whether a field is false and hence left out. It is taken by reference because serde

@@ -9,7 +9,7 @@ use fedrecsim_scenario::scenario::{
 };
 
 /// Returns what was run as (name, words). Everything else that a scenario says is in its own text.
-pub(crate) fn describe(record: &RunRecord) -> Vec<(&'static str, String)> {
+pub(crate) fn describe(record: &RunRecord) -> Vec<(String, String)> {
     let training = &record.scenario.training;
     let mut rows = vec![
         ("Method", format!("`{}`", record.scenario.method.name)),
@@ -22,15 +22,23 @@ pub(crate) fn describe(record: &RunRecord) -> Vec<(&'static str, String)> {
                 rounds(&record.policy, training)
             ),
         ),
-        ("Protocol", record.protocol.trim_end_matches('.').to_owned()),
+        ("Protocol", protocol_of(record).to_owned()),
     ];
-    rows.extend(
-        record
-            .privacy
-            .as_ref()
-            .map(|privacy| ("Privacy", claim(privacy))),
-    );
-    rows
+    let privacy = record.privacy.as_ref();
+    rows.extend(privacy.map(|privacy| ("Privacy", claim(privacy))));
+    rows.into_iter()
+        .map(|(name, text)| (name.to_owned(), text))
+        .collect()
+}
+
+/// Returns the protocol of a run, so that a sentence can end with it.
+pub(crate) fn protocol_of(record: &RunRecord) -> &str {
+    without_stop(&record.protocol)
+}
+
+/// Returns a text without the full stop at its end.
+pub(crate) fn without_stop(text: &str) -> &str {
+    text.trim_end_matches('.')
 }
 
 /// Returns in words what is claimed of users' privacy, with everything that it depends on.
@@ -138,13 +146,21 @@ pub(crate) fn protocol(scenario: &Scenario, draws_negatives: bool) -> String {
 
 /// Returns how a run's round was chosen, in words that follow "the round is".
 pub(crate) fn selection(evaluation: &EvaluationSpec) -> String {
-    let figure = evaluation
-        .headline()
-        .map_or_else(String::new, |headline| headline.label());
+    let chosen = selected_by(evaluation);
+    match evaluation.selection {
+        Selection::Last => chosen,
+        _ => format!("the one with the {chosen}"),
+    }
+}
+
+/// Returns by what a run's round was chosen, in a few words.
+pub(crate) fn selected_by(evaluation: &EvaluationSpec) -> String {
+    let headline = evaluation.headline();
+    let headline = headline.map_or_else(String::new, |headline| headline.label());
     match evaluation.selection {
         Selection::Last => "the last one".to_owned(),
-        Selection::BestValidation => format!("the one with the best validation {figure}"),
-        Selection::BestTest => format!("the one with the best test {figure}"),
+        Selection::BestValidation => format!("best validation {headline}"),
+        Selection::BestTest => format!("best test {headline}"),
     }
 }
 
@@ -326,7 +342,7 @@ fn title(source: &SourceSpec) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample;
+    use crate::tests::records as sample;
 
     #[test]
     fn only_an_honest_protocol_goes_without_a_caveat() {

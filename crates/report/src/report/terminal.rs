@@ -3,60 +3,56 @@
 
 use std::path::Path;
 
-use super::figures;
+use super::document::{Block, Document};
 use super::record::{Accuracy, Flow, RunRecord};
-use super::{setup, words};
+use super::setup::Caveat;
+use super::{figures, setup, words};
+use fedrecsim_core::metric::Metric;
 use fedrecsim_core::units::Bytes;
 
 /// Returns accuracy beside the baselines with its protocol, bytes, virtual time, wall time, and
 /// where the report is if there is one, in a few lines with a line break at the end.
 pub fn summary(record: &RunRecord, report: Option<&Path>) -> String {
-    let mut lines = vec![format!(
-        "{}: {}, seed {}, {} of {} rounds",
-        record.name,
-        record.scenario.method.name,
-        record.seed,
-        record.rounds,
-        record.scenario.training.rounds
-    )];
-    lines.extend(
-        setup::caveats_of_the_run(record)
-            .into_iter()
-            .map(|caveat| format!("{} {}", caveat.headline, caveat.text)),
-    );
-    lines.extend(accuracy(record));
-    lines.push(entry("protocol", &record.protocol));
-    lines.extend(participations(record));
-    lines.push(entry("up", &traffic(&record.bytes.up, 0)));
-    lines.push(entry(
-        "down",
-        &traffic(&record.bytes.down, record.work.unused_download_bytes),
-    ));
-    lines.extend(record.third_party_bytes.map(|bytes| {
+    let caveats = setup::caveats_of_the_run(record).into_iter();
+    let mut blocks: Vec<Block> = caveats
+        .map(|Caveat { headline, text }| Block::Note { headline, text })
+        .collect();
+    let mut lines = accuracy(record);
+    let mut entry = |name: &str, text: String| lines.push((name.to_owned(), text));
+    entry("protocol", record.protocol.clone());
+    if record.participations.invited > 0 {
+        entry("rounds", record.policy.name.to_string());
+        entry("invited", participations(record));
+        if let Some(excluded) = setup::excluded(record) {
+            entry("excluded", excluded);
+        }
+    }
+    entry("up", traffic(&record.bytes.up, 0));
+    let unused = record.work.unused_download_bytes;
+    entry("down", traffic(&record.bytes.down, unused));
+    if let Some(bytes) = record.third_party_bytes {
         let (up, down) = (Bytes::new(bytes.up.sent), Bytes::new(bytes.down.sent));
-        entry(
-            "third party",
-            &format!("{up} of the bytes up, {down} of the bytes down"),
-        )
-    }));
-    lines.extend(record.energy.map(|energy| {
-        let (total, wasted) = (
-            words::energy(energy.total_j()),
-            words::energy(energy.wasted_j),
-        );
+        let text = format!("{up} of the bytes up, {down} of the bytes down");
+        entry("third party", text);
+    }
+    if let Some(energy) = record.energy {
+        let (total, wasted) = (energy.total_j(), energy.wasted_j);
+        let [total, wasted] = [total, wasted].map(words::energy);
         entry(
             "energy",
-            &format!("{total}, {wasted} of it on what was of no use"),
-        )
-    }));
-    lines.extend(server_link(record).map(|used| entry("server link", &used)));
-    lines.push(entry(
-        "virtual time",
-        &words::duration(record.virtual_time_s),
-    ));
-    lines.push(entry("wall time", &wall(record)));
-    lines.push(entry("digest", &record.digest));
-    lines.extend(report.map(|report| entry("report", &report.display().to_string())));
+            format!("{total}, {wasted} of it on what was of no use"),
+        );
+    }
+    if let Some(used) = server_link(record) {
+        entry("server link", used);
+    }
+    entry("virtual time", words::duration(record.virtual_time_s));
+    entry("wall time", wall(record));
+    entry("digest", record.digest.clone());
+    if let Some(report) = report {
+        entry("report", report.display().to_string());
+    }
+    blocks.push(Block::List(lines));
     // The summary file explains what makes the figures optimistic; here it must be impossible to
     // miss.
     let see = if report.is_some() {
@@ -64,10 +60,23 @@ pub fn summary(record: &RunRecord, report: Option<&Path>) -> String {
     } else {
         ""
     };
-    for caveat in setup::protocol_caveats(&record.scenario, record.draws_negatives) {
-        lines.push(format!("note: {}{see}", caveat.headline));
-    }
-    lines.join("\n") + "\n"
+    let optimistic = setup::protocol_caveats(&record.scenario, record.draws_negatives);
+    blocks.extend(optimistic.into_iter().map(|caveat| {
+        let headline = caveat.headline;
+        Block::Text(format!("note: {headline}{see}"))
+    }));
+    let document = Document {
+        title: format!(
+            "{}: {}, seed {}, {} of {} rounds",
+            record.name,
+            record.scenario.method.name,
+            record.seed,
+            record.rounds,
+            record.scenario.training.rounds
+        ),
+        blocks,
+    };
+    document.terminal()
 }
 
 /// Returns how much of what it can carry the server's link carried on average; `None` if it has no
@@ -85,10 +94,6 @@ fn server_link(record: &RunRecord) -> Option<String> {
     (!used.is_empty()).then(|| format!("{} of what it can carry, on average", used.join(", ")))
 }
 
-fn entry(name: &str, text: &str) -> String {
-    format!("  {name:<14}{text}")
-}
-
 /// The column at which the text of an entry begins.
 const TEXT_AT: usize = 16;
 
@@ -103,7 +108,7 @@ pub fn fitted(summary: &str, columns: usize) -> String {
 }
 
 fn broken(line: &str, columns: usize) -> String {
-    // Every line is made by `entry`, or is a sentence.
+    // Every line is a term with its text, or a sentence.
     let (head, text) = match line
         .char_indices()
         .nth(TEXT_AT)
@@ -132,40 +137,34 @@ fn broken(line: &str, columns: usize) -> String {
     }
 }
 
-fn accuracy(record: &RunRecord) -> Vec<String> {
+/// Returns the headline metric and its companion on the test part, beside those of the baselines.
+fn accuracy(record: &RunRecord) -> Vec<(String, String)> {
     let headlines = figures::headlines(&record.scenario.evaluation);
-    let row = |name: &str, figures: &Accuracy, remark: &str| {
-        let cells: Vec<String> = headlines
+    let row = |name: &str, of: &dyn Fn(&Metric) -> String, remark: &str| {
+        let cells: String = headlines
             .iter()
-            .map(|metric| {
-                figures
-                    .get(&metric.name())
-                    .map_or_else(|| "-".to_owned(), |&value| words::accuracy(value))
-            })
-            .map(|cell| format!("{cell:<9} "))
+            .map(|metric| format!("{:<9} ", of(metric)))
             .collect();
-        format!("  {name:<14}{}{remark}", cells.concat())
-            .trim_end()
-            .to_owned()
+        (
+            name.to_owned(),
+            format!("{cells}{remark}").trim_end().to_owned(),
+        )
     };
-    let header: String = headlines
-        .iter()
-        .map(|metric| format!("{:<9} ", metric.label()))
-        .collect();
-    let mut lines = vec![entry("test", header.trim_end())];
-    match record.selected_round {
-        Some(round) => {
-            lines.push(row(
-                &record.scenario.method.name,
-                &record.accuracy.test,
-                &format!("round {round}"),
-            ));
-        }
-        None => lines.push(entry(&record.scenario.method.name, "no round was finished")),
-    }
-    for (name, baseline) in &record.baselines {
-        lines.push(row(name, &baseline.test, "baseline"));
-    }
+    let values = |name: &str, test: &Accuracy, remark: &str| {
+        let value = |metric: &Metric| {
+            let value = test.get(&metric.name());
+            value.map_or_else(|| "-".to_owned(), |value| words::accuracy(*value))
+        };
+        row(name, &value, remark)
+    };
+    let method = &record.scenario.method.name;
+    let mut lines = vec![row("test", &Metric::label, "")];
+    lines.push(match record.selected_round {
+        Some(round) => values(method, &record.accuracy.test, &format!("round {round}")),
+        None => (method.clone(), "no round was finished".to_owned()),
+    });
+    let baselines = record.baselines.iter();
+    lines.extend(baselines.map(|(name, split)| values(name, &split.test, "baseline")));
     lines
 }
 
@@ -181,13 +180,9 @@ fn traffic(flow: &Flow, unused: u64) -> String {
     )
 }
 
-/// Returns lines on what became of the participations and who takes no part; empty if nobody was
-/// invited.
-fn participations(record: &RunRecord) -> Vec<String> {
+/// Returns what became of the participations.
+fn participations(record: &RunRecord) -> String {
     let totals = &record.participations;
-    if totals.invited == 0 {
-        return Vec::new();
-    }
     let fates = [
         (totals.aggregated, "used"),
         (totals.dropped, "lost"),
@@ -200,15 +195,7 @@ fn participations(record: &RunRecord) -> Vec<String> {
         .filter(|(count, _)| *count > 0)
         .map(|(count, name)| format!("{} {name}", words::thousands(count)))
         .collect();
-    let mut lines = vec![
-        entry("rounds", &record.policy.name),
-        entry(
-            "invited",
-            &format!("{}: {}", words::thousands(totals.invited), fates.join(", ")),
-        ),
-    ];
-    lines.extend(setup::excluded(record).map(|text| entry("excluded", &text)));
-    lines
+    format!("{}: {}", words::thousands(totals.invited), fates.join(", "))
 }
 
 fn wall(record: &RunRecord) -> String {
@@ -227,7 +214,7 @@ fn wall(record: &RunRecord) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample;
+    use crate::tests::records as sample;
 
     #[test]
     fn a_run_is_summed_up_like_this() {

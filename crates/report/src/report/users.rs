@@ -1,38 +1,126 @@
-//! Writes `users.csv`, which has one flat row for every user.
+//! The columns of users: `users.csv`, which has a row for every user.
 
-use std::fmt::Write;
-
-use super::cell::Cell;
-use super::csv::flow_columns;
-use super::record::{Energy, Flow, RunRecord, UserRecord};
+use super::check;
+use super::column::{self, Column, Place, Unit};
+use super::cost;
+use super::record::{Energy, RunRecord, UserRecord};
+use super::rounds::{flow_columns, work_columns};
 use super::words::thousands;
-use super::{check, cost};
 use fedrecsim_core::error::Result;
+use fedrecsim_scenario::scenario::DevicesSpec;
 use fedrecsim_sim::sim::outcome::users::UserAccount;
 
-/// Returns the users as CSV text with a header line; `None` if the totals of single users were not
-/// kept. Users who never took part have zeros. `up_*` is what the device sent, `down_*` what was
-/// sent to it, each over the whole run.
+const TABLE: &[Place] = &[Place::Users];
+
+/// Returns the columns of users with these devices. `up_*` is what the device sent and `down_*` what
+/// was sent to it, each over the whole run.
+pub(crate) fn columns<'a>(
+    devices: Option<&'a DevicesSpec>,
+    has_energy: bool,
+) -> Vec<Column<'a, UserRecord>> {
+    let count = |name, doc, of: fn(&UserAccount) -> u32| {
+        Column::new(name, Unit::Count, doc, TABLE, move |user: &UserRecord| {
+            of(&user.account)
+        })
+    };
+    let mut all = vec![
+        Column::new(
+            "user",
+            Unit::Count,
+            "the user, from 0",
+            TABLE,
+            |user: &UserRecord| user.user.0,
+        ),
+        count("invited", "invitations", |account| account.invited),
+        count(
+            "completed",
+            "participations whose update was used",
+            |account| account.completed,
+        ),
+        count("late", "updates that came too late to be used", |account| {
+            account.late
+        }),
+        count("stale", "updates from too old a model", |account| {
+            account.stale
+        }),
+        count("lost", "participations that were lost", |account| {
+            account.lost
+        }),
+        count(
+            "cancelled",
+            "participations that the server gave up",
+            |account| account.cancelled,
+        ),
+        count(
+            "under_way",
+            "participations under way at the end",
+            |account| account.under_way,
+        ),
+        Column::new(
+            "taking_part_s",
+            Unit::Seconds,
+            "virtual time from each invitation to the end of its participation",
+            TABLE,
+            |user: &UserRecord| user.account.taking_part_ns as f64 / 1e9,
+        ),
+    ];
+    all.extend(flow_columns(
+        "up",
+        |user: &UserRecord| user.bytes.up,
+        |_| TABLE,
+    ));
+    all.extend(flow_columns(
+        "down",
+        |user: &UserRecord| user.bytes.down,
+        |_| TABLE,
+    ));
+    let [finished, lost, unused, downloads, multiply_adds @ ..] =
+        work_columns(TABLE, |user: &UserRecord| user.account.work);
+    let inference = Column::new(
+        "inference_bytes",
+        Unit::Bytes,
+        "bytes that the device would download in order to score",
+        TABLE,
+        |user: &UserRecord| user.account.inference_bytes,
+    );
+    all.extend(
+        [downloads, inference, finished, lost, unused]
+            .into_iter()
+            .chain(multiply_adds),
+    );
+    if has_energy {
+        let joules = |name, doc, of: fn(Energy) -> f64| {
+            Column::new(name, Unit::Joules, doc, TABLE, move |user: &UserRecord| {
+                cost::energy(devices?, &user.bytes, user.account.work).map(of)
+            })
+        };
+        all.push(joules(
+            "energy_j",
+            "energy that the device spent",
+            |energy| energy.total_j(),
+        ));
+        all.push(joules(
+            "wasted_energy_j",
+            "of it, on what was of no use",
+            |energy| energy.wasted_j,
+        ));
+    }
+    all
+}
+
+/// Returns `users.csv`; `None` if the totals of single users were not kept.
 ///
 /// # Errors
-/// The same as those of [`check::check`].
-pub(crate) fn render(record: &RunRecord) -> Result<Option<String>> {
+/// Those of [`check::check`].
+pub(crate) fn csv(record: &RunRecord) -> Result<Option<String>> {
     check::check(record)?;
-    let Some(users) = &record.per_user else {
-        return Ok(None);
-    };
-    let mut text = header(record).join(",") + "\n";
-    for user in users {
-        // All cells are numbers, so that none has to be quoted, and they are written in place,
-        // since there may be millions of them.
-        for (place, cell) in cells(record, user).enumerate() {
-            let separator = if place == 0 { "" } else { "," };
-            // Writing into a string cannot fail.
-            let _ = write!(text, "{separator}{cell}");
-        }
-        text.push('\n');
-    }
-    Ok(Some(text))
+    let users = record.per_user.as_ref();
+    Ok(users.map(|users| column::csv(&columns_of(record), users)))
+}
+
+/// Returns the columns of a run's users.
+pub(crate) fn columns_of(record: &RunRecord) -> Vec<Column<'_, UserRecord>> {
+    columns(Some(&record.scenario.devices), record.energy.is_some())
 }
 
 /// Returns a sentence on where the totals of single users are, or on how to have them.
@@ -54,96 +142,11 @@ pub(crate) fn remark(record: &RunRecord) -> String {
     )
 }
 
-/// Returns the names of the columns.
-pub(super) fn header(record: &RunRecord) -> Vec<String> {
-    let participations = [
-        "invited",
-        "completed",
-        "late",
-        "stale",
-        "lost",
-        "cancelled",
-        "under_way",
-    ];
-    let mut names = ["user"]
-        .into_iter()
-        .chain(participations)
-        .map(String::from)
-        .collect::<Vec<_>>();
-    names.push("taking_part_s".to_owned());
-    for direction in ["up", "down"] {
-        names.extend(flow_columns(&Flow::default()).map(|(name, _)| format!("{direction}_{name}")));
-    }
-    names.extend(["unused_download_bytes", "inference_bytes"].map(String::from));
-    names.extend(["row_visits", "lost_row_visits", "unused_row_visits"].map(String::from));
-    names.extend(
-        [
-            "multiply_adds",
-            "lost_multiply_adds",
-            "unused_multiply_adds",
-        ]
-        .map(String::from),
-    );
-    if record.energy.is_some() {
-        names.extend(["energy_j", "wasted_energy_j"].map(String::from));
-    }
-    names
-}
-
-/// Returns the cells of a user, in the order of the columns.
-pub(super) fn cells(record: &RunRecord, user: &UserRecord) -> impl Iterator<Item = Cell> {
-    let energy: Option<Energy> =
-        cost::energy(&record.scenario.devices, &user.bytes, user.account.work);
-    let UserRecord {
-        user,
-        bytes,
-        account,
-    } = *user;
-    let UserAccount {
-        invited,
-        completed,
-        late,
-        stale,
-        lost,
-        cancelled,
-        under_way,
-        work,
-        ..
-    } = account;
-    let flows = [bytes.up, bytes.down]
-        .into_iter()
-        .flat_map(|flow| flow_columns(&flow).map(|(_, value)| value));
-    let amounts = [
-        work.unused_download_bytes,
-        account.inference_bytes,
-        work.finished,
-        work.lost,
-        work.unused,
-        work.finished_multiply_adds,
-        work.lost_multiply_adds,
-        work.unused_multiply_adds,
-    ];
-    let participations = [
-        user.0, invited, completed, late, stale, lost, cancelled, under_way,
-    ]
-    .map(Cell::count);
-    let taking_part = Cell::number(account.taking_part_ns as f64 / 1e9);
-    let joules = energy
-        .into_iter()
-        .flat_map(|energy| [energy.total_j(), energy.wasted_j])
-        .map(Cell::number);
-    participations
-        .into_iter()
-        .chain([taking_part])
-        .chain(flows.chain(amounts).map(Cell::count))
-        .chain(joules)
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::report::sample;
+    use crate::tests::records as sample;
     use fedrecsim_scenario::scenario::ReportSpec;
 
     #[test]
@@ -151,14 +154,14 @@ mod tests {
         let mut record = sample::with_users(1);
         record.scenario.devices.energy_nj_per_row_visit = Some(2.0);
         record.energy = cost::energy(&record.scenario.devices, &record.bytes, record.work);
-        insta::assert_snapshot!(render(&record).unwrap().unwrap());
+        insta::assert_snapshot!(csv(&record).unwrap().unwrap());
     }
 
     /// If this fails, a reader who misses `users.csv` does not learn how to have it.
     #[test]
     fn what_is_left_out_is_told_with_the_way_to_have_it() {
         let mut record = sample::run(1);
-        assert_eq!(render(&record).unwrap(), None);
+        assert_eq!(csv(&record).unwrap(), None);
         record.size.users = 1_000_000;
         record.scenario.report = ReportSpec::default();
         let text = remark(&record);

@@ -1,5 +1,6 @@
 //! Formats numbers and texts for readers.
 
+use fedrecsim_core::units::Bytes;
 use serde::Serialize;
 
 /// Returns `1682` as `1,682`.
@@ -38,6 +39,24 @@ pub fn lines(text: &str, width: usize) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Returns `text` without line breaks.
+pub(crate) fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns a number of bytes, which may be a mean.
+pub(crate) fn bytes(bytes: f64) -> String {
+    Bytes::new(bytes.round() as u64).to_string()
+}
+
+/// Returns a threshold of magnitudes: `1e-4` for 0.0001, and `0` for zero.
+pub(crate) fn threshold(threshold: f32) -> String {
+    match threshold {
+        0.0 => "0".to_owned(),
+        threshold => format!("{threshold:e}"),
+    }
 }
 
 /// Returns a duration in the unit that leaves the fewest digits: `350 ms`, `12.3 s`, `4.20 min`,

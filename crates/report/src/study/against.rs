@@ -77,7 +77,7 @@ impl Results {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::study::sample;
+    use crate::tests::results as sample;
 
     const NAMES: [&str; 7] = [
         "data=a, method=fedmf",

@@ -6,9 +6,9 @@ use serde_json::Value;
 use super::results::{ArmResults, Results, RunResult, RunState};
 use super::sharing;
 use crate::report::figures;
-use crate::report::read::SavedReport;
+use crate::report::read::{self, SavedReport};
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_scenario::scenario::{self, Difference, MethodVocabulary, Scenario};
+use fedrecsim_scenario::scenario::{self, Difference, MethodVocabulary};
 
 /// What the command line asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,7 +43,9 @@ pub fn results(
     let mut arms = Vec::new();
     let mut shown = wanted.figures;
     for (group, name) in groups.into_iter().zip(names) {
-        let scenario = scenario_of(&group.reports[0], vocabulary);
+        // This program may not know it, as with another program's method.
+        let run = &group.reports[0].run;
+        let scenario = read::scenario_of(&run.name, &run.scenario, vocabulary).ok();
         if let Some(scenario) = scenario.as_ref().filter(|_| shown.is_empty()) {
             shown = figures::headlines(&scenario.evaluation)
                 .iter()
@@ -210,20 +212,13 @@ fn names_of(groups: &[Group]) -> Vec<String> {
     names
 }
 
-/// Returns the scenario of a report; `None` if this program does not know it, as with another
-/// program's method.
-fn scenario_of(report: &SavedReport, vocabulary: &[MethodVocabulary]) -> Option<Scenario> {
-    let text = toml::to_string(&report.run.scenario).ok()?;
-    scenario::parse(&text, &format!("{}.toml", report.run.name), &[], vocabulary).ok()
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use serde_json::json;
 
     use super::*;
-    use crate::study::sample;
+    use crate::tests::results as sample;
     use fedrecsim_methods::method::registry::vocabulary;
 
     fn report(seed: u64, key: &str, value: Value) -> SavedReport {

@@ -12,28 +12,23 @@
 //! Reading order: [`file`](mod@file) is the study as its file says it; [`plan`] resolves every arm
 //! and lists the runs; [`record`] remembers what a study began with; [`compare`] makes arms of
 //! reports that exist; [`against`] compares arms to others than the study says; [`results`] gathers
-//! the reports by arm and seed; [`quantities`] is what is measured of a run, [`measures`] names
-//! what tables have columns for and `columns` lists them, [`reach`] says what it took to come near
-//! the best accuracy, [`statistics`] means and intervals; [`sharing`] says which arms draw the same
-//! cohorts; [`saved`] puts results into a file and takes them out again; [`names`] shortens what
-//! tables call the arms; [`tables`] writes it all down.
+//! the reports by arm and seed; [`columns`] lists what tables show of a run, `reach` says when one
+//! came near the best accuracy, `statistics` has means and intervals; [`sharing`] says which arms
+//! draw the same cohorts; [`saved`] puts results into a file and takes them out again; `names`
+//! shortens what tables call the arms; [`tables`] writes it all down.
 //!
 //! Everything here is a function from plain data to plain data. Processes, folders and signals are
 //! matters of the command line.
 
 pub mod against;
-mod columns;
+pub mod columns;
 pub mod compare;
 pub mod file;
-pub mod measures;
 pub mod names;
 pub mod plan;
-pub mod quantities;
 pub mod reach;
 pub mod record;
 pub mod results;
-#[cfg(test)]
-mod sample;
 pub mod saved;
 pub mod sharing;
 pub mod statistics;

@@ -7,8 +7,8 @@ use std::str::FromStr;
 
 use serde_json::Value;
 
+use super::columns::is_sparsity;
 use super::file::{Arm, Study};
-use super::quantities::is_sparsity;
 use crate::report::figures;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_scenario::scenario::{self, Loaded, MethodVocabulary, Scenario, Strictness};
@@ -335,7 +335,7 @@ pub(super) fn folder_of(name: &str) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::study::sample;
+    use crate::tests::results as sample;
 
     /// If this fails, two parts run the same, or a run is in no part.
     #[test]

@@ -172,7 +172,7 @@ fn as_read(scenario: &Value) -> Value {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::study::sample;
+    use crate::tests::results as sample;
 
     fn record(values: &[&str], seeds: &[u64], shard: Option<Shard>) -> StudyRecord {
         let plan = sample::plan(&[("rounds", values)], seeds);

@@ -2,51 +2,58 @@
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
+use super::columns::RunColumn;
 use super::file::{PublishedCourse, Reference};
-use super::measures::{Measure, SpentOn};
-use super::reach::{self, Goal, Spent};
+use super::reach::Goal;
 use super::statistics::Summary;
 use crate::report::read::SavedReport;
+use fedrecsim_core::error::Result;
 
 /// The results of a study, or of reports that are compared.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Results {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Results<S = RunState> {
     /// The title.
     pub title: String,
-    /// The arms, in the order of the study.
-    pub arms: Vec<ArmResults>,
-    /// The figures of accuracy that tables show. Pictures show the first one.
+    /// Which part of the runs these are, such as `3/16`; `None` for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<String>,
+    /// The metrics that tables show. Pictures show the first one.
     pub figures: Vec<String>,
     /// Published values to stand beside.
     pub references: Vec<Reference>,
     /// Published courses to stand beside.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub courses: Vec<PublishedCourse>,
-    /// Which part of the runs these are, such as `3/16`; `None` for all.
-    pub shard: Option<String>,
+    /// The arms, in the order of the study.
+    pub arms: Vec<ArmResults<S>>,
 }
 
 /// The results of one arm.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ArmResults {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ArmResults<S = RunState> {
     /// The name.
     pub name: String,
     /// Why its cohorts and dropouts depend on its timing; empty if they do not.
     pub timing: Vec<String>,
     /// The arm to which its differences are paired, by its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compare_to: Option<usize>,
     /// Its runs, in the order of the seeds.
-    pub runs: Vec<RunResult>,
+    pub runs: Vec<RunResult<S>>,
 }
 
 /// The result of one run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RunResult {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunResult<S = RunState> {
     /// The seed.
     pub seed: u64,
-    /// The folder of its report, as it is shown.
+    /// The folder of its report, as it is shown. A relative one begins in the folder of the tables,
+    /// or where the program was started.
     pub folder: PathBuf,
     /// What became of it.
-    pub state: RunState,
+    pub state: S,
 }
 
 /// What became of a run.
@@ -60,6 +67,41 @@ pub enum RunState {
     NotRun,
     /// It has not been run, since its data set is not on this machine.
     NoData,
+}
+
+impl<S> Results<S> {
+    /// Returns the results with the states of runs in another form.
+    ///
+    /// # Errors
+    /// Those of `other`.
+    pub(crate) fn with_states<T>(
+        &self,
+        other: impl Fn(&RunResult<S>) -> Result<T>,
+    ) -> Result<Results<T>> {
+        let run = |run: &RunResult<S>| {
+            Ok(RunResult {
+                state: other(run)?,
+                seed: run.seed,
+                folder: run.folder.clone(),
+            })
+        };
+        let arm = |arm: &ArmResults<S>| {
+            Ok(ArmResults {
+                name: arm.name.clone(),
+                timing: arm.timing.clone(),
+                compare_to: arm.compare_to,
+                runs: arm.runs.iter().map(run).collect::<Result<_>>()?,
+            })
+        };
+        Ok(Results {
+            title: self.title.clone(),
+            shard: self.shard.clone(),
+            figures: self.figures.clone(),
+            references: self.references.clone(),
+            courses: self.courses.clone(),
+            arms: self.arms.iter().map(arm).collect::<Result<_>>()?,
+        })
+    }
 }
 
 impl ArmResults {
@@ -108,56 +150,10 @@ impl Results {
         [Goal::Own].into_iter().chain(compared).collect()
     }
 
-    /// Returns the values of an arm with their seeds, for the runs that have one.
-    pub(crate) fn values(&self, arm: usize, measure: &Measure) -> Vec<(u64, f64)> {
-        let of = |report: &SavedReport| match measure {
-            Measure::Whole(quantity) => quantity.of(report),
-            Measure::Until {
-                goal,
-                percent,
-                spent,
-            } => {
-                let reached = self.reached((arm, report), *goal, *percent)?;
-                Some(match spent {
-                    SpentOn::Up => reached.up_bytes,
-                    SpentOn::Both => reached.bytes,
-                    SpentOn::Time => reached.virtual_time_s,
-                })
-            }
-        };
-        self.arms[arm]
-            .reports()
-            .filter_map(|report| Some((report.run.seed, of(report)?)))
-            .collect()
-    }
-
-    /// Returns what a run had spent until it reached a goal; `None` if it never did, or there is no
-    /// such goal.
-    fn reached(
-        &self,
-        (arm, report): (usize, &SavedReport),
-        goal: Goal,
-        percent: u32,
-    ) -> Option<Spent> {
-        let figure = self.figures.first()?;
-        let best = match goal {
-            Goal::Own => reach::best(report, figure),
-            Goal::Compared => {
-                let same_seed = |other: &&SavedReport| other.run.seed == report.run.seed;
-                // The arm that others are compared to has its own best as its goal.
-                let is_goal = self.arms.iter().any(|other| other.compare_to == Some(arm));
-                let compared = self.arms[arm].compare_to.or(is_goal.then_some(arm))?;
-                let compared = self.arms[compared].reports().find(same_seed)?;
-                reach::best(compared, figure)
-            }
-        };
-        reach::reach(report, figure, best?, percent)
-    }
-
     /// Returns the summary of an arm's values; `None` if there is none.
-    pub(crate) fn summary(&self, arm: usize, measure: &Measure) -> Option<Summary> {
+    pub(crate) fn summary<'a>(&'a self, arm: usize, column: &RunColumn<'a>) -> Option<Summary> {
         let values: Vec<f64> = self
-            .values(arm, measure)
+            .values(arm, column)
             .into_iter()
             .map(|(_, value)| value)
             .collect();
@@ -166,19 +162,23 @@ impl Results {
 
     /// Returns the summary of the differences between an arm and the one that it is compared to,
     /// over the seeds that both have; `None` if it is compared to none.
-    pub(crate) fn difference(&self, arm: usize, measure: &Measure) -> Option<Summary> {
+    pub(crate) fn difference<'a>(&'a self, arm: usize, column: &RunColumn<'a>) -> Option<Summary> {
         let other = self.arms[arm].compare_to?;
-        Summary::of_differences(&self.values(arm, measure), &self.values(other, measure))
+        Summary::of_differences(&self.values(arm, column), &self.values(other, column))
     }
 
     /// Returns the summary of the differences as shares of the values that they are taken to, see
     /// [`Self::difference`]; `None` also if one of these is 0.
-    pub(crate) fn relative_difference(&self, arm: usize, measure: &Measure) -> Option<Summary> {
+    pub(crate) fn relative_difference<'a>(
+        &'a self,
+        arm: usize,
+        column: &RunColumn<'a>,
+    ) -> Option<Summary> {
         let other = self.arms[arm].compare_to?;
         let share = |our: f64, their: f64| (our - their) / their;
         let shares = Summary::of_pairs(
-            &self.values(arm, measure),
-            &self.values(other, measure),
+            &self.values(arm, column),
+            &self.values(other, column),
             share,
         );
         // Of nothing there is no share.
@@ -187,11 +187,11 @@ impl Results {
 
     /// Returns the summary of how many times less an arm has than the one that it is compared to,
     /// over the seeds that both have; `None` if it is compared to none, or has nothing.
-    pub(crate) fn times_less(&self, arm: usize, measure: &Measure) -> Option<Summary> {
+    pub(crate) fn times_less<'a>(&'a self, arm: usize, column: &RunColumn<'a>) -> Option<Summary> {
         let other = self.arms[arm].compare_to?;
         let times = Summary::of_pairs(
-            &self.values(arm, measure),
-            &self.values(other, measure),
+            &self.values(arm, column),
+            &self.values(other, column),
             |our, their| their / our,
         );
         times.filter(|times| times.mean.is_finite())
@@ -303,29 +303,28 @@ impl Results {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::study::quantities::Quantity;
-    use crate::study::sample;
-
-    fn hr() -> Measure {
-        Measure::Whole(Quantity::Figure("hr@10".to_owned()))
-    }
+    use crate::tests::results as sample;
 
     /// If this fails, a mean holds runs of another arm, or a difference pairs other seeds.
     #[test]
     fn means_are_those_of_the_arm_and_differences_those_of_the_seeds() {
         let results = sample::results();
-        let summary = results.summary(1, &hr()).unwrap();
+        let summary = results
+            .summary(1, &results.column("hr@10").unwrap())
+            .unwrap();
         assert_eq!(
             (summary.count, (summary.mean * 1e6).round()),
             (3, 450_000.0)
         );
-        let difference = results.difference(1, &hr()).unwrap();
+        let difference = results
+            .difference(1, &results.column("hr@10").unwrap())
+            .unwrap();
         assert!(
             (difference.mean + 0.05).abs() < 1e-12 && difference.half_width.unwrap() < 1e-9,
             "{difference:?}"
         );
         assert_eq!(
-            results.difference(0, &hr()),
+            results.difference(0, &results.column("hr@10").unwrap()),
             None,
             "an arm is not compared with itself"
         );
@@ -372,8 +371,20 @@ mod tests {
         results.arms[1].runs[1].state = RunState::NotRun;
         assert_eq!(results.failures(), [("int8", 1, "it exploded")]);
         assert_eq!(results.counts(), [4, 1, 6]);
-        assert_eq!(results.summary(1, &hr()).unwrap().count, 1);
-        assert_eq!(results.difference(1, &hr()).unwrap().count, 1);
+        assert_eq!(
+            results
+                .summary(1, &results.column("hr@10").unwrap())
+                .unwrap()
+                .count,
+            1
+        );
+        assert_eq!(
+            results
+                .difference(1, &results.column("hr@10").unwrap())
+                .unwrap()
+                .count,
+            1
+        );
     }
 
     /// If this fails, the tables of some arms compare them to others than the study says.
@@ -402,32 +413,5 @@ mod tests {
         );
         let left = results.of_arms(|name| name == "dense");
         assert_eq!((left.arms.len(), left.arms[0].compare_to), (1, None));
-    }
-
-    /// If this fails, an arm is said to reach the best of another one that it never reached.
-    #[test]
-    fn goals_of_the_compared_arm_are_those_of_its_run_with_the_same_seed() {
-        let results = sample::results();
-        let until = |goal, percent| Measure::Until {
-            goal,
-            percent,
-            spent: SpentOn::Up,
-        };
-        assert_eq!(results.values(1, &until(Goal::Own, 99)).len(), 3);
-        // The arm ends at nine tenths of the other one's best.
-        assert_eq!(results.values(1, &until(Goal::Compared, 95)), []);
-        let names: Vec<String> = results.measures().iter().map(Measure::name).collect();
-        assert!(
-            names.contains(&"up_bytes_to_95_percent_of_compared_best".to_owned()),
-            "{names:?}"
-        );
-        let mut alone = results;
-        alone.arms[1].compare_to = None;
-        assert!(
-            alone
-                .measures()
-                .iter()
-                .all(|measure| !measure.name().contains("compared"))
-        );
     }
 }

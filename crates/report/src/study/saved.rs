@@ -2,12 +2,11 @@
 //! them.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::file::{PublishedCourse, Reference};
-use super::results::{ArmResults, Results, RunResult, RunState};
+use super::results::{Results, RunState};
 use crate::report::read::SavedReport;
 use fedrecsim_core::error::{Error, Result};
 
@@ -19,40 +18,13 @@ const FORMAT: u32 = 1;
 
 /// What the file holds.
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Saved {
     format: u32,
-    title: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    shard: Option<String>,
-    figures: Vec<String>,
-    references: Vec<Reference>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    courses: Vec<PublishedCourse>,
-    arms: Vec<SavedArm>,
+    #[serde(flatten)]
+    results: Results<SavedState>,
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SavedArm {
-    name: String,
-    timing: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    compare_to: Option<usize>,
-    runs: Vec<SavedRun>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SavedRun {
-    seed: u64,
-    /// The folder of the report; a relative one begins in the folder of the tables or where the
-    /// program was started.
-    folder: PathBuf,
-    state: SavedState,
-}
-
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum SavedState {
     Done,
@@ -66,30 +38,17 @@ enum SavedState {
 /// # Errors
 /// [`Error::Write`] for a path that is no text.
 pub(crate) fn render(results: &Results) -> Result<String> {
-    let run = |run: &RunResult| SavedRun {
-        seed: run.seed,
-        folder: run.folder.clone(),
-        state: match &run.state {
+    let results = results.with_states(|run| {
+        Ok(match &run.state {
             RunState::Done(_) => SavedState::Done,
             RunState::Failed(reason) => SavedState::Failed(reason.clone()),
             RunState::NotRun => SavedState::NotRun,
             RunState::NoData => SavedState::NoData,
-        },
-    };
-    let arm = |arm: &ArmResults| SavedArm {
-        name: arm.name.clone(),
-        timing: arm.timing.clone(),
-        compare_to: arm.compare_to,
-        runs: arm.runs.iter().map(run).collect(),
-    };
+        })
+    })?;
     let saved = Saved {
         format: FORMAT,
-        title: results.title.clone(),
-        shard: results.shard.clone(),
-        figures: results.figures.clone(),
-        references: results.references.clone(),
-        courses: results.courses.clone(),
-        arms: results.arms.iter().map(arm).collect(),
+        results,
     };
     let text = serde_json::to_string_pretty(&saved)
         .map_err(|error| Error::write(FILE_NAME, error.into()))?;
@@ -99,7 +58,7 @@ pub(crate) fn render(results: &Results) -> Result<String> {
 /// Reads the results whose tables are in `folder`, with the reports of the runs.
 ///
 /// # Errors
-/// [`Error::Read`] for a file that is not there, is of another version or is not such a file, and
+/// [`Error::Read`] for a file that is not there, is of a newer version or is not such a file, and
 /// for a report that is not where it was.
 pub fn read(folder: &Path) -> Result<Results> {
     let path = folder.join(FILE_NAME);
@@ -110,63 +69,38 @@ pub fn read(folder: &Path) -> Result<Results> {
             format!("it does not hold the results of a study: {reason}"),
         )
     };
-    let saved: Saved = serde_json::from_str(&text).map_err(|reason| refuse(reason.to_string()))?;
-    if saved.format != FORMAT {
+    let Saved { format, results } =
+        serde_json::from_str(&text).map_err(|reason| refuse(reason.to_string()))?;
+    if format > FORMAT {
         return Err(refuse(format!(
-            "its layout has version {}, and this program reads version {FORMAT}",
-            saved.format
+            "its layout has version {format}, and this program reads version {FORMAT}: a newer program has written it"
         )));
     }
-    let arms = saved.arms.len();
-    let of_references = saved
-        .references
-        .iter()
-        .map(|of| of.arm)
-        .chain(saved.courses.iter().map(|of| of.arm));
-    let named = saved
+    let of_references = results.references.iter().map(|of| of.arm);
+    let mut named = results
         .arms
         .iter()
         .filter_map(|arm| arm.compare_to)
-        .chain(of_references);
-    if named.into_iter().any(|arm| arm >= arms) {
+        .chain(of_references)
+        .chain(results.courses.iter().map(|of| of.arm));
+    if named.any(|arm| arm >= results.arms.len()) {
         return Err(refuse("it names an arm that it does not have".to_owned()));
     }
-    let run = |run: SavedRun| {
-        let state = match run.state {
-            SavedState::Failed(reason) => RunState::Failed(reason),
+    results.with_states(|run| {
+        Ok(match &run.state {
+            SavedState::Failed(reason) => RunState::Failed(reason.clone()),
             SavedState::NotRun => RunState::NotRun,
             SavedState::NoData => RunState::NoData,
             SavedState::Done => {
                 let beside = folder.join(&run.folder);
-                RunState::Done(Box::new(SavedReport::read(if beside.exists() {
+                let at = if beside.exists() {
                     &beside
                 } else {
                     &run.folder
-                })?))
+                };
+                RunState::Done(Box::new(SavedReport::read(at)?))
             }
-        };
-        Ok(RunResult {
-            seed: run.seed,
-            folder: run.folder,
-            state,
         })
-    };
-    let arm = |arm: SavedArm| {
-        let runs = arm.runs.into_iter().map(run).collect::<Result<_>>()?;
-        Ok(ArmResults {
-            name: arm.name,
-            timing: arm.timing,
-            compare_to: arm.compare_to,
-            runs,
-        })
-    };
-    Ok(Results {
-        title: saved.title,
-        arms: saved.arms.into_iter().map(arm).collect::<Result<_>>()?,
-        figures: saved.figures,
-        references: saved.references,
-        courses: saved.courses,
-        shard: saved.shard,
     })
 }
 
@@ -174,14 +108,16 @@ pub fn read(folder: &Path) -> Result<Results> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::report::{ReportFolder, sample};
+    use crate::report::ReportFolder;
+    use crate::study::file::PublishedCourse;
+    use crate::tests::records as sample;
 
     /// If this fails, the page that is made of a study's folder tells something else than its
     /// tables.
     #[test]
     fn results_are_read_back_as_they_were_with_their_reports() {
         let root = tempfile::tempdir().unwrap();
-        let mut results = crate::study::sample::results();
+        let mut results = crate::tests::results::results();
         results.arms.iter_mut().for_each(|arm| arm.runs.truncate(2));
         results.arms[1].runs[0].state = RunState::Failed("it exploded".to_owned());
         results.arms[1].runs[1].state = RunState::NotRun;

@@ -74,7 +74,7 @@ pub(crate) fn remarks<'a>(arms: impl IntoIterator<Item = (&'a str, &'a [String])
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::sample;
+    use crate::tests::results as sample;
 
     fn why(set: &str) -> Vec<String> {
         let text = sample::STUDY

@@ -9,8 +9,6 @@ use std::io::{self, Write};
 use std::ops::RangeInclusive;
 
 mod lines;
-#[cfg(test)]
-mod sample;
 pub mod state;
 pub mod stretch;
 #[cfg(feature = "arrow")]
@@ -214,6 +212,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::tests::events as sample;
     use fedrecsim_core::units::SimTime;
     use fedrecsim_sim::sim::outcome::network::Gauges;
 

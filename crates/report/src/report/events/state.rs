@@ -280,8 +280,8 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::events::sample::{Scene, ended, parts, two_rounds};
-    use crate::report::sample;
+    use crate::tests::events::{Scene, ended, parts, two_rounds};
+    use crate::tests::records as sample;
 
     #[test]
     fn the_state_within_a_round_reads_like_this() {

@@ -187,7 +187,7 @@ impl Participations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::events::sample::{Scene, ended, parts, trained};
+    use crate::tests::events::{Scene, ended, parts, trained};
 
     #[test]
     fn a_participation_is_a_download_a_training_and_an_upload_without_a_gap() {

@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use plotters::prelude::RGBColor;
 
 use super::stretch::{Phase, Stretch};
-use crate::report::plot::timeline::{BAR_WIDTH_MIN, Instant, Mark, Row, Rule, TimelineChart};
+use crate::report::plot::timeline::{
+    BAR_WIDTH_MIN, Instant, Mark, Row, Rule, TimelineChart, render,
+};
 use crate::report::words::{counted, duration, thousands};
+use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::legs::{Job, Route};
 use fedrecsim_core::units::{SimDuration, SimTime};
@@ -99,9 +102,9 @@ impl Timeline {
     /// Returns the picture as an SVG document.
     ///
     /// # Errors
-    /// The same as those of [`plot::timeline::render`](crate::report::plot::timeline::render).
-    pub(crate) fn render(&self) -> Result<String, impl std::error::Error + use<>> {
-        crate::report::plot::timeline::render(&self.chart())
+    /// Those of [`render`](crate::report::plot::timeline::render).
+    pub(crate) fn render(&self) -> Result<String> {
+        render("the picture of events", &self.chart())
     }
 
     fn chart(&self) -> TimelineChart {
@@ -317,8 +320,8 @@ fn spread(all: usize, most: usize) -> impl Iterator<Item = usize> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::report::events::sample::{span, two_rounds};
     use crate::report::events::stretch::Participations;
+    use crate::tests::events::{span, two_rounds};
 
     fn timeline() -> Timeline {
         let mut participations = Participations::default();

@@ -1,14 +1,12 @@
-//! Charts of a page: what is drawn, as data for the page's script, and the buttons around it.
+//! Charts of a page: their data for the page's script, and the buttons around them.
 
 use std::fmt::Write as _;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::text::{escaped, with_code};
-use crate::report::courses::Against;
-
-/// The number of colours of the page's style.
-const COLORS: usize = 8;
+use crate::report::chart::{Axis, COLORS, Chart, Kind, Series, Stroke};
+use crate::report::column::Unit;
 
 /// The outlines of points in a legend, in the order in which the page's script gives shapes to
 /// series.
@@ -24,146 +22,59 @@ const SHAPES: [&str; 6] = [
 /// The most points of a line of a run, and the most rounds of its table.
 pub(crate) const MOST_POINTS: usize = 500;
 
-/// A chart.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Chart {
-    /// The name within the page.
-    pub id: &'static str,
-    /// The heading.
-    #[serde(skip)]
-    pub title: String,
-    /// What a reader has to know of all figures of the chart, such as their protocol.
-    #[serde(skip)]
-    pub note: String,
-    /// What the chart shows, for whoever does not see it.
-    #[serde(skip)]
-    pub description: String,
-    /// What the horizontal axis may be; the first one is shown at first.
-    pub across: Vec<Axis>,
-    /// The vertical axis.
-    pub up: Axis,
-    /// The names of the bars; empty if the chart has lines.
-    pub bars: Vec<String>,
-    /// What is drawn, each of which can be hidden.
-    pub series: Vec<Series>,
+/// The colour of the front.
+const FRONT: usize = 6;
+
+/// What the script draws.
+#[derive(Serialize)]
+pub(super) struct Data<'a> {
+    id: &'a str,
+    across: Vec<AxisData>,
+    up: AxisData,
+    bars: &'a [String],
+    series: Vec<Curve>,
 }
 
-/// An axis of a chart.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Axis {
-    /// The name on the button that chooses the axis.
-    #[serde(skip)]
-    pub name: &'static str,
-    /// The title along the axis.
-    pub title: String,
-    /// How numbers are written.
-    pub unit: Unit,
-    /// Whether the axis begins at zero unless it is logarithmic.
-    pub from_zero: bool,
+#[derive(Serialize)]
+struct AxisData {
+    title: String,
+    unit: &'static str,
+    from_zero: bool,
 }
 
-/// How the numbers of an axis are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Unit {
-    /// Plain numbers.
-    Number,
-    /// Figures of accuracy, with four decimals.
-    Figure,
-    /// Shares, in percent.
-    Share,
-    /// Bytes, with a decimal prefix.
-    Bytes,
-    /// Bytes per second, with a decimal prefix.
-    BytesPerSecond,
-}
-
-/// A line, a set of points, or a part of every bar.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Series {
-    /// The name in the legend.
+/// A series as it is drawn: lists of places, one for each axis. Vertical places that are the same
+/// for all axes are a single list. Seven digits are more than a screen can show, and half as long;
+/// the tables of the page have all digits.
+#[derive(Serialize)]
+pub(crate) struct Curve {
     pub name: String,
-    /// The colour, by its number in the page's style.
-    pub color: usize,
-    /// How it is drawn.
-    pub stroke: Stroke,
-    /// The horizontal places, for each of the chart's axes. Of a bar, the lengths of its parts.
-    #[serde(serialize_with = "short")]
-    pub x: Vec<Vec<f64>>,
-    /// The vertical places, for each of the chart's axes; a single list if they are the same for
-    /// all.
-    #[serde(serialize_with = "short")]
-    pub y: Vec<Vec<f64>>,
-    /// The lower ends of intervals, for each list of `y`; empty without intervals.
-    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "short")]
-    pub low: Vec<Vec<f64>>,
-    /// The upper ends of intervals.
-    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "short")]
-    pub high: Vec<Vec<f64>>,
+    color: usize,
+    stroke: &'static str,
+    pub x: Vec<Vec<f32>>,
+    pub y: Vec<Vec<f32>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub low: Vec<Vec<f32>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub high: Vec<Vec<f32>>,
 }
 
-/// How a series is drawn.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Stroke {
-    /// A thick line, with its intervals as a band.
-    #[default]
-    Thick,
-    /// A thin line.
-    Thin,
-    /// A dashed line.
-    Dash,
-    /// A dotted line.
-    Dot,
-    /// A line of dashes and dots.
-    DashDot,
-    /// A line that keeps the value of a point up to the next one.
-    Steps,
-    /// The same, thin and dotted.
-    DotSteps,
-    /// Points with their intervals, not joined.
-    Points,
-    /// A large ring.
-    Ring,
-}
-
-/// Writes numbers with seven digits, which is more than any screen can show, and half as long. The
-/// tables of the page have all digits.
-fn short<S: Serializer>(lists: &[Vec<f64>], serializer: S) -> Result<S::Ok, S::Error> {
-    let short = |list: &Vec<f64>| {
-        list.iter()
-            .map(|number| *number as f32)
-            .collect::<Vec<f32>>()
-    };
-    serializer.collect_seq(lists.iter().map(short))
-}
-
-impl Stroke {
-    /// Returns the pattern of dashes in the legend.
-    fn dashes(self) -> &'static str {
-        match self {
-            Self::Dash => "7 4",
-            Self::Dot | Self::DotSteps => "2 3",
-            Self::DashDot => "7 3 2 3",
-            _ => "none",
-        }
-    }
-}
-
-impl Axis {
-    /// Returns an axis that begins at zero.
-    pub fn new(name: &'static str, title: impl Into<String>, unit: Unit) -> Self {
-        Self {
-            name,
-            title: title.into(),
-            unit,
-            from_zero: true,
-        }
+/// Returns the name of a stroke for the script, and the pattern of dashes in the legend.
+fn stroke(stroke: Stroke) -> (&'static str, &'static str) {
+    match stroke {
+        Stroke::Points => ("points", "none"),
+        Stroke::Thick => ("thick", "none"),
+        Stroke::Thin => ("thin", "none"),
+        Stroke::Steps => ("steps", "none"),
+        Stroke::DotSteps => ("dot-steps", "2 3"),
+        Stroke::Dash => ("dash", "7 4"),
+        Stroke::DashDot => ("dash-dot", "7 3 2 3"),
+        Stroke::Dot => ("dot", "2 3"),
+        Stroke::Ring => ("ring", "none"),
     }
 }
 
 /// Returns the unit of a time axis that ends at so many seconds, with its length in seconds.
-pub(crate) fn time_unit(last_s: f64) -> (&'static str, f64) {
+fn time_unit(last_s: f64) -> (&'static str, f64) {
     match last_s {
         s if s < 240.0 => ("s", 1.0),
         s if s < 4.0 * 3600.0 => ("min", 60.0),
@@ -172,45 +83,26 @@ pub(crate) fn time_unit(last_s: f64) -> (&'static str, f64) {
     }
 }
 
-/// What a horizontal axis counts, with the length of its unit in rounds, bytes or seconds.
-pub(crate) type CostAxis = (Axis, Against, f64);
-
-/// Returns the axes of what accuracy may cost in a run that takes so much virtual time.
-pub(crate) fn cost_axes(last_s: f64) -> Vec<CostAxis> {
-    let (time, second) = time_unit(last_s);
-    vec![
-        (
-            Axis::new("all bytes", "sent so far, up and down", Unit::Bytes),
-            Against::Bytes,
-            1.0,
-        ),
-        (
-            Axis::new("uploads", "uploaded so far", Unit::Bytes),
-            Against::Uploads,
-            1.0,
-        ),
-        (
-            Axis::new(
-                "virtual time",
-                format!("virtual time [{time}]"),
-                Unit::Number,
-            ),
-            Against::VirtualTime,
-            second,
-        ),
-        (
-            Axis::new("rounds", "round", Unit::Number),
-            Against::Rounds,
-            1.0,
-        ),
-    ]
-}
-
-/// Returns the colour and the stroke of the series with this number, which no other one of the
-/// first 32 has.
-pub(crate) fn style(number: usize) -> (usize, Stroke) {
-    let strokes = [Stroke::Thick, Stroke::Dash, Stroke::Dot, Stroke::DashDot];
-    (number % COLORS, strokes[number / COLORS % strokes.len()])
+/// Returns an axis whose last place is `last`, and the length of its unit in that of the data.
+fn axis_data(axis: &Axis, last: f64) -> (AxisData, f64) {
+    let (title, unit, length) = match axis.unit {
+        Unit::Seconds => {
+            let (name, length) = time_unit(last);
+            (format!("{} [{name}]", axis.title), "number", length)
+        }
+        Unit::Accuracy => (axis.title.clone(), "figure", 1.0),
+        Unit::Share => (axis.title.clone(), "share", 1.0),
+        Unit::Bytes => (axis.title.clone(), "bytes", 1.0),
+        Unit::BytesPerSecond => (axis.title.clone(), "bytes-per-second", 1.0),
+        _ => (axis.title.clone(), "number", 1.0),
+    };
+    let from_zero = !axis.is_near;
+    let data = AxisData {
+        title,
+        unit,
+        from_zero,
+    };
+    (data, length)
 }
 
 /// Returns the places, among `count`, of the points that are drawn: all, or about `most` at equal
@@ -222,89 +114,200 @@ pub(crate) fn drawn(count: usize, most: usize, kept: Option<usize>) -> Vec<usize
         .collect()
 }
 
-impl Chart {
-    /// Returns the chart's place in the page, with its buttons.
-    pub(super) fn html(&self) -> String {
-        let Self { id, .. } = self;
-        let title = escaped(&self.title);
-        let note = if self.note.is_empty() {
-            String::new()
-        } else {
-            format!("<p>{}</p>", with_code(&self.note))
-        };
-        let mut html = format!(
-            "<figure class=\"chart\" id=\"{id}\">\n<figcaption><h3>{title}</h3>{note}</figcaption>\n\
-             <div class=\"buttons\" role=\"group\" aria-label=\"Axes of the chart: {title}\">"
-        );
-        if self.across.len() > 1 {
-            html.push_str("<span>against</span>");
-            for (place, axis) in self.across.iter().enumerate() {
-                let name = escaped(axis.name);
-                let _ = write!(
-                    html,
-                    "<button data-x=\"{place}\" aria-pressed=\"{}\">{name}</button>",
-                    place == 0
-                );
-            }
+/// Returns the names of a chart's bars; empty if the chart has lines.
+fn bars(chart: &Chart) -> &[String] {
+    match &chart.kind {
+        Kind::Bars(names) => names,
+        _ => &[],
+    }
+}
+
+/// Returns what the script draws of a chart.
+pub(super) fn data(chart: &Chart) -> Data<'_> {
+    let axes = chart.axes_in_use().into_iter();
+    let across = axes.map(|axis| axis_data(&chart.across[axis], chart.last(axis)).0);
+    Data {
+        id: chart.id,
+        across: across.collect(),
+        up: axis_data(&chart.up, 0.0).0,
+        bars: bars(chart),
+        series: curves(chart),
+    }
+}
+
+/// Returns the series of a chart as they are drawn, and its front if it has one.
+pub(crate) fn curves(chart: &Chart) -> Vec<Curve> {
+    let axes: Vec<(usize, f64)> = chart
+        .axes_in_use()
+        .into_iter()
+        .map(|axis| (axis, axis_data(&chart.across[axis], chart.last(axis)).1))
+        .collect();
+    let mut curves: Vec<Curve> = chart
+        .series
+        .iter()
+        .map(|series| curve(chart, series, &axes))
+        .collect();
+    if let Kind::Front(better) = chart.kind {
+        let mut front = empty("the front", FRONT, Stroke::Dot);
+        for (axis, unit) in axes {
+            let on_front = chart.front(better, axis).into_iter();
+            let (x, y) = on_front
+                .map(|point| ((point.along(axis)[0] / unit) as f32, point.y[0] as f32))
+                .unzip();
+            front.x.push(x);
+            front.y.push(y);
         }
-        let toggles: &[(&str, &str)] = match self.bars.is_empty() {
-            true => &[("log-x", "log horizontal"), ("log-y", "log vertical")],
-            false => &[("share", "shares")],
+        curves.push(front);
+    }
+    curves
+}
+
+fn empty(name: &str, color: usize, of: Stroke) -> Curve {
+    Curve {
+        name: name.to_owned(),
+        color: color % COLORS,
+        stroke: stroke(of).0,
+        x: Vec::new(),
+        y: Vec::new(),
+        low: Vec::new(),
+        high: Vec::new(),
+    }
+}
+
+fn curve(chart: &Chart, series: &Series, axes: &[(usize, f64)]) -> Curve {
+    let mut curve = empty(&series.name, series.color, series.stroke);
+    if !bars(chart).is_empty() {
+        let lengths = |list: &Vec<f64>| list.iter().map(|length| *length as f32).collect();
+        curve.x = series.x.iter().map(lengths).collect();
+        return curve;
+    }
+    // The more series, the fewer points has each, so that the page does not grow with their
+    // number.
+    let most = (MOST_POINTS * 16 / chart.series.len().max(16)).max(2);
+    let ringed = chart
+        .series
+        .iter()
+        .find(|other| other.stroke == Stroke::Ring);
+    let ringed = ringed.and_then(|ring| Some((ring.x.first()?.first()?, series.x.first()?)));
+    let kept = ringed.and_then(|(at, places)| places.iter().position(|place| place == at));
+    let shown = drawn(series.y.len(), most, kept);
+    for &(axis, unit) in axes {
+        let is_level = chart.is_level(series, axis);
+        let x: Vec<f64> = match is_level {
+            true if chart.places(axis).next().is_none() => Vec::new(),
+            // A level goes from the first to the last cost of the others.
+            true => chart.ends(axis).into(),
+            false => shown
+                .iter()
+                .map(|place| series.along(axis)[*place])
+                .collect(),
         };
-        for (what, name) in toggles {
+        let along = |values: &[f64]| -> Vec<f32> {
+            let value = |place: usize| match is_level {
+                true => values.last().copied(),
+                false => values.get(shown[place]).copied(),
+            };
+            (0..x.len())
+                .filter_map(value)
+                .map(|value| value as f32)
+                .collect()
+        };
+        curve.y.push(along(&series.y));
+        curve.low.push(along(&series.low));
+        curve.high.push(along(&series.high));
+        curve.x.push(x.iter().map(|x| (x / unit) as f32).collect());
+    }
+    // A single seed has no interval.
+    if series.low == series.high {
+        curve.low.clear();
+        curve.high.clear();
+    }
+    // Most series have the same heights along all axes.
+    for list in [&mut curve.y, &mut curve.low, &mut curve.high] {
+        if list.windows(2).all(|pair| pair[0] == pair[1]) {
+            list.truncate(1);
+        }
+    }
+    curve
+}
+
+/// Returns a chart's place in the page, with its buttons.
+pub(super) fn html(chart: &Chart) -> String {
+    let id = chart.id;
+    let title = escaped(&chart.title);
+    let note = match chart.note.is_empty() {
+        true => String::new(),
+        false => format!("<p>{}</p>", with_code(&chart.note)),
+    };
+    let mut html = format!(
+        "<figure class=\"chart\" id=\"{id}\">\n<figcaption><h3>{title}</h3>{note}</figcaption>\n\
+         <div class=\"buttons\" role=\"group\" aria-label=\"Axes of the chart: {title}\">"
+    );
+    let axes = chart.axes_in_use();
+    if axes.len() > 1 {
+        html.push_str("<span>against</span>");
+        for (place, axis) in axes.into_iter().enumerate() {
+            let name = escaped(chart.across[axis].name);
             let _ = write!(
                 html,
-                "<button data-toggle=\"{what}\" aria-pressed=\"false\">{name}</button>"
+                "<button data-x=\"{place}\" aria-pressed=\"{}\">{name}</button>",
+                place == 0
             );
         }
-        let description = escaped(&self.description);
+    }
+    let has_bars = !bars(chart).is_empty();
+    let toggles: &[(&str, &str)] = match has_bars {
+        false => &[("log-x", "log horizontal"), ("log-y", "log vertical")],
+        true => &[("share", "shares")],
+    };
+    for (what, name) in toggles {
         let _ = write!(
             html,
-            "</div>\n<div class=\"plot\" role=\"img\" aria-label=\"{description}\"></div>\n"
+            "<button data-toggle=\"{what}\" aria-pressed=\"false\">{name}</button>"
         );
-        let _ = write!(
-            html,
-            "<ul class=\"legend\" aria-label=\"Series of the chart: {title}\">"
-        );
-        for (place, series) in self.series.iter().enumerate() {
+    }
+    let description = escaped(&chart.description);
+    let _ = write!(
+        html,
+        "</div>\n<div class=\"plot\" role=\"img\" aria-label=\"{description}\"></div>\n\
+         <ul class=\"legend\" aria-label=\"Series of the chart: {title}\">"
+    );
+    let strokes = chart.series.iter().map(|series| series.stroke);
+    // The front comes after the others.
+    let strokes = strokes.chain(std::iter::repeat(Stroke::Dot));
+    for (place, (curve, stroke)) in curves(chart).iter().zip(strokes).enumerate() {
+        if !curve.name.is_empty() {
             let _ = write!(
                 html,
                 "<li><button data-series=\"{place}\" aria-pressed=\"true\">{}{}</button></li>",
-                self.swatch(series, place),
-                escaped(&series.name)
+                swatch(has_bars, stroke, curve.color, place),
+                escaped(&curve.name)
             );
         }
-        html + "</ul>\n</figure>\n"
     }
+    html + "</ul>\n</figure>\n"
+}
 
-    /// Returns the picture beside a name in the legend.
-    fn swatch(&self, series: &Series, place: usize) -> String {
-        let shape = match (series.stroke, self.bars.is_empty()) {
-            (_, false) => {
-                "<rect x=\"6\" y=\"1\" width=\"12\" height=\"12\" class=\"filled\"/>".to_owned()
-            }
-            (Stroke::Points, _) => format!(
-                "<path d=\"{}\" class=\"filled\"/>",
-                SHAPES[place % SHAPES.len()]
-            ),
-            (Stroke::Ring, _) => "<circle cx=\"12\" cy=\"7\" r=\"5\" fill=\"none\"/>".to_owned(),
-            (stroke, _) => {
-                let width = if matches!(stroke, Stroke::Thin | Stroke::DotSteps) {
-                    1.5
-                } else {
-                    3.0
-                };
-                let dashes = stroke.dashes();
-                format!(
-                    "<path d=\"M1 7h22\" stroke-width=\"{width}\" stroke-dasharray=\"{dashes}\"/>"
-                )
-            }
-        };
-        let color = series.color % COLORS;
-        format!(
-            "<svg width=\"24\" height=\"14\" aria-hidden=\"true\" style=\"--c:var(--c{color})\">{shape}</svg>"
-        )
-    }
+/// Returns the picture beside a name in the legend.
+fn swatch(is_bar: bool, of: Stroke, color: usize, place: usize) -> String {
+    let shape = match of {
+        _ if is_bar => {
+            "<rect x=\"6\" y=\"1\" width=\"12\" height=\"12\" class=\"filled\"/>".to_owned()
+        }
+        Stroke::Points => format!(
+            "<path d=\"{}\" class=\"filled\"/>",
+            SHAPES[place % SHAPES.len()]
+        ),
+        Stroke::Ring => "<circle cx=\"12\" cy=\"7\" r=\"5\" fill=\"none\"/>".to_owned(),
+        of => {
+            let is_thin = matches!(of, Stroke::Thin | Stroke::DotSteps);
+            let (width, dashes) = (if is_thin { 1.5 } else { 3.0 }, stroke(of).1);
+            format!("<path d=\"M1 7h22\" stroke-width=\"{width}\" stroke-dasharray=\"{dashes}\"/>")
+        }
+    };
+    format!(
+        "<svg width=\"24\" height=\"14\" aria-hidden=\"true\" style=\"--c:var(--c{color})\">{shape}</svg>"
+    )
 }
 
 #[cfg(test)]
@@ -318,14 +321,25 @@ mod tests {
         assert!(places.len() <= 1002, "{}", places.len());
         assert_eq!((&places[..3], places.last()), (&[0, 1, 3][..], Some(&2499)));
         assert_eq!(drawn(0, 500, None), [0; 0]);
-    }
-
-    #[test]
-    fn as_many_series_as_a_study_has_look_different() {
-        let styles: Vec<_> = (0..32).map(style).collect();
-        for (place, style) in styles.iter().enumerate() {
-            assert!(!styles[..place].contains(style), "{place}");
-        }
+        let points: Vec<f64> = (1..=2500).map(f64::from).collect();
+        let ring = Series {
+            stroke: Stroke::Ring,
+            x: vec![vec![7.0]],
+            y: vec![7.0],
+            ..Series::default()
+        };
+        let line = Series {
+            x: vec![points.clone()],
+            y: points,
+            ..Series::default()
+        };
+        let chart = Chart {
+            across: vec![Axis::default()],
+            series: vec![line, ring],
+            ..Chart::default()
+        };
+        let curve = &curves(&chart)[0];
+        assert!(curve.y[0].len() <= MOST_POINTS + 2 && curve.y[0].contains(&7.0));
     }
 
     #[test]
@@ -352,11 +366,11 @@ mod tests {
             note: "Protocol: `x`".to_owned(),
             description: "one \"line\"".to_owned(),
             across,
-            up: Axis::new("", "y", Unit::Figure),
-            bars: Vec::new(),
+            up: Axis::new("", "y", Unit::Accuracy),
             series: vec![series],
+            ..Chart::default()
         };
-        let html = chart.html();
+        let html = html(&chart);
         for part in [
             "role=\"img\" aria-label=\"one &quot;line&quot;\"",
             "<button data-x=\"0\" aria-pressed=\"true\">round</button>",

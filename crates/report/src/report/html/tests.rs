@@ -4,11 +4,11 @@ use super::*;
 /// If this fails, a page asks the network for something, or a browser lets it.
 #[test]
 fn a_page_is_one_file_and_the_policy_forbids_everything_else() {
-    let page = Page {
+    let page = Document {
         title: "t".to_owned(),
-        parts: vec![Part::Text("`a`".to_owned())],
+        blocks: vec![Block::text("`a`")],
     };
-    let html = page.with_library("library").unwrap();
+    let html = with_library(&page, "library").unwrap();
     for tag in [
         " src=", "<link", "<iframe", "<img", "@import", "url(", "http:", "https:",
     ] {
@@ -22,7 +22,7 @@ fn a_page_is_one_file_and_the_policy_forbids_everything_else() {
     assert!(html.contains("<script>library</script>") && html.ends_with("</html>\n"));
     assert_eq!(
         html,
-        page.with_library("library").unwrap(),
+        with_library(&page, "library").unwrap(),
         "the same page differs from itself"
     );
 }
@@ -31,7 +31,7 @@ fn a_page_is_one_file_and_the_policy_forbids_everything_else() {
 #[cfg(not(feature = "html"))]
 #[test]
 fn a_build_without_the_library_says_so() {
-    let error = Page::default().render().unwrap_err();
+    let error = render(&Document::default()).unwrap_err();
     assert!(
         error.to_string().contains("without the feature `html`"),
         "{error}"

@@ -66,11 +66,6 @@ const LOGARITHMIC_ROOM: f64 = 1.15;
 const HEADROOM: f64 = 1.02;
 
 impl Axis {
-    /// Returns an axis of communication rounds from 0 to `last`.
-    pub(crate) fn rounds(last: f64) -> Self {
-        Self::count("communication round", last)
-    }
-
     /// Returns an axis from 0 to `last` with ticks at whole numbers. `title` says what is counted.
     pub(crate) fn count(title: &str, last: f64) -> Self {
         Self::new(title, 1.0, last, 1.0)
@@ -84,10 +79,11 @@ impl Axis {
         Self::new(&format!("{title} [{name}]"), unit, last, step_min)
     }
 
-    /// Returns an axis of virtual seconds from 0 to `last`, in the unit that suits them.
-    pub(crate) fn virtual_seconds(last: f64) -> Self {
+    /// Returns an axis of seconds from 0 to `last`, in the unit that suits them. `title` says which
+    /// time.
+    pub(crate) fn seconds(title: &str, last: f64) -> Self {
         let (unit, name) = largest_unit(&SECONDS, last / 2.0);
-        Self::new(&format!("virtual time [{name}]"), unit, last, 0.0)
+        Self::new(&format!("{title} [{name}]"), unit, last, 0.0)
     }
 
     /// Returns a logarithmic axis of bytes from `first`, which is positive, to `last`. `title` says
@@ -101,11 +97,12 @@ impl Axis {
         )
     }
 
-    /// Returns a logarithmic axis of virtual seconds from `first`, which is positive, to `last`.
-    pub(crate) fn logarithmic_seconds([first, last]: [f64; 2]) -> Self {
+    /// Returns a logarithmic axis of seconds from `first`, which is positive, to `last`. `title`
+    /// says which time.
+    pub(crate) fn logarithmic_seconds(title: &str, [first, last]: [f64; 2]) -> Self {
         let (unit, name) = largest_unit(&SECONDS, last / 2.0);
         Self::logarithmic(
-            &format!("virtual time [{name}], logarithmic"),
+            &format!("{title} [{name}], logarithmic"),
             unit,
             [first, last],
             Scale::LogarithmicNumbers,
@@ -183,15 +180,10 @@ impl Axis {
             .map(|tick| (first + f64::from(tick)) * step)
             .collect();
         let (start, last) = (first * step, (first + f64::from(count)) * step);
-        let end = start + (last - start) * HEADROOM;
         Self {
-            title: title.to_owned(),
-            unit: 1.0,
             start,
-            end,
-            ticks,
-            decimals,
-            scale: Scale::Linear,
+            end: start + (last - start) * HEADROOM,
+            ..Self::linear(title, 1.0, last, ticks, decimals)
         }
     }
 
@@ -201,16 +193,7 @@ impl Axis {
         if last <= 0.0 {
             // There is nothing to measure, so the axis has a length to draw on and no tick but
             // zero.
-            let (start, end, ticks) = (0.0, 1.0, vec![0.0]);
-            return Self {
-                title: title.to_owned(),
-                unit,
-                start,
-                end,
-                ticks,
-                decimals: 0,
-                scale: Scale::Linear,
-            };
+            return Self::linear(title, unit, 1.0, vec![0.0], 0);
         }
         let end = last / unit;
         let (mut step, mut decimals) = nice_step(end / 8.0);
@@ -220,7 +203,11 @@ impl Axis {
         // The tolerance keeps the tick at the very end in spite of rounding.
         let count = ((end + step * 1e-6) / step) as u32;
         let ticks = (0..=count).map(|i| f64::from(i) * step).collect();
-        let end = end * HEADROOM;
+        Self::linear(title, unit, end * HEADROOM, ticks, decimals)
+    }
+
+    /// Makes a linear axis from 0 to `end`, which is in the axis's unit.
+    fn linear(title: &str, unit: f64, end: f64, ticks: Vec<f64>, decimals: usize) -> Self {
         Self {
             title: title.to_owned(),
             unit,
@@ -334,7 +321,7 @@ mod tests {
     #[test]
     fn ticks_are_round_numbers_and_no_more_than_fit() {
         assert_eq!(
-            labels(&Axis::rounds(60.0)),
+            labels(&Axis::count("", 60.0)),
             ["0", "10", "20", "30", "40", "50", "60"]
         );
         assert_eq!(
@@ -344,9 +331,9 @@ mod tests {
         for exponent in 0..40 {
             let last = 1.7f64 * f64::from(2u32).powi(exponent);
             for axis in [
-                Axis::rounds(last),
+                Axis::count("", last),
                 Axis::bytes("", last),
-                Axis::virtual_seconds(last),
+                Axis::seconds("virtual time", last),
             ] {
                 assert!((1..=9).contains(&axis.ticks.len()), "{last}: {axis:?}");
                 let mut distinct = labels(&axis);
@@ -359,8 +346,8 @@ mod tests {
 
     #[test]
     fn there_is_no_half_round() {
-        assert_eq!(labels(&Axis::rounds(1.0)), ["0", "1"]);
-        assert_eq!(labels(&Axis::rounds(3.0)), ["0", "1", "2", "3"]);
+        assert_eq!(labels(&Axis::count("", 1.0)), ["0", "1"]);
+        assert_eq!(labels(&Axis::count("", 3.0)), ["0", "1", "2", "3"]);
     }
 
     #[test]
@@ -368,13 +355,22 @@ mod tests {
         let title = |axis: Axis| axis.title.rsplit_once(' ').map(|(_, unit)| unit.to_owned());
         assert_eq!(title(Axis::bytes("", 950.0)).as_deref(), Some("[bytes]"));
         assert_eq!(title(Axis::bytes("", 2.5e9)).as_deref(), Some("[GB]"));
-        assert_eq!(title(Axis::virtual_seconds(0.5)).as_deref(), Some("[ms]"));
-        assert_eq!(title(Axis::virtual_seconds(100.0)).as_deref(), Some("[s]"));
         assert_eq!(
-            title(Axis::virtual_seconds(300.0)).as_deref(),
+            title(Axis::seconds("virtual time", 0.5)).as_deref(),
+            Some("[ms]")
+        );
+        assert_eq!(
+            title(Axis::seconds("virtual time", 100.0)).as_deref(),
+            Some("[s]")
+        );
+        assert_eq!(
+            title(Axis::seconds("virtual time", 300.0)).as_deref(),
             Some("[min]")
         );
-        assert_eq!(title(Axis::virtual_seconds(1e6)).as_deref(), Some("[days]"));
+        assert_eq!(
+            title(Axis::seconds("virtual time", 1e6)).as_deref(),
+            Some("[days]")
+        );
     }
 
     /// If this fails, errors that differ by a few hundredths are drawn as one line at the top of
@@ -431,15 +427,15 @@ mod tests {
             labels(&Axis::logarithmic_bytes("", [3.1e8, 2.4e10])),
             ["500 MB", "1 GB", "2 GB", "5 GB", "10 GB", "20 GB"]
         );
-        let times = Axis::logarithmic_seconds([0.02, 400.0]);
+        let times = Axis::logarithmic_seconds("virtual time", [0.02, 400.0]);
         assert_eq!(
             (times.title.as_str(), labels(&times).join(" ").as_str()),
             ("virtual time [min], logarithmic", "0.001 0.01 0.1 1")
         );
         for exponent in 0..40 {
             let first = 1.3e-3 * f64::from(2u32).powi(exponent);
-            for axis in
-                [31.0, 1e4, 1e7].map(|ratio| Axis::logarithmic_seconds([first, first * ratio]))
+            for axis in [31.0, 1e4, 1e7]
+                .map(|ratio| Axis::logarithmic_seconds("virtual time", [first, first * ratio]))
             {
                 let mut distinct = labels(&axis);
                 distinct.dedup();

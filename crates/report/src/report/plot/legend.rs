@@ -2,7 +2,9 @@
 
 use plotters::prelude::{Circle, Color, PathElement, Polygon, Text};
 
-use super::chart::{Chart, DrawingError, INK, Marker, Stroke, Surface, bold, font};
+use super::canvas::{Drawn, INK, Surface, bold, corners, font};
+use super::layout::{Line, Picture};
+use crate::report::chart::{Marker, Stroke};
 use crate::report::words;
 
 /// The length of a line's sample.
@@ -18,59 +20,33 @@ const LABELS: i32 = LEFT + SAMPLE + 14;
 const CHARACTER: f64 = 10.3;
 
 /// Draws the legend.
-///
-/// # Errors
-/// Those of the drawing library.
-pub(super) fn draw(area: &Surface, chart: &Chart) -> Result<(), DrawingError> {
-    go_through(Some(area), chart).map(|_| ())
+pub(super) fn draw(area: &Surface, picture: &Picture) -> Drawn {
+    go_through(Some(area), picture).map(|_| ())
 }
 
 /// Returns the height that the legend takes.
-///
-/// # Errors
-/// None, as nothing is drawn.
-pub(super) fn height(chart: &Chart) -> Result<i32, DrawingError> {
-    go_through(None, chart)
+pub(super) fn height(picture: &Picture) -> i32 {
+    // Nothing can fail where nothing is drawn.
+    go_through(None, picture).unwrap_or_default()
 }
 
 /// Draws the legend if there is an `area`, and returns its height.
-fn go_through(area: Option<&Surface>, chart: &Chart) -> Result<i32, DrawingError> {
+fn go_through(area: Option<&Surface>, picture: &Picture) -> Drawn<i32> {
     let write = |text: String, at: (i32, i32), style| match area {
         Some(area) => area.draw(&Text::new(text, at, style)),
         None => Ok(()),
     };
-    let width = ((f64::from(chart.legend_width) - f64::from(LABELS) - 8.0) / CHARACTER) as usize;
+    let room = f64::from(picture.legend_width) - f64::from(LABELS) - 8.0;
+    let width = (room / CHARACTER) as usize;
     let mut y = 20;
-    for group in &chart.groups {
-        write(group.heading.clone(), (LEFT, y), bold(20))?;
+    for (heading, entries) in &picture.groups {
+        write(heading.clone(), (LEFT, y), bold(20))?;
         y += 34;
-        for series in group
-            .series
-            .iter()
-            .filter(|series| !series.label.is_empty())
-        {
-            let middle = y + 9;
-            for (from, to, width) in sample_line(series.stroke, SAMPLE) {
-                let ends = vec![(LEFT + from, middle), (LEFT + to, middle)];
-                if let Some(area) = area {
-                    area.draw(&PathElement::new(ends, series.color.stroke_width(width)))?;
-                }
+        for entry in entries.iter().filter(|entry| !entry.label.is_empty()) {
+            if let Some(area) = area {
+                draw_sample(area, entry, y + 9)?;
             }
-            if let (Some(area), Stroke::Points(marker)) = (area, series.stroke) {
-                let center = (LEFT + SAMPLE / 2, middle);
-                let corners = marker
-                    .corners(7)
-                    .into_iter()
-                    .map(|(x, y)| (center.0 + x, center.1 + y))
-                    .collect::<Vec<_>>();
-                match marker {
-                    Marker::Circle => area.draw(&Circle::new(center, 7, series.color.filled()))?,
-                    Marker::Square | Marker::Triangle => {
-                        area.draw(&Polygon::new(corners, series.color.filled()))?
-                    }
-                }
-            }
-            for line in lines(&series.label, width) {
+            for line in lines(&entry.label, width) {
                 write(line, (LABELS, y), font(19, INK))?;
                 y += 23;
             }
@@ -78,7 +54,7 @@ fn go_through(area: Option<&Surface>, chart: &Chart) -> Result<i32, DrawingError
         }
         y += 16;
     }
-    if let Some((label, _)) = &chart.marked {
+    if let Some(label) = &picture.ringed {
         let center = (LEFT + SAMPLE / 2, y + 9);
         if let Some(area) = area {
             area.draw(&Circle::new(center, 10, INK.stroke_width(4)))?;
@@ -90,6 +66,24 @@ fn go_through(area: Option<&Surface>, chart: &Chart) -> Result<i32, DrawingError
         }
     }
     Ok(y + 16)
+}
+
+/// Draws what a line or its points look like, at this height.
+fn draw_sample(area: &Surface, line: &Line, middle: i32) -> Drawn {
+    for (from, to, width) in sample_line(line.stroke, SAMPLE) {
+        let ends = vec![(LEFT + from, middle), (LEFT + to, middle)];
+        area.draw(&PathElement::new(ends, line.color.stroke_width(width)))?;
+    }
+    let (x, y) = (LEFT + SAMPLE / 2, middle);
+    match (line.stroke, line.marker) {
+        (Stroke::Points, Marker::Circle) => area.draw(&Circle::new((x, y), 7, line.color.filled())),
+        (Stroke::Points, marker) => {
+            let corners = corners(marker, 7).into_iter();
+            let corners: Vec<(i32, i32)> = corners.map(|(dx, dy)| (x + dx, y + dy)).collect();
+            area.draw(&Polygon::new(corners, line.color.filled()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns `text` broken into lines of at most `width` characters; a word that is longer is broken,
@@ -117,11 +111,11 @@ fn sample_line(stroke: Stroke, length: i32) -> Vec<(i32, i32, u32)> {
             .map(move |at| (at, at + dash, 3))
     };
     match stroke {
-        Stroke::Points(_) => Vec::new(),
-        Stroke::Thick => vec![(0, length, 4)],
+        Stroke::Points | Stroke::Ring => Vec::new(),
+        Stroke::Thick | Stroke::Steps => vec![(0, length, 4)],
         Stroke::Thin => vec![(0, length, 2)],
-        Stroke::Dashed => dashes(14, 6).collect(),
-        Stroke::Dotted => dashes(4, 6).collect(),
+        Stroke::Dash | Stroke::DashDot => dashes(14, 6).collect(),
+        Stroke::Dot | Stroke::DotSteps => dashes(4, 6).collect(),
     }
 }
 

@@ -1,92 +1,89 @@
-//! Draws the charts of a report as SVG: accuracy against rounds, bytes, uploaded bytes and virtual
-//! time, and the sparsity of C. [`arms`] draws the runs of a study beside each other, and [`lines`]
-//! what no run has measured.
+//! Draws charts as SVG: `layout` decides what of a chart is where on a picture along one of its
+//! axes, `draw` draws it with its `legend` and `notes`, and `canvas` is what all pictures have.
+//! [`timeline`] draws what happened in some rounds, and [`table`] the values of a model.
 
-mod accuracy;
-pub mod arms;
 mod axis;
-mod chart;
+mod canvas;
 mod draw;
+mod layout;
 mod legend;
-pub mod lines;
 mod notes;
-mod sparsity;
 mod svg;
 pub mod table;
 pub mod timeline;
 
+use super::chart::{Chart, Cost};
 use super::charts::FILE_NAMES;
-use super::check;
-pub use super::courses::Against;
-use super::overrides;
-use super::record::{RunRecord, SPARSITY_THRESHOLDS};
-use chart::Chart;
-use fedrecsim_core::error::{Error, Result};
+use super::column::Place;
+use super::record::RunRecord;
+use super::{check, overrides, rounds, run};
+pub use draw::draw;
+use fedrecsim_core::error::Result;
 
-/// Returns all charts of a record as (file name, SVG text), under the names of
+/// Returns the pictures of a record as (file name, SVG text), under the names of
 /// [`file_names`](super::charts::file_names).
 ///
 /// # Errors
-/// The same as those of [`check::check`].
+/// Those of [`check::check`].
 pub(crate) fn charts(record: &RunRecord) -> Result<Vec<(&'static str, String)>> {
     check::check(record)?;
-    let mut pictures = vec![
-        (FILE_NAMES[0], accuracy::chart(record, Against::Rounds)),
-        (FILE_NAMES[1], accuracy::chart(record, Against::Bytes)),
-        (FILE_NAMES[2], accuracy::chart(record, Against::Uploads)),
-        (FILE_NAMES[3], accuracy::chart(record, Against::VirtualTime)),
-    ];
-    pictures.extend(sparsity::chart(record).map(|chart| (FILE_NAMES[4], chart)));
-    pictures
-        .into_iter()
-        .map(|(name, chart)| Ok((name, render(name, &chart)?)))
-        .collect()
+    let rounds = rounds::frame(record, Place::Rounds);
+    let title = title(record);
+    let picture = |name, chart: &Chart, axis, subtitle: String| {
+        let subtitle = with_overrides(subtitle, record);
+        Ok((name, draw(name, chart, axis, (&title, &subtitle))?))
+    };
+    let accuracy = run::charts::accuracy(record, &rounds);
+    let costs = [Cost::Rounds, Cost::Bytes, Cost::Uploads, Cost::Time];
+    let of_accuracy = FILE_NAMES.into_iter().zip(costs).map(|(name, cost)| {
+        let subtitle = format!("Accuracy under this protocol: {}", record.protocol);
+        picture(name, &accuracy, cost as usize, subtitle)
+    });
+    let sparsity = run::charts::sparsity(&rounds).map(|chart| {
+        let subtitle = format!(
+            "Share of the values of the shared table (FedRAP's C) whose magnitude is above a threshold; \
+             the figures are of round {}",
+            chart.last(0)
+        );
+        picture(FILE_NAMES[4], &chart, 0, subtitle)
+    });
+    of_accuracy.chain(sparsity).collect()
 }
 
-fn render(name: &str, chart: &Chart) -> Result<String> {
-    draw::render(chart)
-        .map_err(|error| Error::write(name, std::io::Error::other(error.to_string())))
-}
-
-/// Returns the first line of every chart, which says what was run and whether all of it was.
+/// Returns the first line of every picture, which says what was run and whether all of it was.
 fn title(record: &RunRecord) -> String {
-    let mut title = format!(
-        "{}: {}, seed {}",
-        record.name, record.scenario.method.name, record.seed
-    );
-    if !record.complete {
-        title.push_str(&format!(
+    let incomplete = match record.complete {
+        true => String::new(),
+        false => format!(
             " (incomplete: {} of {} rounds)",
             record.rounds, record.scenario.training.rounds
-        ));
-    }
-    title
+        ),
+    };
+    format!(
+        "{}: {}, seed {}{incomplete}",
+        record.name, record.scenario.method.name, record.seed
+    )
 }
 
-/// Returns `text` as the second line of a chart, and below it which keys of the scenario were
+/// Returns `text` as the second line of a picture, and below it which keys of the scenario were
 /// changed on the command line.
 fn with_overrides(text: String, record: &RunRecord) -> String {
     let overrides = overrides::of_command(&record.command);
-    let changed = overrides::sentence(&overrides, record.scenario.training.rounds);
-    changed.map_or_else(|| text.clone(), |changed| format!("{text}\n{changed}"))
-}
-
-/// Returns the rounds' axis for a chart whose points end at `last`.
-fn rounds_axis(last: f64, points: usize) -> axis::Axis {
-    axis::Axis::rounds(with_room(last, points))
-}
-
-/// Returns the end of the axis: a single point stands in the middle of its axis, not on the edge.
-fn with_room(last: f64, points: usize) -> f64 {
-    if points == 1 { 2.0 * last } else { last }
+    match overrides::sentence(&overrides, record.scenario.training.rounds) {
+        Some(changed) => format!("{text}\n{changed}"),
+        None => text,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::report::chart::{self, Axis, Kind, Series, Stroke};
     use crate::report::charts::file_names;
-    use crate::report::sample;
+    use crate::report::column::Unit;
+    use crate::tests::records as sample;
+    use fedrecsim_core::metric::{Better, Metric};
 
     fn all_samples() -> Vec<(&'static str, RunRecord)> {
         vec![
@@ -292,7 +289,7 @@ mod tests {
             RGBColor(255, 255, 255),
             RGBColor(0, 0, 0),
         ] {
-            let shade = chart::shade(color);
+            let shade = canvas::shade(color);
             let difference = |one: u8, other: u8| u32::from(one.abs_diff(other));
             let sum = difference(color.0, shade.0)
                 + difference(color.1, shade.1)
@@ -371,7 +368,10 @@ mod tests {
             .unwrap()
             .test
             .insert("hr@10".into(), f64::NAN);
-        assert!(matches!(charts(&record), Err(Error::NonFinite { .. })));
+        assert!(matches!(
+            charts(&record),
+            Err(fedrecsim_core::error::Error::NonFinite { .. })
+        ));
     }
 
     /// Checks nothing: it leaves every sample's charts in `target/pictures` for somebody to look
@@ -386,5 +386,196 @@ mod tests {
                 std::fs::write(folder.join(format!("{name}-{file}")), svg).unwrap();
             }
         }
+    }
+
+    /// Returns a chart of arms with these names, costs and values, as courses or as a front.
+    fn arms(kind: Kind, arms: &[(&str, &[f64], f64, f64)]) -> Chart {
+        let series = (0..)
+            .zip(arms)
+            .map(|(number, (name, costs, y, spread))| Series {
+                group: "codec".to_owned(),
+                name: (*name).to_owned(),
+                figure: format!("{y:.3}"),
+                stroke: match kind {
+                    Kind::Front(_) => Stroke::Points,
+                    _ => chart::arm(number).stroke,
+                },
+                x: vec![costs.to_vec(); Cost::ALL.len()],
+                y: vec![*y; costs.len()],
+                low: vec![y - spread; costs.len()],
+                high: vec![y + spread; costs.len()],
+                ..chart::arm(number)
+            });
+        let metrics = [Metric::named("hr@10").unwrap()];
+        Chart {
+            series: series.collect(),
+            kind,
+            across: Cost::ALL.map(|cost| cost.axis("until then")).into(),
+            up: Axis::of_metrics("HR@10".to_owned(), &metrics),
+            ..Chart::default()
+        }
+    }
+
+    fn drawn(chart: &Chart, cost: Cost) -> String {
+        draw("a.svg", chart, cost as usize, ("t", "s")).unwrap()
+    }
+
+    const FRONT: Kind = Kind::Front(Better::Higher);
+
+    /// If this fails, arms that cost a hundredth of another one are drawn as one line at the edge
+    /// of the picture, or an arm that costs nothing has a place on an axis without a zero.
+    #[test]
+    fn costs_of_other_magnitudes_have_a_logarithmic_axis() {
+        let points: [(&str, &[f64], f64, f64); 3] = [
+            ("a", &[2e6], 0.5, 0.01),
+            ("b", &[1e9], 0.52, 0.01),
+            ("c", &[0.0], 0.3, 0.01),
+        ];
+        let front = arms(FRONT, &points);
+        let svg = drawn(&front, Cost::Bytes);
+        for text in [
+            "sent until then, up and down, logarithmic",
+            "10 MB",
+            "1 GB",
+            "codec",
+        ] {
+            assert!(svg.contains(text), "no {text:?} in {svg}");
+        }
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+        assert!(drawn(&front, Cost::Time).contains("days], logarithmic"));
+        let svg = drawn(&arms(FRONT, &points[..1]), Cost::Bytes);
+        assert!(!svg.contains("logarithmic"));
+        let course: [(&str, &[f64], f64, f64); 1] = [("one", &[0.0, 2e6, 1e9], 0.5, 0.01)];
+        let svg = drawn(&arms(Kind::Arms, &course), Cost::Uploads);
+        assert!(
+            svg.contains("uploaded until then, logarithmic") && !svg.contains("NaN"),
+            "{svg}"
+        );
+    }
+
+    /// If this fails, somebody has to guess which of many points is which arm, or a long legend is
+    /// cut off.
+    #[test]
+    fn many_arms_and_long_names_are_numbered_and_have_room() {
+        let names: Vec<String> = (1..=16)
+            .map(|number| format!("codec={number}, {}", "a long value ".repeat(5)))
+            .collect();
+        let points: Vec<(&str, &[f64], f64, f64)> = (1..=16)
+            .zip(&names)
+            .map(|(number, name)| {
+                let y = 0.5 + 0.01 * f64::from(number);
+                (name.as_str(), &[1e6][..], y, 0.01)
+            })
+            .collect();
+        let svg = drawn(&arms(FRONT, &points), Cost::Bytes);
+        assert!(
+            svg.contains("16: codec=16, a long value") && svg.contains("\n16\n"),
+            "{svg}"
+        );
+        let attribute = |text: &str| text.split('"').next().unwrap().parse::<f64>().unwrap();
+        let height = attribute(svg.split("height=\"").nth(1).unwrap());
+        let lowest = svg.split(" y=\"").skip(1).map(attribute);
+        assert!(
+            height > 800.0 && lowest.fold(0.0, f64::max) < height,
+            "the legend does not fit"
+        );
+        assert!(svg.contains(", not from 0"));
+        let name = format!("a={},b=1", "x".repeat(500));
+        let longest: [(&str, &[f64], f64, f64); 2] =
+            [(&name, &[1e6], 0.5, 0.01), ("c", &[1e6], 0.4, 0.01)];
+        let svg = drawn(&arms(FRONT, &longest), Cost::Bytes);
+        assert!(
+            svg.contains("height=\"800\"")
+                && svg.contains("x ... x")
+                && svg.contains("x,b=1: 0.500"),
+            "{svg}"
+        );
+        let few: [(&str, &[f64], f64, f64); 2] =
+            [("a", &[1e6], 0.5, 0.01), ("b", &[1e6], 0.1, 0.01)];
+        let svg = drawn(&arms(FRONT, &few), Cost::Bytes);
+        assert!(
+            svg.contains("\na: 0.500\n") && !svg.contains(", not from 0"),
+            "{svg}"
+        );
+    }
+
+    /// If this fails, two arms cannot be told apart on a picture, or their spread is not on it.
+    #[test]
+    fn a_picture_names_every_arm_and_has_a_band_for_each_that_has_a_spread() {
+        let costs: &[f64] = &[1e6, 2e6];
+        let two = [("one", costs, 0.4, 0.1), ("two", costs, 0.4, 0.0)];
+        let svg = drawn(&arms(Kind::Arms, &two), Cost::Bytes);
+        assert!(svg.contains("one: 0.400") && svg.contains("two: 0.400"));
+        assert_eq!(svg.matches("<polygon").count(), 1);
+        let free: &[f64] = &[0.0, 0.0];
+        let with_free = [("one", costs, 0.4, 0.1), ("free", free, 0.3, 0.0)];
+        let svg = drawn(&arms(Kind::Arms, &with_free), Cost::Bytes);
+        assert!(
+            svg.contains("stroke-dasharray"),
+            "an arm that costs nothing is no level"
+        );
+        let points = [("a", &costs[..1], 0.5, 0.01), ("b", &costs[1..], 0.4, 0.01)];
+        let svg = drawn(&arms(FRONT, &points), Cost::Bytes);
+        assert!(svg.contains("sent until then") && svg.contains("on the front"));
+        let empty = drawn(&arms(Kind::Arms, &[]), Cost::Time);
+        assert!(empty.contains("no virtual time passed"));
+    }
+
+    /// If this fails, a line is not on its picture or cannot be told from another one.
+    #[test]
+    fn every_line_has_its_name_and_its_colour() {
+        let line = |number, name: &str, values: [f64; 3], stroke| Series {
+            group: "curriculum".to_owned(),
+            name: name.to_owned(),
+            stroke,
+            x: vec![vec![1.0, 2.0, 3.0]],
+            y: values.into(),
+            ..chart::arm(number)
+        };
+        let mut chart = Chart {
+            across: vec![Cost::Rounds.axis("")],
+            up: Axis::new("", "factor", Unit::Number),
+            series: vec![
+                line(0, "rises", [0.1, 0.2, 0.3], Stroke::Thick),
+                line(1, "stays", [0.2; 3], Stroke::Dash),
+            ],
+            remark: "no line has a value",
+            ..Chart::default()
+        };
+        let svg = drawn_lines(&chart);
+        for text in [
+            "rises",
+            "stays",
+            "factor",
+            "curriculum",
+            "communication round",
+        ] {
+            assert!(svg.contains(text), "no {text:?} in {svg}");
+        }
+        let count = |svg: &str, stroke: &str| svg.matches(stroke).count();
+        let solid = count(&svg, "stroke=\"#0072B2\" stroke-width=\"4\" points");
+        assert_eq!(solid, 2, "the line and the one in the legend, {svg}");
+        let dashed = count(
+            &svg,
+            "stroke=\"#D55E00\" stroke-width=\"3\" stroke-dasharray",
+        );
+        assert_eq!((dashed, count(&svg, "stroke-dasharray")), (1, 1), "{svg}");
+        chart.series[1].color = 0;
+        chart.up.is_near = true;
+        let svg = drawn_lines(&chart);
+        assert!(
+            svg.contains("stroke=\"#0072B2\" stroke-width=\"3\" stroke-dasharray"),
+            "its colour, {svg}"
+        );
+        chart.series.clear();
+        let svg = drawn_lines(&chart);
+        assert!(
+            svg.contains("no line has a value") && !svg.contains("NaN"),
+            "{svg}"
+        );
+    }
+
+    fn drawn_lines(chart: &Chart) -> String {
+        draw("a.svg", chart, 0, ("t", "s")).unwrap()
     }
 }

@@ -2,7 +2,9 @@
 
 use plotters::prelude::{Color, PathElement, Rectangle, Text, WHITE};
 
-use super::chart::{Chart, Context, DrawingError, GREY, bold};
+use super::canvas::{Drawn, GREY, bold};
+use super::draw::Context;
+use super::layout::Note;
 
 /// The half height of a text, and half the width of one of its characters, in pixels.
 const HALF: (i32, i32) = (7, 10);
@@ -32,28 +34,19 @@ const DIRECTIONS: [(i32, i32); 12] = [
 /// A rectangle: left, top, right, bottom.
 type Place = [i32; 4];
 
-/// Draws the notes of a chart. One that is not beside its point has a line to it.
-///
-/// # Errors
-/// Those of the drawing library.
-pub(super) fn draw(context: &Context, chart: &Chart) -> Result<(), DrawingError> {
+/// Draws notes. One that is not beside its point has a line to it.
+pub(super) fn draw(context: &Context, notes: &[Note]) -> Drawn {
     let plane = context.plotting_area();
     let (across, down) = plane.get_pixel_range();
     let to_plane = |(x, y): (i32, i32)| (x - across.start, y - down.start);
-    let points: Vec<(i32, i32)> = chart
-        .notes
+    let points: Vec<(i32, i32)> = notes
         .iter()
         .map(|note| to_plane(plane.map_coordinate(&note.at)))
         .collect();
-    let lengths: Vec<usize> = chart
-        .notes
-        .iter()
-        .map(|note| note.text.chars().count())
-        .collect();
+    let lengths: Vec<usize> = notes.iter().map(|note| note.text.chars().count()).collect();
     let room = [0, 0, across.end - across.start, down.end - down.start];
     let surface = plane.strip_coord_spec();
-    for ((note, point), center) in chart
-        .notes
+    for ((note, point), center) in notes
         .iter()
         .zip(&points)
         .zip(places(&points, &lengths, room))

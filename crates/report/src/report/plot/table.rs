@@ -1,11 +1,10 @@
 //! Draws the values of a table of parameters as colours, as SVG.
 
 use ndarray::ArrayView2;
-use plotters::prelude::{Color, IntoDrawingArea, RGBColor, Rectangle, SVGBackend, WHITE};
+use plotters::prelude::{Color, RGBColor, Rectangle};
 
-use super::chart::{DrawingError, GREY, MARGIN, Surface, draw_header};
-use super::svg;
-use fedrecsim_core::error::{Error, Result};
+use super::canvas::{Drawn, GREY, MARGIN, Surface, draw_header, picture};
+use fedrecsim_core::error::Result;
 
 /// The least width of a picture.
 const LEAST_WIDTH: u32 = 1000;
@@ -36,7 +35,7 @@ pub fn heat_map(title: &str, subtitle: &str, table: &ArrayView2<'_, f64>) -> Res
     );
     let width = (CELL.0 as u32 * table.ncols() as u32 + 2 * MARGIN as u32).max(LEAST_WIDTH);
     let height = 200 + CELL.1 as u32 * rows as u32 + MARGIN as u32;
-    let draw = |root: &Surface| -> Result<(), DrawingError> {
+    let draw = |root: &Surface| -> Drawn {
         let top = draw_header(root, title, &scale)? + 10;
         for (row, values) in table.rows().into_iter().take(rows).enumerate() {
             for (column, value) in values
@@ -58,12 +57,8 @@ pub fn heat_map(title: &str, subtitle: &str, table: &ArrayView2<'_, f64>) -> Res
             GREY.stroke_width(1),
         ))
     };
-    picture(
-        (width, height),
-        draw,
-        title,
-        &format!("{} Heat map.", scale.replace('\n', " ")),
-    )
+    let description = format!("{} Heat map.", scale.replace('\n', " "));
+    picture(title, (width, height), (title, &description), draw)
 }
 
 /// Returns the colour of a value in units of the one with full colour.
@@ -75,24 +70,6 @@ fn colour(value: f64) -> RGBColor {
         RGBColor(33, 102, 172)
     };
     RGBColor(faded(red), faded(green), faded(blue))
-}
-
-/// Returns what `draw` draws as a document that says in words what it shows.
-fn picture(
-    size: (u32, u32),
-    draw: impl Fn(&Surface) -> Result<(), DrawingError>,
-    title: &str,
-    description: &str,
-) -> Result<String> {
-    let mut drawn = String::new();
-    let drawing = {
-        let root = SVGBackend::with_string(&mut drawn, size).into_drawing_area();
-        root.fill(&WHITE)
-            .and_then(|()| draw(&root))
-            .and_then(|()| root.present())
-    };
-    drawing.map_err(|error| Error::write(title, std::io::Error::other(error.to_string())))?;
-    Ok(svg::complete(&drawn, title, description))
 }
 
 #[cfg(test)]

@@ -2,17 +2,16 @@
 //! lines.
 
 use plotters::coord::ranged1d::Ranged;
-use plotters::prelude::{
-    Circle, Color, IntoDrawingArea, PathElement, RGBColor, Rectangle, SVGBackend, Text, WHITE,
-};
+use plotters::prelude::{Circle, Color, PathElement, RGBColor, Rectangle, Text, WHITE};
 
 use super::axis::Axis;
-use super::chart::{
-    DrawingError, GREY, GRID, INK, LEGEND_WIDTH, MARGIN, SIZE, Surface, bold, draw_header, font,
+use super::canvas::{
+    Drawn, GREY, GRID, INK, LEGEND_WIDTH, MARGIN, SIZE, Surface, bold, draw_header, font, picture,
     subtitle_lines,
 };
-use super::svg::{self, Dashes};
+use super::svg::Dashes;
 use crate::report::words::lines;
+use fedrecsim_core::error::Result;
 
 /// Everything on the picture.
 #[derive(Clone, Debug)]
@@ -91,72 +90,56 @@ pub(crate) const BAR_WIDTH_MIN: i32 = 3;
 /// coincide with.
 const DASHED: RGBColor = RGBColor(213, 94, 0);
 
-/// Returns the picture as an SVG document, whose height follows the rows.
+/// Returns the picture `name`, whose height follows the rows.
 ///
 /// # Errors
-/// No failure is known for a picture that is a string, since the library's drawing functions fail
-/// for files only.
-pub(crate) fn render(chart: &TimelineChart) -> Result<String, DrawingError> {
-    let mut drawn = String::new();
+/// [`Error::Write`](fedrecsim_core::error::Error::Write) with the name, if it cannot be drawn.
+pub(crate) fn render(name: &str, chart: &TimelineChart) -> Result<String> {
     let header = 72 + 28 * subtitle_lines(&chart.subtitle).len() as i32 + 16;
     // The least height leaves room for the legend.
     let body = (chart.rows.len() as i32 * ROW_HEIGHT).max(520);
-    {
-        let size = (SIZE.0, (header + body + 100) as u32);
-        let root = SVGBackend::with_string(&mut drawn, size).into_drawing_area();
-        root.fill(&WHITE)?;
-        draw_header(&root, &chart.title, &chart.subtitle)?;
+    let size = (SIZE.0, (header + body + 100) as u32);
+    picture(name, size, (&chart.title, &description(chart)), |root| {
+        draw_header(root, &chart.title, &chart.subtitle)?;
         let plane = Plane {
-            axis: Axis::virtual_seconds(chart.length_s),
+            axis: Axis::seconds(
+                &format!("virtual time since {}", chart.since),
+                chart.length_s,
+            ),
             x: (MARGIN + LABELS_WIDTH, (SIZE.0 - LEGEND_WIDTH) as i32 - 10),
             y: (header, header + body),
         };
-        draw_axis(&root, chart, &plane)?;
-        draw_rows(&root, chart, &plane)?;
+        draw_axis(root, &plane)?;
+        draw_rows(root, chart, &plane)?;
         // Dashed lines are drawn after the solid ones, which would hide them where both are at one
         // instant.
         for rule in [Rule::Solid, Rule::Dashed] {
             for instant in chart.instants.iter().filter(|instant| instant.rule == rule) {
-                draw_rule(&root, plane.at(instant.at_s), plane.y, rule)?;
+                draw_rule(root, plane.at(instant.at_s), plane.y, rule)?;
             }
         }
-        draw_marks(&root, chart, &plane)?;
+        draw_marks(root, chart, &plane)?;
         if let Some(remark) = &chart.remark {
-            root.draw(&Text::new(
-                remark.clone(),
-                (plane.x.0 + 40, header + body / 2),
-                font(22, GREY),
-            ))?;
+            let at = (plane.x.0 + 40, header + body / 2);
+            root.draw(&Text::new(remark.clone(), at, font(22, GREY)))?;
         }
-        draw_legend(&root, chart, header)?;
-        root.present()?;
-    }
-    Ok(svg::complete(&drawn, &chart.title, &description(chart)))
+        draw_legend(root, chart, header)
+    })
 }
 
 /// Returns the picture in words.
 fn description(chart: &TimelineChart) -> String {
-    let named = |names: Vec<&String>| {
-        names
-            .into_iter()
-            .map(String::as_str)
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
     let mut parts = vec![
         chart.subtitle.lines().collect::<Vec<_>>().join(" "),
         format!(
             "Time line; horizontal: virtual time since {}; {} rows of bars: {}.",
             chart.since,
             chart.rows.len(),
-            named(chart.bars.iter().map(|(_, name)| name).collect()),
+            named(&chart.bars),
         ),
     ];
     if !chart.marks.is_empty() {
-        parts.push(format!(
-            "Rows end in: {}.",
-            named(chart.marks.iter().map(|(_, name)| name).collect())
-        ));
+        parts.push(format!("Rows end in: {}.", named(&chart.marks)));
     }
     parts.extend(
         chart
@@ -165,6 +148,12 @@ fn description(chart: &TimelineChart) -> String {
             .map(|remark| format!("The picture is empty: {remark}.")),
     );
     parts.join(" ")
+}
+
+/// Returns the names of things, one after another.
+fn named<T>(all: &[(T, String)]) -> String {
+    let names: Vec<&str> = all.iter().map(|(_, name)| name.as_str()).collect();
+    names.join(", ")
 }
 
 /// The places of time and rows on the canvas, in pixels.
@@ -185,7 +174,7 @@ impl Plane {
     }
 }
 
-fn draw_axis(root: &Surface, chart: &TimelineChart, plane: &Plane) -> Result<(), DrawingError> {
+fn draw_axis(root: &Surface, plane: &Plane) -> Drawn {
     let (top, bottom) = plane.y;
     for &tick in &plane.axis.ticks {
         let x = plane.at(tick * plane.axis.unit);
@@ -204,16 +193,12 @@ fn draw_axis(root: &Surface, chart: &TimelineChart, plane: &Plane) -> Result<(),
         vec![(plane.x.0, bottom), (plane.x.1, bottom)],
         INK.stroke_width(2),
     ))?;
-    let title = plane.axis.title.replacen(
-        "virtual time",
-        &format!("virtual time since {}", chart.since),
-        1,
-    );
+    let title = plane.axis.title.clone();
     let middle = (plane.x.0 + plane.x.1) / 2 - 5 * title.len() as i32;
     root.draw(&Text::new(title, (middle, bottom + 48), font(22, INK)))
 }
 
-fn draw_rows(root: &Surface, chart: &TimelineChart, plane: &Plane) -> Result<(), DrawingError> {
+fn draw_rows(root: &Surface, chart: &TimelineChart, plane: &Plane) -> Drawn {
     for (row, middle) in chart.rows.iter().zip(plane.middles()) {
         let top = middle - ROW_HEIGHT / 2;
         root.draw(&Text::new(
@@ -239,7 +224,7 @@ fn draw_rows(root: &Surface, chart: &TimelineChart, plane: &Plane) -> Result<(),
 
 /// Draws the marks after the lines, because the server cancels at the end of a round, where a line
 /// is.
-fn draw_marks(root: &Surface, chart: &TimelineChart, plane: &Plane) -> Result<(), DrawingError> {
+fn draw_marks(root: &Surface, chart: &TimelineChart, plane: &Plane) -> Drawn {
     for (row, middle) in chart.rows.iter().zip(plane.middles()) {
         if let Some((mark, at)) = row.mark {
             draw_mark(root, (plane.at(at), middle), mark)?;
@@ -248,7 +233,7 @@ fn draw_marks(root: &Surface, chart: &TimelineChart, plane: &Plane) -> Result<()
     Ok(())
 }
 
-fn draw_mark(root: &Surface, (x, y): (i32, i32), mark: Mark) -> Result<(), DrawingError> {
+fn draw_mark(root: &Surface, (x, y): (i32, i32), mark: Mark) -> Drawn {
     let line = |points: Vec<(i32, i32)>| root.draw(&PathElement::new(points, INK.stroke_width(2)));
     match mark {
         Mark::Ring => {
@@ -268,12 +253,7 @@ fn draw_mark(root: &Surface, (x, y): (i32, i32), mark: Mark) -> Result<(), Drawi
     }
 }
 
-fn draw_rule(
-    root: &Surface,
-    x: i32,
-    (top, bottom): (i32, i32),
-    rule: Rule,
-) -> Result<(), DrawingError> {
+fn draw_rule(root: &Surface, x: i32, (top, bottom): (i32, i32), rule: Rule) -> Drawn {
     let line = [(x, top), (x, bottom)];
     if rule == Rule::Solid {
         return root.draw(&PathElement::new(line.to_vec(), INK.stroke_width(2)));
@@ -293,13 +273,13 @@ fn draw_rule(
     Ok(())
 }
 
-fn draw_legend(root: &Surface, chart: &TimelineChart, top: i32) -> Result<(), DrawingError> {
+fn draw_legend(root: &Surface, chart: &TimelineChart, top: i32) -> Drawn {
     let left = (SIZE.0 - LEGEND_WIDTH) as i32 + 24;
     let mut y = top;
     let heading = |text: &str, y: &mut i32| {
         root.draw(&Text::new(text.to_owned(), (left, *y), bold(20)))?;
         *y += 34;
-        Ok::<(), DrawingError>(())
+        Drawn::Ok(())
     };
     let label = |text: &str, y: &mut i32| {
         for line in lines(text, 30) {
@@ -307,7 +287,7 @@ fn draw_legend(root: &Surface, chart: &TimelineChart, top: i32) -> Result<(), Dr
             *y += 27;
         }
         *y += 4;
-        Ok::<(), DrawingError>(())
+        Drawn::Ok(())
     };
     heading("a client", &mut y)?;
     for (color, name) in &chart.bars {
@@ -378,7 +358,7 @@ mod tests {
     /// seen.
     #[test]
     fn a_short_bar_has_a_least_width_and_lies_above_its_neighbours() {
-        let svg = render(&chart()).unwrap();
+        let svg = render("a.svg", &chart()).unwrap();
         let ((download, _), (training, bar), (upload, _)) = (
             element(&svg, DOWNLOAD),
             element(&svg, TRAINING),
@@ -398,7 +378,7 @@ mod tests {
     /// If this fails, a deadline at which a round ends cannot be told from the end of the round.
     #[test]
     fn dashed_lines_are_drawn_above_solid_ones_in_a_colour_of_their_own() {
-        let svg = render(&chart()).unwrap();
+        let svg = render("a.svg", &chart()).unwrap();
         let solid = svg.rfind("stroke=\"#222222\"").unwrap();
         assert!(
             element(&svg, DASHED).0 > solid,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use super::quantities::is_sparsity;
+use super::columns::is_sparsity;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_scenario::scenario::{Fault, MAX_FILE_BYTES, Place, Sources};
 

@@ -1,88 +1,172 @@
-//! The courses of arms: means over seeds with their intervals, at what they cost.
+//! The charts of a study: the courses of arms as means over seeds with their intervals, and the
+//! arms at their selected rounds.
 
-use crate::report::courses::{Against, Band, Curve, FrontPoint};
-use crate::report::read::{SavedReport, SavedRound};
-use crate::study::results::ArmResults;
+use crate::report::chart::{self, Axis, Chart, Cost, Kind, Series, Stroke};
+use crate::report::figures;
+use crate::report::read::SavedReport;
+use crate::report::rounds::ROUND;
+use crate::report::setup;
+use crate::study::results::{ArmResults, Results};
 use crate::study::statistics::Summary;
+use fedrecsim_core::metric::Metric;
 
-/// Returns what a round had cost.
-fn cost(round: &SavedRound, against: Against) -> f64 {
-    match against {
-        Against::Rounds => round.round.into(),
-        Against::Uploads => round.up_bytes as f64,
-        Against::Bytes => (round.up_bytes + round.down_bytes) as f64,
-        Against::VirtualTime => round.virtual_time_s,
-    }
-}
+/// An arm of a chart: its number, which gives it its colour, its name in the legend, and its runs.
+pub(super) type ChartArm<'a> = (usize, String, &'a ArmResults);
 
-/// Returns an arm's mean over seeds after every round that all of its runs have evaluated, at the
-/// mean cost.
-pub(crate) fn curve(arm: &ArmResults, figure: &str, against: Against) -> Curve {
+/// The costs of a front; every arm may have as many rounds as it likes.
+pub(super) const FRONT_COSTS: [Cost; 3] = [Cost::Bytes, Cost::Uploads, Cost::Time];
+
+/// Returns an arm's means over seeds after every round that all of its runs have evaluated, at the
+/// mean costs.
+pub(super) fn course(arm: &ArmResults, metric: &str) -> Series {
     let reports: Vec<&SavedReport> = arm.reports().collect();
-    let shortest = reports
-        .iter()
-        .map(|report| report.rounds.len())
-        .min()
-        .unwrap_or(0);
-    let mut points = Vec::new();
-    for number in 0..shortest {
-        let rounds = reports.iter().map(|report| &report.rounds[number]);
-        let measured: Option<Vec<(f64, f64)>> = rounds
-            .map(|round| Some((cost(round, against), *round.test.get(figure)?)))
-            .collect();
-        let Some(measured) = measured else { continue };
-        let (costs, values): (Vec<f64>, Vec<f64>) = measured.into_iter().unzip();
-        points.extend(band(&costs, &values));
-    }
-    Curve {
-        label: arm.name.clone(),
-        points,
-    }
-}
-
-/// Returns an arm's accuracy at the selected round, and what that round had cost.
-pub(crate) fn point(arm: &ArmResults, figure: &str, against: Against) -> Option<FrontPoint> {
-    let at_selected = |report: &SavedReport| {
-        let selected = report.run.selected_round?;
-        let round = report.rounds.iter().find(|round| round.round == selected)?;
-        Some((cost(round, against), *report.run.accuracy.test.get(figure)?))
+    let shortest = reports.iter().map(|report| report.rounds.len()).min();
+    let mut series = Series {
+        x: vec![Vec::new(); Cost::ALL.len()],
+        ..Series::default()
     };
-    let (costs, values): (Vec<f64>, Vec<f64>) = arm.reports().filter_map(at_selected).unzip();
-    Some(FrontPoint {
-        label: arm.name.clone(),
-        at: band(&costs, &values)?,
-    })
+    for row in 0..shortest.unwrap_or(0) {
+        let value = |report: &&SavedReport| report.rounds.at(&format!("test_{metric}"), row);
+        let values: Option<Vec<f64>> = reports.iter().map(value).collect();
+        let rows: Vec<_> = reports.iter().map(|report| (*report, row)).collect();
+        add(&mut series, &rows, &values.unwrap_or_default(), &Cost::ALL);
+    }
+    series
 }
 
-fn band(costs: &[f64], values: &[f64]) -> Option<Band> {
-    let (x, y) = (Summary::of(costs)?.mean, Summary::of(values)?);
+/// Returns an arm's mean at the selected rounds of its runs, at the mean costs until then; `None`
+/// if no run has a selected round.
+pub(super) fn point(arm: &ArmResults, metric: &str) -> Option<Series> {
+    let at_selected = |report| -> Option<((&SavedReport, usize), f64)> {
+        let report: &SavedReport = report;
+        let row = report
+            .rounds
+            .find(ROUND, report.run.selected_round?.into())?;
+        Some(((report, row), *report.run.accuracy.test.get(metric)?))
+    };
+    let (rows, values): (Vec<_>, Vec<f64>) = arm.reports().filter_map(at_selected).unzip();
+    let mut series = Series {
+        stroke: Stroke::Points,
+        x: vec![Vec::new(); FRONT_COSTS.len()],
+        ..Series::default()
+    };
+    add(&mut series, &rows, &values, &FRONT_COSTS);
+    (!series.y.is_empty()).then_some(series)
+}
+
+/// Adds the mean of values, which runs had in some rounds, to a series; nothing without values.
+fn add(series: &mut Series, rows: &[(&SavedReport, usize)], values: &[f64], costs: &[Cost]) {
+    let Some(y) = Summary::of(values) else {
+        return;
+    };
+    for (places, cost) in series.x.iter_mut().zip(costs) {
+        let spent = rows
+            .iter()
+            .map(|(report, row)| cost.at(&report.rounds, *row));
+        let mean = Summary::of(&spent.collect::<Vec<f64>>()).map(|cost| cost.mean);
+        places.extend(mean);
+    }
     let [low, high] = y.interval().unwrap_or([y.mean; 2]);
-    Some(Band {
-        x,
-        y: y.mean,
-        low,
-        high,
-    })
+    series.y.push(y.mean);
+    series.low.push(low);
+    series.high.push(high);
+}
+
+/// Returns an arm's series with its name and its look.
+fn named(series: Series, (number, name, _): &ChartArm, group: &str) -> Series {
+    let look = chart::arm(*number);
+    let is_point = series.stroke == Stroke::Points;
+    Series {
+        group: group.to_owned(),
+        name: name.clone(),
+        figure: series
+            .y
+            .last()
+            .map_or_else(String::new, |last| format!("{last:.3}")),
+        color: look.color,
+        marker: look.marker,
+        stroke: if is_point { series.stroke } else { look.stroke },
+        ..series
+    }
+}
+
+fn chart(results: &Results, metric: &str) -> Chart {
+    let label = figures::label(metric);
+    let note = match super::protocols(results)[..] {
+        [only] => format!("Protocol of every accuracy: {}.", setup::without_stop(only)),
+        _ => "The arms have different protocols, which stand beside their names; their accuracies cannot be compared."
+            .to_owned(),
+    };
+    let metrics: Vec<Metric> = Metric::named(metric).into_iter().collect();
+    Chart {
+        note,
+        up: Axis::of_metrics(format!("{label} (test)"), &metrics),
+        ..Chart::default()
+    }
+}
+
+/// Returns the courses of arms, with bands over seeds. `heading` says what their names are.
+pub(super) fn courses(results: &Results, metric: &str, arms: &[ChartArm], heading: &str) -> Chart {
+    let label = figures::label(metric);
+    let group = format!("{heading}, and its last value");
+    Chart {
+        id: "courses",
+        title: format!("{label} over the course of the runs"),
+        description: format!(
+            "Lines of the mean {label} over seeds of every arm after every evaluated round, with bands for its 95 % interval. \
+             The tables below have the figures of the selected rounds, and what it took to come near the best."
+        ),
+        kind: Kind::Arms,
+        across: Cost::ALL.map(|cost| cost.axis("so far")).into(),
+        series: arms
+            .iter()
+            .map(|arm| named(course(arm.2, metric), arm, &group))
+            .collect(),
+        ..chart(results, metric)
+    }
+}
+
+/// Returns arms at their selected rounds, and which of them no other one beats.
+pub(super) fn front(results: &Results, metric: &str, arms: &[ChartArm], heading: &str) -> Chart {
+    let label = figures::label(metric);
+    let group = format!("{heading}, and its value");
+    Chart {
+        id: "front",
+        title: format!("{label} at the selected rounds, and the front"),
+        description: format!(
+            "Points of the mean {label} of every arm at the selected rounds against the mean cost until then, with 95 % \
+             intervals, and a line that joins the arms that no other one beats in both. The tables below have the figures."
+        ),
+        kind: Kind::Front(figures::better(metric)),
+        across: FRONT_COSTS
+            .map(|cost| cost.axis("until the selected round"))
+            .into(),
+        series: arms
+            .iter()
+            .filter_map(|arm| Some(named(point(arm.2, metric)?, arm, &group)))
+            .collect(),
+        ..chart(results, metric)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::study::sample;
+    use crate::tests::results as sample;
 
     /// If this fails, a curve is drawn at the cost of another round, or a band at the spread of
     /// another one.
     #[test]
-    fn a_curve_is_the_mean_of_the_seeds_at_their_mean_cost() {
+    fn a_course_is_the_mean_of_the_seeds_at_their_mean_cost() {
         let results = sample::results();
-        let Curve { points, .. } = curve(&results.arms[0], "hr@10", Against::Uploads);
-        assert_eq!(points.len(), 4);
-        assert_eq!(points[3].x, 4e6);
-        assert!((points[3].y - 0.5).abs() < 1e-12 && points[3].low < 0.5 && points[3].high > 0.5);
-        let FrontPoint { at, .. } = point(&results.arms[1], "hr@10", Against::Uploads).unwrap();
+        let series = course(&results.arms[0], "hr@10");
+        assert_eq!(series.y.len(), 4);
+        assert_eq!(series.x[1][3], 4e6);
+        assert!((series.y[3] - 0.5).abs() < 1e-12 && series.low[3] < 0.5 && series.high[3] > 0.5);
+        let at = point(&results.arms[1], "hr@10").unwrap();
         assert!(
-            (at.x - 2e6).abs() < 1e-6 && (at.y - 0.45).abs() < 1e-12,
+            (at.x[1][0] - 2e6).abs() < 1e-6 && (at.y[0] - 0.45).abs() < 1e-12,
             "{at:?}"
         );
     }

@@ -3,8 +3,7 @@
 
 use csv::Writer;
 
-use crate::study::measures::Measure;
-use crate::study::quantities::Quantity;
+use super::no_value;
 use crate::study::results::{Results, RunState};
 use crate::study::statistics::Summary;
 use fedrecsim_core::error::{Error, Result};
@@ -20,11 +19,11 @@ pub(crate) fn runs(results: &Results) -> Result<String> {
             "arm", "seed", "state", "quantity", "value", "protocol", "report",
         ],
     )?;
-    let measures = results.measures();
+    let columns = results.columns();
     for (number, arm) in results.arms.iter().enumerate() {
-        let values: Vec<(String, Vec<(u64, f64)>)> = measures
+        let values: Vec<(&str, Vec<(u64, f64)>)> = columns
             .iter()
-            .map(|measure| (measure.name(), results.values(number, measure)))
+            .map(|column| (&*column.name, results.values(number, column)))
             .collect();
         for run in &arm.runs {
             let (seed, folder) = (run.seed.to_string(), run.folder.display().to_string());
@@ -38,17 +37,9 @@ pub(crate) fn runs(results: &Results) -> Result<String> {
                     )?;
                     continue;
                 }
-                RunState::NotRun | RunState::NoData => {
-                    let state = if run.state == RunState::NoData {
-                        "no data"
-                    } else {
-                        "not run"
-                    };
-                    write(
-                        name,
-                        &mut writer,
-                        &[&arm.name, &seed, state, "", "", "", &folder],
-                    )?;
+                state => {
+                    let cells = [&*arm.name, &seed, no_value(state), "", "", "", &folder];
+                    write(name, &mut writer, &cells)?;
                     continue;
                 }
             };
@@ -107,19 +98,13 @@ pub(crate) fn arms(results: &Results) -> Result<String> {
         let compared_to = arm
             .compare_to
             .map_or("", |other| results.arms[other].name.as_str());
-        for measure in results.measures() {
+        for column in results.columns() {
             let (summary, difference) = (
-                results.summary(number, &measure),
-                results.difference(number, &measure),
+                results.summary(number, &column),
+                results.difference(number, &column),
             );
-            let reference = match &measure {
-                Measure::Whole(Quantity::Figure(figure)) => results.reference(number, figure),
-                Measure::Whole(share @ Quantity::TableAbove(_)) => {
-                    results.reference(number, &share.name())
-                }
-                _ => None,
-            };
-            let mut cells = vec![arm.name.clone(), measure.name()];
+            let reference = results.reference(number, &column.name);
+            let mut cells = vec![arm.name.clone(), column.name.to_string()];
             cells.push(summary.map_or(0, |summary| summary.count).to_string());
             cells.extend([
                 number_of(summary.map(|s| s.mean)),
@@ -133,15 +118,11 @@ pub(crate) fn arms(results: &Results) -> Result<String> {
             cells.push(number_of(difference.map(|difference| difference.mean)));
             cells.extend(ends(difference));
             for share in [
-                results.relative_difference(number, &measure),
-                results.times_less(number, &measure),
+                results.relative_difference(number, &column),
+                results.times_less(number, &column),
             ] {
-                cells.push(number_of(
-                    share
-                        .map(|share| share.mean)
-                        .filter(|mean| mean.is_finite()),
-                ));
-                cells.extend(ends(share.filter(|share| share.mean.is_finite())));
+                cells.push(number_of(share.map(|share| share.mean)));
+                cells.extend(ends(share));
             }
             cells.push(number_of(reference.map(|reference| reference.value)));
             cells.push(number_of(
@@ -188,7 +169,7 @@ fn finished(name: &str, writer: Writer<Vec<u8>>) -> Result<String> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::study::sample;
+    use crate::tests::results as sample;
 
     /// If this fails, whoever draws a picture of their own from the files draws another one than
     /// ours.

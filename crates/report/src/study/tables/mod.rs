@@ -1,9 +1,7 @@
 //! Writes the tables of a study: Markdown, an interactive page, CSV, and pictures.
 
-mod against;
 mod courses;
 mod csv;
-mod document;
 mod goals;
 mod page;
 #[cfg(feature = "plots")]
@@ -13,17 +11,15 @@ mod published;
 mod savings;
 mod sparsity;
 
-pub use against::files_against;
-use document::{Block, Document};
-
 use super::file::Reference;
-use super::measures::Measure;
 use super::names::Names;
-use super::quantities::Quantity;
 use super::results::{ArmResults, Results, RunState};
 use super::statistics::Summary;
-use super::{saved, sharing};
-use crate::report::html::{self, table::Cell};
+use super::{plan, saved, sharing};
+use crate::report::column::{Place, Unit};
+use crate::report::document::{Block, Cell, Document, Table};
+use crate::report::html;
+use crate::report::setup::without_stop;
 use crate::report::{figures, words};
 use fedrecsim_core::error::Result;
 
@@ -40,8 +36,8 @@ pub(crate) const PICTURES: [&str; 6] = [
     "pareto-time.svg",
 ];
 
-/// Returns the files of the results: `NAME.md`, `NAME.csv` with a line for every run and quantity,
-/// `summary.csv` with a line for every arm and quantity, the pictures, and `report.html` where this
+/// Returns the files of the results: `NAME.md`, `NAME.csv` with a line for every run and column,
+/// `summary.csv` with a line for every arm and column, the pictures, and `report.html` where this
 /// build can make it, for the name `name`.
 ///
 /// # Errors
@@ -52,28 +48,37 @@ pub fn files(results: &Results, name: &str) -> Result<Files> {
     #[cfg(not(feature = "plots"))]
     let pictures: Vec<(String, String)> = Vec::new();
     let names: Vec<&str> = pictures.iter().map(|(name, _)| name.as_str()).collect();
-    let document = document(results, &names);
-    let mut files: Files = vec![
-        (format!("{name}.md"), document.markdown().into_bytes()),
-        (format!("{name}.csv"), csv::runs(results)?.into_bytes()),
-        (
-            "summary.csv".to_owned(),
-            csv::arms(&results.of_begun_arms())?.into_bytes(),
-        ),
-        (
-            saved::FILE_NAME.to_owned(),
-            saved::render(results)?.into_bytes(),
-        ),
+    let text = document(results, &names).markdown();
+    let arms = csv::arms(&results.of_begun_arms())?;
+    let written = [
+        (format!("{name}.md"), text),
+        (format!("{name}.csv"), csv::runs(results)?),
+        ("summary.csv".to_owned(), arms),
+        (saved::FILE_NAME.to_owned(), saved::render(results)?),
     ];
-    files.extend(
-        pictures
-            .into_iter()
-            .map(|(name, picture)| (name, picture.into_bytes())),
-    );
-    if html::check().is_ok() {
-        files.push((html::FILE_NAME.to_owned(), page(results)?.into_bytes()));
-    }
-    Ok(files)
+    let page = match html::check() {
+        Ok(()) => Some((html::FILE_NAME.to_owned(), page(results)?)),
+        Err(_) => None,
+    };
+    let all = written.into_iter().chain(pictures).chain(page);
+    Ok(all.map(|(name, text)| (name, text.into_bytes())).collect())
+}
+
+/// Returns the files of results that are compared to `other`, beside those of [`files`]:
+/// `NAME-against-OTHER.md` and `summary-against-OTHER.csv`.
+///
+/// # Errors
+/// Those of the library that writes CSV.
+pub fn files_against(results: &Results, name: &str, other: &str) -> Result<Files> {
+    let other = plan::folder_of(other);
+    let arms = csv::arms(&results.of_begun_arms())?;
+    Ok(vec![
+        (
+            format!("{name}-against-{other}.md"),
+            markdown(results).into_bytes(),
+        ),
+        (format!("summary-against-{other}.csv"), arms.into_bytes()),
+    ])
 }
 
 /// Returns the interactive page.
@@ -81,7 +86,7 @@ pub fn files(results: &Results, name: &str) -> Result<Files> {
 /// # Errors
 /// [`Error::Usage`](fedrecsim_core::error::Error::Usage) in a build without the feature `html`.
 pub fn page(results: &Results) -> Result<String> {
-    page::page(results).render()
+    html::render(&page::document(results))
 }
 
 /// Returns the Markdown alone, without pictures.
@@ -96,27 +101,19 @@ fn document(results: &Results, pictures: &[&str]) -> Document {
         let others = results.arms.len() - begun.arms.len();
         let verb = if others == 1 { "is" } else { "are" };
         let others = words::counted(others as u64, "arm");
-        blocks.push(Block::Note(format!(
+        blocks.push(note(format!(
             "{others}, of which nothing has been run, {verb} left out of the tables."
         )));
     }
     let results = &begun;
-    let names = Names::of(
-        &results
-            .arms
-            .iter()
-            .map(|arm| arm.name.as_str())
-            .collect::<Vec<_>>(),
-    );
-    let protocols = protocols(results);
-    if let [only] = &protocols[..] {
-        blocks.push(Block::Text(format!(
-            "Protocol of every accuracy: {}.",
-            only.trim_end_matches('.')
-        )));
+    let arms = results.arms.iter().map(|arm| arm.name.as_str());
+    let names = Names::of(&arms.collect::<Vec<_>>());
+    if let [only] = protocols(results)[..] {
+        let only = without_stop(only);
+        blocks.push(Block::text(format!("Protocol of every accuracy: {only}.")));
     }
-    for figure in &results.figures {
-        blocks.extend(accuracy(results, &names, figure, protocols.len() > 1));
+    for metric in &results.figures {
+        blocks.extend(accuracy(results, &names, metric));
     }
     blocks.extend(published::blocks(results, &names));
     blocks.extend(sparsity::blocks(results, &names));
@@ -126,28 +123,78 @@ fn document(results: &Results, pictures: &[&str]) -> Document {
     for goal in results.goals() {
         blocks.extend(goals::blocks(results, &names, goal));
     }
-    let sharing = sharing::remarks(
-        results
-            .arms
-            .iter()
-            .map(|arm| (arm.name.as_str(), &arm.timing[..])),
-    );
+    let arms = results.arms.iter();
+    let sharing = sharing::remarks(arms.map(|arm| (arm.name.as_str(), &arm.timing[..])));
     if !sharing.is_empty() {
-        blocks.push(Block::Heading("What the arms do not share".to_owned()));
+        blocks.push(Block::heading("What the arms do not share"));
         blocks.extend(sharing.into_iter().map(Block::Text));
     }
     if !pictures.is_empty() {
-        blocks.push(Block::Heading("Pictures".to_owned()));
-        blocks.extend(
-            pictures
-                .iter()
-                .map(|name| Block::Picture((*name).to_owned())),
-        );
+        let pictures = pictures.iter().map(|name| (*name).to_owned()).collect();
+        blocks.extend([Block::heading("Pictures"), Block::Pictures(pictures)]);
     }
     blocks.extend(failures(results));
     Document {
         title: results.title.clone(),
         blocks,
+    }
+}
+
+fn note(text: String) -> Block {
+    Block::Note {
+        headline: String::new(),
+        text,
+    }
+}
+
+/// Returns a section with a table under its heading and texts.
+fn section<H: Into<String>>(
+    names: &Names,
+    title: &str,
+    texts: impl IntoIterator<Item = String>,
+    header: impl IntoIterator<Item = H>,
+    rows: Vec<Vec<Cell>>,
+) -> Vec<Block> {
+    let mut blocks = vec![Block::heading(title)];
+    blocks.extend(texts.into_iter().chain(names.sentence()).map(Block::Text));
+    blocks.push(Block::Table(Table {
+        is_sortable: true,
+        ..Table::new(title, header, rows)
+    }));
+    blocks
+}
+
+/// A table with a row for every arm.
+struct ArmTable<'a> {
+    arms: usize,
+    columns: Vec<(String, Box<dyn Fn(usize) -> Cell + 'a>)>,
+}
+
+impl<'a> ArmTable<'a> {
+    /// Returns a table with the names of the arms and the numbers of their runs.
+    fn new(results: &'a Results, names: &'a Names) -> Self {
+        let mut table = Self {
+            arms: results.arms.len(),
+            columns: Vec::new(),
+        };
+        table.add("arm", |arm| names.labels[arm].as_str().into());
+        table.add("runs", |arm| runs_cell(&results.arms[arm]));
+        table
+    }
+
+    /// Adds a column.
+    fn add(&mut self, name: impl Into<String>, cell: impl Fn(usize) -> Cell + 'a) {
+        self.columns.push((name.into(), Box::new(cell)));
+    }
+
+    /// Returns the names of the columns, and the rows.
+    fn finish(self) -> (Vec<String>, Vec<Vec<Cell>>) {
+        let row = |arm| self.columns.iter().map(|(_, cell)| cell(arm)).collect();
+        let rows = (0..self.arms).map(row).collect();
+        (
+            self.columns.into_iter().map(|(name, _)| name).collect(),
+            rows,
+        )
     }
 }
 
@@ -159,14 +206,14 @@ fn remarks(results: &Results) -> Vec<Block> {
         let text = format!(
             "Partial: these are the runs of part {shard}. `--merge` puts the parts together."
         );
-        blocks.push(Block::Note(text));
+        blocks.push(note(text));
     }
     if not_run > 0 {
         let text = format!(
             "Partial: {not_run} of {} have not been run to their end.",
             words::counted(all as u64, "run")
         );
-        blocks.push(Block::Note(text));
+        blocks.push(note(text));
     }
     let failed = results.failures().len();
     if failed > 0 {
@@ -175,7 +222,7 @@ fn remarks(results: &Results) -> Vec<Block> {
         } else {
             "have failed and are"
         };
-        blocks.push(Block::Note(format!(
+        blocks.push(note(format!(
             "{} {verb} left out; the reasons stand at the end.",
             words::counted(failed as u64, "run")
         )));
@@ -212,71 +259,60 @@ fn protocols(results: &Results) -> Vec<&str> {
     protocols
 }
 
-/// Returns the table of one figure of accuracy.
-fn accuracy(results: &Results, names: &Names, figure: &str, with_protocol: bool) -> Vec<Block> {
-    let measure = Measure::Whole(Quantity::Figure(figure.to_owned()));
-    let arms = 0..results.arms.len();
-    let has_references = arms
-        .clone()
-        .any(|arm| results.reference(arm, figure).is_some());
-    let mut header = vec!["arm", "runs", "mean", "standard deviation", "95 % interval"];
-    let (is_compared, has_several) = (results.is_compared(), results.compared_by_all().is_none());
-    if is_compared {
-        header.extend(["difference", "its 95 % interval"]);
-        header.extend(has_several.then_some("compared to"));
-    }
-    if has_references {
-        header.extend(["published", "ours less published", "source"]);
-    }
-    if with_protocol {
-        header.push("protocol");
-    }
-    let row = |arm: usize| {
-        let summary = results.summary(arm, &measure);
-        let mut cells = vec![
-            names.labels[arm].as_str().into(),
-            runs_cell(&results.arms[arm]),
-        ];
-        cells.extend(
-            [summary.map(|s| s.mean), summary.and_then(|s| s.deviation)].map(Cell::accuracy),
-        );
-        cells.push(interval(summary, |value| format!("{value:.4}")));
-        if is_compared {
-            let difference = results.difference(arm, &measure);
-            cells.push(difference.map_or_else(Cell::none, |d| {
-                Cell::number(format!("{:+.4}", d.mean), d.mean)
-            }));
-            cells.push(interval(difference, |value| format!("{value:+.4}")));
-            let other = results.arms[arm]
-                .compare_to
-                .map_or_else(Cell::none, |other| names.labels[other].as_str().into());
-            cells.extend(has_several.then_some(other));
-        }
-        if has_references {
-            let reference = results.reference(arm, figure);
-            cells.extend(published(reference, summary.map(|summary| summary.mean)));
-            cells.push(
-                reference
-                    .and_then(|reference| reference.source.clone())
-                    .map_or_else(Cell::none, Cell::from),
-            );
-        }
-        if with_protocol {
-            cells.push(match results.arms[arm].protocols()[..] {
-                [] => Cell::none(),
-                ref protocols => protocols.join("; ").into(),
+/// Returns the table of one metric.
+fn accuracy(results: &Results, names: &Names, metric: &str) -> Vec<Block> {
+    let Some(column) = results.column(metric) else {
+        return Vec::new();
+    };
+    let (column, protocols) = (&column, protocols(results));
+    let mut table = ArmTable::new(results, names);
+    let summary = move |arm| results.summary(arm, column);
+    table.add("mean", move |arm| {
+        Unit::Accuracy.cell(summary(arm).map(|of| of.mean))
+    });
+    table.add("standard deviation", move |arm| {
+        Unit::Accuracy.cell(summary(arm).and_then(|of| of.deviation))
+    });
+    table.add("95 % interval", move |arm| {
+        interval(summary(arm), |value| format!("{value:.4}"))
+    });
+    if results.is_compared() {
+        let cells = move |arm| {
+            difference_cells(results.difference(arm, column), |value| {
+                format!("{value:+.4}")
+            })
+        };
+        table.add("difference", move |arm| cells(arm)[0].clone());
+        table.add("its 95 % interval", move |arm| cells(arm)[1].clone());
+        if results.compared_by_all().is_none() {
+            table.add("compared to", |arm| {
+                let other = results.arms[arm].compare_to;
+                other.map_or_else(Cell::none, |other| names.labels[other].as_str().into())
             });
         }
-        cells
-    };
-    let heading = format!("{} (test)", figures::label(figure));
-    let caption = match protocols(results)[..] {
-        [only] => format!("{heading}. Protocol: {}.", only.trim_end_matches('.')),
-        _ => heading.clone(),
-    };
-    let mut blocks = vec![Block::Heading(heading)];
-    blocks.extend(names.sentence().map(Block::Text));
-    blocks.push(Block::table(&caption, &header, arms.map(row).collect()));
+    }
+    let reference = move |arm| results.reference(arm, &column.name);
+    if (0..results.arms.len()).any(|arm| reference(arm).is_some()) {
+        let cells = move |arm| published(reference(arm), summary(arm).map(|of| of.mean));
+        table.add("published", move |arm| cells(arm)[0].clone());
+        table.add("ours less published", move |arm| cells(arm)[1].clone());
+        table.add("source", move |arm| {
+            let source = reference(arm).and_then(|of| of.source.clone());
+            source.map_or_else(Cell::none, Cell::from)
+        });
+    }
+    if protocols.len() > 1 {
+        table.add("protocol", |arm| match results.arms[arm].protocols()[..] {
+            [] => Cell::none(),
+            ref protocols => protocols.join("; ").into(),
+        });
+    }
+    let heading = format!("{} (test)", figures::label(metric));
+    let (header, rows) = table.finish();
+    let mut blocks = section(names, &heading, [], header, rows);
+    if let ([only], Some(Block::Table(table))) = (&protocols[..], blocks.last_mut()) {
+        table.caption = format!("{heading}. Protocol: {}.", without_stop(only));
+    }
     blocks
 }
 
@@ -311,45 +347,24 @@ fn published(reference: Option<&Reference>, mean: Option<f64>) -> [Cell; 2] {
 
 /// Returns what the runs cost: means, with the standard deviation where there is one.
 fn costs(results: &Results, names: &Names) -> Vec<Block> {
-    let quantities = results.costs();
-    let labels: Vec<String> = quantities.iter().map(Quantity::label).collect();
-    let header: Vec<&str> = ["arm", "runs"]
-        .into_iter()
-        .chain(labels.iter().map(String::as_str))
-        .collect();
-    let cell = |arm: usize, quantity: &Quantity| {
-        let Some(summary) = results.summary(arm, &Measure::Whole(quantity.clone())) else {
-            return Cell::none();
-        };
-        let text = match summary.deviation.filter(|deviation| *deviation > 0.0) {
-            None => quantity.words(summary.mean),
-            Some(deviation) => format!(
-                "{} ± {}",
-                quantity.words(summary.mean),
-                quantity.words(deviation)
-            ),
-        };
-        Cell::number(text, summary.mean)
-    };
-    let row = |arm: usize| {
-        let name = [
-            names.labels[arm].as_str().into(),
-            runs_cell(&results.arms[arm]),
-        ];
-        name.into_iter()
-            .chain(quantities.iter().map(|quantity| cell(arm, quantity)))
-            .collect()
-    };
+    let mut table = ArmTable::new(results, names);
+    for column in results.columns_at(Place::Costs) {
+        table.add(column.label.to_string(), move |arm| {
+            let Some(summary) = results.summary(arm, &column) else {
+                return Cell::none();
+            };
+            let words = |value| column.unit.words(value);
+            let text = match summary.deviation.filter(|deviation| *deviation > 0.0) {
+                None => words(summary.mean),
+                Some(deviation) => format!("{} ± {}", words(summary.mean), words(deviation)),
+            };
+            Cell::number(text, summary.mean)
+        });
+    }
     let text = "Means over the finished runs, ± the standard deviation. Wall time, threads and memory are those of the \
                 host; they are not part of the results, and runs beside each other slow one another.";
-    let mut blocks = vec![
-        Block::Heading("What the runs cost".to_owned()),
-        Block::Text(text.to_owned()),
-    ];
-    blocks.extend(names.sentence().map(Block::Text));
-    let rows = (0..results.arms.len()).map(row).collect();
-    blocks.push(Block::table("What the runs cost, as means.", &header, rows));
-    blocks
+    let (header, rows) = table.finish();
+    section(names, "What the runs cost", [text.to_owned()], header, rows)
 }
 
 /// Returns the runs that failed, with their reasons.
@@ -365,11 +380,18 @@ fn failures(results: &Results) -> Vec<Block> {
     if rows.is_empty() {
         return Vec::new();
     }
-    let heading = "Runs that failed";
-    vec![
-        Block::Heading(heading.to_owned()),
-        Block::table(heading, &["arm", "seed", "reason"], rows),
-    ]
+    let header = ["arm", "seed", "reason"];
+    section(&Names::default(), "Runs that failed", [], header, rows)
+}
+
+/// Returns the words for a run without a result.
+fn no_value(state: &RunState) -> &'static str {
+    match state {
+        RunState::Done(_) => "done",
+        RunState::Failed(_) => "failed",
+        RunState::NotRun => "not run",
+        RunState::NoData => "no data",
+    }
 }
 
 /// Returns how many runs of an arm have a result, and how many of the others failed.
@@ -399,11 +421,19 @@ fn interval(summary: Option<Summary>, number: impl Fn(f64) -> String) -> Cell {
     })
 }
 
+/// Returns a mean and its interval.
+fn difference_cells(summary: Option<Summary>, number: impl Fn(f64) -> String) -> [Cell; 2] {
+    let mean = summary.map_or_else(Cell::none, |summary| {
+        Cell::number(number(summary.mean), summary.mean)
+    });
+    [mean, interval(summary, number)]
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::study::sample;
+    use crate::tests::results as sample;
 
     #[test]
     fn the_tables_of_a_study_read_like_this() {

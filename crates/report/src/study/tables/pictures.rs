@@ -6,21 +6,23 @@
 //! show all.
 
 use super::PICTURES;
-use super::courses::{curve, point};
+use super::courses::{ChartArm, FRONT_COSTS, courses, front, point};
 use super::published::published;
-use crate::report::courses::{Against, FrontPoint, unbeaten};
+use crate::report::chart::{self, Cost, Series, Stroke};
 use crate::report::figures;
-use crate::report::plot::arms::{MOST_ARMS, Picture, curves, front};
+use crate::report::plot::draw;
 use crate::study::names::{self, Names};
 use crate::study::plan;
-use crate::study::quantities::direction;
 use crate::study::results::{ArmResults, Results};
 use fedrecsim_core::error::Result;
 
+/// The most arms of a picture: of more, nobody can tell one from the other.
+const MOST_ARMS: usize = 16;
+
 /// Returns all pictures with the names of their files: first those of [`PICTURES`], then those of
-/// groups of arms. None if there is no figure to draw or no run to draw it of.
+/// groups of arms. None if there is no metric to draw or no run to draw it of.
 pub(crate) fn all(results: &Results) -> Result<Vec<(String, String)>> {
-    let Some(figure) = results.figures.first().filter(|_| results.counts()[0] > 0) else {
+    let Some(metric) = results.figures.first().filter(|_| results.counts()[0] > 0) else {
         return Ok(Vec::new());
     };
     let arms: Vec<&ArmResults> = results
@@ -28,21 +30,21 @@ pub(crate) fn all(results: &Results) -> Result<Vec<(String, String)>> {
         .iter()
         .filter(|arm| arm.reports().next().is_some())
         .collect();
-    let drawn = looked_for_first(results, &arms, figure);
+    let drawn = looked_for_first(results, &arms, metric);
     let remark = (drawn.len() < arms.len()).then(|| {
         format!(
-            "{} of {} arms: those that no other one beats, those that others are compared to, then the first others",
+            "\n{} of {} arms: those that no other one beats, those that others are compared to, then the first others",
             drawn.len(),
             arms.len()
         )
     });
-    let mut pictures = of_arms(results, figure, &drawn, (remark, ""))?;
-    if drawn.len() < arms.len() {
+    let mut pictures = of_arms(results, metric, &drawn, (remark.as_deref(), ""))?;
+    if remark.is_some() {
         let all: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
         for group in names::groups(&all, MOST_ARMS) {
             let of_group: Vec<&ArmResults> = group.arms.iter().map(|place| arms[*place]).collect();
             let suffix = format!("-{}", plan::folder_of(&group.name));
-            pictures.extend(of_arms(results, figure, &of_group, (None, &suffix))?);
+            pictures.extend(of_arms(results, metric, &of_group, (None, &suffix))?);
         }
     }
     Ok(pictures)
@@ -54,27 +56,25 @@ pub(crate) fn all(results: &Results) -> Result<Vec<(String, String)>> {
 fn looked_for_first<'a>(
     results: &Results,
     arms: &[&'a ArmResults],
-    figure: &str,
+    metric: &str,
 ) -> Vec<&'a ArmResults> {
+    let better = figures::better(metric);
+    let points = arms.iter().map(|arm| point(arm, metric)).enumerate();
+    let known: Vec<(usize, Series)> = points
+        .filter_map(|(place, point)| Some((place, point?)))
+        .collect();
     let mut order: Vec<usize> = Vec::new();
-    for against in [Against::Bytes, Against::Uploads, Against::VirtualTime] {
-        let known: Vec<(usize, FrontPoint)> = arms
+    for axis in 0..FRONT_COSTS.len() {
+        let costs: Vec<[f64; 2]> = known
             .iter()
-            .enumerate()
-            .filter_map(|(place, arm)| Some((place, point(arm, figure, against)?)))
+            .map(|(_, point)| [point.x[axis][0], chart::loss(better, point.y[0])])
             .collect();
-        let points: Vec<FrontPoint> = known.iter().map(|(_, point)| point.clone()).collect();
-        order.extend(
-            unbeaten(&points, direction(figure))
-                .into_iter()
-                .map(|place| known[place].0),
-        );
+        let unbeaten = chart::unbeaten(&costs).into_iter();
+        order.extend(unbeaten.map(|place| known[place].0));
     }
     let is_compared_to = |place: &usize| {
-        let others = results.arms.iter().filter_map(|arm| arm.compare_to);
-        others
-            .into_iter()
-            .any(|other| results.arms[other].name == arms[*place].name)
+        let mut others = results.arms.iter().filter_map(|arm| arm.compare_to);
+        others.any(|other| results.arms[other].name == arms[*place].name)
     };
     order.extend((0..arms.len()).filter(is_compared_to));
     order.extend(0..arms.len());
@@ -92,9 +92,9 @@ fn looked_for_first<'a>(
 /// the names of the files.
 fn of_arms(
     results: &Results,
-    figure: &str,
+    metric: &str,
     arms: &[&ArmResults],
-    (remark, suffix): (Option<String>, &str),
+    (remark, suffix): (Option<&str>, &str),
 ) -> Result<Vec<(String, String)>> {
     let names = Names::of(&arms.iter().map(|arm| arm.name.as_str()).collect::<Vec<_>>());
     let (heading, labels) = match names.values() {
@@ -103,7 +103,7 @@ fn of_arms(
     };
     let mut subtitle = format!(
         "{} on the test part, mean over seeds with its 95 % interval",
-        figures::label(figure)
+        figures::label(metric)
     );
     if !names.shared.is_empty() {
         subtitle.push_str(&format!("\nAll arms: {}", names.shared.join(", ")));
@@ -111,64 +111,51 @@ fn of_arms(
     if let [protocol] = super::protocols(results)[..] {
         subtitle.push_str(&format!("\nProtocol: {protocol}"));
     }
-    subtitle.extend(remark.map(|remark| format!("\n{remark}")));
-    let title = results.title.clone();
-    let picture = Picture {
-        title,
-        subtitle,
-        figure: figure.to_owned(),
-        arms: heading.to_owned(),
-    };
-    let labelled = || arms.iter().zip(&labels);
+    subtitle.push_str(remark.unwrap_or_default());
+    let arms: Vec<ChartArm> = (0..)
+        .zip(arms.iter().zip(labels))
+        .map(|(number, (arm, label))| (number, label.to_owned(), *arm))
+        .collect();
+    let mut courses = courses(results, metric, &arms, heading);
+    let front = front(results, metric, &arms, heading);
     let mut pictures = Vec::new();
-    let costs = [
-        Against::Uploads,
-        Against::Bytes,
-        Against::VirtualTime,
-        Against::Rounds,
-    ];
-    for (name, against) in PICTURES.into_iter().zip(costs) {
-        let name = with_suffix(name, suffix);
-        let drawn: Vec<_> = labelled()
-            .map(|(arm, label)| {
-                let mut curve = curve(arm, figure, against);
-                curve.label = (*label).to_owned();
-                curve
-            })
-            .collect();
-        let of_arm = |arm: &&ArmResults| published(results, &arm.name, figure);
-        let others: Vec<_> = match against {
-            Against::Rounds => arms.iter().map(of_arm).collect(),
-            _ => vec![None; arms.len()],
-        };
-        let svg = curves(&name, &picture, against, (&drawn, &others))?;
-        pictures.push((name, svg));
-    }
-    for (name, against) in PICTURES
+    let costs = [Cost::Uploads, Cost::Bytes, Cost::Time, Cost::Rounds];
+    let fronts = [Cost::Bytes, Cost::Time];
+    let drawn = costs.map(|cost| (cost, false)).into_iter();
+    for (name, (cost, is_front)) in PICTURES
         .into_iter()
-        .skip(4)
-        .zip([Against::Bytes, Against::VirtualTime])
+        .zip(drawn.chain(fronts.map(|cost| (cost, true))))
     {
-        let name = with_suffix(name, suffix);
-        let of_arm = |(arm, label): (&&ArmResults, &&str)| {
-            Some(FrontPoint {
-                label: (*label).to_owned(),
-                ..point(arm, figure, against)?
-            })
+        let name = name.replace(".svg", &format!("{suffix}.svg"));
+        let mut subtitle = subtitle.clone();
+        // Published courses are known by rounds alone, whose pictures are the last ones of courses.
+        if cost == Cost::Rounds {
+            let published = arms.iter().filter_map(|(number, _, arm)| {
+                let (rounds, y) = published(results, &arm.name, metric)?;
+                let mut x = vec![Vec::new(); Cost::ALL.len()];
+                x[Cost::Rounds as usize] = rounds;
+                Some(Series {
+                    stroke: Stroke::Dot,
+                    x,
+                    y,
+                    ..chart::arm(*number)
+                })
+            });
+            let before = courses.series.len();
+            courses.series.extend(published);
+            if courses.series.len() > before {
+                subtitle.push_str("\nDotted: published courses");
+            }
+        }
+        let (chart, all) = match is_front {
+            true => (&front, &FRONT_COSTS[..]),
+            false => (&courses, &Cost::ALL[..]),
         };
-        let points: Vec<FrontPoint> = labelled().filter_map(of_arm).collect();
-        let svg = front(&name, &picture, against, direction(figure), &points)?;
+        let axis = all.iter().position(|other| *other == cost).unwrap_or(0);
+        let svg = draw(&name, chart, axis, (&results.title, &subtitle))?;
         pictures.push((name, svg));
     }
     Ok(pictures)
-}
-
-/// Returns the name of a picture's file with a suffix before its extension.
-fn with_suffix(name: &str, suffix: &str) -> String {
-    match name.strip_suffix(".svg") {
-        Some(stem) => format!("{stem}{suffix}.svg"),
-        None => name.to_owned(),
-    }
 }
 
 #[cfg(test)]
@@ -177,7 +164,7 @@ mod tests {
     use super::*;
     use crate::study::file::PublishedCourse;
     use crate::study::results::RunState;
-    use crate::study::sample;
+    use crate::tests::results as sample;
 
     #[test]
     fn there_are_pictures_whatever_is_missing() {

@@ -3,114 +3,75 @@
 
 use serde_json::Value;
 
-use super::document::Block;
-use super::runs_cell;
-use crate::report::courses::unbeaten_in_all;
-use crate::report::html::table::Cell;
+use super::{ArmTable, section};
+use crate::report::chart::{loss, unbeaten};
+use crate::report::column::{Place, Unit};
+use crate::report::document::{Block, Cell};
 use crate::report::record::PrivacyRecord;
 use crate::report::setup::claim;
 use crate::report::{figures, words};
-use crate::study::measures::Measure;
+use crate::study::columns::RunColumn;
 use crate::study::names::Names;
-use crate::study::quantities::{COSTS_OF_SELECTED, Quantity, direction};
 use crate::study::results::{ArmResults, Results};
-use fedrecsim_core::metric::Better;
 
 /// Returns the table; nothing if no run has an audit or does anything about privacy.
 pub(super) fn blocks(results: &Results, names: &Names) -> Vec<Block> {
-    let mut quantities = results.privacy();
     // An epsilon stands beside the claim that it belongs to, and is no mean.
-    quantities.retain(|quantity| *quantity != Quantity::Epsilon);
-    let has_claims = results
-        .arms
-        .iter()
-        .flat_map(ArmResults::reports)
-        .any(|report| report.run.privacy.is_some());
-    if quantities.is_empty() && !has_claims {
+    let columns = results.columns_at(Place::Privacy);
+    let reports = || results.arms.iter().flat_map(ArmResults::reports);
+    let has_claims = reports().any(|report| report.run.privacy.is_some());
+    if columns.is_empty() && !has_claims {
         return Vec::new();
     }
-    let labels: Vec<String> = quantities.iter().map(Quantity::label).collect();
-    let mut header: Vec<&str> = ["arm", "runs"]
-        .into_iter()
-        .chain(labels.iter().map(String::as_str))
-        .collect();
-    header.extend(
-        has_claims
-            .then_some(["epsilon", "what is claimed"])
-            .into_iter()
-            .flatten(),
-    );
+    let mut table = ArmTable::new(results, names);
+    for column in &columns {
+        table.add(&*column.label, move |arm| {
+            let mean = results.summary(arm, column).map(|summary| summary.mean);
+            column.unit.cell(mean)
+        });
+    }
+    if has_claims {
+        table.add("epsilon", |arm| {
+            let [epsilon, _] = claims(&results.arms[arm]);
+            epsilon
+        });
+        table.add("what is claimed", |arm| {
+            let [_, claim] = claims(&results.arms[arm]);
+            claim
+        });
+    }
     let front = front(results);
-    header.extend(front.is_some().then_some("on the front"));
-    let row = |arm: usize| {
-        let mut cells = vec![
-            names.labels[arm].as_str().into(),
-            runs_cell(&results.arms[arm]),
-        ];
-        for quantity in &quantities {
-            let mean = results
-                .summary(arm, &Measure::Whole(quantity.clone()))
-                .map(|summary| summary.mean);
-            cells.push(
-                mean.map_or_else(Cell::none, |mean| Cell::number(quantity.words(mean), mean)),
-            );
-        }
-        cells.extend(
-            has_claims
-                .then(|| claims(&results.arms[arm]))
-                .into_iter()
-                .flatten(),
-        );
-        cells.extend(front.as_ref().map(|on_front| {
-            if on_front.contains(&arm) {
-                "yes".into()
-            } else {
-                Cell::none()
+    let mut texts = Vec::new();
+    let has = |name| columns.iter().any(|column| column.name == name);
+    if has("audit_auc") {
+        let outer = match has("audit_outer_product") {
+            true => {
+                " The outer product is that of a user vector with itself, where uploads have one: 1 gives the vector away."
             }
-        }));
-        cells
-    };
-    let title = "What uploads tell";
-    let mut blocks = vec![Block::Heading(title.to_owned())];
-    blocks.extend(explanations(results, &quantities, front.is_some()).map(Block::Text));
-    blocks.extend(names.sentence().map(Block::Text));
-    blocks.push(Block::table(
-        title,
-        &header,
-        (0..results.arms.len()).map(row).collect(),
-    ));
-    blocks
-}
-
-/// Returns what a reader has to know about the columns.
-fn explanations(
-    results: &Results,
-    quantities: &[Quantity],
-    has_front: bool,
-) -> impl Iterator<Item = String> {
-    let audit = "The audit guesses which items a user has rated, from decoded uploads of the rounds that it looks at and from \
-                 nothing else. AUC .5 is chance and 1 is certainty, and a guess below .5 is turned round; precision \
-                 is the share of rated items among as many guesses. It has three scores to guess by, and each column shows \
-                 the highest of the three. It finds at least so much: a better probe may find more.";
-    let outer = " The outer product is that of a user vector with itself, where uploads have one: 1 gives the vector away.";
-    let outer = if quantities.contains(&Quantity::OuterProduct) {
-        outer
-    } else {
-        ""
-    };
-    let figure = results
-        .figures
-        .first()
-        .map_or_else(String::new, |figure| figures::label(figure));
-    let front = format!(
-        "An arm is on the front if no other one with the same data and candidates is at least as good in {figure}, in bytes \
-         up and down until the selected round and to score, and in the AUC from all audited uploads, and better in one of \
-         the three, as far as the tables show digits. Arms without an audit are not considered."
-    );
-    let audit = quantities
-        .contains(&Quantity::AuditAuc)
-        .then(|| format!("{audit}{outer}"));
-    audit.into_iter().chain(has_front.then_some(front))
+            false => "",
+        };
+        texts.push(format!(
+            "The audit guesses which items a user has rated, from decoded uploads of the rounds that it looks at and from \
+             nothing else. AUC .5 is chance and 1 is certainty, and a guess below .5 is turned round; precision \
+             is the share of rated items among as many guesses. It has three scores to guess by, and each column shows \
+             the highest of the three. It finds at least so much: a better probe may find more.{outer}"
+        ));
+    }
+    if let Some(on_front) = front {
+        let metric = results.figures.first();
+        texts.push(format!(
+            "An arm is on the front if no other one with the same data and candidates is at least as good in {}, in bytes \
+             up and down until the selected round and to score, and in the AUC from all audited uploads, and better in one of \
+             the three, as far as the tables show digits. Arms without an audit are not considered.",
+            metric.map_or_else(String::new, |metric| figures::label(metric))
+        ));
+        table.add("on the front", move |arm| match on_front.contains(&arm) {
+            true => "yes".into(),
+            false => Cell::none(),
+        });
+    }
+    let (header, rows) = table.finish();
+    section(names, "What uploads tell", texts, header, rows)
 }
 
 /// Returns the epsilon and the claim of the run that claims the least.
@@ -118,9 +79,7 @@ fn claims(arm: &ArmResults) -> [Cell; 2] {
     let Some(weakest) = weakest_claim(arm) else {
         return [Cell::none(), Cell::none()];
     };
-    let epsilon = weakest.epsilon.map_or_else(Cell::none, |value| {
-        Cell::number(Quantity::Epsilon.words(value), value)
-    });
+    let epsilon = Unit::Epsilon.cell(weakest.epsilon);
     let runs = arm.reports().count() as u64;
     let of_several = format!("; the weakest claim of {}", words::counted(runs, "run"));
     [
@@ -175,7 +134,7 @@ fn front(results: &Results) -> Option<Vec<usize>> {
         }
     }
     let of_group = |group: &Comparable| -> Vec<usize> {
-        unbeaten_in_all(&group.costs)
+        unbeaten(&group.costs)
             .into_iter()
             .map(|place| group.arms[place])
             .collect()
@@ -196,20 +155,16 @@ fn compared_by(scenario: &Value) -> Value {
 
 /// Returns the bytes, the accuracy and the AUC of an arm as costs, with as many digits as tables
 /// show.
-fn costs(results: &Results, place: usize, figure: &str) -> Option<[f64; 3]> {
-    let mean = |quantity| Some(results.summary(place, &Measure::Whole(quantity))?.mean);
-    let [up, down] = COSTS_OF_SELECTED.map(mean);
-    let accuracy = mean(Quantity::Figure(figure.to_owned()))?;
-    let auc = mean(Quantity::LinkedAuditAuc)?;
-    let sign = if direction(figure) == Better::Higher {
-        -1.0
-    } else {
-        1.0
-    };
+fn costs<'a>(results: &'a Results, place: usize, metric: &str) -> Option<[f64; 3]> {
+    let mean = |column: &RunColumn<'a>| Some(results.summary(place, column)?.mean);
+    let spent = results.columns_at(Place::Savings);
+    let bytes: Option<f64> = spent.iter().map(mean).sum();
+    let accuracy = mean(&results.column(metric)?)?;
+    let auc = mean(&results.column("audit_linked_auc")?)?;
     let rounded = |value: f64, digits: f64| (value * digits).round() / digits;
     Some([
-        up? + down?,
-        rounded(sign * accuracy, 1e4),
+        bytes?,
+        rounded(loss(figures::better(metric), accuracy), 1e4),
         rounded(auc, 1e3),
     ])
 }
@@ -219,8 +174,9 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::report::record::{AuditFigures, AuditRecord, PrivacyRecord};
+    use crate::report::rounds::UP;
     use crate::study::results::RunState;
-    use crate::study::sample;
+    use crate::tests::results as sample;
     use fedrecsim_scenario::scenario::{Adjacency, Trust};
 
     /// Returns the sample with an audit of this AUC for every arm.
@@ -276,10 +232,7 @@ mod tests {
         let mut worse = audited(&[0.8, 0.9]);
         for run in &mut worse.arms[1].runs {
             if let RunState::Done(report) = &mut run.state {
-                report
-                    .rounds
-                    .iter_mut()
-                    .for_each(|round| round.up_bytes *= 9);
+                sample::multiply(report, &[UP], 9.0);
             }
         }
         assert_eq!(

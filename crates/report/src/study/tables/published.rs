@@ -1,10 +1,11 @@
 //! The table of how far the courses of arms are from published ones.
 
-use super::courses::curve;
-use super::document::Block;
-use crate::report::courses::{Against, Curve};
+use super::courses::course;
+use super::section;
+use crate::report::chart::Cost;
+use crate::report::column::Unit;
+use crate::report::document::{Block, Cell};
 use crate::report::figures;
-use crate::report::html::table::Cell;
 use crate::study::file::PublishedCourse;
 use crate::study::names::Names;
 use crate::study::results::Results;
@@ -12,18 +13,14 @@ use crate::study::results::Results;
 /// Returns the table; nothing if no course was published. An arm without a run that can be compared
 /// has a row without distances.
 pub(super) fn blocks(results: &Results, names: &Names) -> Vec<Block> {
-    let rows: Vec<Vec<Cell>> = results
-        .courses
-        .iter()
-        .map(|course| row(results, names, course))
-        .collect();
+    let row = |course| row(results, names, course);
+    let rows: Vec<Vec<Cell>> = results.courses.iter().map(row).collect();
     if rows.is_empty() {
         return Vec::new();
     }
-    let title = "How far the courses are from published ones";
     let header = [
         "arm",
-        "figure",
+        "metric",
         "rounds",
         "mean distance",
         "largest distance",
@@ -32,30 +29,23 @@ pub(super) fn blocks(results: &Results, names: &Names) -> Vec<Block> {
     ];
     let text = "Each distance is the mean over seeds minus the published value, over the rounds for which there are both. The \
                 mean and the largest distance ignore the sign.";
-    let mut blocks = vec![
-        Block::Heading(title.to_owned()),
-        Block::Text(text.to_owned()),
-    ];
-    blocks.extend(names.sentence().map(Block::Text));
-    blocks.push(Block::table(title, &header, rows));
-    blocks
+    let title = "How far the courses are from published ones";
+    section(names, title, [text.to_owned()], header, rows)
 }
 
-fn row(results: &Results, names: &Names, course: &PublishedCourse) -> Vec<Cell> {
-    let ours = curve(&results.arms[course.arm], &course.figure, Against::Rounds);
+fn row(results: &Results, names: &Names, published: &PublishedCourse) -> Vec<Cell> {
+    let ours = course(&results.arms[published.arm], &published.figure);
+    let rounds = &ours.x[Cost::Rounds as usize];
     let difference = |&(round, published): &(u32, f64)| {
-        let at = ours
-            .points
-            .iter()
-            .find(|point| point.x == f64::from(round))?;
-        Some((round, at.y - published))
+        let place = rounds.iter().position(|place| *place == f64::from(round))?;
+        Some((round, ours.y[place] - published))
     };
-    let differences: Vec<(u32, f64)> = course.points.iter().filter_map(difference).collect();
+    let differences: Vec<(u32, f64)> = published.points.iter().filter_map(difference).collect();
     let count = differences.len();
     let mut cells = vec![
-        names.labels[course.arm].as_str().into(),
-        figures::label(&course.figure).into(),
-        Cell::number(count.to_string(), count as f64),
+        names.labels[published.arm].as_str().into(),
+        figures::label(&published.figure).into(),
+        Unit::Count.cell(count as u64),
     ];
     let largest = differences
         .iter()
@@ -64,45 +54,43 @@ fn row(results: &Results, names: &Names, course: &PublishedCourse) -> Vec<Cell> 
         cells.extend((0..4).map(|_| Cell::none()));
         return cells;
     };
-    let mean = differences
+    let sum: f64 = differences
         .iter()
         .map(|(_, difference)| difference.abs())
-        .sum::<f64>()
-        / count as f64;
-    let distance = |value: f64| Cell::number(format!("{value:.4}"), value);
+        .sum();
     cells.extend([
-        distance(mean),
-        distance(largest.abs()),
-        Cell::number(round.to_string(), *round),
+        Unit::Accuracy.cell(sum / count as f64),
+        Unit::Accuracy.cell(largest.abs()),
+        Unit::Count.cell(*round),
+        Cell::number(format!("{last:+.4}"), *last),
     ]);
-    cells.push(Cell::number(format!("{last:+.4}"), *last));
     cells
 }
 
-/// Returns the published course of an arm as a curve over rounds.
+/// Returns the rounds of the published course of an arm, and the values after them.
 #[cfg_attr(not(feature = "plots"), allow(dead_code))]
-pub(super) fn published(results: &Results, arm: &str, figure: &str) -> Option<Curve> {
-    use crate::report::courses::Band;
+pub(super) fn published(
+    results: &Results,
+    arm: &str,
+    metric: &str,
+) -> Option<(Vec<f64>, Vec<f64>)> {
     let is_of =
-        |course: &&PublishedCourse| results.arms[course.arm].name == arm && course.figure == figure;
+        |course: &&PublishedCourse| results.arms[course.arm].name == arm && course.figure == metric;
     let course = results.courses.iter().find(is_of)?;
-    let band = |&(round, y): &(u32, f64)| Band {
-        x: round.into(),
-        y,
-        low: y,
-        high: y,
-    };
-    Some(Curve {
-        label: arm.to_owned(),
-        points: course.points.iter().map(band).collect(),
-    })
+    Some(
+        course
+            .points
+            .iter()
+            .map(|(round, y)| (f64::from(*round), *y))
+            .unzip(),
+    )
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::study::sample;
+    use crate::tests::results as sample;
 
     /// If this fails, a run is said to be nearer to a published course than it is.
     #[test]
@@ -145,10 +133,7 @@ mod tests {
             "what was published stands without a run"
         );
         let drawn = published(&results, "dense", "hr@10").unwrap();
-        assert_eq!(
-            (drawn.points.len(), drawn.points[1].x, drawn.points[1].y),
-            (4, 2.0, 0.35)
-        );
+        assert_eq!((drawn.0.len(), drawn.0[1], drawn.1[1]), (4, 2.0, 0.35));
         assert_eq!(published(&results, "int8", "hr@10"), None);
     }
 }

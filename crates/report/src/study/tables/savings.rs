@@ -1,79 +1,56 @@
 //! The table of what each arm saves against the one that it is compared to, and what it loses.
 
-use super::document::Block;
-use super::interval;
-use crate::report::html::table::Cell;
-use crate::study::measures::Measure;
+use super::{difference_cells, section};
+use crate::report::column::{Place, Unit};
+use crate::report::document::{Block, Cell};
 use crate::study::names::Names;
-use crate::study::quantities::{COSTS_OF_SELECTED, Quantity};
 use crate::study::results::Results;
-use crate::study::statistics::Summary;
 
 /// Returns the table; nothing if no arm is compared to another one.
 pub(super) fn blocks(results: &Results, names: &Names) -> Vec<Block> {
-    let Some(figure) = results.figures.first().filter(|_| results.is_compared()) else {
+    let metric = results.figures.first().filter(|_| results.is_compared());
+    let Some(tested) = metric.and_then(|name| results.column(name)) else {
         return Vec::new();
     };
-    let tested = Quantity::Figure(figure.clone());
-    let accuracies: Vec<Quantity> = [tested].into_iter().chain(results.validation()).collect();
-    let changes: Vec<String> = accuracies
+    let accuracies: Vec<_> = [tested].into_iter().chain(results.validation()).collect();
+    let bytes = results.columns_at(Place::Savings);
+    let changes = accuracies
         .iter()
-        .map(|quantity| format!("{}, change", quantity.label()))
-        .collect();
-    let interval_of = "its 95 % interval";
-    let mut header = vec!["arm", "compared to", "pairs"];
-    for column in changes
-        .iter()
-        .map(String::as_str)
-        .chain(["times fewer bytes up", "times fewer bytes down"])
-    {
-        header.extend([column, interval_of]);
+        .map(|column| format!("{}, change", column.label));
+    let times = ["times fewer bytes up", "times fewer bytes down"].map(String::from);
+    let mut header = ["arm", "compared to", "pairs"].map(String::from).to_vec();
+    for column in changes.chain(times) {
+        header.extend([column, "its 95 % interval".to_owned()]);
     }
     let mut rows = Vec::new();
     for (place, arm) in results.arms.iter().enumerate() {
         let Some(other) = arm.compare_to else {
             continue;
         };
-        let changes: Vec<Option<Summary>> = accuracies
-            .iter()
-            .map(|quantity| results.relative_difference(place, &Measure::Whole(quantity.clone())))
-            .collect();
-        let pairs = changes[0].map_or(0, |change| change.count);
+        let pairs = results.relative_difference(place, &accuracies[0]);
         let mut cells: Vec<Cell> = [place, other]
             .map(|place| names.labels[place].as_str().into())
             .into();
-        cells.push(Cell::number(pairs.to_string(), pairs as f64));
-        for change in changes {
-            cells.push(change.map_or_else(Cell::none, |change| {
-                Cell::number(percent(change.mean), change.mean)
-            }));
-            cells.push(interval(change, percent));
+        cells.push(Unit::Count.cell(pairs.map_or(0, |pairs| pairs.count) as u64));
+        for column in &accuracies {
+            let change = results.relative_difference(place, column);
+            cells.extend(difference_cells(change, percent));
         }
-        for quantity in COSTS_OF_SELECTED {
-            let times = results.times_less(place, &Measure::Whole(quantity));
-            cells.push(times.map_or_else(Cell::none, |times| {
-                Cell::number(factor(times.mean), times.mean)
-            }));
-            cells.push(interval(times, factor));
+        for column in &bytes {
+            cells.extend(difference_cells(results.times_less(place, column), factor));
         }
         rows.push(cells);
     }
-    let text = "All columns are means over pairs of runs with the same seed: the change as a share of the accuracy that is \
-                compared to, and how many times as many bytes the run sends that is compared to. Bytes are those up to \
-                the round by which a run is judged; those down hold what the evaluated users download in order to score.";
-    let by_validation = " Choose settings such as codecs by the change on the validation part: a choice by the test part \
-                         follows the luck of its items as well.";
-    let text = text.to_owned()
-        + if accuracies.len() > 1 {
-            by_validation
-        } else {
-            ""
-        };
+    let mut text = "All columns are means over pairs of runs with the same seed: the change as a share of the accuracy that is \
+                    compared to, and how many times as many bytes the run sends that is compared to. Bytes are those up to \
+                    the round by which a run is judged; those down hold what the evaluated users download in order to score."
+        .to_owned();
+    if accuracies.len() > 1 {
+        text += " Choose settings such as codecs by the change on the validation part: a choice by the test part \
+                 follows the luck of its items as well.";
+    }
     let title = "What is saved, and what is lost";
-    let mut blocks = vec![Block::Heading(title.to_owned()), Block::Text(text)];
-    blocks.extend(names.sentence().map(Block::Text));
-    blocks.push(Block::table(title, &header, rows));
-    blocks
+    section(names, title, [text], header, rows)
 }
 
 fn percent(share: f64) -> String {
@@ -94,7 +71,7 @@ fn factor(times: f64) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::study::sample;
+    use crate::tests::results as sample;
 
     /// If this fails, a saving is told against another arm than the one that stands beside it, or
     /// beside another loss.

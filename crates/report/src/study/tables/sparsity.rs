@@ -1,76 +1,57 @@
 //! The table of how sparse the shared table is, where that was published.
 
-use super::document::Block;
-use super::runs_cell;
-use crate::report::html::table::Cell;
-use crate::study::measures::Measure;
+use super::{ArmTable, section};
+use crate::report::column::Place;
+use crate::report::document::{Block, Cell};
 use crate::study::names::Names;
-use crate::study::quantities::Quantity;
 use crate::study::results::Results;
 
 /// Returns the table; nothing if the study has no published value of it.
 pub(super) fn blocks(results: &Results, names: &Names) -> Vec<Block> {
-    let quantities = results.sparsity();
-    if quantities.is_empty() {
+    let columns = results.columns_at(Place::Sparsity);
+    if columns.is_empty() {
         return Vec::new();
     }
-    let labels: Vec<String> = quantities.iter().map(Quantity::label).collect();
-    let header: Vec<&str> = ["arm", "runs"]
-        .into_iter()
-        .chain(labels.iter().map(String::as_str))
-        .chain(["source"])
-        .collect();
-    let rows = (0..results.arms.len())
-        .map(|arm| row(results, names, &quantities, arm))
-        .collect();
-    let title = "How sparse the shared table is";
-    let text = "The share of the averaged table's values after the last round whose magnitude is above each threshold, as the \
-                mean over seeds, and in parentheses the published share.";
-    let mut blocks = vec![
-        Block::Heading(title.to_owned()),
-        Block::Text(text.to_owned()),
-    ];
-    blocks.extend(names.sentence().map(Block::Text));
-    blocks.push(Block::table(title, &header, rows));
-    blocks
-}
-
-fn row(results: &Results, names: &Names, quantities: &[Quantity], arm: usize) -> Vec<Cell> {
-    let mut cells = vec![
-        names.labels[arm].as_str().into(),
-        runs_cell(&results.arms[arm]),
-    ];
-    let mut source = None;
-    for quantity in quantities {
-        let mean = results
-            .summary(arm, &Measure::Whole(quantity.clone()))
-            .map(|summary| summary.mean);
-        let published = results.reference(arm, &quantity.name());
-        source = source.or_else(|| published?.source.clone());
-        let published = published.map(|reference| format!("({})", quantity.words(reference.value)));
-        let ours = mean.map(|mean| quantity.words(mean));
-        let text = ours
-            .into_iter()
-            .chain(published)
-            .collect::<Vec<_>>()
-            .join(" ");
-        cells.push(match mean {
-            Some(mean) => Cell::number(text, mean),
-            None if text.is_empty() => Cell::none(),
-            None => text.into(),
+    let mut table = ArmTable::new(results, names);
+    for column in &columns {
+        table.add(&*column.label, move |arm| {
+            let mean = results.summary(arm, column).map(|summary| summary.mean);
+            let published = results.reference(arm, &column.name);
+            let published = published.map(|of| format!("({})", column.unit.words(of.value)));
+            let ours = mean.map(|mean| column.unit.words(mean));
+            let text: Vec<String> = ours.into_iter().chain(published).collect();
+            match mean {
+                Some(mean) => Cell::number(text.join(" "), mean),
+                None if text.is_empty() => Cell::none(),
+                None => text.join(" ").into(),
+            }
         });
     }
-    cells.push(source.map_or_else(Cell::none, Cell::from));
-    cells
+    table.add("source", |arm| {
+        let sources = columns
+            .iter()
+            .filter_map(|column| results.reference(arm, &column.name)?.source.clone());
+        sources
+            .into_iter()
+            .next()
+            .map_or_else(Cell::none, Cell::from)
+    });
+    let text = "The share of the averaged table's values after the last round whose magnitude is above each threshold, as the \
+                mean over seeds, and in parentheses the published share.";
+    let title = "How sparse the shared table is";
+    let (header, rows) = table.finish();
+    section(names, title, [text.to_owned()], header, rows)
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use crate::report::record::SPARSITY_THRESHOLDS;
+    use crate::report::rounds::share_column;
     use crate::study::file::Reference;
     use crate::study::results::RunState;
-    use crate::study::sample;
     use crate::study::tables::{csv, markdown};
+    use crate::tests::results as sample;
 
     /// If this fails, a published share stands beside that of another threshold or another arm, or
     /// every study has a table that nobody asked for.
@@ -82,7 +63,11 @@ mod tests {
                 continue;
             };
             let first = report.run.seed as f64 / 1000.0;
-            report.rounds[3].averaged_above = Some([1.0, 0.99, 0.9, 0.8, 0.7, 0.5 + first, 0.1]);
+            let shares = [1.0, 0.99, 0.9, 0.8, 0.7, 0.5 + first, 0.1];
+            for (above, share) in SPARSITY_THRESHOLDS.into_iter().zip(shares) {
+                let column = vec![None, None, None, Some(share)];
+                report.rounds.set(&share_column(above, "averaged"), column);
+            }
         }
         assert!(
             !markdown(&results).contains("sparse")

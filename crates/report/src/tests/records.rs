@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::cost;
-use super::record::{
+use crate::report::cost;
+use crate::report::record::{
     Accuracy, ByDirection, DeviceBytes, Distribution, Flow, LossTotals, NetworkSummary,
     ParticipationTotals, ProblemSize, RoundRecord, RunRecord, Sparsity, SplitAccuracy, UserRecord,
     Wall, Work,

@@ -1,20 +1,19 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
-use crate::report::html::chart::{Chart, MOST_POINTS};
+use crate::report::ReportFolder;
+use crate::report::chart::Chart;
 use crate::report::record::AuditRecord;
-use crate::report::{ReportFolder, sample};
+use crate::tests::records as sample;
+use fedrecsim_core::error::Error;
 use fedrecsim_methods::method::registry::vocabulary;
 use fedrecsim_scenario::scenario::{self, MethodSpec};
 
-fn charts(page: &Page) -> Vec<&Chart> {
-    page.parts.iter().filter_map(Part::chart).collect()
+fn charts(page: &Document) -> Vec<&Chart> {
+    page.charts().collect()
 }
 
-fn html(record: &RunRecord) -> String {
-    of_record(record)
-        .unwrap()
-        .with_library("/* library */")
-        .unwrap()
+fn html_of(record: &RunRecord) -> String {
+    html::with_library(&document(record).unwrap(), "/* library */").unwrap()
 }
 
 /// If this fails, the page that is made of a report tells something else than the one that its run
@@ -45,11 +44,11 @@ fn a_page_of_a_folder_is_that_of_the_run() {
             .unwrap()
             .write(&record)
             .unwrap();
-        let read = of_folder(folder.path(), &vocabulary()).unwrap();
-        assert_eq!(read, of_record(&record).unwrap());
+        let read = document_of_folder(folder.path(), &vocabulary()).unwrap();
+        assert_eq!(read, document(&record).unwrap());
         assert_eq!(
-            read.with_library("").unwrap(),
-            html(&record).replace("/* library */", "")
+            html::with_library(&read, "").unwrap(),
+            html_of(&record).replace("/* library */", "")
         );
     }
 }
@@ -59,7 +58,7 @@ fn a_page_of_a_folder_is_that_of_the_run() {
 #[test]
 fn the_head_has_the_figures_of_the_run_with_their_keys_and_protocol() {
     let record = sample::run(24);
-    let text = html(&record);
+    let text = html_of(&record);
     for (key, value) in [
         (
             "accuracy.test.hr@10",
@@ -84,7 +83,7 @@ fn the_head_has_the_figures_of_the_run_with_their_keys_and_protocol() {
     let accuracies = [
         "Protocol of every accuracy: ",
         "Round 24, the last one. Protocol: ",
-        "Accuracy, as means",
+        "Means over 943 users. Protocol: ",
     ];
     for part in accuracies {
         let place = shown.find(part).unwrap_or_else(|| panic!("no {part}"));
@@ -102,7 +101,7 @@ fn the_charts_have_every_line_and_every_byte() {
     let mut record = sample::over_selected(24);
     record.bytes.up.values -= 1000;
     record.bytes.up.modelled += 1000;
-    let page = of_record(&record).unwrap();
+    let page = document(&record).unwrap();
     let charts = charts(&page);
     let ids: Vec<&str> = charts.iter().map(|chart| chart.id).collect();
     assert_eq!(ids, ["accuracy", "ledger", "load", "crowd", "sparsity"]);
@@ -111,7 +110,7 @@ fn the_charts_have_every_line_and_every_byte() {
     assert_eq!(axes, ["all bytes", "uploads", "virtual time", "rounds"]);
     let first = &accuracy.series[0];
     assert_eq!(
-        (first.name.as_str(), first.y[0].len(), first.x.len()),
+        (first.name.as_str(), first.y.len(), first.x.len()),
         ("HR@10, fedrap, test", 24, 4)
     );
     assert_eq!(
@@ -127,7 +126,7 @@ fn the_charts_have_every_line_and_every_byte() {
         "HR@10, popularity",
         "NDCG@10, validation",
         "NDCG@10, random",
-        "round 24, by which the run is judged",
+        "selected: round 24, the last one",
     ] {
         assert!(names.contains(&name), "no {name} in {names:?}");
     }
@@ -157,7 +156,7 @@ fn there_is_a_page_whatever_the_run() {
         sample::predicting([1.2, 1.0, 0.95]),
     ];
     for record in all {
-        let text = html(&record);
+        let text = html_of(&record);
         let data = text
             .split("id=\"charts\">")
             .nth(1)
@@ -173,21 +172,21 @@ fn there_is_a_page_whatever_the_run() {
         let [opened, closed] = ["<table", "</table>"].map(|tag| text.matches(tag).count());
         assert!(opened == closed && opened > 0, "{}", record.name);
     }
-    let nothing = html(&sample::nothing_finished());
+    let nothing = html_of(&sample::nothing_finished());
     assert!(
         nothing.contains("Incomplete: 0 of 60 rounds."),
         "the page does not say that the run was stopped"
     );
-    let free = of_record(&sample::popularity()).unwrap();
+    let free = document(&sample::popularity()).unwrap();
     assert_eq!(charts(&free).len(), 1);
     assert_eq!(
-        charts(&free)[0].across.len(),
+        charts(&free)[0].axes_in_use().len(),
         1,
         "a run that costs nothing has an axis of costs"
     );
-    let errors = of_record(&sample::predicting([1.2, 1.0, 0.95])).unwrap();
+    let errors = document(&sample::predicting([1.2, 1.0, 0.95])).unwrap();
     assert!(
-        !charts(&errors)[0].up.from_zero,
+        charts(&errors)[0].up.is_near,
         "all errors look alike on an axis from zero"
     );
 }
@@ -205,12 +204,12 @@ fn markup_in_names_stays_text() {
     record.versions.insert(attack.to_owned(), attack.to_owned());
     let figures = record.baselines["popularity"].clone();
     record.baselines.insert(attack.to_owned(), figures);
-    let text = html(&record);
+    let text = html_of(&record);
     assert!(
         !text.contains("<img") && !text.contains("alert(1)</script>"),
         "markup is in the page"
     );
-    let honest = html(&sample::run(3));
+    let honest = html_of(&sample::run(3));
     let scripts = |text: &str| {
         (
             text.matches("<script").count(),
@@ -224,7 +223,7 @@ fn markup_in_names_stays_text() {
 #[test]
 fn the_page_of_a_long_run_stays_small() {
     let record = sample::run(20_000);
-    let text = html(&record);
+    let text = html_of(&record);
     assert!(
         text.len() < 1_000_000,
         "{} bytes without the library",
@@ -234,12 +233,83 @@ fn the_page_of_a_long_run_stays_small() {
         "of {} finished rounds, at equal distances",
         words::thousands(20_000)
     )));
-    let page = of_record(&record).unwrap();
+    let page = document(&record).unwrap();
     assert!(
         charts(&page)
             .iter()
-            .flat_map(|chart| &chart.series)
-            .flat_map(|line| &line.y)
+            .flat_map(|chart| html::chart::curves(chart))
+            .flat_map(|line| line.y)
             .all(|y| y.len() <= MOST_POINTS + 3)
+    );
+}
+
+fn markdown(record: &RunRecord) -> Result<String> {
+    Ok(document(record)?.markdown())
+}
+
+#[test]
+#[cfg_attr(
+    not(feature = "plots"),
+    ignore = "a build without charts leaves them out"
+)]
+fn the_summary_of_a_finished_run_reads_like_this() {
+    insta::assert_snapshot!(markdown(&sample::run(24)).unwrap());
+}
+
+#[test]
+#[cfg_attr(
+    not(feature = "plots"),
+    ignore = "a build without charts leaves them out"
+)]
+fn the_summary_of_an_interrupted_run_reads_like_this() {
+    insta::assert_snapshot!(markdown(&sample::interrupted(12, 60)).unwrap());
+}
+
+#[test]
+fn the_summary_of_a_real_system_tells_fates_energy_and_who_is_too_small() {
+    let text = markdown(&sample::over_selected(24)).unwrap();
+    let part =
+        |from: &str, to: &str| text[text.find(from).unwrap()..text.find(to).unwrap()].to_owned();
+    insta::assert_snapshot!(
+        part("## Participations", "## Bytes") + &part("## Energy", "## Virtual time")
+    );
+}
+
+#[test]
+fn a_run_without_a_round_says_so_first_and_why_and_reports_no_accuracy_of_its_own() {
+    let text = markdown(&sample::nothing_finished()).unwrap();
+    let second = text.split("\n\n").nth(1).unwrap();
+    assert!(
+        second.contains("0 of 60 rounds") && second.contains("diverged in round 1"),
+        "{second}"
+    );
+    assert!(
+        text.contains("No round was finished")
+            && text.contains("| HR@10 (test) | 0.4110 | 0.1004 |"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_method_that_sends_nothing_has_no_table_of_bytes() {
+    let text = markdown(&sample::popularity()).unwrap();
+    assert!(text.contains("Nothing was sent."));
+    assert!(!text.contains("per aggregated update") && !text.contains("## Virtual time"));
+}
+
+#[test]
+fn arguments_survive_a_shell() {
+    assert_eq!(quoted("scenarios/ml100k.toml"), "scenarios/ml100k.toml");
+    assert_eq!(quoted("method.mu = 0.1"), "'method.mu = 0.1'");
+    assert_eq!(quoted("it's"), r"'it'\''s'");
+    assert_eq!(quoted(""), "''");
+}
+
+#[test]
+fn nan_is_refused() {
+    let mut record = sample::run(2);
+    record.durations.get_mut("upload").unwrap().p99_s = f64::NAN;
+    assert!(
+        matches!(markdown(&record), Err(Error::NonFinite { place, .. }) if place == "durations.upload.p99_s")
     );
 }

@@ -4,12 +4,14 @@
 
 use std::path::{Path, PathBuf};
 
-use super::file::{self, Changes, Reference};
-use super::plan::Plan;
-use super::results::{ArmResults, Results, RunResult, RunState};
-use crate::report::read::{SavedReport, SavedRound, SavedRun};
+use crate::report::frame::Frame;
+use crate::report::read::{SavedReport, SavedRun};
 use crate::report::record::Flow;
-use crate::report::sample;
+use crate::report::rounds;
+use crate::study::file::{self, Changes, Reference};
+use crate::study::plan::Plan;
+use crate::study::results::{ArmResults, Results, RunResult, RunState};
+use crate::tests::records as sample;
 use fedrecsim_core::error::Result;
 use fedrecsim_methods::method::registry::vocabulary;
 
@@ -76,18 +78,33 @@ pub(crate) fn report_of(seed: u64, figure: &str, values: &[f64]) -> SavedReport 
     run.accuracy.test = [(figure.to_owned(), values[values.len() - 1])]
         .into_iter()
         .collect();
-    let rounds = (1..).zip(values).map(|(round, value)| SavedRound {
-        round,
-        virtual_time_s: 10.0 * f64::from(round),
-        up_bytes: 1_000_000 * u64::from(round),
-        down_bytes: 2_000_000 * u64::from(round),
-        test: [(figure.to_owned(), *value)].into_iter().collect(),
-        averaged_above: None,
+    let mut rounds = Frame::default();
+    let count = values.len() as u32;
+    let mut set = |name: &str, of: &dyn Fn(u32) -> f64| {
+        rounds.set(name, (1..=count).map(|round| Some(of(round))).collect());
+    };
+    set(rounds::ROUND, &f64::from);
+    set(rounds::TIME, &|round| 10.0 * f64::from(round));
+    set(rounds::UP, &|round| 1e6 * f64::from(round));
+    set(rounds::DOWN, &|round| 2e6 * f64::from(round));
+    set(&format!("test_{figure}"), &|round| {
+        values[round as usize - 1]
     });
     SavedReport {
         folder: PathBuf::new(),
         run,
-        rounds: rounds.collect(),
+        rounds,
+    }
+}
+
+/// Multiplies columns of the rounds of a report.
+pub(crate) fn multiply(report: &mut SavedReport, columns: &[&str], factor: f64) {
+    for name in columns {
+        let values = report.rounds.get(name).iter();
+        let values = values
+            .map(|value| value.map(|value| value * factor))
+            .collect();
+        report.rounds.set(name, values);
     }
 }
 
@@ -105,10 +122,7 @@ pub(crate) fn results() -> Results {
                 values: sent,
                 ..Flow::default()
             };
-            report
-                .rounds
-                .iter_mut()
-                .for_each(|round| round.up_bytes /= bytes);
+            multiply(&mut report, &[rounds::UP], 1.0 / bytes as f64);
             let folder = Path::new("runs").join(seed.to_string());
             RunResult {
                 seed,

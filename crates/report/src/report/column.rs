@@ -1,0 +1,257 @@
+//! Columns of tables as data: what a figure is called, in which unit it is measured, what it means,
+//! how it is read out of a row, and where it is shown.
+//!
+//! [`rounds`](super::rounds), [`users`](super::users) and the columns of a study are lists of them.
+//! CSV, Arrow, Parquet, Markdown, pages and the reference in `docs/` read these lists.
+
+use std::borrow::Cow;
+use std::fmt::{self, Write as _};
+
+use super::document::Cell;
+use super::words;
+
+/// How a figure is measured. The type of its column and its words follow from it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unit {
+    /// A number without a unit.
+    #[default]
+    Number,
+    /// A whole number of things.
+    Count,
+    /// Bytes.
+    Bytes,
+    /// Bytes per second.
+    BytesPerSecond,
+    /// Seconds.
+    Seconds,
+    /// Joules.
+    Joules,
+    /// A figure of accuracy.
+    Accuracy,
+    /// A part of a whole, from 0 to 1.
+    Share,
+    /// The epsilon of differential privacy.
+    Epsilon,
+    /// A chance from 0 to 1, such as an AUC.
+    Chance,
+}
+
+impl Unit {
+    /// Returns whether all values are whole numbers.
+    #[cfg(feature = "arrow")]
+    pub(crate) fn is_whole(self) -> bool {
+        matches!(self, Self::Count | Self::Bytes)
+    }
+
+    /// Returns a value in the words of a reader.
+    pub(crate) fn words(self, value: f64) -> String {
+        match self {
+            Self::Number => format!("{value:.5}"),
+            Self::Count if value.fract() == 0.0 => words::thousands(value as u64),
+            // A mean over runs.
+            Self::Count => format!("{value:.1}"),
+            Self::Bytes => words::bytes(value),
+            Self::BytesPerSecond => format!("{}/s", words::bytes(value)),
+            Self::Seconds => words::duration(value),
+            Self::Joules => words::energy(value),
+            Self::Accuracy => words::accuracy(value),
+            Self::Share => format!("{:.2} %", 100.0 * value),
+            Self::Epsilon => words::epsilon(value, 3),
+            Self::Chance => format!("{value:.3}"),
+        }
+    }
+
+    /// Returns the cell of a value.
+    pub(crate) fn cell(self, value: impl Into<Value>) -> Cell {
+        let value = value.into();
+        value
+            .number()
+            .map_or_else(Cell::none, |number| Cell::number(self.words(number), value))
+    }
+
+    /// Returns the name in the reference.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Number => "number",
+            Self::Count => "count",
+            Self::Bytes => "bytes",
+            Self::BytesPerSecond => "bytes per second",
+            Self::Seconds => "seconds",
+            Self::Joules => "joules",
+            Self::Accuracy => "accuracy",
+            Self::Share => "share",
+            Self::Epsilon => "epsilon",
+            Self::Chance => "chance",
+        }
+    }
+}
+
+/// A number, or nothing where a row has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Value {
+    /// There is no number.
+    #[default]
+    Nothing,
+    /// A whole number.
+    Count(u64),
+    /// A number that may have a fraction.
+    Number(f64),
+}
+
+impl Value {
+    /// Returns the number; `None` if there is none.
+    pub(crate) fn number(self) -> Option<f64> {
+        match self {
+            Self::Nothing => None,
+            Self::Count(count) => Some(count as f64),
+            Self::Number(number) => Some(number),
+        }
+    }
+}
+
+impl From<u32> for Value {
+    fn from(count: u32) -> Self {
+        Self::Count(count.into())
+    }
+}
+
+impl From<u64> for Value {
+    fn from(count: u64) -> Self {
+        Self::Count(count)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(number: f64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl<T: Into<Self>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Nothing, Into::into)
+    }
+}
+
+/// Writes the number as CSV has it, and nothing if there is none.
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => Ok(()),
+            Self::Count(count) => count.fmt(f),
+            Self::Number(number) => number.fmt(f),
+        }
+    }
+}
+
+/// A place where a column is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The table of rounds: `rounds.csv`, `rounds.parquet` and the Arrow table.
+    Rounds,
+    /// `network.csv`.
+    Network,
+    /// The table of users: `users.csv`, `users.parquet` and the Arrow table.
+    Users,
+    /// The table of rounds on the page of a run.
+    Page,
+    /// `NAME.csv` and `summary.csv` of a study.
+    Study,
+    /// A study's table of costs.
+    Costs,
+    /// A study's table of costs, if some run has more than 0.
+    CostsIfAny,
+    /// A study's table of what is saved and lost: the bytes.
+    Savings,
+    /// A study's table of what uploads tell.
+    Privacy,
+    /// A study's table of how sparse the shared table is.
+    Sparsity,
+}
+
+/// A column of a table whose rows are of the type `T`.
+pub struct Column<'a, T> {
+    /// The name in files, with the unit last.
+    pub(crate) name: Cow<'static, str>,
+    /// The name that readers see in tables.
+    pub(crate) label: Cow<'static, str>,
+    /// How it is measured.
+    pub(crate) unit: Unit,
+    /// What it is, in a sentence.
+    pub(crate) doc: Cow<'static, str>,
+    /// Where it is shown.
+    pub(crate) shown_in: &'static [Place],
+    of: Box<dyn Fn(&T) -> Value + 'a>,
+}
+
+impl<'a, T> Column<'a, T> {
+    /// Returns the column that `of` reads out of a row.
+    pub(crate) fn new<V: Into<Value>>(
+        name: impl Into<Cow<'static, str>>,
+        unit: Unit,
+        doc: impl Into<Cow<'static, str>>,
+        shown_in: &'static [Place],
+        of: impl Fn(&T) -> V + 'a,
+    ) -> Self {
+        let name = name.into();
+        Self {
+            label: name.clone(),
+            name,
+            unit,
+            doc: doc.into(),
+            shown_in,
+            of: Box::new(move |row| of(row).into()),
+        }
+    }
+
+    /// Has readers see another name than that in files.
+    pub(crate) fn labelled(self, label: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            label: label.into(),
+            ..self
+        }
+    }
+
+    /// Returns the value of a row.
+    pub(crate) fn of(&self, row: &T) -> Value {
+        (self.of)(row)
+    }
+
+    /// Returns whether the column is shown at a place.
+    pub(crate) fn is_in(&self, place: Place) -> bool {
+        self.shown_in.contains(&place)
+    }
+}
+
+/// Returns the columns of a list that are shown at a place.
+pub(crate) fn at<T>(mut columns: Vec<Column<'_, T>>, place: Place) -> Vec<Column<'_, T>> {
+    columns.retain(|column| column.is_in(place));
+    columns
+}
+
+/// Returns a table as CSV text with a header line.
+pub(crate) fn csv<T>(columns: &[Column<'_, T>], rows: &[T]) -> String {
+    let names: Vec<&str> = columns.iter().map(|column| &*column.name).collect();
+    let mut text = names.join(",") + "\n";
+    for row in rows {
+        // No cell has to be quoted, as all are numbers, and they are written in place: there may
+        // be millions of them.
+        for (place, column) in columns.iter().enumerate() {
+            let separator = if place == 0 { "" } else { "," };
+            // Writing into a string cannot fail.
+            let _ = write!(text, "{separator}{}", column.of(row));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Returns a part of the reference: a heading, and a Markdown table of columns.
+pub(crate) fn reference<T>(file: &str, columns: &[Column<'_, T>]) -> String {
+    let line = |column: &Column<'_, T>| {
+        let (name, unit, doc) = (&column.name, column.unit.name(), &column.doc);
+        format!("| `{name}` | {unit} | {doc} |\n")
+    };
+    let lines: String = columns.iter().map(line).collect();
+    format!("## {file}\n\n| column | unit | what it is |\n|---|---|---|\n{lines}\n")
+}

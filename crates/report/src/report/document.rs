@@ -1,0 +1,234 @@
+//! Documents as data: headings, texts, tables, charts, notes and folded parts.
+//!
+//! A document is made once and written in three forms: as Markdown and for a terminal here, as a
+//! page by [`html`](super::html).
+
+use super::chart::Chart;
+use super::words;
+
+/// A document.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Document {
+    /// The title.
+    pub title: String,
+    /// What it consists of.
+    pub blocks: Vec<Block>,
+}
+
+/// A part of a document.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Block {
+    /// A heading.
+    Heading(String),
+    /// A paragraph; names in it stand in backquotes.
+    Text(String),
+    /// A paragraph that warns, with its beginning in bold.
+    Note {
+        /// The beginning; it may be empty.
+        headline: String,
+        /// The rest.
+        text: String,
+    },
+    /// Terms, each with what is said of it.
+    List(Vec<(String, String)>),
+    /// The figures at the head of a page, which Markdown leaves out: they stand in its tables.
+    Facts(Vec<Fact>),
+    /// A chart of a page. Markdown has pictures.
+    Chart(Chart),
+    /// Pictures by the names of their files. A page has charts.
+    Pictures(Vec<String>),
+    /// A table.
+    Table(Table),
+    /// A table of a page that is shown when its line is opened. Markdown leaves it out.
+    Folded {
+        /// The line.
+        line: String,
+        /// Whether it is open at first.
+        is_open: bool,
+        /// The table.
+        table: Table,
+    },
+    /// Text that is shown as it is; on a page, when its line is opened.
+    Code {
+        /// The line that is opened.
+        line: String,
+        /// The language, for Markdown.
+        language: &'static str,
+        /// The text, which ends with a line break.
+        text: String,
+    },
+}
+
+/// A figure at the head of a page.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fact {
+    /// What it is.
+    pub name: String,
+    /// What is shown.
+    pub text: String,
+    /// What is said of it in small print.
+    pub remark: String,
+    /// The key of `run.json` that holds it, with dots.
+    pub key: String,
+    /// The value in full.
+    pub value: String,
+}
+
+/// A table. The first cell of a row is its heading.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    /// What the table shows. Markdown writes it above the table unless the heading says it.
+    pub caption: String,
+    /// The names of the columns.
+    pub header: Vec<String>,
+    /// The rows, each with a cell for every column.
+    pub rows: Vec<Vec<Cell>>,
+    /// Whether rows can be sorted by a click on the name of a column.
+    pub is_sortable: bool,
+}
+
+/// What a table shows at one place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    /// What is shown.
+    pub text: String,
+    /// The number in full that the cell shows and rows are sorted by; `None` for words, and where
+    /// there is no value.
+    pub number: Option<String>,
+}
+
+impl Block {
+    /// Returns a heading.
+    pub fn heading(text: impl Into<String>) -> Self {
+        Self::Heading(text.into())
+    }
+
+    /// Returns a paragraph.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl Cell {
+    /// Returns a cell that shows `text` for the number `value`.
+    pub fn number(text: impl Into<String>, value: impl ToString) -> Self {
+        Self {
+            text: text.into(),
+            number: Some(value.to_string()),
+        }
+    }
+
+    /// Returns a cell without a value.
+    pub(crate) fn none() -> Self {
+        Self::from("-")
+    }
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self {
+            text: text.into(),
+            number: None,
+        }
+    }
+}
+
+impl Table {
+    /// Returns a table that is not sortable.
+    pub fn new<H: Into<String>>(
+        caption: impl Into<String>,
+        header: impl IntoIterator<Item = H>,
+        rows: Vec<Vec<Cell>>,
+    ) -> Self {
+        Self {
+            caption: caption.into(),
+            header: header.into_iter().map(Into::into).collect(),
+            rows,
+            is_sortable: false,
+        }
+    }
+
+    /// Returns the table as Markdown: the first column to the left, the others, which are numbers,
+    /// to the right.
+    fn markdown(&self) -> String {
+        let line = |cells: &mut dyn Iterator<Item = &str>| {
+            let cells = cells.map(|cell| words::one_line(cell).replace('|', "\\|"));
+            format!("| {} |", cells.collect::<Vec<_>>().join(" | "))
+        };
+        let mut rule = (0..self.header.len()).map(|place| if place == 0 { "---" } else { "---:" });
+        let mut lines = vec![
+            line(&mut self.header.iter().map(String::as_str)),
+            line(&mut rule),
+        ];
+        let row = |row: &Vec<Cell>| line(&mut row.iter().map(|cell| cell.text.as_str()));
+        lines.extend(self.rows.iter().map(row));
+        lines.join("\n")
+    }
+}
+
+impl Document {
+    /// Returns the charts.
+    pub(crate) fn charts(&self) -> impl Iterator<Item = &Chart> {
+        self.blocks.iter().filter_map(|block| match block {
+            Block::Chart(chart) => Some(chart),
+            _ => None,
+        })
+    }
+
+    /// Returns the document as Markdown.
+    pub(crate) fn markdown(&self) -> String {
+        let mut parts = vec![format!("# {}", self.title)];
+        let mut heading = "";
+        for block in &self.blocks {
+            match block {
+                Block::Heading(text) => {
+                    heading = text;
+                    parts.push(format!("## {text}"));
+                }
+                Block::Text(text) => parts.push(text.clone()),
+                Block::Note { headline, text } if headline.is_empty() => {
+                    parts.push(format!("> {text}"));
+                }
+                Block::Note { headline, text } => parts.push(format!("> **{headline}** {text}")),
+                Block::List(terms) => {
+                    let lines = terms
+                        .iter()
+                        .map(|(term, text)| format!("- **{term}:** {text}"));
+                    parts.push(lines.collect::<Vec<_>>().join("\n"));
+                }
+                Block::Pictures(files) => parts.extend(files.iter().map(|file| {
+                    let name = file.trim_end_matches(".svg").replace('-', " ");
+                    format!("![{name}]({file})")
+                })),
+                Block::Table(table) => {
+                    if !table.caption.starts_with(heading) {
+                        parts.push(table.caption.clone());
+                    }
+                    parts.push(table.markdown());
+                }
+                Block::Code { language, text, .. } => {
+                    parts.push(format!("```{language}\n{text}```"));
+                }
+                Block::Facts(_) | Block::Chart(_) | Block::Folded { .. } => {}
+            }
+        }
+        parts.join("\n\n") + "\n"
+    }
+
+    /// Returns the document for a terminal. Tables, charts and code are left out.
+    pub(crate) fn terminal(&self) -> String {
+        let mut text = self.title.clone() + "\n";
+        for block in &self.blocks {
+            text += &match block {
+                Block::Text(text) => format!("{text}\n"),
+                Block::Note { headline, text } => format!("{headline} {text}\n"),
+                Block::List(terms) => {
+                    let line = |(term, text): &(String, String)| format!("  {term:<14}{text}\n");
+                    terms.iter().map(line).collect()
+                }
+                _ => String::new(),
+            };
+        }
+        text
+    }
+}
