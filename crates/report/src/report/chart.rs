@@ -47,6 +47,60 @@ pub enum Kind {
     Front(Better),
     /// As the parts of bars with these names.
     Bars(Vec<String>),
+    /// As a time line, which has no series.
+    Timeline(Timeline),
+}
+
+/// A time line: rows of bars over time, with a mark at the end of each, and vertical lines.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Timeline {
+    /// The time from the left edge to the right one, in seconds.
+    pub length_s: f64,
+    /// The rows from top to bottom.
+    pub rows: Vec<Row>,
+    /// The vertical lines and their times, in seconds.
+    pub rules: Vec<(Rule, f64)>,
+    /// The colours of bars with their names in the legend.
+    pub bars: Vec<(usize, String)>,
+    /// The marks with their names in the legend.
+    pub marks: Vec<(Mark, String)>,
+    /// The styles of vertical lines with their names in the legend.
+    pub lines: Vec<(Rule, String)>,
+}
+
+/// A row of a time line.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Row {
+    /// The name of the user whose participation it is.
+    pub label: String,
+    /// The bars as (colour, from, to), in seconds.
+    pub bars: Vec<(usize, f64, f64)>,
+    /// The mark at the end and its time, in seconds.
+    pub mark: Option<(Mark, f64)>,
+}
+
+/// How a row of a time line ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// A ring.
+    Ring,
+    /// A filled ring.
+    Disc,
+    /// A cross.
+    Cross,
+    /// A square.
+    Square,
+    /// An arrow head to the right.
+    Arrow,
+}
+
+/// How a vertical line is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Without gaps.
+    Solid,
+    /// With gaps.
+    Dashed,
 }
 
 /// An axis of a chart.

@@ -6,7 +6,9 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::exporter::RUN_JSON;
+use super::frame::Frame;
 use super::read;
+use super::rounds::ROUND;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_scenario::scenario::{self, Difference};
 
@@ -29,14 +31,7 @@ pub(crate) struct Report {
     /// The name under which it is shown: the path that it was read from.
     shown: String,
     run: Value,
-    rounds: Option<Rounds>,
-}
-
-/// The rows of `rounds.csv`.
-#[derive(Clone, Debug)]
-struct Rounds {
-    columns: Vec<String>,
-    rows: Vec<Vec<String>>,
+    rounds: Option<Frame>,
 }
 
 impl Report {
@@ -63,7 +58,7 @@ impl Report {
             .then(|| file.with_file_name("rounds.csv"));
         let rounds = beside
             .filter(|path| path.exists())
-            .map(|path| Rounds::read(&path))
+            .map(|path| Frame::read(&path, |_| true))
             .transpose()?;
         Ok(Self {
             shown: path.display().to_string(),
@@ -74,23 +69,6 @@ impl Report {
 
     fn digest(&self) -> &Value {
         &self.run["digest"]
-    }
-}
-
-impl Rounds {
-    fn read(path: &Path) -> Result<Self> {
-        let refuse = |reason: csv::Error| Error::read(path, reason);
-        let mut reader = csv::Reader::from_path(path).map_err(refuse)?;
-        let cells =
-            |record: &csv::StringRecord| record.iter().map(str::to_owned).collect::<Vec<String>>();
-        let columns = cells(reader.headers().map_err(refuse)?);
-        let rows = reader
-            .records()
-            .map(|record| record.map(|record| cells(&record)));
-        Ok(Self {
-            columns,
-            rows: rows.collect::<csv::Result<_>>().map_err(refuse)?,
-        })
     }
 }
 
@@ -176,70 +154,56 @@ impl fmt::Display for Comparison {
 }
 
 /// Returns in which round and figure two tables differ first, and in what else, as sentences.
-fn first_round(ours: &Rounds, theirs: &Rounds, [one, other]: [&str; 2]) -> Vec<String> {
+fn first_round(ours: &Frame, theirs: &Frame, [one, other]: [&str; 2]) -> Vec<String> {
     let mut told = Vec::new();
-    let position = |column: &String| theirs.columns.iter().position(|theirs| theirs == column);
-    let shared: Vec<(usize, usize)> = ours
-        .columns
-        .iter()
-        .enumerate()
-        .filter_map(|(place, column)| Some((place, position(column)?)))
-        .collect();
-    let differing = ours
-        .rows
-        .iter()
-        .zip(&theirs.rows)
-        .find_map(|(our_row, their_row)| {
-            let mut places = shared
-                .iter()
-                .filter(|(our, their)| our_row.get(*our) != their_row.get(*their));
-            let (our, their) = *places.next()?;
-            Some((our_row, our, &their_row[their], places.count()))
-        });
-    if let Some((row, place, theirs, others)) = differing {
-        let column = &ours.columns[place];
-        let value = |text: &str| {
-            if text.is_empty() {
-                "absent".to_owned()
-            } else {
-                text.to_owned()
-            }
-        };
-        let others = match others {
-            0 => String::new(),
-            1 => "; one other figure of the round differs as well".to_owned(),
-            many => format!("; {many} other figures of the round differ as well"),
-        };
-        let (ours, theirs) = (value(&row[place]), value(theirs));
-        // The first column is the number of the round.
-        told.push(format!(
-            "Round {}: {column} is {ours} in {one} and {theirs} in {other}{others}.",
-            row[0]
-        ));
-    }
-    if ours.rows.len() != theirs.rows.len() {
-        told.push(format!(
-            "{one} has {} rounds, and {other} has {}.",
-            ours.rows.len(),
-            theirs.rows.len()
-        ));
-    }
-    let only = |from: &Rounds, not_in: &Rounds, whose: &str| -> Option<String> {
-        let columns: Vec<&str> = from
-            .columns
-            .iter()
-            .filter(|column| !not_in.columns.contains(column))
-            .map(String::as_str)
-            .collect();
-        (!columns.is_empty())
-            .then(|| format!("Only {whose} has the figures {}.", columns.join(", ")))
+    let is_in = |frame: &Frame, name: &str| frame.names().any(|other| other == name);
+    let differing = |row: usize| -> Vec<&str> {
+        let shared = ours.names().filter(|name| is_in(theirs, name));
+        shared
+            .filter(|name| ours.at(name, row) != theirs.at(name, row))
+            .collect()
     };
-    told.extend(
-        [only(ours, theirs, one), only(theirs, ours, other)]
-            .into_iter()
-            .flatten(),
-    );
+    let rows = 0..ours.len().min(theirs.len());
+    let found = rows.map(|row| (row, differing(row)));
+    if let Some((row, names)) = found.into_iter().find(|(_, names)| !names.is_empty()) {
+        let value = |frame: &Frame, name| {
+            let value = frame.at(name, row);
+            value.map_or_else(|| "absent".to_owned(), |value| value.to_string())
+        };
+        let name = names[0];
+        told.push(format!(
+            "Round {}: {name} is {} in {one} and {} in {other}{}.",
+            value(ours, ROUND),
+            value(ours, name),
+            value(theirs, name),
+            and_others(
+                names.len() - 1,
+                ["figure of the round", "figures of the round"]
+            )
+        ));
+    }
+    if ours.len() != theirs.len() {
+        let (ours, theirs) = (ours.len(), theirs.len());
+        told.push(format!(
+            "{one} has {ours} rounds, and {other} has {theirs}."
+        ));
+    }
+    for (from, not_in, whose) in [(ours, theirs, one), (theirs, ours, other)] {
+        let only: Vec<&str> = from.names().filter(|name| !is_in(not_in, name)).collect();
+        if !only.is_empty() {
+            told.push(format!("Only {whose} has the figures {}.", only.join(", ")));
+        }
+    }
     told
+}
+
+/// Returns that so many other things differ as well, as the end of a sentence.
+fn and_others(count: usize, [one, several]: [&str; 2]) -> String {
+    match count {
+        0 => String::new(),
+        1 => format!("; one other {one} differs as well"),
+        many => format!("; {many} other {several} differ as well"),
+    }
 }
 
 /// Returns the first figure of `run.json` in which two reports differ, and how many others there
@@ -256,11 +220,7 @@ fn first_total(one: &Report, other: &Report) -> Option<String> {
     });
     let differences = scenario::differences(&ours, &theirs);
     let (first, others) = differences.split_first()?;
-    let others = match others.len() {
-        0 => String::new(),
-        1 => "; one other key differs as well".to_owned(),
-        many => format!("; {many} other keys differ as well"),
-    };
+    let others = and_others(others.len(), ["key", "keys"]);
     Some(format!("The totals differ in {first}{others}."))
 }
 

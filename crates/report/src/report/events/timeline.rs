@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use plotters::prelude::RGBColor;
-
 use super::stretch::{Phase, Stretch};
-use crate::report::plot::timeline::{
-    BAR_WIDTH_MIN, Instant, Mark, Row, Rule, TimelineChart, render,
-};
+use crate::report::chart::{self, Axis, Chart, Kind, Mark, Row, Rule};
+use crate::report::column::Unit;
+use crate::report::plot::draw;
+use crate::report::plot::timeline::BAR_WIDTH_MIN;
 use crate::report::words::{counted, duration, thousands};
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::{InvitationId, UserId};
@@ -39,36 +38,30 @@ pub struct Timeline {
     pub stretches: Vec<Stretch>,
 }
 
-/// Okabe and Ito's sky blue, orange and bluish green, which stay apart under every common colour
-/// blindness, and their yellow, blue, vermilion and reddish purple for the exchange with a third
-/// party; grey for waiting.
-const COLORS: [(Phase, RGBColor); 8] = [
-    (Phase::Transfer(Route::DOWNLOAD), RGBColor(86, 180, 233)),
-    (Phase::Work(Job::Training), RGBColor(230, 159, 0)),
-    (Phase::Transfer(Route::UPLOAD), RGBColor(0, 158, 115)),
-    (Phase::Work(Job::Request), RGBColor(240, 228, 66)),
-    (Phase::Work(Job::Reply), RGBColor(0, 114, 178)),
-    (Phase::Transfer(Route::REQUEST), RGBColor(213, 94, 0)),
-    (Phase::Transfer(Route::REPLY), RGBColor(204, 121, 167)),
-    (Phase::InLine(Route::UPLOAD), RGBColor(190, 190, 190)),
+/// The phases that have a colour of their own, by its number: sky blue, orange and green, then four
+/// for the exchange with a third party, and grey for waiting.
+const COLORS: [(Phase, usize); 8] = [
+    (Phase::Transfer(Route::DOWNLOAD), 5),
+    (Phase::Work(Job::Training), 4),
+    (Phase::Transfer(Route::UPLOAD), 2),
+    (Phase::Work(Job::Request), 16),
+    (Phase::Work(Job::Reply), 0),
+    (Phase::Transfer(Route::REQUEST), 1),
+    (Phase::Transfer(Route::REPLY), 3),
+    (Phase::InLine(Route::UPLOAD), 17),
 ];
 
-fn color(phase: Phase) -> RGBColor {
-    let of = |wanted: Phase| {
-        COLORS
-            .iter()
-            .find(|(phase, _)| *phase == wanted)
-            .map(|(_, color)| *color)
-    };
-    match phase {
-        Phase::InLine(_) => of(Phase::InLine(Route::UPLOAD)),
+fn color(phase: Phase) -> usize {
+    let shown = match phase {
+        Phase::InLine(_) => Phase::InLine(Route::UPLOAD),
         // A method with a third party and requests for rows has two kinds of requests of one
         // colour.
-        Phase::Transfer(Route::ROW_REQUEST) => of(Phase::Transfer(Route::REQUEST)),
-        Phase::Transfer(Route::ASKED_ROWS) => of(Phase::Transfer(Route::DOWNLOAD)),
-        other => of(other),
-    }
-    .unwrap_or_default()
+        Phase::Transfer(Route::ROW_REQUEST) => Phase::Transfer(Route::REQUEST),
+        Phase::Transfer(Route::ASKED_ROWS) => Phase::Transfer(Route::DOWNLOAD),
+        other => other,
+    };
+    let found = COLORS.iter().find(|(phase, _)| *phase == shown);
+    found.map_or(6, |(_, color)| *color)
 }
 
 fn mark(end: Ending) -> Option<Mark> {
@@ -102,12 +95,14 @@ impl Timeline {
     /// Returns the picture as an SVG document.
     ///
     /// # Errors
-    /// Those of [`render`](crate::report::plot::timeline::render).
+    /// Those of [`draw`](crate::report::plot::draw).
     pub(crate) fn render(&self) -> Result<String> {
-        render("the picture of events", &self.chart())
+        let title = &self.title;
+        let (chart, subtitle) = self.chart();
+        draw("the picture of events", &chart, 0, (title, &subtitle))
     }
 
-    fn chart(&self) -> TimelineChart {
+    fn chart(&self) -> (Chart, String) {
         let all = self.participations();
         let start = self
             .rounds
@@ -121,23 +116,14 @@ impl Timeline {
             .iter()
             .map(|stretches| row(stretches, seconds))
             .collect();
-        let mut instants: Vec<Instant> = self
-            .rounds
-            .iter()
-            .map(|round| Instant {
-                at_s: seconds(round.ended),
-                rule: Rule::Solid,
-            })
-            .collect();
+        let ends = self.rounds.iter().map(|round| seconds(round.ended));
+        let mut rules: Vec<(Rule, f64)> = ends.map(|end| (Rule::Solid, end)).collect();
         let last_bar = rows
             .iter()
             .flat_map(|row| &row.bars)
             .map(|bar| bar.2)
             .fold(0.0, f64::max);
-        let happened_s = instants
-            .iter()
-            .map(|instant| instant.at_s)
-            .fold(last_bar, f64::max);
+        let happened_s = rules.iter().map(|(_, at_s)| *at_s).fold(last_bar, f64::max);
         // A deadline that is far away would leave little room for what happens, so it is not drawn.
         let near = |at_s: &f64| *at_s <= DEADLINE_MAX * happened_s;
         let deadlines: Vec<f64> = self
@@ -147,10 +133,7 @@ impl Timeline {
             .filter(near)
             .collect();
         let length_s = deadlines.iter().copied().fold(happened_s, f64::max);
-        instants.extend(deadlines.iter().map(|&at_s| Instant {
-            at_s,
-            rule: Rule::Dashed,
-        }));
+        rules.extend(deadlines.iter().map(|at_s| (Rule::Dashed, *at_s)));
         let mut lines = vec![(Rule::Solid, "end of a round".to_owned())];
         lines.extend(self.deadline.map(|deadline| {
             let beyond = if deadlines.is_empty() {
@@ -180,23 +163,27 @@ impl Timeline {
             is_in_all(*phase) || *phase == Phase::Work(Job::Training) || occurs(*phase)
         };
         let bars = COLORS.iter().filter(|(phase, _)| is_named(phase));
-        TimelineChart {
-            title: self.title.clone(),
-            subtitle: self.subtitle(all.len(), rows.len()),
+        let since = self.rounds.first().map(|round| round.round);
+        let since = since.map_or_else(String::new, |round| format!("round {round} began"));
+        let subtitle = self.subtitle(all.len(), rows.len());
+        let timeline = chart::Timeline {
             length_s,
-            since: self
-                .rounds
-                .first()
-                .map_or_else(String::new, |round| format!("round {} began", round.round)),
-            remark: rows.is_empty().then(|| "nobody took part".to_owned()),
             rows,
-            instants,
+            rules,
             bars: bars
                 .map(|(phase, color)| (*color, phase_name(*phase).to_owned()))
                 .collect(),
             marks: marks(&all, shown.len()),
             lines,
-        }
+        };
+        let across = Axis::new("", format!("virtual time since {since}"), Unit::Seconds);
+        let chart = Chart {
+            kind: Kind::Timeline(timeline),
+            across: vec![across],
+            remark: "nobody took part",
+            ..Chart::default()
+        };
+        (chart, subtitle)
     }
 
     fn subtitle(&self, all: usize, shown: usize) -> String {
@@ -345,9 +332,16 @@ mod tests {
         timeline
     }
 
+    fn chart_of(timeline: &Timeline) -> chart::Timeline {
+        match timeline.chart().0.kind {
+            Kind::Timeline(timeline) => timeline,
+            other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
     fn rows_are_participations_in_the_order_of_their_ends_with_marks() {
-        let chart = timeline().chart();
+        let chart = chart_of(&timeline());
         let rows: Vec<_> = chart
             .rows
             .iter()
@@ -369,12 +363,9 @@ mod tests {
             ]
         );
         assert!(
-            chart.instants.contains(&Instant {
-                at_s: 8e-6,
-                rule: Rule::Dashed
-            }),
+            chart.rules.contains(&(Rule::Dashed, 8e-6)),
             "{:?}",
-            chart.instants
+            chart.rules
         );
         assert_eq!(
             chart.length_s, 8.5e-6,
@@ -390,14 +381,11 @@ mod tests {
             deadline: Some(SimDuration::from_nanos(1_000_000)),
             ..timeline()
         };
-        let chart = far.chart();
+        let chart = chart_of(&far);
         assert!(
-            chart
-                .instants
-                .iter()
-                .all(|instant| instant.rule == Rule::Solid),
+            chart.rules.iter().all(|(rule, _)| *rule == Rule::Solid),
             "{:?}",
-            chart.instants
+            chart.rules
         );
         assert_eq!(chart.length_s, 8.5e-6);
         assert_eq!(
@@ -409,11 +397,11 @@ mod tests {
     #[test]
     fn a_line_for_connections_is_named_where_there_is_one() {
         let mut timeline = timeline();
-        assert_eq!(timeline.chart().bars.len(), 4, "user 4 waits");
+        assert_eq!(chart_of(&timeline).bars.len(), 4, "user 4 waits");
         timeline
             .stretches
             .retain(|stretch| !matches!(stretch.phase, Phase::InLine(_)));
-        assert_eq!(timeline.chart().bars.len(), 3);
+        assert_eq!(chart_of(&timeline).bars.len(), 3);
     }
 
     #[test]

@@ -27,8 +27,8 @@ const SUBTITLE_WIDTH: usize = 120;
 /// The colours of series, by their numbers. The first eight are Okabe and Ito's without yellow,
 /// which is hard to see on white, and violet; they stay apart under every common colour blindness.
 /// The next seven go from dark to light (viridis), which also stays in order in grey, for series
-/// that have an order.
-const PALETTE: [RGBColor; 16] = [
+/// that have an order. Red, yellow and a light grey are for what is rare.
+const PALETTE: [RGBColor; 18] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -45,6 +45,8 @@ const PALETTE: [RGBColor; 16] = [
     RGBColor(144, 200, 40),
     RGBColor(230, 190, 20),
     RGBColor(200, 40, 40),
+    RGBColor(240, 228, 66),
+    RGBColor(190, 190, 190),
 ];
 
 /// Returns the colour with this number.

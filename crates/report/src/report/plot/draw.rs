@@ -13,8 +13,8 @@ use super::canvas::{
 };
 use super::layout::{Line, Picture};
 use super::svg::Dashes;
-use super::{legend, notes};
-use crate::report::chart::{Chart, Marker, Stroke};
+use super::{legend, notes, timeline};
+use crate::report::chart::{Chart, Kind, Marker, Stroke};
 use fedrecsim_core::error::Result;
 
 /// The most points with markers; more of them would look like a band.
@@ -37,6 +37,9 @@ pub fn draw(
     axis: usize,
     (title, subtitle): (&str, &str),
 ) -> Result<String> {
+    if let Kind::Timeline(timeline) = &chart.kind {
+        return timeline::draw(name, chart, timeline, (title, subtitle));
+    }
     let whole = Picture::of(chart, axis, subtitle);
     let needed = header_height(subtitle) + legend::height(&whole);
     let size = (SIZE.0, SIZE.1.max(needed.unsigned_abs()));

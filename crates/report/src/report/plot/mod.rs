@@ -10,7 +10,7 @@ mod legend;
 mod notes;
 mod svg;
 pub mod table;
-pub mod timeline;
+pub(crate) mod timeline;
 
 use super::chart::{Chart, Cost};
 use super::charts::FILE_NAMES;

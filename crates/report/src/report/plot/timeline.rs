@@ -6,81 +6,13 @@ use plotters::prelude::{Circle, Color, PathElement, RGBColor, Rectangle, Text, W
 
 use super::axis::Axis;
 use super::canvas::{
-    Drawn, GREY, GRID, INK, LEGEND_WIDTH, MARGIN, SIZE, Surface, bold, draw_header, font, picture,
-    subtitle_lines,
+    Drawn, GREY, GRID, INK, LEGEND_WIDTH, MARGIN, SIZE, Surface, bold, color, draw_header, font,
+    picture, subtitle_lines,
 };
 use super::svg::Dashes;
+use crate::report::chart::{Chart, Mark, Rule, Timeline};
 use crate::report::words::lines;
 use fedrecsim_core::error::Result;
-
-/// Everything on the picture.
-#[derive(Clone, Debug)]
-pub(crate) struct TimelineChart {
-    /// The first line of text.
-    pub title: String,
-    /// The second line of text, broken where it is too long.
-    pub subtitle: String,
-    /// The time from the left edge to the right one, in seconds.
-    pub length_s: f64,
-    /// What the horizontal axis counts from.
-    pub since: String,
-    /// The rows from top to bottom.
-    pub rows: Vec<Row>,
-    /// The vertical lines.
-    pub instants: Vec<Instant>,
-    /// The colours of bars with their names in the legend.
-    pub bars: Vec<(RGBColor, String)>,
-    /// The marks with their names in the legend.
-    pub marks: Vec<(Mark, String)>,
-    /// The styles of vertical lines with their names in the legend.
-    pub lines: Vec<(Rule, String)>,
-    /// A remark in the middle of an empty picture.
-    pub remark: Option<String>,
-}
-
-/// One row.
-#[derive(Clone, Debug)]
-pub(crate) struct Row {
-    /// The name of the user whose participation it is.
-    pub label: String,
-    /// The bars of the row as (colour, from, to), in seconds.
-    pub bars: Vec<(RGBColor, f64, f64)>,
-    /// The mark at its end and its time, in seconds.
-    pub mark: Option<(Mark, f64)>,
-}
-
-/// How a row ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mark {
-    /// A ring.
-    Ring,
-    /// A filled ring.
-    Disc,
-    /// A cross.
-    Cross,
-    /// A square.
-    Square,
-    /// An arrow head to the right.
-    Arrow,
-}
-
-/// A vertical line.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Instant {
-    /// Its time, in seconds.
-    pub at_s: f64,
-    /// How it is drawn.
-    pub rule: Rule,
-}
-
-/// How a vertical line is drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rule {
-    /// Without gaps.
-    Solid,
-    /// With gaps.
-    Dashed,
-}
 
 const LABELS_WIDTH: i32 = 110;
 const ROW_HEIGHT: i32 = 15;
@@ -94,59 +26,60 @@ const DASHED: RGBColor = RGBColor(213, 94, 0);
 ///
 /// # Errors
 /// [`Error::Write`](fedrecsim_core::error::Error::Write) with the name, if it cannot be drawn.
-pub(crate) fn render(name: &str, chart: &TimelineChart) -> Result<String> {
-    let header = 72 + 28 * subtitle_lines(&chart.subtitle).len() as i32 + 16;
+pub(super) fn draw(
+    name: &str,
+    chart: &Chart,
+    timeline: &Timeline,
+    (title, subtitle): (&str, &str),
+) -> Result<String> {
+    let header = 72 + 28 * subtitle_lines(subtitle).len() as i32 + 16;
     // The least height leaves room for the legend.
-    let body = (chart.rows.len() as i32 * ROW_HEIGHT).max(520);
+    let body = (timeline.rows.len() as i32 * ROW_HEIGHT).max(520);
     let size = (SIZE.0, (header + body + 100) as u32);
-    picture(name, size, (&chart.title, &description(chart)), |root| {
-        draw_header(root, &chart.title, &chart.subtitle)?;
+    let across = &chart.across[0].title;
+    let description = description(chart, timeline, subtitle);
+    picture(name, size, (title, &description), |root| {
+        draw_header(root, title, subtitle)?;
         let plane = Plane {
-            axis: Axis::seconds(
-                &format!("virtual time since {}", chart.since),
-                chart.length_s,
-            ),
+            axis: Axis::seconds(across, timeline.length_s),
             x: (MARGIN + LABELS_WIDTH, (SIZE.0 - LEGEND_WIDTH) as i32 - 10),
             y: (header, header + body),
         };
         draw_axis(root, &plane)?;
-        draw_rows(root, chart, &plane)?;
+        draw_rows(root, timeline, &plane)?;
         // Dashed lines are drawn after the solid ones, which would hide them where both are at one
         // instant.
         for rule in [Rule::Solid, Rule::Dashed] {
-            for instant in chart.instants.iter().filter(|instant| instant.rule == rule) {
-                draw_rule(root, plane.at(instant.at_s), plane.y, rule)?;
+            for (_, at_s) in timeline.rules.iter().filter(|(other, _)| *other == rule) {
+                draw_rule(root, plane.at(*at_s), plane.y, rule)?;
             }
         }
-        draw_marks(root, chart, &plane)?;
-        if let Some(remark) = &chart.remark {
+        draw_marks(root, timeline, &plane)?;
+        if timeline.rows.is_empty() {
             let at = (plane.x.0 + 40, header + body / 2);
-            root.draw(&Text::new(remark.clone(), at, font(22, GREY)))?;
+            root.draw(&Text::new(chart.remark, at, font(22, GREY)))?;
         }
-        draw_legend(root, chart, header)
+        draw_legend(root, timeline, header)
     })
 }
 
 /// Returns the picture in words.
-fn description(chart: &TimelineChart) -> String {
+fn description(chart: &Chart, timeline: &Timeline, subtitle: &str) -> String {
     let mut parts = vec![
-        chart.subtitle.lines().collect::<Vec<_>>().join(" "),
+        subtitle.lines().collect::<Vec<_>>().join(" "),
         format!(
-            "Time line; horizontal: virtual time since {}; {} rows of bars: {}.",
-            chart.since,
-            chart.rows.len(),
-            named(&chart.bars),
+            "Time line; horizontal: {}; {} rows of bars: {}.",
+            chart.across[0].title,
+            timeline.rows.len(),
+            named(&timeline.bars),
         ),
     ];
-    if !chart.marks.is_empty() {
-        parts.push(format!("Rows end in: {}.", named(&chart.marks)));
+    if !timeline.marks.is_empty() {
+        parts.push(format!("Rows end in: {}.", named(&timeline.marks)));
     }
-    parts.extend(
-        chart
-            .remark
-            .iter()
-            .map(|remark| format!("The picture is empty: {remark}.")),
-    );
+    if timeline.rows.is_empty() {
+        parts.push(format!("The picture is empty: {}.", chart.remark));
+    }
     parts.join(" ")
 }
 
@@ -198,8 +131,8 @@ fn draw_axis(root: &Surface, plane: &Plane) -> Drawn {
     root.draw(&Text::new(title, (middle, bottom + 48), font(22, INK)))
 }
 
-fn draw_rows(root: &Surface, chart: &TimelineChart, plane: &Plane) -> Drawn {
-    for (row, middle) in chart.rows.iter().zip(plane.middles()) {
+fn draw_rows(root: &Surface, timeline: &Timeline, plane: &Plane) -> Drawn {
+    for (row, middle) in timeline.rows.iter().zip(plane.middles()) {
         let top = middle - ROW_HEIGHT / 2;
         root.draw(&Text::new(
             row.label.clone(),
@@ -209,13 +142,13 @@ fn draw_rows(root: &Surface, chart: &TimelineChart, plane: &Plane) -> Drawn {
         // The longest bars come first, so that short ones lie above their neighbours.
         let mut bars = row.bars.clone();
         bars.sort_by(|one, other| (other.2 - other.1).total_cmp(&(one.2 - one.1)));
-        for (color, from, to) in bars.into_iter().filter(|(_, from, to)| to > from) {
+        for (hue, from, to) in bars.into_iter().filter(|(_, from, to)| to > from) {
             let (left, right) = (plane.at(from), plane.at(to));
             let missing = (BAR_WIDTH_MIN - (right - left)).max(0);
             let (left, right) = (left - missing / 2, right + missing - missing / 2);
             root.draw(&Rectangle::new(
                 [(left, top + 2), (right, top + ROW_HEIGHT - 2)],
-                color.filled(),
+                color(hue).filled(),
             ))?;
         }
     }
@@ -224,8 +157,8 @@ fn draw_rows(root: &Surface, chart: &TimelineChart, plane: &Plane) -> Drawn {
 
 /// Draws the marks after the lines, because the server cancels at the end of a round, where a line
 /// is.
-fn draw_marks(root: &Surface, chart: &TimelineChart, plane: &Plane) -> Drawn {
-    for (row, middle) in chart.rows.iter().zip(plane.middles()) {
+fn draw_marks(root: &Surface, timeline: &Timeline, plane: &Plane) -> Drawn {
+    for (row, middle) in timeline.rows.iter().zip(plane.middles()) {
         if let Some((mark, at)) = row.mark {
             draw_mark(root, (plane.at(at), middle), mark)?;
         }
@@ -273,7 +206,7 @@ fn draw_rule(root: &Surface, x: i32, (top, bottom): (i32, i32), rule: Rule) -> D
     Ok(())
 }
 
-fn draw_legend(root: &Surface, chart: &TimelineChart, top: i32) -> Drawn {
+fn draw_legend(root: &Surface, timeline: &Timeline, top: i32) -> Drawn {
     let left = (SIZE.0 - LEGEND_WIDTH) as i32 + 24;
     let mut y = top;
     let heading = |text: &str, y: &mut i32| {
@@ -290,21 +223,21 @@ fn draw_legend(root: &Surface, chart: &TimelineChart, top: i32) -> Drawn {
         Drawn::Ok(())
     };
     heading("a client", &mut y)?;
-    for (color, name) in &chart.bars {
+    for (hue, name) in &timeline.bars {
         root.draw(&Rectangle::new(
             [(left, y + 4), (left + 34, y + 15)],
-            color.filled(),
+            color(*hue).filled(),
         ))?;
         label(name, &mut y)?;
     }
     y += 14;
     heading("how it ended", &mut y)?;
-    for (mark, name) in &chart.marks {
+    for (mark, name) in &timeline.marks {
         draw_mark(root, (left + 17, y + 9), *mark)?;
         label(name, &mut y)?;
     }
     y += 14;
-    for (rule, name) in &chart.lines {
+    for (rule, name) in &timeline.lines {
         draw_rule(root, left + 17, (y - 4, y + 24), *rule)?;
         label(name, &mut y)?;
     }
@@ -315,40 +248,44 @@ fn draw_legend(root: &Surface, chart: &TimelineChart, top: i32) -> Drawn {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::report::chart::{Cost, Row};
 
-    const DOWNLOAD: RGBColor = RGBColor(1, 0, 0);
-    const TRAINING: RGBColor = RGBColor(2, 0, 0);
-    const UPLOAD: RGBColor = RGBColor(3, 0, 0);
+    const DOWNLOAD: usize = 5;
+    const TRAINING: usize = 4;
+    const UPLOAD: usize = 2;
+    const NOTHING: usize = 3;
 
-    fn chart() -> TimelineChart {
+    fn drawn() -> String {
         let bars = vec![
             (DOWNLOAD, 0.0, 1.0),
             (TRAINING, 1.0, 1.000_1),
             (UPLOAD, 1.000_1, 2.0),
-            (RGBColor(9, 0, 0), 2.0, 2.0),
+            (NOTHING, 2.0, 2.0),
         ];
-        let instant = |rule| Instant { at_s: 2.0, rule };
-        TimelineChart {
-            title: "a".to_owned(),
-            subtitle: "b".to_owned(),
+        let timeline = Timeline {
             length_s: 2.0,
-            since: "c".to_owned(),
             rows: vec![Row {
                 label: "user 1".to_owned(),
                 bars,
                 mark: None,
             }],
-            instants: vec![instant(Rule::Dashed), instant(Rule::Solid)],
-            bars: Vec::new(),
-            marks: Vec::new(),
-            lines: Vec::new(),
-            remark: None,
-        }
+            rules: vec![(Rule::Dashed, 2.0), (Rule::Solid, 2.0)],
+            ..Timeline::default()
+        };
+        let chart = Chart {
+            across: vec![Cost::Time.axis("")],
+            ..Chart::default()
+        };
+        draw("a.svg", &chart, &timeline, ("a", "b")).unwrap()
+    }
+
+    fn hex(RGBColor(red, green, blue): RGBColor) -> String {
+        format!("#{red:02X}{green:02X}{blue:02X}")
     }
 
     /// Returns the place of the first element with this colour, and the element.
     fn element(svg: &str, color: RGBColor) -> (usize, &str) {
-        let hex = format!("#{:02X}{:02X}{:02X}", color.0, color.1, color.2);
+        let hex = hex(color);
         let place = svg.find(&hex).unwrap_or_else(|| panic!("nothing is {hex}"));
         let start = svg[..place].rfind('<').unwrap();
         (place, &svg[start..start + svg[start..].find('>').unwrap()])
@@ -358,11 +295,11 @@ mod tests {
     /// seen.
     #[test]
     fn a_short_bar_has_a_least_width_and_lies_above_its_neighbours() {
-        let svg = render("a.svg", &chart()).unwrap();
+        let svg = drawn();
         let ((download, _), (training, bar), (upload, _)) = (
-            element(&svg, DOWNLOAD),
-            element(&svg, TRAINING),
-            element(&svg, UPLOAD),
+            element(&svg, color(DOWNLOAD)),
+            element(&svg, color(TRAINING)),
+            element(&svg, color(UPLOAD)),
         );
         assert!(
             download < training && upload < training,
@@ -370,7 +307,7 @@ mod tests {
         );
         assert!(bar.contains(&format!("width=\"{BAR_WIDTH_MIN}\"")), "{bar}");
         assert!(
-            !svg.contains("#090000"),
+            !svg.contains(&hex(color(NOTHING))),
             "a stretch without a length is no stretch"
         );
     }
@@ -378,7 +315,7 @@ mod tests {
     /// If this fails, a deadline at which a round ends cannot be told from the end of the round.
     #[test]
     fn dashed_lines_are_drawn_above_solid_ones_in_a_colour_of_their_own() {
-        let svg = render("a.svg", &chart()).unwrap();
+        let svg = drawn();
         let solid = svg.rfind("stroke=\"#222222\"").unwrap();
         assert!(
             element(&svg, DASHED).0 > solid,

@@ -3,7 +3,8 @@
 use crate::report::chart::{Axis, Chart, Cost, Kind, Series, Stroke};
 use crate::report::column::Unit;
 use crate::report::frame::Frame;
-use crate::report::record::{Flow, RunRecord, SPARSITY_THRESHOLDS, SplitAccuracy};
+use crate::report::ledger_lines::{self, FATES, LedgerLine};
+use crate::report::record::{RunRecord, SPARSITY_THRESHOLDS, SplitAccuracy};
 use crate::report::rounds::{self, share_column};
 use crate::report::words::{self, threshold};
 use crate::report::{figures, setup};
@@ -137,46 +138,30 @@ fn accuracy_in_words(record: &RunRecord, label: &str) -> String {
     )
 }
 
-/// Parts of the bytes: a name, a colour, and the bytes of a direction.
-type Part = (&'static str, usize, fn(&Flow) -> u64);
-
 /// Returns the bytes by direction and what became of them; `None` if nothing was sent.
 pub(super) fn ledger(record: &RunRecord) -> Option<Chart> {
     let (up, down) = (&record.bytes.up, &record.bytes.down);
     if up.sent + down.sent == 0 {
         return None;
     }
-    let fates: [Part; 6] = [
-        ("useful", 2, |flow| flow.useful),
-        ("late", 4, |flow| flow.late),
-        ("stale", 7, |flow| flow.stale),
-        ("lost", 1, |flow| flow.lost),
-        ("cancelled", 3, |flow| flow.cancelled),
-        ("in flight at the end", 6, |flow| flow.in_flight),
-    ];
-    let contents: [Part; 4] = [
-        ("values", 0, |flow| flow.values),
-        ("indices", 5, |flow| flow.index),
-        ("headers", 3, |flow| flow.header),
-        ("modelled overheads", 1, |flow| flow.modelled),
-    ];
-    let part = |(name, color, of): &Part, is_fate: bool| {
-        let [up, down] = [of(up) as f64, of(down) as f64];
+    let part = |line: &LedgerLine, is_fate: bool| {
+        let [up, down] = [up, down].map(|flow| (line.of)(flow) as f64);
         let lengths = match is_fate {
             true => vec![up, down, 0.0, 0.0],
             false => vec![0.0, 0.0, up, down],
         };
         Series {
-            name: (*name).to_owned(),
-            color: *color,
+            name: line.name.to_owned(),
+            color: line.color,
             x: vec![lengths],
             ..Series::default()
         }
     };
-    let parts = fates
+    let contents = ledger_lines::contents(&record.bytes).iter();
+    let parts = FATES
         .iter()
-        .map(|fate| part(fate, true))
-        .chain(contents.iter().map(|content| part(content, false)));
+        .map(|line| part(line, true))
+        .chain(contents.map(|line| part(line, false)));
     let bars = ["up, fate", "down, fate", "up, content", "down, content"];
     Some(Chart {
         id: "ledger",

@@ -4,7 +4,7 @@ use super::charts;
 use crate::report::column::Unit;
 use crate::report::document::{Block, Cell, Table};
 use crate::report::frame::Frame;
-use crate::report::ledger_lines::{self, LedgerLine};
+use crate::report::ledger_lines::{self, FATES, LedgerLine};
 use crate::report::load::{Count, Load};
 use crate::report::record::{DeviceBytes, Flow, LossTotals, RunRecord};
 use crate::report::words::{self, counted, percent, thousands};
@@ -86,15 +86,15 @@ pub(super) fn bytes(record: &RunRecord, rounds: &Frame) -> Vec<Block> {
         let share = percent(bytes, flow.sent);
         Cell::number(format!("{} ({share})", Bytes::new(bytes)), bytes)
     };
-    let line = |(name, of): LedgerLine| {
-        let cell = |flow: &Flow| of_sent(of(flow), flow);
-        vec![name.into(), cell(up), cell(down)]
+    let line = |line: &LedgerLine| {
+        let cell = |flow: &Flow| of_sent((line.of)(flow), flow);
+        vec![line.line.into(), cell(up), cell(down)]
     };
     let sent = |flow: &Flow| {
         let exact = thousands(flow.sent);
         Cell::number(format!("{} ({exact} B)", Bytes::new(flow.sent)), flow.sent)
     };
-    let [useful, others @ ..] = ledger_lines::fates();
+    let [useful, others @ ..] = &FATES;
     let mut rows = vec![vec!["sent".into(), sent(up), sent(down)], line(useful)];
     rows.push(vec![
         "of it for updates that were not used".into(),
@@ -102,7 +102,7 @@ pub(super) fn bytes(record: &RunRecord, rounds: &Frame) -> Vec<Block> {
         of_sent(record.work.unused_download_bytes, down),
     ]);
     let contents = ledger_lines::contents(&record.bytes);
-    rows.extend(others.into_iter().chain(contents).map(line));
+    rows.extend(others.iter().chain(contents).map(line));
     let frames = [up, down].map(|flow| Unit::Count.cell(flow.frames));
     rows.push(std::iter::once("frames".into()).chain(frames).collect());
     if let Some(bytes) = &record.third_party_bytes {
@@ -304,7 +304,7 @@ pub(super) fn virtual_time(record: &RunRecord) -> Vec<Block> {
 }
 
 /// Returns the section on the load of the server's link; nothing if no virtual time has passed.
-pub(super) fn server(record: &RunRecord, rounds: &Frame) -> Vec<Block> {
+pub(super) fn server(record: &RunRecord, over_time: &Frame) -> Vec<Block> {
     let Some(network) = record.network else {
         return Vec::new();
     };
@@ -356,7 +356,7 @@ pub(super) fn server(record: &RunRecord, rounds: &Frame) -> Vec<Block> {
     let waiting = count("users that the server waits for", network.waiting_users);
     rows.push(waiting);
     let mut blocks = vec![Block::heading("The server")];
-    let charts = [charts::load(rounds), charts::crowd(rounds)];
+    let charts = [charts::load(over_time), charts::crowd(over_time)];
     blocks.extend(charts.into_iter().flatten().map(Block::Chart));
     let caption = "The server over the whole run.";
     let header = ["what", "mean over time", "maximum"];
