@@ -214,7 +214,7 @@ fn diff_says_by_its_exit_code_whether_runs_are_equal() {
             "wrong.json",
             "one",
             2,
-            "it is not the run.json of a report: it has no `rounds`",
+            "it is not the run.json of a report: it has no `format`",
         ),
         ("small.toml", "one", 2, "cannot read small.toml"),
     ] {
