@@ -23,7 +23,7 @@ use fedrecsim_model::model::kernel::{PackedRows, RowWeights, TableRows, packed_v
 use fedrecsim_model::model::table::{Table, TableShape, TableUpdate};
 use fedrecsim_scenario::scenario::{self, CodecName};
 use fedrecsim_sim::sim::World;
-use fedrecsim_sim::sim::internals::{FromClient, Pool, Threads, ToClient, Workers};
+use fedrecsim_sim::sim::workers::{FromClient, Pool, Threads, ToClient, Workers};
 
 /// Number of distinct rows in a median ML-100K user's round. D and C at k = 32 take 115 kB, which
 /// fits into L2.
@@ -252,7 +252,7 @@ fn actors(users: u32) {
         let start = Instant::now();
         order.iter().for_each(|user| {
             assert!(matches!(
-                workers.tell(*user, ToClient::CutOff),
+                workers.tell(*user, ToClient::BreakOff),
                 FromClient::Done
             ))
         });

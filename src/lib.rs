@@ -93,6 +93,7 @@
 //! | `model` | blocks of parameters, kernels, sums; the codecs that make frames of updates |
 //! | `methods` | the methods of recommendation, one file or folder each, and the registry |
 //! | `sim` | the actors, their messages, the clock, the ledger; privacy; the contract of methods; checkpoints |
+//! | `ranks` | users in several processes, by MPI |
 //! | `report` | a run's record as JSON, CSV, Markdown, SVG and HTML; studies over many runs |
 //! | `src/cli` | the commands, in a build with the feature `cli` |
 //!

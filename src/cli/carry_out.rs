@@ -9,6 +9,7 @@ use super::saved_users::saved_users;
 use super::{Finished, ProgressArg, RunOptions, Session, memory, width};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::metric::Metric;
+use fedrecsim_ranks::{self as ranks, Crew};
 use fedrecsim_report::report::model_file::ModelFile;
 use fedrecsim_report::report::progress::{
     LINES_EVERY, LatestAccuracy, Progress, ProgressLine, Show,
@@ -18,7 +19,7 @@ use fedrecsim_report::report::{ReportFolder, check, html, json, terminal};
 use fedrecsim_scenario::scenario::Scenario;
 use fedrecsim_sim::checkpoint;
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim_sim::sim::{self, Checkpoints, Crew, RoundObserver, RunControl, Simulation, World};
+use fedrecsim_sim::sim::{self, Checkpoints, RoundObserver, RunControl, Simulation, World};
 
 /// How a run is carried out, and where its report goes.
 pub(crate) struct Job<'a> {
@@ -141,7 +142,7 @@ fn on_ranks(
     checkpoints: Checkpoints,
     crew: Crew,
 ) -> Result<Simulation> {
-    let simulation = sim::run_to_end_on_ranks(world, control, watch, checkpoints, crew)?;
+    let simulation = ranks::run_to_end(world, control, watch, checkpoints, crew)?;
     if let Some(error @ (Error::Interrupted | Error::RankLost { .. })) = simulation.stopped_by() {
         watch.progress.finish();
         warn(&error.to_string());

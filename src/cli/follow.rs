@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use super::inputs::{data_directories, threads_of};
 use super::inspect::strictness;
-use super::ranks::{Other, Side, contents, load, plan};
+use super::ranks::{Side, contents, load, plan};
 use super::{ResumeArgs, RunArgs, Session, resume, run};
 use fedrecsim_core::error::Result;
 use fedrecsim_core::memory;
 use fedrecsim_model::model::archive::ArchiveReader;
+use fedrecsim_ranks::{Identity, Other, Rank, announce, contribute, serve};
 use fedrecsim_scenario::scenario::{self, Loaded, Scenario};
 use fedrecsim_sim::checkpoint::{self, PartKeeper};
-use fedrecsim_sim::sim::{self, Identity, Rank};
 
 /// What a process is about to do.
 struct Task {
@@ -30,7 +30,7 @@ struct Task {
 /// process 0 tells.
 ///
 /// # Errors
-/// Those of [`sim::serve`].
+/// Those of [`serve`].
 pub(crate) fn follow_run(arguments: &RunArgs, session: &Session, other: Other) -> Result<()> {
     let task = || {
         let input = &arguments.input;
@@ -63,7 +63,7 @@ pub(crate) fn follow_resume(
     mut other: Other,
 ) -> Result<()> {
     // Process 0 has found the checkpoint, and has looked at all of it.
-    let Some(rounds) = sim::contribute(other.link.as_mut(), Ok(Vec::new()))? else {
+    let Some(rounds) = contribute(other.link.as_mut(), Ok(Vec::new()))? else {
         return Ok(());
     };
     let rounds = u32::from_le_bytes(rounds.try_into().unwrap_or_default());
@@ -92,7 +92,7 @@ fn follow(
 ) -> Result<()> {
     let task = match task {
         Ok(task) => task,
-        Err(error) => return sim::announce(other.link.as_mut(), Err(error.to_string())).map(drop),
+        Err(error) => return announce(other.link.as_mut(), Err(error.to_string())).map(drop),
     };
     let Task {
         plan,
@@ -101,7 +101,7 @@ fn follow(
         folder,
         resumed,
     } = task;
-    if !sim::announce(other.link.as_mut(), Ok(plan))? {
+    if !announce(other.link.as_mut(), Ok(plan))? {
         return Ok(());
     }
     let inputs = match memory::contained(|| {
@@ -115,15 +115,15 @@ fn follow(
         Ok(Some(inputs)) => inputs,
         Ok(None) => return Ok(()),
         Err(error) => {
-            return sim::announce(other.link.as_mut(), Err(error.to_string())).map(drop);
+            return announce(other.link.as_mut(), Err(error.to_string())).map(drop);
         }
     };
-    if !sim::announce(other.link.as_mut(), Ok(contents(&inputs)))? {
+    if !announce(other.link.as_mut(), Ok(contents(&inputs)))? {
         return Ok(());
     }
     let Other { rank, ranks, link } = other;
     let store = Box::new(PartKeeper::new(folder, (rank, ranks)));
-    sim::serve(
+    serve(
         inputs.world,
         Rank {
             threads: threads_of(threads),

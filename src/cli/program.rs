@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use super::ranks::{self, Membership, Other, Place};
+use super::ranks::{self, Membership};
 use super::stage_times::StageTimes;
 use super::{
     Cli, CodecCommand, Command, DataCommand, Finished, RunOptions, Session, follow, messages,
@@ -16,8 +16,8 @@ use super::{
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::memory;
 use fedrecsim_methods::method::Entry;
+use fedrecsim_ranks::{Crew, Other, Place};
 use fedrecsim_report::report::{difference, terminal};
-use fedrecsim_sim::sim::Crew;
 
 /// The exit code of a command that was refused before it began, which all processes of a run know
 /// of.

@@ -7,10 +7,11 @@ use super::inputs::{Inputs, threads_of};
 use super::messages::warn;
 use super::{Finished, ResumeArgs, Session, leftovers, ranks};
 use fedrecsim_core::error::{Error, Result};
+use fedrecsim_ranks::Crew;
 use fedrecsim_report::report::{self, EarlierReport, ReportFolder};
 use fedrecsim_scenario::scenario::{self, AvailabilityPattern, Scenario, SpeedSpec};
 use fedrecsim_sim::checkpoint::{self, Build, Header, Keeper, Opened};
-use fedrecsim_sim::sim::{Checkpoints, Crew};
+use fedrecsim_sim::sim::Checkpoints;
 
 /// Goes on with the run whose checkpoint is in a folder, and writes its report there. The other
 /// arguments are those of [`run`](super::run).

@@ -11,12 +11,13 @@ use super::inputs::{Inputs, absolute, data_directories, threads_of};
 use super::inspect::strictness;
 use super::{Finished, RunArgs, Session, leftovers, messages, ranks, reproduce};
 use fedrecsim_core::error::{Error, Result};
+use fedrecsim_ranks::Crew;
 #[cfg(feature = "parquet")]
 use fedrecsim_report::report::arrow;
 use fedrecsim_report::report::{self, EXPORTERS, ReportFolder};
 use fedrecsim_scenario::scenario::{self, Loaded, Scenario};
 use fedrecsim_sim::checkpoint::{self, Build, Header, Keeper};
-use fedrecsim_sim::sim::{Checkpoints, Crew, World};
+use fedrecsim_sim::sim::{Checkpoints, World};
 
 /// Runs a scenario with the users of this process, and with those of `crew` if there are other
 /// processes, and writes its report.

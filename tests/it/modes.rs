@@ -1,17 +1,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use fedrecsim_core::error::Error;
 use fedrecsim_core::ids::{InvitationId, Round, Step, UserId};
 use fedrecsim_core::legs::Route;
 use fedrecsim_methods::method::Phase;
-use fedrecsim_methods::method::server::Download;
+use fedrecsim_methods::method::server;
 use fedrecsim_model::model::blocks::Model;
 use fedrecsim_model::model::layout::Layout;
 use fedrecsim_model::model::table::Table;
-use fedrecsim_sim::sim::internals::{Assignment, Device, OutgoingDownload, UploadOrigin};
 use fedrecsim_sim::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim_sim::sim::workers::{Assignment, Device, Download, Invitation, Invited};
 use fedrecsim_sim::sim::{self, Outcome, RoundObserver, RunControl, World};
 
 use crate::support::{assert_balanced, run, small_with, world};
@@ -120,29 +121,24 @@ impl Loop {
         let name = world.method.initial().layout().blocks()[0].name.clone();
         let layout = Layout::of_table(name, global.shape());
         let model = Model::of_tables(layout, vec![global.clone()]).unwrap();
-        let download =
-            OutgoingDownload::encode(step, Phase::default(), Download::Shared(model), &world)
-                .unwrap();
-        let (user, download) = (UserId(user), Arc::new(download));
-        let step = Step(step);
-        let (reply_source, asked_rows) = (None, None);
-        let mut assignment = Assignment {
-            user,
-            step,
-            invitation_id,
-            device,
-            download,
-            reply_source,
-            asked_rows,
+        let download = server::Download::Shared(model);
+        let download = Download::encode(step, Phase::default(), download, &world).unwrap();
+        let invitation = Invitation {
+            step: Step(step),
+            id: invitation_id,
+            download: Arc::new(download),
         };
-        let trained = assignment.run(&world).unwrap();
-        self.devices.insert(user.0, trained.device);
-        let origin = UploadOrigin {
-            user,
-            invitation_id,
-            download: &assignment.download,
+        let invited = Invited {
+            user: UserId(user),
+            invitation: invitation.clone(),
+            reply_source: None,
+            keep: false,
         };
-        let frame = trained.frame.bytes(&origin, &world).unwrap();
+        let worked = Assignment { invited, device }.work_out(&world, &AtomicBool::default());
+        let trained = worked.result.unwrap();
+        self.devices.insert(user, trained.device);
+        let upload = &trained.upload;
+        let frame = upload.bytes(UserId(user), &invitation, &world).unwrap();
         let layout = self.world.upload_layout(Phase::default());
         let update = self
             .world
@@ -151,7 +147,7 @@ impl Loop {
             .unwrap()
             .blocks
             .remove(0);
-        (update.apply(global).unwrap(), trained.loss)
+        (update.apply(global).unwrap(), trained.upload.loss)
     }
 }
 

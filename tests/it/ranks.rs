@@ -11,8 +11,9 @@ use std::sync::atomic::Ordering;
 use fedrecsim_core::error::Error;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_methods::method::Entry;
+use fedrecsim_ranks::Shares;
 use fedrecsim_sim::sim::outcome::users::UserRecord;
-use fedrecsim_sim::sim::{Outcome, Shares, Simulation};
+use fedrecsim_sim::sim::{Outcome, Simulation};
 
 use crate::resume::MODES;
 use crate::support::{methods, run, small_with};

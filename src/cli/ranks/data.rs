@@ -3,15 +3,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::Other;
 use crate::cli::inputs::Inputs;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset::share::{self, Totals};
 use fedrecsim_data::dataset::{self, Dataset};
 use fedrecsim_methods::method::Entry;
+use fedrecsim_ranks::{Crew, Other, Shares, contribute, server_needs_ratings};
 use fedrecsim_scenario::scenario::Scenario;
-use fedrecsim_sim::sim::{self, Crew, Shares};
 
 /// The side of a process on which data are read.
 pub enum Side<'a> {
@@ -43,7 +42,7 @@ pub fn load(
         Side::Other(other) => (other.rank, other.ranks as usize),
     };
     let (spec, streams) = (&scenario.dataset, Streams::new(scenario.seed));
-    let keeps_all = rank == 0 && sim::server_needs_ratings(scenario, methods)?;
+    let keeps_all = rank == 0 && server_needs_ratings(scenario, methods)?;
     let own_of = |users| {
         if keeps_all {
             0..0
@@ -120,7 +119,7 @@ fn contributed(
             let totals = own.totals().ok_or_else(|| unreadable().to_string())?;
             postcard::to_stdvec(&(digest, totals)).map_err(|reason| reason.to_string())
         });
-    let Some(whole) = sim::contribute(other.link.as_mut(), share)? else {
+    let Some(whole) = contribute(other.link.as_mut(), share)? else {
         return Ok(None);
     };
     let totals: Totals = postcard::from_bytes(&whole).map_err(|_| unreadable())?;

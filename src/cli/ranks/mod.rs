@@ -5,17 +5,17 @@
 //! say what they are about to run.
 
 mod data;
-#[cfg(feature = "mpi")]
-mod mpi;
 
 use std::path::PathBuf;
 
 use super::inputs::Inputs;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_methods::method::Entry;
+#[cfg(feature = "mpi")]
+use fedrecsim_ranks::Group;
+use fedrecsim_ranks::{Crew, Identity, Place};
 use fedrecsim_scenario::scenario::Scenario;
 use fedrecsim_sim::checkpoint::Build;
-use fedrecsim_sim::sim::{self, Crew, Identity, Link};
 
 pub use data::{Side, load};
 
@@ -28,44 +28,11 @@ const NUMBERS: [&str; 2] = ["PMIX_RANK", "PMI_RANK"];
 /// The variable with which Slurm's `srun` tells how many processes it has started.
 const SIZE_OF_STEP: &str = "SLURM_STEP_NUM_TASKS";
 
-/// What this process is among those of its run.
-#[cfg_attr(not(feature = "mpi"), allow(dead_code))]
-pub(crate) enum Place {
-    /// It is the only one.
-    Alone,
-    /// It has the server, and these are the others.
-    Zero(Crew),
-    /// It has some of the users.
-    Other(Other),
-}
-
-#[cfg_attr(not(feature = "mpi"), allow(dead_code))]
-impl Place {
-    /// Returns the number of all processes.
-    fn ranks(&self) -> u32 {
-        match self {
-            Self::Alone => 1,
-            Self::Zero(crew) => crew.ranks() as u32,
-            Self::Other(other) => other.ranks,
-        }
-    }
-}
-
-/// A process other than the first one.
-pub(crate) struct Other {
-    /// Its number.
-    pub rank: u32,
-    /// The number of all processes.
-    pub ranks: u32,
-    /// The way to process 0.
-    pub link: Box<dyn Link>,
-}
-
 /// The membership of this process in the group of its run. A process that ends without leaving it
 /// has mpirun end the others.
 pub(crate) struct Membership {
     #[cfg(feature = "mpi")]
-    group: Option<mpi::Group>,
+    group: Option<Group>,
 }
 
 /// Finds out what this process is.
@@ -86,7 +53,7 @@ fn join_group(
     launched: Launched,
     interrupted: &std::sync::Arc<std::sync::atomic::AtomicBool>,
 ) -> Result<(Place, Membership)> {
-    let (place, group) = mpi::Group::join(std::sync::Arc::clone(interrupted))?;
+    let (place, group) = Group::join(std::sync::Arc::clone(interrupted))?;
     launched.check(place.ranks())?;
     Ok((place, Membership { group: Some(group) }))
 }
@@ -107,7 +74,7 @@ impl Membership {
     /// Leaves the group, which waits until all other processes do so.
     pub(crate) fn leave(self) {
         #[cfg(feature = "mpi")]
-        self.group.into_iter().for_each(mpi::Group::leave);
+        self.group.into_iter().for_each(Group::leave);
     }
 
     fn alone() -> Self {
@@ -186,10 +153,10 @@ pub(crate) fn refuse_several(command: &str) -> Result<()> {
 /// number of rounds of the checkpoint that they go on from, if they do.
 ///
 /// # Errors
-/// Those of [`sim::check_on_ranks`], of a program that cannot read its own file, and of a scenario
+/// Those of [`fedrecsim_ranks::check`], of a program that cannot read its own file, and of a scenario
 /// that cannot be written.
 pub(crate) fn plan(scenario: &Scenario, checkpoint: Option<u32>) -> Result<Identity> {
-    sim::check_on_ranks(scenario)?;
+    fedrecsim_ranks::check(scenario)?;
     let checkpoint = checkpoint.map_or("none".to_owned(), |rounds| {
         format!("that after round {rounds}")
     });

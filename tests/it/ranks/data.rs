@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use fedrecsim_sim::sim;
+use fedrecsim_ranks as ranks;
 
 use super::assert_same;
 use super::harness::Way;
@@ -82,7 +82,7 @@ fn what_the_server_does_with_ratings_comes_to_the_same_digest() {
         ],
     ] {
         let scenario = small_with("fedmf", overrides);
-        assert!(sim::server_needs_ratings(&scenario, &crate::support::methods()).unwrap());
+        assert!(ranks::server_needs_ratings(&scenario, &crate::support::methods()).unwrap());
         assert_same(
             &run(scenario.clone(), 1),
             &Way::new(3, 1).run(&scenario),
@@ -100,9 +100,9 @@ fn a_rank_with_other_data_is_refused() {
             digest.to_owned(),
         )]
     };
-    let (of_zero, mut of_one) = sim::in_memory(1);
-    let other = std::thread::spawn(move || sim::announce(of_one.as_mut(), Ok(identity("b"))));
-    let mut crew = sim::Crew::assembling(vec![of_zero]);
+    let (of_zero, mut of_one) = ranks::in_memory(1);
+    let other = std::thread::spawn(move || ranks::announce(of_one.as_mut(), Ok(identity("b"))));
+    let mut crew = ranks::Crew::assembling(vec![of_zero]);
     let told = crew.agree(&identity("a"), true).unwrap_err().to_string();
     assert!(
         told.contains("rank 1 has `b` where rank 0 has `a` as its digest of the data set"),

@@ -1,7 +1,8 @@
 //! What goes wrong on one of several ranks ends the run with a reason, and never hangs.
 
 use fedrecsim_core::error::Error;
-use fedrecsim_sim::sim::{self, Checkpoints, Crew, Outcome, RunControl, Simulation};
+use fedrecsim_ranks::{self as ranks, Crew};
+use fedrecsim_sim::sim::{self, Checkpoints, Outcome, RunControl, Simulation};
 
 use super::harness::{Fault, Way, checkpoint};
 use crate::support::{small, small_with, world};
@@ -113,9 +114,9 @@ fn a_training_that_diverges_elsewhere_ends_the_run_as_it_does_here() {
 #[test]
 fn what_only_one_process_does_is_refused_before_the_first_round() {
     let scenario = small_with("pfedrec", &["evaluation.item_table=\"another-users\""]);
-    let (of_zero, _of_one) = sim::in_memory(1);
+    let (of_zero, _of_one) = ranks::in_memory(1);
     let (control, crew) = (RunControl::with_threads(1), Crew::new(vec![of_zero]));
-    let refused = sim::run_to_end_on_ranks(
+    let refused = ranks::run_to_end(
         world(scenario),
         &control,
         &mut (),

@@ -11,11 +11,9 @@ use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset;
 use fedrecsim_model::model::archive::ArchiveReader;
+use fedrecsim_ranks::{self as ranks, Crew, Link, Parcel, Rank, Shares};
 use fedrecsim_scenario::scenario::Scenario;
-use fedrecsim_sim::sim::{
-    self, CheckpointStore, Checkpoints, Crew, Link, Outcome, Parcel, Rank, RunControl, Shares,
-    Simulation, World,
-};
+use fedrecsim_sim::sim::{CheckpointStore, Checkpoints, Outcome, RunControl, Simulation, World};
 
 use crate::support::methods;
 
@@ -117,7 +115,7 @@ pub enum Fault {
 /// server needs all.
 fn world_of(scenario: Scenario, directories: &[PathBuf], (rank, ranks): (u32, u32)) -> World {
     let whole = dataset::load(&scenario.dataset, directories, Streams::new(scenario.seed)).unwrap();
-    let needs_all = sim::server_needs_ratings(&scenario, &methods()).unwrap();
+    let needs_all = ranks::server_needs_ratings(&scenario, &methods()).unwrap();
     let own = Shares::new(whole.users(), ranks as usize).of(rank);
     let dataset = if needs_all && rank == 0 {
         whole
@@ -280,7 +278,7 @@ impl Way {
             let (link, mut others_link) = if self.waits {
                 waiting()
             } else {
-                sim::in_memory(rank)
+                ranks::in_memory(rank)
             };
             let fails_at = match self.fault {
                 Some(Fault::NoMemory(place, messages)) if place == rank => Some(messages),
@@ -311,7 +309,7 @@ impl Way {
         };
         let control = RunControl::with_threads(self.threads);
         let world = world_of(scenario.clone(), &self.directories, (0, self.ranks));
-        let taken = take(sim::run_to_end_on_ranks(
+        let taken = take(ranks::run_to_end(
             world,
             &control,
             &mut (),
@@ -331,7 +329,7 @@ impl Way {
         let resumed = self.resumed.map(|at| checkpoint(&self.files, at));
         let (threads, ranks, store) = (self.threads, self.ranks, self.store(rank));
         let world = world_of(scenario, &self.directories, (rank, ranks));
-        sim::serve(
+        ranks::serve(
             Arc::new(world),
             Rank {
                 threads,

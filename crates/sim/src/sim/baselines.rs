@@ -12,7 +12,7 @@ use fedrecsim_methods::method::{Method, Placement, Problem, baselines};
 use fedrecsim_scenario::scenario::MethodSpec;
 
 /// The names of the baselines, each with the accuracy of some users.
-pub(crate) type UserAccuracies = Vec<(String, Vec<UserAccuracy>)>;
+pub type UserAccuracies = Vec<(String, Vec<UserAccuracy>)>;
 
 /// Returns the accuracy of each baseline for the evaluated users at these places of their list, on
 /// the split and the candidates of `world`.

@@ -7,21 +7,16 @@
 //! scores them, and come back from there.
 
 use std::slice;
-use std::sync::Arc;
 
-use super::consultation::ReplySource;
 use super::device::Device;
-use super::download::OutgoingDownload;
-use super::messages::{FromClient, ToClient};
-use super::training::{Assignment, Trained};
-use super::upload::UploadFrame;
+use super::messages::{FromClient, Invited, ToClient};
+use super::training::{Assignment, Trained, WorkedOut};
 use fedrecsim_core::error::Error;
-use fedrecsim_core::ids::{InvitationId, Step, UserId};
 use fedrecsim_model::model::kernel::prefetch;
 
 /// The actor of a user. Its parameters are made when they are first needed.
 #[derive(Default)]
-pub struct ClientActor {
+pub(crate) struct ClientActor {
     parameters: Parameters,
     part: Part,
 }
@@ -45,28 +40,11 @@ enum Part {
     #[default]
     Nothing,
     /// The user has submitted its training, which no worker has begun.
-    Submitted(Submission),
+    Submitted(Invited),
     /// A worker thread works the training out.
     Training,
     /// The training has been worked out, and waits for its virtual end.
     Trained(Result<Box<Trained>, Box<Error>>),
-}
-
-/// The inputs of a training besides the private parameters.
-struct Submission {
-    step: Step,
-    invitation_id: InvitationId,
-    download: Arc<OutgoingDownload>,
-    reply_source: Option<ReplySource>,
-    keep: bool,
-}
-
-/// The training of one user as it is handed to a worker thread.
-pub(crate) struct SubmittedTraining {
-    /// Everything on which the result depends.
-    pub assignment: Assignment,
-    /// Whether the parameters from before the training may be needed again.
-    pub keep: bool,
 }
 
 impl ClientActor {
@@ -81,23 +59,8 @@ impl ClientActor {
     /// Handles a message from the network, and returns the answer.
     pub(crate) fn receive(&mut self, message: ToClient) -> FromClient {
         match (message, &self.part) {
-            (
-                ToClient::Participate {
-                    step,
-                    invitation_id,
-                    download,
-                    reply_source,
-                    keep,
-                },
-                Part::Nothing,
-            ) => {
-                self.part = Part::Submitted(Submission {
-                    step,
-                    invitation_id,
-                    download,
-                    reply_source,
-                    keep,
-                });
+            (ToClient::Participate(invited), Part::Nothing) => {
+                self.part = Part::Submitted(invited);
                 FromClient::Done
             }
             (ToClient::Received(frame, format), Part::Submitted(_) | Part::Trained(_)) => {
@@ -105,12 +68,11 @@ impl ClientActor {
             }
             (ToClient::TrainingEnded, Part::Trained(_)) => self.end_training(),
             (ToClient::ShowPersonalTable, _) if !self.is_away() => FromClient::PersonalTable(
-                self.parameters()
-                    .map(|device| device.client.personal_table()),
+                self.device().map(|device| device.client.personal_table()),
             ),
             // If the training has not ended, the parameters from before it are here. If the upload
             // is on its way, the parameters from after the training are, and they stay.
-            (ToClient::CutOff, _) if !matches!(self.parameters, Parameters::Away) => {
+            (ToClient::BreakOff, _) if !self.is_away() => {
                 self.part = Part::Nothing;
                 FromClient::Done
             }
@@ -118,18 +80,12 @@ impl ClientActor {
         }
     }
 
-    /// Takes over the parameters that the training has changed, and returns what is to be uploaded.
+    /// Takes over the parameters that the training has changed, and returns the upload.
     fn end_training(&mut self) -> FromClient {
         match std::mem::take(&mut self.part) {
             Part::Trained(Ok(trained)) => {
-                let Trained {
-                    device,
-                    frame,
-                    loss,
-                    ..
-                } = *trained;
-                self.parameters = Parameters::Held(device);
-                FromClient::Upload { frame, loss }
+                self.parameters = Parameters::Held(trained.device);
+                FromClient::Upload(trained.upload)
             }
             Part::Trained(Err(error)) => FromClient::Failed(*error),
             _ => FromClient::OutOfTurn,
@@ -145,60 +101,25 @@ impl ClientActor {
 
     /// Returns the submitted training with the parameters, for a worker; `None` if no training is
     /// submitted any more.
-    pub(crate) fn begin_training(&mut self, user: UserId) -> Option<SubmittedTraining> {
-        if !matches!(self.part, Part::Submitted(_)) {
-            return None;
+    pub(crate) fn begin_training(&mut self) -> Option<Assignment> {
+        match std::mem::replace(&mut self.part, Part::Training) {
+            Part::Submitted(invited) => Some(Assignment {
+                invited,
+                device: self.lend(),
+            }),
+            other => {
+                self.part = other;
+                None
+            }
         }
-        let Part::Submitted(submission) = std::mem::replace(&mut self.part, Part::Training) else {
-            return None;
-        };
-        let Submission {
-            step,
-            invitation_id,
-            download,
-            reply_source,
-            keep,
-        } = submission;
-        let device = self.lend();
-        let asked_rows = None;
-        let assignment = Assignment {
-            user,
-            step,
-            invitation_id,
-            device,
-            download,
-            reply_source,
-            asked_rows,
-        };
-        Some(SubmittedTraining { assignment, keep })
     }
 
-    /// Takes the result of the training that [`Self::begin_training`] handed out. If `keep` was
-    /// asked for, `kept` are the parameters from before the training; `None` says that they are
-    /// still as the method makes them.
-    pub(crate) fn worked_out(
-        &mut self,
-        keep: bool,
-        kept: Option<Box<Device>>,
-        result: Result<Box<Trained>, Error>,
-    ) {
-        if keep {
-            self.take_back(kept);
+    /// Takes the result of the training that [`Self::begin_training`] handed out.
+    pub(crate) fn worked_out(&mut self, worked: WorkedOut) {
+        if worked.invited.keep {
+            self.take_back(worked.before);
         }
-        self.part = Part::Trained(result.map_err(Box::new));
-    }
-
-    /// Takes the upload out of a training that has been worked out, or lends its error, for the
-    /// server's process. `None` if none has been worked out.
-    pub(crate) fn hand_out_upload(&mut self) -> Option<Result<(UploadFrame, f64), &Error>> {
-        match &mut self.part {
-            Part::Trained(Ok(trained)) => Some(Ok((
-                std::mem::replace(&mut trained.frame, UploadFrame::handed_out()),
-                trained.loss,
-            ))),
-            Part::Trained(Err(error)) => Some(Err(error)),
-            Part::Nothing | Part::Submitted(_) | Part::Training => None,
-        }
+        self.part = Part::Trained(worked.result.map_err(Box::new));
     }
 
     /// Lends the parameters to a worker thread. Returns `None` if they are still as the method
@@ -220,9 +141,14 @@ impl ClientActor {
         matches!(self.parameters, Parameters::Away)
     }
 
-    /// Returns the parameters, to be changed; `None` if they have not been made, or a worker thread
-    /// has them.
-    pub(crate) fn parameters(&mut self) -> Option<&mut Device> {
+    /// Returns whether the actor holds parameters that have been made.
+    pub(crate) fn is_made(&self) -> bool {
+        matches!(self.parameters, Parameters::Held(_))
+    }
+
+    /// Returns the device, to be changed; `None` if it has not been made, or a worker thread has
+    /// it.
+    pub(crate) fn device(&mut self) -> Option<&mut Device> {
         match &mut self.parameters {
             Parameters::Held(device) => Some(device),
             Parameters::Untouched | Parameters::Away => None,

@@ -1,78 +1,62 @@
-//! The exchange between a client and the third party in a participation: a request and its reply,
-//! both of which are really encoded and decoded.
+//! The exchange between a client and a peer before its training: a request and the reply, both of
+//! which are really encoded and decoded.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
 
 use super::download::FrameFormat;
 use super::world::World;
 use crate::privacy::Protection;
 use fedrecsim_core::error::Result;
+use fedrecsim_core::units::Direction;
 use fedrecsim_core::work::Work;
 use fedrecsim_methods::method::third_party::ArrivedRequest;
 use fedrecsim_methods::method::{Client, Exchange, LocalTask, Scratch, ThirdParty};
-use fedrecsim_model::codec::{
-    BlockCodecs, CodecMemory, EncodeContext, Frame, FrameParts, Randomness,
-};
+use fedrecsim_model::codec::{BlockCodecs, CodecMemory, EncodeContext, Frame, Randomness};
 use fedrecsim_model::model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::model::layout::Layout;
 use fedrecsim_scenario::scenario::CodecName;
 
 /// The request and the reply of one participation.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Consultation {
+    /// The frame that the peer receives.
+    pub request: Frame,
     /// The work of making the request.
     pub request_work: Work,
-    /// The frame that the third party receives.
-    pub request: Frame,
-    /// The work of making the reply.
-    pub reply_work: Work,
     /// The frame that the client receives.
     pub reply: Frame,
+    /// The work of making the reply.
+    pub reply_work: Work,
+    /// The number of rows that the reply brings, if rows of the model were asked for.
+    pub rows: usize,
 }
 
-/// The source of the third party's reply to a training.
+/// Where the third party's reply to a training comes from.
 #[derive(Clone)]
 pub enum ReplySource {
     /// The third party makes it, with the state that it had when the user was invited.
     ThirdParty(Arc<dyn ThirdParty>),
-    /// It was read from a checkpoint, which was written after the training had been worked out.
+    /// It was made before, in a run that goes on from a checkpoint.
     Saved(Arc<Consultation>),
 }
 
-/// The part of an exchange that a checkpoint stores beside its frames.
-#[derive(Serialize, Deserialize)]
-struct SavedExchange {
-    request: (Work, FrameParts),
-    reply: (Work, FrameParts),
-}
-
-impl ReplySource {
-    /// Returns what was exchanged; `None` if the third party is still to be asked.
-    pub(crate) fn saved(self) -> Option<Arc<Consultation>> {
-        match self {
-            Self::Saved(consultation) => Some(consultation),
-            Self::ThirdParty(_) => None,
+impl Consultation {
+    /// Returns the frame that travels in this direction.
+    pub(crate) fn frame(&self, direction: Direction) -> &Frame {
+        match direction {
+            Direction::Up => &self.request,
+            Direction::Down => &self.reply,
         }
     }
-}
 
-impl Consultation {
     /// Appends the exchange to `archive`.
-    pub(crate) fn save(&self, archive: &mut Archive) {
-        let Self {
-            request_work,
-            request,
-            reply_work,
-            reply,
-        } = self;
-        archive.put(&SavedExchange {
-            request: (*request_work, request.parts),
-            reply: (*reply_work, reply.parts),
-        });
+    pub fn save(&self, archive: &mut Archive) {
+        let (request, reply) = (&self.request, &self.reply);
+        archive.put(&(request.parts, self.request_work));
+        archive.put(&(reply.parts, self.reply_work, self.rows));
         archive.put_bytes(&request.bytes);
         archive.put_bytes(&reply.bytes);
     }
@@ -81,31 +65,23 @@ impl Consultation {
     ///
     /// # Errors
     /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) if the archive holds something else.
-    pub(crate) fn restore(archive: &mut ArchiveReader) -> Result<Self> {
-        let SavedExchange {
-            request: (request_work, request),
-            reply: (reply_work, reply),
-        } = archive.take()?;
-        let request = Frame::of_saved(archive.take_bytes()?.into(), request)?;
-        let reply = Frame::of_saved(archive.take_bytes()?.into(), reply)?;
+    pub fn restore(archive: &mut ArchiveReader) -> Result<Self> {
+        let (request, request_work) = archive.take()?;
+        let (reply, reply_work, rows) = archive.take()?;
         Ok(Self {
+            request: Frame::of_saved(archive.take_bytes()?.into(), request)?,
             request_work,
-            request,
+            reply: Frame::of_saved(archive.take_bytes()?.into(), reply)?,
             reply_work,
-            reply,
+            rows,
         })
     }
 }
 
-/// Returns the codec of requests and replies, which are lists of rows.
-fn rows() -> BlockCodecs {
-    BlockCodecs::every(CodecName::RowsF32)
-}
-
-/// Returns how a request or a reply of `layout` is to be read.
+/// Returns how a request or a reply of `layout` is to be read. Both are lists of rows.
 pub(crate) fn format(layout: &Layout) -> FrameFormat {
     FrameFormat {
-        codecs: rows(),
+        codecs: BlockCodecs::every(CodecName::RowsF32),
         layout: layout.clone(),
     }
 }
@@ -115,7 +91,7 @@ pub(crate) fn format(layout: &Layout) -> FrameFormat {
 /// # Errors
 /// [`Error::Frame`](fedrecsim_core::error::Error::Frame) if the frame does not have `layout`.
 pub(crate) fn decode(frame: &Bytes, layout: &Layout) -> Result<ModelUpdate> {
-    rows().decode(frame, layout, &Model::none())
+    BlockCodecs::every(CodecName::RowsF32).decode(frame, layout, &Model::none())
 }
 
 /// Exchanges a request and a reply with the third party: encodes the client's request, has the
@@ -138,29 +114,24 @@ pub(crate) fn with_third_party(
             let randomness =
                 Randomness::of_consultation(task.streams, task.user.0, task.invitation_id.0);
             if let Some(mechanism) = &world.privacy {
-                let rated = world.dataset.train_items(task.user);
-                let (layout, base) = (&exchange.request, &Model::none());
-                mechanism.protect(
-                    &mut asked.update,
-                    &Protection {
-                        layout,
-                        base,
-                        rated,
-                        randomness,
-                    },
-                )?;
+                let protection = Protection {
+                    layout: &exchange.request,
+                    base: &Model::none(),
+                    rated: world.dataset.train_items(task.user),
+                    randomness,
+                };
+                mechanism.protect(&mut asked.update, &protection)?;
             }
             let request = encode(&asked.update, &exchange.request, randomness)?;
             let update = decode(&request.bytes, &exchange.request)?;
             let arrived = ArrivedRequest::new(task.user, task.invitation_id, task.phase, &update);
             let reply = third_party.reply(&arrived)?;
-            let (request_work, reply_work) = (asked.work, reply.work);
-            let reply = encode(&reply.update, &exchange.reply, randomness)?;
             Arc::new(Consultation {
-                request_work,
                 request,
-                reply_work,
-                reply,
+                request_work: asked.work,
+                reply: encode(&reply.update, &exchange.reply, randomness)?,
+                reply_work: reply.work,
+                rows: 0,
             })
         }
     };
@@ -175,5 +146,5 @@ fn encode(update: &ModelUpdate, layout: &Layout, randomness: Randomness) -> Resu
         memory: &mut CodecMemory::default(),
         randomness,
     };
-    rows().encode(update, layout, &mut context)
+    BlockCodecs::every(CodecName::RowsF32).encode(update, layout, &mut context)
 }

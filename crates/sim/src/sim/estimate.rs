@@ -1,11 +1,12 @@
 //! Estimates what a run will take, from a rehearsal of its first rounds.
 
-use std::sync::Arc;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::outcome::{ByDirection, Flow, RoundRecord, VersionsCost};
 use super::simulation::{RunControl, Simulation};
-use super::workers::Rehearsed;
+use super::workers::{MakeWorkers, Rehearsal, Rehearsed, bytes_of_a_device};
 use super::world::World;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_scenario::scenario::{FirstDownload, Invitations};
@@ -162,8 +163,18 @@ impl Differences {
 }
 
 fn rehearse(world: &Arc<World>, threads: usize, length: RehearsalLength) -> Result<Shown> {
-    let mut simulation =
-        Simulation::rehearse(Arc::clone(world), &RunControl::with_threads(threads))?;
+    let measured = Arc::new(Mutex::new(Rehearsed::default()));
+    let shared = Arc::clone(&measured);
+    let workers: MakeWorkers = Box::new(|world, _, _| Rc::new(Rehearsal::new(world, shared)));
+    let control = RunControl::with_threads(threads);
+    let mut simulation = Simulation::with_workers(Arc::clone(world), &control, None, workers)?;
+    // A thread that panics leaves no figure half written.
+    let rehearsed = || {
+        measured
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    };
     let began = Instant::now();
     let mut shown = Vec::new();
     // The first round makes room for everything that later rounds find made, so that it is timed
@@ -192,7 +203,7 @@ fn rehearse(world: &Arc<World>, threads: usize, length: RehearsalLength) -> Resu
             versions,
         });
         if shown.len() == 1 && !is_enough(1, began.elapsed()) {
-            before = (began.elapsed(), simulation.rehearsed(0, Duration::ZERO)?.0);
+            before = (began.elapsed(), rehearsed());
         }
     }
     let took = began.elapsed();
@@ -207,8 +218,8 @@ fn rehearse(world: &Arc<World>, threads: usize, length: RehearsalLength) -> Resu
     }
     let invited = mean_of_a_round(world, &shown, |round| f64::from(round.invited));
     let participations = world.participations_of_a_user(invited);
-    let (rehearsed, bytes_of_a_device) =
-        simulation.rehearsed(participations.ceil() as u32, GROWING)?;
+    let bytes_of_a_device = bytes_of_a_device(world, participations.ceil() as u32, GROWING)?;
+    let rehearsed = rehearsed();
     let is_first_left_out = shown.len() > 1 && !before.0.is_zero();
     let (began, earlier) = if is_first_left_out {
         before

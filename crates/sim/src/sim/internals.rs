@@ -6,11 +6,4 @@
 //! fixtures are in the integration tests.
 
 pub use super::calendar::Calendar;
-pub use super::client::ClientActor;
-pub use super::device::Device;
-pub use super::download::OutgoingDownload;
 pub use super::fair_link::{FairLink, FlowId};
-pub use super::messages::{FromClient, ToClient};
-pub use super::training::Assignment;
-pub use super::upload::{UploadFrame, UploadOrigin};
-pub use super::workers::{Pool, Threads, Workers};

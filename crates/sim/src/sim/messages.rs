@@ -8,21 +8,22 @@ use actix::prelude::*;
 use bytes::Bytes;
 
 use super::consultation::{Consultation, ReplySource};
-use super::download::{AskedRows, FrameFormat, OutgoingDownload};
+use super::download::{Download, FrameFormat};
 use super::durations::Durations;
 use super::outcome::events::RoundSpan;
 pub use super::outcome::events::{Booking, Ending, LinkEvent};
 pub use super::outcome::losses::{LossCause, Losses};
-use super::outcome::network::{Gauges, Level, NetworkRecord};
-use super::outcome::users::{DeviceBytes, UserRecord};
+use super::outcome::network::{Gauges, Level};
 use super::outcome::{
-    AuditRecord, ByDirection, Flow, PrivacyRecord, RoundRecord, VersionsCost, Work,
+    AuditRecord, ByDirection, Flow, Outcome, PrivacyRecord, RoundRecord, VersionsCost,
 };
-use super::upload::UploadFrame;
+use super::upload::Upload;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::{InvitationId, Round, Step, UserId};
+use fedrecsim_core::legs::Peer;
 pub use fedrecsim_core::units::Direction;
 use fedrecsim_core::units::{Bytes as Size, SimTime};
+use fedrecsim_core::work::Work;
 use fedrecsim_methods::method::{PersonalTable, Phase, ThirdParty};
 use fedrecsim_model::model::blocks::Model;
 use fedrecsim_model::model::magnitude::{MagnitudeCounts, SupportCount};
@@ -31,55 +32,52 @@ use fedrecsim_model::model::magnitude::{MagnitudeCounts, SupportCount};
 #[derive(Message)]
 #[rtype(result = "Result<Orders>")]
 pub(crate) struct BeginStep {
-    /// The step.
     pub step: Step,
-    /// The virtual time.
     pub now: SimTime,
 }
 
 /// Server -> network: do this now.
 #[derive(Debug, Default)]
 pub(crate) struct Orders {
-    /// The users to invite, and what is sent to them.
-    pub invitation: Option<Invitation>,
-    /// When to ring the alarm because the step is due.
+    /// Invite these users, in ascending order.
+    pub invitation: Option<(Invitation, Vec<UserId>)>,
+    /// Ring the alarm at this time, since the step is due.
     pub deadline: Option<SimTime>,
-    /// When to ring the alarm because somebody becomes available.
+    /// Ring the alarm at this time, since somebody becomes available.
     pub alarm: Option<SimTime>,
-    /// Whether the step has all that it waits for, and is to be closed.
+    /// Close the step, which has all that it waits for.
     pub step_due: bool,
 }
 
-/// Server -> network: invite these users, and send them this.
-#[derive(Debug)]
-pub(crate) struct Invitation {
+/// An invitation to take part, the same for everybody who is invited with it.
+#[derive(Clone, Debug)]
+pub struct Invitation {
     /// The step whose model is downloaded.
     pub step: Step,
     /// The number of the invitation.
-    pub invitation_id: InvitationId,
-    /// The invited users, ascending.
-    pub cohort: Vec<UserId>,
+    pub id: InvitationId,
     /// The model, encoded.
-    pub download: Arc<OutgoingDownload>,
+    pub download: Arc<Download>,
+}
+
+/// An invitation as its user has it. A training depends on this and on the user's device alone.
+#[derive(Clone)]
+pub struct Invited {
+    pub user: UserId,
+    pub invitation: Invitation,
+    /// Where the third party's reply comes from, if the method has a third party.
+    pub reply_source: Option<ReplySource>,
+    /// Whether the user keeps a copy of its parameters from before the training, since it may be
+    /// cut off, or be scored meanwhile.
+    pub keep: bool,
 }
 
 /// Network -> client. A user's actor has no mailbox but is called directly, see [`super::workers`].
+#[derive(Clone)]
 pub enum ToClient {
-    /// You are invited, and this download is on its way to you. Submit your training, since its
+    /// You are invited, and the download is on its way to you. Submit your training, since its
     /// inputs are fixed by now.
-    Participate {
-        /// The step whose model is downloaded.
-        step: Step,
-        /// The number of the invitation.
-        invitation_id: InvitationId,
-        /// The download.
-        download: Arc<OutgoingDownload>,
-        /// The source of the third party's reply, if the method has one.
-        reply_source: Option<ReplySource>,
-        /// Whether to keep a copy of the parameters, since you may be cut off, or be scored
-        /// meanwhile.
-        keep: bool,
-    },
+    Participate(Invited),
     /// This frame came over the link for you, and is to be read in this format.
     Received(Bytes, FrameFormat),
     /// Your training has come to its virtual end, so upload its result.
@@ -87,21 +85,17 @@ pub enum ToClient {
     /// Somebody who studies the method asks for the item table that you keep for yourself, if you
     /// have taken part.
     ShowPersonalTable,
-    /// You are cut off. If your training has not ended, go back to the parameters from before it.
-    CutOff,
+    /// Your participation ends here. If your training has not ended, go back to the parameters from
+    /// before it.
+    BreakOff,
 }
 
 /// Client -> network: the answer to a [`ToClient`].
 pub enum FromClient {
     /// The answer to [`ToClient::Received`]: whether the frame can be read.
     Sound(bool),
-    /// The answer to [`ToClient::TrainingEnded`] if the training has succeeded: what is to be sent.
-    Upload {
-        /// The frame.
-        frame: UploadFrame,
-        /// The mean local loss of the training, which is booked when the server uses the update.
-        loss: f64,
-    },
+    /// The answer to [`ToClient::TrainingEnded`] if the training has succeeded.
+    Upload(Upload),
     /// The answer to [`ToClient::TrainingEnded`] if the training has failed.
     Failed(Error),
     /// The answer to [`ToClient::ShowPersonalTable`]; `None` if the parameters are still as the
@@ -114,18 +108,27 @@ pub enum FromClient {
     OutOfTurn,
 }
 
-/// Workers -> network: the work of a training, which decides how long it takes in virtual time.
-#[derive(Clone, Debug)]
+/// Workers -> network: what a training takes, which decides how long it lasts in virtual time.
+#[derive(Clone, Debug, Default)]
 pub struct Effort {
-    /// The work of the training. A training that fails does so at once, so it has none.
-    pub work: fedrecsim_core::work::Work,
-    /// The length of the frame that will be uploaded; `None` if the training fails.
+    /// The work of the training. A training that fails does so at once, without any work.
+    pub work: Work,
+    /// The size of the upload; `None` if the training fails.
     pub upload: Option<Size>,
-    /// The exchange with the third party before the training; `None` if there is none, or if it
-    /// failed.
-    pub consultation: Option<Arc<Consultation>>,
-    /// The rows that the user has asked the server for; `None` where nothing has to be asked for.
-    pub asked_rows: Option<Arc<AskedRows>>,
+    /// The request for rows and the server's answer, where rows have to be asked for.
+    pub rows: Option<Arc<Consultation>>,
+    /// The exchange with the third party; `None` if there is none, or if it failed.
+    pub third_party: Option<Arc<Consultation>>,
+}
+
+impl Effort {
+    /// Returns what was consultation with this peer before the training.
+    pub(crate) fn consultation_with(&self, peer: Peer) -> Option<&Consultation> {
+        match peer {
+            Peer::Server => self.rows.as_deref(),
+            Peer::ThirdParty => self.third_party.as_deref(),
+        }
+    }
 }
 
 /// Network -> third party: hand yourself out as you are now, for the users who are invited now.
@@ -133,13 +136,12 @@ pub struct Effort {
 #[rtype(result = "Result<Arc<dyn ThirdParty>>")]
 pub(crate) struct ConsultThirdParty;
 
-/// Network -> third party: a request has arrived whole. The answer says whether it could be read.
+/// Network -> server or third party: a request has arrived. The answer says whether it could be
+/// read.
 #[derive(Message)]
 #[rtype(result = "Result<bool>")]
 pub(crate) struct RequestArrived {
-    /// The sender.
     pub user: UserId,
-    /// The invitation to which the request belongs.
     pub invitation_id: InvitationId,
     /// The phase of the method in which the sender takes part.
     pub phase: Phase,
@@ -152,41 +154,31 @@ pub(crate) struct RequestArrived {
 #[rtype(result = "Result<()>")]
 pub(crate) struct AbsorbRequests;
 
-/// Network -> server: a request for rows has arrived. The answer says whether it could be read.
-#[derive(Message)]
-#[rtype(result = "Result<bool>")]
-pub(crate) struct RowRequestArrived {
-    /// The sender.
-    pub user: UserId,
-    /// The invitation to which the request belongs.
-    pub invitation_id: InvitationId,
-    /// The frame as it came over the link.
-    pub frame: Bytes,
-}
-
 /// Network -> server: an upload has arrived whole.
 #[derive(Message)]
 #[rtype(result = "Result<Receipt>")]
-pub(crate) struct UplinkArrived {
-    /// The sender.
+pub(crate) struct UploadArrived {
     pub user: UserId,
-    /// The invitation to which the upload is the answer.
     pub invitation_id: InvitationId,
-    /// The frame as it came over the link.
-    pub frame: UploadFrame,
-    /// The virtual time.
+    pub upload: Upload,
     pub now: SimTime,
+}
+
+/// Server -> network: what became of an upload.
+#[derive(Debug)]
+pub(crate) struct Receipt {
+    /// How it ended: used, late, stale, or lost if it is damaged.
+    pub ending: Ending,
+    /// The orders for now, or the reason why the run ends.
+    pub orders: Result<Orders>,
 }
 
 /// Network -> server: this participation was cut off.
 #[derive(Message)]
 #[rtype(result = "Result<Orders>")]
 pub(crate) struct ParticipationLost {
-    /// The user.
     pub user: UserId,
-    /// The invitation.
     pub invitation_id: InvitationId,
-    /// The virtual time.
     pub now: SimTime,
 }
 
@@ -194,17 +186,7 @@ pub(crate) struct ParticipationLost {
 #[derive(Message)]
 #[rtype(result = "Result<Orders>")]
 pub(crate) struct AlarmRang {
-    /// The virtual time.
     pub now: SimTime,
-}
-
-/// Server -> network: what became of an upload.
-#[derive(Debug)]
-pub(crate) struct Receipt {
-    /// How it ended: used, late, stale, or lost if the frame is damaged.
-    pub ending: Ending,
-    /// The orders for now, or the reason why the run ends.
-    pub orders: Result<Orders>,
 }
 
 /// Network -> server: the step is due, so make it.
@@ -215,12 +197,11 @@ pub(crate) struct CloseStep {
     pub ends_round: bool,
 }
 
-/// Server -> network: the step is made.
-#[derive(Debug)]
+/// Server -> network: the step is made. The network adds up the outcomes of a round's steps.
+#[derive(Debug, Default)]
 pub(crate) struct StepOutcome {
-    /// The model after the step, and the download that participants will have of it; `None` unless
-    /// a round ends here.
-    pub model: Option<(Model, Arc<OutgoingDownload>)>,
+    /// The number of steps with an update.
+    pub steps: u32,
     /// The number of updates in the average.
     pub aggregated: u32,
     /// The magnitudes of the values of all these updates.
@@ -228,8 +209,14 @@ pub(crate) struct StepOutcome {
     /// How many values are not 0 in at least one of these updates, which were averaged as whole
     /// tables.
     pub union: SupportCount,
+    /// The sum of the mean local losses of the updates, which the network adds in the order of
+    /// users.
+    pub loss_sum: f64,
     /// The users whose participations the server waits for no longer, ascending.
     pub given_up: Vec<UserId>,
+    /// The model after the step, and the download that participants will have of it; `None` unless
+    /// a round ends here.
+    pub model: Option<(Model, Arc<Download>)>,
     /// What it has cost so far to keep versions of the model; `None` if that is not done.
     pub versions: Option<VersionsCost>,
     /// What an audit has found in the uploads of the round; `None` unless a round ends here and was
@@ -240,12 +227,12 @@ pub(crate) struct StepOutcome {
 }
 
 /// The numbers of participations in a round, by what became of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Participations {
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
     /// Users invited.
     pub invited: u32,
-    /// Participations that a dropout, a departure or a fault cut off.
-    pub dropped: u32,
+    /// Participations that a dropout, a departure or a fault cut off, by cause.
+    pub lost: Losses,
     /// Participations that the server gave up.
     pub cancelled: u32,
     /// Updates that arrived after their step was over, or were computed from a model too old to be
@@ -264,57 +251,24 @@ pub(crate) struct RoundNetwork {
     pub waits: Option<Box<Durations>>,
 }
 
-/// The results of the steps of a round.
-#[derive(Debug, Default)]
-pub(crate) struct StepsMade {
-    /// The number of steps with an update.
-    pub steps: u32,
-    /// The number of updates in all steps.
-    pub aggregated: u32,
-    /// The magnitudes of the values of all these updates.
-    pub uploads: MagnitudeCounts,
-    /// How many values are not 0 in at least one update of a step, added up over the steps.
-    pub union: SupportCount,
-    /// The sum of their mean local losses, added step by step in the order of users.
-    pub loss_sum: f64,
-    /// The model after the last step, and the download that participants will have of it.
-    pub model: Option<(Model, Arc<OutgoingDownload>)>,
-    /// What it has cost so far to keep versions of the model; `None` if that is not done.
-    pub versions: Option<VersionsCost>,
-    /// What an audit has found in the uploads; `None` if they were not looked at.
-    pub audit: Option<AuditRecord>,
-    /// What is claimed of users' privacy after the last step; `None` if nothing is done to protect
-    /// it.
-    pub privacy: Option<PrivacyRecord>,
-}
-
-/// Network -> metrics: book what has happened in the open round so far, to keep the list short. The
-/// answer gives the list back.
+/// Network -> metrics: book what has happened since the last booking. The answer gives the list
+/// back. It is sent in the middle of a round to keep the list short, and when the run ends.
 #[derive(Message)]
 #[rtype(result = "Result<Vec<Booking>>")]
-pub(crate) struct Book {
-    /// What has happened since the last booking.
-    pub bookings: Vec<Booking>,
-}
+pub(crate) struct Book(pub Vec<Booking>);
 
 /// Network -> metrics: a round is over.
 #[derive(Message)]
 #[rtype(result = "Result<RoundBooked>")]
 pub(crate) struct RoundEnded {
-    /// The number of the round.
     pub round: Round,
-    /// When the round began.
     pub began: SimTime,
-    /// When the round ended.
     pub ended: SimTime,
-    /// The numbers of participations, by what became of them.
-    pub participations: Participations,
-    /// The participations that were lost, by cause.
-    pub lost: Losses,
+    pub counts: Counts,
     /// What was watched at the server's link.
     pub network: RoundNetwork,
-    /// The results of its steps.
-    pub made: StepsMade,
+    /// The outcomes of its steps together.
+    pub made: StepOutcome,
     /// What has happened on the links and devices and was not booked before.
     pub bookings: Vec<Booking>,
 }
@@ -332,15 +286,6 @@ pub(crate) struct RoundBooked {
     pub record: Result<RoundRecord>,
 }
 
-/// Network -> metrics: the run stops here, so book what was still under way. The answer gives the
-/// list back.
-#[derive(Message)]
-#[rtype(result = "Result<Vec<Booking>>")]
-pub(crate) struct BookUnfinished {
-    /// What has happened since the last booking.
-    pub bookings: Vec<Booking>,
-}
-
 /// Simulation -> server: which model do you have?
 #[derive(Message)]
 #[rtype(result = "Result<Model>")]
@@ -353,35 +298,10 @@ pub(crate) struct SetModel(pub Model);
 
 /// Simulation -> metrics: the run is over, so return everything recorded.
 #[derive(Message)]
-#[rtype(result = "Result<Collected>")]
+#[rtype(result = "Result<Outcome>")]
 pub(crate) struct Collect {
     /// Whether every user has its private parameters, so that these can be part of the digest.
     /// After a run that was stopped within a round some are lost with their trainings, and the
     /// digest covers the rounds alone.
     pub private_parameters: bool,
-}
-
-/// Metrics -> simulation: everything recorded.
-#[derive(Debug)]
-pub(crate) struct Collected {
-    /// Every finished round.
-    pub rounds: Vec<RoundRecord>,
-    /// The bytes of the whole run.
-    pub bytes: ByDirection<Flow>,
-    /// Those of these bytes that were exchanged with the third party, if the method has one.
-    pub third_party_bytes: Option<ByDirection<Flow>>,
-    /// The training work of the whole run.
-    pub work: Work,
-    /// The durations by kind: transfers, computing and rounds.
-    pub durations: std::collections::BTreeMap<String, super::outcome::Distribution>,
-    /// The server's link over the finished rounds.
-    pub network: NetworkRecord,
-    /// The bytes of single devices.
-    pub device_bytes: DeviceBytes,
-    /// The totals of every user, if they are kept.
-    pub users: Option<Vec<UserRecord>>,
-    /// The server's model after the last finished round, or the initial one if there is none.
-    pub model: Model,
-    /// The digest of all of this and of every private parameter, hexadecimal.
-    pub digest: String,
 }

@@ -102,16 +102,13 @@ mod third_party;
 mod training;
 mod upload;
 mod user_order;
-mod workers;
+pub mod workers;
 mod world;
 
 pub use checkpoints::{CheckpointStore, Checkpoints};
 pub use estimate::{Estimate, MemoryEstimate, RehearsalLength, estimate};
 pub use observer::RoundObserver;
 pub use outcome::Outcome;
-pub use run::{run, run_from, run_to_end, run_to_end_on_ranks};
-pub use simulation::{RunControl, Simulation, Until, check_on_ranks, server_needs_ratings};
-pub use workers::ranks::{
-    Crew, Identity, Link, Parcel, Rank, Shares, announce, contribute, in_memory, serve,
-};
+pub use run::{run, run_from, run_to_end, run_to_end_with};
+pub use simulation::{RunControl, Simulation, Until};
 pub use world::World;

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use super::checkpoints::{CheckpointStore, Checkpoints};
 use super::observer::RoundObserver;
 use super::outcome::Outcome;
-use super::simulation::{RunControl, Simulation};
-use super::workers::ranks::Crew;
+use super::simulation::{MakeWorkers, RunControl, Simulation, all_users_here};
 use super::world::World;
 use fedrecsim_core::error::Result;
 
@@ -51,45 +50,23 @@ pub fn run_to_end(
     observer: &mut dyn RoundObserver,
     checkpoints: Checkpoints,
 ) -> Result<Simulation> {
-    let Checkpoints { resumed, store } = checkpoints;
-    let is_new = resumed.is_none();
-    let simulation = match resumed {
-        Some(archive) => Simulation::resume(world, control, archive)?,
-        None => Simulation::new(world, control)?,
-    };
-    drive(simulation, is_new, observer, store)
+    run_to_end_with(world, control, observer, checkpoints, all_users_here())
 }
 
-/// Runs `world` as [`run_to_end`] does, with the users of other ranks in their processes
-/// ([`serve`](super::serve)). The outcome is that of a run in one process.
+/// Runs `world` as [`run_to_end`] does, with users who are with these workers.
 ///
 /// # Errors
-/// As [`run_from`], and [`Error::Usage`](fedrecsim_core::error::Error::Usage) for what is done in one
-/// process alone.
-pub fn run_to_end_on_ranks(
+/// As [`run_from`].
+pub fn run_to_end_with(
     world: impl Into<Arc<World>>,
     control: &RunControl,
     observer: &mut dyn RoundObserver,
     checkpoints: Checkpoints,
-    crew: Crew,
+    workers: MakeWorkers,
 ) -> Result<Simulation> {
-    let Checkpoints { resumed, store } = checkpoints;
+    let Checkpoints { resumed, mut store } = checkpoints;
     let is_new = resumed.is_none();
-    drive(
-        Simulation::on_ranks(world, control, resumed, crew)?,
-        is_new,
-        observer,
-        store,
-    )
-}
-
-/// Steps a simulation to its end, with checkpoints on the way.
-fn drive(
-    mut simulation: Simulation,
-    is_new: bool,
-    observer: &mut dyn RoundObserver,
-    mut store: Box<dyn CheckpointStore>,
-) -> Result<Simulation> {
+    let mut simulation = Simulation::with_workers(world, control, resumed, workers)?;
     if is_new && store.is_due_at_start() {
         leave_checkpoint(&mut simulation, store.as_mut())
             .or_else(|error| simulation.stop_for(error))?;

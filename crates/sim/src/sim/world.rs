@@ -4,6 +4,7 @@
 //! Actors and workers share one [`World`]. What does change (tables, private parameters, the clock,
 //! the books) is in the actors.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::metric_set::MetricSet;
@@ -50,7 +51,7 @@ pub struct World {
     pub trains: bool,
     /// Whether the method draws negatives as the scenario says.
     pub draws_negatives: bool,
-    /// What is exchanged in each phase of the method.
+    /// What is consultation in each phase of the method.
     layouts: Vec<PhaseLayouts>,
     /// The users' devices and links.
     pub population: Population,
@@ -231,7 +232,7 @@ impl World {
     }
 
     /// Returns the bytes that travel with the frame of an upload, which has these parts, and in it.
-    pub(crate) fn upload_size(&self, parts: FrameParts) -> Bytes {
+    pub fn upload_size(&self, parts: FrameParts) -> Bytes {
         Bytes::new(self.overheads.added_to(Route::UPLOAD, parts).total())
     }
 
@@ -251,6 +252,13 @@ impl World {
     /// Returns whether the device of `user` has the memory to take part.
     pub(crate) fn has_memory(&self, user: UserId) -> bool {
         self.excluded.binary_search(&user).is_err()
+    }
+
+    /// Returns the places in the list of evaluated users of those with these numbers.
+    pub fn places_of(&self, users: &Range<u32>) -> Range<usize> {
+        let evaluated = self.candidates.evaluated_users();
+        let place = |first: u32| evaluated.partition_point(|user| user.0 < first);
+        place(users.start)..place(users.end)
     }
 
     /// Returns the number of the method's phases.

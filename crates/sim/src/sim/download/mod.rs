@@ -1,7 +1,6 @@
 //! The download that the server sends to the users whom it has invited.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -11,24 +10,23 @@ use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::rng::Streams;
 use fedrecsim_core::stages::{Stage, enter};
-use fedrecsim_methods::method::server::Download;
+use fedrecsim_methods::method::server;
 use fedrecsim_methods::method::task::Phase;
 use fedrecsim_model::codec::{BlockCodecs, Frame, FrameParts, Randomness};
-use fedrecsim_model::model::archive::{Archive, ArchiveReader, damaged};
 use fedrecsim_model::model::blocks::Model;
 use fedrecsim_model::model::layout::Layout;
-use fedrecsim_model::model::state::{restore_model, save_model};
 
 mod personal;
 mod rows;
-mod sent;
+mod saved;
 mod tables;
 mod versions;
 
 use personal::Personal;
-pub use rows::AskedRows;
+pub(crate) use rows::Participant;
+pub(crate) use saved::RestoredDownloads;
 use tables::{encode, has_the_bits_of_model};
-pub use versions::{HeldVersions, Version, Versions};
+pub(crate) use versions::{HeldVersions, Version, Versions};
 
 /// The download for all users who are invited between two steps of the server.
 ///
@@ -38,7 +36,7 @@ pub use versions::{HeldVersions, Version, Versions};
 /// single users are made, encoded and decoded when they are needed, and only those of a small
 /// cohort are kept.
 #[derive(Debug)]
-pub struct OutgoingDownload {
+pub struct Download {
     number: u32,
     phase: Phase,
     layout: Layout,
@@ -75,13 +73,30 @@ enum WaysToVersion {
     Frame(Frame),
 }
 
+impl Content {
+    fn nothing() -> Self {
+        Self::Nothing(Received {
+            model: Model::none(),
+            intended: None,
+            frame_bytes: 0,
+        })
+    }
+
+    fn held(frame: Frame, intended: Option<Model>, is_shared: bool) -> Self {
+        Self::Held {
+            frame,
+            intended,
+            received: OnceLock::new(),
+            is_shared,
+        }
+    }
+}
+
 /// The format in which a frame is to be read.
 #[derive(Clone, Debug)]
 pub struct FrameFormat {
-    /// The codecs.
-    pub codecs: BlockCodecs,
-    /// The layout of the frame.
-    pub layout: Layout,
+    pub(crate) codecs: BlockCodecs,
+    pub(crate) layout: Layout,
 }
 
 impl FrameFormat {
@@ -107,62 +122,49 @@ pub(crate) struct Received {
     pub frame_bytes: u64,
 }
 
-impl Received {
-    /// Returns what a user has received where no frame travels.
-    fn nothing() -> Self {
+impl Download {
+    fn new(number: u32, phase: Phase, content: Content, world: &World) -> Self {
         Self {
-            model: Model::none(),
-            intended: None,
-            frame_bytes: 0,
+            number,
+            phase,
+            layout: world.download_layout(phase).clone(),
+            codecs: world.downlink.clone(),
+            streams: world.streams,
+            content,
         }
     }
-}
 
-impl OutgoingDownload {
     /// Encodes what participants of `phase` are to download. `number` is that of the model's
     /// version.
     ///
     /// # Errors
     /// [`Error::Update`] for a download of another layout than the method announces.
-    pub fn encode(number: u32, phase: Phase, download: Download, world: &World) -> Result<Self> {
+    pub fn encode(
+        number: u32,
+        phase: Phase,
+        download: server::Download,
+        world: &World,
+    ) -> Result<Self> {
         let _stage = enter(Stage::Encode);
-        let (layout, codecs) = (world.download_layout(phase).clone(), world.downlink.clone());
-        let streams = world.streams;
+        let (layout, codecs) = (world.download_layout(phase), &world.downlink);
         let content = match download {
-            _ if layout.is_empty() => Content::Nothing(Received::nothing()),
-            Download::Nothing => {
+            _ if layout.is_empty() => Content::nothing(),
+            server::Download::Nothing => {
                 let phase = phase.0;
                 return Err(Error::Update(format!(
                     "there is no download in phase {phase}, which announces one"
                 )));
             }
-            Download::Shared(intended) => {
-                let frame = encode(
-                    &intended,
-                    &layout,
-                    &codecs,
-                    Randomness::of_download(streams, None, number),
-                )?;
+            server::Download::Shared(intended) => {
+                let randomness = Randomness::of_download(world.streams, None, number);
+                let frame = encode(&intended, layout, codecs, randomness)?;
                 // The model is kept only where it is needed, since the server changes its tables in
                 // place if it alone has them.
-                let intended = (!codecs.is_lossless()).then_some(intended);
-                Content::Held {
-                    frame,
-                    intended,
-                    received: OnceLock::new(),
-                    is_shared: true,
-                }
+                Content::held(frame, (!codecs.is_lossless()).then_some(intended), true)
             }
-            Download::PerUser(personal) => Content::PerUser(Personal::new(personal)),
+            server::Download::PerUser(personal) => Content::PerUser(Personal::new(personal)),
         };
-        Ok(Self {
-            number,
-            phase,
-            layout,
-            codecs,
-            streams,
-            content,
-        })
+        Ok(Self::new(number, phase, content, world))
     }
 
     /// Returns what the participants of the first step of `world` download.
@@ -173,7 +175,7 @@ impl OutgoingDownload {
         let server = world.method.server();
         let (phase, download) = (server.phase(), server.download());
         match download {
-            Download::Shared(model) if world.downlink.sends_changes() => {
+            server::Download::Shared(model) if world.downlink.sends_changes() => {
                 let version = Versions::new(phase, world).advance(0, model, world)?;
                 Ok(Self::of_version(version, phase, HeldVersions::new(), world))
             }
@@ -188,19 +190,9 @@ impl OutgoingDownload {
         held: HeldVersions,
         world: &World,
     ) -> Self {
-        let (layout, codecs) = (world.download_layout(phase).clone(), world.downlink.clone());
-        let (number, content) = (
-            version.number(),
-            Content::Version(version, WaysToVersion::Held(held)),
-        );
-        Self {
-            number,
-            phase,
-            layout,
-            codecs,
-            streams: world.streams,
-            content,
-        }
+        let number = version.number();
+        let content = Content::Version(version, WaysToVersion::Held(held));
+        Self::new(number, phase, content, world)
     }
 
     /// Returns the number of the model's version that the download says. It tells downloads apart,
@@ -212,47 +204,38 @@ impl OutgoingDownload {
     /// Returns a number that is the same for users who receive the same frame, and differs between
     /// frames.
     pub(crate) fn number_for(&self, user: UserId) -> u64 {
-        let is_personal = matches!(
+        let receiver = match self.is_personal() {
+            true => u64::from(user.0) + 1,
+            false => 0,
+        };
+        u64::from(self.number) << 32 | receiver
+    }
+
+    /// Returns the phase in which its receivers take part.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Returns whether each receiver has a download of its own.
+    pub fn is_personal(&self) -> bool {
+        matches!(
             self.content,
             Content::PerUser(_)
                 | Content::Held {
                     is_shared: false,
                     ..
                 }
-        );
-        u64::from(self.number) << 32
-            | if is_personal {
-                u64::from(user.0) + 1
-            } else {
-                0
-            }
-    }
-
-    /// Returns the phase in which its receivers take part.
-    pub(crate) fn phase(&self) -> Phase {
-        self.phase
+        )
     }
 
     /// Returns whether all receive the same model.
     pub(crate) fn is_shared(&self) -> bool {
-        matches!(
-            self.content,
-            Content::Held {
-                is_shared: true,
-                ..
-            } | Content::Version(..)
-        )
+        !self.is_personal() && !matches!(self.content, Content::Nothing(_))
     }
 
     /// Returns whether it has to be kept, since it cannot be made again of the server's state.
     pub(crate) fn has_to_be_kept(&self) -> bool {
-        matches!(
-            self.content,
-            Content::Held {
-                is_shared: true,
-                ..
-            }
-        )
+        self.is_shared() && !matches!(self.content, Content::Version(..))
     }
 
     /// Returns the frame that travels to `user`. Every call for a user returns the same frame.
@@ -276,14 +259,12 @@ impl OutgoingDownload {
     ///
     /// # Errors
     /// As [`Self::frame`].
-    pub(crate) fn parts(&self, user: UserId) -> Result<FrameParts> {
+    pub fn parts(&self, user: UserId) -> Result<FrameParts> {
         match &self.content {
-            Content::Held { frame, .. } => Ok(frame.parts),
             Content::Version(version, WaysToVersion::Held(held)) => {
                 version.parts(version_of(user, held))
             }
-            Content::Version(_, WaysToVersion::Frame(frame)) => Ok(frame.parts),
-            Content::Nothing(_) | Content::PerUser(_) => Ok(self.frame(user)?.parts),
+            _ => Ok(self.frame(user)?.parts),
         }
     }
 
@@ -359,144 +340,6 @@ impl OutgoingDownload {
             intended,
             frame_bytes: frame.len() as u64,
         })
-    }
-
-    /// Appends the number, the phase and the kind of the download, for [`head_of`], and returns the
-    /// kind.
-    fn put_head(&self, archive: &mut Archive) -> u8 {
-        let kind = match &self.content {
-            Content::Nothing(_) => 0u8,
-            Content::Held {
-                is_shared: true, ..
-            } => 1,
-            Content::Held {
-                is_shared: false, ..
-            }
-            | Content::PerUser(_) => 2,
-            Content::Version(..) => 3,
-        };
-        archive.put(&(self.number, self.phase.0, kind));
-        kind
-    }
-
-    /// Appends the frame that travels to `user`, and what the server meant by it. A frame that many
-    /// share is written once.
-    ///
-    /// # Errors
-    /// As [`Self::frame`].
-    pub(crate) fn save(&self, user: UserId, archive: &mut Archive) -> Result<()> {
-        let kind = self.put_head(archive);
-        if kind == 0 {
-            return Ok(());
-        }
-        let frame = self.frame(user)?;
-        archive.put(&frame.parts);
-        archive.put_shared_bytes(&frame.bytes);
-        if let Content::Version(version, _) = &self.content {
-            version.save(archive);
-            return Ok(());
-        }
-        let intended = match &self.content {
-            _ if self.codecs.is_lossless() => None,
-            Content::PerUser(personal) => Some(personal.intended(user)?),
-            Content::Held { intended, .. } => intended.clone(),
-            Content::Nothing(_) | Content::Version(..) => None,
-        };
-        if let Some(intended) = intended {
-            save_model(archive, &intended);
-        }
-        Ok(())
-    }
-}
-
-/// Reads the number, the phase and the kind of a download.
-///
-/// # Errors
-/// [`Error::Checkpoint`] if the method has no such phase.
-fn head_of(archive: &mut ArchiveReader, world: &World) -> Result<(u32, Phase, u8)> {
-    let (number, phase, kind): (u32, u8, u8) = archive.take()?;
-    if usize::from(phase) >= world.phases() {
-        return Err(damaged(format!(
-            "a download of phase {phase}, which the method does not have"
-        )));
-    }
-    Ok((number, Phase(phase), kind))
-}
-
-/// The downloads of a checkpoint that is being read. Users who shared a download share it again.
-#[derive(Debug, Default)]
-pub(crate) struct RestoredDownloads {
-    shared: BTreeMap<u32, Arc<OutgoingDownload>>,
-    versions: BTreeMap<u32, Arc<Version>>,
-}
-
-impl RestoredDownloads {
-    /// Reads what [`OutgoingDownload::save`] appended for one user.
-    ///
-    /// # Errors
-    /// [`Error::Checkpoint`] if the archive holds no download of this world, or two that differ and
-    /// have one number.
-    pub(crate) fn take(
-        &mut self,
-        archive: &mut ArchiveReader,
-        world: &World,
-    ) -> Result<Arc<OutgoingDownload>> {
-        let (number, phase, kind) = head_of(archive, world)?;
-        let layout = world.download_layout(phase).clone();
-        let content = match kind {
-            0 => Content::Nothing(Received::nothing()),
-            3 => {
-                let parts: FrameParts = archive.take()?;
-                let frame = Frame::of_saved(archive.take_shared_bytes()?, parts)?;
-                let version = Version::restore(archive, &layout)?;
-                let version = self
-                    .versions
-                    .entry(version.number())
-                    .or_insert_with(|| Arc::new(version));
-                Content::Version(Arc::clone(version), WaysToVersion::Frame(frame))
-            }
-            4.. => return Err(damaged(format!("a download of kind {kind}"))),
-            1 | 2 => {
-                let parts: FrameParts = archive.take()?;
-                let frame = Frame::of_saved(archive.take_shared_bytes()?, parts)?;
-                let is_lossless = world.downlink.is_lossless();
-                let intended = if is_lossless {
-                    None
-                } else {
-                    Some(restore_model(archive, &layout)?)
-                };
-                Content::Held {
-                    frame,
-                    intended,
-                    received: OnceLock::new(),
-                    is_shared: kind == 1,
-                }
-            }
-        };
-        let (codecs, streams) = (world.downlink.clone(), world.streams);
-        let restored = Arc::new(OutgoingDownload {
-            number,
-            phase,
-            layout,
-            codecs,
-            streams,
-            content,
-        });
-        // A user's own download is kept as a frame from here on, and shared with no other user.
-        if kind >= 2 {
-            return Ok(restored);
-        }
-        let known = self
-            .shared
-            .entry(number)
-            .or_insert_with(|| Arc::clone(&restored));
-        match (&known.content, &restored.content) {
-            (Content::Held { frame: one, .. }, Content::Held { frame: other, .. })
-                if one == other => {}
-            (Content::Nothing(_), Content::Nothing(_)) => {}
-            _ => return Err(damaged("two downloads of one step")),
-        }
-        Ok(Arc::clone(known))
     }
 }
 

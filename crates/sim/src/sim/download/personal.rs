@@ -1,10 +1,10 @@
 //! Downloads of which each is for one user, as those of MetaMF are.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::tables::encode;
-use super::{Content, OutgoingDownload, Received};
+use super::{Content, Download, Received};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::stages::{Stage, enter};
@@ -51,7 +51,7 @@ impl Personal {
     }
 }
 
-impl OutgoingDownload {
+impl Download {
     /// Makes the frames of `users`, who are about to take part, if each has its own and they are
     /// few.
     ///
@@ -105,20 +105,13 @@ impl OutgoingDownload {
         };
         let own = |(intended, frame): (Model, Frame)| {
             let intended = (!self.codecs.is_lossless()).then_some(intended);
-            let content = Content::Held {
-                frame,
-                intended,
-                received: OnceLock::new(),
-                is_shared: false,
-            };
-            let (layout, codecs) = (self.layout.clone(), self.codecs.clone());
             Self {
                 number: self.number,
                 phase: self.phase,
-                layout,
-                codecs,
+                layout: self.layout.clone(),
+                codecs: self.codecs.clone(),
                 streams: self.streams,
-                content,
+                content: Content::held(frame, intended, false),
             }
         };
         Ok(self.made(personal, users)?.into_iter().map(own).collect())

@@ -10,48 +10,25 @@ use std::borrow::Cow;
 use bytes::Bytes;
 
 use super::tables::{encode, has_the_bits_of_model};
-use super::{OutgoingDownload, Received};
+use super::{Download, Received};
+use crate::sim::consultation::Consultation;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::stages::{Stage, enter};
-use fedrecsim_core::units::Direction;
-use fedrecsim_model::codec::{self, Frame, PositionCode, Randomness};
+use fedrecsim_core::work::Work;
+use fedrecsim_model::codec::{self, BlockCodecs, Frame, Randomness};
 use fedrecsim_model::model::blocks::{BlockValues, Model};
 use fedrecsim_model::model::layout::{BlockLayout, Layout};
 use fedrecsim_model::model::table::{Table, TableShape};
 
-/// The request and the download of a participation in which rows are asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AskedRows {
-    /// The frame that the server receives.
-    pub request: Frame,
-    /// The number of rows that are asked for, which the layout of the download depends on.
-    pub count: usize,
-    /// The frame that the client receives.
-    pub download: Frame,
-}
-
-impl AskedRows {
-    /// Returns the frame that travels in this direction.
-    pub(crate) fn frame_on(&self, direction: Direction) -> &Frame {
-        match direction {
-            Direction::Up => &self.request,
-            Direction::Down => &self.download,
-        }
-    }
-}
-
 /// A participation, by which its download is encoded.
 pub(crate) type Participant = (UserId, InvitationId);
 
-impl OutgoingDownload {
+impl Download {
     /// Returns whether participants get the rows that they ask for. Those who score get the whole
     /// model all the same.
     pub(crate) fn has_to_be_asked(&self) -> bool {
-        self.layout
-            .blocks()
-            .iter()
-            .any(|block| self.has_asked_rows(block))
+        are_asked_for(&self.layout, &self.codecs)
     }
 
     fn has_asked_rows(&self, block: &BlockLayout) -> bool {
@@ -64,14 +41,15 @@ impl OutgoingDownload {
             .with_rows(count, |block| self.has_asked_rows(block))
     }
 
+    /// Returns the first block of which rows are asked for.
+    fn asked_block(&self) -> Option<&BlockLayout> {
+        let mut blocks = self.layout.blocks().iter();
+        blocks.find(|block| self.has_asked_rows(block))
+    }
+
     /// Returns the number of rows of the tables of which rows are asked for.
     fn rows_of_all(&self) -> usize {
-        let block = self
-            .layout
-            .blocks()
-            .iter()
-            .find(|block| self.has_asked_rows(block));
-        block.map_or(0, |block| block.shape.rows)
+        self.asked_block().map_or(0, |block| block.shape.rows)
     }
 
     /// Encodes a request for `rows`, has the server read it and encode its answer, and returns both
@@ -80,14 +58,18 @@ impl OutgoingDownload {
     /// # Errors
     /// [`Error::Frame`] if the request does not decode, and [`Error::Unrepresentable`] for a value
     /// that the codec cannot represent.
-    pub(crate) fn ask(&self, rows: &[u32], participant: Participant) -> Result<AskedRows> {
+    pub(crate) fn ask(&self, rows: &[u32], participant: Participant) -> Result<Consultation> {
         let _stage = enter(Stage::Encode);
-        let request = codec::encode_row_request(rows, self.rows_of_all(), self.position_code());
+        let code = self.asked_block();
+        let code = code.and_then(|block| self.codecs.of_block(block).position_code());
+        let request = codec::encode_row_request(rows, self.rows_of_all(), code);
         let asked = self.read_request(&request.bytes)?;
-        Ok(AskedRows {
+        Ok(Consultation {
             request,
-            count: asked.len(),
-            download: self.frame_of_rows(&asked, participant)?,
+            request_work: Work::default(),
+            reply: self.frame_of_rows(&asked, participant)?,
+            reply_work: Work::default(),
+            rows: asked.len(),
         })
     }
 
@@ -97,17 +79,6 @@ impl OutgoingDownload {
     /// [`Error::Frame`] for a frame that is no sound request.
     pub(crate) fn read_request(&self, request: &Bytes) -> Result<Vec<u32>> {
         codec::decode_row_request(request, self.rows_of_all())
-    }
-
-    /// Returns the code of positions in requests, which is that of the first block of which rows
-    /// are asked for.
-    fn position_code(&self) -> Option<PositionCode> {
-        let block = self
-            .layout
-            .blocks()
-            .iter()
-            .find(|block| self.has_asked_rows(block))?;
-        self.codecs.of_block(block).position_code()
     }
 
     /// Encodes these rows, and what is sent whole.
@@ -150,7 +121,7 @@ impl OutgoingDownload {
     /// them.
     ///
     /// # Errors
-    /// As [`OutgoingDownload::received`], and an error without `asked` where rows have to be asked
+    /// As [`Download::received`], and an error without `asked` where rows have to be asked
     /// for.
     pub(crate) fn base_of(
         &self,
@@ -222,6 +193,12 @@ impl OutgoingDownload {
         }
         Model::new(self.layout.clone(), blocks)
     }
+}
+
+/// Returns whether participants ask for rows of a download of this layout.
+pub(super) fn are_asked_for(layout: &Layout, codecs: &BlockCodecs) -> bool {
+    let mut blocks = layout.blocks().iter();
+    blocks.any(|block| codecs.sends_needed_rows_of(block))
 }
 
 /// Returns these rows of a table, as a table.

@@ -27,10 +27,9 @@ pub(super) fn encode(
             }
         });
     }
-    let mut memory = CodecMemory::default();
     let mut context = EncodeContext {
         base: &Model::none(),
-        memory: &mut memory,
+        memory: &mut CodecMemory::default(),
         randomness,
     };
     codecs
@@ -52,20 +51,21 @@ fn nonzero_rows(table: &Table) -> Option<TableUpdate> {
     if rows.len() == shape.rows {
         return None;
     }
+    // Rows that are left out are decoded as zero times the base, which is zero.
+    Some(listed(table, rows))
+}
+
+/// Returns these rows of a table as an update.
+fn listed(table: &Table, rows: Vec<u32>) -> TableUpdate {
+    let shape = table.shape();
     let mut values = Vec::with_capacity(rows.len() * shape.dimension * 4);
     rows.iter()
         .for_each(|row| extend_bytes(&mut values, table.row(*row as usize)));
-    // Rows that are left out are decoded as zero times the base, which is zero.
-    Some(TableUpdate::of_rows(
-        shape,
-        RowSet::Listed(rows),
-        values.into(),
-    ))
+    TableUpdate::of_rows(shape, RowSet::Listed(rows), values.into())
 }
 
 /// Returns the rows of `table` that differ from those of `before`, which has the same shape.
 pub(super) fn changed_rows(table: &Table, before: &Table) -> TableUpdate {
-    let shape = table.shape();
     let differs = |row: &u32| {
         let pairs = table
             .row(*row as usize)
@@ -75,11 +75,8 @@ pub(super) fn changed_rows(table: &Table, before: &Table) -> TableUpdate {
             differing | (one.to_bits() ^ other.to_bits())
         }) != 0
     };
-    let rows: Vec<u32> = (0..shape.rows as u32).filter(differs).collect();
-    let mut values = Vec::with_capacity(rows.len() * shape.dimension * 4);
-    rows.iter()
-        .for_each(|row| extend_bytes(&mut values, table.row(*row as usize)));
-    TableUpdate::of_rows(shape, RowSet::Listed(rows), values.into())
+    let rows = (0..table.shape().rows as u32).filter(differs).collect();
+    listed(table, rows)
 }
 
 /// Returns whether two models of one layout are equal bit for bit.

@@ -5,6 +5,7 @@ use super::*;
 use crate::sim::small;
 use fedrecsim_core::rng::PortableDraws;
 use fedrecsim_methods::method::server::PersonalDownloads;
+use fedrecsim_model::model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::model::table::{Table, TableShape};
 
 /// Returns a table of FedMF's shape in the small world, in which every third row is zero, and one
@@ -22,9 +23,9 @@ fn table_with_rows_of_zeros(world: &World) -> Table {
     })
 }
 
-fn outgoing(world: &World, number: u32, table: &Table) -> OutgoingDownload {
-    let download = Download::Shared(Model::of_table("V", table.clone()));
-    OutgoingDownload::encode(number, Phase(0), download, world).unwrap()
+fn outgoing(world: &World, number: u32, table: &Table) -> Download {
+    let download = server::Download::Shared(Model::of_table("V", table.clone()));
+    Download::encode(number, Phase(0), download, world).unwrap()
 }
 
 /// If this fails, a lossless codec changes a value, or sends rows that need not be sent.
@@ -59,7 +60,7 @@ fn every_codec_sends_the_table_itself() {
 }
 
 /// Saves these downloads for user 0, and returns what is read back.
-fn restored(downloads: &[&OutgoingDownload], world: &World) -> Result<Vec<Arc<OutgoingDownload>>> {
+fn restored(downloads: &[&Download], world: &World) -> Result<Vec<Arc<Download>>> {
     let mut archive = Archive::default();
     downloads
         .iter()
@@ -91,18 +92,18 @@ impl PersonalDownloads for Tables {
 fn a_users_own_download_is_its_own_however_often_it_is_restored() {
     let world = small::world(&[]);
     let personal = Arc::new(Tables(world.method.initial().table(0).shape()));
-    let first = OutgoingDownload::encode(3, Phase(0), Download::PerUser(personal), &world).unwrap();
-    let frame = |download: &OutgoingDownload, user| download.frame(UserId(user)).unwrap();
+    let first = Download::encode(3, Phase(0), server::Download::PerUser(personal), &world).unwrap();
+    let frame = |download: &Download, user| download.frame(UserId(user)).unwrap();
     assert_ne!(frame(&first, 0), frame(&first, 1));
     let once = restored(&[&first], &world).unwrap();
-    let other = OutgoingDownload::encode(
+    let other = Download::encode(
         3,
         Phase(0),
-        Download::Shared(world.method.initial()),
+        server::Download::Shared(world.method.initial()),
         &world,
     )
     .unwrap();
-    let other = OutgoingDownload {
+    let other = Download {
         content: held_by_one_user(other.content),
         ..other
     };
@@ -122,7 +123,7 @@ fn a_users_own_download_does_not_depend_on_who_is_prepared_with_it() {
         let world = small::world(&[codec]);
         let personal = || Arc::new(Tables(world.method.initial().table(0).shape()));
         let encoded = || {
-            OutgoingDownload::encode(3, Phase(0), Download::PerUser(personal()), &world).unwrap()
+            Download::encode(3, Phase(0), server::Download::PerUser(personal()), &world).unwrap()
         };
         let (alone, prepared) = (encoded(), encoded());
         let users = [UserId(4), UserId(1), UserId(7)];
@@ -160,7 +161,7 @@ fn frames_of_a_small_cohort_are_kept_and_others_are_not() {
     let world = small::world(&[]);
     let personal = Arc::new(Tables(world.method.initial().table(0).shape()));
     let download =
-        OutgoingDownload::encode(3, Phase(0), Download::PerUser(personal), &world).unwrap();
+        Download::encode(3, Phase(0), server::Download::PerUser(personal), &world).unwrap();
     let kept = || {
         let Content::PerUser(personal) = &download.content else {
             panic!("everybody has the same")
@@ -200,7 +201,7 @@ fn held_by_one_user(content: Content) -> Content {
 fn users_who_shared_a_download_share_it_again_and_others_do_not() {
     let world = small::world(&[]);
     let table = Table::clone(world.method.initial().table(0));
-    let restored = |downloads: &[&OutgoingDownload]| restored(downloads, &world);
+    let restored = |downloads: &[&Download]| restored(downloads, &world);
     let (first, second) = (outgoing(&world, 3, &table), outgoing(&world, 5, &table));
     let back = restored(&[&first, &second, &first, &second]).unwrap();
     assert_eq!(
@@ -282,7 +283,7 @@ fn whoever_has_a_version_has_the_same_bits() {
                 (0..4u32).filter(|device| number % [1, 2, 4, 7][*device as usize] == *device % 2);
             let users: Vec<UserId> = present.map(UserId).collect();
             let held = versions.held_by(users.iter().copied());
-            let download = OutgoingDownload::of_version(version, Phase(0), held, &world);
+            let download = Download::of_version(version, Phase(0), held, &world);
             for user in users {
                 let frame = download.frame(user).unwrap();
                 assert_eq!(frame.parts, download.parts(user).unwrap());

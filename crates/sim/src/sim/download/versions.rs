@@ -16,7 +16,7 @@ use crate::sim::outcome::VersionsCost;
 use crate::sim::world::World;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
-use fedrecsim_methods::method::server::Download;
+use fedrecsim_methods::method::server;
 use fedrecsim_methods::method::task::Phase;
 use fedrecsim_model::codec::{
     self, Beginning, BlockCodecs, CodecMemory, EncodeContext, Frame, FrameParts, Randomness,
@@ -226,7 +226,7 @@ impl Version {
         if world.scenario.codec.first_download == FirstDownload::Values || server.phase() != phase {
             return Ok(None);
         }
-        let Download::Shared(model) = server.download() else {
+        let server::Download::Shared(model) = server.download() else {
             return Ok(None);
         };
         let version = Self::first(0, model, world.download_layout(phase).clone());
@@ -403,12 +403,11 @@ impl Version {
             return Ok(frame);
         }
         let update = ModelUpdate::whole(&self.received.model);
-        let mut memory = CodecMemory::default();
         let randomness =
             Randomness::of_download(fedrecsim_core::rng::Streams::new(0), None, self.number);
         let mut context = EncodeContext {
             base: &Model::none(),
-            memory: &mut memory,
+            memory: &mut CodecMemory::default(),
             randomness,
         };
         let frame =

@@ -16,12 +16,14 @@ use super::durations::Durations;
 use super::evaluation;
 use super::ledger::Ledger;
 use super::messages::{
-    Book, BookUnfinished, Booking, Collect, Collected, Participations, RoundBooked, RoundEnded,
-    SetModel,
+    Book, Booking, Collect, Counts, RoundBooked, RoundEnded, RoundNetwork, SetModel,
 };
 use super::outcome::events::RoundSpan;
 use super::outcome::network::NetworkRecord;
-use super::outcome::{ByDirection, Distribution, Flow, RoundRecord, Sparsity, SplitAccuracy, Work};
+use super::outcome::{
+    ByDirection, Flow, Outcome, ProblemSize, RoundRecord, Sparsity, SplitAccuracy, Work,
+};
+use super::selection::select;
 use super::workers::Workers;
 use super::world::World;
 use fedrecsim_core::error::{Error, Result};
@@ -77,41 +79,27 @@ impl MetricsActor {
     /// # Errors
     /// [`Error::Actor`] if a histogram cannot be made.
     pub(crate) fn new(world: Arc<World>, workers: Rc<dyn Workers>) -> Result<Self> {
-        let durations = Timed::ALL
-            .iter()
-            .map(|_| Durations::new())
-            .collect::<Result<_>>()?;
         // The bytes of a frame follow from the scenario and the version of its format, which is
         // named where it may change.
         let formats: String = [&world.uplink, &world.downlink]
             .into_iter()
             .flat_map(BlockCodecs::formats)
             .collect();
-        let digest = blake3::hash(formats.as_bytes());
-        let model = world.method.initial();
-        let (ledger, work, rounds) = (Ledger::default(), Work::default(), Vec::new());
-        let (under_way, chains) = (ByUser::default(), Chains::default());
-        let (has_third_party, asks_for_rows) =
-            (world.has_third_party(), world.downloads_asked_rows());
-        let accounts = world
-            .scenario
-            .report
-            .lists(world.dataset.users())
-            .then(Accounts::default);
-        let waits = Durations::new()?;
+        let keeps_accounts = world.scenario.report.lists(world.dataset.users());
+        let durations = Timed::ALL.iter().map(|_| Durations::new());
         let books = Books {
-            ledger,
-            has_third_party,
-            asks_for_rows,
-            work,
-            under_way,
-            chains,
-            accounts,
-            durations,
-            waits,
-            rounds,
-            model,
-            digest,
+            ledger: Ledger::default(),
+            has_third_party: world.has_third_party(),
+            asks_for_rows: world.downloads_asked_rows(),
+            work: Work::default(),
+            under_way: ByUser::default(),
+            chains: Chains::default(),
+            accounts: keeps_accounts.then(Accounts::default),
+            durations: durations.collect::<Result<_>>()?,
+            waits: Durations::new()?,
+            rounds: Vec::new(),
+            model: world.method.initial(),
+            digest: blake3::hash(formats.as_bytes()),
         };
         Ok(Self {
             world,
@@ -125,26 +113,26 @@ impl MetricsActor {
     /// # Errors
     /// [`Error::Checkpoint`] if the archive holds something else.
     pub(crate) fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
-        match &mut self.books {
-            Some(books) => books.restore(archive, &self.world),
-            None => Err(defect(&"the books are closed")),
-        }
+        let world = Arc::clone(&self.world);
+        self.books()?.restore(archive, &world)
     }
-}
 
-impl MetricsActor {
     /// Returns the bytes of the run so far.
     pub(crate) fn total(&self) -> ByDirection<Flow> {
-        self.books
-            .as_ref()
-            .map_or_else(ByDirection::default, |books| books.ledger.total())
+        let books = self.books.as_ref();
+        books.map_or_else(ByDirection::default, |books| books.ledger.total())
+    }
+
+    /// Returns the books, which are closed at the end of the run.
+    fn books(&mut self) -> Result<&mut Books> {
+        self.books.as_mut().ok_or_else(closed)
     }
 }
 
-fn defect(reason: &dyn ToString) -> Error {
+fn closed() -> Error {
     Error::Actor {
         actor: "metrics",
-        reason: reason.to_string(),
+        reason: "the books are closed".to_owned(),
     }
 }
 
@@ -190,12 +178,10 @@ impl Handler<RoundEnded> for MetricsActor {
         };
         AtomicResponse::new(Box::pin(measure.into_actor(self).map(
             move |evaluated, actor, _| {
-                let books = actor
-                    .books
-                    .as_mut()
-                    .ok_or_else(|| defect(&"the books are closed"))?;
+                let world = Arc::clone(&actor.world);
+                let books = actor.books()?;
                 if let Ok(Some(Evaluated { downloads, .. })) = &evaluated {
-                    let users = actor.world.candidates.evaluated_users().iter().copied();
+                    let users = world.candidates.evaluated_users().iter().copied();
                     books.book_inference(users.zip(downloads.iter().copied()));
                 }
                 books.close_round(ended, evaluated)
@@ -207,29 +193,8 @@ impl Handler<RoundEnded> for MetricsActor {
 impl Handler<Book> for MetricsActor {
     type Result = Result<Vec<Booking>>;
 
-    fn handle(&mut self, Book { bookings }: Book, _context: &mut Self::Context) -> Self::Result {
-        let books = self
-            .books
-            .as_mut()
-            .ok_or_else(|| defect(&"the books are closed"))?;
-        books.book(&bookings)?;
-        Ok(bookings)
-    }
-}
-
-impl Handler<BookUnfinished> for MetricsActor {
-    type Result = Result<Vec<Booking>>;
-
-    fn handle(
-        &mut self,
-        BookUnfinished { bookings }: BookUnfinished,
-        _context: &mut Self::Context,
-    ) -> Self::Result {
-        let books = self
-            .books
-            .as_mut()
-            .ok_or_else(|| defect(&"the books are closed"))?;
-        books.book(&bookings)?;
+    fn handle(&mut self, Book(bookings): Book, _context: &mut Self::Context) -> Self::Result {
+        self.books()?.book(&bookings)?;
         Ok(bookings)
     }
 }
@@ -238,10 +203,7 @@ impl Handler<SetModel> for MetricsActor {
     type Result = Result<()>;
 
     fn handle(&mut self, SetModel(model): SetModel, _context: &mut Self::Context) -> Result<()> {
-        self.books
-            .as_mut()
-            .ok_or_else(|| defect(&"the books are closed"))?
-            .set_model(model);
+        self.books()?.set_model(model);
         Ok(())
     }
 }
@@ -250,34 +212,26 @@ impl Handler<Save> for MetricsActor {
     type Result = Result<Archive>;
 
     fn handle(&mut self, Save(mut archive): Save, _context: &mut Self::Context) -> Result<Archive> {
-        let books = self
-            .books
-            .as_ref()
-            .ok_or_else(|| defect(&"the books are closed"))?;
-        books.save(&mut archive);
+        self.books()?.save(&mut archive);
         Ok(archive)
     }
 }
 
 impl Handler<Collect> for MetricsActor {
-    type Result = AtomicResponse<Self, Result<Collected>>;
+    type Result = AtomicResponse<Self, Result<Outcome>>;
 
     fn handle(&mut self, collect: Collect, _context: &mut Self::Context) -> Self::Result {
         let workers = Rc::clone(&self.workers);
         let digests = async move {
-            if collect.private_parameters {
-                workers.digests().await
-            } else {
-                Ok(Vec::new())
+            match collect.private_parameters {
+                true => workers.digests().await,
+                false => Ok(Vec::new()),
             }
         };
         AtomicResponse::new(Box::pin(digests.into_actor(self).map(
             |digests, actor, _| {
-                let books = actor
-                    .books
-                    .take()
-                    .ok_or_else(|| defect(&"the books are closed"))?;
-                books.collect(&digests?, actor.world.dataset.users())
+                let books = actor.books.take().ok_or_else(closed)?;
+                books.collect(&digests?, &actor.world)
             },
         )))
     }
@@ -301,22 +255,19 @@ impl Books {
         let _stage = enter(Stage::Simulate);
         // The bytes of the round are booked even if the model cannot be scored.
         self.book(&ended.bookings)?;
-        let ended_round = ended.round;
-        let (round, aggregated, steps) =
-            (ended_round.0 + 1, ended.made.aggregated, ended.made.steps);
-        let privacy = ended.made.privacy;
+        let (round, made) = (ended.round, &ended.made);
         let span = RoundSpan {
-            round,
+            round: round.0 + 1,
             began: ended.began,
             ended: ended.ended,
-            aggregated,
-            steps,
-            privacy,
+            aggregated: made.aggregated,
+            steps: made.steps,
+            privacy: made.privacy,
         };
         let bookings = std::mem::take(&mut ended.bookings);
         let record = match evaluated {
             Ok(evaluated) => Ok(self.record_round(ended, evaluated)?),
-            Err(error) => Err(error.in_round(ended_round)),
+            Err(error) => Err(error.in_round(round)),
         };
         Ok(RoundBooked {
             span,
@@ -348,13 +299,13 @@ impl Books {
             round: ended.round.0 + 1,
             virtual_time_s: ended.ended.as_secs_f64(),
             duration_s: duration.as_secs_f64(),
-            invited: ended.participations.invited,
+            invited: ended.counts.invited,
             aggregated,
-            dropped: ended.participations.dropped,
-            cancelled: ended.participations.cancelled,
-            late: ended.participations.late,
-            stale: ended.participations.stale,
-            losses: std::mem::take(&mut ended.lost),
+            dropped: ended.counts.lost.total() as u32,
+            cancelled: ended.counts.cancelled,
+            late: ended.counts.late,
+            stale: ended.counts.stale,
+            losses: ended.counts.lost.clone(),
             loss,
             inference_bytes: evaluated
                 .as_ref()
@@ -380,20 +331,14 @@ impl Books {
 
     /// Returns what was watched at the server's link in a round, and keeps its waits for the run.
     fn network_of(&mut self, ended: &mut RoundEnded) -> Result<NetworkRecord> {
-        let watched = std::mem::take(&mut ended.network);
-        let waits = watched
-            .waits
-            .as_ref()
-            .map(|waits| waits.waits())
-            .unwrap_or_default();
-        watched
-            .waits
-            .map_or(Ok(()), |waits| self.waits.add(&waits))?;
+        let RoundNetwork { levels, waits } = std::mem::take(&mut ended.network);
+        let ended_waits = waits.as_ref().map(|waits| waits.waits());
+        waits.map_or(Ok(()), |waits| self.waits.add(&waits))?;
         Ok(NetworkRecord {
             began: ended.began,
             ended: ended.ended,
-            levels: watched.levels,
-            waits,
+            levels,
+            waits: ended_waits.unwrap_or_default(),
         })
     }
 
@@ -423,14 +368,13 @@ impl Books {
         };
         number(u64::from(ended.round.0));
         number(ended.ended.as_nanos());
-        let Participations {
+        let Counts {
             invited,
-            dropped,
             cancelled,
             late,
-            stale: _,
-        } = ended.participations;
-        [invited, dropped, cancelled, late, ended.made.aggregated]
+            ..
+        } = ended.counts;
+        [invited, record.dropped, cancelled, late, record.aggregated]
             .into_iter()
             .map(u64::from)
             .for_each(&mut number);
@@ -462,41 +406,50 @@ impl Books {
         self.digest = digest.finalize();
     }
 
-    fn collect(self, private_digests: &[blake3::Hash], users: usize) -> Result<Collected> {
+    /// Returns everything that was recorded, as the outcome of a run that nothing has stopped.
+    fn collect(self, private_digests: &[blake3::Hash], world: &World) -> Result<Outcome> {
         self.ledger.check_closed()?;
         let mut digest = blake3::Hasher::new();
         digest.update(self.digest.as_bytes());
         private_digests.iter().for_each(|private| {
             digest.update(private.as_bytes());
         });
-        let durations: BTreeMap<String, Distribution> = Timed::ALL
+        let durations = Timed::ALL
             .iter()
             .zip(&self.durations)
             .filter(|(timed, _)| self.has_third_party || !timed.is_of_a_third_party())
             .filter(|(timed, _)| self.asks_for_rows || !timed.is_of_asked_rows())
             .map(|(timed, durations)| (timed.name().to_owned(), durations.distribution()))
             .collect();
-        let third_party_bytes = self.has_third_party.then(|| self.ledger.third_party());
-        let digest = digest.finalize().to_hex().to_string();
         let mut work = self.work;
         self.rounds.iter().for_each(|round| work += round.work);
-        let network = NetworkRecord::over(
-            self.rounds.iter().map(|round| round.network),
-            self.waits.waits(),
-        );
-        let (device_bytes, users) = (self.device_bytes(users), self.user_records(users));
-        let (rounds, bytes, model) = (self.rounds, self.ledger.total(), self.model);
-        Ok(Collected {
-            rounds,
-            bytes,
-            third_party_bytes,
+        let rounds = self.rounds.iter().map(|round| round.network);
+        let (dataset, scenario) = (&world.dataset, &world.scenario);
+        Ok(Outcome {
+            policy: world.policy.clone(),
+            selected: select(&self.rounds, &scenario.evaluation),
+            draws_negatives: world.draws_negatives,
+            baselines: BTreeMap::new(),
+            bytes: self.ledger.total(),
+            third_party_bytes: self.has_third_party.then(|| self.ledger.third_party()),
             work,
             durations,
-            network,
-            device_bytes,
-            users,
-            model,
-            digest,
+            network: NetworkRecord::over(rounds, self.waits.waits()),
+            device_bytes: self.device_bytes(dataset.users()),
+            users: self.user_records(dataset.users()),
+            size: ProblemSize {
+                users: dataset.users() as u64,
+                items: dataset.items() as u64,
+                training_ratings: dataset.training_ratings() as u64,
+                evaluated_users: world.candidates.evaluated_users().len() as u64,
+                excluded_users: world.excluded.len() as u64,
+            },
+            rounds: self.rounds,
+            model: self.model,
+            digest: digest.finalize().to_hex().to_string(),
+            stopped_by: None,
+            learned_nothing: false,
+            uploads_were_empty: false,
         })
     }
 }

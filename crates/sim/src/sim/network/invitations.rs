@@ -6,27 +6,28 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::participation::Participation;
-use super::transfers::absent;
-use super::{Network, answered, prefetching, unanswered};
+use super::{AHEAD, Network, answered, unanswered};
 use crate::sim::consultation::ReplySource;
-use crate::sim::messages::{ConsultThirdParty, FromClient, Invitation, LossCause, ToClient};
+use crate::sim::messages::{
+    ConsultThirdParty, FromClient, Invitation, Invited, LossCause, ToClient,
+};
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::{InvitationId, UserId};
-use fedrecsim_core::legs::{Leg, Route};
+use fedrecsim_core::legs::{Leg, Peer, Route};
 use fedrecsim_core::rng::{PortableDraws, Purpose};
 use fedrecsim_data::population::Conditions;
 
 impl Network {
     /// Starts the participations of a cohort.
-    pub(super) async fn invite(&mut self, invitation: Invitation) -> Result<()> {
-        let Invitation {
-            invitation_id,
-            cohort,
-            ..
-        } = &invitation;
+    pub(super) async fn invite(
+        &mut self,
+        invitation: Invitation,
+        cohort: Vec<UserId>,
+    ) -> Result<()> {
         self.counts.invited += cohort.len() as u32;
-        let conditions = self.conditions_of(cohort, *invitation_id).await?;
-        self.submit_trainings(&invitation, &conditions)?;
+        let conditions = self.conditions_of(&cohort, invitation.id).await?;
+        let cut_short = self.world.may_be_cut_short();
+        let reply_source = self.reply_source()?;
         let legs = self.world.legs(invitation.download.phase());
         // If work comes first, its duration must be known at once, and so must what a user asks
         // for.
@@ -34,28 +35,32 @@ impl Network {
             legs.first(),
             Some(Leg::Work(_) | Leg::Transfer(Route::ROW_REQUEST))
         );
-        let now = self.traffic.calendar.now();
+        let now = self.now();
         for (&user, conditions) in cohort.iter().zip(conditions) {
+            self.submit(Invited {
+                user,
+                invitation: invitation.clone(),
+                reply_source: reply_source.clone(),
+                keep: cut_short || conditions.dropout_at.is_some(),
+            })?;
             // The place of a dropout can be told only if the durations of all legs are known.
             is_effort_needed |= conditions.dropout_at.is_some();
-            self.taking_part.insert(
-                user,
-                Box::new(Participation::new(&invitation, conditions, now)),
-            );
+            let participation = Participation::new(user, invitation.clone(), conditions, now);
+            self.taking_part.insert(user, Box::new(participation));
         }
         if is_effort_needed {
             self.work_out_trainings().await?;
         }
         // The order is shuffled, since it decides who waits in line and whose upload is among the
         // first, and a user's number must not decide that.
-        let mut order = cohort.clone();
+        let mut order = cohort;
         self.world
             .streams
-            .stream(Purpose::Line, 0, u64::from(invitation_id.0))
+            .stream(Purpose::Line, 0, u64::from(invitation.id.0))
             .shuffle_portably(&mut order);
         for (position, user) in order.iter().enumerate() {
             order
-                .get(position + prefetching::AHEAD)
+                .get(position + AHEAD)
                 .into_iter()
                 .for_each(|later| self.prefetch(*later));
             self.start(*user)?;
@@ -79,37 +84,12 @@ impl Network {
             .await
     }
 
-    /// Tells every user of the cohort of the invitation, on which each submits its training.
-    fn submit_trainings(&self, invitation: &Invitation, conditions: &[Conditions]) -> Result<()> {
-        let Invitation {
-            step,
-            invitation_id,
-            cohort,
-            download,
-        } = invitation;
-        let cut_short = self.world.may_be_cut_short();
-        let reply_source = self.reply_source()?;
-        for (&user, conditions) in cohort.iter().zip(conditions) {
-            let (step, invitation_id, download) = (*step, *invitation_id, Arc::clone(download));
-            let (reply_source, keep) = (
-                reply_source.clone(),
-                cut_short || conditions.dropout_at.is_some(),
-            );
-            match self.tell(
-                user,
-                ToClient::Participate {
-                    step,
-                    invitation_id,
-                    download,
-                    reply_source,
-                    keep,
-                },
-            ) {
-                FromClient::Done => {}
-                _ => return Err(unanswered("client", "it was invited while it was busy")),
-            }
+    /// Tells a user that it is invited, on which it submits its training.
+    pub(super) fn submit(&self, invited: Invited) -> Result<()> {
+        match self.tell(invited.user, ToClient::Participate(invited)) {
+            FromClient::Done => Ok(()),
+            _ => Err(unanswered("client", "it was invited while it was busy")),
         }
-        Ok(())
     }
 
     /// Returns the source of the third party's replies for participants who are invited now, if
@@ -123,22 +103,20 @@ impl Network {
 
     /// Starts the participation of `user` with its first leg.
     fn start(&mut self, user: UserId) -> Result<()> {
-        let participation = self
-            .taking_part
-            .get_mut(&user)
-            .ok_or_else(|| absent(user))?;
-        participation.plan_dropout(user, &self.world, self.traffic.calendar.now())?;
-        let asks = self.world.legs(participation.download.phase()).first()
-            == Some(&Leg::Transfer(Route::ROW_REQUEST));
-        if asks && participation.asked_rows().is_none() {
-            return self
-                .trained(user)
-                .and_then(|_| Err(unanswered("client", "it trained without what it asked for")));
+        let now = self.now();
+        let leaves = self.availability.leaves_at(user, now);
+        let (traffic, participation) = self.participant(user)?;
+        participation.plan_dropout(&traffic.world, now)?;
+        let first = participation.leg_in(&traffic.world);
+        if first == Some(Leg::Transfer(Route::ROW_REQUEST))
+            && participation.consultation_with(Peer::Server).is_none()
+        {
+            self.trained(user)?;
+            return Err(unanswered("client", "it trained without what it asked for"));
         }
-        let traffic = &mut self.traffic;
-        traffic.begin_leg(user, participation)?;
-        if let Some(leaves) = self.availability.leaves_at(user, traffic.calendar.now()) {
-            traffic.schedule_cut(user, participation, leaves, LossCause::Departure);
+        traffic.begin_leg(participation)?;
+        if let Some(leaves) = leaves {
+            traffic.schedule_loss(participation, leaves, LossCause::Departure);
         }
         Ok(())
     }

@@ -6,20 +6,21 @@
 //! to wake it and when a step is complete. Everything else follows from the clock.
 
 use std::rc::Rc;
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use actix::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use super::by_user::ByUser;
 use super::calendar::Calendar;
 use super::checkpoints::Save;
 use super::messages::{
-    AbsorbRequests, AlarmRang, BeginStep, Book, BookUnfinished, Booking, CloseStep,
-    ConsultThirdParty, FromClient, Orders, ParticipationLost, Participations, RequestArrived,
-    RoundBooked, RoundEnded, RowRequestArrived, StepsMade, ToClient, UplinkArrived,
+    AbsorbRequests, AlarmRang, BeginStep, Book, Booking, CloseStep, ConsultThirdParty, Counts,
+    Direction, FromClient, Orders, ParticipationLost, RequestArrived, RoundBooked, RoundEnded,
+    StepOutcome, ToClient, UploadArrived,
 };
-use super::outcome::losses::Losses;
 use super::outcome::network::GaugesSince;
 use super::resident::Port;
 use super::user_order::sort_by_user;
@@ -31,24 +32,48 @@ use fedrecsim_core::memory;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::units::SimTime;
 use fedrecsim_data::population::AvailabilityClock;
+use fedrecsim_model::model::kernel::prefetch;
 
-mod event;
 mod event_handlers;
 mod invitations;
 mod participation;
-mod prefetching;
 mod saved;
 mod server_link;
 mod transfers;
 mod watch;
 
-use event::Event;
 use event_handlers::Followup;
 use participation::Participation;
-pub use saved::NetworkState;
+pub(crate) use saved::NetworkState;
 use server_link::ServerLink;
 use transfers::Traffic;
 use watch::{Unshared, Watch};
+
+/// An event for which the calendar holds an appointment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Event {
+    /// The frame that the user's participation sends or waits for has arrived.
+    FrameArrived(UserId),
+    /// The work that the user's participation was at is done.
+    WorkEnded(UserId),
+    /// The start-up of the user's transfer on the server's link is over.
+    StartUpEnded(UserId),
+    /// The user's own link changes its rate during a transfer on the server's link.
+    RateChanges(UserId),
+    /// The next transfer on the server's link, in this direction, ends.
+    TransfersEnded(Direction),
+    /// The user drops out, or departs.
+    Lost(UserId),
+    /// The server is woken, as it has asked.
+    Alarm,
+}
+
+/// The number of events, or of invited users, by which prefetching is ahead.
+///
+/// Events come in the order of time, so participations are visited in an order in which no near
+/// cache has them. The calendar knows early which come next, so that several can be on their way
+/// from memory at once.
+const AHEAD: usize = 4;
 
 /// The number of bookings from which on the metrics are told in the middle of a round; some
 /// megabytes of them.
@@ -56,31 +81,21 @@ const BOOKED_AT_ONCE: usize = 1 << 17;
 
 /// The actors to which the network talks, by what it tells them.
 pub(crate) struct Peers {
-    /// Tells the server that a step begins.
     pub begin_step: Port<BeginStep>,
     /// Tells the server that a request for rows has arrived.
-    pub row_request_arrived: Port<RowRequestArrived>,
-    /// Tells the server that an upload has arrived.
-    pub uplink_arrived: Port<UplinkArrived>,
-    /// Tells the server that a participation is lost.
+    pub rows_requested: Port<RequestArrived>,
+    pub upload_arrived: Port<UploadArrived>,
     pub participation_lost: Port<ParticipationLost>,
-    /// Wakes the server when it has asked for it.
     pub alarm_rang: Port<AlarmRang>,
-    /// Tells the server that its step is due.
-    pub close_step: Recipient<CloseStep>,
+    pub close_step: Port<CloseStep>,
+    pub save_server: Port<Save>,
     /// The ports of the third party, in a method that has one.
     pub third_party: Option<ThirdPartyPorts>,
     /// The workers, with the actors of all users.
     pub workers: Rc<dyn Workers>,
-    /// Tells the metrics what has happened, in the middle of a round.
+    /// Tells the metrics what has happened, in the middle of a round or at the end of the run.
     pub book: Recipient<Book>,
-    /// Tells the metrics that a round is over.
     pub round_ended: Recipient<RoundEnded>,
-    /// Tells the metrics what is under way when the run ends.
-    pub book_unfinished: Recipient<BookUnfinished>,
-    /// Asks the server for its part of a checkpoint.
-    pub save_server: Recipient<Save>,
-    /// Asks the metrics for their part of a checkpoint.
     pub save_metrics: Recipient<Save>,
 }
 
@@ -88,11 +103,9 @@ pub(crate) struct Peers {
 pub(crate) struct ThirdPartyPorts {
     /// Asks for the third party itself, when users are invited.
     pub consult: Port<ConsultThirdParty>,
-    /// Tells it that a request has arrived.
     pub request_arrived: Port<RequestArrived>,
     /// Tells it that a step of the server is over.
     pub absorb: Port<AbsorbRequests>,
-    /// Asks for its part of a checkpoint.
     pub save: Port<Save>,
 }
 
@@ -113,9 +126,7 @@ pub(crate) struct Network {
     taking_part: ByUser<Box<Participation>>,
     /// The local losses of the updates that the server has taken in since its last step.
     losses: Vec<(UserId, InvitationId, f64)>,
-    counts: Participations,
-    /// The participations of the open round that were lost, by cause.
-    lost: Losses,
+    counts: Counts,
     availability: AvailabilityClock,
 }
 
@@ -125,8 +136,8 @@ struct OpenRound {
     /// The step that is open, or begins next.
     step: u32,
     step_has_begun: bool,
-    /// The results of the steps before it.
-    made: StepsMade,
+    /// The outcomes of the steps before it.
+    made: StepOutcome,
 }
 
 /// Returns the error of an actor that does not answer, which was refused memory or has a defect.
@@ -137,27 +148,20 @@ fn unanswered(actor: &'static str, reason: impl ToString) -> Error {
     })
 }
 
-/// Waits for the answer to a question, and returns it. The time is booked as the actors', less what
+/// Waits for the answer of the metrics, and returns it. The time is booked as the actors', less what
 /// other stages take of it.
 async fn asked<T>(
-    question: impl Future<Output = std::result::Result<T, MailboxError>>,
-    of: &'static str,
+    question: impl Future<Output = std::result::Result<Result<T>, MailboxError>>,
 ) -> Result<T> {
     let _stage = enter(Stage::Actors);
-    question.await.map_err(|reason| unanswered(of, reason))
+    let answer = question.await;
+    answer.map_err(|reason| unanswered("metrics", reason))?
 }
 
 /// Asks an actor through its port, and returns its answer.
 fn answered<M: Message>(port: &Port<M>, message: M) -> M::Result {
     let _stage = enter(Stage::Actors);
     port(message)
-}
-
-/// Takes everything out of `list`, and leaves room for as much again, which the rest of the round
-/// will need.
-fn emptied<T>(list: &mut Vec<T>) -> Vec<T> {
-    let room = Vec::with_capacity(list.len());
-    std::mem::replace(list, room)
 }
 
 impl Network {
@@ -168,18 +172,16 @@ impl Network {
         peers: Peers,
         interrupted: Arc<AtomicBool>,
     ) -> Self {
-        let server_link = ServerLink::new(&world.scenario.network);
-        let availability = world.population.availability().clock();
-        let calendar = Calendar::default();
         let traffic = Traffic {
             world: Arc::clone(&world),
-            calendar,
-            server_link,
+            calendar: Calendar::default(),
+            server_link: ServerLink::new(&world.scenario.network),
             unshared: Unshared::default(),
             watch: Watch::default(),
             bookings: Vec::new(),
         };
         Self {
+            availability: world.population.availability().clock(),
             world,
             pool,
             peers,
@@ -189,9 +191,7 @@ impl Network {
             traffic,
             taking_part: ByUser::default(),
             losses: Vec::new(),
-            counts: Participations::default(),
-            lost: Losses::default(),
-            availability,
+            counts: Counts::default(),
         }
     }
 
@@ -225,7 +225,7 @@ impl Network {
             began: self.now(),
             step: steps.start,
             step_has_begun: false,
-            made: StepsMade::default(),
+            made: StepOutcome::default(),
         });
         while open.step < steps.end {
             if !self.run_step(&mut open, until).await? {
@@ -247,13 +247,8 @@ impl Network {
         let mut due = false;
         if !open.step_has_begun {
             self.watch_time_until(self.now());
-            let orders = answered(
-                &self.peers.begin_step,
-                BeginStep {
-                    step,
-                    now: self.now(),
-                },
-            )?;
+            let now = self.now();
+            let orders = answered(&self.peers.begin_step, BeginStep { step, now })?;
             open.step_has_begun = true;
             due = self.obey(orders).await?;
         }
@@ -293,11 +288,7 @@ impl Network {
         self.watch_time_until(self.now());
         self.book_unfinished()?;
         let bookings = std::mem::take(&mut self.traffic.bookings);
-        asked(
-            self.peers.book_unfinished.send(BookUnfinished { bookings }),
-            "metrics",
-        )
-        .await?
+        asked(self.peers.book.send(Book(bookings))).await
     }
 
     /// Returns the error for a step that is not due although no event is left, which is so if a
@@ -308,10 +299,10 @@ impl Network {
                 round: self.world.scenario.training.round_of(step),
                 user,
             },
-            None => unanswered(
-                "server",
-                "it waits for participations that nobody takes part in",
-            ),
+            None => {
+                let reason = "it waits for participations that nobody takes part in";
+                unanswered("server", reason)
+            }
         }
     }
 
@@ -340,8 +331,8 @@ impl Network {
     /// Carries out the orders of the server, and returns whether its step is due.
     async fn obey(&mut self, orders: Orders) -> Result<bool> {
         let step_due = self.set_alarms(&orders);
-        if let Some(invitation) = orders.invitation {
-            self.invite(invitation).await?;
+        if let Some((invitation, cohort)) = orders.invitation {
+            self.invite(invitation, cohort).await?;
         }
         Ok(step_due)
     }
@@ -363,18 +354,14 @@ impl Network {
         }
     }
 
-    /// Has the server make its step, and adds the results to `made`.
+    /// Has the server make its step, and adds the outcome to `made`.
     async fn end_step(
         &mut self,
         ends_round: bool,
-        made: &mut StepsMade,
+        made: &mut StepOutcome,
         tell: &mut dyn FnMut(Vec<Booking>),
     ) -> Result<()> {
-        let outcome = asked(
-            self.peers.close_step.send(CloseStep { ends_round }),
-            "server",
-        )
-        .await??;
+        let outcome = answered(&self.peers.close_step, CloseStep { ends_round })?;
         self.give_up(&outcome.given_up)?;
         if let Some(third_party) = &self.peers.third_party {
             answered(&third_party.absorb, AbsorbRequests)?;
@@ -382,21 +369,24 @@ impl Network {
         sort_by_user(&mut self.losses, |(user, invitation_id, _)| {
             (*user, *invitation_id)
         });
-        made.loss_sum = self
-            .losses
-            .drain(..)
-            .fold(made.loss_sum, |sum, (_, _, loss)| sum + loss);
-        made.steps += u32::from(outcome.aggregated > 0);
-        made.aggregated += outcome.aggregated;
-        made.uploads.add_times(&outcome.uploads, 1);
-        made.union += outcome.union;
-        made.model = outcome.model;
-        made.versions = outcome.versions;
-        made.audit = outcome.audit;
-        made.privacy = outcome.privacy;
+        let losses = self.losses.drain(..).map(|(_, _, loss)| loss);
+        let mut uploads = outcome.uploads;
+        uploads.add_times(&made.uploads, 1);
+        let mut union = outcome.union;
+        union += made.union;
+        *made = StepOutcome {
+            steps: made.steps + outcome.steps,
+            aggregated: made.aggregated + outcome.aggregated,
+            uploads,
+            union,
+            loss_sum: losses.fold(made.loss_sum, |sum, loss| sum + loss),
+            ..outcome
+        };
         if self.traffic.bookings.len() >= BOOKED_AT_ONCE {
-            let bookings = emptied(&mut self.traffic.bookings);
-            tell(asked(self.peers.book.send(Book { bookings }), "metrics").await??);
+            // The rest of the round will need room for as many again.
+            let room = Vec::with_capacity(self.traffic.bookings.len());
+            let bookings = std::mem::replace(&mut self.traffic.bookings, room);
+            tell(asked(self.peers.book.send(Book(bookings))).await?);
         }
         Ok(())
     }
@@ -423,19 +413,43 @@ impl Network {
             round,
             began: open.began,
             ended: self.now(),
-            participations: std::mem::take(&mut self.counts),
-            lost: std::mem::take(&mut self.lost),
+            counts: std::mem::take(&mut self.counts),
             network: self.traffic.watch.end_round(),
             made: open.made,
             // The list comes back when it is no longer needed, see [`Self::reuse`].
             bookings: std::mem::take(&mut self.traffic.bookings),
         };
         self.rounds += 1;
-        asked(self.peers.round_ended.send(ended), "metrics").await?
+        asked(self.peers.round_ended.send(ended)).await
     }
 
     fn tell(&self, user: UserId, message: ToClient) -> FromClient {
         let _stage = enter(Stage::Actors);
         self.peers.workers.tell(user, message)
+    }
+
+    /// Asks the processor for the participation to which something happens soon.
+    fn prefetch_upcoming(&self) {
+        let Some(event) = self.traffic.calendar.upcoming(AHEAD) else {
+            return;
+        };
+        match *event {
+            Event::WorkEnded(user) => {
+                self.peers.workers.expect_end_of_training(user);
+                self.prefetch(user);
+            }
+            Event::FrameArrived(user)
+            | Event::StartUpEnded(user)
+            | Event::RateChanges(user)
+            | Event::Lost(user) => self.prefetch(user),
+            Event::TransfersEnded(_) | Event::Alarm => {}
+        }
+    }
+
+    /// Asks the processor for the participation of `user`.
+    fn prefetch(&self, user: UserId) {
+        if let Some(participation) = self.taking_part.get(&user) {
+            prefetch(slice::from_ref(&**participation));
+        }
     }
 }

@@ -1,18 +1,15 @@
 //! The state of one participation between invitation and upload.
 
-use std::sync::Arc;
-
 use bytes::Bytes as Frame;
 use serde::{Deserialize, Serialize};
 
 use crate::sim::calendar::Appointment;
 use crate::sim::consultation::Consultation;
-use crate::sim::download::{AskedRows, OutgoingDownload};
 use crate::sim::messages::{Effort, Ending, Invitation, LinkEvent, LossCause};
-use crate::sim::upload::{UploadFrame, UploadOrigin};
+use crate::sim::upload::Upload;
 use crate::sim::world::World;
 use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::{InvitationId, Step, UserId};
+use fedrecsim_core::ids::UserId;
 use fedrecsim_core::legs::{Job, Leg, Peer, Route};
 use fedrecsim_core::units::{Bytes, Direction, SimDuration, SimTime};
 use fedrecsim_core::work::Work;
@@ -21,16 +18,13 @@ use fedrecsim_model::codec::FrameParts;
 
 /// A participation and where it stands between invitation and upload.
 pub(super) struct Participation {
-    /// The step in which the user was invited.
-    pub step: Step,
-    pub invitation_id: InvitationId,
-    /// The download.
-    pub download: Arc<OutgoingDownload>,
+    pub user: UserId,
+    pub invitation: Invitation,
     pub conditions: Conditions,
     /// The number of its present leg, among those of its phase.
     pub leg: u8,
     pub activity: Activity,
-    /// The work of its training and exchange, once these have been worked out.
+    /// What its training takes, once that has been worked out.
     pub effort: Option<Effort>,
     /// The upload, once the training has ended.
     pub upload: Option<Upload>,
@@ -38,13 +32,13 @@ pub(super) struct Participation {
     pub next: Option<Appointment>,
     /// The place where it drops out, if it does and that is known.
     pub dropout: Option<Dropout>,
-    /// The time when it is cut off, if that is known, with the event and the cause.
-    pub cut: Option<Cut>,
+    /// The loss that is scheduled, if one is.
+    pub loss: Option<Loss>,
 }
 
 /// The time when a participation is cut off.
 #[derive(Clone, Copy)]
-pub(super) struct Cut {
+pub(super) struct Loss {
     pub at: SimTime,
     pub appointment: Appointment,
     /// The cause, in which every departure counts as one of the user's own. Whether an outage makes
@@ -53,18 +47,12 @@ pub(super) struct Cut {
 }
 
 /// What happens in the present leg of a participation.
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) enum Activity {
     /// A frame is on its way.
     Transfer(Transfer),
     /// The device or the third party works.
     Work { began: SimTime },
-}
-
-/// The upload that a training has made.
-pub(super) struct Upload {
-    pub frame: UploadFrame,
-    /// The mean local loss, which is counted when the server uses the update.
-    pub loss: f64,
 }
 
 /// A frame on its way.
@@ -145,11 +133,15 @@ impl Transfer {
 
 impl Participation {
     /// Makes a participation that is about to begin.
-    pub(crate) fn new(invitation: &Invitation, conditions: Conditions, now: SimTime) -> Self {
+    pub(crate) fn new(
+        user: UserId,
+        invitation: Invitation,
+        conditions: Conditions,
+        now: SimTime,
+    ) -> Self {
         Self {
-            step: invitation.step,
-            invitation_id: invitation.invitation_id,
-            download: Arc::clone(&invitation.download),
+            user,
+            invitation,
             conditions,
             leg: 0,
             activity: Activity::Work { began: now },
@@ -157,17 +149,25 @@ impl Participation {
             upload: None,
             next: None,
             dropout: None,
-            cut: None,
+            loss: None,
         }
     }
 
-    /// Returns what the encoding of its upload depends on.
-    pub(crate) fn origin(&self, user: UserId) -> UploadOrigin<'_> {
-        UploadOrigin {
-            user,
-            invitation_id: self.invitation_id,
-            download: &self.download,
-        }
+    /// Returns the legs of its phase.
+    fn legs<'a>(&self, world: &'a World) -> &'a [Leg] {
+        world.legs(self.invitation.download.phase())
+    }
+
+    /// Returns its present leg; `None` after the last one.
+    pub(crate) fn leg_in(&self, world: &World) -> Option<Leg> {
+        self.legs(world).get(usize::from(self.leg)).copied()
+    }
+
+    /// Returns the time since the present leg began after which it drops out, if it does in this
+    /// leg.
+    pub(crate) fn dropout_now(&self) -> Option<SimDuration> {
+        let dropout = self.dropout.filter(|dropout| dropout.leg == self.leg)?;
+        Some(dropout.elapsed)
     }
 
     /// Returns the user's link in one direction.
@@ -185,34 +185,27 @@ impl Participation {
             + transfer.delay()
     }
 
-    /// Finds the leg in which the participation of `user`, which begins at `now`, drops out. The
-    /// instant is uniform over the time that all legs take if the server's link holds nobody back.
-    /// A participation whose training fails does not drop out, since its duration is not known.
+    /// Finds the leg in which the participation, which begins at `now`, drops out. The instant is
+    /// uniform over the time that all legs take if the server's link holds nobody back. A
+    /// participation whose training fails does not drop out, since its duration is not known.
     ///
     /// # Errors
     /// Those of the method, where it makes a download for each user.
-    pub(crate) fn plan_dropout(&mut self, user: UserId, world: &World, now: SimTime) -> Result<()> {
-        let legs = world.legs(self.download.phase());
-        let (
-            Some(share),
-            Some(Effort {
-                upload: Some(_), ..
-            }),
-        ) = (self.conditions.dropout_at, &self.effort)
-        else {
+    pub(crate) fn plan_dropout(&mut self, world: &World, now: SimTime) -> Result<()> {
+        let upload = self.effort.as_ref().and_then(|effort| effort.upload);
+        let (Some(share), Some(upload)) = (self.conditions.dropout_at, upload) else {
             return Ok(());
         };
+        let legs = self.legs(world);
         let mut ends_of_legs = Vec::with_capacity(legs.len());
         let mut last = now;
         for leg in legs {
-            last = self.planned_end(user, *leg, world, last)?;
+            last = self.planned_end(*leg, world, last, upload)?;
             ends_of_legs.push(last);
         }
         // The share is taken in units of 2^-32, so that the instant is an integer computation.
-        let instant = now
-            + last
-                .since(now)
-                .fraction((share * 4_294_967_296.0) as u64, 1 << 32);
+        let share = (share * 4_294_967_296.0) as u64;
+        let instant = now + last.since(now).fraction(share, 1 << 32);
         let mut began = now;
         for (leg, ends) in (0u8..).zip(ends_of_legs) {
             if instant < ends || usize::from(leg) + 1 == legs.len() {
@@ -230,28 +223,21 @@ impl Participation {
     /// Returns when a leg that begins at `began` ends if the server's link holds nobody back.
     fn planned_end(
         &self,
-        user: UserId,
         leg: Leg,
         world: &World,
         began: SimTime,
+        upload: Bytes,
     ) -> Result<SimTime> {
-        let upload = self
-            .effort
-            .as_ref()
-            .and_then(|effort| effort.upload)
-            .unwrap_or_default();
         Ok(match leg {
             Leg::Work(job) => {
-                began
-                    + self
-                        .speed_of(job, world)
-                        .time_for(self.work_of(job).unwrap_or_default())
+                let work = self.work_of(job).unwrap_or_default();
+                began + self.speed_of(job, world).time_for(work)
             }
             Leg::Transfer(Route::UPLOAD) => self.conditions.up.arrival(began, upload),
             Leg::Transfer(route) => {
-                let parts = self.parts_of(user, route, world)?.unwrap_or_default();
-                self.link(route.direction)
-                    .arrival(began, Bytes::new(parts.total()))
+                let parts = self.parts_of(route, world)?.unwrap_or_default();
+                let size = Bytes::new(parts.total());
+                self.link(route.direction).arrival(began, size)
             }
         })
     }
@@ -259,18 +245,11 @@ impl Participation {
     /// Returns the work of a job; `None` if it has not been worked out.
     pub(crate) fn work_of(&self, job: Job) -> Option<Work> {
         let effort = self.effort.as_ref()?;
+        let consultation = effort.third_party.as_ref();
         Some(match job {
             Job::Training => effort.work,
-            Job::Request => effort
-                .consultation
-                .as_ref()
-                .map(|consultation| consultation.request_work)
-                .unwrap_or_default(),
-            Job::Reply => effort
-                .consultation
-                .as_ref()
-                .map(|consultation| consultation.reply_work)
-                .unwrap_or_default(),
+            Job::Request => consultation.map_or_else(Work::default, |made| made.request_work),
+            Job::Reply => consultation.map_or_else(Work::default, |made| made.reply_work),
         })
     }
 
@@ -279,7 +258,7 @@ impl Participation {
         match job {
             Job::Reply => Speed::of_server(&world.scenario.server),
             // The fixed time of a participation has passed before the request was made.
-            Job::Training if world.exchange(self.download.phase()).is_some() => Speed {
+            Job::Training if world.exchange(self.invitation.download.phase()).is_some() => Speed {
                 fixed: SimDuration::ZERO,
                 ..self.conditions.speed
             },
@@ -292,40 +271,21 @@ impl Participation {
     ///
     /// # Errors
     /// Those of the method, where it makes a download for each user.
-    pub(crate) fn parts_of(
-        &self,
-        user: UserId,
-        route: Route,
-        world: &World,
-    ) -> Result<Option<FrameParts>> {
-        let parts = match (route.peer, route.direction) {
-            (Peer::Server, _) if route.is_of_asked_rows => self
-                .asked_rows()
-                .map(|asked| asked.frame_on(route.direction).parts),
-            (Peer::Server, Direction::Down) => Some(self.download.parts(user)?),
-            (Peer::Server, Direction::Up) => {
-                self.upload.as_ref().map(|upload| upload.frame.parts())
-            }
-            (Peer::ThirdParty, Direction::Up) => self
-                .consultation()
-                .map(|consultation| consultation.request.parts),
-            (Peer::ThirdParty, Direction::Down) => self
-                .consultation()
-                .map(|consultation| consultation.reply.parts),
+    pub(crate) fn parts_of(&self, route: Route, world: &World) -> Result<Option<FrameParts>> {
+        let parts = match route {
+            Route::DOWNLOAD => Some(self.invitation.download.parts(self.user)?),
+            Route::UPLOAD => self.upload.as_ref().map(Upload::parts),
+            _ => self
+                .consultation_with(route.peer)
+                .map(|consultation| consultation.frame(route.direction).parts),
         };
         Ok(parts.map(|parts| world.overheads.added_to(route, parts)))
     }
 
-    /// Returns the exchange with the third party; `None` if there is none, or if it has not been
-    /// worked out.
-    pub(crate) fn consultation(&self) -> Option<&Arc<Consultation>> {
-        self.effort.as_ref()?.consultation.as_ref()
-    }
-
-    /// Returns what the user has asked the server for; `None` if nothing has to be asked for, or if
-    /// it has not been worked out.
-    pub(crate) fn asked_rows(&self) -> Option<&Arc<AskedRows>> {
-        self.effort.as_ref()?.asked_rows.as_ref()
+    /// Returns what is consultation with this peer before the training; `None` if nothing is, or if it
+    /// has not been worked out.
+    pub(crate) fn consultation_with(&self, peer: Peer) -> Option<&Consultation> {
+        self.effort.as_ref()?.consultation_with(peer)
     }
 
     /// Returns the frame on its way, to be changed; `None` if none is on its way.

@@ -8,11 +8,10 @@
 
 use std::sync::Arc;
 
-use super::event::Event;
-use super::participation::{Activity, Cut, Participation, Transfer, Way};
+use super::participation::{Activity, Loss, Participation, Transfer, Way};
 use super::server_link::ServerLink;
-use super::unanswered;
 use super::watch::{Unshared, Watch};
+use super::{Event, unanswered};
 use crate::sim::by_user::ByUser;
 use crate::sim::calendar::Calendar;
 use crate::sim::fair_link::FlowId;
@@ -20,10 +19,10 @@ use crate::sim::messages::{Booking, LinkEvent, LossCause};
 use crate::sim::outcome::network::Gauges;
 use crate::sim::world::World;
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::{InvitationId, Step, UserId};
+use fedrecsim_core::ids::UserId;
 use fedrecsim_core::legs::{Job, Leg, Peer, Route};
 use fedrecsim_core::units::{Bytes, Direction, SimDuration, SimTime};
-use fedrecsim_data::population::{Hit, Verdict};
+use fedrecsim_data::population::Verdict;
 use fedrecsim_model::codec::FrameParts;
 
 /// Everything that is on its way: the calendar, the server's link, and the bookings of what has
@@ -42,93 +41,62 @@ pub(super) struct Traffic {
 impl Traffic {
     /// Begins the leg that a participation is at. By now, the frame that it sends has been made, or
     /// its work has been worked out.
-    pub(crate) fn begin_leg(
-        &mut self,
-        user: UserId,
-        participation: &mut Participation,
-    ) -> Result<()> {
-        let legs = self.world.legs(participation.download.phase());
-        participation.activity = match legs.get(usize::from(participation.leg)).copied() {
+    pub(crate) fn begin_leg(&mut self, participation: &mut Participation) -> Result<()> {
+        participation.activity = match participation.leg_in(&self.world) {
             Some(Leg::Transfer(route)) => {
-                let parts = participation.parts_of(user, route, &self.world)?;
+                let parts = participation.parts_of(route, &self.world)?;
                 let parts = parts
                     .ok_or_else(|| unanswered("client", format!("it made no {}", route.name())))?;
-                Activity::Transfer(self.start(user, participation, route, parts)?)
+                Activity::Transfer(self.start(participation, route, parts)?)
             }
-            Some(Leg::Work(job)) => self.start_work(user, participation, job)?,
+            Some(Leg::Work(job)) => self.start_work(participation, job)?,
             None => return Err(unanswered("network", "a leg began after the last one")),
         };
         Ok(())
     }
 
     /// Moves a participation on to its next leg, and begins that.
-    pub(crate) fn begin_next_leg(
-        &mut self,
-        user: UserId,
-        participation: &mut Participation,
-    ) -> Result<()> {
+    pub(crate) fn begin_next_leg(&mut self, participation: &mut Participation) -> Result<()> {
         participation.leg += 1;
-        self.begin_leg(user, participation)
+        self.begin_leg(participation)
     }
 
     /// Starts a job of a participation.
-    fn start_work(
-        &mut self,
-        user: UserId,
-        participation: &mut Participation,
-        job: Job,
-    ) -> Result<Activity> {
+    fn start_work(&mut self, participation: &mut Participation, job: Job) -> Result<Activity> {
         let began = self.calendar.now();
         let work = participation
             .work_of(job)
             .ok_or_else(|| unanswered("network", "work began out of turn"))?;
         let ends = began + participation.speed_of(job, &self.world).time_for(work);
-        let ends = self.within_time(ends, user, participation.step)?;
-        participation.next = Some(self.calendar.schedule(ends, Event::WorkEnded(user)));
-        if let Some(dropout) = participation
-            .dropout
-            .filter(|dropout| dropout.leg == participation.leg)
-        {
-            self.schedule_cut(
-                user,
-                participation,
-                began + dropout.elapsed,
-                LossCause::Dropout,
-            );
+        self.check_time(ends, participation)?;
+        let ended = Event::WorkEnded(participation.user);
+        participation.next = Some(self.calendar.schedule(ends, ended));
+        if let Some(elapsed) = participation.dropout_now() {
+            self.schedule_loss(participation, began + elapsed, LossCause::Dropout);
         }
         if participation.leg == 0 {
-            self.book(participation.invitation_id, user, LinkEvent::WorkBegan(job));
+            self.book(participation, LinkEvent::WorkBegan(job));
         }
         Ok(Activity::Work { began })
     }
 
-    /// Starts the transfer of a frame for `user`, and returns it.
-    pub(crate) fn start(
+    /// Starts the transfer of a frame of a participation, and returns it.
+    fn start(
         &mut self,
-        user: UserId,
         participation: &mut Participation,
         route: Route,
         parts: FrameParts,
     ) -> Result<Transfer> {
         let size = Bytes::new(parts.total());
-        let now = self.calendar.now();
-        let hit =
-            self.world
-                .population
-                .faults()
-                .verdict(user, participation.invitation_id, route, now);
-        let verdict = hit.map(|Hit { verdict, .. }| verdict);
-        let (size, fault) = match verdict {
-            Some(Verdict::CutAt(bytes)) if bytes < size => (bytes, verdict),
+        let (now, user) = (self.calendar.now(), participation.user);
+        let faults = self.world.population.faults();
+        let hit = faults.verdict(user, participation.invitation.id, route, now);
+        let (size, fault) = match hit.map(|hit| hit.verdict) {
+            Some(Verdict::CutAt(bytes)) if bytes < size => (bytes, Some(Verdict::CutAt(bytes))),
             Some(Verdict::CutAt(_)) => (size, None),
-            _ => (size, verdict),
+            verdict => (size, verdict),
         };
-        let direction = route.direction;
-        let link = participation.link(direction);
-        let dropout = participation
-            .dropout
-            .filter(|dropout| dropout.leg == participation.leg);
-        let dropout = dropout.map(|dropout| dropout.elapsed);
+        let dropout = participation.dropout_now();
         // The third party's link has no limit.
         let server_link = self
             .server_link
@@ -138,15 +106,10 @@ impl Traffic {
             // The bytes that are carried before a dropout do not depend on how many share the
             // server's link.
             Some(elapsed) if server_link.is_some() => {
+                let link = participation.link(route.direction);
                 let carried = link.carried(size, now, now + elapsed);
-                (
-                    carried,
-                    if fault == Some(Verdict::Drop) {
-                        fault
-                    } else {
-                        Some(Verdict::CutAt(carried))
-                    },
-                )
+                let fault = fault.filter(|fault| *fault == Verdict::Drop);
+                (carried, fault.or(Some(Verdict::CutAt(carried))))
             }
             _ => (size, fault),
         };
@@ -160,17 +123,17 @@ impl Traffic {
         match server_link {
             None => {
                 let arrives = participation.arrival(&transfer);
-                let arrives = self.within_time(arrives, user, participation.step)?;
-                participation.next =
-                    Some(self.calendar.schedule(arrives, Event::FrameArrived(user)));
+                self.check_time(arrives, participation)?;
+                let arrived = Event::FrameArrived(user);
+                participation.next = Some(self.calendar.schedule(arrives, arrived));
                 self.unshared.enter(&transfer, arrives);
                 if let Some(elapsed) = dropout {
-                    self.schedule_cut(user, participation, now + elapsed, LossCause::Dropout);
+                    self.schedule_loss(participation, now + elapsed, LossCause::Dropout);
                 }
             }
             Some(server) if server.has_a_connection_free() => {
                 server.in_progress += 1;
-                transfer.way = self.connect(user, participation, direction, size);
+                transfer.way = self.connect(participation, route.direction, size);
             }
             Some(server) => {
                 transfer.way = Way::InLine(server.next_in_line);
@@ -178,13 +141,9 @@ impl Traffic {
                 server.next_in_line += 1;
             }
         }
-        self.book(
-            participation.invitation_id,
-            user,
-            LinkEvent::Sent(route, parts),
-        );
+        self.book(participation, LinkEvent::Sent(route, parts));
         if let Way::InLine(_) = transfer.way {
-            self.book(participation.invitation_id, user, LinkEvent::InLine(route));
+            self.book(participation, LinkEvent::InLine(route));
         }
         Ok(transfer)
     }
@@ -220,7 +179,7 @@ impl Traffic {
             if let Some(change) = participation.next.replace(arrival) {
                 self.calendar.cancel(change);
             }
-            self.within_time(arrives, user, participation.step)?;
+            self.check_time(arrives, participation)?;
             self.free_connection(taking_part)?;
         }
         self.reschedule(direction);
@@ -231,22 +190,18 @@ impl Traffic {
     /// that it has carried.
     pub(crate) fn stop(
         &mut self,
-        user: UserId,
         participation: &Participation,
         transfer: &Transfer,
         taking_part: &mut ByUser<Box<Participation>>,
     ) -> Result<Bytes> {
-        let now = self.calendar.now();
-        if transfer.way == Way::Alone {
-            self.unshared
-                .leave(transfer, participation.arrival(transfer));
-        }
+        let (now, direction) = (self.calendar.now(), transfer.route.direction);
         match transfer.way {
-            Way::Alone => Ok(participation.link(transfer.route.direction).carried(
-                transfer.size,
-                transfer.began,
-                now,
-            )),
+            Way::Alone => {
+                let arrives = participation.arrival(transfer);
+                self.unshared.leave(transfer, arrives);
+                let link = participation.link(direction);
+                Ok(link.carried(transfer.size, transfer.began, now))
+            }
             Way::Sent => Ok(transfer.size),
             Way::InLine(number) => {
                 if let Some(server) = &mut self.server_link {
@@ -260,15 +215,11 @@ impl Traffic {
                 Ok(Bytes::new(0))
             }
             Way::Shared => {
+                let flow = FlowId(participation.user.0);
                 let server = self.server_link.as_mut();
-                let carried = server.and_then(|server| {
-                    server
-                        .lane(transfer.route.direction)
-                        .link
-                        .stop(now, FlowId(user.0))
-                });
+                let carried = server.and_then(|server| server.lane(direction).link.stop(now, flow));
                 self.free_connection(taking_part)?;
-                self.reschedule(transfer.route.direction);
+                self.reschedule(direction);
                 Ok(carried.unwrap_or(Bytes::new(0)))
             }
         }
@@ -285,17 +236,12 @@ impl Traffic {
         };
         server.in_progress += 1;
         let participation = taking_part.get_mut(&user).ok_or_else(|| absent(user))?;
-        let invitation_id = participation.invitation_id;
-        if let Some(Transfer {
-            route, size, began, ..
-        }) = participation.transfer_mut().copied()
-        {
-            self.watch.waited(self.calendar.now().since(began))?;
-            let way = self.connect(user, participation, route.direction, size);
-            if let Some(transfer) = participation.transfer_mut() {
-                transfer.way = way;
-            }
-            self.book(invitation_id, user, LinkEvent::Connected(route));
+        if let Some(transfer) = participation.transfer_mut().copied() {
+            self.watch
+                .waited(self.calendar.now().since(transfer.began))?;
+            let way = self.connect(participation, transfer.route.direction, transfer.size);
+            participation.activity = Activity::Transfer(Transfer { way, ..transfer });
+            self.book(participation, LinkEvent::Connected(transfer.route));
         }
         Ok(())
     }
@@ -304,7 +250,6 @@ impl Traffic {
     /// it is.
     fn connect(
         &mut self,
-        user: UserId,
         participation: &mut Participation,
         direction: Direction,
         size: Bytes,
@@ -312,72 +257,59 @@ impl Traffic {
         let start_up = participation.link(direction).start_up();
         if start_up > SimDuration::ZERO {
             let ends = self.calendar.now() + start_up;
-            participation.next = Some(self.calendar.schedule(ends, Event::StartUpEnded(user)));
+            let ended = Event::StartUpEnded(participation.user);
+            participation.next = Some(self.calendar.schedule(ends, ended));
             return Way::StartingUp;
         }
-        self.share(user, participation, direction, size);
+        self.share(participation, direction, size);
         Way::Shared
     }
 
     /// Puts a transfer on the server's link.
-    fn share(
-        &mut self,
-        user: UserId,
-        participation: &mut Participation,
-        direction: Direction,
-        size: Bytes,
-    ) {
-        let now = self.calendar.now();
-        let link = participation.link(direction);
+    fn share(&mut self, participation: &mut Participation, direction: Direction, size: Bytes) {
+        let (now, user) = (self.calendar.now(), participation.user);
         let Some(server) = &mut self.server_link else {
             return;
         };
         // A user has at most one transfer in a direction, so its number is free.
-        let started =
-            server
-                .lane(direction)
-                .link
-                .start(now, FlowId(user.0), size, link.claim_at(now));
+        let claim = participation.link(direction).claim_at(now);
+        let lane = server.lane(direction);
+        let started = lane.link.start(now, FlowId(user.0), size, claim);
         debug_assert!(started, "{user} has two transfers in one direction");
-        if let Some(changes) = link.changes_after(now) {
-            participation.next = Some(self.calendar.schedule(changes, Event::RateChanges(user)));
-        }
-        self.reschedule(direction);
+        self.schedule_change(participation, direction);
     }
 
     /// Handles the end of a start-up.
-    pub(crate) fn start_up_ended(&mut self, user: UserId, participation: &mut Participation) {
-        let Some(transfer) = participation.transfer_mut() else {
-            return;
-        };
-        transfer.way = Way::Shared;
-        let (direction, size) = (transfer.route.direction, transfer.size);
-        self.share(user, participation, direction, size);
+    pub(crate) fn start_up_ended(&mut self, participation: &mut Participation) {
+        if let Some(transfer) = participation.transfer_mut() {
+            transfer.way = Way::Shared;
+            let (direction, size) = (transfer.route.direction, transfer.size);
+            self.share(participation, direction, size);
+        }
     }
 
     /// Handles a change of the rate of a user's own link during a transfer on the server's link.
-    pub(crate) fn change_rate(&mut self, user: UserId, participation: &mut Participation) {
+    pub(crate) fn change_rate(&mut self, participation: &mut Participation) {
         let now = self.calendar.now();
-        let Some(direction) = participation
-            .transfer_mut()
-            .map(|transfer| transfer.route.direction)
+        let (Some(transfer), Some(server)) =
+            (participation.transfer_mut().copied(), &mut self.server_link)
         else {
             return;
         };
-        let link = participation.link(direction);
-        let Some(server) = &mut self.server_link else {
-            return;
-        };
+        let (direction, flow) = (transfer.route.direction, FlowId(participation.user.0));
+        let claim = participation.link(direction).claim_at(now);
         // The last byte may have left at this very instant, which the next event tells.
-        if !server
-            .lane(direction)
-            .link
-            .change(now, FlowId(user.0), link.claim_at(now))
-        {
-            return;
+        if server.lane(direction).link.change(now, flow, claim) {
+            self.schedule_change(participation, direction);
         }
-        if let Some(changes) = link.changes_after(now) {
-            participation.next = Some(self.calendar.schedule(changes, Event::RateChanges(user)));
+    }
+
+    /// Schedules the next change of the rate of a user's own link, and the next end on the server's.
+    fn schedule_change(&mut self, participation: &mut Participation, direction: Direction) {
+        let link = participation.link(direction);
+        if let Some(changes) = link.changes_after(self.calendar.now()) {
+            let change = Event::RateChanges(participation.user);
+            participation.next = Some(self.calendar.schedule(changes, change));
         }
         self.reschedule(direction);
     }
@@ -406,36 +338,39 @@ impl Traffic {
         });
     }
 
-    /// Schedules that a participation is cut off at `at` for this cause, unless an earlier cut is
-    /// scheduled.
-    pub(crate) fn schedule_cut(
+    /// Schedules that a participation is cut off at `at` for this cause, unless that happens
+    /// earlier.
+    pub(crate) fn schedule_loss(
         &mut self,
-        user: UserId,
         participation: &mut Participation,
         at: SimTime,
         cause: LossCause,
     ) {
-        if participation.cut.is_some_and(|earlier| earlier.at <= at) {
+        if participation.loss.is_some_and(|earlier| earlier.at <= at) {
             return;
         }
-        let appointment = self.calendar.schedule(at, Event::CutOff(user));
-        if let Some(later) = participation.cut.replace(Cut {
+        let lost = Event::Lost(participation.user);
+        let appointment = self.calendar.schedule(at, lost);
+        let loss = Loss {
             at,
             appointment,
             cause,
-        }) {
+        };
+        if let Some(later) = participation.loss.replace(loss) {
             self.calendar.cancel(later.appointment);
         }
     }
 
-    /// Returns `time`, or an error if it is beyond what the clock can show.
-    pub(crate) fn within_time(&self, time: SimTime, user: UserId, step: Step) -> Result<SimTime> {
-        let round = self.world.scenario.training.round_of(step);
-        if time == SimTime::END {
-            Err(Error::TimeOverflow { round, user })
-        } else {
-            Ok(time)
+    /// Checks that `time` is not beyond what the clock can show.
+    fn check_time(&self, time: SimTime, participation: &Participation) -> Result<()> {
+        if time < SimTime::END {
+            return Ok(());
         }
+        let training = &self.world.scenario.training;
+        Err(Error::TimeOverflow {
+            round: training.round_of(participation.invitation.step),
+            user: participation.user,
+        })
     }
 
     /// Counts the time until `now`, before anything changes at that instant. The server has waited
@@ -474,20 +409,17 @@ impl Traffic {
         }
     }
 
-    /// Books what has happened at this instant.
-    pub(crate) fn book(&mut self, invitation_id: InvitationId, user: UserId, event: LinkEvent) {
+    /// Books what has happened to a participation at this instant.
+    pub(crate) fn book(&mut self, participation: &Participation, event: LinkEvent) {
         self.bookings.push(Booking {
             at: self.calendar.now(),
-            invitation_id,
-            user,
+            invitation_id: participation.invitation.id,
+            user: participation.user,
             event,
         });
     }
 }
 
 pub(super) fn absent(user: UserId) -> Error {
-    Error::Actor {
-        actor: "network",
-        reason: format!("{user} takes no part"),
-    }
+    unanswered("network", format!("{user} takes no part"))
 }

@@ -2,18 +2,18 @@
 //! server side.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use super::Open;
 use crate::privacy::SumNoise;
 use crate::sim::audit::Audit;
-use crate::sim::download::{OutgoingDownload, Received};
-use crate::sim::upload::{UploadFrame, UploadOrigin};
+use crate::sim::download::{Download, Participant, Received};
+use crate::sim::upload::Upload;
 use crate::sim::user_order::sort_by_user;
 use crate::sim::world::World;
 use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::{InvitationId, Round, UserId};
+use fedrecsim_core::ids::{InvitationId, Round, Step, UserId};
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_methods::method::Server;
 use fedrecsim_methods::method::server::{
@@ -29,22 +29,37 @@ const BYTES_AT_ONCE: usize = 8 << 20;
 /// The least and the largest number of frames that are decoded at a time.
 const FRAMES_AT_ONCE: std::ops::RangeInclusive<usize> = 8..=128;
 
-/// An update that the server took in.
+/// An upload that the server took in.
 pub(super) struct Arrived {
     pub user: UserId,
-    pub invitation_id: InvitationId,
-    pub frame: UploadFrame,
-    /// The download from which the client started.
-    pub download: Arc<OutgoingDownload>,
-    /// The rows that the client has asked for, where it had to.
-    pub asked: Option<Arc<[u32]>>,
-    /// The number of steps since the one in which the user was invited.
-    pub staleness: u32,
+    pub upload: Upload,
+    /// The participation that it ends.
+    pub open: Open,
+}
+
+/// Names a step of the server.
+#[derive(Clone, Copy)]
+pub(super) struct StepName {
+    /// Its number among the steps that are not empty.
+    pub number: u32,
+    /// Its number among all steps.
+    pub step: Step,
+    /// The round that it belongs to.
+    pub round: Round,
+}
+
+impl Arrived {
+    fn participant(&self) -> Participant {
+        (self.user, self.open.invitation.id)
+    }
+
+    fn download(&self) -> &Download {
+        &self.open.invitation.download
+    }
 }
 
 /// Makes a step of what has arrived, in the order of users and not of arrival, so that a step does
-/// not depend on who has the faster link. `step` counts the steps that are not empty, and `round`
-/// is the one that it belongs to. The weights are those of the policy's
+/// not depend on who has the faster link. The weights are those of the policy's
 /// [`UpdateRule`](fedrecsim_scenario::scenario::UpdateRule).
 ///
 /// The base b of a fresh update is the model g as the server meant it, so the rules that average
@@ -56,14 +71,12 @@ pub(super) struct Arrived {
 pub(super) fn step(
     world: &World,
     server: &mut dyn Server,
-    (step, round): (u32, Round),
+    name: StepName,
     mut arrived: Vec<Arrived>,
     audit: &mut Audit,
 ) -> Result<StepReport> {
-    sort_by_user(&mut arrived, |arrived| {
-        (arrived.user, arrived.invitation_id)
-    });
-    let policy = &world.policy;
+    sort_by_user(&mut arrived, Arrived::participant);
+    let (policy, step) = (&world.policy, name.number);
     let (mut sums, on_uploads) = accumulator(world, server, step);
     // A few frames at a time are decoded, so that they are still in the cache when they are added.
     let longest = arrived
@@ -87,26 +100,15 @@ pub(super) fn step(
         let mut contributions: Vec<Contribution<'_>> = frames
             .iter()
             .zip(&decoded)
-            .map(|(arrived, (update, received))| Contribution {
-                user: arrived.user,
-                invitation_id: arrived.invitation_id,
-                phase: arrived.download.phase(),
-                update,
-                received: &received.model,
-                intended: received.intended.as_ref(),
-                download_number: arrived
-                    .download
-                    .base_number_for((arrived.user, arrived.invitation_id)),
-                weight: policy.weight(arrived.staleness),
-                base_weight: policy.base_weight(arrived.staleness),
-                is_fresh: arrived.staleness == 0,
+            .map(|(arrived, (update, received))| {
+                contribution(world, name.step, arrived, update, received)
             })
             .collect();
         let asked: Vec<&[u32]> = frames
             .iter()
-            .map(|arrived| arrived.asked.as_deref().unwrap_or_default())
+            .map(|arrived| arrived.open.asked.as_deref().unwrap_or_default())
             .collect();
-        audit.look(round, (&contributions, &asked), world);
+        audit.look(name.round, (&contributions, &asked), world);
         if let (Some(noise), Some(first)) = (noise.take(), contributions.first_mut()) {
             // A server that adds up has the noise in its sum, whichever update it comes with.
             let described = (world.upload_layout(first.phase), first.received);
@@ -133,22 +135,46 @@ pub(super) fn step(
         &normalise,
         world.streams,
     )
-    .within(round, world.scenario.training.divergence_limit)
+    .within(name.round, world.scenario.training.divergence_limit)
     .expecting(expected);
     let report = server.step(sums, &context)?;
     if is_small(&arrived) {
         return Ok(report);
     }
-    // The frames are dropped in parallel, since their memory is out of every cache by now. The
+    // The uploads are dropped in parallel, since their memory is out of every cache by now. The
     // downloads are not, since most are one and the same, whose count of owners the threads would
     // fight over.
     arrived
         .into_iter()
-        .map(|arrived| arrived.frame)
+        .map(|arrived| arrived.upload)
         .collect::<Vec<_>>()
         .into_par_iter()
         .for_each(drop);
     Ok(report)
+}
+
+/// Describes an upload that was decoded to the method.
+fn contribution<'a>(
+    world: &World,
+    step: Step,
+    arrived: &Arrived,
+    update: &'a ModelUpdate,
+    received: &'a Received,
+) -> Contribution<'a> {
+    let staleness = step.0 - arrived.open.invitation.step.0;
+    let (user, invitation_id) = arrived.participant();
+    Contribution {
+        user,
+        invitation_id,
+        phase: arrived.download().phase(),
+        update,
+        received: &received.model,
+        intended: received.intended.as_ref(),
+        download_number: arrived.download().base_number_for((user, invitation_id)),
+        weight: world.policy.weight(staleness),
+        base_weight: world.policy.base_weight(staleness),
+        is_fresh: staleness == 0,
+    }
 }
 
 /// Returns an empty accumulator of the step of this number, and the noise that the sum of its
@@ -181,7 +207,7 @@ fn absorb_noise_alone(
     // whether there were any.
     let model = match world.downlink.sends_changes() {
         true => server.model().clone(),
-        false => OutgoingDownload::encode(u32::MAX, phase, server.download(), world)?
+        false => Download::encode(u32::MAX, phase, server.download(), world)?
             .received(UserId(u32::MAX))?
             .model
             .clone(),
@@ -202,17 +228,17 @@ fn absorb_noise_alone(
 /// Returns whether a step of these updates takes less time than handing it to the worker threads,
 /// which takes some ten microseconds. This holds for a single small update.
 pub(super) fn is_small(arrived: &[Arrived]) -> bool {
-    matches!(arrived, [arrived] if arrived.frame.total_bytes() < 1 << 16)
+    matches!(arrived, [arrived] if arrived.upload.parts().total() < 1 << 16)
 }
 
 /// Returns about how many bytes a frame is once it is decoded, or more. A codec that loses
 /// something may have made it many times shorter.
 fn decoded_bytes(world: &World, arrived: &Arrived) -> usize {
-    let bytes = arrived.frame.total_bytes() as usize;
+    let bytes = arrived.upload.parts().total() as usize;
     if world.uplink.is_lossless() {
         bytes
     } else {
-        bytes.max(world.upload_layout(arrived.download.phase()).bytes())
+        bytes.max(world.upload_layout(arrived.download().phase()).bytes())
     }
 }
 
@@ -224,26 +250,15 @@ fn decode<'a>(
     noise: Option<&SumNoise>,
 ) -> Result<(ModelUpdate, Cow<'a, Received>)> {
     let _stage = enter(Stage::Decode);
-    let layout = world.upload_layout(arrived.download.phase());
-    let Arrived {
-        user,
-        invitation_id,
-        frame,
-        download,
-        asked,
-        ..
-    } = arrived;
-    let origin = UploadOrigin {
-        user: *user,
-        invitation_id: *invitation_id,
-        download,
-    };
-    let received = download.base_of(asked.as_deref(), (*user, *invitation_id))?;
-    let mut update = world.uplink.decode_frame(
-        (&frame.bytes(&origin, world)?, frame.integrity()),
-        layout,
-        &received.model,
-    )?;
+    let Arrived { user, upload, open } = arrived;
+    let layout = world.upload_layout(arrived.download().phase());
+    let participant = arrived.participant();
+    let received = arrived
+        .download()
+        .base_of(open.asked.as_deref(), participant)?;
+    let frame = upload.bytes(*user, &open.invitation, world)?;
+    let sealed = (&frame, upload.integrity());
+    let mut update = world.uplink.decode_frame(sealed, layout, &received.model)?;
     if let Some(noise) = noise {
         noise.clip(&mut update, layout, &received.model)?;
     }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use actix::Handler;
 
-use super::{Open, ServerActor};
-use crate::sim::download::{OutgoingDownload, Versions};
-use crate::sim::messages::RowRequestArrived;
+use super::ServerActor;
+use crate::sim::download::{Download, Versions};
+use crate::sim::messages::RequestArrived;
 use crate::sim::outcome::VersionsCost;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
-use fedrecsim_methods::method::server::Download;
+use fedrecsim_methods::method::server;
 
 impl ServerActor {
     /// Forgets the download of a model that has changed. The next one has another number, even if
@@ -25,7 +25,7 @@ impl ServerActor {
     ///
     /// # Errors
     /// Those of encoding the download.
-    pub(super) fn next_download(&mut self, users: &[UserId]) -> Result<Arc<OutgoingDownload>> {
+    pub(super) fn next_download(&mut self, users: &[UserId]) -> Result<Arc<Download>> {
         let download = self.present_download(users)?;
         download.prepare(users)?;
         Ok(download)
@@ -33,7 +33,7 @@ impl ServerActor {
 
     /// Returns what `users` (ascending) download until the next step. Where each has its own, none
     /// is made yet.
-    fn present_download(&mut self, users: &[UserId]) -> Result<Arc<OutgoingDownload>> {
+    fn present_download(&mut self, users: &[UserId]) -> Result<Arc<Download>> {
         if self.world.downlink.sends_changes()
             && !self.world.download_layout(self.server.phase()).is_empty()
         {
@@ -43,68 +43,46 @@ impl ServerActor {
             return Ok(Arc::clone(download));
         }
         let (phase, content) = (self.server.phase(), self.server.download());
-        let download = Arc::new(OutgoingDownload::encode(
-            self.version,
-            phase,
-            content,
-            &self.world,
-        )?);
+        let download = Arc::new(Download::encode(self.version, phase, content, &self.world)?);
         Ok(Arc::clone(self.download.insert(download)))
     }
 
-    /// Returns what the users download who are evaluated now. Whoever scores makes the downloads
+    /// Returns the download of the users who are evaluated now. Whoever scores makes the downloads
     /// that differ from user to user.
     ///
     /// # Errors
     /// As [`Self::next_download`].
-    pub(super) fn download_to_score(&mut self) -> Result<Arc<OutgoingDownload>> {
+    pub(super) fn download_to_score(&mut self) -> Result<Arc<Download>> {
         let world = Arc::clone(&self.world);
         self.present_download(world.candidates.evaluated_users())
     }
 
     /// Returns what brings `users` to the present version.
-    fn next_version(&mut self, users: &[UserId]) -> Result<Arc<OutgoingDownload>> {
+    fn next_version(&mut self, users: &[UserId]) -> Result<Arc<Download>> {
         let phase = self.server.phase();
-        let Download::Shared(model) = self.server.download() else {
+        let server::Download::Shared(model) = self.server.download() else {
             let name = &self.world.scenario.method.name;
             return Err(Error::Usage(format!(
                 "`{name}` has a download of its own for each user, so that changes (`delta = true` on the downlink) would \
                  differ from user to user"
             )));
         };
-        let place = match self
-            .versions
-            .iter()
-            .position(|versions| versions.phase() == phase)
-        {
-            Some(place) => place,
-            None => {
-                self.versions.push(Versions::new(phase, &self.world));
-                self.versions.len() - 1
-            }
-        };
+        let known = self.versions.iter();
+        let place = known
+            .take_while(|versions| versions.phase() != phase)
+            .count();
+        if place == self.versions.len() {
+            self.versions.push(Versions::new(phase, &self.world));
+        }
         let versions = &mut self.versions[place];
         let version = versions.advance(self.version, model, &self.world)?;
         let held = versions.held_by(users.iter().copied());
-        Ok(Arc::new(OutgoingDownload::of_version(
+        Ok(Arc::new(Download::of_version(
             version,
             phase,
             held,
             &self.world,
         )))
-    }
-
-    /// Notes that the user of a participation has what it has downloaded, since its upload has
-    /// arrived.
-    pub(super) fn acknowledge(&mut self, user: UserId, open: &Open) {
-        let phase = open.download.phase();
-        if let Some(versions) = self
-            .versions
-            .iter_mut()
-            .find(|versions| versions.phase() == phase)
-        {
-            versions.acknowledge(user, open.download.number());
-        }
     }
 
     /// Returns what it has cost to send changes, over all phases; `None` if none were sent.
@@ -117,26 +95,19 @@ impl ServerActor {
     }
 }
 
-impl Handler<RowRequestArrived> for ServerActor {
+impl Handler<RequestArrived> for ServerActor {
     type Result = Result<bool>;
 
-    fn handle(&mut self, arrival: RowRequestArrived, _context: &mut Self::Context) -> Result<bool> {
-        let RowRequestArrived {
-            user,
-            invitation_id,
-            frame,
-        } = arrival;
-        let open = self
-            .open
-            .get_mut(&user)
-            .filter(|open| open.invitation_id == invitation_id);
-        let Some(open) = open else {
+    fn handle(&mut self, arrival: RequestArrived, _context: &mut Self::Context) -> Result<bool> {
+        let user = arrival.user;
+        let open = self.open.get_mut(&user);
+        let Some(open) = open.filter(|open| open.invitation.id == arrival.invitation_id) else {
             return Err(Error::Actor {
                 actor: "server",
                 reason: format!("{user} asks for rows without an invitation"),
             });
         };
-        let rows = open.download.read_request(&frame).ok();
+        let rows = open.invitation.download.read_request(&arrival.frame).ok();
         open.asked = rows.map(Arc::from);
         Ok(open.asked.is_some())
     }

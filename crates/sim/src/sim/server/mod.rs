@@ -12,17 +12,16 @@ use actix::prelude::*;
 use super::audit::Audit;
 use super::by_user::ByUser;
 use super::checkpoints::Save;
-use super::download::{OutgoingDownload, RestoredDownloads, Versions};
+use super::download::{Download, RestoredDownloads, Versions};
 use super::identity::Identity;
 use super::messages::{
-    AlarmRang, BeginStep, CloseStep, Ending, GetModel, Orders, ParticipationLost, Receipt,
-    SetModel, StepOutcome, UplinkArrived,
+    AlarmRang, BeginStep, CloseStep, Ending, GetModel, Invitation, Orders, ParticipationLost,
+    Receipt, SetModel, StepOutcome, UploadArrived,
 };
-use super::upload::UploadOrigin;
 use super::workers::Pool;
 use super::world::World;
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::{InvitationId, Round, Step, UserId};
+use fedrecsim_core::ids::{InvitationId, Step, UserId};
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::units::SimTime;
 use fedrecsim_methods::method::server::StepReport;
@@ -42,7 +41,7 @@ mod spending;
 mod steps;
 
 use alone::StepAlone;
-use averages::Arrived;
+use averages::{Arrived, StepName};
 use cohort::Cohorts;
 use spending::Spending;
 use steps::OpenStep;
@@ -61,7 +60,7 @@ pub(crate) struct ServerActor {
     /// The step without participants that is under way, if there is one.
     alone: Option<StepAlone>,
     /// The download for participants until the next step; `None` until somebody needs it.
-    download: Option<Arc<OutgoingDownload>>,
+    download: Option<Arc<Download>>,
     /// The versions of each phase's download of which changes are sent.
     versions: Vec<Versions>,
     /// The number of invitations so far.
@@ -85,10 +84,8 @@ pub(crate) struct ServerActor {
 
 /// A participation as the server knows it.
 struct Open {
-    step: Step,
-    invitation_id: InvitationId,
+    invitation: Invitation,
     began: SimTime,
-    download: Arc<OutgoingDownload>,
     /// The rows that the user has asked for, once it has.
     asked: Option<Arc<[u32]>>,
 }
@@ -126,58 +123,47 @@ impl ServerActor {
     /// # Errors
     /// [`Error::Checkpoint`] if the archive holds something else.
     pub(crate) fn restore(
+        &mut self,
         archive: &mut ArchiveReader,
         downloads: &mut RestoredDownloads,
-        world: Arc<World>,
-        workers: Pool,
-    ) -> Result<Self> {
+    ) -> Result<()> {
+        let world = Arc::clone(&self.world);
         archive.take::<Identity>()?.check(&world)?;
-        let mut server = Self::new(world, workers);
         let (open, has_download): (Vec<SavedOpen>, bool);
         (
-            server.invitations_sent,
-            server.empty_steps,
-            server.ended_without_update,
-            server.wakes_at,
+            self.invitations_sent,
+            self.empty_steps,
+            self.ended_without_update,
+            self.wakes_at,
             has_download,
             open,
         ) = archive.take()?;
-        server.cohorts.restore(archive)?;
-        let world = Arc::clone(&server.world);
-        server.audit.restore(archive, &world)?;
-        server.spending.restore(archive)?;
-        (server.version, server.steps) = archive.take()?;
-        let model = restore_model(archive, server.server.model().layout())?;
-        server.server.set_model(model)?;
-        server
-            .server
+        self.cohorts.restore(archive)?;
+        self.audit.restore(archive, &world)?;
+        self.spending.restore(archive)?;
+        (self.version, self.steps) = archive.take()?;
+        let model = restore_model(archive, self.server.model().layout())?;
+        self.server.set_model(model)?;
+        self.server
             .visit_state(&mut StateVisitor::Restore(archive))?;
         let phases: Vec<u8> = archive.take()?;
         for phase in phases {
-            server
-                .versions
-                .push(Versions::restore(Phase(phase), archive, &server.world)?);
+            let versions = Versions::restore(Phase(phase), archive, &world)?;
+            self.versions.push(versions);
         }
         if has_download {
-            server.download = Some(downloads.take(archive, &server.world)?);
+            self.download = Some(downloads.take(archive, &world)?);
         }
-        for (user, step, invitation_id, began, asked) in open {
-            let (download, asked) = (
-                downloads.take(archive, &server.world)?,
-                asked.map(Arc::from),
-            );
-            server.open.insert(
-                user,
-                Open {
-                    step,
-                    invitation_id,
-                    began,
-                    download,
-                    asked,
-                },
-            );
+        for (user, step, id, began, asked) in open {
+            let download = downloads.take(archive, &world)?;
+            let open = Open {
+                invitation: Invitation { step, id, download },
+                began,
+                asked: asked.map(Arc::from),
+            };
+            self.open.insert(user, open);
         }
-        Ok(server)
+        Ok(())
     }
 
     /// Appends the server to `archive`. At the end of a step, the state of the step and the list of
@@ -185,23 +171,20 @@ impl ServerActor {
     fn save(&mut self, archive: &mut Archive) -> Result<()> {
         archive.put(&Identity::of(&self.world));
         let saved = |(user, open): (UserId, &Open)| {
-            (
-                user,
-                open.step,
-                open.invitation_id,
-                open.began,
-                open.asked.as_ref().map(|rows| rows.to_vec()),
-            )
+            let Invitation { step, id, .. } = open.invitation;
+            let asked = open.asked.as_ref().map(|rows| rows.to_vec());
+            (user, step, id, open.began, asked)
         };
         let open: Vec<_> = self.open.iter().map(saved).collect();
+        // Downloads of single users can be made again from the state that is saved here.
+        let kept = self.download.as_ref();
+        let kept = kept.filter(|download| download.has_to_be_kept());
         archive.put(&(
             self.invitations_sent,
             self.empty_steps,
             self.ended_without_update,
             self.wakes_at,
-            self.download
-                .as_ref()
-                .is_some_and(|download| download.has_to_be_kept()),
+            kept.is_some(),
             open,
         ));
         self.cohorts.save(archive);
@@ -210,36 +193,24 @@ impl ServerActor {
         archive.put(&(self.version, self.steps));
         save_model(archive, self.server.model());
         self.server.visit_state(&mut StateVisitor::Save(archive))?;
-        archive.put(
-            &self
-                .versions
-                .iter()
-                .map(|versions| versions.phase().0)
-                .collect::<Vec<_>>(),
-        );
+        let phases = self.versions.iter().map(|versions| versions.phase().0);
+        archive.put(&phases.collect::<Vec<_>>());
         self.versions
             .iter()
             .for_each(|versions| versions.save(archive));
-        // Downloads of single users can be made again from the state that was just saved.
-        if let Some(download) = self
-            .download
-            .as_ref()
-            .filter(|download| download.has_to_be_kept())
-        {
-            download.save(UserId(0), archive)?;
-        }
+        kept.map_or(Ok(()), |download| download.save(UserId(0), archive))?;
         self.open
             .iter()
-            .try_for_each(|(user, open)| open.download.save(user, archive))
+            .try_for_each(|(user, open)| open.invitation.download.save(user, archive))
     }
 
-    /// Returns the number of the next step, among those that are not empty, and the round that it
-    /// belongs to.
-    fn step_name(&self) -> (u32, Round) {
-        (
-            self.steps,
-            self.world.scenario.training.round_of(self.step.step),
-        )
+    /// Names the step that is open.
+    fn step_name(&self) -> StepName {
+        StepName {
+            number: self.steps,
+            step: self.step.step,
+            round: self.world.scenario.training.round_of(self.step.step),
+        }
     }
 
     /// Removes and returns a participation that has come to an end; `None` if the server had given
@@ -247,10 +218,10 @@ impl ServerActor {
     fn account_for(&mut self, user: UserId, invitation_id: InvitationId) -> Option<Open> {
         self.open
             .get(&user)
-            .filter(|open| open.invitation_id == invitation_id)?;
+            .filter(|open| open.invitation.id == invitation_id)?;
         let open = self.open.remove(&user)?;
         self.cohorts.released(user);
-        if open.step == self.step.step {
+        if open.invitation.step == self.step.step {
             self.step.open -= 1;
         }
         Some(open)
@@ -322,14 +293,14 @@ impl Handler<BeginStep> for ServerActor {
     }
 }
 
-impl Handler<UplinkArrived> for ServerActor {
+impl Handler<UploadArrived> for ServerActor {
     type Result = Result<Receipt>;
 
-    fn handle(&mut self, arrival: UplinkArrived, _context: &mut Self::Context) -> Result<Receipt> {
-        let UplinkArrived {
+    fn handle(&mut self, arrival: UploadArrived, _context: &mut Self::Context) -> Result<Receipt> {
+        let UploadArrived {
             user,
             invitation_id,
-            frame,
+            upload,
             now,
         } = arrival;
         let Some(open) = self.account_for(user, invitation_id) else {
@@ -338,56 +309,34 @@ impl Handler<UplinkArrived> for ServerActor {
                 reason: format!("{user} uploads without an invitation"),
             });
         };
-        let layout = self.world.upload_layout(open.download.phase());
-        let is_readable = match self.world.checks_frames_on_arrival() {
-            true => {
-                let origin = UploadOrigin {
-                    user,
-                    invitation_id,
-                    download: &open.download,
-                };
-                let received = open
-                    .download
-                    .base_of(open.asked.as_deref(), (user, invitation_id))?;
-                self.world
-                    .uplink
-                    .decode(&frame.bytes(&origin, &self.world)?, layout, &received.model)
-                    .is_ok()
+        let Invitation { step, download, .. } = &open.invitation;
+        let layout = self.world.upload_layout(download.phase());
+        let mut scalars = upload.scalars(layout).ok();
+        if self.world.checks_frames_on_arrival() {
+            let received = download.base_of(open.asked.as_deref(), (user, invitation_id))?;
+            let frame = upload.bytes(user, &open.invitation, &self.world)?;
+            let decoded = self.world.uplink.decode(&frame, layout, &received.model);
+            scalars = scalars.filter(|_| decoded.is_ok());
+        }
+        let ending = match &scalars {
+            Some(_) => self.ending(*step),
+            None => Ending::Lost,
+        };
+        if let Some(scalars) = scalars {
+            if let Some(utility) = scalars.utility {
+                let took = now.since(open.began);
+                self.cohorts.observe(user, utility, took, *step);
             }
-            false => true,
-        };
-        let scalars = if is_readable {
-            frame.scalars(layout).ok()
-        } else {
-            None
-        };
-        let sound = scalars.is_some();
-        if let Some(utility) = scalars.and_then(|scalars| scalars.utility) {
-            self.cohorts
-                .observe(user, utility, now.since(open.began), open.step);
+            // The user has what it has downloaded.
+            let phase = download.phase();
+            let versions = self.versions.iter_mut();
+            versions
+                .filter(|versions| versions.phase() == phase)
+                .for_each(|versions| versions.acknowledge(user, download.number()));
         }
-        if sound {
-            self.acknowledge(user, &open);
-        }
-        let ending = if sound {
-            self.ending(open.step)
-        } else {
-            Ending::Lost
-        };
         if ending == Ending::Done {
-            let staleness = self.step.step.0 - open.step.0;
             self.cohorts.used(user, self.step.step);
-            let Open {
-                download, asked, ..
-            } = open;
-            self.arrived.push(Arrived {
-                user,
-                invitation_id,
-                frame,
-                download,
-                asked,
-                staleness,
-            });
+            self.arrived.push(Arrived { user, upload, open });
         }
         self.count_ended_participation(ending == Ending::Done);
         Ok(Receipt {
@@ -436,47 +385,46 @@ impl Handler<CloseStep> for ServerActor {
         let alone = self.alone.take();
         let makes_step = aggregated > 0 || alone.is_none() && self.world.steps_on_noise();
         let is_step = makes_step || alone.is_some();
-        let report = match (aggregated, alone) {
-            (_, Some(StepAlone { report, .. })) => report,
+        let report = match alone {
+            Some(StepAlone { report, .. }) => report,
             // A step without updates leaves the server's own model as it is.
-            (0, None) if !makes_step => StepReport::default(),
-            _ if averages::is_small(&arrived) => {
+            None if !makes_step => StepReport::default(),
+            None if averages::is_small(&arrived) => {
                 averages::step(world, server, step, arrived, audit)?
             }
-            _ => self
+            None => self
                 .workers
                 .run_and_wait(|| averages::step(world, server, step, arrived, audit))?,
         };
         drop(waiting);
-        if is_step {
-            self.empty_steps = 0;
-        }
         if makes_step {
             self.steps += 1;
             self.forget_download();
+        }
+        if is_step {
             self.empty_steps = 0;
-        } else if self.world.trains && !is_step && !self.step.drew_nobody {
+        } else if self.world.trains && !self.step.drew_nobody {
             self.empty_steps += 1;
         }
-        let audit = if ends_round {
-            self.audit.end_round(step.1, &self.world)
-        } else {
-            None
+        let audit = match ends_round {
+            true => self.audit.end_round(step.round, &self.world),
+            false => None,
         };
         let given_up = self.give_up();
         // The model is passed on only at the end of a round, since while there is a copy the next
         // step cannot change its tables in place.
-        let model = if ends_round {
-            Some((self.server.model().clone(), self.download_to_score()?))
-        } else {
-            None
+        let model = match ends_round {
+            true => Some((self.server.model().clone(), self.download_to_score()?)),
+            false => None,
         };
         Ok(StepOutcome {
-            model,
+            steps: u32::from(aggregated > 0),
             aggregated,
             uploads: report.uploads,
             union: report.union,
+            loss_sum: 0.0,
             given_up,
+            model,
             versions: self.versions_cost(),
             audit,
             privacy: self.spending.record(self.step.step, &self.world),

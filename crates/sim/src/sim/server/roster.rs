@@ -187,7 +187,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::sim::download::OutgoingDownload;
+    use crate::sim::download::Download;
+    use crate::sim::messages::Invitation;
     use crate::sim::small;
     use fedrecsim_core::units::SimDuration;
 
@@ -228,7 +229,7 @@ mod tests {
             let on_off = "availability={ on-off = { mean_on_s = 100, mean_off_s = 60 } }";
             let overrides = [on_off, classes];
             let world = small::world(&overrides[..1 + usize::from(limits_memory)]);
-            let download = Arc::new(OutgoingDownload::first(&world).unwrap());
+            let download = Arc::new(Download::first(&world).unwrap());
             let (mut roster, mut open) = (Roster::new(Arc::clone(&world)), ByUser::default());
             let mut now = SimTime::ZERO;
             for (seconds, users, what) in steps {
@@ -239,8 +240,9 @@ mod tests {
                     if open.remove(&user).is_some() {
                         roster.released(user);
                     } else if roster.is_there(user, now) {
-                        let (step, invitation_id, download) = (Step(0), InvitationId(0), Arc::clone(&download));
-                        open.insert(user, Open { step, invitation_id, began: now, download, asked: None });
+                        let (step, id, download) = (Step(0), InvitationId(0), Arc::clone(&download));
+                        let invitation = Invitation { step, id, download };
+                        open.insert(user, Open { invitation, began: now, asked: None });
                         roster.invited(&[user], now);
                     }
                 }

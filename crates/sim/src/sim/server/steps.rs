@@ -1,8 +1,6 @@
 //! The rules of the scenario's policy that decide when the server invites users, and when a step is
 //! due.
 
-use std::sync::Arc;
-
 use super::roster::SelectionContext;
 use super::{Open, ServerActor};
 use crate::sim::messages::{Invitation, Orders};
@@ -96,7 +94,7 @@ impl ServerActor {
         }
         let missing = places - cohort.len();
         if !cohort.is_empty() {
-            orders.invitation = Some(self.invite(cohort, invitation_id, now)?);
+            orders.invitation = Some((self.invite(&cohort, invitation_id, now)?, cohort));
             self.step.idle_since = None;
             if has_cohorts {
                 orders.deadline = self.set_deadline(now);
@@ -174,37 +172,25 @@ impl ServerActor {
         }
     }
 
-    fn invite(
-        &mut self,
-        cohort: Vec<UserId>,
-        invitation_id: InvitationId,
-        now: SimTime,
-    ) -> Result<Invitation> {
+    fn invite(&mut self, cohort: &[UserId], id: InvitationId, now: SimTime) -> Result<Invitation> {
         self.invitations_sent += 1;
-        self.spending.invited(&cohort, &self.world);
-        let download = self.next_download(&cohort)?;
-        let step = self.step.step;
-        for user in &cohort {
-            let download = Arc::clone(&download);
-            self.open.insert(
-                *user,
-                Open {
-                    step,
-                    invitation_id,
-                    began: now,
-                    download,
-                    asked: None,
-                },
-            );
+        self.spending.invited(cohort, &self.world);
+        let invitation = Invitation {
+            step: self.step.step,
+            id,
+            download: self.next_download(cohort)?,
+        };
+        for user in cohort {
+            let open = Open {
+                invitation: invitation.clone(),
+                began: now,
+                asked: None,
+            };
+            self.open.insert(*user, open);
         }
         self.step.invited = true;
         self.step.open += cohort.len();
-        Ok(Invitation {
-            step,
-            invitation_id,
-            cohort,
-            download,
-        })
+        Ok(invitation)
     }
 
     /// Returns what the server waits for where it could invite more users than there are.

@@ -7,35 +7,68 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
+use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::messages::{Booking, Collected, RoundBooked};
+use super::messages::{Booking, RoundBooked};
 use super::observer::RoundObserver;
 use super::outcome::events::RoundSpan;
-use super::outcome::{ByDirection, Flow, Outcome, ProblemSize, RoundRecord, SplitAccuracy};
-use super::selection::select;
+use super::outcome::{ByDirection, Flow, Outcome, RoundRecord, SplitAccuracy};
+use super::workers::Threads;
 use super::world::World;
 use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::ids::UserId;
 use fedrecsim_core::units::SimTime;
+use fedrecsim_data::dataset::KeptItems;
+use fedrecsim_methods::method::{PersonalTable, Phase};
 use fedrecsim_model::model::archive::ArchiveReader;
+use fedrecsim_model::model::blocks::Model;
 
 mod actors;
-mod control;
-mod empty_uploads;
 mod ending;
-mod on_ranks;
-mod parameters;
-mod rehearsal;
 
-pub use control::{RunControl, Until};
-pub use on_ranks::{check_on_ranks, server_needs_ratings};
-
-use actors::{Advanced, Cast, Closed, Command, Started};
+pub use actors::MakeWorkers;
+use actors::{Actors, Advanced, Closed, Command, Started};
 use ending::Ending;
+
+/// Settings of how a simulation is carried out. They do not affect the result.
+#[derive(Clone, Debug)]
+pub struct RunControl {
+    /// The number of worker threads, at least 1.
+    pub threads: usize,
+    /// Set this to true to stop the simulation. The finished rounds remain.
+    pub interrupted: Arc<AtomicBool>,
+}
+
+impl RunControl {
+    /// Returns settings with so many worker threads, and no way to interrupt the simulation.
+    pub fn with_threads(threads: usize) -> Self {
+        Self {
+            threads,
+            interrupted: Arc::default(),
+        }
+    }
+}
+
+/// The point to which a simulation is to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// Everything up to this instant of virtual time has happened, and nothing later. A round may
+    /// be open then.
+    Time(SimTime),
+    /// This number of rounds are over.
+    Round(u32),
+}
+
+/// Returns workers that are threads of this process and hold all users.
+pub(crate) fn all_users_here() -> MakeWorkers {
+    Box::new(|world, pool, interrupted| Rc::new(Threads::new(world, pool, interrupted)))
+}
 
 /// A simulated world that is under way.
 ///
@@ -65,7 +98,7 @@ impl Simulation {
     /// # Errors
     /// An error if the system does not give the threads, or a baseline cannot be scored.
     pub fn new(world: impl Into<Arc<World>>, control: &RunControl) -> Result<Self> {
-        Self::start(world.into(), control, None, Cast::Everybody)
+        Self::with_workers(world, control, None, all_users_here())
     }
 
     /// Restores a simulation that [`Self::save`] wrote for the same world. Its outcome is that of
@@ -79,33 +112,31 @@ impl Simulation {
         control: &RunControl,
         reader: impl Read + Send + 'static,
     ) -> Result<Self> {
-        Self::resume(world, control, ArchiveReader::new(Box::new(reader)))
+        let resumed = Some(ArchiveReader::new(Box::new(reader)));
+        Self::with_workers(world, control, resumed, all_users_here())
     }
 
-    /// Restores a simulation as [`Self::restore`] does, from an archive.
-    pub(super) fn resume(
+    /// Starts a simulation, or resumes it from an archive, whose users are with these workers.
+    ///
+    /// # Errors
+    /// As [`Self::restore`].
+    pub fn with_workers(
         world: impl Into<Arc<World>>,
         control: &RunControl,
-        archive: ArchiveReader,
-    ) -> Result<Self> {
-        Self::start(world.into(), control, Some(archive), Cast::Everybody)
-    }
-
-    fn start(
-        world: Arc<World>,
-        control: &RunControl,
         resumed: Option<ArchiveReader>,
-        cast: Cast,
+        workers: MakeWorkers,
     ) -> Result<Self> {
         let (commands, inbox) = tokio::sync::mpsc::unbounded_channel();
         let (reply, started) = mpsc::channel();
+        let world = world.into();
         let (shared, control) = (Arc::clone(&world), control.clone());
         let ending = Ending::default();
         let told = ending.clone();
         let thread = std::thread::Builder::new()
             .name("simulation".to_owned())
             .spawn(move || {
-                told.tell_after(|| actors::live(shared, control, resumed, cast, inbox, &reply))
+                let live = || actors::live(shared, control, resumed, workers, inbox, &reply);
+                told.tell_after(live);
             })
             .map_err(|reason| {
                 Error::Usage(format!("cannot start the simulation's thread: {reason}"))
@@ -139,7 +170,8 @@ impl Simulation {
     /// # Errors
     /// Defects of the simulator.
     pub fn watch_server(&self) -> Result<()> {
-        self.send(Command::KeepChanges)
+        self.begin(async |actors| actors.network.keep_changes())?;
+        Ok(())
     }
 
     /// Returns the world that is simulated.
@@ -238,8 +270,10 @@ impl Simulation {
         self.check_is_between_rounds("saved")?;
         // The channel has room for one piece, so that one is written while the next is made.
         let (pieces, made) = mpsc::sync_channel(1);
-        let (reply, answer) = mpsc::channel();
-        self.send(Command::Save { pieces, reply })?;
+        let saved = self.begin(async move |actors| {
+            let mut write = |piece| pieces.send(piece).map_err(|_| Error::Interrupted);
+            actors.network.save(&mut write).await
+        })?;
         let mut written = Ok(());
         for piece in made {
             written = write(&piece);
@@ -247,8 +281,7 @@ impl Simulation {
                 break;
             }
         }
-        let saved = answer.recv().map_err(|_| self.ending.error())?;
-        written.and(saved)
+        written.and(self.answer(&saved)?)
     }
 
     /// Ends the simulation where it stands, and returns its outcome. Before the last round, the
@@ -274,62 +307,113 @@ impl Simulation {
         let Closed {
             unfinished,
             changes,
-            collected,
+            outcome,
         } = self
-            .ask(|reply| Command::Finish {
-                private_parameters,
-                reply,
-            })?
+            .ask(async move |actors| actors.finish(private_parameters).await)?
             .map_err(|error| self.with_way_on(error))?;
         observer.server_changed(&changes);
         observer.happened(None, &unfinished);
-        let world = &self.world;
-        let Collected {
-            rounds,
-            bytes,
-            third_party_bytes,
-            work,
-            durations,
-            network,
-            device_bytes,
-            users,
-            model,
-            digest,
-        } = collected;
-        let size = ProblemSize {
-            users: world.dataset.users() as u64,
-            items: world.dataset.items() as u64,
-            training_ratings: world.dataset.training_ratings() as u64,
-            evaluated_users: world.candidates.evaluated_users().len() as u64,
-            excluded_users: world.excluded.len() as u64,
-        };
-        let selected = select(&rounds, &world.scenario.evaluation);
-        let (baselines, stopped_by) = (std::mem::take(&mut self.baselines), self.stopped_by.take());
-        let policy = world.policy.clone();
-        let uploads_were_empty = empty_uploads::were_all(&rounds, &bytes.up, world);
+        let stopped_by = self.stopped_by.take();
+        let uploads_were_empty = self.uploads_were_empty(&outcome);
+        let used_nothing = outcome.rounds.iter().all(|round| round.aggregated == 0);
         let learned_nothing = stopped_by.is_none()
-            && world.placement.is_on_devices()
-            && (uploads_were_empty || rounds.iter().all(|round| round.aggregated == 0));
+            && self.world.placement.is_on_devices()
+            && (uploads_were_empty || used_nothing);
         Ok(Outcome {
-            policy,
-            rounds,
-            selected,
-            draws_negatives: world.draws_negatives,
-            baselines,
-            bytes,
-            third_party_bytes,
-            work,
-            durations,
-            network,
-            device_bytes,
-            users,
-            size,
-            model,
-            digest,
+            baselines: std::mem::take(&mut self.baselines),
             stopped_by,
             learned_nothing,
             uploads_were_empty,
+            ..outcome
         })
+    }
+
+    /// Returns whether updates were used that have blocks, and nothing travelled up but headers,
+    /// positions and scalars.
+    fn uploads_were_empty(&self, outcome: &Outcome) -> bool {
+        let phases = 0..self.world.phases() as u8;
+        let layouts = phases.map(|phase| self.world.upload_layout(Phase(phase)));
+        let most = layouts.clone().map(|layout| layout.scalar_bytes()).max();
+        let up = &outcome.bytes.up;
+        layouts.clone().any(|layout| layout.values() > 0)
+            && outcome.rounds.iter().any(|round| round.aggregated > 0)
+            && up.values <= up.frames * most.unwrap_or(0) as u64
+    }
+
+    /// Returns the server's model.
+    ///
+    /// # Errors
+    /// Defects of the simulator.
+    pub fn model(&self) -> Result<Model> {
+        self.ask(async |actors| actors.model())?
+    }
+
+    /// Returns the item table that `user` keeps for itself, for whoever studies the method; `None`
+    /// if its users keep none.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a user who is not there, or is in training, and defects of the
+    /// simulator.
+    pub fn personal_table(&self, user: UserId) -> Result<Option<PersonalTable>> {
+        self.check_is_there(user)?;
+        self.ask(async move |actors| actors.personal_table(user))?
+            .map_err(|error| self.with_way_on(error))
+    }
+
+    /// Returns the items that `user` trains on, and those that are held out, wherever its ratings
+    /// are.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a user who is not there, and defects of the simulator.
+    pub fn items_of(&self, user: UserId) -> Result<KeptItems> {
+        self.check_is_there(user)?;
+        self.ask(async move |actors| actors.items_of(user))?
+            .map_err(|error| self.with_way_on(error))
+    }
+
+    fn check_is_there(&self, user: UserId) -> Result<()> {
+        let users = self.world.dataset.users();
+        if user.index() < users {
+            return Ok(());
+        }
+        Err(Error::Usage(format!(
+            "there is no {user}: the users are 0 to {}",
+            users - 1
+        )))
+    }
+
+    /// Replaces the server's model by `model`. The result digest is marked with it, so that it
+    /// differs from that of every run without such a change.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] in the middle of a round or after a stop, and for a model of other blocks
+    /// or with a value that is not finite.
+    pub fn set_model(&mut self, model: Model) -> Result<()> {
+        self.check_is_between_rounds("given another model")?;
+        if model.layout() != self.world.method.initial().layout() {
+            return Err(Error::Usage(
+                "the model has other blocks than the method's".to_owned(),
+            ));
+        }
+        let values = model.tables().flat_map(|(_, table)| table.as_slice());
+        if let Some(value) = values.into_iter().find(|value| !value.is_finite()) {
+            return Err(Error::Usage(format!(
+                "the model has a value that is not finite: {value}"
+            )));
+        }
+        self.ask(async move |actors| actors.set_model(model).await)?
+    }
+
+    /// Takes in what to do if the simulation is stopped by the loss of another process, or has
+    /// been.
+    pub(super) fn know_way_on(&mut self, way_on: Option<String>) {
+        self.way_on = way_on;
+        self.stopped_by = self.stopped_by.take().map(|error| self.with_way_on(error));
+    }
+
+    /// Returns an error with what to do if it is the loss of another process.
+    fn with_way_on(&self, error: Error) -> Error {
+        error.with_way_on(self.way_on.clone())
     }
 
     fn advance_watched(
@@ -364,13 +448,8 @@ impl Simulation {
             return Ok(None);
         }
         let (happened, heard) = mpsc::channel();
-        let (reply, answer) = mpsc::channel();
-        self.send(Command::Advance {
-            until,
-            spare,
-            happened,
-            reply,
-        })?;
+        let advanced =
+            self.begin(async move |actors| actors.advance(until, spare, happened).await)?;
         heard
             .into_iter()
             .for_each(|bookings| observer.happened(None, &bookings));
@@ -378,7 +457,7 @@ impl Simulation {
             round,
             now,
             changes,
-        } = answer.recv().map_err(|_| self.ending.error())?;
+        } = self.answer(&advanced)?;
         self.now = now;
         observer.server_changed(&changes);
         match round {
@@ -426,23 +505,35 @@ impl Simulation {
         Ok(())
     }
 
-    fn send(&self, command: Command) -> Result<()> {
-        let sent = self
-            .commands
-            .as_ref()
-            .is_some_and(|commands| commands.send(command).is_ok());
-        if sent {
-            Ok(())
-        } else {
-            Err(self.ending.error())
+    /// Sends a command, and returns where its answer comes.
+    fn begin<T: Send + 'static>(
+        &self,
+        command: impl AsyncFnOnce(&mut Actors) -> T + Send + 'static,
+    ) -> Result<mpsc::Receiver<T>> {
+        let (reply, answer) = mpsc::channel();
+        let command: Command = Box::new(move |actors| {
+            Box::pin(async move {
+                // If this fails, nobody waits for the answer any more.
+                let _ = reply.send(command(actors).await);
+            })
+        });
+        let commands = self.commands.as_ref();
+        match commands.is_some_and(|commands| commands.send(command).is_ok()) {
+            true => Ok(answer),
+            false => Err(self.ending.error()),
         }
     }
 
-    /// Sends a command and waits for its answer.
-    fn ask<T>(&self, command: impl FnOnce(mpsc::Sender<T>) -> Command) -> Result<T> {
-        let (reply, answer) = mpsc::channel();
-        self.send(command(reply))?;
+    fn answer<T>(&self, answer: &mpsc::Receiver<T>) -> Result<T> {
         answer.recv().map_err(|_| self.ending.error())
+    }
+
+    /// Sends a command and waits for its answer.
+    fn ask<T: Send + 'static>(
+        &self,
+        command: impl AsyncFnOnce(&mut Actors) -> T + Send + 'static,
+    ) -> Result<T> {
+        self.answer(&self.begin(command)?)
     }
 }
 

@@ -3,38 +3,45 @@
 //! The actors of the simulated world say what is to be computed and when its result counts, and
 //! [`Workers`] decide where it is computed. A device's private parameters belong to its user's
 //! actor ([`ClientActor`](super::client::ClientActor)), and this lives with the workers, so no
-//! other actor ever holds them. [`Threads`] keep users in the memory of this process. [`ranks`]
-//! keep each user in the process that owns it, so what is worked out is asked for in batches, and
-//! not for one user at a time.
+//! other actor ever holds them. [`Threads`] keep users in the memory of this process. Other workers
+//! may keep them elsewhere, such as the ranks of MPI, so what is worked out is asked for in
+//! batches, and not for one user at a time.
 
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::baselines::UserAccuracies;
-use super::download::OutgoingDownload;
-use super::evaluation::Scored;
-use super::messages::{Effort, FromClient, ToClient};
+pub use super::baselines::UserAccuracies;
+pub use super::checkpoints::CheckpointStore;
+pub use super::consultation::{Consultation, ReplySource};
+pub use super::device::Device;
+pub use super::download::Download;
+pub use super::evaluation::{Scored, UserAccuracy};
+pub use super::messages::{Effort, FromClient, Invitation, Invited, ToClient};
+pub use super::simulation::MakeWorkers;
+pub use super::training::{Assignment, Trained, WorkedOut};
+pub use super::upload::Upload;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_data::dataset::KeptItems;
 use fedrecsim_model::model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::model::blocks::Model;
 
-mod item_tables;
 mod pool;
-pub mod ranks;
 mod rehearsal;
 mod saved;
 mod scoring;
+mod stand_ins;
 mod threads;
-mod worked_out;
 
 pub use pool::Pool;
-pub use rehearsal::{Rehearsal, Rehearsed};
+pub(crate) use rehearsal::{Rehearsal, Rehearsed, bytes_of_a_device};
+pub use saved::{SavedPart, put_device, put_end, take_devices};
+pub use scoring::{Scoring, own_downloads};
+pub use stand_ins::StandIns;
 pub use threads::Threads;
 
 /// A future of the results of a batch.
-pub(crate) type Working<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + 'a>>;
+pub type Working<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + 'a>>;
 
 /// Holds the devices of all users, and computes for them.
 pub trait Workers {
@@ -52,8 +59,8 @@ pub trait Workers {
     fn expect_end_of_training(&self, _user: UserId) {}
 
     /// Works out all trainings that were submitted since the last call, in one batch. Each result
-    /// stays with its user until the training comes to its virtual end. Returns how much work each
-    /// training was, in the order in which they were submitted.
+    /// stays with its user until the training comes to its virtual end. Returns what each training
+    /// takes, in any order.
     ///
     /// # Errors
     /// Those of the workers themselves. An error in a training is kept with its user as the
@@ -66,7 +73,7 @@ pub trait Workers {
     ///
     /// # Errors
     /// [`Error::Unscorable`](fedrecsim_core::error::Error::Unscorable) for scores that cannot be ranked.
-    fn evaluate(&self, download: Arc<OutgoingDownload>, model: Model) -> Working<'_, Vec<Scored>>;
+    fn evaluate(&self, download: Arc<Download>, model: Model) -> Working<'_, Vec<Scored>>;
 
     /// Scores every evaluated user with each of the trivial baselines, in the order of users. The
     /// default is that nobody is scored.

@@ -37,7 +37,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::Memory`] if `work` is refused memory, and [`Error::Actor`] if it panics.
-    pub(crate) async fn run<T: Send + 'static>(
+    pub async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {

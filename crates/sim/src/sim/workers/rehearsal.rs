@@ -6,17 +6,17 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Workers, Working};
-use crate::sim::consultation::ReplySource;
+use super::{StandIns, Workers, Working};
 use crate::sim::device::Device;
-use crate::sim::download::OutgoingDownload;
+use crate::sim::download::Download;
 use crate::sim::evaluation::{self, Scored};
-use crate::sim::messages::{Effort, FromClient, ToClient};
+use crate::sim::messages::{Effort, FromClient, Invitation, Invited, ToClient};
 use crate::sim::training::Assignment;
-use crate::sim::upload::UploadFrame;
+use crate::sim::upload::Upload;
 use crate::sim::world::World;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::{InvitationId, Step, UserId};
@@ -31,7 +31,7 @@ const REPRESENTATIVES: usize = 24;
 
 /// What a rehearsal has measured so far.
 #[derive(Clone, Debug, Default)]
-pub struct Rehearsed {
+pub(crate) struct Rehearsed {
     /// The time that all trainings would take on one thread.
     pub training: Duration,
     /// The time that scoring all evaluated users would take on one thread, over all evaluations.
@@ -45,18 +45,18 @@ pub struct Rehearsed {
 }
 
 /// Trains and scores with a few users for all.
-pub struct Rehearsal {
+pub(crate) struct Rehearsal {
     world: Arc<World>,
     cast: RefCell<Cast>,
+    /// What has been measured, for whoever has asked for the rehearsal.
+    rehearsed: Arc<Mutex<Rehearsed>>,
 }
 
 struct Cast {
     /// The users who stand for all others, ascending by the number of their ratings.
     representatives: Vec<Representative>,
-    /// What users are doing, between their invitation and the end of their training.
-    parts: BTreeMap<UserId, Part>,
+    everybody: StandIns,
     submitted: Vec<UserId>,
-    rehearsed: Rehearsed,
 }
 
 struct Representative {
@@ -68,54 +68,57 @@ struct Representative {
 /// A training that several users share.
 struct SharedTraining {
     effort: Effort,
-    result: Result<(UploadFrame, f64), String>,
+    result: Result<Upload, String>,
     took: Duration,
-    held_upload_bytes: u64,
 }
 
-enum Part {
-    Submitted {
-        step: Step,
-        invitation_id: InvitationId,
-        download: Arc<OutgoingDownload>,
-        source: Option<ReplySource>,
-    },
-    Trained(Result<(UploadFrame, f64), String>),
+/// Returns the position in a list of `length` of the middle of one of `parts` equal parts.
+fn middle_of(part: usize, parts: usize, length: usize) -> usize {
+    (2 * part + 1) * length / (2 * parts)
+}
+
+/// Returns the users of `world` who stand for all others: those at even distances in the order of
+/// their numbers of ratings.
+fn representatives(world: &World) -> Vec<Representative> {
+    let ratings = |user: &UserId| world.dataset.own_data(*user).items().len();
+    let mut users: Vec<UserId> = (0..world.dataset.users()).map(UserId::from).collect();
+    users.sort_by_key(|user| (ratings(user), *user));
+    let count = REPRESENTATIVES.min(users.len());
+    let representative = |part| {
+        let user = users[middle_of(part, count, users.len())];
+        Representative {
+            user,
+            ratings: ratings(&user),
+            device: None,
+        }
+    };
+    (0..count).map(representative).collect()
 }
 
 impl Rehearsal {
-    /// Casts the users of `world` who stand for all others: those at even distances in the order of
-    /// their numbers of ratings.
-    pub(crate) fn new(world: Arc<World>) -> Self {
-        let ratings = |user: &UserId| world.dataset.own_data(*user).items().len();
-        let mut users: Vec<UserId> = (0..world.dataset.users()).map(UserId::from).collect();
-        users.sort_by_key(|user| (ratings(user), *user));
-        let count = REPRESENTATIVES.min(users.len());
-        let place = |number: usize| (2 * number + 1) * users.len() / (2 * count);
-        let representatives = (0..count).map(|number| {
-            let user = users[place(number)];
-            Representative {
-                user,
-                ratings: ratings(&user),
-                device: None,
-            }
-        });
-        let representatives = representatives.collect();
+    /// Casts the users of `world`.
+    pub(crate) fn new(world: Arc<World>, rehearsed: Arc<Mutex<Rehearsed>>) -> Self {
         let cast = Cast {
-            representatives,
-            parts: BTreeMap::new(),
+            representatives: representatives(&world),
+            everybody: StandIns::default(),
             submitted: Vec::new(),
-            rehearsed: Rehearsed::default(),
         };
         Self {
             world,
             cast: RefCell::new(cast),
+            rehearsed,
         }
     }
 
-    /// Returns what has been measured so far.
-    pub(crate) fn rehearsed(&self) -> Rehearsed {
-        self.cast.borrow().rehearsed.clone()
+    /// Changes what has been measured so far.
+    fn measure(&self, change: impl FnOnce(&mut Rehearsed)) {
+        // A thread that panics leaves no figure half written.
+        change(
+            &mut self
+                .rehearsed
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        );
     }
 
     /// Returns the position of the representative who stands for `user`: the nearest by the number
@@ -139,184 +142,158 @@ impl Rehearsal {
     /// the result.
     fn train_now(&self) -> Vec<(UserId, Effort)> {
         let cast = &mut *self.cast.borrow_mut();
-        let mut results: BTreeMap<(usize, u8), SharedTraining> = BTreeMap::new();
+        let mut trainings: BTreeMap<(usize, u8), SharedTraining> = BTreeMap::new();
         let mut efforts = Vec::new();
         for user in std::mem::take(&mut cast.submitted) {
             let position = self.representative_of(cast, user);
-            let Some(Part::Submitted {
-                step,
-                invitation_id,
-                download,
-                source,
-            }) = cast.parts.remove(&user)
-            else {
+            let Some(invited) = cast.everybody.submitted(user) else {
                 continue;
             };
-            let training = results
-                .entry((position, download.phase().0))
-                .or_insert_with(|| {
-                    let representative = &mut cast.representatives[position];
-                    let device = representative.device.take();
-                    let began = Instant::now();
-                    // The frames of a small cohort are made together before anybody trains, and
-                    // that of the representative has to be at hand like theirs. If it cannot be
-                    // made, the training will say why.
-                    let _ = download.prepare_as_well(representative.user);
-                    cast.rehearsed.spent += began.elapsed();
-                    let mut assignment = Assignment {
-                        user: representative.user,
-                        step,
-                        invitation_id,
-                        device,
-                        download,
-                        reply_source: source,
-                        asked_rows: None,
-                    };
-                    let began = Instant::now();
-                    let result = assignment.run(&self.world);
-                    let took = began.elapsed();
-                    cast.rehearsed.spent += took;
-                    let asked_rows = assignment.asked_rows;
-                    let consultation = assignment.reply_source.and_then(ReplySource::saved);
-                    match result {
-                        Ok(trained) => {
-                            let upload = Some(self.world.upload_size(trained.frame.parts()));
-                            let effort = Effort {
-                                work: trained.work,
-                                upload,
-                                consultation,
-                                asked_rows,
-                            };
-                            let held = trained.frame.held_bytes();
-                            representative.device = Some(trained.device);
-                            SharedTraining {
-                                effort,
-                                result: Ok((trained.frame, trained.loss)),
-                                took,
-                                held_upload_bytes: held,
-                            }
-                        }
-                        Err(error) => {
-                            let effort = Effort {
-                                work: Default::default(),
-                                upload: None,
-                                consultation,
-                                asked_rows,
-                            };
-                            SharedTraining {
-                                effort,
-                                result: Err(error.to_string()),
-                                took,
-                                held_upload_bytes: 0,
-                            }
-                        }
-                    }
-                });
-            cast.rehearsed.training += training.took;
-            cast.rehearsed.trainings += 1;
-            cast.rehearsed.held_upload_bytes += training.held_upload_bytes;
-            cast.parts
-                .insert(user, Part::Trained(training.result.clone()));
+            let representative = &mut cast.representatives[position];
+            let training = trainings
+                .entry((position, invited.invitation.download.phase().0))
+                .or_insert_with(|| self.train_for_all(representative, invited));
+            self.measure(|rehearsed| {
+                rehearsed.training += training.took;
+                rehearsed.trainings += 1;
+                rehearsed.held_upload_bytes += match &training.result {
+                    Ok(upload) => upload.held_bytes(),
+                    Err(_) => 0,
+                };
+            });
+            let result = training.result.clone().map_err(Error::Usage);
+            cast.everybody.trained(user, result);
             efforts.push((user, training.effort.clone()));
         }
         efforts
     }
 
+    /// Has a representative train in place of the user who is invited.
+    fn train_for_all(
+        &self,
+        representative: &mut Representative,
+        invited: &Invited,
+    ) -> SharedTraining {
+        let began = Instant::now();
+        // The frames of a small cohort are made together before anybody trains, and that of the
+        // representative has to be at hand like theirs. If it cannot be made, the training will say
+        // why.
+        let _ = invited
+            .invitation
+            .download
+            .prepare_as_well(representative.user);
+        let assignment = Assignment {
+            invited: Invited {
+                user: representative.user,
+                keep: false,
+                ..invited.clone()
+            },
+            device: representative.device.take(),
+        };
+        let prepared = Instant::now();
+        let worked = assignment.work_out(&self.world, &AtomicBool::default());
+        let took = prepared.elapsed();
+        self.measure(|rehearsed| rehearsed.spent += began.elapsed());
+        let result = worked.result.map(|trained| {
+            representative.device = Some(trained.device);
+            trained.upload
+        });
+        SharedTraining {
+            effort: worked.effort,
+            result: result.map_err(|error| error.to_string()),
+            took,
+        }
+    }
+
     /// Scores the evaluated users nearest to the representatives, and takes their accuracy for
     /// everybody's.
-    fn evaluate_now(&self, download: &OutgoingDownload, model: &Model) -> Result<Vec<Scored>> {
+    fn evaluate_now(&self, download: &Download, model: &Model) -> Result<Vec<Scored>> {
         let cast = &mut *self.cast.borrow_mut();
         let world = &*self.world;
         let users = world.candidates.evaluated_users();
         let count = REPRESENTATIVES.min(users.len());
         let mut scored = Vec::with_capacity(users.len());
         let began = Instant::now();
-        let place = |number: usize| (2 * number + 1) * users.len() / (2 * count);
+        let places = (0..count).map(|part| middle_of(part, count, users.len()));
         // Downloads of single users are made together, as they are for all users.
-        let chosen: Vec<UserId> = (0..count).map(|number| users[place(number)]).collect();
-        let own = if download.makes_each() {
-            Some(download.of_each(&chosen)?)
-        } else {
-            None
+        let chosen: Vec<UserId> = places.clone().map(|place| users[place]).collect();
+        let own = match download.makes_each() {
+            true => Some(download.of_each(&chosen)?),
+            false => None,
         };
-        for number in 0..count {
-            let position = place(number);
-            let representative = self.representative_of(cast, users[position]);
+        for (number, position) in places.enumerate() {
+            let user = users[position];
+            let representative = self.representative_of(cast, user);
             let made;
             let device = match &cast.representatives[representative].device {
                 Some(device) => device,
                 None => {
-                    made = Box::new(Device::new(world.method.client(users[position])));
+                    made = Box::new(Device::new(world.method.client(user)));
                     &made
                 }
             };
-            let is_central = world.placement == Placement::Central;
             let download = own.as_ref().map_or(download, |own| &own[number]);
-            let received = if is_central {
-                None
-            } else {
-                Some(download.received(users[position])?)
+            let received = match world.placement {
+                Placement::Central => None,
+                _ => Some(download.received(user)?),
             };
             let model = received.as_ref().map_or(model, |received| &received.model);
-            let accuracy =
-                evaluation::user_accuracy(world, position, device.client.as_ref(), model)?;
             scored.push(Scored {
-                accuracy,
+                accuracy: evaluation::user_accuracy(
+                    world,
+                    position,
+                    device.client.as_ref(),
+                    model,
+                )?,
                 download_bytes: 0,
             });
         }
         let took = began.elapsed();
-        cast.rehearsed.spent += took;
-        cast.rehearsed.scoring += took.mul_f64(users.len() as f64 / count.max(1) as f64);
+        self.measure(|rehearsed| {
+            rehearsed.spent += took;
+            rehearsed.scoring += took.mul_f64(users.len() as f64 / count.max(1) as f64);
+        });
         Ok((0..users.len())
             .map(|position| scored[position * count / users.len()].clone())
             .collect())
     }
+}
 
-    /// Trains every representative `participations` times more, until `time` is over, and returns
-    /// the bytes that a device keeps after them, as the mean over the representatives. Nothing of
-    /// it counts as measured.
-    ///
-    /// # Errors
-    /// Those of the method, which may fail for want of negatives, say.
-    pub(crate) fn bytes_of_a_device(&self, participations: u32, time: Duration) -> Result<u64> {
-        let cast = self.cast.borrow();
-        let world = &*self.world;
-        let first = Arc::new(OutgoingDownload::first(world)?);
-        let each = time / cast.representatives.len().max(1) as u32;
-        if participations == 0 {
-            return Ok(0);
-        }
-        let users: Vec<UserId> = cast
-            .representatives
-            .iter()
-            .map(|representative| representative.user)
-            .collect();
-        let mut bytes = 0;
-        for (position, &user) in users.iter().enumerate() {
-            let began = Instant::now();
-            let neighbour = users[(position + 1) % users.len()];
-            let neighbours = Box::new(Device::new(world.method.client(neighbour)));
-            // What a device shares with others, such as the table that it downloaded, is not its
-            // own.
-            let mut other = trained_once_more(world, (neighbour, 1), neighbours, &first)?;
-            let mut device = Box::new(Device::new(world.method.client(user)));
-            let mut sizes = vec![size_of_device(&mut device, &mut other)?];
-            while sizes.len() as u64 <= u64::from(participations) && began.elapsed() < each {
-                // The model stays as it was at first, so that training may diverge where it would
-                // not in the run.
-                let Ok(trained) =
-                    trained_once_more(world, (user, sizes.len() as u32), device, &first)
-                else {
-                    break;
-                };
-                device = trained;
-                sizes.push(size_of_device(&mut device, &mut other)?);
-            }
-            bytes += extrapolated(&sizes, participations);
-        }
-        Ok(bytes / users.len().max(1) as u64)
+/// Trains every representative `participations` times, until `time` is over, and returns the bytes
+/// that a device keeps after them, as the mean over the representatives.
+///
+/// # Errors
+/// Those of the method, which may fail for want of negatives, say.
+pub(crate) fn bytes_of_a_device(world: &World, participations: u32, time: Duration) -> Result<u64> {
+    if participations == 0 {
+        return Ok(0);
     }
+    let first = Arc::new(Download::first(world)?);
+    let representatives = representatives(world);
+    let users: Vec<UserId> = representatives.iter().map(|of| of.user).collect();
+    let each = time / users.len().max(1) as u32;
+    let made = |user| Box::new(Device::new(world.method.client(user)));
+    let mut bytes = 0;
+    for (position, &user) in users.iter().enumerate() {
+        let began = Instant::now();
+        let neighbour = users[(position + 1) % users.len()];
+        // What a device shares with others, such as the table that it downloaded, is not its own.
+        let mut other = trained_once_more(world, (neighbour, 1), made(neighbour), &first)?;
+        let mut device = made(user);
+        let mut sizes = vec![size_of_device(&mut device, &mut other)?];
+        while sizes.len() as u64 <= u64::from(participations) && began.elapsed() < each {
+            // The model stays as it was at first, so that training may diverge where it would not
+            // in the run.
+            let Ok(trained) = trained_once_more(world, (user, sizes.len() as u32), device, &first)
+            else {
+                break;
+            };
+            device = trained;
+            sizes.push(size_of_device(&mut device, &mut other)?);
+        }
+        bytes += extrapolated(&sizes, participations);
+    }
+    Ok(bytes / users.len().max(1) as u64)
 }
 
 /// Returns the size after `participations`, of which `sizes` has the first ones. What is new in a
@@ -354,21 +331,24 @@ fn trained_once_more(
     world: &World,
     (user, number): (UserId, u32),
     device: Box<Device>,
-    download: &Arc<OutgoingDownload>,
+    download: &Arc<Download>,
 ) -> Result<Box<Device>> {
-    let (step, invitation_id, download) =
-        (Step(number), InvitationId(number), Arc::clone(download));
-    let (device, reply_source, asked_rows) = (Some(device), None, None);
-    let mut assignment = Assignment {
-        user,
-        step,
-        invitation_id,
-        device,
-        download,
-        reply_source,
-        asked_rows,
+    let invitation = Invitation {
+        step: Step(number),
+        id: InvitationId(number),
+        download: Arc::clone(download),
     };
-    Ok(assignment.run(world)?.device)
+    let assignment = Assignment {
+        invited: Invited {
+            user,
+            invitation,
+            reply_source: None,
+            keep: false,
+        },
+        device: Some(device),
+    };
+    let worked = assignment.work_out(world, &AtomicBool::default());
+    Ok(worked.result?.device)
 }
 
 /// Returns the bytes that a device keeps and does not share with another one. An archive has what
@@ -384,39 +364,10 @@ fn size_of_device(device: &mut Device, other: &mut Device) -> Result<u64> {
 impl Workers for Rehearsal {
     fn tell(&self, user: UserId, message: ToClient) -> FromClient {
         let cast = &mut *self.cast.borrow_mut();
-        match message {
-            ToClient::Participate {
-                step,
-                invitation_id,
-                download,
-                reply_source: source,
-                ..
-            } => {
-                cast.submitted.push(user);
-                cast.parts.insert(
-                    user,
-                    Part::Submitted {
-                        step,
-                        invitation_id,
-                        download,
-                        source,
-                    },
-                );
-                FromClient::Done
-            }
-            ToClient::Received(frame, format) => FromClient::Sound(format.reads(&frame)),
-            ToClient::TrainingEnded => match cast.parts.remove(&user) {
-                Some(Part::Trained(Ok((frame, loss)))) => FromClient::Upload { frame, loss },
-                Some(Part::Trained(Err(reason))) => FromClient::Failed(Error::Usage(reason)),
-                _ => FromClient::OutOfTurn,
-            },
-            ToClient::CutOff => {
-                cast.parts.remove(&user);
-                FromClient::Done
-            }
-            // Nobody studies the users of a rehearsal, most of whom are played by others.
-            ToClient::ShowPersonalTable => FromClient::OutOfTurn,
+        if let ToClient::Participate(_) = message {
+            cast.submitted.push(user);
         }
+        cast.everybody.tell(user, message)
     }
 
     fn items_of(&self, user: UserId) -> Result<KeptItems> {
@@ -427,7 +378,7 @@ impl Workers for Rehearsal {
         Box::pin(async move { Ok(self.train_now()) })
     }
 
-    fn evaluate(&self, download: Arc<OutgoingDownload>, model: Model) -> Working<'_, Vec<Scored>> {
+    fn evaluate(&self, download: Arc<Download>, model: Model) -> Working<'_, Vec<Scored>> {
         Box::pin(async move { self.evaluate_now(&download, &model) })
     }
 
@@ -462,7 +413,7 @@ mod tests {
     #[test]
     fn everybody_is_stood_for_by_who_has_the_nearest_number_of_ratings() {
         let world = small::world(&["dataset.generator.users=100"]);
-        let rehearsal = Rehearsal::new(Arc::clone(&world));
+        let rehearsal = Rehearsal::new(Arc::clone(&world), Arc::default());
         let cast = rehearsal.cast.borrow();
         assert_eq!(cast.representatives.len(), REPRESENTATIVES);
         assert!(
@@ -515,10 +466,9 @@ mod tests {
     #[test]
     fn a_device_keeps_what_its_method_keeps_for_one_user() {
         let world = small::world(&["method={ fedmf = { latent_dimension = 32 } }"]);
-        let rehearsal = Rehearsal::new(Arc::clone(&world));
-        let bytes = rehearsal.bytes_of_a_device(1, Duration::ZERO).unwrap();
+        let bytes = bytes_of_a_device(&world, 1, Duration::ZERO).unwrap();
         // A vector of 32 numbers, and little beside it.
         assert!((128..400).contains(&bytes), "{bytes}");
-        assert_eq!(rehearsal.bytes_of_a_device(0, Duration::ZERO).unwrap(), 0);
+        assert_eq!(bytes_of_a_device(&world, 0, Duration::ZERO).unwrap(), 0);
     }
 }

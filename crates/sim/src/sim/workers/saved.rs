@@ -12,7 +12,7 @@ use fedrecsim_model::model::state::StateVisitor;
 
 /// A part of a checkpoint that another process has written, with the devices of its users.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SavedPart {
+pub struct SavedPart {
     /// The number of the process.
     pub rank: u32,
     /// The number of all processes.
@@ -27,13 +27,13 @@ pub(crate) struct SavedPart {
 ///
 /// # Errors
 /// As [`Device::visit_state`].
-pub(crate) fn put_device(user: UserId, device: &mut Device, archive: &mut Archive) -> Result<()> {
+pub fn put_device(user: UserId, device: &mut Device, archive: &mut Archive) -> Result<()> {
     archive.put(&Some(user));
     device.visit_state(&mut StateVisitor::Save(archive))
 }
 
 /// Appends the end of the devices.
-pub(crate) fn put_end(archive: &mut Archive) {
+pub fn put_end(archive: &mut Archive) {
     archive.put(&None::<UserId>);
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn put_end(archive: &mut Archive) {
 ///
 /// # Errors
 /// [`Error::Checkpoint`] if the archive holds something else, and those of `keep`.
-pub(crate) fn take_devices(
+pub fn take_devices(
     archive: &mut ArchiveReader,
     world: &World,
     keep: &mut dyn FnMut(UserId, Box<Device>) -> Result<()>,

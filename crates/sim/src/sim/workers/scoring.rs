@@ -7,27 +7,28 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::item_tables;
-use crate::sim::download::{OutgoingDownload, Received};
+use crate::sim::download::{Download, Received};
 use crate::sim::evaluation::{self, Scored};
 use crate::sim::world::World;
-use fedrecsim_core::error::Result;
+use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
+use fedrecsim_core::rng::PortableDraws;
 use fedrecsim_methods::method::{Client, PersonalTable};
 use fedrecsim_model::model::blocks::Model;
+use fedrecsim_model::model::table::Table;
 use fedrecsim_scenario::scenario::ItemTable;
 
 /// The item tables of users with which others score.
 pub(crate) type Donated = BTreeMap<UserId, Option<PersonalTable>>;
 
 /// What the users who are scored have received.
-pub(crate) enum Scoring {
+pub enum Scoring {
     /// Nothing: the server scores with this model.
     AtServer(Model),
     /// All the same.
-    Shared(Arc<OutgoingDownload>),
+    Shared(Arc<Download>),
     /// Each what is for it alone.
-    Personal(Vec<OutgoingDownload>),
+    Personal(Vec<Download>),
 }
 
 /// The number of users whose own downloads a thread makes together, which may be less work than one
@@ -37,14 +38,14 @@ pub(crate) const MADE_TOGETHER: usize = 16;
 /// Makes the downloads of the evaluated users at these `places`, of whom each has its own.
 ///
 /// # Errors
-/// As [`OutgoingDownload::of_each`].
-pub(crate) fn own_downloads(
-    download: &OutgoingDownload,
+/// As [`Download::of_each`].
+pub fn own_downloads(
+    download: &Download,
     places: Range<usize>,
     world: &World,
-) -> Result<Vec<OutgoingDownload>> {
+) -> Result<Vec<Download>> {
     let users = world.candidates.evaluated_users()[places].par_chunks(MADE_TOGETHER);
-    let made: Vec<Vec<OutgoingDownload>> = users
+    let made: Vec<Vec<Download>> = users
         .map(|users| download.of_each(users))
         .collect::<Result<_>>()?;
     Ok(made.into_iter().flatten().collect())
@@ -67,9 +68,8 @@ pub(crate) fn scored(
         // A method that runs at the server scores there. Otherwise a device works with what it can
         // decode.
         Scoring::AtServer(model) => {
-            let accuracy = evaluation::user_accuracy(world, place, client, model)?;
             return Ok(Scored {
-                accuracy,
+                accuracy: evaluation::user_accuracy(world, place, client, model)?,
                 download_bytes: 0,
             });
         }
@@ -78,23 +78,57 @@ pub(crate) fn scored(
     };
     let changed = match world.scenario.evaluation.item_table {
         ItemTable::Own => None,
-        ItemTable::Shared => Some(item_tables::with_shared_table(client, &received.model)?),
+        ItemTable::Shared => Some(with_shared_table(client, &received.model)?),
         ItemTable::AnotherUsers => {
-            let table = donated
-                .get(&item_tables::donor_of(user, world))
-                .and_then(Option::as_ref);
-            Some(item_tables::with_table_of_another(client, table)?)
+            let donated = donated.get(&donor_of(user, world));
+            let donated = donated.and_then(Option::as_ref).ok_or_else(without_table)?;
+            Some(with_table(client, donated.values.clone())?)
         }
     };
     let client = changed.as_deref().unwrap_or(client);
-    let accuracy = evaluation::user_accuracy(world, place, client, &received.model)?;
-    let download_bytes = if world.trains {
-        received.frame_bytes
-    } else {
-        0
-    };
     Ok(Scored {
-        accuracy,
-        download_bytes,
+        accuracy: evaluation::user_accuracy(world, place, client, &received.model)?,
+        download_bytes: match world.trains {
+            true => received.frame_bytes,
+            false => 0,
+        },
     })
+}
+
+/// Returns the user with whose table `user` scores: one of all others, drawn once per run. A user
+/// who is alone has only its own. This measures what personal tables are worth (PFedRec, Figure 3).
+pub(crate) fn donor_of(user: UserId, world: &World) -> UserId {
+    let others = world.dataset.users() - 1;
+    if others == 0 {
+        return user;
+    }
+    let drawn = world
+        .streams
+        .named("evaluation/another-user", u64::from(user.0), 0)
+        .below(others as u32);
+    UserId(if drawn < user.0 { drawn } else { drawn + 1 })
+}
+
+/// Returns a copy of `client` that scores with the item table of `model` alone, which is its first
+/// block.
+fn with_shared_table(client: &dyn Client, model: &Model) -> Result<Box<dyn Client>> {
+    let own = client.personal_table()?.ok_or_else(without_table)?;
+    let shared = match own.is_added {
+        true => Table::zeros(own.values.shape()),
+        false => Table::clone(model.table(0)),
+    };
+    with_table(client, shared)
+}
+
+/// Returns a copy of `client` that scores with `table` in place of its own.
+fn with_table(client: &dyn Client, table: Table) -> Result<Box<dyn Client>> {
+    let mut copy = client.snapshot();
+    copy.replace_personal_table(table)?;
+    Ok(copy)
+}
+
+fn without_table() -> Error {
+    let message =
+        "`evaluation.item_table`: the users of this method keep no item table of their own";
+    Error::Usage(message.to_owned())
 }

@@ -11,17 +11,16 @@ use rayon::prelude::*;
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::saved::{SavedPart, put_device, put_end, take_devices, take_parts};
-use super::scoring::{Donated, MADE_TOGETHER, Scoring, own_downloads, scored};
-use super::worked_out::{WorkedOut, effort_of, work_out};
-use super::{Pool, Workers, Working, item_tables};
+use super::scoring::{Donated, MADE_TOGETHER, Scoring, donor_of, own_downloads, scored};
+use super::{Pool, Workers, Working};
 use crate::sim::baselines::{self, UserAccuracies};
 use crate::sim::by_user::ByUser;
-use crate::sim::client::{ClientActor, SubmittedTraining};
+use crate::sim::client::ClientActor;
 use crate::sim::device::Device;
-use crate::sim::download::OutgoingDownload;
+use crate::sim::download::Download;
 use crate::sim::evaluation::Scored;
 use crate::sim::messages::{Effort, FromClient, ToClient};
-use crate::sim::upload::UploadFrame;
+use crate::sim::training::{Assignment, WorkedOut};
 use crate::sim::world::World;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
@@ -32,6 +31,9 @@ use fedrecsim_model::model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::model::blocks::Model;
 use fedrecsim_model::model::state::StateVisitor;
 use fedrecsim_scenario::scenario::ItemTable;
+
+/// The number of users whose tables are held at a time, for others to score with.
+const HELD_AT_ONCE: usize = 64;
 
 /// The number of users whose parameters are lent at a time, for scoring or a digest.
 const LENT_AT_ONCE: usize = 1 << 14;
@@ -79,23 +81,17 @@ impl Threads {
     }
 
     /// Returns these workers for these users alone. The others are in other processes.
-    pub(crate) fn owning(self, own: Range<u32>) -> Self {
+    pub fn owning(self, own: Range<u32>) -> Self {
         Self { own, ..self }
     }
 
     /// Returns the places of the users who are here in the list of evaluated users.
-    pub(crate) fn evaluated(&self) -> Range<usize> {
-        let place = |first: u32| {
-            self.world
-                .candidates
-                .evaluated_users()
-                .partition_point(|user| user.0 < first)
-        };
-        place(self.own.start)..place(self.own.end)
+    pub fn evaluated(&self) -> Range<usize> {
+        self.world.places_of(&self.own)
     }
 
     /// Takes over a device from a checkpoint.
-    pub(crate) fn adopt(&self, user: UserId, device: Box<Device>) {
+    pub fn adopt(&self, user: UserId, device: Box<Device>) {
         self.devices
             .borrow_mut()
             .clients
@@ -106,7 +102,7 @@ impl Threads {
     ///
     /// # Errors
     /// As [`take_parts`].
-    pub(crate) fn adopt_parts(&self, parts: &[SavedPart], archive: &ArchiveReader) -> Result<()> {
+    pub fn adopt_parts(&self, parts: &[SavedPart], archive: &ArchiveReader) -> Result<()> {
         take_parts(
             parts,
             &self.own,
@@ -123,7 +119,7 @@ impl Threads {
     ///
     /// # Errors
     /// Those of `flush`, and an error if a device is in training.
-    pub(crate) fn save_devices(
+    pub fn save_devices(
         &self,
         archive: &mut Archive,
         flush: &mut dyn FnMut(&mut Archive) -> Result<()>,
@@ -134,13 +130,9 @@ impl Threads {
                 continue;
             };
             if actor.is_away() {
-                let reason = format!("{user} cannot be saved: its parameters are in training");
-                return Err(Error::Actor {
-                    actor: "client",
-                    reason,
-                });
+                return Err(in_training(user, "be saved"));
             }
-            if let Some(device) = actor.parameters() {
+            if let Some(device) = actor.device() {
                 put_device(user, device, archive)?;
                 flush(archive)?;
             }
@@ -154,38 +146,48 @@ impl Threads {
     ///
     /// # Errors
     /// As [`put_device`].
-    pub(crate) fn show_device(&self, user: UserId, archive: &mut Archive) -> Result<bool> {
+    pub fn show_device(&self, user: UserId, archive: &mut Archive) -> Result<bool> {
         let clients = &mut self.devices.borrow_mut().clients;
         if let Some(actor) = clients.get_mut(&user) {
             if actor.is_away() {
                 return Ok(false);
             }
             actor
-                .parameters()
+                .device()
                 .map_or(Ok(()), |device| put_device(user, device, archive))?;
         }
         put_end(archive);
         Ok(true)
     }
 
-    /// Works out all trainings that were submitted, as [`Workers::train`] does, and gives `each` of
-    /// them away while others are worked out. Their order depends on the threads.
+    /// Works out all trainings that were submitted, as [`Workers::train`] does, and shows `each` of
+    /// them while others are worked out. Their order depends on the threads.
     ///
     /// # Errors
     /// As [`Workers::train`], and the first one of `each`.
-    pub(crate) async fn train_each(
+    pub async fn train_each(
         &self,
-        each: &mut dyn FnMut(UserId, &Effort) -> Result<()>,
+        each: &mut dyn FnMut(&mut WorkedOut) -> Result<()>,
     ) -> Result<()> {
-        if self.devices.borrow().submitted.len() <= 1 {
-            return self
-                .train()
-                .await?
-                .iter()
-                .try_for_each(|(user, effort)| each(*user, effort));
-        }
         let batch = self.devices.borrow_mut().begin_trainings();
         let (world, interrupted) = (Arc::clone(&self.world), Arc::clone(&self.interrupted));
+        let work_out = move |training: Assignment| training.work_out(&world, &interrupted);
+        let mut result = Ok(());
+        let mut take = |mut worked: WorkedOut| {
+            if result.is_ok() {
+                result = each(&mut worked);
+            }
+            // All are taken back, whatever becomes of them.
+            let clients = &mut self.devices.borrow_mut().clients;
+            if let Some(actor) = clients.get_mut(&worked.invited.user) {
+                actor.worked_out(worked);
+            }
+        };
+        if batch.len() <= 1 {
+            batch.into_iter().map(work_out).for_each(take);
+            return result;
+        }
+        let _waiting = enter(Stage::Wait);
         let (sender, mut ready) = unbounded_channel();
         let training = self.pool.begin(move || {
             batch
@@ -193,138 +195,93 @@ impl Threads {
                 .chunks(TAKEN_AT_ONCE)
                 .with_max_len(1)
                 .for_each(|some| {
-                    let worked = some
-                        .into_iter()
-                        .map(|training| work_out(training, &world, &interrupted));
+                    let worked: Vec<WorkedOut> = some.into_iter().map(&work_out).collect();
                     // If this fails, the simulation was dropped.
-                    let _ = sender.send(worked.collect::<Vec<_>>());
+                    let _ = sender.send(worked);
                 });
         });
-        let mut result = Ok(());
         while let Some(worked) = ready.recv().await {
-            for worked in worked {
-                let trained = self.devices.borrow_mut().take_back(worked, &self.world);
-                // All are taken back, whatever becomes of them.
-                if let (Some((user, effort)), Ok(())) = (trained, &result) {
-                    result = each(user, &effort);
-                }
-            }
+            worked.into_iter().for_each(&mut take);
         }
         training.await.and(result)
     }
 
-    /// Gives the upload of a training that has been worked out, or its error, to `send`, for the
-    /// server's process.
-    ///
-    /// # Errors
-    /// Those of `send`, and an error if no training has been worked out, which is a defect of the
-    /// simulator.
-    pub(crate) fn hand_out_upload<T>(
-        &self,
-        user: UserId,
-        send: impl FnOnce(Result<(UploadFrame, f64), &Error>) -> Result<T>,
-    ) -> Result<T> {
-        let mut devices = self.devices.borrow_mut();
-        match devices
-            .clients
-            .get_mut(&user)
-            .and_then(ClientActor::hand_out_upload)
-        {
-            Some(upload) => send(upload),
-            None => Err(Error::Actor {
-                actor: "client",
-                reason: format!("{user} has not trained"),
-            }),
-        }
-    }
-
-    /// Scores the evaluated users at these `places` of their list. `donated` holds the item tables
-    /// of the users with whose tables they do so, if they do.
+    /// Scores the evaluated users at these `places` of their list.
     ///
     /// # Errors
     /// As [`Workers::evaluate`].
-    pub(crate) async fn score(
+    pub async fn score(&self, places: Range<usize>, scoring: Scoring) -> Result<Vec<Scored>> {
+        self.score_with(places, Donated::new(), Arc::new(scoring))
+            .await
+    }
+
+    async fn score_with(
         &self,
         places: Range<usize>,
         donated: Donated,
-        scoring: &Arc<Scoring>,
+        scoring: Arc<Scoring>,
     ) -> Result<Vec<Scored>> {
-        let (world, scoring) = (Arc::clone(&self.world), Arc::clone(scoring));
-        let (first, users) = (
-            places.start,
-            world.candidates.evaluated_users()[places].to_vec(),
-        );
+        let world = Arc::clone(&self.world);
+        let first = places.start;
+        let users = world.candidates.evaluated_users()[places].to_vec();
         let all = self.with_parameters(users, move |offset, device| {
             let _stage = enter(Stage::Evaluate);
-            scored(
-                &world,
-                (first, offset),
-                device.client.as_ref(),
-                &donated,
-                &scoring,
-            )
+            let client = device.client.as_ref();
+            scored(&world, (first, offset), client, &donated, &scoring)
         });
         all.await?.into_iter().collect()
     }
 
-    /// Scores the evaluated users at these `places`, of whom each receives what is for it alone,
-    /// some users at a time.
-    async fn score_with_own_downloads(
-        &self,
-        places: Range<usize>,
-        download: &Arc<OutgoingDownload>,
-    ) -> Result<Vec<Scored>> {
+    /// Scores the evaluated users who are here. Where each receives a download of its own, or scores
+    /// with the item table of another, some users are scored at a time.
+    async fn score_all(&self, download: Arc<Download>, model: Model) -> Result<Vec<Scored>> {
+        let (world, places) = (&self.world, self.evaluated());
+        let is_central = world.placement == Placement::Central;
+        let with_tables_of_others = world.scenario.evaluation.item_table == ItemTable::AnotherUsers;
+        let own_download = download.makes_each() && !is_central && !with_tables_of_others;
+        let at_once = match (with_tables_of_others, own_download) {
+            (true, _) => HELD_AT_ONCE,
+            (false, true) => self.pool.threads() * MADE_TOGETHER,
+            (false, false) => places.len().max(1),
+        };
+        let shared = Arc::new(match is_central {
+            true => Scoring::AtServer(model),
+            false => Scoring::Shared(Arc::clone(&download)),
+        });
         let mut scored = Vec::with_capacity(places.len());
-        let at_once = self.pool.threads() * MADE_TOGETHER;
         for first in places.clone().step_by(at_once) {
-            let places = first..places.end.min(first + at_once);
-            let (download, world, of) = (
-                Arc::clone(download),
-                Arc::clone(&self.world),
-                places.clone(),
-            );
-            let made = self
-                .pool
-                .run(move || own_downloads(&download, of, &world))
-                .await??;
-            scored.extend(
-                self.score(places, Donated::new(), &Arc::new(Scoring::Personal(made)))
-                    .await?,
-            );
+            let some = first..places.end.min(first + at_once);
+            let donated = match with_tables_of_others {
+                true => self.donated_to(some.clone()).await?,
+                false => Donated::new(),
+            };
+            let scoring = if own_download {
+                let (download, world, of) =
+                    (Arc::clone(&download), Arc::clone(world), some.clone());
+                let made = self.pool.run(move || own_downloads(&download, of, &world));
+                Arc::new(Scoring::Personal(made.await??))
+            } else {
+                Arc::clone(&shared)
+            };
+            scored.extend(self.score_with(some, donated, scoring).await?);
         }
         Ok(scored)
     }
 
-    /// Scores the evaluated users at these `places` with the item tables of others, some users at a
-    /// time.
-    async fn score_with_tables_of_others(
-        &self,
-        places: Range<usize>,
-        scoring: &Arc<Scoring>,
-    ) -> Result<Vec<Scored>> {
-        let mut scored = Vec::with_capacity(places.len());
-        for first in places.clone().step_by(item_tables::HELD_AT_ONCE) {
-            let places = first..places.end.min(first + item_tables::HELD_AT_ONCE);
-            let users = &self.world.candidates.evaluated_users()[places.clone()];
-            // Several users may have the same donor, whose device can be lent once at a time.
-            let donors: BTreeSet<UserId> = users
-                .iter()
-                .map(|user| item_tables::donor_of(*user, &self.world))
-                .collect();
-            let donors: Vec<UserId> = donors.into_iter().collect();
-            let tables = self
-                .with_parameters(donors.clone(), |_, device| device.client.personal_table())
-                .await?;
-            let donated = donors
-                .into_iter()
-                .zip(tables)
-                .map(|(donor, table)| Ok((donor, table?)));
-            scored.extend(
-                self.score(places, donated.collect::<Result<_>>()?, scoring)
-                    .await?,
-            );
-        }
-        Ok(scored)
+    /// Returns the item tables with which the evaluated users at these `places` score.
+    async fn donated_to(&self, places: Range<usize>) -> Result<Donated> {
+        let users = &self.world.candidates.evaluated_users()[places];
+        // Several users may have the same donor, whose device can be lent once at a time.
+        let donors: BTreeSet<UserId> = users
+            .iter()
+            .map(|user| donor_of(*user, &self.world))
+            .collect();
+        let donors: Vec<UserId> = donors.into_iter().collect();
+        let tables = self
+            .with_parameters(donors.clone(), |_, device| device.client.personal_table())
+            .await?;
+        let donated = donors.into_iter().zip(tables);
+        donated.map(|(donor, table)| Ok((donor, table?))).collect()
     }
 
     /// Runs `work` on the devices of `users`, in parallel, and returns the results in the order of
@@ -340,16 +297,13 @@ impl Threads {
             let (first, world, work) = (results.len(), Arc::clone(&self.world), Arc::clone(&work));
             let lent = self.devices.borrow_mut().lend(users)?;
             let worked = self.pool.run(move || {
-                let work =
-                    |(offset, (user, device)): (usize, (UserId, Option<Box<Device>>))| match device
-                    {
-                        Some(mut device) => (work(first + offset, &mut device), user, Some(device)),
-                        None => (
-                            work(first + offset, &mut Device::new(world.method.client(user))),
-                            user,
-                            None,
-                        ),
-                    };
+                let work = |(offset, (user, device)): (usize, (UserId, Option<Box<Device>>))| {
+                    let is_made = device.is_some();
+                    let mut device =
+                        device.unwrap_or_else(|| Box::new(Device::new(world.method.client(user))));
+                    let result = work(first + offset, &mut device);
+                    (result, user, is_made.then_some(device))
+                };
                 lent.into_par_iter()
                     .with_max_len(TAKEN_AT_ONCE)
                     .enumerate()
@@ -372,47 +326,29 @@ impl Threads {
 impl Devices {
     /// Lends the devices of `users`; `None` for those that have not been made yet.
     fn lend(&mut self, users: &[UserId]) -> Result<Vec<(UserId, Option<Box<Device>>)>> {
-        let lend = |user: &UserId| {
-            let Some(actor) = self.clients.get_mut(user) else {
-                return Ok((*user, None));
-            };
-            if actor.is_away() {
-                let reason = format!("{user} cannot lend its parameters: they are in training");
-                return Err(Error::Actor {
-                    actor: "client",
-                    reason,
-                });
-            }
-            if actor.parameters().is_none() {
-                return Ok((*user, None));
-            }
-            Ok((*user, actor.lend()))
+        let lend = |user: &UserId| match self.clients.get_mut(user) {
+            Some(actor) if actor.is_away() => Err(in_training(*user, "lend its parameters")),
+            Some(actor) if actor.is_made() => Ok((*user, actor.lend())),
+            _ => Ok((*user, None)),
         };
         users.iter().map(lend).collect()
     }
 
     /// Takes the submitted trainings that are still wanted.
-    fn begin_trainings(&mut self) -> Vec<SubmittedTraining> {
+    fn begin_trainings(&mut self) -> Vec<Assignment> {
         let submitted = std::mem::take(&mut self.submitted);
         let clients = &mut self.clients;
         submitted
             .into_iter()
-            .filter_map(|user| clients.get_mut(&user)?.begin_training(user))
+            .filter_map(|user| clients.get_mut(&user)?.begin_training())
             .collect()
     }
+}
 
-    /// Takes back what was lent for a training, with its result.
-    fn take_back(&mut self, worked: WorkedOut, world: &World) -> Option<(UserId, Effort)> {
-        let WorkedOut {
-            assignment,
-            keep,
-            kept,
-            result,
-        } = worked;
-        let user = assignment.user;
-        let effort = effort_of(&result, assignment, world);
-        self.clients.get_mut(&user)?.worked_out(keep, kept, result);
-        Some((user, effort))
+fn in_training(user: UserId, what: &str) -> Error {
+    Error::Actor {
+        actor: "client",
+        reason: format!("{user} cannot {what}: its parameters are in training"),
     }
 }
 
@@ -439,61 +375,26 @@ impl Workers for Threads {
     }
 
     fn train(&self) -> Working<'_, Vec<(UserId, Effort)>> {
-        let batch = self.devices.borrow_mut().begin_trainings();
         Box::pin(async move {
-            let (world, interrupted) = (Arc::clone(&self.world), Arc::clone(&self.interrupted));
-            let work_out = move |training| work_out(training, &world, &interrupted);
-            let worked: Vec<WorkedOut> = if batch.len() <= 1 {
-                batch.into_iter().map(work_out).collect()
-            } else {
-                let train = move || {
-                    batch
-                        .into_par_iter()
-                        .with_max_len(TAKEN_AT_ONCE)
-                        .map(work_out)
-                        .collect()
-                };
-                self.pool.run(train).await?
+            let mut efforts = Vec::new();
+            let mut take = |worked: &mut WorkedOut| {
+                efforts.push((worked.invited.user, std::mem::take(&mut worked.effort)));
+                Ok(())
             };
-            let mut devices = self.devices.borrow_mut();
-            Ok(worked
-                .into_iter()
-                .filter_map(|worked| devices.take_back(worked, &self.world))
-                .collect())
+            self.train_each(&mut take).await?;
+            Ok(efforts)
         })
     }
 
-    fn evaluate(&self, download: Arc<OutgoingDownload>, model: Model) -> Working<'_, Vec<Scored>> {
-        Box::pin(async move {
-            let is_central = self.world.placement == Placement::Central;
-            let own_downloads = download.makes_each() && !is_central;
-            let scoring = Arc::new(if is_central {
-                Scoring::AtServer(model)
-            } else {
-                Scoring::Shared(Arc::clone(&download))
-            });
-            match self.world.scenario.evaluation.item_table {
-                ItemTable::Own | ItemTable::Shared if own_downloads => {
-                    self.score_with_own_downloads(self.evaluated(), &download)
-                        .await
-                }
-                ItemTable::AnotherUsers => {
-                    self.score_with_tables_of_others(self.evaluated(), &scoring)
-                        .await
-                }
-                ItemTable::Own | ItemTable::Shared => {
-                    self.score(self.evaluated(), Donated::new(), &scoring).await
-                }
-            }
-        })
+    fn evaluate(&self, download: Arc<Download>, model: Model) -> Working<'_, Vec<Scored>> {
+        Box::pin(self.score_all(download, model))
     }
 
     fn baselines(&self) -> Working<'_, UserAccuracies> {
         let (world, places) = (Arc::clone(&self.world), self.evaluated());
         Box::pin(async move {
-            self.pool
-                .run(move || baselines::accuracies(&world, places))
-                .await?
+            let accuracies = move || baselines::accuracies(&world, places);
+            self.pool.run(accuracies).await?
         })
     }
 

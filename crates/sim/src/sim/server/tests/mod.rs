@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::sim::small;
-use crate::sim::upload::UploadFrame;
+use crate::sim::upload::Upload;
 use crate::sim::workers::Pool;
 use fedrecsim_core::units::{SimDuration, SimTime};
 use fedrecsim_model::codec::Codec;
@@ -59,11 +59,10 @@ impl Conversation {
     fn upload(&mut self, user: u32, invitation_id: u32, value: f32) -> (Ending, Orders) {
         let table = Table::from_fn(self.server.table().shape(), || value);
         let frame = CodecName::DenseF32.encode(&TableUpdate::whole(&table), &self.server.table());
-        let frame = UploadFrame::sealed_here(frame);
-        let arrival = UplinkArrived {
+        let arrival = UploadArrived {
             user: UserId(user),
             invitation_id: InvitationId(invitation_id),
-            frame,
+            upload: Upload::encoded(frame, 0.0),
             now: self.now,
         };
         let Receipt { ending, orders } = self.server.handle(arrival, &mut self.context).unwrap();
@@ -79,11 +78,10 @@ impl Conversation {
             None => TableUpdate::nothing(table.shape(), ValueType::F32),
         };
         let frame = CodecName::RowsF32.encode(&update, &table);
-        let frame = UploadFrame::sealed_here(frame);
-        let arrival = UplinkArrived {
+        let arrival = UploadArrived {
             user: UserId(user),
             invitation_id: InvitationId(invitation_id),
-            frame,
+            upload: Upload::encoded(frame, 0.0),
             now: self.now,
         };
         let receipt = self.server.handle(arrival, &mut self.context).unwrap();
@@ -122,7 +120,7 @@ fn invited(orders: &Orders) -> Vec<u32> {
     orders
         .invitation
         .iter()
-        .flat_map(|invitation| &invitation.cohort)
+        .flat_map(|(_, cohort)| cohort)
         .map(|user| user.0)
         .collect()
 }

@@ -22,7 +22,7 @@ fn after_two_steps_that_change_nothing() -> Conversation {
                 .server
                 .open
                 .iter()
-                .map(|(user, open)| (open.invitation_id.0, user.0));
+                .map(|(user, open)| (open.invitation.id.0, user.0));
             let (invitation_id, user) = open.min().unwrap();
             talk.upload_rows(user, invitation_id, Some(3.0));
         }
@@ -45,8 +45,8 @@ fn third_step(talk: &mut Conversation) -> Vec<u32> {
             .server
             .open
             .iter()
-            .filter(|(_, open)| open.step.0 == step);
-        open.map(|(user, open)| (user.0, open.invitation_id.0))
+            .filter(|(_, open)| open.invitation.step.0 == step);
+        open.map(|(user, open)| (user.0, open.invitation.id.0))
             .collect()
     };
     let (first, second, third) = (of_step(talk, 0), of_step(talk, 1), of_step(talk, 2));
@@ -83,7 +83,8 @@ fn downloads_that_say_the_same_stay_apart() {
         whole.server.workers.clone(),
     );
     let mut downloads = RestoredDownloads::default();
-    let server = ServerActor::restore(&mut reader, &mut downloads, world, workers).unwrap();
+    let mut server = ServerActor::new(world, workers);
+    server.restore(&mut reader, &mut downloads).unwrap();
     let mut resumed = Conversation {
         server,
         now: whole.now,

@@ -28,28 +28,29 @@ fn cohorts(steps: u32, overrides: &[&str]) -> Vec<Vec<u32>> {
     (0..steps).map(cohort).collect()
 }
 
+fn open_participation(download: &Arc<Download>) -> Open {
+    Open {
+        invitation: Invitation {
+            step: Step(0),
+            id: InvitationId(0),
+            download: Arc::clone(download),
+        },
+        began: SimTime::ZERO,
+        asked: None,
+    }
+}
+
 /// If this fails, some users take part more often than others.
 #[test]
 fn cohorts_are_uniform_over_those_who_can_be_many_or_few() {
     for selection in ["uniform", "never-twice-in-a-row"] {
         let mut server = server(&[&format!("training.client_selection=\"{selection}\"")]);
-        let download = Arc::new(OutgoingDownload::first(&server.world).unwrap());
+        let download = Arc::new(Download::first(&server.world).unwrap());
         // No user takes part, or one does, or so many that drawing and checking gives up.
         for busy in [0, 1, 15] {
             let mut open = ByUser::default();
             for user in (0..busy).map(UserId) {
-                let (step, invitation_id, download) =
-                    (Step(0), InvitationId(0), Arc::clone(&download));
-                open.insert(
-                    user,
-                    Open {
-                        step,
-                        invitation_id,
-                        began: SimTime::ZERO,
-                        download,
-                        asked: None,
-                    },
-                );
+                open.insert(user, open_participation(&download));
             }
             let mut counts = [0u32; 21];
             for invitation_id in 0..4000 {
@@ -83,17 +84,7 @@ fn cohorts_are_uniform_over_those_who_can_be_many_or_few() {
         }
         let mut open = ByUser::default();
         for user in (0..19).map(UserId) {
-            let (step, invitation_id, download) = (Step(0), InvitationId(0), Arc::clone(&download));
-            open.insert(
-                user,
-                Open {
-                    step,
-                    invitation_id,
-                    began: SimTime::ZERO,
-                    download,
-                    asked: None,
-                },
-            );
+            open.insert(user, open_participation(&download));
         }
         let at = SelectionContext {
             now: SimTime::ZERO,
@@ -406,11 +397,10 @@ fn where_all_have_to_rest_the_message_says_so() {
     }
     let table = talk.server.table().clone();
     let frame = CodecName::DenseF32.encode(&TableUpdate::whole(&table), &table);
-    let frame = UploadFrame::sealed_here(frame);
-    let last = UplinkArrived {
+    let last = UploadArrived {
         user: UserId(user),
         invitation_id: InvitationId(20),
-        frame,
+        upload: Upload::encoded(frame, 0.0),
         now: talk.now,
     };
     let error = talk
@@ -513,11 +503,10 @@ fn an_upload_after_which_nobody_comes_is_judged_before_the_run_ends() {
         .unwrap();
     let table = talk.server.table().clone();
     let frame = CodecName::DenseF32.encode(&TableUpdate::whole(&table), &table);
-    let frame = UploadFrame::sealed_here(frame);
-    let arrival = UplinkArrived {
+    let arrival = UploadArrived {
         user: UserId(user),
         invitation_id: InvitationId(0),
-        frame,
+        upload: Upload::encoded(frame, 0.0),
         now: talk.now,
     };
     let receipt = talk.server.handle(arrival, &mut talk.context).unwrap();

@@ -12,15 +12,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel}
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use ::mpi::Threading;
+use ::mpi::request::multiple_scope;
+use ::mpi::topology::SimpleCommunicator;
+use ::mpi::traits::{Communicator, Destination, MatchedReceiveVec, Source};
 use bytes::Bytes;
-use mpi::Threading;
-use mpi::request::multiple_scope;
-use mpi::topology::SimpleCommunicator;
-use mpi::traits::{Communicator, Destination, MatchedReceiveVec, Source};
 
-use super::{Other, Place};
+use super::{Crew, Link, Other, Parcel, Place};
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_sim::sim::{Crew, Link, Parcel};
 
 /// The most bytes of a message of MPI, whose counts have 31 bits. Longer ones are sent in pieces.
 const PIECE: usize = 1 << 30;
@@ -52,7 +51,7 @@ enum Order {
 }
 
 /// The processes that mpirun has started with this one.
-pub(crate) struct Group {
+pub struct Group {
     orders: Option<Sender<Order>>,
     thread: Option<JoinHandle<()>>,
     lost: Arc<AtomicBool>,
@@ -63,7 +62,7 @@ impl Group {
     ///
     /// # Errors
     /// [`Error::Usage`] if MPI does not start.
-    pub(crate) fn join(interrupted: Arc<AtomicBool>) -> Result<(Place, Self)> {
+    pub fn join(interrupted: Arc<AtomicBool>) -> Result<(Place, Self)> {
         let (orders, inbox) = channel();
         let (tell, told) = channel();
         let is_awaited = Arc::new(AtomicBool::new(false));
@@ -112,7 +111,7 @@ impl Group {
 
 impl Group {
     /// Ends MPI, which waits until every other process does so.
-    pub(crate) fn leave(mut self) {
+    pub fn leave(mut self) {
         // If a process is lost, the thread may wait for it for ever, and so would the end of MPI.
         if self.lost.load(Ordering::Relaxed) {
             return;
@@ -212,7 +211,7 @@ impl Link for Way {
 /// Starts MPI, tells the number of this process and of all, and carries out orders until there can
 /// be no more.
 fn talk(orders: Receiver<Order>, tell: &Sender<Option<(i32, i32)>>, is_awaited: &AtomicBool) {
-    let Some((universe, _)) = mpi::initialize_with_threading(Threading::Funneled) else {
+    let Some((universe, _)) = ::mpi::initialize_with_threading(Threading::Funneled) else {
         let _ = tell.send(None);
         return;
     };

@@ -7,19 +7,16 @@ use super::errors;
 use super::link::{Link, Parcel};
 use super::share::Shares;
 use super::wire::{Inbox, Question, put_trained};
-use crate::sim::checkpoints::CheckpointStore;
-use crate::sim::download::OutgoingDownload;
-use crate::sim::evaluation::UserAccuracy;
-use crate::sim::messages::{Effort, FromClient};
-use crate::sim::workers::saved::{SavedPart, take_devices};
-use crate::sim::workers::scoring::{Donated, Scoring};
-use crate::sim::workers::{Pool, Threads, Workers};
-use crate::sim::world::World;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::memory;
 use fedrecsim_methods::method::Placement;
 use fedrecsim_model::model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::model::state::restore_model;
+use fedrecsim_sim::sim::World;
+use fedrecsim_sim::sim::workers::{
+    CheckpointStore, Download, FromClient, Pool, SavedPart, Scoring, Threads, UserAccuracy,
+    WorkedOut, Workers, take_devices,
+};
 
 /// The number of bytes from which on a piece of a checkpoint is written to the store.
 const WRITTEN_AT_ONCE: usize = 1 << 20;
@@ -174,7 +171,7 @@ impl Serving {
             Question::EvaluatePersonal { first, end } => {
                 let downloads = (first..end).map(|_| {
                     let bytes = archive.take_bytes()?;
-                    OutgoingDownload::receive(&mut ArchiveReader::of_bytes(bytes), &self.world)
+                    Download::receive(&mut ArchiveReader::of_bytes(bytes), &self.world)
                 });
                 let downloads = downloads.collect::<Result<_>>()?;
                 answer.put(&self.score(first..end, Scoring::Personal(downloads)).await?);
@@ -221,15 +218,15 @@ impl Serving {
     async fn train(&self, answer: &mut Archive, link: &mut dyn Link) -> Result<()> {
         // Rank 0 puts what was trained in order, and it does not matter which thread has ended
         // first.
-        let mut send = |user, effort: &Effort| {
+        let mut send = |worked: &mut WorkedOut| {
             if answer.pending() >= SENT_AT_ONCE {
                 answer.put(&false);
                 link.send(Parcel::of(answer, false)?)?;
                 answer.put(&true);
             }
             answer.put(&true);
-            self.threads
-                .hand_out_upload(user, |upload| put_trained(user, effort, upload, answer))
+            put_trained(worked, answer);
+            Ok(())
         };
         self.threads.train_each(&mut send).await?;
         answer.put(&false);
@@ -241,13 +238,8 @@ impl Serving {
         places: std::ops::Range<usize>,
         scoring: Scoring,
     ) -> Result<Vec<UserAccuracy>> {
-        Ok(self
-            .threads
-            .score(places, Donated::new(), &Arc::new(scoring))
-            .await?
-            .into_iter()
-            .map(|scored| scored.accuracy)
-            .collect())
+        let scored = self.threads.score(places, scoring).await?;
+        Ok(scored.into_iter().map(|scored| scored.accuracy).collect())
     }
 
     /// Writes a part of a checkpoint, and returns what rank 0 has to know of it.

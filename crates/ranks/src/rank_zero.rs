@@ -1,0 +1,318 @@
+//! The workers of rank 0, which has its own users and asks the other ranks for theirs.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::crew::Crew;
+use super::others::Others;
+use super::share::Shares;
+use super::wire::Question;
+use fedrecsim_core::error::Result;
+use fedrecsim_core::ids::UserId;
+use fedrecsim_data::dataset::KeptItems;
+use fedrecsim_methods::method::Placement;
+use fedrecsim_model::model::archive::{Archive, ArchiveReader, damaged};
+use fedrecsim_model::model::blocks::Model;
+use fedrecsim_model::model::state::save_model;
+use fedrecsim_sim::sim::World;
+use fedrecsim_sim::sim::workers::{
+    Download, Effort, FromClient, MakeWorkers, Pool, SavedPart, Scored, Threads, ToClient,
+    UserAccuracies, UserAccuracy, Workers, Working, own_downloads, put_device, take_devices,
+};
+
+/// The number of bytes from which on devices of a checkpoint are sent to their owner.
+const ADOPTED_AT_ONCE: usize = 16 << 20;
+
+/// The number of users whose own downloads are sent to a rank at once, in order to be scored.
+const SCORED_AT_ONCE: usize = 1 << 10;
+
+/// The users of all ranks, as rank 0 sees them.
+struct Ranks {
+    world: Arc<World>,
+    /// Those who are here.
+    own: Threads,
+    pool: Pool,
+    shares: Shares,
+    others: RefCell<Others>,
+}
+
+/// Returns the workers of rank 0, whose other ranks are `crew`.
+pub(super) fn workers(crew: Crew) -> MakeWorkers {
+    Box::new(move |world, pool, interrupted| {
+        let shares = Shares::new(world.dataset.users(), crew.ranks());
+        let own = Threads::new(Arc::clone(&world), pool.clone(), interrupted);
+        Rc::new(Ranks {
+            world,
+            own: own.owning(shares.of(0)),
+            pool,
+            shares,
+            others: RefCell::new(Others::new(crew)),
+        })
+    })
+}
+
+impl Ranks {
+    /// Returns the place of the rank that owns `user`; `None` if the user is here.
+    fn place_of(&self, user: UserId) -> Option<usize> {
+        (self.shares.owner(user) as usize).checked_sub(1)
+    }
+
+    /// Asks all other ranks, and returns their answers together with what is done here meanwhile.
+    /// The error of this rank goes first, since its users come first.
+    async fn together<T>(
+        &self,
+        question: Question,
+        own: impl Future<Output = Result<T>>,
+    ) -> Result<(T, Vec<ArchiveReader>)> {
+        self.others
+            .borrow_mut()
+            .ask_all(question, &mut |_, _| Ok(()))?;
+        let own = own.await;
+        self.heard(own)
+    }
+
+    /// Returns what was done here, with the answers of all other ranks.
+    fn heard<T>(&self, own: Result<T>) -> Result<(T, Vec<ArchiveReader>)> {
+        let others = &mut *self.others.borrow_mut();
+        let answers = others.answers(0..others.count());
+        Ok((own?, answers?))
+    }
+
+    /// Sends the downloads of single users to the ranks that score them, some to every rank at a
+    /// time, and returns what they answer.
+    async fn evaluate_personal(&self, download: &Arc<Download>) -> Result<Vec<UserAccuracy>> {
+        let owned = (1..self.shares.ranks()).map(|rank| self.shares.of(rank));
+        let evaluated: Vec<Range<usize>> =
+            owned.map(|users| self.world.places_of(&users)).collect();
+        let mut accuracies: Vec<Vec<UserAccuracy>> = evaluated.iter().map(|_| Vec::new()).collect();
+        let longest = evaluated.iter().map(ExactSizeIterator::len).max();
+        for begun in (0..longest.unwrap_or(0)).step_by(SCORED_AT_ONCE) {
+            let mut asked = Vec::new();
+            for (rank, places) in evaluated.iter().enumerate() {
+                let first = places.start + begun;
+                let end = (first + SCORED_AT_ONCE).min(places.end);
+                if first >= end {
+                    continue;
+                }
+                let (download, world) = (Arc::clone(download), Arc::clone(&self.world));
+                // They are made on the threads, as they are where all users are in one process.
+                let made = self
+                    .pool
+                    .run(move || personal_downloads(&download, first..end, &world))
+                    .await;
+                let others = &mut *self.others.borrow_mut();
+                let Ok(Ok(made)) = made else {
+                    others.answers(asked)?;
+                    return made?.map(|_| Vec::new());
+                };
+                let question = Question::EvaluatePersonal { first, end };
+                others.ask_with(rank, question, &mut |archive, _| {
+                    made.iter().for_each(|download| archive.put_bytes(download));
+                    Ok(())
+                })?;
+                asked.push(rank);
+            }
+            let answers = self.others.borrow_mut().answers(asked.iter().copied())?;
+            for (rank, mut answer) in asked.into_iter().zip(answers) {
+                accuracies[rank].append(&mut answer.take()?);
+            }
+        }
+        Ok(accuracies.into_iter().flatten().collect())
+    }
+
+    /// Appends the accuracy of the next evaluated users, with what each of them downloads in order
+    /// to be scored.
+    fn append(
+        &self,
+        scored: &mut Vec<Scored>,
+        next: Vec<UserAccuracy>,
+        download: &Download,
+    ) -> Result<()> {
+        let downloads = self.world.placement != Placement::Central && self.world.trains;
+        let users = self.world.candidates.evaluated_users();
+        for accuracy in next {
+            let user = users
+                .get(scored.len())
+                .ok_or_else(|| damaged("the accuracy of too many users"))?;
+            scored.push(Scored {
+                accuracy,
+                download_bytes: match downloads {
+                    true => download.parts(*user)?.total(),
+                    false => 0,
+                },
+            });
+        }
+        Ok(())
+    }
+
+    async fn evaluate_all(&self, download: Arc<Download>, model: Model) -> Result<Vec<Scored>> {
+        let is_central = self.world.placement == Placement::Central;
+        if download.is_personal() && !is_central {
+            let mut scored = self.own.evaluate(Arc::clone(&download), model).await?;
+            let accuracies = self.evaluate_personal(&download).await?;
+            self.append(&mut scored, accuracies, &download)?;
+            return Ok(scored);
+        }
+        self.others
+            .borrow_mut()
+            .ask_all(Question::Evaluate, &mut |archive, outbox| {
+                if is_central {
+                    save_model(archive, &model);
+                    return Ok(());
+                }
+                outbox.put_download(&download, UserId::default(), archive)
+            })?;
+        let own = self.own.evaluate(Arc::clone(&download), model.clone());
+        let own = own.await;
+        let (mut scored, answers) = self.heard(own)?;
+        for mut answer in answers {
+            self.append(&mut scored, answer.take()?, &download)?;
+        }
+        Ok(scored)
+    }
+}
+
+/// Returns the downloads of the evaluated users at these places, as they are sent.
+fn personal_downloads(
+    download: &Download,
+    places: Range<usize>,
+    world: &World,
+) -> Result<Vec<Vec<u8>>> {
+    let sent = |own: Download| {
+        let mut archive = Archive::default();
+        // The download belongs to one user already, so that the user who is named here makes no
+        // difference.
+        own.send(UserId::default(), &mut archive)?;
+        archive.take()
+    };
+    let own = own_downloads(download, places, world)?;
+    own.into_iter().map(sent).collect()
+}
+
+impl Workers for Ranks {
+    fn tell(&self, user: UserId, message: ToClient) -> FromClient {
+        let Some(place) = self.place_of(user) else {
+            return self.own.tell(user, message);
+        };
+        let mut others = self.others.borrow_mut();
+        match message {
+            ToClient::ShowPersonalTable => {
+                let shown = others.shown(place, user, &self.world);
+                shown.unwrap_or_else(|error| FromClient::PersonalTable(Some(Err(error))))
+            }
+            message => others.tell(place, user, message),
+        }
+    }
+
+    fn items_of(&self, user: UserId) -> Result<KeptItems> {
+        let Some(place) = self.place_of(user) else {
+            return self.own.items_of(user);
+        };
+        let mut others = self.others.borrow_mut();
+        others.ask(place, Question::Items(user))?;
+        others.answer(place)?.take()
+    }
+
+    fn expect_end_of_training(&self, user: UserId) {
+        self.own.expect_end_of_training(user);
+    }
+
+    fn train(&self) -> Working<'_, Vec<(UserId, Effort)>> {
+        Box::pin(async move {
+            let asked = self.others.borrow_mut().ask_to_train()?;
+            let mut efforts = self.own.train().await?;
+            let others = &mut *self.others.borrow_mut();
+            for place in asked {
+                efforts.extend(others.take_trainings(place, &self.world)?);
+            }
+            Ok(efforts)
+        })
+    }
+
+    fn evaluate(&self, download: Arc<Download>, model: Model) -> Working<'_, Vec<Scored>> {
+        Box::pin(self.evaluate_all(download, model))
+    }
+
+    fn baselines(&self) -> Working<'_, UserAccuracies> {
+        Box::pin(async move {
+            let own = self.own.baselines();
+            let (mut all, answers) = self.together(Question::Baselines, own).await?;
+            for mut answer in answers {
+                let next: UserAccuracies = answer.take()?;
+                all.iter_mut()
+                    .zip(next)
+                    .for_each(|((_, accuracies), (_, mut next))| accuracies.append(&mut next));
+            }
+            Ok(all)
+        })
+    }
+
+    fn digests(&self) -> Working<'_, Vec<blake3::Hash>> {
+        Box::pin(async move {
+            let own = self.own.digests();
+            let (mut digests, answers) = self.together(Question::Digests, own).await?;
+            for mut answer in answers {
+                let bytes = answer.take_bytes()?;
+                let (each, rest) = bytes.as_chunks::<{ blake3::OUT_LEN }>();
+                if !rest.is_empty() {
+                    return Err(damaged("digests of another length"));
+                }
+                digests.extend(each.iter().map(|digest| blake3::Hash::from_bytes(*digest)));
+            }
+            Ok(digests)
+        })
+    }
+
+    fn save(
+        &self,
+        rounds: u32,
+        archive: &mut Archive,
+        flush: &mut dyn FnMut(&mut Archive) -> Result<()>,
+    ) -> Result<()> {
+        let question = Question::Save { rounds };
+        self.others
+            .borrow_mut()
+            .ask_all(question, &mut |_, _| Ok(()))?;
+        // The other ranks write their parts meanwhile.
+        let own = self.own.save_devices(archive, flush);
+        let (_, answers) = self.heard(own)?;
+        let parts = answers.into_iter().map(|mut answer| answer.take());
+        archive.put(&parts.collect::<Result<Vec<SavedPart>>>()?);
+        Ok(())
+    }
+
+    fn restore(&self, archive: &mut ArchiveReader) -> Result<()> {
+        let others = &mut *self.others.borrow_mut();
+        let mut bags: Vec<Archive> = (0..others.count()).map(|_| Archive::default()).collect();
+        take_devices(archive, &self.world, &mut |user, mut device| {
+            let Some(place) = self.place_of(user) else {
+                self.own.adopt(user, device);
+                return Ok(());
+            };
+            put_device(user, &mut device, &mut bags[place])?;
+            if bags[place].pending() >= ADOPTED_AT_ONCE {
+                others.hand_over(place, &mut bags[place])
+            } else {
+                Ok(())
+            }
+        })?;
+        for (place, bag) in bags.iter_mut().enumerate() {
+            if bag.pending() > 0 {
+                others.hand_over(place, bag)?;
+            }
+        }
+        let parts: Vec<SavedPart> = archive.take()?;
+        if parts.is_empty() {
+            return Ok(());
+        }
+        others.ask_all(Question::AdoptParts, &mut |archive, _| {
+            archive.put(&parts);
+            Ok(())
+        })?;
+        let own = self.own.adopt_parts(&parts, archive);
+        let answers = others.answers(0..others.count());
+        own.and(answers.map(drop))
+    }
+}
