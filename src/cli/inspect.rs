@@ -61,7 +61,7 @@ pub(super) fn strictness(strict: bool) -> Strictness {
 
 fn summary(scenario: &Scenario) -> String {
     let data = match &scenario.dataset.source {
-        SourceSpec::Generated(generator) => {
+        SourceSpec::Generated { generator } => {
             format!(
                 "{} generated users and {} items",
                 generator.users, generator.items
@@ -92,30 +92,23 @@ pub fn schema(vocabulary: &[MethodVocabulary]) -> String {
 /// not let it go over several lines.
 pub fn presets(width: usize) -> String {
     let mut text = String::new();
-    let mut table = "";
-    for preset in scenario::listing::presets() {
-        if preset.table != table {
-            table = preset.table;
-            let header = if table == "faults" {
-                format!("[[{table}]]")
-            } else {
-                format!("[{table}]")
-            };
-            text.push_str(&format!("{header}\n\n"));
+    for table in scenario::presets::TABLES {
+        let header = match table {
+            "faults" => "[[faults]]".to_owned(),
+            table => format!("[{table}]"),
+        };
+        text.push_str(&format!("{header}\n\n"));
+        for preset in scenario::presets::of_table(table) {
+            text.push_str(&format!("preset = \"{}\"\n", preset.name));
+            let lines = preset.lines();
+            let longest = lines.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
+            for (key, value) in lines {
+                let value = value.replace('\n', "\n  ");
+                text.push_str(&format!("  {key:<longest$} = {value}\n"));
+            }
+            text.push_str(&wrapped(&preset.source, "  # ", width));
+            text.push('\n');
         }
-        text.push_str(&format!("preset = \"{}\"\n", preset.name));
-        let longest = preset
-            .keys
-            .iter()
-            .map(|(key, _)| key.len())
-            .max()
-            .unwrap_or(0);
-        for (key, value) in &preset.keys {
-            let value = value.replace('\n', "\n  ");
-            text.push_str(&format!("  {key:<longest$} = {value}\n"));
-        }
-        text.push_str(&wrapped(preset.source, "  # ", width));
-        text.push('\n');
     }
     text
 }

@@ -19,6 +19,7 @@ mod leftovers;
 mod memory;
 mod messages;
 mod methods;
+mod migrate;
 mod output_file;
 mod program;
 mod ranks;
@@ -41,7 +42,7 @@ pub use args::TableFormat;
 pub use args::{
     Cli, CodecBenchArgs, CodecCommand, Command, CompareArgs, CompletionsArgs, DataCommand,
     DataDescribeArgs, DataFetchArgs, DataListArgs, DiffArgs, EventFormat, EventsArgs, ExplainArgs,
-    HtmlArgs, InputArgs, ManArgs, ProgressArg, ReplayArgs, ResumeArgs, RunArgs, RunOptions,
+    HtmlArgs, InputArgs, ManArgs, MigrateArgs, ProgressArg, ReplayArgs, ResumeArgs, RunArgs, RunOptions,
     StudyArgs, TableArgs, ValidateArgs,
 };
 pub use codecs::bench as codec_bench;
@@ -54,6 +55,7 @@ pub use html::html;
 pub use inputs::{Inputs, data_directories};
 pub use inspect::{presets, schema, validate};
 pub use methods::methods;
+pub use migrate::migrate;
 pub use program::{program, program_of};
 pub use resume::resume;
 pub use run::run;

@@ -122,6 +122,7 @@ fn execute(
             super::replay(&arguments, session)?
         }
         Command::Validate(arguments) => super::validate(&arguments, session),
+        Command::Migrate(arguments) => super::migrate(&arguments)?.into(),
         Command::Explain(arguments) => {
             super::explain(&arguments, &session.vocabulary(), columns)?.into()
         }

@@ -9,7 +9,7 @@ use super::{Finished, ResumeArgs, Session, leftovers, ranks};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_ranks::Crew;
 use fedrecsim_report::report::{self, EarlierReport, ReportFolder};
-use fedrecsim_scenario::scenario::{self, AvailabilityPattern, Scenario, SpeedSpec};
+use fedrecsim_scenario::scenario::{self, AvailabilityPattern, RatesSpec, Scenario, SpeedSpec};
 use fedrecsim_sim::checkpoint::{self, Build, Header, Keeper, Opened};
 use fedrecsim_sim::sim::Checkpoints;
 
@@ -209,8 +209,8 @@ fn check_rounds(
 fn placed(scenario: &Scenario, directory: &Path, data_directories: &[PathBuf]) -> Scenario {
     let mut placed = scenario.clone();
     let speeds = match &mut placed.devices.speed {
-        SpeedSpec::Trace(path) => Some(path),
-        SpeedSpec::Lognormal { .. } | SpeedSpec::Classes(_) => None,
+        SpeedSpec::Trace(trace) => Some(&mut trace.path),
+        SpeedSpec::Lognormal(_) | SpeedSpec::Classes(_) => None,
     };
     let stays = match &mut placed.availability.pattern {
         AvailabilityPattern::Trace(spec) => Some(&mut spec.path),
@@ -218,7 +218,11 @@ fn placed(scenario: &Scenario, directory: &Path, data_directories: &[PathBuf]) -
         | AvailabilityPattern::Daily(_)
         | AvailabilityPattern::OnOff(_) => None,
     };
-    for path in [placed.dataset.path.as_mut(), speeds, stays]
+    let rates = match &mut placed.network.rates {
+        RatesSpec::Trace(trace) => Some(&mut trace.path),
+        RatesSpec::Lognormal(_) => None,
+    };
+    for path in [placed.dataset.path.as_mut(), speeds, stays, rates]
         .into_iter()
         .flatten()
     {

@@ -39,7 +39,7 @@ path = "ratings.tsv"
 [training]
 rounds = 1
 [evaluation]
-candidates = 10
+ranking.sampled.candidates = 10
 "#;
     workshop.write("file.toml", text)
 }
@@ -78,11 +78,11 @@ fn a_wrong_scenario_is_refused_with_the_place_of_its_fault() {
         ),
         ("method={ tensor = {} }", &["tensor", "fedrap", "pfedrec"]),
         (
-            "network.uplink_median_mbit_per_s=-3",
+            "network.rates.lognormal.uplink_median_mbit_per_s=-3",
             &["uplink_median_mbit_per_s", "-3"],
         ),
         (
-            "network.downlink_median_mbit_per_s=0",
+            "network.rates.lognormal.downlink_median_mbit_per_s=0",
             &["downlink_median_mbit_per_s"],
         ),
         (
@@ -104,7 +104,7 @@ fn a_wrong_scenario_is_refused_with_the_place_of_its_fault() {
         ("method.fedrap.latent_dimension=0", &["latent_dimension"]),
         ("evaluation.cutoffs=[0]", &["cutoffs"]),
         ("evaluation.cutoffs=[5, 0]", &["cutoffs", "0"]),
-        ("evaluation.candidates=0", &["candidates"]),
+        ("evaluation.ranking.sampled.candidates=0", &["candidates"]),
         ("training.rounds=0", &["rounds"]),
         (
             "training.participation={ cohort = 41 }",
@@ -303,21 +303,31 @@ fn fewer_candidates_than_asked_for_are_refused_with_the_user() {
     let scenario = scenario_over_file(&workshop, &sound_ratings());
     workshop.refused(
         scenario,
-        &["evaluation.candidates=99"],
+        &["evaluation.ranking.sampled.candidates=99"],
         &["user 0 (\"1\" in the ratings file)", "99", "25"],
     );
     // If the size of the catalogue is in the scenario, too few candidates are found from the
     // scenario alone.
     let workshop = Workshop::new();
-    let overrides = ["dataset.generator.items=90", "evaluation.candidates=99"];
+    let overrides = [
+        "dataset.generator.items=90",
+        "evaluation.ranking.sampled.candidates=99",
+    ];
     workshop.refused(
         workshop.small(),
         &overrides,
-        &["99 candidates", "`evaluation.candidates`", "90 items"],
+        &[
+            "99 candidates",
+            "`evaluation.ranking.sampled.candidates`",
+            "90 items",
+        ],
     );
     // Otherwise they are found when the candidates are drawn.
     let workshop = Workshop::new();
-    let overrides = ["dataset.generator.items=101", "evaluation.candidates=99"];
+    let overrides = [
+        "dataset.generator.items=101",
+        "evaluation.ranking.sampled.candidates=99",
+    ];
     workshop.refused(workshop.small(), &overrides, &["user ", "99"]);
 }
 
@@ -571,7 +581,7 @@ fn a_device_without_memory_for_the_table_is_left_out_and_counted() {
         format!("{{ name = \"{name}\", share = 0.5, ns_per_row_visit = 1, memory_mb = {memory} }}")
     };
     let classes = format!(
-        "devices.classes=[{}, {}]",
+        "devices.speed.classes=[{}, {}]",
         device("small", "0.004799"),
         device("large", "0.0048")
     );
@@ -598,7 +608,7 @@ fn a_device_without_memory_for_the_table_is_left_out_and_counted() {
         "{summary}"
     );
     let workshop = Workshop::new();
-    let nobody = ["devices.memory_mb=0.004799"];
+    let nobody = ["devices.memory.median_mb=0.004799"];
     workshop.refused(
         workshop.small(),
         &nobody,

@@ -323,10 +323,10 @@ fn relative_paths_begin_where_the_run_was_started() {
     workshop.write("there/ratings.txt", "1 1\n");
     let files = r#"
         method = "fedmf"
-        evaluation.candidates = 20
+        evaluation.ranking.sampled.candidates = 20
         dataset = { name = "delimited", path = "ratings.txt", columns = { separator = " ", user = 1, item = 2 } }
-        devices.trace = { path = "traces/devices.csv" }
-        availability.trace = { path = "traces/stays.csv" }
+        devices.speed.trace = { path = "traces/devices.csv" }
+        availability.pattern.trace = { path = "traces/stays.csv" }
     "#;
     workshop.write("here/relative.toml", files);
     let command = |folder: &str, arguments: &[&str]| {

@@ -34,8 +34,8 @@ fn accuracies(slow: &str) -> Vec<SplitAccuracy> {
 #[test]
 fn a_device_that_is_cut_off_before_its_training_ends_is_as_before() {
     for slow in [
-        "network.downlink_median_mbit_per_s=1e-6",
-        "devices.median_ns_per_row_visit=1e9",
+        "network.rates.lognormal.downlink_median_mbit_per_s=1e-6",
+        "devices.speed.lognormal.median_ns_per_row_visit=1e9",
     ] {
         let accuracies = accuracies(slow);
         assert!(
@@ -48,7 +48,7 @@ fn a_device_that_is_cut_off_before_its_training_ends_is_as_before() {
 /// If this fails, a device forgets what it has learned because its upload did not arrive.
 #[test]
 fn a_device_that_is_cut_off_while_it_uploads_keeps_what_it_has_learned() {
-    let accuracies = accuracies("network.uplink_median_mbit_per_s=1e-6");
+    let accuracies = accuracies("network.rates.lognormal.uplink_median_mbit_per_s=1e-6");
     let hr = |accuracy: &SplitAccuracy| accuracy.test["hr@10"];
     assert!(hr(&accuracies[3]) > hr(&accuracies[0]), "{accuracies:?}");
 }
@@ -58,11 +58,11 @@ fn a_device_that_is_cut_off_while_it_uploads_keeps_what_it_has_learned() {
 #[test]
 fn a_cut_off_at_the_instant_of_an_arrival_comes_after_it() {
     let instant = [
-        "network.downlink_median_mbit_per_s=1e9",
-        "network.uplink_median_mbit_per_s=1e9",
+        "network.rates.lognormal.downlink_median_mbit_per_s=1e9",
+        "network.rates.lognormal.uplink_median_mbit_per_s=1e9",
         "network.rtt_ms=0",
         "network.dropout=0.9",
-        "devices.median_ns_per_row_visit=1e-3",
+        "devices.speed.lognormal.median_ns_per_row_visit=1e-3",
         "training.rounds=5",
     ];
     let outcome = run(small_with("fedmf", &instant), 2);

@@ -17,7 +17,7 @@ const BUSY: [&str; 8] = [
     "training.participation.cohort=20",
     "network={preset=\"mobile-pessimistic\", dropout=0.1, server={connections=5}}",
     "devices={energy_nj_per_byte=10, energy_nj_per_row_visit=1}",
-    "availability.on-off={mean_on_s=30, mean_off_s=2}",
+    "availability.pattern.on-off={mean_on_s=30, mean_off_s=2}",
     "codec.uplink=\"rows-f32\"",
     "faults=[{effect=\"drop\", direction=\"up\", probability=0.1}]",
 ];

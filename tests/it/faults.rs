@@ -89,7 +89,7 @@ fn nobody_receives_a_dropped_frame_however_its_way_ends() {
             mobile,
             server,
             hurried,
-            "availability.on-off={mean_on_s=3, mean_off_s=1}",
+            "availability.pattern.on-off={mean_on_s=3, mean_off_s=1}",
         ]);
         assert!(
             bytes
@@ -243,8 +243,8 @@ fn a_rule_acts_within_its_window_of_time() {
     // A round lasts a second.
     let alike = [
         "network.rtt_ms=500",
-        "devices.median_ns_per_row_visit=1e-3",
-        "network.uplink_median_mbit_per_s=0.30764800",
+        "devices.speed.lognormal.median_ns_per_row_visit=1e-3",
+        "network.rates.lognormal.uplink_median_mbit_per_s=0.30764800",
     ];
     let whole = run(
         small_with("fedmf", &[&alike[..], &["training.rounds=4"]].concat()),
@@ -285,9 +285,9 @@ const PRIVATE: [&str; 8] = [
     "method.fedrap.learning_rate_tables=100",
     "dataset.negatives.pool=\"unrated\"",
     "network.rtt_ms=0",
-    "network.downlink_median_mbit_per_s=224e-6",
-    "network.uplink_median_mbit_per_s=1e-6",
-    "devices.median_ns_per_row_visit=1e8",
+    "network.rates.lognormal.downlink_median_mbit_per_s=224e-6",
+    "network.rates.lognormal.uplink_median_mbit_per_s=1e-6",
+    "devices.speed.lognormal.median_ns_per_row_visit=1e8",
     "training.rounds=1",
 ];
 
@@ -298,7 +298,7 @@ fn departure(seconds: f64) -> Outcome {
     let scenario = small(
         &[
             &PRIVATE[..],
-            &["availability.trace={ path = \"stays.csv\", period_s = 1e6 }"],
+            &["availability.pattern.trace={ path = \"stays.csv\", period_s = 1e6 }"],
         ]
         .concat(),
     );
@@ -353,10 +353,10 @@ fn who_leaves_keeps_what_was_finished_and_loses_what_was_on_its_way() {
 /// they are gone.
 #[test]
 fn users_who_come_and_go_take_part_while_they_are_there() {
-    let stays = "availability.on-off={ mean_on_s = 20, mean_off_s = 60 }";
+    let stays = "availability.pattern.on-off={ mean_on_s = 20, mean_off_s = 60 }";
     let slow = [
         "network.rtt_ms=4000",
-        "network.uplink_median_mbit_per_s=0.1",
+        "network.rates.lognormal.uplink_median_mbit_per_s=0.1",
         "training.rounds=6",
     ];
     let always = run(small_with("fedmf", &slow), 2);
@@ -396,8 +396,8 @@ fn an_outage_takes_its_users_out_of_their_round_and_of_the_next_ones() {
     // A round lasts a second, and an upload is the second half of it.
     let alike = [
         "network.rtt_ms=500",
-        "devices.median_ns_per_row_visit=1e-3",
-        "network.uplink_median_mbit_per_s=0.30764800",
+        "devices.speed.lognormal.median_ns_per_row_visit=1e-3",
+        "network.rates.lognormal.uplink_median_mbit_per_s=0.30764800",
     ];
     let whole = run(
         small_with("fedmf", &[&alike[..], &["training.rounds=5"]].concat()),

@@ -181,7 +181,7 @@ fn what_cannot_be_divided_or_predicted_is_refused_by_name() {
     refused(
         "likes.csv",
         with_ratings,
-        &["dataset.validation_item=true"],
+        &["dataset.split.leave-one-out.validation_item=true"],
         &["`validation_item`", "`k-fold`"],
     );
     refused(

@@ -18,7 +18,7 @@ const HEADER: &str = "user,time_s,down_mbit_per_s,up_mbit_per_s\n";
 const FRAME_BYTES: f64 = 28.0 + 4.0 * 150.0 * 32.0;
 
 /// The key that names the trace of these tests.
-const TRACE: &str = "network.trace={ path = \"links.csv\" }";
+const TRACE: &str = "network.rates.trace={ path = \"links.csv\" }";
 
 /// Returns the world of a scenario whose trace of links has these lines.
 fn world(scenario: Scenario, lines: &str) -> World {
@@ -46,8 +46,8 @@ fn traced(overrides: &[&str], lines: &str) -> Outcome {
 #[test]
 fn a_trace_of_one_rate_is_that_rate() {
     let rates = [
-        "network.downlink_median_mbit_per_s=8",
-        "network.uplink_median_mbit_per_s=2",
+        "network.rates.lognormal.downlink_median_mbit_per_s=8",
+        "network.rates.lognormal.uplink_median_mbit_per_s=2",
     ];
     for server in [
         &[][..],
@@ -85,7 +85,7 @@ fn a_transfer_goes_on_at_the_rate_that_its_link_has_by_then() {
     let still = [
         "network.rtt_ms=0",
         "training.rounds=1",
-        "devices.median_ns_per_row_visit=1e-3",
+        "devices.speed.lognormal.median_ns_per_row_visit=1e-3",
     ];
     // 8 Mbit/s for 10 ms carry 10,000 bytes of a download, and the rest comes at 0.8 Mbit/s.
     let lines = "0,0,8,100\n0,0.01,0.8,100\n0,900,8,100\n";

@@ -49,7 +49,7 @@ fn where_there_is_one_cause_every_loss_is_of_that_cause() {
             "{dropouts:?}"
         );
         let stays = [
-            "availability.on-off={ mean_on_s=2, mean_off_s=1 }",
+            "availability.pattern.on-off={ mean_on_s=2, mean_off_s=1 }",
             "network.preset=\"mobile-pessimistic\"",
         ];
         let departures = with(&stays);
@@ -78,10 +78,10 @@ fn an_outage_is_a_fault_rule_of_its_own_and_no_departure() {
     // The downloads of the first round are under way when the outage begins.
     let rules = "faults=[{ effect = \"drop\", from_s = 1e6 }, { effect = \"outage\", users = { numbers = [1, 2, 5] }, from_s \
                  = 0.001, until_s = 0.5 }]";
-    let slow = "network={ downlink_median_mbit_per_s = 8, rtt_ms = 0 }";
+    let slow = "network={ rates.lognormal.downlink_median_mbit_per_s = 8, rtt_ms = 0 }";
     let found = losses(&[rules, slow]);
     assert_eq!(found, only(|losses| losses.faults = vec![0, 3]));
-    let stays = "availability.on-off={ mean_on_s=0.05e3, mean_off_s=1 }";
+    let stays = "availability.pattern.on-off={ mean_on_s=0.05e3, mean_off_s=1 }";
     let both = losses(&[rules, slow, stays]);
     assert!(
         both.faults.get(1).is_some_and(|lost| *lost <= 3),
@@ -131,8 +131,8 @@ const EVERYTHING: [&str; 7] = [
     "training.participation.cohort=25",
     "training.mode={ semi-synchronous = { deadline_s = 1, maximum_staleness = 0 } }",
     "network={ preset=\"mobile-pessimistic\", dropout=0.1, server={ connections=12, downlink_mbit_per_s=60 } }",
-    "availability.on-off={ mean_on_s=15, mean_off_s=2 }",
-    "devices.classes=[{ name=\"fast\", share=0.5, ns_per_row_visit=100 }, { name=\"slow\", share=0.5, \
+    "availability.pattern.on-off={ mean_on_s=15, mean_off_s=2 }",
+    "devices.speed.classes=[{ name=\"fast\", share=0.5, ns_per_row_visit=100 }, { name=\"slow\", share=0.5, \
      ns_per_row_visit=400000 }]",
     "faults=[{ effect=\"drop\", probability=0.05 }, { preset=\"lost-transfers\", direction=\"up\" }, { effect=\"corrupt\", \
      users={ device_classes=[\"slow\"] }, probability=0.5 }, { effect={ recurring_outage={ mean_gap_s=20, mean_duration_s=5 } }, \

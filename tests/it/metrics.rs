@@ -47,7 +47,7 @@ fn an_expectation_is_the_mean_of_what_draws_of_candidates_give() {
         metrics,
         "evaluation.headline=\"hr@5\"",
         "training.rounds=1",
-        "evaluation.candidates=30",
+        "evaluation.ranking.sampled.candidates=30",
     ];
     let data = dataset::load(&small(&overrides).dataset, &[], Streams::new(3)).unwrap();
     let data = std::sync::Arc::new(data);
@@ -88,7 +88,10 @@ fn an_expectation_knows_no_draw_and_a_full_catalogue_leaves_nothing_to_chance() 
     let metrics = "evaluation.metrics=[\"hr@5\", \"expected-hr@5\", \"mrr\", \"expected-mrr\"]";
     let headline = "evaluation.headline=\"expected-hr@5\"";
     let of = |more: &[&str]| final_figures(&[&[POPULARITY, metrics, headline][..], more].concat());
-    let (shared, own) = (of(&[]), of(&["evaluation.shared_candidates=false"]));
+    let (shared, own) = (
+        of(&[]),
+        of(&["evaluation.ranking.sampled.shared_candidates=false"]),
+    );
     assert_eq!(shared["expected-hr@5"], own["expected-hr@5"]);
     let full = of(&["evaluation.ranking=\"full-catalogue\""]);
     assert!(

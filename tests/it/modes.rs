@@ -185,9 +185,9 @@ fn fedbuff_with_one_client_and_a_buffer_of_one_is_sequential_training() {
 const LATE: [&str; 5] = [
     "training.client_selection=\"round-robin\"",
     "network.rtt_ms=30",
-    "network.downlink_median_mbit_per_s=8",
-    "network.uplink_median_mbit_per_s=2",
-    "devices.median_ns_per_row_visit=1e-3",
+    "network.rates.lognormal.downlink_median_mbit_per_s=8",
+    "network.rates.lognormal.uplink_median_mbit_per_s=2",
+    "devices.speed.lognormal.median_ns_per_row_visit=1e-3",
 ];
 
 #[track_caller]

@@ -342,7 +342,7 @@ mod with_mpi {
         let columns =
             "columns = { separator = \" \", user = 1, item = 2, rating = 3, timestamp = 4 }";
         for (method, more) in [
-            ("fedmf", "[evaluation]\ncandidates = 12\n"),
+            ("fedmf", "[evaluation]\nranking.sampled.candidates = 12\n"),
             ("pmf", "[dataset.split.k-fold]\n"),
             ("fedrec-pmf", "[dataset.split.k-fold]\n"),
         ] {

@@ -125,7 +125,7 @@ impl RoundObserver for Ways {
 #[test]
 fn a_download_waits_for_its_request() {
     let slow = [
-        "network.uplink_median_mbit_per_s=0.01",
+        "network.rates.lognormal.uplink_median_mbit_per_s=0.01",
         "network.rtt_ms=100",
         "training.rounds=1",
     ];

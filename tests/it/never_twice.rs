@@ -17,7 +17,7 @@ const NEVER_TWICE: &str = "training.client_selection=\"never-twice-in-a-row\"";
 const UNEQUAL: [&str; 3] = [
     "network.preset=\"mobile-pessimistic\"",
     "network.dropout=0.3",
-    "devices.log_sigma=2.0",
+    "devices.speed.lognormal.log_sigma=2.0",
 ];
 
 /// If this fails, a run is refused that would come to its end, or one is begun that has nobody to

@@ -124,9 +124,20 @@ fn collect_language(root: &Json, schema: &Json, path: &str, language: &mut BTree
         .iter()
         .filter_map(|key| schema.get(*key)?.as_array())
         .flatten();
-    let mut choices = choices.peekable();
-    if choices.peek().is_some() {
-        return choices.for_each(|choice| collect_language(root, choice, path, language));
+    let choices: Vec<&Json> = choices.collect();
+    if !choices.is_empty() {
+        // A word that stands for a table is used where the table is.
+        let is_table = |word: &Json| {
+            choices
+                .iter()
+                .any(|choice| choice["properties"][word.as_str().unwrap()].is_object())
+        };
+        let words = choices.iter().filter(|choice| {
+            choice
+                .get("const")
+                .is_none_or(|word| path == "method" || !is_table(word))
+        });
+        return words.for_each(|choice| collect_language(root, choice, path, language));
     }
     let literals = schema
         .get("enum")

@@ -76,7 +76,7 @@ pub const MODES: [(&str, &[&str]); 14] = [
             "training.mode={ fedbuff = { concurrency = 12, buffer = 4 } }",
             "network.preset=\"mobile-pessimistic\"",
             "network.dropout=0.2",
-            "devices.log_sigma=2.0",
+            "devices.speed.lognormal.log_sigma=2.0",
         ],
     ),
     (
@@ -86,8 +86,8 @@ pub const MODES: [(&str, &[&str]); 14] = [
             "network.server.uplink_mbit_per_s=0.3",
             "network.server.downlink_mbit_per_s=0.3",
             "network.server.connections=5",
-            "availability.on-off={ mean_on_s = 60, mean_off_s = 30 }",
-            "devices.median_ns_per_row_visit=1000000",
+            "availability.pattern.on-off={ mean_on_s = 60, mean_off_s = 30 }",
+            "devices.speed.lognormal.median_ns_per_row_visit=1000000",
         ],
     ),
     (
@@ -113,7 +113,7 @@ pub const MODES: [(&str, &[&str]); 14] = [
         &[
             "training.mode={ fedbuff = { concurrency = 12, buffer = 4 } }",
             "network.preset=\"mobile-pessimistic\"",
-            "devices.median_ns_per_row_visit=1000000",
+            "devices.speed.lognormal.median_ns_per_row_visit=1000000",
             "faults=[{ effect = { recurring_outage = { mean_gap_s = 9, mean_duration_s = 3 } }, users = { share = 0.5 } }]",
         ],
     ),
@@ -122,7 +122,7 @@ pub const MODES: [(&str, &[&str]); 14] = [
         &[
             "training.mode={ fedasync = { concurrency = 8 } }",
             "network.preset=\"mobile-pessimistic\"",
-            "devices.median_ns_per_row_visit=1000000",
+            "devices.speed.lognormal.median_ns_per_row_visit=1000000",
             "faults=[{ effect = \"drop\", probability = 0.2 }, { effect = { delay_s = 2 }, probability = 0.3 }]",
         ],
     ),

@@ -48,7 +48,7 @@ fn documents() -> Vec<PathBuf> {
 /// Runs one round of a scenario on generated ratings, unless it is too large. Others are not run,
 /// as their data may be absent.
 fn try_one_round(mut scenario: Scenario) {
-    if matches!(scenario.dataset.source, SourceSpec::Generated(_))
+    if matches!(scenario.dataset.source, SourceSpec::Generated { .. })
         && !LARGE.contains(&scenario.name.as_str())
     {
         scenario.training.rounds = 1;
@@ -213,6 +213,7 @@ fn every_command_that_is_shown_is_accepted() {
             | Command::Diff(_)
             | Command::Html(_)
             | Command::Explain(_)
+            | Command::Migrate(_)
             | Command::Schema
             | Command::Methods
             | Command::Codecs

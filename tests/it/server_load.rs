@@ -15,10 +15,10 @@ const FRAME: u64 = 28 + 4 * 150 * 32;
 
 /// Links of one rate without latency, and devices that take next to no time.
 const PLAIN: [&str; 4] = [
-    "network.downlink_median_mbit_per_s=8",
-    "network.uplink_median_mbit_per_s=8",
+    "network.rates.lognormal.downlink_median_mbit_per_s=8",
+    "network.rates.lognormal.uplink_median_mbit_per_s=8",
     "network.rtt_ms=0",
-    "devices.median_ns_per_row_visit=1e-3",
+    "devices.speed.lognormal.median_ns_per_row_visit=1e-3",
 ];
 
 /// Returns the bytes of a level in bit/s over its time.
@@ -225,7 +225,7 @@ const BUSY: [&str; 7] = [
     "training.mode.over-selection={factor=1.5, deadline_s=0.5, stragglers=\"late\"}",
     "training.participation.cohort=20",
     "network={preset=\"mobile-pessimistic\", dropout=0.1, server={connections=5, uplink_mbit_per_s=20}}",
-    "availability.on-off={mean_on_s=30, mean_off_s=2}",
+    "availability.pattern.on-off={mean_on_s=30, mean_off_s=2}",
     "codec.uplink=\"rows-f32\"",
     "faults=[{effect=\"drop\", direction=\"up\", probability=0.1}]",
 ];

@@ -42,7 +42,7 @@ rounds = 3
 uplink = "dense-f32"
 
 [evaluation]
-candidates = 20
+ranking.sampled.candidates = 20
 "#;
 
 /// Returns every method of the crate, and those of the examples.
@@ -90,7 +90,7 @@ pub fn small_of_ratings(method: &str, overrides: &[&str]) -> Scenario {
 
 fn ratings_of_small() -> String {
     SMALL.replace(
-        "[evaluation]\ncandidates = 20\n",
+        "[evaluation]\nranking.sampled.candidates = 20\n",
         "[dataset.split.k-fold]\n",
     )
 }

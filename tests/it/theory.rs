@@ -15,16 +15,16 @@ const ALIKE: [&str; 7] = [
     // The rate is so small that nothing diverges in some hundred rounds.
     "method.fedmf.learning_rate_items=0.01",
     "evaluation.every_rounds=1000000",
-    "devices.median_ns_per_row_visit=1e-3",
+    "devices.speed.lognormal.median_ns_per_row_visit=1e-3",
     "network.rtt_ms=30",
-    "network.downlink_median_mbit_per_s=8",
-    "network.uplink_median_mbit_per_s=2",
+    "network.rates.lognormal.downlink_median_mbit_per_s=8",
+    "network.rates.lognormal.uplink_median_mbit_per_s=2",
 ];
 
 /// Links of clients that are never the bottleneck.
 const WIDE: [&str; 2] = [
-    "network.downlink_median_mbit_per_s=1e6",
-    "network.uplink_median_mbit_per_s=1e6",
+    "network.rates.lognormal.downlink_median_mbit_per_s=1e6",
+    "network.rates.lognormal.uplink_median_mbit_per_s=1e6",
 ];
 
 fn scenario(overrides: &[&[&str]]) -> Scenario {
@@ -176,9 +176,9 @@ fn a_round_lasts_as_long_as_the_largest_of_its_lognormal_uploads() {
     );
     let rounds = 200;
     let varying = [
-        "network.downlink_median_mbit_per_s=1e9",
+        "network.rates.lognormal.downlink_median_mbit_per_s=1e9",
         "network.rtt_ms=0",
-        "network.transfer_log_sigma=0.8",
+        "network.rates.lognormal.transfer_log_sigma=0.8",
     ];
     for n in [1, 4, 16] {
         let cohort = format!("training.participation={{ cohort = {n} }}");
@@ -202,9 +202,9 @@ fn asynchronous(overrides: &[&str]) -> Outcome {
         "training.rounds=200",
     ];
     let varying = [
-        "network.transfer_log_sigma=0.5",
-        "devices.median_ns_per_row_visit=2e5",
-        "devices.log_sigma=0.5",
+        "network.rates.lognormal.transfer_log_sigma=0.5",
+        "devices.speed.lognormal.median_ns_per_row_visit=2e5",
+        "devices.speed.lognormal.log_sigma=0.5",
     ];
     run(scenario(&[&mode, &varying, overrides]), 2)
 }
@@ -249,7 +249,7 @@ fn in_the_asynchronous_mode_throughput_times_time_in_the_system_is_the_concurren
 fn a_saturated_server_takes_in_its_rate_over_the_size_of_an_update() {
     let server = [
         "network.server.uplink_mbit_per_s=0.2",
-        "devices.median_ns_per_row_visit=2e3",
+        "devices.speed.lognormal.median_ns_per_row_visit=2e3",
     ];
     let outcome = asynchronous(&server);
     let seconds = |round: usize| outcome.rounds[round].virtual_time_s;

@@ -12,10 +12,10 @@ use crate::support::{assert_balanced, run, small_with, world};
 /// Overrides with which all users are alike: 8 Mbit/s down, 2 Mbit/s up, 30 ms of round trip, 1
 /// microsecond per row visit.
 const ALIKE: [&str; 4] = [
-    "network.downlink_median_mbit_per_s=8",
-    "network.uplink_median_mbit_per_s=2",
+    "network.rates.lognormal.downlink_median_mbit_per_s=8",
+    "network.rates.lognormal.uplink_median_mbit_per_s=2",
     "network.rtt_ms=30",
-    "devices.median_ns_per_row_visit=1000",
+    "devices.speed.lognormal.median_ns_per_row_visit=1000",
 ];
 
 /// Bytes of the header and the values of a dense frame of 150 rows of 32 values.
@@ -202,11 +202,11 @@ fn a_slower_link_lengthens_a_round_by_what_the_bytes_take_longer() {
     let batch = ["method.fedmf.batch_size=100000"];
     for (slower, difference) in [
         (
-            "network.downlink_median_mbit_per_s=2",
+            "network.rates.lognormal.downlink_median_mbit_per_s=2",
             FRAME_BYTES * 8.0 * (1.0 / 2e6 - 1.0 / 8e6),
         ),
         (
-            "network.uplink_median_mbit_per_s=0.5",
+            "network.rates.lognormal.uplink_median_mbit_per_s=0.5",
             FRAME_BYTES * 8.0 * (1.0 / 0.5e6 - 1.0 / 2e6),
         ),
         ("network.rtt_ms=130", 0.1),
@@ -229,8 +229,8 @@ fn a_device_half_as_fast_computes_twice_as_long() {
         run(small_with("pfedrec", &[&ALIKE[..], &[speed]].concat()), 2).durations["compute"]
     };
     let (fast, slow) = (
-        compute("devices.median_ns_per_row_visit=1000"),
-        compute("devices.median_ns_per_row_visit=2000"),
+        compute("devices.speed.lognormal.median_ns_per_row_visit=1000"),
+        compute("devices.speed.lognormal.median_ns_per_row_visit=2000"),
     );
     assert_eq!(fast.count, slow.count);
     assert!(
@@ -260,7 +260,7 @@ fn a_run_that_reaches_the_end_of_the_clock_says_so_and_keeps_its_rounds() {
          {{ effect = {{ delay_s = 443_800_000.0 }}, direction = \"up\", users = {{ numbers = [18] }} }}]"
     );
     let slow = [
-        "network.uplink_median_mbit_per_s=1e-6",
+        "network.rates.lognormal.uplink_median_mbit_per_s=1e-6",
         "training.participation={ cohort = 1 }",
         "training.client_selection=\"round-robin\"",
         "training.rounds=25",

@@ -33,8 +33,9 @@ const FEDBUFF: &str =
 const FEDASYNC: &str = "training.mode.fedasync={ concurrency = 4, maximum_staleness = 0 }";
 const SEMI_SYNCHRONOUS: &str =
     "training.mode.semi-synchronous={ deadline_s = 1, maximum_staleness = 0 }";
-const CLASS: &str = "devices.classes=[{ name = \"a\", share = 1, ns_per_row_visit = 1, ns_per_multiply_add = 1, \
+const CLASS: &str = "devices.speed.classes=[{ name = \"a\", share = 1, ns_per_row_visit = 1, ns_per_multiply_add = 1, \
                      fixed_ms_per_participation = 1 }]";
+const UPLINK: &str = "codec.uplink={ select = \"all\", delta = true }";
 const FEDREC: &str = "method=\"fedrec-pmf\"";
 
 /// What switches a key off, the key with its value, and its usual value.
@@ -47,21 +48,18 @@ type Case = (
 
 /// Every rule about a key that another key switches off.
 const CASES: &[Case] = &[
+    (&[UPLINK], "codec.uplink.scale", "\"block\"", "\"row\""),
     (
-        &["evaluation.ranking=\"full-catalogue\""],
-        "evaluation.candidates",
-        "50",
-        "99",
+        &[UPLINK],
+        "codec.uplink.rounding",
+        "\"nearest\"",
+        "\"stochastic\"",
     ),
+    (&[UPLINK], "codec.uplink.positions", "\"rice\"", "\"auto\""),
+    (&[UPLINK], "codec.uplink.error_feedback", "true", "false"),
     (
-        &["evaluation.ranking=\"full-catalogue\""],
-        "evaluation.shared_candidates",
-        "false",
-        "true",
-    ),
-    (
-        &["dataset.validation_item=false"],
-        "evaluation.shared_candidates",
+        &["dataset.split.leave-one-out.validation_item=false"],
+        "evaluation.ranking.sampled.shared_candidates",
         "false",
         "true",
     ),
@@ -109,8 +107,8 @@ const CASES: &[Case] = &[
         "0.8",
     ),
     (
-        &["network.uplink_log_sigma=1"],
-        "network.correlation",
+        &["network.rates.lognormal.uplink_log_sigma=1"],
+        "network.rates.lognormal.correlation",
         "0.5",
         "0",
     ),
@@ -118,14 +116,14 @@ const CASES: &[Case] = &[
     (&[CLASS], "devices.ns_per_multiply_add", "2", "0"),
     (&[CLASS], "devices.fixed_ms_per_participation", "2", "0"),
     (
-        &["availability.daily.hours_on=24"],
-        "availability.daily.starts_at_hour",
+        &["availability.pattern.daily.hours_on=24"],
+        "availability.pattern.daily.starts_at_hour",
         "3",
         "22",
     ),
     (
-        &["availability.daily.hours_on=24"],
-        "availability.daily.jitter_hours",
+        &["availability.pattern.daily.hours_on=24"],
+        "availability.pattern.daily.jitter_hours",
         "1",
         "2",
     ),
@@ -237,8 +235,8 @@ const CASES: &[Case] = &[
     (
         &["method=\"popularity\""],
         "devices",
-        "{ log_sigma = 1 }",
-        "{ log_sigma = 0 }",
+        "{ speed = { lognormal = { log_sigma = 1 } } }",
+        "{ speed = { lognormal = { log_sigma = 0 } } }",
     ),
     (
         &["method=\"popularity\""],
@@ -404,7 +402,7 @@ fn numbers_that_would_be_taken_for_zero_or_for_the_smallest_one_are_refused() {
         ),
         ("method.fedrap.mu=1e-300", "`mu` is 1e-300"),
         (
-            "network.uplink_median_mbit_per_s=1e-300",
+            "network.rates.lognormal.uplink_median_mbit_per_s=1e-300",
             "`uplink_median_mbit_per_s` must be at least 0.000001",
         ),
         (
@@ -438,7 +436,7 @@ fn numbers_that_would_be_taken_for_zero_or_for_the_smallest_one_are_refused() {
     }
     for sound in [
         "method.fedrap.mu=1e-30",
-        "network.uplink_median_mbit_per_s=1e-6",
+        "network.rates.lognormal.uplink_median_mbit_per_s=1e-6",
         "network.rtt_ms=0",
         "network.rtt_ms=1e-6",
     ] {
@@ -500,8 +498,7 @@ fn contradictions_are_told_beside_faults_of_single_keys() {
         &load(&meant, &["evaluation.users=50"], Strictness::Lenient).unwrap_err(),
         &["`user`", "1 fault"],
     );
-    // What an unknown key was meant to say is not known if its value does not fit the key that it
-    // resembles.
+    // An unknown key counts as left out.
     let unknown = [
         "network.dropout=2",
         "dataset.path=\"a.csv\"",
@@ -509,7 +506,7 @@ fn contradictions_are_told_beside_faults_of_single_keys() {
     ];
     assert_refusal(
         &load(SMALL, &unknown, Strictness::Lenient).unwrap_err(),
-        &["2 faults"],
+        &["`path` has no meaning", "3 faults"],
     );
 }
 
@@ -543,7 +540,9 @@ fn an_override_of_the_data_set_leaves_out_what_the_file_says_of_its_own() {
     let loaded = load(SMALL, &["dataset.name=\"lastfm-2k\""], Strictness::Lenient).unwrap();
     assert_eq!(
         loaded.scenario.dataset.source,
-        scenario::SourceSpec::Public(scenario::PublicDataset::LastFm2k)
+        scenario::SourceSpec::Public {
+            name: scenario::PublicDataset::LastFm2k
+        }
     );
     assert_eq!(loaded.warnings.len(), 1);
     assert!(

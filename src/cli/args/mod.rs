@@ -88,6 +88,10 @@ pub enum Command {
     /// Whether the data set is there, and whether it has the users and items that the scenario asks
     /// for, shows when the scenario is run.
     Validate(ValidateArgs),
+    /// Rewrite scenarios and studies of older versions: keys are moved to where they stand now.
+    ///
+    /// Comments and the order of keys stay. A file with nothing to move is not touched.
+    Migrate(MigrateArgs),
     /// Say what a key of scenario files means, what may be written there, and what it is by
     /// default.
     Explain(ExplainArgs),
@@ -371,6 +375,14 @@ pub struct ValidateArgs {
     /// Worker threads that an estimate is for [default: all cores].
     #[arg(long, value_name = "N", value_parser = threads, requires = "estimate")]
     pub threads: Option<NonZeroUsize>,
+}
+
+/// The arguments of `fedrecsim migrate`.
+#[derive(Debug, Args)]
+pub struct MigrateArgs {
+    /// The files to rewrite.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
 }
 
 /// Arguments of `explain`.

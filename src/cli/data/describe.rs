@@ -18,7 +18,7 @@ use fedrecsim_scenario::scenario::{self, MethodVocabulary, SourceSpec};
 pub fn describe(arguments: &DataDescribeArgs, vocabulary: &[MethodVocabulary]) -> Result<String> {
     let scenario = scenario::load(&arguments.scenario, &arguments.set, vocabulary)?;
     let spec = &scenario.dataset;
-    if matches!(spec.source, SourceSpec::Generated(_)) {
+    if matches!(spec.source, SourceSpec::Generated { .. }) {
         let message =
             "the population of this scenario is generated, and described by `dataset.generator`";
         return Err(Error::Usage(message.to_owned()));

@@ -67,7 +67,7 @@ fn chosen(arguments: &DataFetchArgs) -> Result<Vec<&'static KnownDataset>> {
 
 fn fetch_one(set: &KnownDataset, arguments: &DataFetchArgs, visible: bool) -> Result<String> {
     let folders = data_directories(arguments.data_dir.as_deref());
-    if let Ok(found) = registry::locate(&SourceSpec::Public(set.id), None, &folders) {
+    if let Ok(found) = registry::locate(&SourceSpec::Public { name: set.id }, None, &folders) {
         return Ok(format!(
             "{}: {} is here already\n",
             set.name,

@@ -51,7 +51,7 @@ pub fn list(arguments: &DataListArgs, width: usize) -> String {
         text.push('\n');
     };
     for set in &DATASETS {
-        let place = match registry::locate(&SourceSpec::Public(set.id), None, &folders) {
+        let place = match registry::locate(&SourceSpec::Public { name: set.id }, None, &folders) {
             Ok(found) => format!("here: {}", found.path.display()),
             Err(_) => format!("not here: fedrecsim data fetch {}", set.name),
         };
@@ -103,7 +103,7 @@ mod list_tests {
                 set.name
             );
             let read = scenario::parse(&text, "named.toml", &[], &vocabulary()).unwrap();
-            assert_eq!(read.dataset.source, SourceSpec::Public(set.id));
+            assert_eq!(read.dataset.source, SourceSpec::Public { name: set.id });
         }
         let names = DATASETS
             .iter()

@@ -232,6 +232,7 @@ fn commands_in_the_documents_name_scenarios_that_exist_and_values_that_fit() {
             | Command::Diff(_)
             | Command::Html(_)
             | Command::Explain(_)
+            | Command::Migrate(_)
             | Command::Schema
             | Command::Methods
             | Command::Codecs

@@ -154,7 +154,7 @@ fn the_epsilon_of_every_round_is_that_of_the_accountant() {
         CENTRAL,
         POISSON,
         rounds,
-        "availability={ on-off = { mean_on_s = 1e5, mean_off_s = 10 } }",
+        "availability.pattern={ on-off = { mean_on_s = 1e5, mean_off_s = 10 } }",
     ]);
     assert_eq!(
         absent.rounds[0].privacy.unwrap().sampling,

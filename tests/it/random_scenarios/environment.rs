@@ -1,6 +1,6 @@
 //! Draws the keys of the clients' environment: links, devices, availability, and what goes wrong.
 
-use fedrecsim_scenario::scenario::listing;
+use fedrecsim_scenario::scenario::presets;
 use proptest::prelude::*;
 use toml::{Table, Value};
 
@@ -23,19 +23,28 @@ pub fn keys() -> Vec<Key> {
 
 fn network() -> Vec<Key> {
     vec![
-        maybe("network.preset", presets("network")),
+        maybe("network.preset", preset_of("network")),
         maybe(
-            "network.downlink_median_mbit_per_s",
+            "network.rates.lognormal.downlink_median_mbit_per_s",
             rate_from(1e-6, 1e-3, 1e9),
         ),
-        maybe("network.downlink_log_sigma", zero_or(1e-2, 5.0)),
         maybe(
-            "network.uplink_median_mbit_per_s",
+            "network.rates.lognormal.downlink_log_sigma",
+            zero_or(1e-2, 5.0),
+        ),
+        maybe(
+            "network.rates.lognormal.uplink_median_mbit_per_s",
             rate_from(1e-6, 1e-3, 1e9),
         ),
-        maybe("network.uplink_log_sigma", zero_or(1e-2, 5.0)),
-        maybe("network.correlation", real(-1.0, 1.0)),
-        maybe("network.transfer_log_sigma", zero_or(1e-2, 5.0)),
+        maybe(
+            "network.rates.lognormal.uplink_log_sigma",
+            zero_or(1e-2, 5.0),
+        ),
+        maybe("network.rates.lognormal.correlation", real(-1.0, 1.0)),
+        maybe(
+            "network.rates.lognormal.transfer_log_sigma",
+            zero_or(1e-2, 5.0),
+        ),
         // Half of them are so long that stays end, and windows of faults open and close, within a
         // round.
         maybe(
@@ -52,12 +61,13 @@ fn network() -> Vec<Key> {
             prop_oneof![zero_or(1e-2, 1.0), Just(Value::Float(1.0))].boxed(),
         ),
         maybe("network.sharing", one_of(&["equal", "tcp"])),
-        maybe("network.trace.path", one_of(&[files::LINKS])),
+        maybe("network.rates", one_of(&["lognormal", "trace"])),
+        always("network.rates.trace.path", one_of(&[files::LINKS])),
         maybe(
-            "network.trace.period_s",
+            "network.rates.trace.period_s",
             real(files::LAST_CHANGE_S + 0.001, 1e5),
         ),
-        maybe("network.server.preset", presets("network.server")),
+        maybe("network.server.preset", preset_of("network.server")),
         maybe(
             "network.server.downlink_mbit_per_s",
             rate_from(1e-6, 1e-3, 1e9),
@@ -72,16 +82,19 @@ fn network() -> Vec<Key> {
 
 fn devices() -> Vec<Key> {
     vec![
-        maybe("devices.preset", presets("devices")),
-        maybe("devices.median_ns_per_row_visit", rate(1e-3, 1e12)),
+        maybe("devices.preset", preset_of("devices")),
+        maybe(
+            "devices.speed.lognormal.median_ns_per_row_visit",
+            rate(1e-3, 1e12),
+        ),
         maybe("devices.ns_per_multiply_add", zero_or(1e-3, 1e9)),
         maybe("devices.fixed_ms_per_participation", zero_or(1e-3, 1e6)),
-        maybe("devices.log_sigma", zero_or(1e-2, 5.0)),
-        maybe("devices.classes", classes()),
-        maybe("devices.trace.path", one_of(&[files::DEVICES])),
-        maybe("devices.memory_mb", rate_from(1e-6, 1e-3, 1e9)),
-        maybe("devices.memory_median_mb", rate_from(1e-6, 1e-3, 1e9)),
-        maybe("devices.memory_log_sigma", real(0.01, 5.0)),
+        maybe("devices.speed.lognormal.log_sigma", zero_or(1e-2, 5.0)),
+        maybe("devices.speed", one_of(&["lognormal", "classes", "trace"])),
+        always("devices.speed.classes", classes()),
+        always("devices.speed.trace.path", one_of(&[files::DEVICES])),
+        maybe("devices.memory.median_mb", rate_from(1e-6, 1e-3, 1e9)),
+        maybe("devices.memory.log_sigma", real(0.01, 5.0)),
         maybe("devices.energy_nj_per_byte", zero_or(1e-3, 1e12)),
         maybe("devices.energy_nj_per_row_visit", zero_or(1e-3, 1e12)),
         maybe("devices.energy_nj_per_multiply_add", zero_or(1e-3, 1e12)),
@@ -117,8 +130,7 @@ fn classes() -> BoxedStrategy<Value> {
     classes.boxed()
 }
 
-/// Draws the keys of availability. `availability.pattern` is no key of a file: it says which
-/// pattern `rules` keeps.
+/// Draws the keys of availability. Of the pattern `none`, `rules` leaves nothing.
 fn availability() -> Vec<Key> {
     let offsets = proptest::collection::vec(real(-24.0, 24.0), 1..=3)
         .prop_map(Value::Array)
@@ -126,23 +138,32 @@ fn availability() -> Vec<Key> {
     vec![
         always(
             "availability.pattern",
-            one_of(&["none", "daily", "on-off", "trace"]),
+            one_of(&["none", "always", "daily", "on-off", "trace"]),
         ),
-        maybe("availability.preset", presets("availability")),
-        maybe("availability.daily.hours_on", real(0.01, 24.0)),
-        maybe("availability.daily.starts_at_hour", real(0.0, 23.9)),
-        maybe("availability.daily.jitter_hours", zero_or(0.1, 12.0)),
-        maybe("availability.daily.utc_offsets", offsets),
+        maybe("availability.preset", preset_of("availability")),
+        maybe("availability.pattern.daily.hours_on", real(0.01, 24.0)),
+        maybe("availability.pattern.daily.starts_at_hour", real(0.0, 23.9)),
+        maybe(
+            "availability.pattern.daily.jitter_hours",
+            zero_or(0.1, 12.0),
+        ),
+        maybe("availability.pattern.daily.utc_offsets", offsets),
         always(
-            "availability.on-off.mean_on_s",
+            "availability.pattern.on-off.mean_on_s",
             prop_oneof![real(1.0, 60.0), real(1.0, 1e9)].boxed(),
         ),
         always(
-            "availability.on-off.mean_off_s",
+            "availability.pattern.on-off.mean_off_s",
             prop_oneof![real(1.0, 60.0), real(1.0, 1e5)].boxed(),
         ),
-        always("availability.trace.path", one_of(&[files::AVAILABILITY])),
-        maybe("availability.trace.period_s", real(files::LAST_OFF_S, 1e5)),
+        always(
+            "availability.pattern.trace.path",
+            one_of(&[files::AVAILABILITY]),
+        ),
+        maybe(
+            "availability.pattern.trace.period_s",
+            real(files::LAST_OFF_S, 1e5),
+        ),
     ]
 }
 
@@ -173,7 +194,7 @@ fn faults() -> BoxedStrategy<Value> {
         Just(table("utc_offsets")(Value::Array(Vec::new()))),
     ];
     let rule = (
-        option(presets("faults")),
+        option(preset_of("faults")),
         option(effect),
         option(one_of(&["up", "down"])),
         option(0.0..100.0),
@@ -219,12 +240,7 @@ fn option<S: Strategy>(strategy: S) -> impl Strategy<Value = Option<S::Value>> {
 }
 
 /// Draws one of the presets of a table, by name.
-fn presets(table: &str) -> BoxedStrategy<Value> {
-    let presets = listing::presets();
-    names(
-        presets
-            .iter()
-            .filter(|preset| preset.table == table)
-            .map(|preset| preset.name),
-    )
+fn preset_of(table: &str) -> BoxedStrategy<Value> {
+    let presets = presets::of_table(table);
+    names(presets.iter().map(|preset| preset.name.as_str()))
 }

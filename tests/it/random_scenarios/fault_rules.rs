@@ -16,8 +16,15 @@ impl Draft {
                 .map(|class| class["name"].clone())
                 .collect()
         };
-        let classes = self.0.get("devices.classes").map(names).map(Value::Array);
-        let zones = self.0.get("availability.daily.utc_offsets").cloned();
+        let classes = self
+            .0
+            .get("devices.speed.classes")
+            .map(names)
+            .map(Value::Array);
+        let zones = self
+            .0
+            .get("availability.pattern.daily.utc_offsets")
+            .cloned();
         let Some(Value::Array(rules)) = self.0.get_mut("faults") else {
             return;
         };

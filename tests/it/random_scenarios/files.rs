@@ -105,8 +105,8 @@ pub fn ratings(source: &SourceSpec) -> Option<(&'static str, String)> {
         ..by_position(",", true)
     };
     match source {
-        SourceSpec::Generated(_) => None,
-        SourceSpec::Public(set) => {
+        SourceSpec::Generated { .. } => None,
+        SourceSpec::Public { name: set } => {
             let layout = match set {
                 PublicDataset::Ml100k => by_position("\t", false),
                 PublicDataset::Ml1m => by_position("::", false),
@@ -119,7 +119,7 @@ pub fn ratings(source: &SourceSpec) -> Option<(&'static str, String)> {
             };
             known(source).map(|set| (set.fetched_file(), written(&layout)))
         }
-        SourceSpec::Delimited(layout) => Some(("ratings.txt", written(layout))),
+        SourceSpec::Delimited { columns: layout } => Some(("ratings.txt", written(layout))),
     }
 }
 

@@ -85,7 +85,7 @@ fn dataset() -> Vec<Key> {
         always("dataset.split.k-fold.folds", integer(30..=60)),
         maybe("dataset.split.k-fold.fold", integer(0..=29)),
         maybe("dataset.split.k-fold.division", integer(0..=3)),
-        maybe("dataset.validation_item", boolean()),
+        maybe("dataset.split.leave-one-out.validation_item", boolean()),
         maybe(
             "dataset.negatives.pool",
             one_of(&["unrated", "not-in-train"]),
@@ -279,9 +279,9 @@ fn evaluation() -> Vec<Key> {
             "evaluation.headline",
             one_of(&["hr@7", "expected-ndcg@3", "mrr"]),
         ),
-        maybe("evaluation.ranking", one_of(&["sampled", "full-catalogue"])),
-        always("evaluation.candidates", integer(10..=25)),
-        maybe("evaluation.shared_candidates", boolean()),
+        always("evaluation.ranking", one_of(&["sampled", "full-catalogue"])),
+        always("evaluation.ranking.sampled.candidates", integer(10..=25)),
+        maybe("evaluation.ranking.sampled.shared_candidates", boolean()),
         maybe("evaluation.cutoffs", cutoffs),
         maybe(
             "evaluation.item_table",

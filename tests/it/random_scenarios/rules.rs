@@ -45,13 +45,14 @@ impl Draft {
         self.mend_sizes(&population);
         self.mend_cutoffs();
         self.mend_headline();
-        self.mend_links();
+        self.keep_chosen("evaluation.ranking");
+        self.keep_chosen("network.rates");
         self.mend_devices();
         self.mend_availability();
         self.mend_faults(population.users);
         self.mend_overheads();
         self.mend_privacy();
-        if !self.boolean("dataset.validation_item", true)
+        if !self.boolean("dataset.split.leave-one-out.validation_item", true)
             && self.is("evaluation.selection", "best-validation")
         {
             self.set("evaluation.selection", "last");
@@ -139,14 +140,8 @@ impl Draft {
             self.0
                 .insert("dataset.generator.ratings_log_sigma", Value::Float(0.0));
             self.0.remove("dataset.minimum_interactions");
-            self.0.remove("dataset.validation_item");
-            for ranking in [
-                "headline",
-                "ranking",
-                "candidates",
-                "shared_candidates",
-                "cutoffs",
-            ] {
+            self.remove_below("evaluation.ranking");
+            for ranking in ["headline", "ranking", "cutoffs"] {
                 self.0.remove(&*format!("evaluation.{ranking}"));
             }
             let metrics = ["rmse", "mae"].map(Value::from).into();
@@ -289,7 +284,7 @@ impl Draft {
 
     /// Keeps cutoffs within the number of candidates, as one beyond it tells nothing.
     fn mend_cutoffs(&mut self) {
-        let candidates = self.integer("evaluation.candidates", 99);
+        let candidates = self.integer("evaluation.ranking.sampled.candidates", 99);
         if self.is("evaluation.ranking", "full-catalogue") {
             return;
         }
@@ -300,75 +295,43 @@ impl Draft {
         }
     }
 
-    /// Makes rates come from one source.
-    fn mend_links(&mut self) {
-        if !self.0.contains_key("network.trace.path") {
-            self.0.remove("network.trace.period_s");
-            return;
-        }
-        for direction in ["downlink", "uplink"] {
-            self.0
-                .remove(&*format!("network.{direction}_median_mbit_per_s"));
-            self.0.remove(&*format!("network.{direction}_log_sigma"));
-        }
-        self.0.remove("network.correlation");
-        self.0.remove("network.transfer_log_sigma");
-    }
-
-    /// Makes speeds come from one source, and memory either fixed or spread, unless every class has
-    /// its own.
+    /// Leaves a memory of devices only with its median, and only if some class has none.
     fn mend_devices(&mut self) {
-        if self.0.contains_key("devices.classes") {
-            self.0.remove("devices.trace.path");
-        }
-        let elsewhere = ["devices.classes", "devices.trace.path"]
-            .iter()
-            .any(|path| self.0.contains_key(path));
         let preset_of_classes = ["phone-classes", "phone-classes-all-times"]
             .iter()
             .any(|name| self.is("devices.preset", name));
-        if elsewhere || preset_of_classes {
-            self.0.remove("devices.median_ns_per_row_visit");
-            self.0.remove("devices.log_sigma");
-        }
-        let every_class_has_its_own = match self.0.get("devices.classes") {
-            Some(Value::Array(classes)) => {
-                classes.iter().all(|class| class.get("memory_mb").is_some())
-            }
-            _ => !elsewhere && preset_of_classes,
+        let every_class_has_its_own = match self.0.get("devices.speed").and_then(Value::as_str) {
+            Some("classes") => match self.0.get("devices.speed.classes") {
+                Some(Value::Array(classes)) => {
+                    classes.iter().all(|class| class.get("memory_mb").is_some())
+                }
+                _ => unreachable!("always drawn"),
+            },
+            Some(_) => false,
+            None => preset_of_classes,
         };
-        if every_class_has_its_own {
-            self.0.remove("devices.memory_mb");
-            self.0.remove("devices.memory_median_mb");
+        if every_class_has_its_own || !self.0.contains_key("devices.memory.median_mb") {
+            self.remove_below("devices.memory");
         }
-        let spread = ["devices.memory_median_mb", "devices.memory_log_sigma"];
-        if self.0.contains_key("devices.memory_mb")
-            || !spread.iter().all(|path| self.0.contains_key(path))
-        {
-            spread.iter().for_each(|path| drop(self.0.remove(path)));
-        }
+        self.keep_chosen("devices.speed");
     }
 
     /// Keeps one pattern, and beside it a preset only if it is of the same pattern.
     fn mend_availability(&mut self) {
-        let Some(Value::String(pattern)) = self.0.remove("availability.pattern") else {
-            unreachable!("always drawn")
-        };
-        for other in ["daily", "on-off", "trace"]
-            .iter()
-            .filter(|other| **other != pattern)
-        {
-            self.remove_below(&format!("availability.{other}"));
-        }
-        let preset = match pattern.as_str() {
-            "daily" => "night-charging",
-            "on-off" => "short-stays",
-            "trace" => "",
-            _ => return,
+        let preset = match self.0.get("availability.pattern").and_then(Value::as_str) {
+            Some("always") => "always",
+            Some("daily") => "night-charging",
+            Some("on-off") => "short-stays",
+            Some("trace") => "",
+            _ => {
+                self.0.remove("availability.pattern");
+                return self.remove_below("availability.pattern");
+            }
         };
         if !self.is("availability.preset", preset) {
             self.0.remove("availability.preset");
         }
+        self.keep_chosen("availability.pattern");
     }
 
     fn mend_sizes(&mut self, population: &Population) {
@@ -378,13 +341,16 @@ impl Draft {
             self.0
                 .insert("dataset.negatives.per_positive", Value::Integer(1));
         }
-        let lists = if self.boolean("evaluation.shared_candidates", true) {
+        let lists = if self.boolean("evaluation.ranking.sampled.shared_candidates", true) {
             1
         } else {
             2
         };
         let ranks_items = !self.has_below("dataset.split.k-fold");
-        if ranks_items && population.unrated < lists * self.integer("evaluation.candidates", 99) {
+        if ranks_items
+            && population.unrated
+                < lists * self.integer("evaluation.ranking.sampled.candidates", 99)
+        {
             self.set("evaluation.ranking", "full-catalogue");
         }
     }

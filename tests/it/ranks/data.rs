@@ -45,7 +45,7 @@ fn files_and_held_out_ratings_come_to_the_same_digest() {
             &[],
         )
     };
-    let ranked = "[evaluation]\ncandidates = 12\n";
+    let ranked = "[evaluation]\nranking.sampled.candidates = 12\n";
     let scenarios = [
         file("fedmf", ranked),
         file("popularity", ranked),

@@ -22,10 +22,10 @@ use acquainted::{ACQUAINTED, LEAKING};
 /// Overrides with which all users are alike: 8 Mbit/s, 10 ms of latency, 1 microsecond per row
 /// visit.
 const ALIKE: [&str; 5] = [
-    "network.downlink_median_mbit_per_s=8",
-    "network.uplink_median_mbit_per_s=8",
+    "network.rates.lognormal.downlink_median_mbit_per_s=8",
+    "network.rates.lognormal.uplink_median_mbit_per_s=8",
     "network.rtt_ms=20",
-    "devices.median_ns_per_row_visit=1000",
+    "devices.speed.lognormal.median_ns_per_row_visit=1000",
     "codec.uplink=\"rows-f32\"",
 ];
 
@@ -226,7 +226,7 @@ fn dropouts_and_faults_hit_every_leg() {
         "network.dropout=0.6",
         "training.rounds=30",
         "server.ns_per_row_visit=1000000",
-        "devices.median_ns_per_row_visit=1000000",
+        "devices.speed.lognormal.median_ns_per_row_visit=1000000",
     ];
     let outcome = run(&acquainted(&slow), 2, &mut endings);
     assert_balanced(&outcome);
@@ -305,7 +305,7 @@ fn an_exchange_survives_a_checkpoint_while_its_frames_are_on_their_way() {
         "training.rounds=30",
         "training.mode={ fedbuff = { concurrency = 12, buffer = 5 } }",
         "devices.preset=\"phone-lognormal\"",
-        "network.uplink_log_sigma=1.2",
+        "network.rates.lognormal.uplink_log_sigma=1.2",
         "network.dropout=0.1",
     ]);
     let whole = run(&scenario, 2, &mut ());

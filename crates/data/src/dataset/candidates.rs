@@ -63,13 +63,15 @@ impl Candidates {
                 lists: Lists::Nothing,
             });
         }
-        let wanted = match spec.ranking {
-            Ranking::Sampled => spec.candidates,
-            Ranking::FullCatalogue => 0,
+        let sampled = match spec.ranking {
+            Ranking::Sampled(sampled) => Some(sampled),
+            Ranking::FullCatalogue => None,
         };
+        let wanted = sampled.map_or(0, |sampled| sampled.candidates);
         // Expectations over all draws need no drawn candidates.
         let is_drawn = spec.needs(Needs::RankAmongCandidates);
-        let separate = dataset.has_validation_items() && !spec.shared_candidates;
+        let is_shared = sampled.is_none_or(|sampled| sampled.shared_candidates);
+        let separate = dataset.has_validation_items() && !is_shared;
         let drawn = if separate {
             wanted.saturating_mul(2)
         } else {
@@ -118,10 +120,10 @@ impl Candidates {
             test.extend_from_slice(of_test);
             validation.extend_from_slice(of_validation);
         }
-        let lists = match spec.ranking {
-            Ranking::FullCatalogue => Lists::FullCatalogue,
-            Ranking::Sampled if !is_drawn => Lists::Nothing,
-            Ranking::Sampled => Lists::Sampled {
+        let lists = match sampled {
+            None => Lists::FullCatalogue,
+            Some(_) if !is_drawn => Lists::Nothing,
+            Some(_) => Lists::Sampled {
                 per_user: wanted as usize,
                 test,
                 validation: separate.then_some(validation),
@@ -281,7 +283,7 @@ fn too_few(dataset: &Dataset, user: UserId, wanted: u32, separate: bool, availab
         ""
     };
     Error::Dataset(format!(
-        "{}: {wanted} candidates{for_whom} are wanted (evaluation.candidates), but the user has only {available} \
+        "{}: {wanted} candidates{for_whom} are wanted (evaluation.ranking.sampled.candidates), but the user has only {available} \
          unrated items",
         dataset.user_label(user)
     ))
@@ -295,8 +297,18 @@ mod tests {
     use super::*;
     use crate::dataset::load;
     use fedrecsim_scenario::scenario::{
-        DatasetSpec, GeneratorSpec, NegativesSpec, SourceSpec, SplitSpec,
+        DatasetSpec, GeneratorSpec, NegativesSpec, SampledSpec, SourceSpec, SplitSpec,
     };
+
+    fn sampled(candidates: u32, shared_candidates: bool) -> EvaluationSpec {
+        EvaluationSpec {
+            ranking: Ranking::Sampled(SampledSpec {
+                candidates,
+                shared_candidates,
+            }),
+            ..EvaluationSpec::default()
+        }
+    }
 
     const STREAMS: Streams = Streams::new(9);
 
@@ -308,7 +320,9 @@ mod tests {
             ..GeneratorSpec::default()
         };
         let spec = DatasetSpec {
-            source: SourceSpec::Generated(population),
+            source: SourceSpec::Generated {
+                generator: population,
+            },
             path: None,
             minimum_interactions: 0,
             subset: None,
@@ -321,10 +335,7 @@ mod tests {
     /// If this fails, the program ends for lack of memory before it says why.
     #[test]
     fn candidates_that_no_run_can_hold_are_refused_before_they_are_drawn() {
-        let spec = EvaluationSpec {
-            candidates: u32::MAX,
-            ..EvaluationSpec::default()
-        };
+        let spec = sampled(u32::MAX, true);
         let message = Candidates::draw(&dataset(30, 60, false), &spec, STREAMS)
             .unwrap_err()
             .to_string();
@@ -347,7 +358,6 @@ mod tests {
         let dataset = dataset(5, 100, true);
         let spec = EvaluationSpec {
             ranking: Ranking::FullCatalogue,
-            shared_candidates: false,
             ..Default::default()
         };
         let candidates = Candidates::draw(&dataset, &spec, STREAMS).unwrap();
@@ -374,15 +384,11 @@ mod tests {
         assert_eq!(
             message,
             format!(
-                "user 0: 99 candidates are wanted (evaluation.candidates), but the user has only {available} unrated \
+                "user 0: 99 candidates are wanted (evaluation.ranking.sampled.candidates), but the user has only {available} unrated \
                  items"
             )
         );
-        let separate = EvaluationSpec {
-            candidates: 30,
-            shared_candidates: false,
-            ..Default::default()
-        };
+        let separate = sampled(30, false);
         let message = Candidates::draw(&dataset, &separate, STREAMS)
             .unwrap_err()
             .to_string();
@@ -391,10 +397,7 @@ mod tests {
             "{message}"
         );
         // A number of candidates beyond all memory ends in the same error.
-        let absurd = EvaluationSpec {
-            candidates: u32::MAX,
-            ..separate
-        };
+        let absurd = sampled(u32::MAX, false);
         assert!(Candidates::draw(&dataset, &absurd, STREAMS).is_err());
     }
 
@@ -445,10 +448,7 @@ mod tests {
     fn a_user_with_just_enough_unrated_items_is_ranked_against_all_of_them() {
         let dataset = dataset(1, 60, true);
         let unrated = unrated(&dataset, UserId(0));
-        let spec = EvaluationSpec {
-            candidates: unrated.len() as u32,
-            ..EvaluationSpec::default()
-        };
+        let spec = sampled(unrated.len() as u32, true);
         let candidates = Candidates::draw(&dataset, &spec, STREAMS).unwrap();
         assert_eq!(
             candidates.test(&dataset, 0, &mut CandidateScratch::new(60)),
@@ -458,24 +458,25 @@ mod tests {
 
     #[test]
     fn the_held_out_items_share_their_candidates_unless_each_has_its_own() {
-        let shared = |validation_item, shared_candidates, ranking| {
-            let spec = EvaluationSpec {
-                shared_candidates,
-                ranking,
-                ..EvaluationSpec::default()
-            };
+        let shared = |validation_item, spec| {
             Candidates::draw(&dataset(3, 300, validation_item), &spec, STREAMS)
                 .unwrap()
                 .are_shared()
         };
-        assert!(!shared(true, false, Ranking::Sampled));
-        assert!(shared(true, true, Ranking::Sampled));
+        assert!(!shared(true, sampled(99, false)));
+        assert!(shared(true, sampled(99, true)));
         assert!(
-            shared(false, false, Ranking::Sampled),
+            shared(false, sampled(99, false)),
             "there is no validation item"
         );
         assert!(
-            shared(true, false, Ranking::FullCatalogue),
+            shared(
+                true,
+                EvaluationSpec {
+                    ranking: Ranking::FullCatalogue,
+                    ..EvaluationSpec::default()
+                }
+            ),
             "the catalogue is the same for both"
         );
     }
@@ -534,7 +535,7 @@ mod tests {
             validation_item: bool,
         ) {
             let dataset = dataset(10, 150, validation_item);
-            let spec = EvaluationSpec { candidates: wanted, shared_candidates, ..EvaluationSpec::default() };
+            let spec = sampled(wanted, shared_candidates);
             let candidates = Candidates::draw(&dataset, &spec, Streams::new(seed)).unwrap();
             let (mut first, mut second) = (CandidateScratch::new(150), CandidateScratch::new(150));
             for (position, &user) in candidates.evaluated_users().iter().enumerate() {

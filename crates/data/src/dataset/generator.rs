@@ -209,7 +209,9 @@ mod tests {
 
     fn split(spec: &GeneratorSpec) -> Dataset {
         let dataset = DatasetSpec {
-            source: SourceSpec::Generated(spec.clone()),
+            source: SourceSpec::Generated {
+                generator: spec.clone(),
+            },
             path: None,
             minimum_interactions: 0,
             subset: None,
@@ -376,7 +378,9 @@ mod tests {
     #[test]
     fn a_minimum_leaves_quiet_users_out() {
         let mut dataset = DatasetSpec {
-            source: SourceSpec::Generated(GeneratorSpec::default()),
+            source: SourceSpec::Generated {
+                generator: GeneratorSpec::default(),
+            },
             path: None,
             minimum_interactions: 30,
             subset: None,

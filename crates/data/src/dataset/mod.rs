@@ -78,7 +78,10 @@ pub struct Dataset {
 /// layout, [`Usage`](fedrecsim_core::error::Error::Usage) for a layout that contradicts itself, and
 /// [`Dataset`](fedrecsim_core::error::Error::Dataset) where too little is left to split.
 pub fn load(spec: &DatasetSpec, data_directories: &[PathBuf], streams: Streams) -> Result<Dataset> {
-    if let SourceSpec::Generated(population) = &spec.source {
+    if let SourceSpec::Generated {
+        generator: population,
+    } = &spec.source
+    {
         return generated(population, spec.minimum_interactions, &spec.split, streams);
     }
     let file = registry::locate(&spec.source, spec.path.as_deref(), data_directories)?;
@@ -98,7 +101,7 @@ pub fn load(spec: &DatasetSpec, data_directories: &[PathBuf], streams: Streams) 
 /// Those of [`registry::locate`].
 pub fn look_for(spec: &DatasetSpec, data_directories: &[PathBuf]) -> Result<()> {
     match &spec.source {
-        SourceSpec::Generated(_) => Ok(()),
+        SourceSpec::Generated { .. } => Ok(()),
         source => registry::locate(source, spec.path.as_deref(), data_directories).map(drop),
     }
 }

@@ -352,8 +352,8 @@ pub static BY_HAND: [ByHand; 1] = [ByHand {
 /// Returns the entry of a source that is a known public data set.
 pub fn known(source: &SourceSpec) -> Option<&'static KnownDataset> {
     match source {
-        SourceSpec::Public(id) => DATASETS.iter().find(|set| set.id == *id),
-        SourceSpec::Generated(_) | SourceSpec::Delimited(_) => None,
+        SourceSpec::Public { name: id } => DATASETS.iter().find(|set| set.id == *id),
+        SourceSpec::Generated { .. } | SourceSpec::Delimited { .. } => None,
     }
 }
 

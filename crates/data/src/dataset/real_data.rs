@@ -16,7 +16,7 @@ use fedrecsim_scenario::scenario::{
 /// Returns the data set if it is in `$FEDRECSIM_DATA`, `data/` or `../shared/data`. Otherwise
 /// prints that and why the test is skipped, and returns `None`.
 fn load_or_skip(source: PublicDataset, minimum_interactions: u32) -> Option<Dataset> {
-    let source = SourceSpec::Public(source);
+    let source = SourceSpec::Public { name: source };
     let project = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
     let named = std::env::var_os("FEDRECSIM_DATA").map(PathBuf::from);
     let folders: Vec<PathBuf> = named

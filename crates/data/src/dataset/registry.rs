@@ -37,7 +37,7 @@ pub fn locate(
     let places = places(known, path, data_directories);
     if let Some(found) = places.iter().find(|place| place.is_file()) {
         let (layout, ordered_by_item) = match (source, known) {
-            (SourceSpec::Delimited(layout), _) => (layout.clone(), false),
+            (SourceSpec::Delimited { columns: layout }, _) => (layout.clone(), false),
             (_, Some(set)) => ((set.layout)(found)?, set.ordered_by_item),
             (_, None) => {
                 return Err(Error::Usage(
@@ -158,9 +158,15 @@ mod tests {
     use super::*;
     use fedrecsim_scenario::scenario::PublicDataset;
 
-    const ML_100K: SourceSpec = SourceSpec::Public(PublicDataset::Ml100k);
-    const ML_1M: SourceSpec = SourceSpec::Public(PublicDataset::Ml1m);
-    const LASTFM_2K: SourceSpec = SourceSpec::Public(PublicDataset::LastFm2k);
+    const ML_100K: SourceSpec = SourceSpec::Public {
+        name: PublicDataset::Ml100k,
+    };
+    const ML_1M: SourceSpec = SourceSpec::Public {
+        name: PublicDataset::Ml1m,
+    };
+    const LASTFM_2K: SourceSpec = SourceSpec::Public {
+        name: PublicDataset::LastFm2k,
+    };
 
     /// Makes a data folder with these (empty) files.
     fn folder(files: &[&str]) -> tempfile::TempDir {
@@ -204,7 +210,9 @@ mod tests {
     fn the_folder_of_a_data_set_may_be_named_and_a_file_outside_of_it_is_not_taken() {
         let data = folder(&["ml-20m/ratings.csv", "ratings.csv"]);
         let folders = [data.path().to_owned()];
-        let ml_20m = SourceSpec::Public(PublicDataset::Ml20m);
+        let ml_20m = SourceSpec::Public {
+            name: PublicDataset::Ml20m,
+        };
         let file = data.path().join("ml-20m/ratings.csv");
         for path in [
             None,
@@ -218,7 +226,9 @@ mod tests {
                 "{path:?}"
             );
         }
-        let ml_25m = SourceSpec::Public(PublicDataset::Ml25m);
+        let ml_25m = SourceSpec::Public {
+            name: PublicDataset::Ml25m,
+        };
         for path in [None, Some(Path::new("ml-20m")), Some(data.path())] {
             locate(&ml_25m, path, &folders).unwrap_err();
         }
@@ -244,7 +254,9 @@ mod tests {
             is_missing(&ML_100K, None, &folders)
                 && is_missing(&ML_1M, Some(Path::new("elsewhere")), &folders)
         );
-        let layout = SourceSpec::Delimited(by_position(",", false, None));
+        let layout = SourceSpec::Delimited {
+            columns: by_position(",", false, None),
+        };
         assert!(is_missing(&layout, Some(Path::new("mine.csv")), &folders));
         // A folder in place of the file, and a file that is not named at all, are mistakes.
         assert!(
@@ -282,7 +294,9 @@ mod tests {
 
     #[test]
     fn a_delimited_file_must_be_named_and_must_be_a_file() {
-        let layout = SourceSpec::Delimited(by_position(",", false, None));
+        let layout = SourceSpec::Delimited {
+            columns: by_position(",", false, None),
+        };
         let message = locate(&layout, None, &[]).unwrap_err().to_string();
         assert_eq!(message, "dataset.path must name the ratings file");
         let data = folder(&[]);

@@ -104,11 +104,12 @@ impl Totals {
 /// user.
 pub fn users_drawn_by_owner(spec: &DatasetSpec) -> Option<u32> {
     match (&spec.source, &spec.split) {
-        (SourceSpec::Generated(population), SplitSpec::LeaveOneOut { .. })
-            if spec.minimum_interactions <= FEWEST_GENERATED =>
-        {
-            Some(population.users)
-        }
+        (
+            SourceSpec::Generated {
+                generator: population,
+            },
+            SplitSpec::LeaveOneOut { .. },
+        ) if spec.minimum_interactions <= FEWEST_GENERATED => Some(population.users),
         _ => None,
     }
 }
@@ -119,7 +120,10 @@ pub fn users_drawn_by_owner(spec: &DatasetSpec) -> Option<u32> {
 /// # Errors
 /// Those of [`split::Splitter::finish`].
 pub fn draw(spec: &DatasetSpec, own: Range<u32>, streams: Streams) -> Result<Dataset> {
-    let SourceSpec::Generated(population) = &spec.source else {
+    let SourceSpec::Generated {
+        generator: population,
+    } = &spec.source
+    else {
         return super::load(spec, &[], streams).map(|dataset| dataset.of_users(own));
     };
     let mut splitter = split::Splitter::new(population.items, &spec.split, 0, streams)?;
@@ -159,7 +163,7 @@ pub fn read_own(
     own_of: impl FnOnce(usize) -> Range<u32>,
     streams: Streams,
 ) -> Result<Option<(Dataset, [u8; blake3::OUT_LEN])>> {
-    if spec.subset.is_some() || matches!(spec.source, SourceSpec::Generated(_)) {
+    if spec.subset.is_some() || matches!(spec.source, SourceSpec::Generated { .. }) {
         return Ok(None);
     }
     let file = registry::locate(&spec.source, spec.path.as_deref(), data_directories)?;
@@ -321,7 +325,9 @@ mod tests {
                 ..GeneratorSpec::default()
             };
             let spec = DatasetSpec {
-                source: SourceSpec::Generated(population),
+                source: SourceSpec::Generated {
+                    generator: population,
+                },
                 path: None,
                 subset: None,
                 minimum_interactions: 0,
@@ -370,7 +376,9 @@ mod tests {
                 ..GeneratorSpec::default()
             };
             let spec = DatasetSpec {
-                source: SourceSpec::Generated(population),
+                source: SourceSpec::Generated {
+                    generator: population,
+                },
                 path: None,
                 subset: None,
                 minimum_interactions: 0,
@@ -432,7 +440,9 @@ mod tests {
             k_fold,
         ] {
             let spec = DatasetSpec {
-                source: SourceSpec::Delimited(layout.clone()),
+                source: SourceSpec::Delimited {
+                    columns: layout.clone(),
+                },
                 path: Some(path.clone()),
                 subset: None,
                 minimum_interactions: 3,

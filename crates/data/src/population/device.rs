@@ -9,7 +9,7 @@ use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
 use fedrecsim_core::units::{Bytes, SimDuration};
-use fedrecsim_scenario::scenario::{DeviceClassSpec, DevicesSpec, MemorySpec, SpeedSpec};
+use fedrecsim_scenario::scenario::{DeviceClassSpec, DevicesSpec, SpeedSpec};
 
 const BYTES_PER_MB: f64 = 1e6;
 
@@ -25,26 +25,10 @@ pub struct Device {
 /// The devices of all users.
 #[derive(Clone, Debug)]
 pub(super) struct Devices {
-    speeds: Speeds,
-    /// The costs of devices whose class or trace does not state them.
-    costs: Costs,
-    memory: Option<MemorySpec>,
+    spec: DevicesSpec,
+    /// What was read of the file that `spec` names, if it names one.
+    trace: Option<Arc<DeviceTrace>>,
     streams: Streams,
-}
-
-/// The time that a participation takes beside its row visits.
-#[derive(Clone, Copy, Debug)]
-struct Costs {
-    /// Time of a multiplication with an addition on a device of median speed.
-    ns_per_multiply_add: f64,
-    fixed_ms: f64,
-}
-
-#[derive(Clone, Debug)]
-enum Speeds {
-    Lognormal { median_ns: f64, log_sigma: f64 },
-    Classes(Vec<DeviceClassSpec>),
-    Trace(Arc<DeviceTrace>),
 }
 
 impl Devices {
@@ -57,36 +41,26 @@ impl Devices {
         trace: Option<Arc<DeviceTrace>>,
         streams: Streams,
     ) -> Result<Self> {
-        let speeds = match &spec.speed {
-            SpeedSpec::Lognormal {
-                median_ns_per_row_visit,
-                log_sigma,
-            } => Speeds::Lognormal {
-                median_ns: *median_ns_per_row_visit,
-                log_sigma: *log_sigma,
-            },
-            SpeedSpec::Classes(classes) => Speeds::Classes(classes.clone()),
-            SpeedSpec::Trace(path) => Speeds::Trace(super::was_read(trace, path)?),
-        };
-        let costs = Costs {
-            ns_per_multiply_add: spec.ns_per_multiply_add,
-            fixed_ms: spec.fixed_ms_per_participation,
+        let trace = match &spec.speed {
+            SpeedSpec::Trace(spec) => Some(super::was_read(trace, &spec.path)?),
+            SpeedSpec::Lognormal(_) | SpeedSpec::Classes(_) => None,
         };
         Ok(Self {
-            speeds,
-            costs,
-            memory: spec.memory,
+            spec: spec.clone(),
+            trace,
             streams,
         })
     }
 
     /// Returns whether any device may have a limit of memory.
     pub(super) fn limit_memory(&self) -> bool {
-        self.memory.is_some()
-            || match &self.speeds {
-                Speeds::Lognormal { .. } => false,
-                Speeds::Classes(classes) => classes.iter().any(|class| class.memory_mb.is_some()),
-                Speeds::Trace(_) => true,
+        self.spec.memory.is_some()
+            || match &self.spec.speed {
+                SpeedSpec::Lognormal(_) => false,
+                SpeedSpec::Classes(classes) => {
+                    classes.iter().any(|class| class.memory_mb.is_some())
+                }
+                SpeedSpec::Trace(_) => true,
             }
     }
 
@@ -105,52 +79,56 @@ impl Devices {
                 .stream(Purpose::Device, u64::from(user.0), 0)
                 .lognormal(median, log_sigma)
         };
-        let Costs {
+        let DevicesSpec {
             ns_per_multiply_add,
-            fixed_ms,
-        } = self.costs;
-        let (ns_per_row_visit, ns_per_multiply_add, fixed_ms, memory_mb) = match &self.speeds {
-            Speeds::Lognormal {
-                median_ns,
-                log_sigma,
-            } => {
-                let ns_per_row_visit = lognormal(*median_ns, *log_sigma);
-                (
-                    ns_per_row_visit,
-                    ns_per_multiply_add * (ns_per_row_visit / median_ns),
-                    fixed_ms,
-                    None,
-                )
-            }
-            Speeds::Classes(classes) => {
-                let class = self.class_of(user, classes);
-                let ns_per_row_visit = lognormal(class.ns_per_row_visit, class.log_sigma);
-                let factor = ns_per_row_visit / class.ns_per_row_visit;
-                let ns_per_multiply_add =
-                    class.ns_per_multiply_add.unwrap_or(ns_per_multiply_add) * factor;
-                let fixed_ms = class.fixed_ms_per_participation.unwrap_or(fixed_ms);
-                (
-                    ns_per_row_visit,
-                    ns_per_multiply_add,
-                    fixed_ms,
-                    class.memory_mb,
-                )
-            }
-            Speeds::Trace(trace) => {
-                let TracedDevice {
-                    ns_per_row_visit,
-                    memory_mb,
-                    ns_per_multiply_add: own,
-                    fixed_ms: own_fixed,
-                } = trace.of(user);
-                (
-                    ns_per_row_visit,
-                    own.unwrap_or(ns_per_multiply_add),
-                    own_fixed.unwrap_or(fixed_ms),
-                    memory_mb,
-                )
-            }
-        };
+            fixed_ms_per_participation: fixed_ms,
+            ..
+        } = self.spec;
+        let (ns_per_row_visit, ns_per_multiply_add, fixed_ms, memory_mb) =
+            match (&self.spec.speed, &self.trace) {
+                (SpeedSpec::Lognormal(spec), _) => {
+                    let median_ns = spec.median_ns_per_row_visit;
+                    let ns_per_row_visit = lognormal(median_ns, spec.log_sigma);
+                    let factor = ns_per_row_visit / median_ns;
+                    (
+                        ns_per_row_visit,
+                        ns_per_multiply_add * factor,
+                        fixed_ms,
+                        None,
+                    )
+                }
+                (SpeedSpec::Classes(classes), _) => {
+                    let class = self.class_of(user, classes);
+                    let ns_per_row_visit = lognormal(class.ns_per_row_visit, class.log_sigma);
+                    let factor = ns_per_row_visit / class.ns_per_row_visit;
+                    let ns_per_multiply_add =
+                        class.ns_per_multiply_add.unwrap_or(ns_per_multiply_add) * factor;
+                    let fixed_ms = class.fixed_ms_per_participation.unwrap_or(fixed_ms);
+                    (
+                        ns_per_row_visit,
+                        ns_per_multiply_add,
+                        fixed_ms,
+                        class.memory_mb,
+                    )
+                }
+                (SpeedSpec::Trace(_), None) => {
+                    unreachable!("`new` refuses a trace that was not read")
+                }
+                (SpeedSpec::Trace(_), Some(trace)) => {
+                    let TracedDevice {
+                        ns_per_row_visit,
+                        memory_mb,
+                        ns_per_multiply_add: own,
+                        fixed_ms: own_fixed,
+                    } = trace.of(user);
+                    (
+                        ns_per_row_visit,
+                        own.unwrap_or(ns_per_multiply_add),
+                        own_fixed.unwrap_or(fixed_ms),
+                        memory_mb,
+                    )
+                }
+            };
         let speed = Speed {
             picoseconds_per_row_visit: picoseconds(ns_per_row_visit),
             picoseconds_per_multiply_add: picoseconds(ns_per_multiply_add),
@@ -161,9 +139,9 @@ impl Devices {
 
     /// Returns the name of the user's class; `None` if devices come in no classes.
     pub(super) fn class_name(&self, user: UserId) -> Option<&str> {
-        match &self.speeds {
-            Speeds::Classes(classes) => Some(&self.class_of(user, classes).name),
-            Speeds::Lognormal { .. } | Speeds::Trace(_) => None,
+        match &self.spec.speed {
+            SpeedSpec::Classes(classes) => Some(&self.class_of(user, classes).name),
+            SpeedSpec::Lognormal(_) | SpeedSpec::Trace(_) => None,
         }
     }
 
@@ -184,7 +162,7 @@ impl Devices {
 
     /// Draws the memory in MB from the distribution over all devices.
     fn memory_mb_of(&self, user: UserId) -> Option<f64> {
-        let memory = self.memory?;
+        let memory = self.spec.memory?;
         let mut stream = self
             .streams
             .stream(Purpose::DeviceMemory, u64::from(user.0), 0);

@@ -57,7 +57,7 @@ mod tests {
     use fedrecsim_core::ids::UserId;
     use fedrecsim_core::units::{SimDuration, SimTime};
 
-    const CLASSES: &str = "devices.classes = [{ name = \"fast\", share = 0.5, ns_per_row_visit = 10 }, { name = \
+    const CLASSES: &str = "devices.speed.classes = [{ name = \"fast\", share = 0.5, ns_per_row_visit = 10 }, { name = \
                            \"slow\", share = 0.5, ns_per_row_visit = 1000 }]\n";
 
     /// Returns the users from 0 to 199 whom a rule keeps away at a second at which all others are
@@ -104,7 +104,7 @@ mod tests {
         // Each of these windows is open for an hour at the same local time, so the zone shows in
         // when it opens.
         let zones = [-8.0, 0.0, 5.5];
-        let daily = "availability.daily = { hours_on = 1, starts_at_hour = 12, jitter_hours = 0, utc_offsets = [-8, 0, \
+        let daily = "availability.pattern.daily = { hours_on = 1, starts_at_hour = 12, jitter_hours = 0, utc_offsets = [-8, 0, \
                      5.5] }\n";
         let rule = "faults = [{ effect = \"outage\", users = { utc_offsets = [5.5, -8] } }]\n";
         let (all, hit) = (users_of(daily, 1), users_of(&format!("{daily}{rule}"), 1));

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use fedrecsim_scenario::scenario::{self, DevicesSpec, MethodVocabulary, SpeedSpec, TrafficOf};
+use fedrecsim_scenario::scenario::{self, DevicesSpec, TrafficOf, MethodVocabulary};
 
 pub(super) const USERS: u32 = 20_000;
 
@@ -39,10 +39,6 @@ pub(super) fn users_of(tables: &str, seed: u64) -> Population {
 
 /// Returns the groups of users whose devices are all alike and who have no time zones.
 pub(super) fn groups() -> Arc<Groups> {
-    let speed = SpeedSpec::Lognormal {
-        median_ns_per_row_visit: 1.0,
-        log_sigma: 0.0,
-    };
-    let devices = Devices::new(&DevicesSpec::with_speed(speed), None, Streams::new(1)).unwrap();
+    let devices = Devices::new(&DevicesSpec::default(), None, Streams::new(1)).unwrap();
     Arc::new(Groups::new(devices, None, Streams::new(1)))
 }

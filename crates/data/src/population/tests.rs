@@ -24,8 +24,8 @@ fn visiting(picoseconds_per_row_visit: u64) -> Speed {
 #[test]
 fn classes_have_their_shares_speeds_and_memories() {
     let population = users_of(
-        "[devices]\nmemory_mb = 7\n[[devices.classes]]\nname = \"fast\"\nshare = 0.25\nns_per_row_visit = 2\n\
-         memory_mb = 9.5\n[[devices.classes]]\nname = \"slow\"\nshare = 0.75\nns_per_row_visit = 30\nlog_sigma = 0.1\n",
+        "[devices]\nmemory.median_mb = 7\n[[devices.speed.classes]]\nname = \"fast\"\nshare = 0.25\nns_per_row_visit = 2\n\
+         memory_mb = 9.5\n[[devices.speed.classes]]\nname = \"slow\"\nshare = 0.75\nns_per_row_visit = 30\nlog_sigma = 0.1\n",
         1,
     );
     let fast = share_of(|user| population.device(user).speed.picoseconds_per_row_visit == 2_000);
@@ -59,10 +59,7 @@ fn classes_have_their_shares_speeds_and_memories() {
 
 #[test]
 fn memory_is_lognormal_around_its_median_and_no_limit_by_default() {
-    let population = users_of(
-        "devices = { memory_median_mb = 100, memory_log_sigma = 0.5 }\n",
-        1,
-    );
+    let population = users_of("devices.memory = { median_mb = 100, log_sigma = 0.5 }\n", 1);
     let memory = |user| population.device(user).memory.unwrap().get() as f64 / 1e8;
     let below_median = share_of(|user| memory(user) < 1.0);
     let below_one_sigma = share_of(|user| memory(user) < fedrecsim_core::math::exp(0.5));
@@ -73,13 +70,13 @@ fn memory_is_lognormal_around_its_median_and_no_limit_by_default() {
 #[test]
 fn memory_and_classes_leave_the_speeds_of_others_where_they_were() {
     // Every digest depends on the streams, so a new key must not move the draws of the old ones.
-    let plain = users_of("devices = { log_sigma = 0.6 }\n", 1);
+    let plain = users_of("devices.speed.lognormal = { log_sigma = 0.6 }\n", 1);
     let limited = users_of(
-        "devices = { log_sigma = 0.6, memory_median_mb = 5, memory_log_sigma = 1 }\n",
+        "devices = { speed.lognormal.log_sigma = 0.6, memory = { median_mb = 5, log_sigma = 1 } }\n",
         1,
     );
     let class = "{ name = \"only\", share = 1, ns_per_row_visit = 50, log_sigma = 0.6 }";
-    let classes = users_of(&format!("devices = {{ classes = [{class}] }}\n"), 1);
+    let classes = users_of(&format!("devices = {{ speed.classes = [{class}] }}\n"), 1);
     for user in (0..100).map(UserId) {
         let speed = plain.device(user).speed.picoseconds_per_row_visit;
         assert_eq!(limited.device(user).speed.picoseconds_per_row_visit, speed);
@@ -114,7 +111,8 @@ fn a_trace_of_devices_is_read_in_any_order_and_wraps_round() {
 
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("d.csv"), "user,ns_per_row_visit\n0,4\n").unwrap();
-    let scenario = scenario_with("devices = { memory_mb = 3, trace = { path = \"d.csv\" } }\n");
+    let scenario =
+        scenario_with("devices = { memory.median_mb = 3, speed.trace = { path = \"d.csv\" } }\n");
     let traces = Traces::load(&scenario, &[folder.path().to_owned()]).unwrap();
     let population = Population::new(&scenario, 5, &traces, Streams::new(1)).unwrap();
     let device = Device {
@@ -136,7 +134,7 @@ fn a_trace_of_devices_is_read_in_any_order_and_wraps_round() {
     let elsewhere = folder.path().join("latin.csv");
     std::fs::write(&elsewhere, b"user,ns_per_row_visit\n0,4\n1,\xb5\n").unwrap();
     let absolute = scenario_with(&format!(
-        "devices = {{ trace = {{ path = '{}' }} }}\n",
+        "devices = {{ speed.trace = {{ path = '{}' }} }}\n",
         elsewhere.display()
     ));
     let encoded = Traces::load(&absolute, &[]).unwrap_err();
@@ -361,7 +359,7 @@ fn devices_take_time_for_multiply_adds_and_for_every_participation() {
     };
     let costs = "ns_per_multiply_add = 0.5\nfixed_ms_per_participation = 20\n";
     for speed in speeds(&format!(
-        "[devices]\nmedian_ns_per_row_visit = 10\nlog_sigma = 0.6\n{costs}"
+        "[devices]\nspeed.lognormal.median_ns_per_row_visit = 10\nspeed.lognormal.log_sigma = 0.6\n{costs}"
     )) {
         // A slow device is slow at both, but its app starts no later.
         assert!(
@@ -380,7 +378,7 @@ fn devices_take_time_for_multiply_adds_and_for_every_participation() {
         fixed: SimDuration::from_millis_f64(20.0),
     };
     assert_eq!(
-        speeds(&format!("[devices]\nclasses = [{class}]\n{costs}")),
+        speeds(&format!("[devices]\nspeed.classes = [{class}]\n{costs}")),
         [expected; 3]
     );
 
@@ -389,7 +387,7 @@ fn devices_take_time_for_multiply_adds_and_for_every_participation() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("d.csv"), text).unwrap();
     let scenario = scenario_with(&format!(
-        "[devices]\ntrace = {{ path = \"d.csv\" }}\n{costs}"
+        "[devices]\nspeed.trace = {{ path = \"d.csv\" }}\n{costs}"
     ));
     let traces = Traces::load(&scenario, &[folder.path().to_owned()]).unwrap();
     let population = Population::new(&scenario, 5, &traces, Streams::new(1)).unwrap();

@@ -13,7 +13,7 @@ use super::columns;
 use super::link::LinkTrace;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
-use fedrecsim_scenario::scenario::{AvailabilityPattern, Scenario, SpeedSpec};
+use fedrecsim_scenario::scenario::{AvailabilityPattern, RatesSpec, Scenario, SpeedSpec};
 
 /// What was read of the files that a scenario names for its population.
 #[derive(Clone, Debug, Default)]
@@ -32,8 +32,8 @@ impl Traces {
     /// for a line that does not have the right form.
     pub fn load(scenario: &Scenario, data_directories: &[PathBuf]) -> Result<Self> {
         let mut traces = Self::default();
-        if let SpeedSpec::Trace(path) = &scenario.devices.speed {
-            let (path, text) = read(path, data_directories)?;
+        if let SpeedSpec::Trace(spec) = &scenario.devices.speed {
+            let (path, text) = read(&spec.path, data_directories)?;
             traces.devices = Some(Arc::new(DeviceTrace::parse(&text, &path)?));
         }
         if let AvailabilityPattern::Trace(spec) = &scenario.availability.pattern {
@@ -44,7 +44,7 @@ impl Traces {
                 spec.period_s,
             )?));
         }
-        if let Some(spec) = &scenario.network.trace {
+        if let RatesSpec::Trace(spec) = &scenario.network.rates {
             let (path, text) = read(&spec.path, data_directories)?;
             traces.links = Some(Arc::new(LinkTrace::parse(&text, &path, spec.period_s)?));
         }

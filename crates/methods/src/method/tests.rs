@@ -24,7 +24,9 @@ pub(crate) fn dataset() -> Arc<Dataset> {
         ..GeneratorSpec::default()
     };
     let spec = DatasetSpec {
-        source: SourceSpec::Generated(population),
+        source: SourceSpec::Generated {
+            generator: population,
+        },
         path: None,
         minimum_interactions: 0,
         subset: None,

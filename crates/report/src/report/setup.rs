@@ -105,9 +105,9 @@ pub fn rounds(policy: &Policy, training: &TrainingSpec) -> String {
 pub(crate) fn protocol(scenario: &Scenario, draws_negatives: bool) -> String {
     let evaluation = &scenario.evaluation;
     let ranking = match evaluation.ranking {
-        Ranking::Sampled => format!(
+        Ranking::Sampled(sampled) => format!(
             "{} sampled candidates",
-            thousands(u64::from(evaluation.candidates))
+            thousands(u64::from(sampled.candidates))
         ),
         Ranking::FullCatalogue => "full catalogue".to_owned(),
     };
@@ -318,7 +318,7 @@ fn data(record: &RunRecord) -> String {
         }
     };
     let file = match (&dataset.source, &dataset.path) {
-        (SourceSpec::Generated(_), _) | (_, None) => String::new(),
+        (SourceSpec::Generated { .. }, _) | (_, None) => String::new(),
         (_, Some(path)) => format!(" from `{}`", path.display()),
     };
     format!(
@@ -332,8 +332,8 @@ fn data(record: &RunRecord) -> String {
 
 fn title(source: &SourceSpec) -> &'static str {
     match source {
-        SourceSpec::Generated(_) => "generated population",
-        SourceSpec::Public(_) | SourceSpec::Delimited(_) => {
+        SourceSpec::Generated { .. } => "generated population",
+        SourceSpec::Public { .. } | SourceSpec::Delimited { .. } => {
             known(source).map_or("delimited file", |set| set.title)
         }
     }

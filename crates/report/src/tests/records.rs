@@ -15,10 +15,10 @@ use fedrecsim_core::ids::UserId;
 use fedrecsim_core::math;
 use fedrecsim_core::units::{SimDuration, SimTime};
 use fedrecsim_scenario::scenario::{
-    AvailabilitySpec, CodecSpec, DatasetSpec, DevicesSpec, EvaluationSpec, MethodSpec, Mode,
-    NegativePool, NegativesSpec, NetworkSpec, OverSelectionSpec, Participation, Policy,
-    PublicDataset, ReportSpec, Scenario, Selection, ServerLinkSpec, ServerSpec, Sharing,
-    SourceSpec, SpeedSpec, SplitSpec, TrainingSpec,
+    AvailabilitySpec, CodecSpec, DatasetSpec, DevicesSpec, EvaluationSpec, LognormalRatesSpec,
+    LognormalSpeedSpec, MethodSpec, Mode, NegativePool, NegativesSpec, NetworkSpec,
+    OverSelectionSpec, Participation, Policy, PublicDataset, RatesSpec, ReportSpec, Scenario,
+    Selection, ServerSpec, SourceSpec, SpeedSpec, SplitSpec, TrainingSpec,
 };
 use fedrecsim_sim::sim::outcome::losses::Losses;
 use fedrecsim_sim::sim::outcome::network::{Gauges, Level, NetworkRecord, Waits};
@@ -303,7 +303,9 @@ fn scenario(rounds: u32) -> Scenario {
         name: "ml100k-fedrap".into(),
         seed: 1,
         dataset: DatasetSpec {
-            source: SourceSpec::Public(PublicDataset::Ml100k),
+            source: SourceSpec::Public {
+                name: PublicDataset::Ml100k,
+            },
             path: None,
             minimum_interactions: 0,
             subset: None,
@@ -327,23 +329,26 @@ fn scenario(rounds: u32) -> Scenario {
         privacy: Default::default(),
         network: NetworkSpec {
             preset: Some("wifi-2020".into()),
-            downlink_median_mbit_per_s: 34.5,
-            downlink_log_sigma: 0.47,
-            uplink_median_mbit_per_s: 26.3,
-            uplink_log_sigma: 0.68,
-            correlation: 0.45,
-            transfer_log_sigma: 0.4,
+            rates: RatesSpec::Lognormal(LognormalRatesSpec {
+                downlink_median_mbit_per_s: 34.5,
+                downlink_log_sigma: 0.47,
+                uplink_median_mbit_per_s: 26.3,
+                uplink_log_sigma: 0.68,
+                correlation: 0.45,
+                transfer_log_sigma: 0.4,
+            }),
             rtt_ms: 30.0,
             rtt_log_sigma: 0.5,
             dropout: 0.05,
-            trace: None,
-            sharing: Sharing::Equal,
-            server: ServerLinkSpec::default(),
+            ..NetworkSpec::default()
         },
-        devices: DevicesSpec::with_speed(SpeedSpec::Lognormal {
-            median_ns_per_row_visit: 40.0,
-            log_sigma: 0.6,
-        }),
+        devices: DevicesSpec {
+            speed: SpeedSpec::Lognormal(LognormalSpeedSpec {
+                median_ns_per_row_visit: 40.0,
+                log_sigma: 0.6,
+            }),
+            ..DevicesSpec::default()
+        },
         server: ServerSpec::default(),
         availability: AvailabilitySpec::default(),
         faults: Vec::new(),

@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use serde_json::Value as Json;
 
-use super::repair::Repair;
 use fedrecsim_core::error::Error;
 
 /// A stretch of one of the [`Sources`], in bytes.
@@ -38,9 +38,11 @@ const LONGEST_EXCERPT: usize = 1000;
 pub struct Fault {
     pub(crate) place: Place,
     pub(crate) message: String,
-    /// What would do instead, if that is known. The rest of the file can then be checked all the
-    /// same.
-    pub(super) repair: Option<Repair>,
+    /// The place of the other key that a contradiction is about.
+    pub(super) other: Option<Place>,
+    /// A value that would do instead, or null where the key can be left out. If that is known, the
+    /// rest of the file can be checked all the same.
+    pub(super) instead: Option<Json>,
 }
 
 impl Fault {
@@ -59,16 +61,19 @@ impl Fault {
         Self {
             place: place.clone(),
             message: line,
-            repair: None,
+            other: None,
+            instead: None,
         }
     }
 
     /// Returns the fault with what would do instead.
-    pub(super) fn or(self, repair: impl Into<Option<Repair>>) -> Self {
-        Self {
-            repair: repair.into(),
-            ..self
-        }
+    pub(super) fn or(self, instead: Option<Json>) -> Self {
+        Self { instead, ..self }
+    }
+
+    /// Returns whether a fault in the value or the key at `place` may be why this was found.
+    pub(super) fn is_about(&self, place: &Place) -> bool {
+        self.place == *place || self.other.as_ref() == Some(place)
     }
 }
 

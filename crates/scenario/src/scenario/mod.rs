@@ -1,17 +1,18 @@
-//! Scenario files: reads the user's TOML and makes one checked and immutable [`Scenario`] of it.
+//! Scenario files: reads the user's TOML and makes one checked [`Scenario`] of it.
 //!
 //! ```text
-//!  file + overrides --tree--> values with places --rules (JSON schema)--> raw mirror --check--> Scenario
-//!                                    |                    |                              |
-//!                                    +---- syntax --------+---- keys, types, ranges -----+-- across keys
-//!                                                 faults, each with line, column and excerpt
+//!  file + overrides --tree--> values with places --rules--> presets, defaults --keys--> Scenario
+//!                                  |                   |                          |
+//!                                  +---- syntax -------+-- keys, types, ranges ---+-- across keys
+//!                                            faults, each with line, column and excerpt
 //! ```
 //!
-//! A stage reports all of its faults at once. The next one runs only when there are none, or none
-//! but numbers out of range, as it could only guess at what a broken text means. What is sound but
-//! has no effect is a warning, which the last stage finds. The checked form has every preset
-//! resolved and every default filled in; it is what the program uses, and what a report prints
-//! ([`Scenario::to_toml`]).
+//! A key is declared once, in [`keys`]: the JSON schema of these types holds the rules of single
+//! keys, and the rules between keys stand beside them. [`presets`] are layers that are put under
+//! the user's keys. A scenario is printed by the same types ([`Scenario::to_toml`]), with every
+//! default filled in.
+//!
+//! All faults of a file are reported at once. What is sound but has no effect is a warning.
 //!
 //! This layer knows no method: [`MethodVocabulary`] brings the keys of each one.
 
@@ -19,29 +20,23 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use serde::{Serialize, Serializer};
-use serde_json::Value as Json;
-
 use fedrecsim_core::error::{Error, Result};
 
 mod check;
 mod difference;
+mod traffic;
 mod faults;
-pub mod listing;
-mod modes;
+mod keys;
+pub mod migrate;
 mod overrides;
 pub mod participants;
 mod plain_schema;
 mod policy;
 pub mod presets;
-mod raw;
 pub mod reference;
-mod repair;
 mod rules;
 pub mod sizes;
-mod spec;
 mod suggest;
-mod traffic;
 mod tree;
 mod vocabulary;
 mod weights;
@@ -50,33 +45,17 @@ mod weights;
 mod tests;
 
 pub use difference::{Difference, differences};
-pub use modes::{
-    ClientSelection, FedAsyncSpec, FedBuffSpec, Mode, OortSpec, OverSelectionSpec,
-    SemiSynchronousSpec, StalenessWeight, Stragglers,
-};
+pub use traffic::{Traffic, TrafficBlock, TrafficOf, UploadUse};
+pub use faults::{Fault, Place, Sources};
+pub use keys::*;
 pub use policy::{Invitations, LateUpdates, Policy, UpdateRule, UpdatesNeeded};
-pub use spec::{
-    Adjacency, AuditSpec, AvailabilityPattern, AvailabilitySpec, AvailabilityTraceSpec,
-    BlockCodecSpec, CodecChoice, CodecName, CodecSpec, ColumnRef, CompositionSpec, DailySpec,
-    DatasetSpec, DeadZoneSpec, DelimitedSpec, DeviceClassSpec, DevicesSpec, EntropySpec,
-    EvaluationSpec, FaultEffect, FaultSpec, FaultUsers, FirstDownload, GaussianSpec, GeneratorSpec,
-    ItemTable, Kept, LaplaceSpec, LinkTraceSpec, MemorySpec, MethodSpec, NegativePool,
-    NegativesSpec, NetworkSpec, OnOffSpec, OverheadsSpec, PaillierSpec, Participation,
-    PositionsSpec, PrivacySpec, PublicDataset, Ranking, RecurringOutageSpec, ReportSpec,
-    RoundingSpec, ScaleSpec, Scenario, SecureAggregationSpec, SelectSpec, Selection,
-    ServerLinkSpec, ServerSpec, Sharing, SourceSpec, SpeedSpec, SplitSpec, SubsetSpec,
-    TrainingSpec, TransportSpec, Trust, ValuesSpec, VirtualItemsSpec, usual_delta,
-};
-pub use traffic::{CodecContradiction, Traffic, TrafficBlock, TrafficOf, UploadUse};
 pub use vocabulary::{
     MethodVocabulary, ParameterFault, ParameterFaultKind, Resolve, SizesOf, schema, unchecked_rules,
 };
 pub use weights::{StepWeights, WeightTotals};
 
-pub use faults::{Fault, Place, Sources};
-
+use check::Checker;
 use faults::MOST_SHOWN;
-use raw::RawScenario;
 use rules::Rules;
 use tree::Node;
 
@@ -211,24 +190,19 @@ pub fn parse_with_warnings(
         )?;
     }
     overridden.leave_out_the_old_source(&mut root, &mut warnings);
-    let name = Path::new(file)
-        .file_stem()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
     let schema = schema(vocabulary);
-    Rules::new(&schema).check(&root, &mut faults);
-    let across_keys = |root: &Node| {
-        let raw: RawScenario = serde_json::from_value(root.to_json())
-            .map_err(|refused| vec![Fault::new(&Place::FILE, refused.to_string())])?;
-        check::check(raw, name.clone(), root, &schema, vocabulary)
-    };
+    let rules = Rules::new(&schema);
+    rules.check(&root, &mut faults);
     if !faults.is_empty() {
-        let besides = besides_faults_of_single_keys(&root, &faults, &schema, across_keys);
+        let besides = across_keys_besides(&root, &faults, &rules, vocabulary);
         faults.extend(besides);
         return Err(sources.report(faults));
     }
-    let (scenario, without_effect) = across_keys(&root).map_err(|faults| sources.report(faults))?;
+    let (mut scenario, without_effect) =
+        across_keys(&root, &[], &rules, vocabulary).map_err(|faults| sources.report(faults))?;
+    scenario.name = (Path::new(file).file_stem().unwrap_or_default())
+        .to_string_lossy()
+        .into_owned();
     warnings.extend(without_effect);
     match strictness {
         Strictness::Strict if !warnings.is_empty() => Err(sources.report(warnings)),
@@ -239,44 +213,62 @@ pub fn parse_with_warnings(
     }
 }
 
-/// Returns the faults across keys that a file has besides `faults`, if something is known that
-/// would do instead of each of these.
+/// Makes a scenario of a file whose single keys are sound, or have a value that would do among
+/// `mended`, and returns it with the keys that have no effect.
 ///
-/// What is said of several keys may depend on what the user meant. So each fault is repaired in two
-/// ways, and only what is wrong with both is returned. A file with more faults than are shown is
-/// mended in several steps anyway.
-fn besides_faults_of_single_keys(
-    root: &Node,
-    faults: &[Fault],
-    schema: &Json,
-    across_keys: impl Fn(&Node) -> Result<(Scenario, Vec<Fault>), Vec<Fault>>,
-) -> Vec<Fault> {
-    let repairs = faults
-        .iter()
-        .map(|fault| Some((&fault.place, fault.repair.as_ref()?)));
-    let Some(repairs) = repairs
-        .collect::<Option<Vec<_>>>()
-        .filter(|_| faults.len() <= MOST_SHOWN)
-    else {
-        return Vec::new();
+/// # Errors
+/// Every broken rule between keys.
+fn across_keys(
+    file: &Node,
+    mended: &[Fault],
+    rules: &Rules<'_>,
+    vocabulary: &[MethodVocabulary],
+) -> Result<(Scenario, Vec<Fault>), Vec<Fault>> {
+    let mut values = file.to_json(mended);
+    presets::put_under(&mut values);
+    rules.complete(&mut values);
+    let refused = |message: String| vec![Fault::new(&Place::FILE, message)];
+    let mut scenario: Scenario =
+        serde_json::from_value(values).map_err(|error| refused(error.to_string()))?;
+    let method = &scenario.method.name;
+    let entry = vocabulary.iter().find(|entry| entry.name == method);
+    let mut checker = Checker {
+        file,
+        method: entry.ok_or_else(|| refused(format!("unknown method `{method}`")))?,
+        traffic: None,
+        rules,
+        faults: Vec::new(),
+        warnings: Vec::new(),
     };
-    let [first, second] = [0, 1].map(|choice| {
-        let mut mended = root.clone();
-        repairs
-            .iter()
-            .for_each(|(place, repair)| mended.repair(place, repair, choice));
-        let mut left = Vec::new();
-        Rules::new(schema).check(&mended, &mut left);
-        if left.is_empty() {
-            across_keys(&mended).err().unwrap_or_default()
-        } else {
-            Vec::new()
-        }
+    checker.check(&mut scenario);
+    match checker.faults.is_empty() {
+        true => Ok((scenario, checker.warnings)),
+        false => Err(checker.faults),
+    }
+}
+
+/// Returns the faults across keys that a file has besides `faults` of single keys, if something is
+/// known that would do instead of each of these.
+///
+/// What is said of a key that is itself at fault would be a guess and is left out. A file with more
+/// faults than are shown is mended in several steps anyway.
+fn across_keys_besides(
+    file: &Node,
+    faults: &[Fault],
+    rules: &Rules<'_>,
+    vocabulary: &[MethodVocabulary],
+) -> Vec<Fault> {
+    if faults.len() > MOST_SHOWN || faults.iter().any(|fault| fault.instead.is_none()) {
+        return Vec::new();
+    }
+    let mut found = across_keys(file, faults, rules, vocabulary)
+        .err()
+        .unwrap_or_default();
+    found.retain(|found| {
+        let is_guess = |fault: &Fault| found.is_about(&fault.place);
+        found.place != Place::FILE && !faults.iter().any(is_guess)
     });
-    first
-        .into_iter()
-        .filter(|fault| second.contains(fault))
-        .collect()
+    found
 }
 
 impl Scenario {
@@ -287,13 +279,6 @@ impl Scenario {
     /// [`Error::Usage`] for what TOML cannot express, which no scenario made by [`load`] or
     /// [`parse`] holds: a seed of 2^63 or more, or a null among the method's parameters.
     pub fn to_toml(&self) -> Result<String> {
-        toml::to_string(&RawScenario::from(self))
-            .map_err(|e| Error::Usage(format!("scenario {}: {e}", self.name)))
-    }
-}
-
-impl Serialize for Scenario {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        RawScenario::from(self).serialize(serializer)
+        toml::to_string(self).map_err(|e| Error::Usage(format!("scenario {}: {e}", self.name)))
     }
 }

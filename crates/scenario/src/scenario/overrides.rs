@@ -76,7 +76,7 @@ fn lost_parameters(replaced: &Node, chosen: &Node, place: &Place) -> Option<Faul
                 Value::Table(parameters) => Some((method, parameters)),
                 _ => None,
             })?;
-    let is_lost = |key: &&String| !chosen.has(&[method, *key]);
+    let is_lost = |key: &&String| !chosen.has(&format!("{method}.{key}"));
     let lost: Vec<&str> = parameters
         .keys()
         .filter(is_lost)

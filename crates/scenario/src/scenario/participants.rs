@@ -3,9 +3,8 @@
 //! The users of a generated population are known from the scenario alone, those of a file when it
 //! has been read. Both are checked by the rules of this file.
 
-use super::modes::ClientSelection;
+use super::keys::{ClientSelection, Participation, TrainingSpec};
 use super::policy::{Invitations, Policy};
-use super::spec::{Participation, TrainingSpec};
 
 /// The numbers of users of a run, as far as they are known.
 #[derive(Clone, Copy, Debug)]
@@ -18,15 +17,15 @@ pub struct Users<'w> {
     pub words: &'w str,
 }
 
-const GENERATED: &[&str] = &["dataset", "generator", "users"];
+const GENERATED: &str = "dataset.generator.users";
 
 /// A key of `[training]` that asks for more users than there are, or for others than can be had.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TooFewUsers {
     /// The key, from the top of the file.
-    pub path: Vec<&'static str>,
+    pub key: String,
     /// The other side of the contradiction, where the key may have been left to its default.
-    pub other: &'static [&'static str],
+    pub other: &'static str,
     /// What is wrong, as a sentence without a full stop.
     pub message: String,
 }
@@ -121,7 +120,7 @@ pub fn too_few_users(
 /// certain one, or where they are picked in another way.
 fn drawn_apart_in_vain(training: &TrainingSpec, policy: &Policy) -> Option<TooFewUsers> {
     training.drawn_apart()?;
-    let path = vec!["training", "participation", "poisson"];
+    let key = "training.participation.poisson".to_owned();
     let is_plain = policy.invitations
         == (Invitations::AtOnce {
             over_selection: 1.0,
@@ -132,14 +131,14 @@ fn drawn_apart_in_vain(training: &TrainingSpec, policy: &Policy) -> Option<TooFe
             training.mode.key()
         );
         return Some(TooFewUsers {
-            path,
-            other: &["training", "mode"],
+            key,
+            other: "training.mode",
             message,
         });
     }
     (training.client_selection != ClientSelection::Uniform).then(|| TooFewUsers {
-        path,
-        other: &["training", "client_selection"],
+        key,
+        other: "training.client_selection",
         message: "`poisson` draws each user by itself, which no other `client_selection` than `uniform` does"
             .to_owned(),
     })
@@ -150,7 +149,7 @@ fn cohort(training: &TrainingSpec, users: Users<'_>) -> Option<TooFewUsers> {
         return None;
     };
     (cohort > users.all).then(|| TooFewUsers {
-        path: vec!["training", "participation", "cohort"],
+        key: "training.participation.cohort".to_owned(),
         other: GENERATED,
         message: format!(
             "a cohort of {cohort} is larger than the population: {}",
@@ -173,8 +172,8 @@ fn nobody_to_over_select(
         training.needed(users.all) == users.all
     });
     (needs_all && over_selection > 1.0 && policy.deadline.is_none()).then(|| TooFewUsers {
-        path: vec!["training", "participation"],
-        other: &["training", "mode"],
+        key: "training.participation".to_owned(),
+        other: "training.mode",
         message: format!(
             "`over-selection` has nobody to invite beyond those who are needed, as a round takes {}: take a smaller \
              `share` or `cohort`, or give the mode a `deadline_s`",
@@ -188,7 +187,7 @@ fn nobody_to_over_select(
 fn concurrency(training: &TrainingSpec, policy: &Policy, users: Users<'_>) -> Option<TooFewUsers> {
     let mode = Asynchronous::of(policy, training.needed(users.all))?;
     (mode.concurrency > users.all).then(|| TooFewUsers {
-        path: vec!["training", "mode", training.mode.key(), "concurrency"],
+        key: format!("training.mode.{}.concurrency", training.mode.key()),
         other: GENERATED,
         message: format!(
             "{} clients cannot take part at a time: {}",
@@ -230,8 +229,8 @@ fn repeats(
         (steps > 1 && invites_all).then(|| "everybody is invited to each round".to_owned())
     };
     reason.map(|reason| TooFewUsers {
-        path: vec!["training", "client_selection"],
-        other: &["training", "participation"],
+        key: "training.client_selection".to_owned(),
+        other: "training.participation",
         message: format!("`never-twice-in-a-row` cannot be kept: {reason}"),
     })
 }

@@ -3,7 +3,6 @@
 use serde_json::Value as Json;
 
 use super::faults::Fault;
-use super::repair::Repair;
 use super::tree::{Node, Value};
 
 /// Returns the types that a schema without alternatives allows.
@@ -130,62 +129,65 @@ pub(super) fn bounds(
     written: &str,
     node: &Node,
     name: &str,
-    faults: &mut Vec<Fault>,
-) {
+) -> Option<Fault> {
     // Bounds are compared as f64, which cannot tell some integers beyond 2^53 apart; no bound that
     // a value could break is as large.
-    for (keyword, words) in [
-        ("minimum", "at least"),
-        ("exclusiveMinimum", "greater than"),
-        ("maximum", "at most"),
-        ("exclusiveMaximum", "less than"),
-    ] {
-        let Some(bound) = plain_schema.get(keyword).and_then(Json::as_f64) else {
-            continue;
-        };
-        let holds = match keyword {
-            "minimum" => number >= bound,
-            "exclusiveMinimum" => number > bound,
-            "maximum" => number <= bound,
-            _ => number < bound,
-        };
-        if !holds {
+    type Holds = fn(&f64, &f64) -> bool;
+    let keywords: [(&str, &str, Holds); 4] = [
+        ("minimum", "at least", f64::ge),
+        ("exclusiveMinimum", "greater than", f64::gt),
+        ("maximum", "at most", f64::le),
+        ("exclusiveMaximum", "less than", f64::lt),
+    ];
+    let broken = keywords.iter().find_map(|(keyword, words, holds)| {
+        let bound = plain_schema.get(*keyword)?.as_f64()?;
+        (!holds(&number, &bound)).then(|| {
             let bound = decimal(bound);
-            let fault = Fault::new(
-                &node.place,
-                format!("`{name}` must be {words} {bound}, found {written}"),
-            );
-            faults.push(fault.or(Repair::numbers(within(plain_schema))));
-            return;
-        }
-    }
-    if number != 0.0 && number.abs() < SMALLEST {
-        let message = format!(
-            "`{name}` is {written}, which is taken for 0: numbers are computed with down to {}; write 0 or a larger one",
-            decimal(f64::from(SMALLEST as f32))
-        );
-        faults.push(Fault::new(&node.place, message).or(Repair::numbers(within(plain_schema))));
+            format!("`{name}` must be {words} {bound}, found {written}")
+        })
+    });
+    let (smallest, unit) = smallest(name);
+    let lost = || {
+        format!(
+            "`{name}` is {written}, which is taken for 0: write 0 or at least {}{unit}",
+            decimal(smallest)
+        )
+    };
+    let is_lost = number != 0.0 && number.abs() < smallest;
+    let message = broken.or_else(|| is_lost.then(lost))?;
+    Some(Fault::new(&node.place, message).or(Some(within(plain_schema))))
+}
+
+/// Returns the smallest number above 0 that the value of `name` may have, and what it is. Times are
+/// counted in nanoseconds, and methods train with 32-bit numbers.
+fn smallest(name: &str) -> (f64, &'static str) {
+    if name.ends_with("_ms") || name.contains("_ms_per_") {
+        (1e-6, ", a nanosecond")
+    } else if name.ends_with("_s") && !name.ends_with("_per_s") {
+        (1e-9, ", a nanosecond")
+    } else {
+        (f64::from(f32::MIN_POSITIVE), "")
     }
 }
 
-/// The smallest number above 0 that a scenario may have: that of the 32-bit numbers with which
-/// methods train.
-const SMALLEST: f64 = f32::MIN_POSITIVE as f64;
-
-/// Returns two numbers within the bounds of a schema.
-pub(super) fn within(plain_schema: &Json) -> [f64; 2] {
+/// Returns a number within the bounds of a schema.
+pub(super) fn within(plain_schema: &Json) -> Json {
     let bound = |keyword: &str| plain_schema.get(keyword).and_then(Json::as_f64);
     let is_whole = types(plain_schema).any(|t| t == "integer");
-    let least = bound("minimum")
-        .or(bound("exclusiveMinimum").map(|bound| bound + f64::from(u8::from(is_whole))));
-    let most = bound("maximum")
-        .or(bound("exclusiveMaximum").map(|bound| bound - f64::from(u8::from(is_whole))));
-    match (least, most) {
-        (Some(least), Some(most)) if is_whole => [least, (least + 1.0).min(most)],
-        (Some(least), Some(most)) => [0.25, 0.5].map(|share| least + share * (most - least)),
-        (Some(least), None) => [1.0, 2.0].map(|more| least + more),
-        (None, Some(most)) => [1.0, 2.0].map(|less| most - less),
-        (None, None) => [1.0, 2.0],
+    let beside = f64::from(u8::from(is_whole));
+    let least = bound("minimum").or(bound("exclusiveMinimum").map(|bound| bound + beside));
+    let most = bound("maximum").or(bound("exclusiveMaximum").map(|bound| bound - beside));
+    let number = match (least, most) {
+        (Some(least), Some(_)) if is_whole => least,
+        (Some(least), Some(most)) => least + 0.5 * (most - least),
+        (Some(least), None) => least + 1.0,
+        (None, Some(most)) => most - 1.0,
+        (None, None) => 1.0,
+    };
+    if is_whole {
+        (number as i64).into()
+    } else {
+        number.into()
     }
 }
 
@@ -218,25 +220,28 @@ mod tests {
 
     use super::*;
 
-    /// If this fails, a message offers a value that is refused as well.
+    /// If this fails, what stands for a wrong number is wrong itself.
     #[test]
-    fn two_numbers_within_the_bounds_are_offered() {
-        let of = |schema: Json| within(&schema);
-        assert_eq!(
-            of(json!({ "type": "integer", "exclusiveMinimum": 3, "maximum": 9 })),
-            [4.0, 5.0]
-        );
-        assert_eq!(
-            of(json!({ "type": "integer", "minimum": 3, "exclusiveMaximum": 5 })),
-            [3.0, 4.0]
-        );
-        assert_eq!(
-            of(json!({ "type": "number", "exclusiveMinimum": 0, "maximum": 1 })),
-            [0.25, 0.5]
-        );
-        assert_eq!(of(json!({ "type": "number", "minimum": 7 })), [8.0, 9.0]);
-        assert_eq!(of(json!({ "type": "number", "maximum": 7 })), [6.0, 5.0]);
-        assert_eq!(of(json!({ "type": "number" })), [1.0, 2.0]);
+    fn a_number_within_the_bounds_stands_for_one_that_is_not() {
+        for (schema, expected) in [
+            (
+                json!({ "type": "integer", "exclusiveMinimum": 3, "maximum": 9 }),
+                json!(4),
+            ),
+            (
+                json!({ "type": "integer", "minimum": 3, "exclusiveMaximum": 5 }),
+                json!(3),
+            ),
+            (
+                json!({ "type": "number", "exclusiveMinimum": 0, "maximum": 1 }),
+                json!(0.5),
+            ),
+            (json!({ "type": "number", "minimum": 7 }), json!(8.0)),
+            (json!({ "type": "number", "maximum": 7 }), json!(6.0)),
+            (json!({ "type": "number" }), json!(1.0)),
+        ] {
+            assert_eq!(within(&schema), expected);
+        }
     }
 
     /// If this fails, the only form that a key may have is taken for one choice among several.

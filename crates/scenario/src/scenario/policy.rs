@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use super::modes::{Mode, StalenessWeight, Stragglers};
+use super::keys::{Mode, StalenessWeight, Stragglers};
 use super::weights::{StepWeights, WeightTotals};
 use fedrecsim_core::math;
 use fedrecsim_core::units::SimDuration;

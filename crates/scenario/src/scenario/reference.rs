@@ -1,9 +1,10 @@
 //! Lists every key of a scenario file with what may be written there, from the schema.
 
-use std::collections::BTreeSet;
-
 use serde_json::Value as Json;
 
+use super::plain_schema::{is_tagged, literals, tag};
+use super::presets::in_toml;
+use super::rules::Rules;
 use super::suggest::nearest;
 
 /// Describes a key of a scenario file.
@@ -56,14 +57,13 @@ impl Key {
 
 /// Returns every key that `schema` allows, section after section in the order of the schema.
 pub fn keys(schema: &Json) -> Vec<Key> {
-    let mut keys = Vec::new();
-    Walk {
-        schema,
-        keys: &mut keys,
-        within: BTreeSet::new(),
-    }
-    .properties(schema, "");
-    keys
+    let mut walk = Walk {
+        rules: Rules::new(schema),
+        keys: Vec::new(),
+        within: Vec::new(),
+    };
+    walk.below(schema, "");
+    walk.keys
 }
 
 /// Returns the keys that `asked` may mean: the one of this path with all below it, else those of
@@ -97,76 +97,41 @@ pub fn find<'k>(keys: &'k [Key], asked: &str) -> Result<Vec<&'k Key>, Option<&'k
 }
 
 struct Walk<'a> {
-    schema: &'a Json,
-    keys: &'a mut Vec<Key>,
-    /// The definitions that are being described, so that one that refers to itself ends.
-    within: BTreeSet<String>,
+    rules: Rules<'a>,
+    keys: Vec<Key>,
+    /// The tables that are being described, so that one that refers to itself ends.
+    within: Vec<&'a Json>,
 }
 
 impl<'a> Walk<'a> {
-    /// Lists the keys of a table.
-    fn properties(&mut self, table: &'a Json, path: &str) {
-        for (name, key) in table
-            .get("properties")
-            .and_then(Json::as_object)
-            .into_iter()
-            .flatten()
-        {
-            let path = if path.is_empty() {
-                name.clone()
-            } else {
-                format!("{path}.{name}")
-            };
-            self.key(key, &path);
-        }
-    }
-
     /// Lists a key and those below it.
     fn key(&mut self, key: &'a Json, path: &str) {
-        let alternatives = tagged(self.alternatives(key));
-        let described = |json: &Json| {
-            json.get("description")
-                .and_then(Json::as_str)
-                .map(str::to_owned)
-        };
-        let description = described(key)
-            .or_else(|| described(self.target(key)))
-            .unwrap_or_default();
-        let choices: Vec<(String, String)> = alternatives
+        let alternatives = self.rules.alternatives(key);
+        let described = |json: &Json| Some(json.get("description")?.as_str()?.to_owned());
+        let tables: Vec<&str> = alternatives
             .iter()
-            .filter_map(|(choice, tag)| {
-                let name = choice
-                    .get("const")
-                    .and_then(Json::as_str)
-                    .map(|name| format!("\"{name}\""));
-                let table = || Some(format!("{{ {} = ... }}", (*tag)?));
-                Some((name.or_else(table)?, described(choice).unwrap_or_default()))
-            })
+            .filter_map(|choice| tag(choice).filter(|_| alternatives.len() > 1))
             .collect();
-        let is_named_too = |choice: &str| {
-            let name = choice
-                .strip_prefix("{ ")
-                .and_then(|choice| choice.split(' ').next())
-                .unwrap_or_default();
-            choices
-                .iter()
-                .any(|(other, _)| *other == format!("\"{name}\""))
-        };
-        let (tables, mut choices): (Vec<_>, Vec<_>) = choices
-            .iter()
-            .cloned()
-            .partition(|(choice, _)| is_named_too(choice));
-        for (choice, meaning) in &mut choices {
-            if tables.iter().any(|(table, _)| {
-                *choice == format!("\"{}\"", table[2..].split(' ').next().unwrap_or(""))
-            }) {
-                meaning.push_str(" Or a table of its keys.");
-            }
-        }
-        let mut kinds: Vec<String> = Vec::new();
-        for (alternative, tag) in &alternatives {
-            if alternative.get("const").is_none() && tag.is_none() {
-                kinds.extend(kind_of(alternative));
+        let mut choices = Vec::new();
+        let mut kinds = Vec::new();
+        for alternative in &alternatives {
+            let mut meaning = described(alternative).unwrap_or_default();
+            match (&literals(alternative)[..], tag(alternative)) {
+                ([_, ..], _) => {
+                    for name in literals(alternative) {
+                        if tables.contains(&name) {
+                            meaning.push_str(" Or a table of its keys.");
+                        }
+                        choices.push((format!("\"{name}\""), meaning.clone()));
+                    }
+                }
+                ([], Some(tag)) if alternatives.len() > 1 => {
+                    let is_a_word = |other: &&Json| literals(other).contains(&tag);
+                    if !alternatives.iter().any(is_a_word) {
+                        choices.push((format!("{{ {tag} = ... }}"), meaning));
+                    }
+                }
+                ([], _) => kinds.extend(kind_of(alternative)),
             }
         }
         kinds.dedup();
@@ -175,100 +140,44 @@ impl<'a> Walk<'a> {
         }
         let default = key
             .get("default")
-            .filter(|default| !default.is_null() && !default.is_object())
-            .map(toml_of);
+            .filter(|default| !default.is_null() && !default.is_object());
         self.keys.push(Key {
             path: path.to_owned(),
             kind: kinds.join(", or "),
-            default,
-            description,
+            default: default.map(in_toml),
+            description: described(key)
+                .or_else(|| described(self.rules.target(key)))
+                .unwrap_or_default(),
             choices,
         });
-        for (alternative, tag) in alternatives {
-            match tag {
-                Some(tag) => {
-                    let inner = &alternative["properties"][tag];
-                    let inner_path = format!("{path}.{tag}");
-                    self.below(inner, &inner_path);
-                }
-                None => self.below(alternative, path),
-            }
-        }
+        self.below(key, path);
     }
 
-    /// Lists the keys of a table or of a list's tables.
+    /// Lists the keys of a table, of the tables of a list, or of those that a choice may have.
     fn below(&mut self, json: &'a Json, path: &str) {
-        let name = json.get("$ref").and_then(Json::as_str).map(str::to_owned);
-        if let Some(name) = &name
-            && !self.within.insert(name.clone())
-        {
-            return;
-        }
-        let target = self.target(json);
-        self.properties(target, path);
-        if target.get("properties").is_none()
-            && target.get("type").and_then(Json::as_str) != Some("array")
-            && name.is_some()
-        {
-            for (alternative, tag) in tagged(self.alternatives(target)) {
-                if let Some(tag) = tag {
-                    self.below(&alternative["properties"][tag], &format!("{path}.{tag}"));
+        let alternatives = self.rules.alternatives(json);
+        for table in &alternatives {
+            if self.within.iter().any(|outer| std::ptr::eq(*outer, *table)) {
+                continue;
+            }
+            self.within.push(table);
+            let properties = table.get("properties").and_then(Json::as_object);
+            for (name, key) in properties.into_iter().flatten() {
+                let path = match path {
+                    "" => name.clone(),
+                    path => format!("{path}.{name}"),
+                };
+                if is_tagged(table, &alternatives) {
+                    self.below(key, &path);
+                } else {
+                    self.key(key, &path);
                 }
             }
+            if let Some(items) = table.get("items") {
+                self.below(items, &format!("{path}[]"));
+            }
+            self.within.pop();
         }
-        if let Some(items) = target.get("items") {
-            self.below(items, &format!("{path}[]"));
-        }
-        if let Some(name) = name {
-            self.within.remove(&name);
-        }
-    }
-
-    /// Returns what a schema refers to, or itself.
-    fn target(&self, json: &'a Json) -> &'a Json {
-        let reference = json
-            .get("$ref")
-            .and_then(Json::as_str)
-            .and_then(|reference| reference.strip_prefix('#'));
-        reference
-            .and_then(|path| self.schema.pointer(path))
-            .unwrap_or(json)
-    }
-
-    /// Returns the alternatives of a schema, or itself if it has none.
-    fn alternatives(&self, json: &'a Json) -> Vec<&'a Json> {
-        let target = self.target(json);
-        let listed = ["oneOf", "anyOf"]
-            .iter()
-            .find_map(|name| target.get(name).and_then(Json::as_array));
-        match listed {
-            Some(listed) => listed
-                .iter()
-                .flat_map(|alternative| self.alternatives(alternative))
-                .collect(),
-            None => vec![target],
-        }
-    }
-}
-
-/// Returns alternatives with the tags of those that are variants of a choice. Where there is
-/// nothing to choose from, a table of one key that is required is a table like any other.
-fn tagged(alternatives: Vec<&Json>) -> Vec<(&Json, Option<&str>)> {
-    let is_choice = alternatives.len() > 1;
-    let tag = |alternative| if is_choice { tag_of(alternative) } else { None };
-    alternatives
-        .into_iter()
-        .map(|alternative| (alternative, tag(alternative)))
-        .collect()
-}
-
-/// Returns the only key of an alternative that is a table of one key, such as `{ cohort = ... }`.
-fn tag_of(alternative: &Json) -> Option<&str> {
-    let required = alternative.get("required")?.as_array()?;
-    let properties = alternative.get("properties")?.as_object()?;
-    match (&required[..], properties.len()) {
-        ([tag], 1) => tag.as_str(),
-        _ => None,
     }
 }
 
@@ -307,27 +216,11 @@ fn plain(number: f64) -> String {
     }
 }
 
-/// Returns a value as TOML writes it.
-fn toml_of(value: &Json) -> String {
-    match value {
-        Json::Array(values) => format!(
-            "[{}]",
-            values.iter().map(toml_of).collect::<Vec<_>>().join(", ")
-        ),
-        Json::Object(table) => {
-            let entries: Vec<String> = table
-                .iter()
-                .map(|(key, value)| format!("{key} = {}", toml_of(value)))
-                .collect();
-            format!("{{ {} }}", entries.join(", "))
-        }
-        other => other.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+
+    use std::collections::BTreeSet;
 
     use serde_json::json;
 

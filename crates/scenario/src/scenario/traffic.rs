@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-use super::spec::{CodecChoice, CodecSpec};
+use super::keys::{CodecChoice, CodecSpec};
 
 /// A block that travels in one direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,33 +81,17 @@ impl fmt::Debug for TrafficOf {
     }
 }
 
-/// A contradiction between the codecs of a scenario and its method.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CodecContradiction {
-    /// The key, from the top of the file.
-    pub path: Vec<String>,
-    /// What is wrong, as a sentence without a full stop.
-    pub message: String,
-}
-
 impl Traffic {
-    /// Returns what `spec` says that cannot be done for this method.
-    pub fn contradictions(&self, spec: &CodecSpec) -> Vec<CodecContradiction> {
+    /// Returns the keys of `spec` that ask for what cannot be done for this method, each with what
+    /// is wrong, as a sentence without a full stop.
+    pub fn contradictions(&self, spec: &CodecSpec) -> Vec<(String, String)> {
         let mut found = Vec::new();
-        let mut fault = |path: &[&str], message: String| {
-            let path = path.iter().map(|key| (*key).to_owned()).collect();
-            found.push(CodecContradiction { path, message });
-        };
-        for name in spec
-            .blocks
-            .keys()
-            .filter(|name| self.blocks.iter().all(|block| block.name != **name))
-        {
+        for name in spec.blocks.keys().filter(|name| !self.has_block(name)) {
             let message = format!(
                 "the method has no block `{name}` that travels; it has {}",
                 self.names()
             );
-            fault(&["codec", "blocks", name], message);
+            found.push((format!("codec.blocks.{name}"), message));
         }
         let up = spec
             .uplinks_of_blocks()
@@ -116,107 +100,88 @@ impl Traffic {
             .downlinks_of_blocks()
             .map(|of_block| (of_block, false, "downlink"));
         for ((name, choice), is_uploaded, key) in up.chain(down) {
-            let mut own = self.blocks.iter().filter(|block| block.name == name);
-            let mut travelling = own
-                .clone()
-                .filter(|block| block.is_uploaded == is_uploaded)
+            let mut travelling = self
+                .blocks
+                .iter()
+                .filter(|block| block.name == name && block.is_uploaded == is_uploaded)
                 .peekable();
-            let path = ["codec", "blocks", name, key];
-            if own.next().is_some() && travelling.peek().is_none() {
-                let way = if is_uploaded {
-                    "to the server"
-                } else {
-                    "from the server"
-                };
-                fault(&path, format!("the block `{name}` does not travel {way}"));
+            let message = if self.has_block(name) && travelling.peek().is_none() {
+                let way = if is_uploaded { "to" } else { "from" };
+                format!("the block `{name}` does not travel {way} the server")
             } else if matches!(choice, CodecChoice::Composed(_))
                 && travelling.any(|block| !block.has_floats)
             {
-                let message = "has values that are no floating-point numbers, which only a codec with a name sends";
-                fault(&path, format!("the block `{name}` {message}"));
-            }
-        }
-        let sends_differences =
-            |choice: &CodecChoice| matches!(choice, CodecChoice::Composed(spec) if spec.delta);
-        let of_blocks = spec
-            .downlinks_of_blocks()
-            .map(|(name, choice)| (vec!["codec", "blocks", name], choice));
-        let downlinks = [(vec!["codec"], &spec.downlink)]
-            .into_iter()
-            .chain(of_blocks);
-        for (path, _) in
-            downlinks.filter(|(_, choice)| self.has_personal_downloads && sends_differences(choice))
-        {
-            let message = "each user of this method has a download of its own, so that `delta = true` would have the \
-                           server keep versions for each user";
-            fault(
-                &[&path[..], &["downlink", "delta"]].concat(),
-                message.to_owned(),
-            );
-        }
-        found.extend(self.contradictions_of_needed_rows(spec));
-        found
-    }
-
-    /// Returns what `spec` says of downloads of needed rows that cannot be done for this method.
-    fn contradictions_of_needed_rows(&self, spec: &CodecSpec) -> Vec<CodecContradiction> {
-        let of_blocks = spec
-            .downlinks_of_blocks()
-            .map(|(name, choice)| (vec!["codec", "blocks", name], choice));
-        let downlinks = [(vec!["codec"], &spec.downlink)]
-            .into_iter()
-            .chain(of_blocks);
-        let mut found = Vec::new();
-        for (path, _) in downlinks.filter(|(_, choice)| choice.selects_needed_rows()) {
-            let name = path.get(2).copied();
-            // Another check reports that there is no such block.
-            if name.is_some_and(|name| self.blocks.iter().all(|block| block.name != name)) {
-                continue;
-            }
-            let is_meant = |block: &TrafficBlock| match name {
-                Some(name) => block.name == name,
-                None => spec
-                    .blocks
-                    .get(&block.name)
-                    .is_none_or(|own| own.downlink.is_none()),
-            };
-            let has_rows = |block: &TrafficBlock| {
-                !block.is_uploaded && block.has_floats && block.has_item_rows
-            };
-            let sent = self
-                .blocks
-                .iter()
-                .filter(|block| is_meant(block) && has_rows(block));
-            let sent: Vec<&str> = sent.map(|block| block.name.as_str()).collect();
-            let message = if sent.is_empty() {
-                "`needed-rows` is for downloads of tables with a row for each item, of which there is none here"
-                    .to_owned()
-            } else if self.has_personal_downloads {
-                "each user of this method has a download of its own, of which nobody asks for rows"
-                    .to_owned()
-            } else if !self.trains_on_sampled_rows {
-                "`needed-rows` sends the rows of a client's training items and of the negatives drawn for it, but clients \
-                 of this method read or keep others too"
-                    .to_owned()
-            } else if let Some(block) = sent
-                .iter()
-                .find(|block| spec.uplink_of(block).takes_the_whole_table())
-            {
                 format!(
-                    "a client that downloads the rows that it needs cannot send the whole table `{block}`: take \
-                     `rows-f32` or a `select` other than `all` for the uplink"
+                    "the block `{name}` has values that are no floating-point numbers, which only a codec with a name sends"
                 )
             } else {
                 continue;
             };
-            let path = [&path[..], &["downlink", "select"]]
-                .concat()
-                .into_iter()
-                .map(str::to_owned)
-                .collect();
-            found.push(CodecContradiction { path, message });
+            found.push((format!("codec.blocks.{name}.{key}"), message));
+        }
+        let of_blocks = spec
+            .downlinks_of_blocks()
+            .map(|(name, choice)| (Some(name), choice));
+        for (name, choice) in std::iter::once((None, &spec.downlink)).chain(of_blocks) {
+            let key = match name {
+                Some(name) => format!("codec.blocks.{name}.downlink"),
+                None => "codec.downlink".to_owned(),
+            };
+            if self.has_personal_downloads && choice.sends_differences() {
+                let message = "each user of this method has a download of its own, so that `delta = true` would have the \
+                               server keep versions for each user";
+                found.push((format!("{key}.delta"), message.to_owned()));
+            }
+            if choice.selects_needed_rows()
+                && let Some(message) = self.without_needed_rows(spec, name)
+            {
+                found.push((format!("{key}.select"), message));
+            }
         }
         found
+    }
+
+    fn has_block(&self, name: &str) -> bool {
+        self.blocks.iter().any(|block| block.name == name)
+    }
+
+    /// Returns why clients cannot download the needed rows alone of the block `name`, or of all
+    /// blocks without a codec of their own; `None` if they can, or if there is no such block, which
+    /// is told elsewhere.
+    fn without_needed_rows(&self, spec: &CodecSpec, name: Option<&str>) -> Option<String> {
+        if name.is_some_and(|name| !self.has_block(name)) {
+            return None;
+        }
+        let is_meant = |block: &TrafficBlock| match name {
+            Some(name) => block.name == name,
+            None => (spec.blocks.get(&block.name)).is_none_or(|own| own.downlink.is_none()),
+        };
+        let sent: Vec<&str> = self
+            .blocks
+            .iter()
+            .filter(|block| !block.is_uploaded && block.has_floats && block.has_item_rows)
+            .filter(|block| is_meant(block))
+            .map(|block| block.name.as_str())
+            .collect();
+        let whole = sent
+            .iter()
+            .find(|block| spec.uplink_of(block).takes_the_whole_table());
+        let message = if sent.is_empty() {
+            "`needed-rows` is for downloads of tables with a row for each item, of which there is none here"
+        } else if self.has_personal_downloads {
+            "each user of this method has a download of its own, of which nobody asks for rows"
+        } else if !self.trains_on_sampled_rows {
+            "`needed-rows` sends the rows of a client's training items and of the negatives drawn for it, but clients \
+             of this method read or keep others too"
+        } else {
+            return whole.map(|block| {
+                format!(
+                    "a client that downloads the rows that it needs cannot send the whole table `{block}`: take \
+                     `rows-f32` or a `select` other than `all` for the uplink"
+                )
+            });
+        };
+        Some(message.to_owned())
     }
 
     /// Returns why the server of this method cannot be the one that adds noise to sums of uploads,
@@ -248,17 +213,16 @@ impl Traffic {
                 names.push(name);
             }
         }
-        if names.is_empty() {
-            "none".to_owned()
-        } else {
-            names.join(", ")
+        match names.is_empty() {
+            true => "none".to_owned(),
+            false => names.join(", "),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::spec::{BlockCodecSpec, CodecName, CompositionSpec};
+    use super::super::keys::{BlockCodecSpec, CodecName, CompositionSpec};
     use super::*;
 
     /// If this fails, a run has another codec than its file says, without a word.
@@ -305,7 +269,7 @@ mod tests {
             let found = method.contradictions(&spec);
             found
                 .into_iter()
-                .map(|fault| format!("{}: {}", fault.path.join("."), fault.message))
+                .map(|(key, message)| format!("{key}: {message}"))
                 .collect::<Vec<_>>()
         };
         for sound in [

@@ -7,7 +7,6 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::faults::{Fault, Place, Sources};
-use super::repair::Repair;
 
 /// A value and where it was written.
 #[derive(Clone, Debug)]
@@ -42,118 +41,69 @@ pub(super) struct Entry {
 }
 
 impl Node {
-    /// Returns the value as JSON, which is deserialised once no fault is left.
-    pub(super) fn to_json(&self) -> Json {
+    /// Returns the value as JSON. Where one of `faults` says what would do instead, that stands
+    /// there.
+    pub(super) fn to_json(&self, faults: &[Fault]) -> Json {
         match &self.value {
             Value::Boolean(value) => (*value).into(),
             Value::Integer(value) => (*value).into(),
             Value::Float(value) => (*value).into(),
             Value::String(value) => value.as_str().into(),
-            Value::Array(nodes) => nodes.iter().map(Self::to_json).collect(),
-            Value::Table(table) => Json::Object(
-                table
-                    .iter()
-                    .map(|(key, entry)| (key.clone(), entry.node.to_json()))
-                    .collect(),
-            ),
+            Value::Array(nodes) => nodes.iter().map(|node| node.to_json(faults)).collect(),
+            Value::Table(table) => {
+                let member = |(key, entry): (&String, &Entry)| {
+                    let fault = faults
+                        .iter()
+                        .find(|fault| fault.place == entry.key || fault.place == entry.node.place);
+                    match fault.and_then(|fault| fault.instead.clone()) {
+                        Some(Json::Null) => None,
+                        Some(instead) => Some((key.clone(), instead)),
+                        None => Some((key.clone(), entry.node.to_json(faults))),
+                    }
+                };
+                Json::Object(table.iter().filter_map(member).collect())
+            }
             Value::Datetime | Value::Unusable => Json::Null,
         }
     }
 
-    /// Makes a repair at `place`, somewhere below this node, with the first or the second choice.
-    pub(super) fn repair(&mut self, place: &Place, repair: &Repair, choice: usize) {
-        match (repair, &mut self.value) {
-            (Repair::Values(_), Value::Table(_)) => {}
-            (Repair::Values(values), _) if self.place == *place => {
-                self.value = Value::of_json(&values[choice]);
-                return;
-            }
-            (Repair::LeaveOut | Repair::Rename(_), Value::Table(table)) => {
-                let key = table
-                    .iter()
-                    .find(|(_, entry)| entry.key == *place)
-                    .map(|(key, _)| key.clone());
-                if let Some(entry) = key.and_then(|key| table.remove(&key)) {
-                    if let Repair::Rename(name) = repair {
-                        table.entry(name.clone()).or_insert(entry);
-                    }
-                    return;
-                }
-            }
-            _ => {}
-        }
-        match &mut self.value {
-            Value::Array(items) => items
-                .iter_mut()
-                .for_each(|item| item.repair(place, repair, choice)),
-            Value::Table(table) => table
-                .values_mut()
-                .for_each(|entry| entry.node.repair(place, repair, choice)),
-            _ => {}
-        }
-    }
-
-    /// Returns whether the value at `path`, from this node on, was written. The values of an array
+    /// Returns the value of `key` (`training.rounds`), from this node on. The values of an array
     /// are named by their number, from 0.
-    pub(super) fn has<S: AsRef<str>>(&self, path: &[S]) -> bool {
-        path.iter()
-            .try_fold(self, |node, key| node.below(key.as_ref()))
-            .is_some()
+    pub(super) fn at(&self, key: &str) -> Option<&Self> {
+        key.split('.')
+            .try_fold(self, |node, step| match &node.value {
+                Value::Table(table) => table.get(step).map(|entry| &entry.node),
+                Value::Array(items) => items.get(step.parse::<usize>().ok()?),
+                _ => None,
+            })
     }
 
-    fn below(&self, key: &str) -> Option<&Self> {
-        match &self.value {
-            Value::Table(table) => table.get(key).map(|entry| &entry.node),
-            Value::Array(items) => items.get(key.parse::<usize>().ok()?),
-            _ => None,
-        }
+    /// Returns whether the value of `key`, from this node on, was written.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.at(key).is_some()
     }
 
-    /// Returns the place of the deepest value on `path`, from this node on, that was written. The
-    /// values of an array are named by their number, from 0.
-    pub(super) fn place_of<S: AsRef<str>>(&self, path: &[S]) -> &Place {
-        let mut node = self;
-        let mut place = &self.place;
-        for key in path {
-            if let Value::Array(items) = &node.value
-                && let Some(item) = key
-                    .as_ref()
-                    .parse()
-                    .ok()
-                    .and_then(|index: usize| items.get(index))
+    /// Returns the place of the deepest value on the way to `key`, from this node on, that was
+    /// written.
+    pub(super) fn place_of(&self, key: &str) -> &Place {
+        let (mut node, mut place) = (self, &self.place);
+        for step in key.split('.') {
+            if let Value::Table(table) = &node.value
+                && let Some(entry) = table.get(step)
             {
+                node = &entry.node;
+                // A fault of a whole table is best shown at its name, unless an override has
+                // replaced the table.
+                let is_named =
+                    matches!(node.value, Value::Table(_)) && node.place.source == entry.key.source;
+                place = if is_named { &entry.key } else { &node.place };
+            } else if let Some(item) = node.at(step) {
                 (node, place) = (item, &item.place);
-                continue;
+            } else {
+                break;
             }
-            let Value::Table(table) = &node.value else {
-                break;
-            };
-            let Some(entry) = table.get(key.as_ref()) else {
-                break;
-            };
-            node = &entry.node;
-            // A fault of a whole table is best shown at its name, unless an override has replaced
-            // the table.
-            let is_named =
-                matches!(node.value, Value::Table(_)) && node.place.source == entry.key.source;
-            place = if is_named { &entry.key } else { &node.place };
         }
         place
-    }
-}
-
-impl Value {
-    /// Returns a number, a word or a truth value as if it had been written.
-    fn of_json(value: &Json) -> Self {
-        match value {
-            Json::Bool(value) => Self::Boolean(*value),
-            Json::String(text) => Self::String(text.clone()),
-            value => match (value.as_i64(), value.as_f64()) {
-                (Some(value), _) => Self::Integer(value),
-                (None, Some(value)) => Self::Float(value),
-                (None, None) => Self::Unusable,
-            },
-        }
     }
 }
 

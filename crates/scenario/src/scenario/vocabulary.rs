@@ -8,10 +8,11 @@ use std::fmt;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value as Json, json};
 
-use super::raw::RawScenario;
+use super::traffic::TrafficOf;
+use super::keys::Scenario;
+use super::plain_schema::{required, tag, types};
 use super::rules::{KEYWORDS, Rules};
 use super::sizes::{BlockSize, ProblemSize};
-use super::traffic::TrafficOf;
 
 /// Fills in what a method's parameters leave out, and returns the faults that a schema cannot
 /// state.
@@ -108,7 +109,7 @@ pub fn schema(vocabulary: &[MethodVocabulary]) -> Json {
     let mut root = Json::from(
         SchemaSettings::draft2020_12()
             .into_generator()
-            .into_root_schema_for::<RawScenario>(),
+            .into_root_schema_for::<Scenario>(),
     );
     let mut definitions = Map::new();
     let mut choices = Vec::new();
@@ -131,11 +132,6 @@ pub fn schema(vocabulary: &[MethodVocabulary]) -> Json {
             .get("description")
             .cloned()
             .unwrap_or_else(|| method.name.into());
-        if parameters.get("required").is_none() {
-            choices.push(
-                json!({ "type": "string", "const": method.name, "description": description }),
-            );
-        }
         choices.push(json!({
             "type": "object",
             "properties": { method.name: parameters },
@@ -159,7 +155,35 @@ pub fn schema(vocabulary: &[MethodVocabulary]) -> Json {
         drop_null(object);
         unwrap_lines(object);
     });
+    let rules = root.clone();
+    each_object(&mut root, &mut |object| {
+        name_alone(object, &Rules::new(&rules))
+    });
     root
+}
+
+/// Lets the name of a choice stand for its table, if that requires no key
+/// (`mode = "over-selection"`).
+fn name_alone(object: &mut Map<String, Json>, rules: &Rules<'_>) {
+    let Some(Json::Array(choices)) = object.get_mut("oneOf") else {
+        return;
+    };
+    let word = |choice: &Json| {
+        let name = tag(choice)?;
+        let tables = rules.alternatives(choice.get("properties")?.get(name)?);
+        let [table] = &tables[..] else { return None };
+        let is_enough = types(table).any(|t| t == "object") && required(table).next().is_none();
+        let mut word = json!({ "type": "string", "const": name });
+        if let Some(description) = choice.get("description") {
+            word["description"] = description.clone();
+        }
+        is_enough.then_some(word)
+    };
+    *choices = choices
+        .iter()
+        .flat_map(|choice| [word(choice), Some(choice.clone())])
+        .flatten()
+        .collect();
 }
 
 /// Returns the places in the schema of `vocabulary` that state rules which scenario files are not
@@ -202,16 +226,9 @@ fn find_unchecked<'s>(rules: &Rules<'s>, schema: &'s Json, place: &str, found: &
                 .filter(|key| object.contains_key(**key))
                 .map(|key| format!("{place}/{key}")),
         );
-        let mut alternatives = Vec::new();
-        rules.flatten(schema, &mut alternatives);
-        let tables = alternatives
-            .iter()
-            .filter(|plain_schema| plain_schema.get("type").is_some_and(|t| t == "object"));
-        if tables.clone().count() > 1
-            && tables
-                .clone()
-                .any(|plain_schema| plain_schema.get("required").is_none())
-        {
+        let mut tables = rules.alternatives(schema);
+        tables.retain(|plain_schema| plain_schema.get("type").is_some_and(|t| t == "object"));
+        if tables.len() > 1 && tables.iter().any(|table| table.get("required").is_none()) {
             found.push(format!("{place}: several tables without a tag"));
         }
     }
@@ -319,41 +336,5 @@ fn each_object(json: &mut Json, change: &mut impl FnMut(&mut Map<String, Json>))
             .iter_mut()
             .for_each(|inner| each_object(inner, change)),
         _ => {}
-    }
-}
-
-/// Fills in what `value` leaves out and `schema`, which is a part of `root`, states a default for.
-pub(super) fn fill_defaults(root: &Json, schema: &Json, value: &mut Json) {
-    let mut alternatives = Vec::new();
-    Rules::new(root).flatten(schema, &mut alternatives);
-    let (Some(object), [plain_schema]) = (value.as_object_mut(), alternatives.as_slice()) else {
-        return;
-    };
-    let Some(properties) = plain_schema.get("properties").and_then(Json::as_object) else {
-        return;
-    };
-    for (key, property) in properties {
-        match (object.get_mut(key), property.get("default")) {
-            (Some(inner), _) => fill_defaults(root, property, inner),
-            (None, Some(default)) => {
-                object.insert(key.clone(), without_nulls(default));
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Returns a default without its nulls, which stand for absent options and which TOML cannot write.
-fn without_nulls(json: &Json) -> Json {
-    match json {
-        Json::Object(object) => {
-            let present = object.iter().filter(|(_, value)| !value.is_null());
-            Json::Object(
-                present
-                    .map(|(key, value)| (key.clone(), without_nulls(value)))
-                    .collect(),
-            )
-        }
-        other => other.clone(),
     }
 }

@@ -27,7 +27,7 @@ rounds = 1
 uplink = "dense-f32"
 
 [evaluation]
-candidates = 20
+ranking.sampled.candidates = 20
 "#;
 
 /// Returns a world of FedMF with 21 users and 150 items, where `overrides` replace keys of the

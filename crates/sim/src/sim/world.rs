@@ -371,11 +371,7 @@ fn check_codecs(scenario: &Scenario, method: &dyn Method) -> Result<()> {
         .contradictions(&scenario.codec)
         .first()
     {
-        Some(found) => Err(Error::Usage(format!(
-            "{}: {}",
-            found.path.join("."),
-            found.message
-        ))),
+        Some((key, message)) => Err(Error::Usage(format!("{key}: {message}"))),
         None => Ok(()),
     }
 }
@@ -437,11 +433,7 @@ fn check_users(scenario: &Scenario, policy: &Policy, users: usize, excluded: usi
         words: &words,
     };
     match too_few_users(&scenario.training, policy, Some(users)).first() {
-        Some(short) => Err(Error::Usage(format!(
-            "{}: {}",
-            short.path.join("."),
-            short.message
-        ))),
+        Some(short) => Err(Error::Usage(format!("{}: {}", short.key, short.message))),
         None => Ok(()),
     }
 }

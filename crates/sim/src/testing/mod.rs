@@ -202,5 +202,5 @@ rounds = 3
 uplink = "dense-f32"
 
 [evaluation]
-candidates = 20
+ranking.sampled.candidates = 20
 "#;

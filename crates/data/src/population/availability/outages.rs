@@ -218,11 +218,13 @@ mod tests {
         );
         assert_eq!([of(0, 30.0), of(0, 45.0)], [None, Some(2)]);
         let both = users_of(
-            &format!("availability.on-off = {{ mean_on_s = 50, mean_off_s = 50 }}\n{rules}"),
+            &format!(
+                "availability.pattern.on-off = {{ mean_on_s = 50, mean_off_s = 50 }}\n{rules}"
+            ),
             1,
         );
         let pattern = users_of(
-            "availability.on-off = { mean_on_s = 50, mean_off_s = 50 }\n",
+            "availability.pattern.on-off = { mean_on_s = 50, mean_off_s = 50 }\n",
             1,
         );
         let mut there = pattern.availability().clock();
@@ -300,7 +302,7 @@ mod tests {
     /// pattern.
     #[test]
     fn a_stay_is_what_a_pattern_leaves_less_all_outages() {
-        let pattern = "availability.on-off = { mean_on_s = 50, mean_off_s = 30 }\n";
+        let pattern = "availability.pattern.on-off = { mean_on_s = 50, mean_off_s = 30 }\n";
         let rules = "faults = [{ effect = { recurring_outage = { mean_gap_s = 40, mean_duration_s = 20 } }, until_s = \
                      3000 }, { effect = \"outage\", users = { share = 0.5 }, from_s = 200, until_s = 400 }]\n";
         let (plain, both) = (

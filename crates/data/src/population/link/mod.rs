@@ -9,7 +9,7 @@ use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::math;
 use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
 use fedrecsim_core::units::{BitsPerSecond, Bytes, Direction, SimDuration, SimTime};
-use fedrecsim_scenario::scenario::{NetworkSpec, ServerLinkSpec, Sharing};
+use fedrecsim_scenario::scenario::{NetworkSpec, RatesSpec, ServerLinkSpec, Sharing};
 
 mod tcp;
 #[cfg(test)]
@@ -180,11 +180,10 @@ impl Links {
         trace: Option<Arc<LinkTrace>>,
         streams: Streams,
     ) -> Result<Self> {
-        let trace = network
-            .trace
-            .as_ref()
-            .map(|spec| super::was_read(trace, &spec.path))
-            .transpose()?;
+        let trace = match &network.rates {
+            RatesSpec::Trace(spec) => Some(super::was_read(trace, &spec.path)?),
+            RatesSpec::Lognormal(_) => None,
+        };
         Ok(Self {
             network: network.clone(),
             trace,
@@ -206,9 +205,12 @@ impl Links {
             u64::from(user.0),
             u64::from(invitation_id.0),
         );
-        let mut vary = |mbit: f64| {
-            BitsPerSecond::from_mbit_f64(transfer.lognormal(mbit, network.transfer_log_sigma))
+        let transfer_log_sigma = match &network.rates {
+            RatesSpec::Lognormal(rates) => rates.transfer_log_sigma,
+            RatesSpec::Trace(_) => 0.0,
         };
+        let mut vary =
+            |mbit: f64| BitsPerSecond::from_mbit_f64(transfer.lognormal(mbit, transfer_log_sigma));
         let latency = SimDuration::from_millis_f64(rtt_ms / 2.0);
         let mut link = |mbit, direction| {
             let rates = match &self.trace {
@@ -249,27 +251,35 @@ impl Links {
         (dropout.open_unit() < self.network.dropout).then(|| dropout.open_unit())
     }
 
-    /// Draws downlink and uplink in Mbit/s, and the round-trip time in ms.
+    /// Draws downlink and uplink in Mbit/s, which a trace takes the place of, and the round-trip
+    /// time in ms.
     fn link_of(&self, user: UserId) -> [f64; 3] {
         let network = &self.network;
         let mut stream = self.streams.stream(Purpose::Link, u64::from(user.0), 0);
         let (first, second) = (stream.standard_normal(), stream.standard_normal());
-        let correlation = network.correlation;
-        let correlated = correlation * first + math::sqrt(1.0 - correlation * correlation) * second;
         let lognormal =
             |median: f64, log_sigma: f64, normal: f64| median * math::exp(log_sigma * normal);
-        [
-            lognormal(
-                network.downlink_median_mbit_per_s,
-                network.downlink_log_sigma,
-                first,
-            ),
-            lognormal(
-                network.uplink_median_mbit_per_s,
-                network.uplink_log_sigma,
-                correlated,
-            ),
-            stream.lognormal(network.rtt_ms, network.rtt_log_sigma),
-        ]
+        let [down, up] = match &network.rates {
+            RatesSpec::Trace(_) => [0.0; 2],
+            RatesSpec::Lognormal(rates) => {
+                let correlation = rates.correlation;
+                let correlated =
+                    correlation * first + math::sqrt(1.0 - correlation * correlation) * second;
+                [
+                    lognormal(
+                        rates.downlink_median_mbit_per_s,
+                        rates.downlink_log_sigma,
+                        first,
+                    ),
+                    lognormal(
+                        rates.uplink_median_mbit_per_s,
+                        rates.uplink_log_sigma,
+                        correlated,
+                    ),
+                ]
+            }
+        };
+        let rtt_ms = stream.lognormal(network.rtt_ms, network.rtt_log_sigma);
+        [down, up, rtt_ms]
     }
 }

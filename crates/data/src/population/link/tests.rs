@@ -10,9 +10,9 @@ use crate::population::sample::{scenario_with, users_of};
 use crate::population::{Population, Traces};
 
 fn population(seed: u64) -> Population {
-    let network = "preset = \"wifi-2020\"\ntransfer_log_sigma = 0\ndropout = 0.25";
+    let network = "preset = \"wifi-2020\"\nrates.lognormal.transfer_log_sigma = 0\ndropout = 0.25";
     users_of(
-        &format!("[network]\n{network}\n[devices]\nlog_sigma = 0.6\n"),
+        &format!("[network]\n{network}\n[devices]\nspeed.lognormal.log_sigma = 0.6\n"),
         seed,
     )
 }
@@ -62,7 +62,7 @@ fn a_transfer_over_tcp_takes_its_start_up_and_size_over_the_rate_of_payload() {
 /// Returns the links of 5 users with the lines of this trace, and their round-trip time of 1 s.
 fn traced(lines: &str, sharing: &str, period_s: Option<f64>) -> Population {
     let tables = format!(
-        "[network]\nrtt_ms = 1000\nsharing = \"{sharing}\"\ntrace = {{ path = \"l.csv\" }}\n"
+        "[network]\nrtt_ms = 1000\nsharing = \"{sharing}\"\nrates.trace = {{ path = \"l.csv\" }}\n"
     );
     let text = format!("user,time_s,down_mbit_per_s,up_mbit_per_s\n{lines}");
     let links = Some(Arc::new(

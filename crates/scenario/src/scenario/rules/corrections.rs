@@ -28,9 +28,7 @@ impl<'s> Rules<'s> {
                     .iter()
                     .filter_map(|plain_schema| plain_schema.get("properties")?.as_object());
                 let takes = |schema: &'s Json| {
-                    let mut plain_schemas = Vec::new();
-                    self.flatten(schema, &mut plain_schemas);
-                    plain_schemas
+                    self.alternatives(schema)
                         .iter()
                         .any(|plain_schema| literals(plain_schema).contains(&text.as_str()))
                 };
@@ -38,7 +36,7 @@ impl<'s> Rules<'s> {
                     .flatten()
                     .find(|(_, schema)| takes(schema))
                     .map(|(key, _)| key);
-                match (key, self.only_text(alternatives)) {
+                match (key, self.only_key(alternatives, value)) {
                     (Some(key), _) => format!("; did you mean `{name}.{key} = \"{text}\"`?"),
                     // In `trace = "a.csv"`, the text is the value of the only required key.
                     (None, Some(key)) => format!("; write `{name} = {{ {key} = \"{text}\" }}`"),
@@ -66,10 +64,20 @@ impl<'s> Rules<'s> {
             {
                 format!("; write `{number}`")
             }
-            Value::Integer(_) => match self.takers(alternatives, value)[..] {
-                [tag] => format!("; write `{name} = {{ {tag} = {} }}`", in_short(value)),
-                _ => String::new(),
-            },
+            Value::Integer(_) => {
+                let takers = self.takers(alternatives, value);
+                let only = self
+                    .only_key(alternatives, value)
+                    .filter(|_| takers.is_empty());
+                let tag = if let [tag] = takers[..] {
+                    Some(tag)
+                } else {
+                    only
+                };
+                tag.map_or(String::new(), |tag| {
+                    format!("; write `{name} = {{ {tag} = {} }}`", in_short(value))
+                })
+            }
             // In `participation = 0.5`, the number is the value of one of the choices that could
             // take it. In `users = [3, 4]`, the list is that of one that takes a list of such
             // items.
@@ -91,16 +99,15 @@ impl<'s> Rules<'s> {
     }
 
     fn lists_tables(&self, plain_schema: &'s Json) -> bool {
-        let mut items = Vec::new();
-        if let Some(schema) = plain_schema.get("items") {
-            self.flatten(schema, &mut items);
-        }
-        items.iter().any(|item| types(item).any(|t| t == "object"))
+        plain_schema.get("items").is_some_and(|schema| {
+            let mut items = self.alternatives(schema).into_iter();
+            items.any(|item| types(item).any(|t| t == "object"))
+        })
     }
 
     /// Returns the key of the only table among the alternatives, if that table requires no other
-    /// key and the key takes any text.
-    fn only_text(&self, alternatives: &[&'s Json]) -> Option<&'s str> {
+    /// key and the key takes any value of this type.
+    fn only_key(&self, alternatives: &[&'s Json], value: &Value) -> Option<&'s str> {
         let mut tables = alternatives
             .iter()
             .filter(|plain_schema| types(plain_schema).any(|t| t == "object"));
@@ -111,13 +118,10 @@ impl<'s> Rules<'s> {
         let (key, None) = (keys.next()?, keys.next()) else {
             return None;
         };
-        let mut takes = Vec::new();
-        self.flatten(table.get("properties")?.get(key)?, &mut takes);
-        takes
+        let takes = |schema: &&Json| admits(schema, value) && literals(schema).is_empty();
+        self.alternatives(table.get("properties")?.get(key)?)
             .iter()
-            .any(|plain_schema| {
-                types(plain_schema).any(|t| t == "string") && literals(plain_schema).is_empty()
-            })
+            .any(takes)
             .then_some(key)
     }
 
@@ -125,9 +129,7 @@ impl<'s> Rules<'s> {
     fn takers(&self, alternatives: &[&'s Json], value: &Value) -> Vec<&'s str> {
         let takes = |plain_schema: &'s Json| {
             let tag = tag(plain_schema).filter(|_| alternatives.len() > 1)?;
-            let mut inner = Vec::new();
-            self.flatten(plain_schema.get("properties")?.get(tag)?, &mut inner);
-            inner
+            self.alternatives(plain_schema.get("properties")?.get(tag)?)
                 .iter()
                 .any(|plain_schema| {
                     admits(plain_schema, value) && self.takes_items(plain_schema, value)
@@ -146,8 +148,7 @@ impl<'s> Rules<'s> {
         let (Value::Array(items), Some(schema)) = (value, plain_schema.get("items")) else {
             return true;
         };
-        let mut of_items = Vec::new();
-        self.flatten(schema, &mut of_items);
+        let of_items = self.alternatives(schema);
         items.first().is_none_or(|item| {
             of_items
                 .iter()
@@ -163,8 +164,7 @@ impl<'s> Rules<'s> {
         properties: &'s serde_json::Map<String, Json>,
     ) -> Option<String> {
         properties.iter().find_map(|(owner, schema)| {
-            let mut choices = Vec::new();
-            self.flatten(schema, &mut choices);
+            let choices = self.alternatives(schema);
             let chosen =
                 |plain_schema: &&&Json| tag(plain_schema) == Some(key) && choices.len() > 1;
             match choices.iter().find(chosen) {
@@ -183,13 +183,10 @@ impl<'s> Rules<'s> {
     /// Returns what has to stand behind the key of a tagged alternative: its required keys, if it
     /// is a table.
     pub(super) fn least_value(&self, plain_schema: &'s Json, tag: &str) -> String {
-        let mut alternatives = Vec::new();
-        if let Some(property) = plain_schema
+        let property = plain_schema
             .get("properties")
-            .and_then(|properties| properties.get(tag))
-        {
-            self.flatten(property, &mut alternatives);
-        }
+            .and_then(|properties| properties.get(tag));
+        let alternatives = property.map_or(Vec::new(), |property| self.alternatives(property));
         match alternatives.as_slice() {
             [table] if types(table).any(|t| t == "object") => {
                 let keys: Vec<String> = required(table).map(|key| format!("{key} = ...")).collect();
@@ -205,9 +202,7 @@ impl<'s> Rules<'s> {
 
     /// Returns whether `key` is a key of the table that `schema` describes.
     pub(super) fn has_key(&self, schema: &'s Json, key: &str) -> bool {
-        let mut alternatives = Vec::new();
-        self.flatten(schema, &mut alternatives);
-        alternatives.iter().any(|plain_schema| {
+        self.alternatives(schema).iter().any(|plain_schema| {
             plain_schema
                 .get("properties")
                 .is_some_and(|known| known.get(key).is_some())
@@ -232,9 +227,7 @@ impl<'s> Rules<'s> {
     }
 
     fn find_homes(&self, schema: &'s Json, path: &str, key: &str, homes: &mut Vec<String>) {
-        let mut alternatives = Vec::new();
-        self.flatten(schema, &mut alternatives);
-        for plain_schema in alternatives {
+        for plain_schema in self.alternatives(schema) {
             let Some(properties) = plain_schema.get("properties").and_then(Json::as_object) else {
                 continue;
             };

@@ -7,16 +7,17 @@
 
 use std::cell::Cell;
 
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Value as Json, json};
 
 use super::faults::{Fault, Place};
 use super::plain_schema::{
-    admits, bounds, choices, decimal, is_tagged, kind_in_words, length, literals, literals_of,
-    required, tag, type_in_words, types, within,
+    admits, bounds, choices, is_tagged, kind_in_words, length, literals, literals_of, required,
+    tag, type_in_words, types, within,
 };
-use super::repair::Repair;
+use super::presets;
 use super::suggest;
 use super::tree::{Entry, Node, Table, Value};
+use super::{migrate, plain_schema::decimal};
 
 mod corrections;
 
@@ -96,66 +97,147 @@ impl<'s> Rules<'s> {
         if matches!(node.value, Value::Unusable) {
             return;
         }
-        let mut alternatives = Vec::new();
-        self.flatten(schema, &mut alternatives);
+        let alternatives = self.alternatives(schema);
         let fitting: Vec<&Json> = alternatives
             .iter()
             .copied()
             .filter(|plain_schema| admits(plain_schema, &node.value))
             .collect();
-        if fitting.is_empty() {
-            let fault = Fault::new(
-                place_of_value(node, key),
-                self.wrong_type(&alternatives, node, name),
-            );
-            faults.push(fault.or(repair_of_type(&alternatives)));
-            return;
-        }
+        let Some(first) = fitting.first() else {
+            let message = self.wrong_type(&alternatives, node, name);
+            let fault = Fault::new(place_of_value(node, key), message);
+            return faults.push(fault.or(value_of_type(&alternatives)));
+        };
         match &node.value {
             Value::String(text) => self.string(&alternatives, &fitting, text, node, name, faults),
-            Value::Table(table) if fitting.len() > 1 || is_tagged(fitting[0], &alternatives) => {
+            Value::Table(table) if fitting.len() > 1 || is_tagged(first, &alternatives) => {
                 self.tagged(&alternatives, table, node, key, name, faults);
             }
             Value::Table(table) => {
-                self.table(fitting[0], table, place_of_value(node, key), name, faults)
+                self.table(first, table, place_of_value(node, key), name, faults)
             }
-            Value::Array(items) => self.array(fitting[0], items, node, name, faults),
-            Value::Integer(number) => bounds(
-                fitting[0],
-                *number as f64,
-                &number.to_string(),
-                node,
-                name,
-                faults,
-            ),
+            Value::Array(items) => self.array(first, items, node, name, faults),
+            Value::Integer(number) => {
+                let written = number.to_string();
+                faults.extend(bounds(first, *number as f64, &written, node, name));
+            }
             Value::Float(number) => {
-                bounds(fitting[0], *number, &decimal(*number), node, name, faults)
+                faults.extend(bounds(first, *number, &decimal(*number), node, name));
             }
             Value::Boolean(_) | Value::Datetime | Value::Unusable => {}
         }
     }
 
-    /// Adds the alternatives that `schema` offers to `into`, with references resolved.
-    pub(super) fn flatten(&self, schema: &'s Json, into: &mut Vec<&'s Json>) {
-        if let Some(target) = schema
-            .get("$ref")
-            .and_then(Json::as_str)
-            .and_then(|name| self.resolve(name))
-        {
-            return self.flatten(target, into);
+    /// Returns the definition that a schema refers to, or itself.
+    pub(super) fn target(&self, schema: &'s Json) -> &'s Json {
+        let reference = schema.get("$ref").and_then(Json::as_str);
+        reference
+            .and_then(|reference| self.root.pointer(reference.strip_prefix('#')?))
+            .unwrap_or(schema)
+    }
+
+    /// Returns the alternatives that `schema` offers, with references resolved.
+    pub(super) fn alternatives(&self, schema: &'s Json) -> Vec<&'s Json> {
+        let target = self.target(schema);
+        if !std::ptr::eq(target, schema) {
+            return self.alternatives(target);
         }
-        match schema
-            .get("oneOf")
-            .or_else(|| schema.get("anyOf"))
-            .and_then(Json::as_array)
-        {
-            Some(choices) => choices.iter().for_each(|choice| self.flatten(choice, into)),
-            None => into.push(schema),
+        let choices = schema.get("oneOf").or_else(|| schema.get("anyOf"));
+        match choices.and_then(Json::as_array) {
+            Some(choices) => (choices.iter())
+                .flat_map(|choice| self.alternatives(choice))
+                .collect(),
+            None => vec![schema],
         }
     }
 
-    fn resolve(&self, reference: &str) -> Option<&'s Json> {
-        self.root.pointer(reference.strip_prefix('#')?)
+    /// Puts the table for a word that stands for it (`mode = "over-selection"`), and the defaults
+    /// of the schema for what is left out.
+    pub(super) fn complete(&self, value: &mut Json) {
+        self.complete_as(self.root, value);
+    }
+
+    fn complete_as(&self, schema: &'s Json, value: &mut Json) {
+        let alternatives = self.alternatives(schema);
+        let chosen = |name: &str| {
+            let tagged = |plain_schema: &&&Json| tag(plain_schema) == Some(name);
+            let plain_schema = alternatives.iter().find(tagged)?;
+            plain_schema.get("properties")?.get(name)
+        };
+        let is_choice = alternatives.len() > 1;
+        if let Json::String(word) = value
+            && is_choice
+            && chosen(word).is_some()
+        {
+            let word = std::mem::take(word);
+            *value = json!({ word: {} });
+        }
+        match value {
+            Json::Array(items) => {
+                let of_items = alternatives.iter().find_map(|schema| schema.get("items"));
+                for item in items.iter_mut() {
+                    of_items.inspect(|schema| self.complete_as(schema, item));
+                }
+            }
+            Json::Object(table) => {
+                let inner = table.iter_mut().next();
+                if let Some((name, inner)) = inner
+                    && is_choice
+                    && let Some(schema) = chosen(name)
+                {
+                    return self.complete_as(schema, inner);
+                }
+                let mut plain = alternatives
+                    .iter()
+                    .filter(|schema| !is_tagged(schema, &alternatives));
+                if let Some(schema) = plain.find(|schema| types(schema).any(|t| t == "object")) {
+                    self.complete_table(schema, table);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn complete_table(&self, schema: &'s Json, table: &mut Map<String, Json>) {
+        let properties = schema.get("properties").and_then(Json::as_object);
+        for (key, property) in properties.into_iter().flatten() {
+            if let (false, Some(default)) = (table.contains_key(key), property.get("default")) {
+                table.insert(key.clone(), without_nulls(default));
+            }
+        }
+        for (key, inner) in table {
+            let property = properties.and_then(|properties| properties.get(key));
+            // The schema of a table with free names; false, which is no object, has no keys.
+            if let Some(schema) = property.or_else(|| schema.get("additionalProperties")) {
+                self.complete_as(schema, inner);
+            }
+        }
+    }
+
+    /// Returns the value that `key` has if it is left out of `file`: that of the preset which
+    /// `file` names beside it, else the default.
+    pub(super) fn usual(&self, key: &str, file: &Node) -> Option<Json> {
+        let of_preset = presets::TABLES.iter().find_map(|table| {
+            let below = key.strip_prefix(table)?.strip_prefix('.')?;
+            let keys = presets::under(table, &file.at(table)?.to_json(&[]))?;
+            let mut steps = below.split('.');
+            let first = keys.get(steps.next()?)?;
+            steps
+                .try_fold(first, |value, step| value.get(step))
+                .cloned()
+        });
+        of_preset.or_else(|| self.default_of(key))
+    }
+
+    fn default_of(&self, key: &str) -> Option<Json> {
+        let (mut schema, mut default) = (self.root, None);
+        for step in key.split('.') {
+            let inner = |plain_schema: &&'s Json| plain_schema.get("properties")?.get(step);
+            schema = self.alternatives(schema).iter().find_map(inner)?;
+            let of_table = default.and_then(|default: &'s Json| default.get(step));
+            default = schema.get("default").or(of_table);
+        }
+        default.cloned()
     }
 
     fn wrong_type(&self, alternatives: &[&'s Json], node: &Node, name: &str) -> String {
@@ -238,7 +320,7 @@ impl<'s> Rules<'s> {
                 suggest::instead_of(text, &choices(alternatives))
             ),
         };
-        let meant = suggest::nearest(text, &literals).map(Repair::word);
+        let meant = suggest::nearest(text, &literals).map(Json::from);
         faults.push(Fault::new(&node.place, message).or(meant));
     }
 
@@ -373,32 +455,29 @@ impl<'s> Rules<'s> {
                 faults.push(Fault::new(&entry.key, format!("unknown key `{key}`")));
                 continue;
             }
+            if let Some(advice) = migrate::advice(name, key) {
+                faults.push(Fault::new(&entry.key, advice));
+                continue;
+            }
             let nearest = suggest::nearest(key, &known);
             suggested.extend(nearest);
-            let (message, repair) = match (
-                nearest,
-                self.home_of(key),
-                self.as_a_choice(key, properties),
-            ) {
-                (None, Some(home), _) => {
-                    (format!("unknown key `{key}` here; it belongs {home}"), None)
+            let elsewhere = || match (self.home_of(key), self.as_a_choice(key, properties)) {
+                (Some(home), _) => Some(format!("unknown key `{key}` here; it belongs {home}")),
+                (None, Some(choice)) => {
+                    Some(format!("unknown key `{key}`; did you mean `{choice}`?"))
                 }
-                (None, None, Some(choice)) => (
-                    format!("unknown key `{key}`; did you mean `{choice}`?"),
-                    None,
-                ),
-                (nearest, ..) => {
-                    let repair = match nearest.filter(|meant| !table.contains_key(*meant)) {
-                        Some(meant) => Repair::Rename(meant.to_owned()),
-                        None => Repair::LeaveOut,
-                    };
-                    (
-                        format!("unknown key `{key}`{}", suggest::instead_of(key, &known)),
-                        Some(repair),
-                    )
-                }
+                (None, None) => None,
             };
-            faults.push(Fault::new(&entry.key, message).or(repair));
+            if let (None, Some(message)) = (nearest, elsewhere()) {
+                faults.push(Fault::new(&entry.key, message));
+                continue;
+            }
+            let message = format!("unknown key `{key}`{}", suggest::instead_of(key, &known));
+            let is_needed = |meant: &str| {
+                !table.contains_key(meant) && required(schema).any(|key| key == meant)
+            };
+            let instead = (!nearest.is_some_and(is_needed)).then_some(Json::Null);
+            faults.push(Fault::new(&entry.key, message).or(instead));
         }
         // A misspelt required key is one mistake, not an unknown key and a missing one.
         for key in
@@ -412,10 +491,7 @@ impl<'s> Rules<'s> {
     }
 
     fn missing(&self, key: &str, property: Option<&'s Json>, table: &Place, name: &str) -> String {
-        let mut alternatives = Vec::new();
-        if let Some(property) = property {
-            self.flatten(property, &mut alternatives);
-        }
+        let alternatives = property.map_or(Vec::new(), |property| self.alternatives(property));
         let choices = choices(&alternatives);
         let choices = if choices.is_empty() {
             String::new()
@@ -472,18 +548,25 @@ fn place_of_value<'p>(node: &'p Node, key: &'p Place) -> &'p Place {
 
 /// Returns what would do instead of a value of the wrong type, where a number or a truth value is
 /// wanted.
-fn repair_of_type(alternatives: &[&Json]) -> Option<Repair> {
-    let has = |wanted: &str, plain_schema: &Json| types(plain_schema).any(|t| t == wanted);
-    let number = alternatives
-        .iter()
-        .find(|alternative| has("integer", alternative) || has("number", alternative));
-    let truth = || {
-        alternatives
-            .iter()
-            .any(|alternative| has("boolean", alternative))
-            .then(Repair::either)
+fn value_of_type(alternatives: &[&Json]) -> Option<Json> {
+    let of_type = |wanted: &[&str]| {
+        let is_wanted = |schema: &&&Json| types(schema).any(|t| wanted.contains(&t));
+        alternatives.iter().find(is_wanted)
     };
-    number
-        .map(|plain_schema| Repair::numbers(within(plain_schema)))
-        .or_else(truth)
+    match of_type(&["integer", "number"]) {
+        Some(plain_schema) => Some(within(plain_schema)),
+        None => of_type(&["boolean"]).map(|_| false.into()),
+    }
+}
+
+/// Returns a default without its nulls, which stand for absent options and which TOML cannot write.
+fn without_nulls(json: &Json) -> Json {
+    match json {
+        Json::Object(object) => {
+            let present = object.iter().filter(|(_, value)| !value.is_null());
+            let members = present.map(|(key, value)| (key.clone(), without_nulls(value)));
+            Json::Object(members.collect())
+        }
+        other => other.clone(),
+    }
 }

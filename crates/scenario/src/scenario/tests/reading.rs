@@ -12,7 +12,9 @@ fn the_shortest_file_gets_every_documented_default() {
     assert_eq!(scenario.seed, 1);
     assert_eq!(
         scenario.dataset.source,
-        SourceSpec::Generated(GeneratorSpec::default())
+        SourceSpec::Generated {
+            generator: GeneratorSpec::default()
+        }
     );
     assert_eq!(
         scenario.dataset.split,
@@ -30,19 +32,18 @@ fn the_shortest_file_gets_every_documented_default() {
     );
     assert_eq!(scenario.training.participation, Participation::All);
     assert_eq!(scenario.evaluation, EvaluationSpec::default());
-    // Without a preset, links are those of `lan`, and the scenario does not say that it was named.
-    let lan = presets::networks()[0].values.clone();
-    assert_eq!(
-        scenario.network,
-        NetworkSpec {
-            preset: None,
-            ..lan
-        }
-    );
-    assert!(matches!(
-        scenario.devices.speed,
-        SpeedSpec::Lognormal { log_sigma: 0.0, .. }
-    ));
+    // Without a preset, links and devices are those of the first ones, and the scenario does not
+    // say that these were named.
+    for (table, written) in [
+        ("network", json!(scenario.network)),
+        ("devices", json!(scenario.devices)),
+    ] {
+        let first = presets::of_table(table)[0].name.as_str();
+        let named = read(&format!("{MINIMAL}[{table}]\npreset = \"{first}\"\n")).unwrap();
+        let mut named = json!(named)[table].clone();
+        named.as_object_mut().unwrap().shift_remove("preset");
+        assert_eq!(written, named);
+    }
     assert_eq!(
         scenario.network.server,
         ServerLinkSpec::default(),
@@ -78,147 +79,113 @@ fn a_method_may_be_a_table_or_only_a_name() {
     assert_eq!(read(&table).unwrap(), read(MINIMAL).unwrap());
 }
 
+/// Returns a file with these keys in `table`, which may be a list of tables.
+fn with_keys(table: &str, keys: &str) -> String {
+    let header = match table {
+        "faults" => "[[faults]]".to_owned(),
+        table => format!("[{table}]"),
+    };
+    format!("{MINIMAL}{header}\n{keys}\n")
+}
+
+/// If this fails, a preset says something else than its keys do, or hides a key that is written
+/// beside it.
 #[test]
 fn every_preset_can_be_named_and_each_of_its_keys_replaced() {
-    for preset in presets::networks() {
-        let named = format!("{MINIMAL}[network]\npreset = \"{}\"\n", preset.name);
-        assert_eq!(read(&named).unwrap().network, preset.values);
-        let changed = read(&(named + "rtt_ms = 7\ndropout = 0.25\n"))
-            .unwrap()
-            .network;
-        assert_eq!(
-            changed,
-            NetworkSpec {
-                rtt_ms: 7.0,
-                dropout: 0.25,
-                ..preset.values
-            }
-        );
-    }
-    for preset in presets::devices() {
-        let named = format!("{MINIMAL}[devices]\npreset = \"{}\"\n", preset.name);
-        assert_eq!(read(&named).unwrap().devices, preset.values);
-        let changed = read(&(named.clone() + "energy_nj_per_byte = 3\n"))
-            .unwrap()
-            .devices;
-        assert_eq!(
-            changed,
-            DevicesSpec {
-                energy_nj_per_byte: Some(3.0),
-                ..preset.values.clone()
-            }
-        );
-        // Presets with classes are passed over, as each class has its own speed and memory.
-        let SpeedSpec::Lognormal { log_sigma, .. } = preset.values.speed else {
-            continue;
-        };
-        let changed = read(&(named + "median_ns_per_row_visit = 12.5\nmemory_mb = 12.5\n"))
-            .unwrap()
-            .devices;
-        let speed = SpeedSpec::Lognormal {
-            median_ns_per_row_visit: 12.5,
-            log_sigma,
-        };
-        let memory = Some(MemorySpec {
-            median_mb: 12.5,
-            log_sigma: 0.0,
-        });
-        assert_eq!(
-            changed,
-            DevicesSpec {
-                speed,
-                memory,
-                ..preset.values
-            }
-        );
-    }
-    for preset in presets::server_links() {
-        let named = format!("{MINIMAL}[network.server]\npreset = \"{}\"\n", preset.name);
-        assert_eq!(read(&named).unwrap().network.server, preset.values);
-        let changed = read(&(named + "uplink_mbit_per_s = 0.5\nconnections = 9\n"))
-            .unwrap()
-            .network
-            .server;
-        let (uplink, connections) = (Some(BitsPerSecond::new(500_000)), Some(9));
-        assert_eq!(
-            changed,
-            ServerLinkSpec {
-                uplink,
-                connections,
-                ..preset.values
-            }
-        );
-    }
-    for preset in presets::availabilities() {
-        let named = format!("{MINIMAL}[availability]\npreset = \"{}\"\n", preset.name);
-        assert_eq!(read(&named).unwrap().availability, preset.values);
-        let changed = |key: &str| {
-            read(&format!("{named}{key}\n"))
-                .unwrap()
-                .availability
-                .pattern
-        };
-        match preset.values.pattern {
-            AvailabilityPattern::Daily(daily) => {
-                let shorter = AvailabilityPattern::Daily(DailySpec {
-                    hours_on: 6.0,
-                    ..daily
-                });
-                assert_eq!(changed("daily = { hours_on = 6 }"), shorter);
-            }
-            AvailabilityPattern::OnOff(on_off) => {
-                let shorter = AvailabilityPattern::OnOff(OnOffSpec {
-                    mean_on_s: 60.0,
-                    ..on_off
-                });
-                assert_eq!(changed("on-off = { mean_on_s = 60 }"), shorter);
-            }
-            AvailabilityPattern::Always | AvailabilityPattern::Trace(_) => {}
+    for table in presets::TABLES {
+        for preset in presets::of_table(table) {
+            let name = format!("preset = \"{}\"\n", preset.name);
+            let lines: Vec<String> = preset
+                .lines()
+                .iter()
+                .map(|(key, value)| format!("{key} = {value}\n"))
+                .collect();
+            let named = read(&with_keys(table, &name)).unwrap();
+            let both = read(&with_keys(table, &(name.clone() + &lines.concat()))).unwrap();
+            assert_eq!(both, named, "{}", preset.name);
+            let alone = read(&with_keys(table, &name.replace(&preset.name, "")));
+            assert!(alone.is_err(), "a preset without a name");
         }
-    }
-    for preset in presets::faults() {
-        let named = format!("{MINIMAL}[[faults]]\npreset = \"{}\"\n", preset.name);
-        assert_eq!(
-            read(&named).unwrap().faults,
-            std::slice::from_ref(&preset.values)
-        );
-        let changed =
-            read(&(named + "probability = 0.5\ndirection = \"up\"\neffect = \"corrupt\"\n"))
-                .unwrap()
-                .faults;
-        let (direction, effect) = (Some(Direction::Up), FaultEffect::Corrupt);
-        assert_eq!(
-            changed,
-            [FaultSpec {
-                probability: 0.5,
-                direction,
-                effect,
-                ..preset.values
-            }]
-        );
     }
 }
 
 #[test]
-fn every_listed_preset_value_is_one_that_a_file_may_hold() {
-    // A preset outside the range of its own key could not be printed and read again.
-    for listing in listing::presets() {
-        let keys: String = listing
-            .keys
-            .iter()
-            .map(|(key, value)| format!("{key} = {value}\n"))
-            .collect();
-        let table = if listing.table == "faults" {
-            "[faults]"
-        } else {
-            listing.table
-        };
-        read(&format!(
-            "{MINIMAL}[{table}]\npreset = \"{}\"\n{keys}",
-            listing.name
-        ))
-        .unwrap();
-    }
+fn keys_beside_a_preset_are_put_over_its_own() {
+    let network = read(&with_keys(
+        "network",
+        "preset = \"wifi-2020\"\nrtt_ms = 7\nrates.lognormal.correlation = 0.5",
+    ))
+    .unwrap()
+    .network;
+    let RatesSpec::Lognormal(rates) = network.rates else {
+        panic!("the rates are drawn")
+    };
+    assert_eq!(
+        (
+            network.rtt_ms,
+            rates.correlation,
+            rates.uplink_median_mbit_per_s
+        ),
+        (7.0, 0.5, 26.3)
+    );
+    // Another variant of a choice takes the place of that of the preset.
+    let devices = "preset = \"phone-wifi\"\nspeed.trace.path = \"d.csv\"";
+    let devices = read(&with_keys("devices", devices)).unwrap().devices;
+    assert_eq!(devices.energy_nj_per_byte, Some(1716.0));
+    assert!(matches!(devices.speed, SpeedSpec::Trace(_)));
+    let server = "preset = \"nginx-worker\"\nuplink_mbit_per_s = 0.5";
+    let server = read(&with_keys("network.server", server))
+        .unwrap()
+        .network
+        .server;
+    assert_eq!(
+        (server.uplink, server.connections),
+        (Some(BitsPerSecond::new(500_000)), Some(512))
+    );
+    let daily = "preset = \"night-charging\"\npattern.daily.hours_on = 6";
+    let daily = read(&with_keys("availability", daily))
+        .unwrap()
+        .availability;
+    assert_eq!(
+        daily.pattern,
+        AvailabilityPattern::Daily(DailySpec {
+            hours_on: 6.0,
+            ..DailySpec::default()
+        })
+    );
+    let rule = "preset = \"lost-transfers\"\ndirection = \"up\"\neffect = \"corrupt\"";
+    let rules = read(&with_keys("faults", rule)).unwrap().faults;
+    assert_eq!(
+        rules,
+        [FaultSpec {
+            preset: Some("lost-transfers".to_owned()),
+            probability: 0.04,
+            direction: Some(Direction::Up),
+            ..FaultSpec::always(FaultEffect::Corrupt)
+        }]
+    );
+}
+
+/// If this fails, the name of a choice cannot be written where all of its keys have defaults.
+#[test]
+fn the_name_of_a_choice_stands_for_its_defaults() {
+    let with = |keys: &str| {
+        let text = MINIMAL.replace("[training]", &format!("{keys}\n[training]"));
+        read(&text).unwrap()
+    };
+    assert_eq!(with("split = \"k-fold\""), with("split = { k-fold = {} }"));
+    let trained = MINIMAL.replace("\"popularity\"", "\"fedrap\"");
+    let training = |keys: &str| read(&format!("{trained}{keys}\n")).unwrap().training;
+    assert_eq!(
+        training("client_selection = \"oort\"").client_selection,
+        ClientSelection::Oort(OortSpec::default())
+    );
+    // Beside a preset it stands for what the preset says of this choice.
+    let daily = "preset = \"night-charging\"\npattern = \"daily\"";
+    assert_eq!(
+        read(&with_keys("availability", daily)).unwrap(),
+        read(&with_keys("availability", "preset = \"night-charging\"")).unwrap()
+    );
 }
 
 #[test]
@@ -281,7 +248,10 @@ fn ten_is_always_among_the_sorted_cutoffs() {
     let scenario = read(&format!("{MINIMAL}[evaluation]\ncutoffs = [20, 5, 20]\n")).unwrap();
     assert_eq!(scenario.evaluation.cutoffs, [5, 10, 20]);
     // Among 19 candidates, every held-out item is within the first 20.
-    let scenario = read(&format!("{MINIMAL}[evaluation]\ncandidates = 19\n")).unwrap();
+    let scenario = read(&format!(
+        "{MINIMAL}[evaluation]\nranking.sampled.candidates = 19\n"
+    ))
+    .unwrap();
     assert_eq!(scenario.evaluation.cutoffs, [5, 10]);
     // Sixteen are as many as there may be.
     let most = read(&format!(
@@ -311,7 +281,7 @@ fn columns_are_named_or_numbered() {
     };
     assert_eq!(
         read(&text).unwrap().dataset.source,
-        SourceSpec::Delimited(columns)
+        SourceSpec::Delimited { columns }
     );
 }
 
@@ -342,7 +312,7 @@ fn an_override_replaces_adds_and_makes_tables() {
     assert_eq!(scenario.method.name, "fedrap");
     assert_eq!(scenario.method.parameters["weights"]["mu"], json!(0.25));
     assert_eq!(scenario.evaluation.cutoffs, [1, 3, 10]);
-    let SourceSpec::Generated(generator) = scenario.dataset.source else {
+    let SourceSpec::Generated { generator } = scenario.dataset.source else {
         panic!("the source is still generated")
     };
     assert_eq!(generator.users, 50);

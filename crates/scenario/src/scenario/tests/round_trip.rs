@@ -169,64 +169,34 @@ fn network() -> impl Strategy<Value = NetworkSpec> {
             }
         });
     let sharing = prop_oneof![Just(Sharing::Equal), Just(Sharing::Tcp)];
-    let drawn = (
-        preset,
-        1e-3..1e6,
-        unit(),
-        1e-3..1e6,
-        -1.0..=1.0,
-        unit(),
-        0.0..1e4,
-    )
-        .prop_map(
-            |(preset, down, dropout, up, correlation, sigma, rtt_ms)| NetworkSpec {
-                preset,
+    let lognormal =
+        (1e-3..1e6, unit(), 1e-3..1e6, -1.0..=1.0).prop_map(|(down, sigma, up, correlation)| {
+            RatesSpec::Lognormal(LognormalRatesSpec {
                 downlink_median_mbit_per_s: down,
                 downlink_log_sigma: sigma,
                 uplink_median_mbit_per_s: up,
                 uplink_log_sigma: sigma / 3.0,
                 correlation,
                 transfer_log_sigma: sigma / 7.0,
-                rtt_ms,
-                rtt_log_sigma: sigma,
-                dropout,
-                trace: None,
-                sharing: Sharing::Equal,
-                server: ServerLinkSpec {
-                    preset: None,
-                    downlink: (dropout < 0.7).then(|| BitsPerSecond::from_mbit_f64(down)),
-                    uplink: (dropout > 0.3).then(|| BitsPerSecond::from_mbit_f64(up)),
-                    connections: (rtt_ms > 1e3).then_some(rtt_ms as u32),
-                },
-            },
-        );
-    (drawn, proptest::option::of(trace), sharing).prop_map(|(drawn, trace, sharing)| {
-        let [lan, wifi, _] = presets::networks().map(|preset| preset.values);
-        // The numbers that a trace takes the place of are those of the preset.
-        let base = match trace {
-            Some(_) if drawn.preset.is_some() => wifi,
-            Some(_) => lan,
-            None => drawn.clone(),
-        };
-        let NetworkSpec {
+            })
+        });
+    let rates = prop_oneof![lognormal, trace.prop_map(RatesSpec::Trace)];
+    (preset, rates, 1e-3..1e6, unit(), unit(), 0.0..1e4, sharing).prop_map(
+        |(preset, rates, mbit, sigma, dropout, rtt_ms, sharing)| NetworkSpec {
             preset,
+            rates,
             rtt_ms,
-            rtt_log_sigma,
+            rtt_log_sigma: sigma,
             dropout,
-            server,
-            ..
-        } = drawn;
-        NetworkSpec {
-            preset,
-            rtt_ms,
-            rtt_log_sigma,
-            dropout,
-            server,
-            trace,
             sharing,
-            ..base
-        }
-    })
+            server: ServerLinkSpec {
+                preset: None,
+                downlink: (dropout < 0.7).then(|| BitsPerSecond::from_mbit_f64(mbit)),
+                uplink: (dropout > 0.3).then(|| BitsPerSecond::from_mbit_f64(mbit / 3.0)),
+                connections: (rtt_ms > 1e3).then_some(rtt_ms as u32),
+            },
+        },
+    )
 }
 
 fn devices() -> impl Strategy<Value = DevicesSpec> {
@@ -247,12 +217,13 @@ fn devices() -> impl Strategy<Value = DevicesSpec> {
             ])
         });
     let speed = prop_oneof![
-        unit().prop_map(|sigma| SpeedSpec::Lognormal {
+        unit().prop_map(|sigma| SpeedSpec::Lognormal(LognormalSpeedSpec {
             median_ns_per_row_visit: 1.0 + sigma,
             log_sigma: sigma
-        }),
+        })),
         classes,
-        "[a-z/ \"\\\\é.]{1,12}".prop_map(|path| SpeedSpec::Trace(path.into())),
+        "[a-z/ \"\\\\é.]{1,12}"
+            .prop_map(|path| SpeedSpec::Trace(DeviceTraceSpec { path: path.into() })),
     ];
     let memory = prop_oneof![
         Just(None),
@@ -271,7 +242,8 @@ fn devices() -> impl Strategy<Value = DevicesSpec> {
             energy_nj_per_byte: energy,
             energy_nj_per_row_visit: energy.map(|energy| energy / 3.0),
             energy_nj_per_multiply_add: energy.map(|energy| energy / 5.0),
-            ..DevicesSpec::with_speed(speed)
+            speed,
+            preset: None,
         }
     })
 }
@@ -399,7 +371,7 @@ fn scenario() -> impl Strategy<Value = Scenario> {
                     .filter(|_| training.participation != Participation::Cohort(1));
             }
             // The least number of users can be checked only for a generated population.
-            if matches!(dataset.source, SourceSpec::Generated(_)) {
+            if matches!(dataset.source, SourceSpec::Generated { .. }) {
                 faults.retain(|rule| !matches!(rule.users, Some(FaultUsers::Numbers(_))));
             }
             let is_plain = (training.mode, training.client_selection)

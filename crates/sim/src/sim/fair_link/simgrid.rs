@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::*;
 use fedrecsim_core::units::{Direction, SimDuration};
 use fedrecsim_data::population::{Link, shared_capacity};
-use fedrecsim_scenario::scenario::{NetworkSpec, ServerLinkSpec, Sharing, presets};
+use fedrecsim_scenario::scenario::{NetworkSpec, ServerLinkSpec, Sharing};
 
 /// A line of a recording.
 #[derive(Deserialize)]
@@ -36,7 +36,6 @@ fn recorded(text: &str) -> BTreeMap<String, Vec<Recorded>> {
 
 /// Returns the arrivals of these transfers.
 fn arrivals(transfers: &[Recorded], sharing: Sharing) -> Vec<SimTime> {
-    let [lan, ..] = presets::networks();
     let capacity = Some(BitsPerSecond::new(transfers[0].capacity_bit_per_s));
     let server = ServerLinkSpec {
         uplink: capacity,
@@ -45,7 +44,7 @@ fn arrivals(transfers: &[Recorded], sharing: Sharing) -> Vec<SimTime> {
     let network = NetworkSpec {
         sharing,
         server,
-        ..lan.values
+        ..NetworkSpec::default()
     };
     let links: Vec<Link> = transfers
         .iter()

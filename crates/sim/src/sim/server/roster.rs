@@ -224,9 +224,9 @@ mod tests {
             limits_memory in any::<bool>(),
             steps in prop::collection::vec((0u64..60, prop::collection::vec(0u32..21, 0..4), 0u8..4), 1..60)
         ) {
-            let classes = "devices.classes=[{ name = \"small\", share = 0.3, ns_per_row_visit = 1, memory_mb = 0.001 }, \
+            let classes = "devices.speed.classes=[{ name = \"small\", share = 0.3, ns_per_row_visit = 1, memory_mb = 0.001 }, \
                            { name = \"large\", share = 0.7, ns_per_row_visit = 1 }]";
-            let on_off = "availability={ on-off = { mean_on_s = 100, mean_off_s = 60 } }";
+            let on_off = "availability.pattern={ on-off = { mean_on_s = 100, mean_off_s = 60 } }";
             let overrides = [on_off, classes];
             let world = small::world(&overrides[..1 + usize::from(limits_memory)]);
             let download = Arc::new(Download::first(&world).unwrap());

@@ -68,7 +68,7 @@ const WORLDS: [&[&str]; 5] = [
         "training.rounds=2",
     ],
     &[
-        "dataset.validation_item=false",
+        "dataset.split.leave-one-out.validation_item=false",
         "evaluation.ranking=\"full-catalogue\"",
         "evaluation.users=5",
     ],

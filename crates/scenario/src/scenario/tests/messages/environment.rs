@@ -28,7 +28,7 @@ fn links_and_devices() -> Vec<Case> {
         (
             "shares that are not all",
             devices(&format!(
-                "classes = [{}, {}]",
+                "speed.classes = [{}, {}]",
                 class("a", "0.5"),
                 class("b", "0.4")
             )),
@@ -37,7 +37,7 @@ fn links_and_devices() -> Vec<Case> {
         (
             "a class twice",
             devices(&format!(
-                "classes = [{}, {}]",
+                "speed.classes = [{}, {}]",
                 class("a", "0.5"),
                 class("a", "0.5")
             )),
@@ -45,38 +45,40 @@ fn links_and_devices() -> Vec<Case> {
         ),
         (
             "a class without its speed",
-            devices("classes = [{ name = \"a\", share = 1 }]"),
+            devices("speed.classes = [{ name = \"a\", share = 1 }]"),
             &[],
         ),
         (
             "one class in single brackets",
-            with("[devices.classes]\nname = \"a\"\nshare = 1\nns_per_row_visit = 5\n"),
+            with("[devices.speed.classes]\nname = \"a\"\nshare = 1\nns_per_row_visit = 5\n"),
             &[],
         ),
         (
             "devices from everywhere",
             devices(&format!(
-                "log_sigma = 0.5\ntrace = {{ path = \"d.csv\" }}\nclasses = [{}]",
+                "speed.lognormal.log_sigma = 0.5\nspeed.trace = {{ path = \"d.csv\" }}\nspeed.classes = [{}]",
                 class("a", "1")
             )),
             &[],
         ),
         (
             "a lognormal number beside a trace",
-            devices("median_ns_per_row_visit = 5\ntrace = { path = \"d.csv\" }"),
+            devices(
+                "speed.lognormal.median_ns_per_row_visit = 5\nspeed.trace = { path = \"d.csv\" }",
+            ),
             &[],
         ),
         (
             "a rate beside a trace of rates",
             with(
-                "[network]\ntrace = { path = \"l.csv\", period_s = 0 }\ndownlink_median_mbit_per_s = 5\n",
+                "[network]\nrates.trace = { path = \"l.csv\", period_s = 0 }\nrates.lognormal.downlink_median_mbit_per_s = 5\n",
             ),
             &[],
         ),
         (
             "rates that would be drawn beside a trace",
             with(
-                "[network]\ncorrelation = 0.5\ntransfer_log_sigma = 0.1\ntrace = { path = \"l.csv\" }\n",
+                "[network]\nrates.lognormal.correlation = 0.5\nrates.lognormal.transfer_log_sigma = 0.1\nrates.trace = { path = \"l.csv\" }\n",
             ),
             &[],
         ),
@@ -87,27 +89,23 @@ fn links_and_devices() -> Vec<Case> {
         ),
         (
             "a limit of memory that no class heeds",
-            devices("preset = \"phone-classes\"\nmemory_mb = 5"),
+            devices("preset = \"phone-classes\"\nmemory.median_mb = 5"),
             &[],
         ),
         (
             "memory in two ways",
-            devices("memory_mb = 5\nmemory_median_mb = 5\nmemory_log_sigma = 0.5"),
+            devices("memory = { mb = 5, log_sigma = 0.5 }"),
             &[],
         ),
+        ("memory by a bare number", devices("memory = 5"), &[]),
         (
-            "a median of memory without its spread",
-            devices("memory_median_mb = 5"),
-            &[],
-        ),
-        (
-            "a spread of memory without its median",
-            devices("memory_log_sigma = 5.5\nmemory_mb = 0"),
+            "memory beyond all bounds",
+            devices("memory = { log_sigma = 5.5, median_mb = 0 }"),
             &[],
         ),
         (
             "a spread of memory alone",
-            devices("memory_log_sigma = 0.5"),
+            devices("memory.log_sigma = 0.5"),
             &[],
         ),
     ]
@@ -123,32 +121,32 @@ fn availability_and_faults() -> Vec<Case> {
         (
             "two patterns",
             with(
-                "[availability]\ndaily = { hours_on = 25 }\non_off = 3\n[availability.on-off]\nmean_on_s = 0\n",
+                "[availability]\npattern.daily = { hours_on = 25 }\npattern.on_off = 3\n[availability.pattern.on-off]\nmean_on_s = 0\n",
             ),
             &[],
         ),
         (
             "stays without gaps",
-            with("[availability]\non-off = { mean_on_s = 60 }\n"),
+            with("[availability]\npattern.on-off = { mean_on_s = 60 }\n"),
             &[],
         ),
         (
             "two sound patterns",
             with(
-                "[availability]\ndaily = {}\n[availability.on-off]\nmean_on_s = 5\nmean_off_s = 5\n",
+                "[availability]\npattern.daily = {}\n[availability.pattern.on-off]\nmean_on_s = 5\nmean_off_s = 5\n",
             ),
             &[],
         ),
         (
             "a preset that is overruled",
             with(
-                "[availability]\npreset = \"night-charging\"\ntrace = { path = \"a.csv\", period_s = 60 }\n",
+                "[availability]\npreset = \"night-charging\"\npattern.trace = { path = \"a.csv\", period_s = 60 }\n",
             ),
             &[],
         ),
         (
             "a trace without its file",
-            with("[availability]\ntrace = { period_s = 0 }\n"),
+            with("[availability]\npattern.trace = { period_s = 0 }\n"),
             &[],
         ),
         (
@@ -175,13 +173,13 @@ fn availability_and_faults() -> Vec<Case> {
         ),
         (
             "traces by a bare path",
-            with("[availability]\ntrace = \"a.csv\"\n[devices]\ntrace = \"d.csv\"\n"),
+            with("[availability]\npattern.trace = \"a.csv\"\n[devices]\nspeed.trace = \"d.csv\"\n"),
             &[],
         ),
         (
             "numbers beyond all bounds",
             with(
-                "[network]\nserver = { uplink_mbit_per_s = 1e308 }\n[availability]\non-off = { mean_on_s = 1e-12, mean_off_s = -1e300 }\n",
+                "[network]\nserver = { uplink_mbit_per_s = 1e308 }\n[availability]\npattern.on-off = { mean_on_s = 1e-12, mean_off_s = -1e300 }\n",
             ),
             &[],
         ),
@@ -258,7 +256,7 @@ fn outages() -> Vec<Case> {
         (
             "faults of a class and of a time zone that nobody has",
             with(
-                "[devices]\npreset = \"phone-classes\"\n[availability]\ndaily = { utc_offsets = [0, 5.5] }\n[[faults]]\neffect = \"drop\"\nusers = { device_classes = [\"slow\", \"slwo\"] }\n[[faults]]\neffect = \"outage\"\nusers = { utc_offsets = [5.5, 5] }\n",
+                "[devices]\npreset = \"phone-classes\"\n[availability]\npattern.daily = { utc_offsets = [0, 5.5] }\n[[faults]]\neffect = \"drop\"\nusers = { device_classes = [\"slow\", \"slwo\"] }\n[[faults]]\neffect = \"outage\"\nusers = { utc_offsets = [5.5, 5] }\n",
             ),
             &[],
         ),
@@ -298,8 +296,8 @@ fn rounds() -> Vec<Case> {
             &[],
         ),
         (
-            "oort without its table",
-            with("client_selection = \"oort\"\n"),
+            "a mode that needs keys, by name alone",
+            with("mode = \"semi-synchronous\"\n"),
             &[],
         ),
         (
@@ -382,7 +380,7 @@ fn rounds() -> Vec<Case> {
         ),
         (
             "the tenth of nine",
-            with("[evaluation]\ncandidates = 9\ncutoffs = [9]\n"),
+            with("[evaluation]\nranking.sampled.candidates = 9\ncutoffs = [9]\n"),
             &[],
         ),
     ]
@@ -428,13 +426,13 @@ fn what_just_fits_is_accepted() {
         with("mode = { over-selection = {} }\nparticipation = { cohort = 499 }\n"),
         with("mode = { over-selection = { factor = 1 } }\n"),
         with("client_selection = { oort = { exploration = 0.2 } }\n"),
-        with("[evaluation]\ncandidates = 20\ncutoffs = [20]\n"),
+        with("[evaluation]\nranking.sampled.candidates = 20\ncutoffs = [20]\n"),
         with("[evaluation]\ncutoffs = [99]\n"),
         with("[evaluation]\nranking = \"full-catalogue\"\ncutoffs = [1000]\n"),
         with(
             "[[faults]]\neffect = \"drop\"\nusers = { numbers = [499] }\nfrom_s = 1\nuntil_s = 1.5\n",
         ),
-        with("[availability]\npreset = \"night-charging\"\ndaily = { jitter_hours = 0 }\n"),
+        with("[availability]\npreset = \"night-charging\"\npattern.daily = { jitter_hours = 0 }\n"),
         with(
             "[availability]\npreset = \"night-charging\"\n[[faults]]\neffect = \"outage\"\nusers = { utc_offsets = [-11, 12] }\n",
         ),

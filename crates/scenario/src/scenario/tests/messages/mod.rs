@@ -30,8 +30,8 @@ fn structure() -> Vec<Case> {
         ("a table where a number belongs", instead("rounds = 3", "rounds = { at_most = 3 }"), &[]),
         ("wrong types", with("divergence_limit = \"big\"\n[evaluation]\nevery_rounds = 1.5\ncutoffs = 10\n[dataset.negatives]\npool = 4\nper_positive = true\n"), &[]),
         ("a date", instead("rounds = 3", "rounds = 2026-01-01"), &[]),
-        ("numbers out of range", instead("rounds = 3", "rounds = 0") + "[network]\ndownlink_median_mbit_per_s = -3.5\nuplink_median_mbit_per_s = 0\ncorrelation = 1.5\ndropout = 2\nrtt_ms = -1\n[devices]\nlog_sigma = 9\nmedian_ns_per_row_visit = 0\n", &[]),
-        ("numbers that are none", with("[network]\nrtt_ms = nan\ndropout = inf\ncorrelation = 1e999\n").replace("rounds = 3", "rounds = 99999999999999999999"), &[]),
+        ("numbers out of range", instead("rounds = 3", "rounds = 0") + "[network]\nrates.lognormal.downlink_median_mbit_per_s = -3.5\nrates.lognormal.uplink_median_mbit_per_s = 0\nrates.lognormal.correlation = 1.5\ndropout = 2\nrtt_ms = -1\n[devices]\nspeed.lognormal.log_sigma = 9\nspeed.lognormal.median_ns_per_row_visit = 0\n", &[]),
+        ("numbers that are none", with("[network]\nrtt_ms = nan\ndropout = inf\nrates.lognormal.correlation = 1e999\n").replace("rounds = 3", "rounds = 99999999999999999999"), &[]),
         ("an integer beyond its type", with("[evaluation]\nusers = 4294967296\n").replace("method", "seed = -1\nmethod"), &[]),
         ("an array too long, with a value out of range", with("[evaluation]\ncutoffs = [1, 0, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17]\n"), &[]),
         ("an empty array", with("[evaluation]\ncutoffs = []\n"), &[]),
@@ -58,7 +58,9 @@ fn syntax() -> Vec<Case> {
         ("leading zeros", dropout("007"), &[]),
         (
             "words for true and false",
-            with("[evaluation]\nshared_candidates = yes\n[dataset.negatives]\npool = False\n"),
+            with(
+                "[evaluation]\nranking.sampled.shared_candidates = yes\n[dataset.negatives]\npool = False\n",
+            ),
             &[],
         ),
         ("no equals sign", instead("rounds = 3", "rounds 3"), &[]),
@@ -188,7 +190,7 @@ fn slips() -> Vec<Case> {
         ),
         (
             "too few candidates",
-            with("[evaluation]\ncandidates = 9\n"),
+            with("[evaluation]\nranking.sampled.candidates = 9\n"),
             &[],
         ),
     ]
@@ -222,7 +224,7 @@ fn too_large() -> Vec<Case> {
         (
             "candidates that were asked for",
             population("users = 1000\nitems = 2_000_000\nratings_per_user = 3")
-                + "[evaluation]\ncandidates = 1_000_000\n",
+                + "[evaluation]\nranking.sampled.candidates = 1_000_000\n",
             &["dataset.generator.users=3000"],
         ),
         (
@@ -316,6 +318,13 @@ fn names() -> Vec<Case> {
 fn across_keys() -> Vec<Case> {
     vec![
         (
+            "keys that stand elsewhere now",
+            with(
+                "[evaluation]\ncandidates = 50\n[devices]\nmemory_mb = 5\n[network.trace]\npath = \"l.csv\"\n",
+            ),
+            &["dataset.validation_item=false"],
+        ),
+        (
             "a path for a generated population",
             instead(
                 "name = \"generated\"",
@@ -344,7 +353,7 @@ fn across_keys() -> Vec<Case> {
             "best validation without a validation item",
             instead(
                 "name = \"generated\"",
-                "name = \"generated\"\nvalidation_item = false",
+                "name = \"generated\"\nsplit.leave-one-out.validation_item = false",
             ) + "[evaluation]\nselection = \"best-validation\"\n",
             &[],
         ),

@@ -19,12 +19,14 @@ fn source() -> impl Strategy<Value = SourceSpec> {
                 taste_strength,
                 ..GeneratorSpec::default()
             };
-            SourceSpec::Generated(GeneratorSpec {
-                users,
-                items,
-                ratings_per_user,
-                ..shape
-            })
+            SourceSpec::Generated {
+                generator: GeneratorSpec {
+                    users,
+                    items,
+                    ratings_per_user,
+                    ..shape
+                },
+            }
         },
     );
     let delimited = (
@@ -36,8 +38,8 @@ fn source() -> impl Strategy<Value = SourceSpec> {
         .prop_filter("columns differ", |(_, user, item, time)| {
             user != item && time.as_ref() != Some(user) && time.as_ref() != Some(item)
         })
-        .prop_map(|(separator, user, item, timestamp)| {
-            SourceSpec::Delimited(DelimitedSpec {
+        .prop_map(|(separator, user, item, timestamp)| SourceSpec::Delimited {
+            columns: DelimitedSpec {
                 separator,
                 header: true,
                 user,
@@ -47,10 +49,11 @@ fn source() -> impl Strategy<Value = SourceSpec> {
                 label: None,
                 weight: None,
                 timestamp,
-            })
+            },
         });
-    let public = (0..PublicDataset::ALL.len())
-        .prop_map(|place| SourceSpec::Public(PublicDataset::ALL[place]));
+    let public = (0..PublicDataset::ALL.len()).prop_map(|place| SourceSpec::Public {
+        name: PublicDataset::ALL[place],
+    });
     prop_oneof![generated, delimited, public]
 }
 
@@ -105,10 +108,10 @@ pub(super) fn dataset() -> impl Strategy<Value = DatasetSpec> {
                     items,
                     keep: keep(random),
                 });
-                let subset = subset.filter(|_| !matches!(source, SourceSpec::Generated(_)));
+                let subset = subset.filter(|_| !matches!(source, SourceSpec::Generated { .. }));
                 let path = match &source {
-                    SourceSpec::Generated(_) => None,
-                    SourceSpec::Delimited(_) => Some(path.into()),
+                    SourceSpec::Generated { .. } => None,
+                    SourceSpec::Delimited { .. } => Some(path.into()),
                     _ => has_path.then(|| path.into()),
                 };
                 let pool = if unrated {
@@ -119,7 +122,7 @@ pub(super) fn dataset() -> impl Strategy<Value = DatasetSpec> {
                 let negatives = NegativesSpec { pool, per_positive };
                 // These columns include no ratings that could be held out.
                 let split = match &source {
-                    SourceSpec::Delimited(_) => SplitSpec::LeaveOneOut {
+                    SourceSpec::Delimited { .. } => SplitSpec::LeaveOneOut {
                         validation_item: true,
                     },
                     _ => split,

@@ -6,7 +6,7 @@ use fedrecsim_core::ids::Round;
 use fedrecsim_data::population::AvailabilityClock;
 
 /// An availability whose gaps are so long that few users are there at a time.
-const RARELY: &str = "availability={ on-off = { mean_on_s = 100, mean_off_s = 2000 } }";
+const RARELY: &str = "availability.pattern={ on-off = { mean_on_s = 100, mean_off_s = 2000 } }";
 
 /// Returns the first instant from `at` on at which any user is available.
 fn anyone_after(clock: &mut AvailabilityClock, at: SimTime) -> Option<SimTime> {
@@ -139,7 +139,7 @@ fn round_robin_goes_by_number_and_starts_again_after_the_last() {
 /// If this fails, users are picked who are not available, or users who stay longer are passed over.
 #[test]
 fn who_is_picked_is_there_and_the_longest_available_stay_longest() {
-    let half = "availability={ on-off = { mean_on_s = 100, mean_off_s = 100 } }";
+    let half = "availability.pattern={ on-off = { mean_on_s = 100, mean_off_s = 100 } }";
     for selection in [
         "uniform",
         "round-robin",
@@ -218,7 +218,7 @@ fn users_are_drawn_in_proportion_to_their_ratings() {
 /// If this fails, a device that has no room for the table trains, or a step waits for it.
 #[test]
 fn devices_without_the_memory_are_not_invited_and_not_waited_for() {
-    let classes = "devices.classes=[{ name = \"small\", share = 0.5, ns_per_row_visit = 1, memory_mb = 0.001 }, \
+    let classes = "devices.speed.classes=[{ name = \"small\", share = 0.5, ns_per_row_visit = 1, memory_mb = 0.001 }, \
                    { name = \"large\", share = 0.5, ns_per_row_visit = 1, memory_mb = 100 }]";
     for selection in [
         "uniform",
@@ -293,7 +293,7 @@ fn if_nobody_is_available_the_server_waits_for_the_next_arrival() {
 /// If this fails, a run whose steps are short fills its calendar with alarms for the same arrival.
 #[test]
 fn one_alarm_wakes_the_server_however_many_steps_end_before_it() {
-    let half = "availability={ on-off = { mean_on_s = 100, mean_off_s = 100 } }";
+    let half = "availability.pattern={ on-off = { mean_on_s = 100, mean_off_s = 100 } }";
     let mut talk = Conversation::with(&[half, "training.mode={ fedasync = { concurrency = 21 } }"]);
     let orders = talk.begin(0);
     let alarm = orders.alarm.unwrap();
@@ -319,7 +319,7 @@ fn one_alarm_wakes_the_server_however_many_steps_end_before_it() {
 /// of its waiting, though nobody who arrives may be picked.
 #[test]
 fn the_server_does_not_wait_for_users_whom_it_would_not_pick() {
-    let half = "availability={ on-off = { mean_on_s = 100, mean_off_s = 100 } }";
+    let half = "availability.pattern={ on-off = { mean_on_s = 100, mean_off_s = 100 } }";
     let mut server = server(&[half, "training.client_selection=\"never-twice-in-a-row\""]);
     let mut clock = server.world.population.availability().clock();
     let open = ByUser::default();

@@ -1,7 +1,11 @@
-//! What is done to uploads to protect the users who send them.
+//! `[privacy]`: what is done to uploads to protect the users who send them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use super::super::check::Checker;
+use super::super::traffic::Traffic;
+use super::{ClientSelection, CodecChoice, Mode, Scenario};
 
 /// Protects uploads between training and encoding. Devices keep their own parameters as training
 /// left them, and score with these. What each mechanism claims, and what it does not, stands in
@@ -129,5 +133,112 @@ impl PrivacySpec {
                  all that somebody has"
             )
         })
+    }
+}
+
+const TRUST: &str = "privacy.gaussian.trust";
+const VIRTUAL_ITEMS: &str = "privacy.virtual_items";
+const SECURE_AGGREGATION: &str = "overheads.secure_aggregation";
+const UPLINK: &str = "codec.uplink";
+const DOWNLINK: &str = "codec.downlink";
+
+/// Checks that what is to protect uploads can do so.
+pub(in super::super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
+    let privacy = &scenario.privacy;
+    if *privacy == PrivacySpec::default() {
+        return;
+    }
+    if privacy.laplace.is_some() && privacy.gaussian.is_some() {
+        checker.fault(
+            "privacy.laplace",
+            "`laplace` and `gaussian` are two kinds of noise; choose one of them",
+        );
+    }
+    if checker.method.runs_at_server {
+        let message = "this method's server trains on the ratings that users send as they are, and no mechanism here \
+                       protects these";
+        checker.fault("privacy", message);
+    }
+    let users = scenario.dataset.generated_users();
+    if let Some(message) = users.and_then(|users| privacy.too_large_delta(users)) {
+        let users = "dataset.generator.users";
+        checker.contradiction("privacy.gaussian.delta", users, message);
+    }
+    if let Some(gaussian) = &privacy.gaussian {
+        check_gaussian(gaussian, scenario, checker);
+    }
+    if scenario.codec.downloads_needed_rows() {
+        check_needed_rows(scenario, checker);
+    }
+    if privacy.virtual_items.is_some() {
+        check_virtual_items(scenario, checker);
+    }
+}
+
+fn check_gaussian(gaussian: &GaussianSpec, scenario: &Scenario, checker: &mut Checker<'_>) {
+    if let ClientSelection::Oort(_) = scenario.training.client_selection {
+        let message = "`oort` has each client report its loss, on which there is no noise";
+        checker.contradiction("training.client_selection", "privacy.gaussian", message);
+    }
+    if gaussian.trust == Trust::Local {
+        if scenario.overheads.secure_aggregation.is_some() {
+            let message = "with `trust = \"local\"` every device adds the noise for an upload that the server sees, and \
+                           `secure_aggregation` hides each upload from it: take `trust = \"central\"`, with noise on the sum";
+            checker.contradiction(TRUST, SECURE_AGGREGATION, message);
+        }
+        return;
+    }
+    let mode = &scenario.training.mode;
+    if !matches!(mode, Mode::Synchronous | Mode::OverSelection(_)) {
+        let message = format!(
+            "with `trust = \"central\"` the server adds noise to the sum of a cohort, in which nobody is twice, and the \
+             mode `{}` has no such sums",
+            mode.key()
+        );
+        checker.contradiction("training.mode", TRUST, message);
+    }
+    let traffic = checker.traffic.as_ref();
+    if let Some(message) = traffic.and_then(Traffic::without_noisy_sums)
+        && !checker.method.runs_at_server
+    {
+        checker.fault(TRUST, message);
+    }
+}
+
+/// Refuses noise on whole tables of which a device has downloaded the rows alone that it needs.
+fn check_needed_rows(scenario: &Scenario, checker: &mut Checker<'_>) {
+    let privacy = &scenario.privacy;
+    let lists_rows = scenario
+        .codec
+        .uplinks()
+        .all(CodecChoice::lists_touched_rows);
+    let is_central = privacy
+        .gaussian
+        .is_some_and(|gaussian| gaussian.trust == Trust::Central);
+    if privacy.has_device_noise() && !lists_rows {
+        let message = "noise on every row takes all rows, and a client that downloads the rows that it needs has no \
+                       others: take `rows-f32` for the uplink";
+        checker.contradiction(UPLINK, DOWNLINK, message);
+    } else if is_central {
+        let message = "noise on a sum is on all rows, and the server knows each client's contribution in the rows alone \
+                       that the client has downloaded: take another `select` than `needed-rows`";
+        checker.contradiction(DOWNLINK, TRUST, message);
+    }
+}
+
+fn check_virtual_items(scenario: &Scenario, checker: &mut Checker<'_>) {
+    let codec = &scenario.codec;
+    if scenario.overheads.secure_aggregation.is_some() {
+        let message = "`secure_aggregation` hides which rows a client has touched, so that `virtual_items` have nothing \
+                       to hide";
+        checker.contradiction(VIRTUAL_ITEMS, SECURE_AGGREGATION, message);
+    } else if !codec.uplinks().any(CodecChoice::lists_touched_rows) {
+        let message = "`virtual_items` hide rated items among the rows that an upload lists, and the uplink's codec \
+                       lists no touched rows: take `rows-f32` or `select = \"touched-rows\"`";
+        checker.contradiction(UPLINK, VIRTUAL_ITEMS, message);
+    }
+    if codec.downloads_needed_rows() {
+        let message = "clients ask for the rows that they need and for no others, so that `virtual_items` hide nothing";
+        checker.contradiction(DOWNLINK, VIRTUAL_ITEMS, message);
     }
 }

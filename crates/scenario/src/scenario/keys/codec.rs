@@ -1,9 +1,13 @@
-//! How tables become bytes: a codec for each direction, and others for single blocks.
+//! `[codec]`: how tables become bytes, with a codec for each direction and others for single blocks.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use super::super::check::Checker;
+use super::{Scenario, is_default};
+use fedrecsim_core::units::Direction;
 
 /// How tables become bytes, per direction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -15,7 +19,7 @@ pub struct CodecSpec {
     pub downlink: CodecChoice,
     /// What a device downloads that has no version of the model, if `downlink` sends differences
     /// (`delta = true`).
-    #[serde(skip_serializing_if = "FirstDownload::is_usual")]
+    #[serde(skip_serializing_if = "is_default")]
     pub first_download: FirstDownload,
     /// Codecs for single blocks of the method, such as `[codec.blocks.C]`, in place of those of the
     /// direction.
@@ -58,13 +62,21 @@ impl CodecSpec {
             .unwrap_or(&self.downlink)
     }
 
+    /// Returns the codecs of all uploads: that of the direction, then those of blocks.
+    pub fn uplinks(&self) -> impl Iterator<Item = &CodecChoice> {
+        let of_blocks = self.uplinks_of_blocks().map(|(_, choice)| choice);
+        std::iter::once(&self.uplink).chain(of_blocks)
+    }
+
+    /// Returns the codecs of all downloads: that of the direction, then those of blocks.
+    pub fn downlinks(&self) -> impl Iterator<Item = &CodecChoice> {
+        let of_blocks = self.downlinks_of_blocks().map(|(_, choice)| choice);
+        std::iter::once(&self.downlink).chain(of_blocks)
+    }
+
     /// Returns whether clients download only the rows that they ask for, of some block at least.
     pub fn downloads_needed_rows(&self) -> bool {
-        let mut downlinks = self
-            .downlinks_of_blocks()
-            .map(|(_, choice)| choice)
-            .chain([&self.downlink]);
-        downlinks.any(CodecChoice::selects_needed_rows)
+        self.downlinks().any(CodecChoice::selects_needed_rows)
     }
 
     /// Returns the blocks that have a downlink codec of their own, by name.
@@ -85,12 +97,6 @@ pub enum FirstDownload {
     /// The seed from which the device draws the model that the method begins with, and all
     /// differences since then, if that is shorter than the newest version.
     Seed,
-}
-
-impl FirstDownload {
-    fn is_usual(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 /// The codecs of one block. A direction that is not given keeps its own.
@@ -116,6 +122,11 @@ pub enum CodecChoice {
 }
 
 impl CodecChoice {
+    /// Returns whether this is a composition that sends differences.
+    pub(in super::super) fn sends_differences(&self) -> bool {
+        matches!(self, Self::Composed(spec) if spec.delta)
+    }
+
     /// Returns whether this is a composition that selects the rows that are needed.
     pub(crate) fn selects_needed_rows(&self) -> bool {
         matches!(self, Self::Composed(spec) if spec.select == SelectSpec::NeededRows)
@@ -314,4 +325,88 @@ pub enum EntropySpec {
     Zstd,
     /// Whichever of these is the shortest, for each frame anew.
     Auto,
+}
+
+pub(in super::super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
+    let spec = &scenario.codec;
+    let contradictions = checker
+        .traffic
+        .as_ref()
+        .map(|traffic| traffic.contradictions(spec));
+    for (key, message) in contradictions.unwrap_or_default() {
+        checker.fault(&key, message);
+    }
+    if spec.first_download != FirstDownload::default()
+        && !spec.downlinks().any(CodecChoice::sends_differences)
+    {
+        let message = "`first_download` belongs to downloads with `delta = true`; any other download is the same for \
+                       whoever receives it";
+        checker.fault("codec.first_download", message);
+    }
+    let of_blocks = |key: &str, name: &str| format!("codec.blocks.{name}.{key}");
+    check_choice(&spec.uplink, Direction::Up, "codec.uplink", checker);
+    check_choice(&spec.downlink, Direction::Down, "codec.downlink", checker);
+    for (name, choice) in spec.uplinks_of_blocks() {
+        check_choice(choice, Direction::Up, &of_blocks("uplink", name), checker);
+    }
+    for (name, choice) in spec.downlinks_of_blocks() {
+        let key = of_blocks("downlink", name);
+        check_choice(choice, Direction::Down, &key, checker);
+    }
+}
+
+fn check_choice(choice: &CodecChoice, direction: Direction, key: &str, checker: &mut Checker<'_>) {
+    let CodecChoice::Composed(spec) = choice else {
+        return;
+    };
+    let mut fault = |name: &str, message: &str| checker.fault(&format!("{key}.{name}"), message);
+    if spec.select == SelectSpec::NeededRows && direction == Direction::Up {
+        let message = "`needed-rows` is for downloads, of which a client needs few rows; an upload has the rows that \
+                       training touched with `touched-rows`";
+        fault("select", message);
+    } else if spec.select == SelectSpec::NeededRows && spec.delta {
+        let message = "`needed-rows` sends the rows as they are: with `delta = true` the server would have to know \
+                       which version of each row a device has";
+        fault("delta", message);
+    }
+    if spec.error_feedback && direction == Direction::Down {
+        let message = "`error_feedback` is for uploads, of which a device remembers what it left out; what a \
+                       download with `delta = true` leaves out is in the next one without it";
+        fault("error_feedback", message);
+    } else if spec.error_feedback && !spec.delta {
+        let message = "`error_feedback` needs `delta = true`: what an upload leaves out of a change belongs to the \
+                       next change, and not to the next values";
+        fault("error_feedback", message);
+    }
+    for (is_off, name, because) in switched_off(spec) {
+        checker.idle_if(is_off, &format!("{key}.{name}"), because);
+    }
+}
+
+/// Returns the keys that other keys may leave without an effect, whether they do, and why.
+fn switched_off(spec: &CompositionSpec) -> [(bool, &'static str, &'static str); 4] {
+    use ValuesSpec::{Bf16, F16, F32, Int2, Int4, Int8};
+    let sends_every_row = matches!(spec.select, SelectSpec::All | SelectSpec::TouchedRows);
+    [
+        (
+            matches!(spec.values, F32 | F16 | Bf16),
+            "scale",
+            "floating-point values have no scale",
+        ),
+        (
+            !matches!(spec.values, Int8 | Int4 | Int2),
+            "rounding",
+            "it says how `int8`, `int4` and `int2` round",
+        ),
+        (
+            spec.select == SelectSpec::All,
+            "positions",
+            "`select = \"all\"` sends every entry, so that there are no positions",
+        ),
+        (
+            sends_every_row && spec.values == F32,
+            "error_feedback",
+            "nothing is left out of an upload, since it sends every change in single precision",
+        ),
+    ]
 }

@@ -1,0 +1,270 @@
+//! `[training]`: rounds, steps and participants.
+
+use std::ops::Range;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::super::check::Checker;
+use super::super::participants::{TooFewUsers, Users, too_few_users};
+use super::super::policy::Policy;
+use super::Scenario;
+use super::modes::{ClientSelection, Mode};
+use fedrecsim_core::ids::{Round, Step};
+
+/// Rounds and participation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TrainingSpec {
+    /// Rounds: after each of them there is a record, which may have an evaluation.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub rounds: u32,
+    /// Steps of the server in a round. With more than one, what is said of rounds elsewhere in this
+    /// table (participation, selection, mode) holds for steps.
+    #[serde(default = "one_step")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub steps_per_round: u32,
+    /// Who takes part in a round.
+    #[serde(default)]
+    pub participation: Participation,
+    /// Whom the server picks.
+    #[serde(default)]
+    pub client_selection: ClientSelection,
+    /// When the server averages, and what becomes of those who are late.
+    #[serde(default)]
+    pub mode: Mode,
+    /// This many steps in a row without a single update end the run; in an asynchronous mode, this
+    /// many times the larger of concurrency and buffer participations in a row that come to
+    /// nothing. Where steps count, another limit than the default must not be above the number of
+    /// steps of the run.
+    #[serde(default = "default_empty_rounds")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub empty_rounds_limit: u32,
+    /// Where nobody is available, the server waits for the first to be, but no longer than this;
+    /// then the run ends.
+    #[serde(default = "default_waiting_limit_s")]
+    #[schemars(range(min = 1, max = 1e9))]
+    pub waiting_limit_s: f64,
+    /// A parameter whose magnitude passes this ends the run as diverged.
+    #[serde(default = "default_divergence_limit")]
+    #[schemars(range(max = 3e38), extend("exclusiveMinimum" = 0.0))]
+    pub divergence_limit: f32,
+}
+
+fn one_step() -> u32 {
+    1
+}
+
+fn default_empty_rounds() -> u32 {
+    10
+}
+
+/// Returns a week in seconds, after which every weekly pattern has come round.
+fn default_waiting_limit_s() -> f64 {
+    604_800.0
+}
+
+impl TrainingSpec {
+    /// Returns the spec of this many synchronous rounds with these participants, everything else by
+    /// default.
+    pub fn synchronous(rounds: u32, participation: Participation) -> Self {
+        Self {
+            rounds,
+            steps_per_round: one_step(),
+            participation,
+            client_selection: ClientSelection::default(),
+            mode: Mode::default(),
+            empty_rounds_limit: default_empty_rounds(),
+            waiting_limit_s: default_waiting_limit_s(),
+            divergence_limit: default_divergence_limit(),
+        }
+    }
+}
+
+impl TrainingSpec {
+    /// Returns the number of steps of the whole run. A checked scenario has fewer than 2^32.
+    pub(crate) fn steps(&self) -> u32 {
+        self.rounds.saturating_mul(self.steps_per_round)
+    }
+
+    /// Returns the steps of `round`.
+    pub fn steps_of(&self, round: Round) -> Range<u32> {
+        let first = round.0.saturating_mul(self.steps_per_round);
+        first..first.saturating_add(self.steps_per_round)
+    }
+
+    /// Returns the round to which `step` belongs.
+    pub fn round_of(&self, step: Step) -> Round {
+        Round(step.0 / self.steps_per_round)
+    }
+}
+
+fn default_divergence_limit() -> f32 {
+    1e6
+}
+
+/// Who takes part in a round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Participation {
+    /// Every user.
+    #[default]
+    All,
+    /// A share of the users, uniformly without replacement; rounded to the nearest count, at least
+    /// one.
+    Share(#[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))] f64),
+    /// This many users, uniformly without replacement.
+    Cohort(#[schemars(range(min = 1))] u32),
+    /// Each user by itself with this probability, so that a round may have any number of
+    /// participants, or none. It belongs to modes in which a round needs no certain number of them,
+    /// and to uniform selection.
+    Poisson(#[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))] f64),
+}
+
+/// The most updates that a buffer may hold for each client that trains at a time. With a larger
+/// one, everybody would train that many times on a model that has not changed.
+const BUFFER_PER_CLIENT: u32 = 1000;
+
+pub(in super::super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
+    let training = &scenario.training;
+    let policy = Policy::of(&training.mode);
+    if !checker.method.trains {
+        check_untrained(training, checker);
+    }
+    check_steps(training, &policy, checker);
+    // The users of a file are counted when it is read, and which users have too little memory is
+    // known only when the size of the method's table is.
+    let generated = scenario.dataset.generated_users();
+    let words = generated.map_or(String::new(), |users| {
+        format!("`dataset.generator.users` is {users}")
+    });
+    let users = generated.map(|users| Users {
+        all: users,
+        able: users,
+        words: &words,
+    });
+    for TooFewUsers {
+        key,
+        other,
+        message,
+    } in too_few_users(training, &policy, users)
+    {
+        checker.contradiction(&key, other, message);
+    }
+    // The default participation is let pass, because a printed scenario has it written out.
+    if !policy.has_cohorts() && training.participation != Participation::All {
+        let mode = training.mode.key();
+        let message = format!(
+            "`participation` has no meaning in the mode `{mode}`, which has no cohorts: `concurrency` says how many take \
+             part at a time"
+        );
+        checker.fault("training.participation", message);
+    }
+    checker.idle_if(
+        checker.method.runs_at_server,
+        "training.participation",
+        "the method trains at the server, to which every user sends its ratings",
+    );
+    check_mode(&training.mode, checker);
+    check_selection(&training.client_selection, checker);
+}
+
+/// Refuses keys about rounds for a method that is ready at once, as it takes part in no round,
+/// whatever the mode.
+fn check_untrained(training: &TrainingSpec, checker: &mut Checker<'_>) {
+    let is_plain = [
+        ("mode", training.mode == Mode::Synchronous),
+        (
+            "client_selection",
+            training.client_selection == ClientSelection::Uniform,
+        ),
+    ];
+    for (key, _) in is_plain.iter().filter(|(_, is_plain)| !is_plain) {
+        let message = format!(
+            "`{key}` has no meaning here: the method `{}` trains nothing, so no round is run",
+            checker.method.name
+        );
+        checker.fault(&format!("training.{key}"), message);
+    }
+}
+
+/// Checks that the steps of the run can be numbered with 32 bits, and that a limit of empty ones
+/// can be reached.
+fn check_steps(training: &TrainingSpec, policy: &Policy, checker: &mut Checker<'_>) {
+    let (rounds, steps) = (training.rounds, training.steps_per_round);
+    if rounds.checked_mul(steps).is_none() {
+        let message = format!(
+            "{rounds} rounds of {steps} steps are more than {} steps",
+            u32::MAX
+        );
+        checker.contradiction("training.steps_per_round", "training.rounds", message);
+    }
+    // The default is accepted in a shorter run, since the resolved scenario of a run prints it. In
+    // modes without cohorts the limit counts participations, of which a step may see any number.
+    let limit = training.empty_rounds_limit;
+    if limit > training.steps() && limit != default_empty_rounds() && policy.has_cohorts() {
+        let run = match steps {
+            1 => format!("{rounds} rounds (`training.rounds`)"),
+            steps => format!("{rounds} rounds of {steps} steps"),
+        };
+        let message = format!(
+            "`empty_rounds_limit` is {limit}, but the run has {run}, so it could never be reached"
+        );
+        checker.fault("training.empty_rounds_limit", message);
+    }
+}
+
+fn check_mode(mode: &Mode, checker: &mut Checker<'_>) {
+    let maximum_staleness = match mode {
+        Mode::Synchronous => return,
+        Mode::OverSelection(spec) => {
+            return checker.idle_if(
+                spec.factor == 1.0 && spec.deadline_s.is_none(),
+                "training.mode.over-selection.stragglers",
+                "a round with the `factor` 1 and without a `deadline_s` waits for everybody",
+            );
+        }
+        Mode::SemiSynchronous(spec) => spec.maximum_staleness,
+        Mode::FedBuff(spec) => {
+            let (buffer, concurrency) = (spec.buffer, spec.concurrency);
+            if buffer / BUFFER_PER_CLIENT > concurrency {
+                let message = format!(
+                    "a buffer of {buffer} updates is more than {BUFFER_PER_CLIENT} for each of the {concurrency} clients \
+                     that train at a time (`concurrency`)"
+                );
+                checker.fault("training.mode.fedbuff.buffer", message);
+            }
+            spec.maximum_staleness
+        }
+        Mode::FedAsync(spec) => spec.maximum_staleness,
+    };
+    checker.idle_if(
+        maximum_staleness == 0,
+        &format!("training.mode.{}.staleness_weight", mode.key()),
+        "`maximum_staleness` is 0, so that only fresh updates are used, whose weight is always 1",
+    );
+}
+
+fn check_selection(selection: &ClientSelection, checker: &mut Checker<'_>) {
+    let ClientSelection::Oort(spec) = selection else {
+        return;
+    };
+    let oort = |key: &str| format!("training.client_selection.oort.{key}");
+    let (least, first) = (spec.least_exploration, spec.exploration);
+    if least > first {
+        let message = format!(
+            "the share of exploration begins at {first} (`exploration`) and cannot go down to {least}"
+        );
+        checker.contradiction(&oort("least_exploration"), &oort("exploration"), message);
+    }
+    checker.idle_if(
+        least == first,
+        &oort("exploration_decay"),
+        "the share of exploration begins at `least_exploration` and stays there",
+    );
+    checker.idle_if(
+        spec.straggler_penalty == 0.0,
+        &oort("preferred_quantile"),
+        "`straggler_penalty` is 0, so that no duration is preferred",
+    );
+}
