@@ -377,8 +377,8 @@ pub struct ValidateArgs {
     pub threads: Option<NonZeroUsize>,
 }
 
-/// The arguments of `fedrecsim migrate`.
-#[derive(Debug, Args)]
+/// Arguments of `migrate`.
+#[derive(Clone, Debug, Args)]
 pub struct MigrateArgs {
     /// The files to rewrite.
     #[arg(required = true, value_name = "FILE")]

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use fedrecsim_scenario::scenario::{self, DevicesSpec, TrafficOf, MethodVocabulary};
+use fedrecsim_scenario::scenario::{self, DevicesSpec, MethodVocabulary, TrafficOf};
 
 pub(super) const USERS: u32 = 20_000;
 

@@ -2,13 +2,13 @@
 
 use serde_json::Value as Json;
 
-use super::traffic::Traffic;
 use super::faults::Fault;
 use super::keys::{
     Scenario, availability, codec, dataset, devices, evaluation, faults, network, overheads,
     privacy, training,
 };
 use super::rules::Rules;
+use super::traffic::Traffic;
 use super::tree::Node;
 use super::vocabulary::{MethodVocabulary, ParameterFaultKind};
 

@@ -24,7 +24,6 @@ use fedrecsim_core::error::{Error, Result};
 
 mod check;
 mod difference;
-mod traffic;
 mod faults;
 mod keys;
 pub mod migrate;
@@ -37,6 +36,7 @@ pub mod reference;
 mod rules;
 pub mod sizes;
 mod suggest;
+mod traffic;
 mod tree;
 mod vocabulary;
 mod weights;
@@ -45,10 +45,10 @@ mod weights;
 mod tests;
 
 pub use difference::{Difference, differences};
-pub use traffic::{Traffic, TrafficBlock, TrafficOf, UploadUse};
 pub use faults::{Fault, Place, Sources};
 pub use keys::*;
 pub use policy::{Invitations, LateUpdates, Policy, UpdateRule, UpdatesNeeded};
+pub use traffic::{Traffic, TrafficBlock, TrafficOf, UploadUse};
 pub use vocabulary::{
     MethodVocabulary, ParameterFault, ParameterFaultKind, Resolve, SizesOf, schema, unchecked_rules,
 };

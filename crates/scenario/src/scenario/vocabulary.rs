@@ -8,11 +8,11 @@ use std::fmt;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value as Json, json};
 
-use super::traffic::TrafficOf;
 use super::keys::Scenario;
 use super::plain_schema::{required, tag, types};
 use super::rules::{KEYWORDS, Rules};
 use super::sizes::{BlockSize, ProblemSize};
+use super::traffic::TrafficOf;
 
 /// Fills in what a method's parameters leave out, and returns the faults that a schema cannot
 /// state.
