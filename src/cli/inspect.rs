@@ -67,7 +67,7 @@ fn summary(scenario: &Scenario) -> String {
                 generator.users, generator.items
             )
         }
-        source if let Some(set) = known(source) => set.name.to_owned(),
+        source if let Some(set) = known(source) => set.name.clone(),
         // A delimited file always has a path: the check of the scenario demands it.
         _ => {
             let path = scenario.dataset.path.clone().unwrap_or_default();

@@ -56,7 +56,7 @@ pub(crate) fn check(file: &Path, archive: &Archive, folder: &Path) -> Result<Che
         first: None,
         records,
     };
-    if let Some(known) = archive.sha256 {
+    if let Some(known) = &archive.sha256 {
         demand(
             file,
             "SHA-256",
@@ -68,6 +68,7 @@ pub(crate) fn check(file: &Path, archive: &Archive, folder: &Path) -> Result<Che
     }
     let offered = archive
         .checksum_url
+        .as_deref()
         .map(|url| check_offered(file, name, url))
         .transpose()?;
     let shown = checked.records.display();

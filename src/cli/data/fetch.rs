@@ -7,11 +7,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::checksum;
 use super::download::download;
-use super::unpack::{LIMITS, Layout, unpack};
+use super::unpack::{LIMITS, unpack};
 use crate::cli::inputs::data_directories;
 use crate::cli::{DataFetchArgs, Finished};
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_data::dataset::public::{Archive, BY_HAND, DATASETS, KnownDataset};
+use fedrecsim_data::dataset::public::{Archive, KnownDataset, by_hand, datasets};
 use fedrecsim_data::dataset::registry;
 use fedrecsim_report::report::FolderLock;
 use fedrecsim_scenario::scenario::SourceSpec;
@@ -37,15 +37,17 @@ pub fn fetch(arguments: &DataFetchArgs, visible: bool) -> Finished {
 /// Returns the data sets that are named.
 fn chosen(arguments: &DataFetchArgs) -> Result<Vec<&'static KnownDataset>> {
     let by_name = |name: &String| {
-        if let Some(set) = BY_HAND.iter().find(|set| set.name == name) {
+        if let Some(set) = by_hand().iter().find(|set| set.name == *name) {
             let message = format!(
                 "{name} has to be fetched by hand, from {}. {}",
                 set.page, set.steps
             );
             return Err(Error::Usage(message));
         }
-        DATASETS.iter().find(|set| set.name == name).ok_or_else(|| {
-            let known = DATASETS.each_ref().map(|set| set.name).join(", ");
+        let found = datasets().iter().find(|set| set.name == *name);
+        found.ok_or_else(|| {
+            let known: Vec<&str> = datasets().iter().map(|set| set.name.as_str()).collect();
+            let known = known.join(", ");
             Error::Usage(format!(
                 "there is no data set {name:?} to fetch; there are {known}"
             ))
@@ -74,10 +76,10 @@ fn fetch_one(set: &KnownDataset, arguments: &DataFetchArgs, visible: bool) -> Re
             found.path.display()
         ));
     }
-    let bar = bar(set.name, visible);
+    let bar = bar(&set.name, visible);
     let job = Job {
         archive: &set.archive,
-        layout: set.layout,
+        set,
         file: set.fetched_file(),
         folder: &folders[0],
         from: arguments.from.as_deref(),
@@ -95,7 +97,7 @@ fn fetch_one(set: &KnownDataset, arguments: &DataFetchArgs, visible: bool) -> Re
 }
 
 /// Returns a bar on standard error, or one that nobody sees.
-fn bar(name: &'static str, visible: bool) -> ProgressBar {
+fn bar(name: &str, visible: bool) -> ProgressBar {
     if !visible {
         return ProgressBar::hidden();
     }
@@ -104,7 +106,7 @@ fn bar(name: &'static str, visible: bool) -> ProgressBar {
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style.progress_chars("=> "));
     }
-    bar.set_message(name);
+    bar.set_message(name.to_owned());
     bar
 }
 
@@ -112,8 +114,8 @@ fn bar(name: &'static str, visible: bool) -> ProgressBar {
 pub(super) struct Job<'a> {
     /// What the provider offers.
     pub archive: &'a Archive,
-    /// Tells the layout of the ratings file.
-    pub layout: Layout,
+    /// The data set, which tells the layout of the ratings file.
+    pub set: &'a KnownDataset,
     /// The ratings file, as `FOLDER/NAME` below the data folder.
     pub file: &'a str,
     /// The data folder.
@@ -149,7 +151,7 @@ impl Job<'_> {
         }
         let (file, origin, is_temporary) = self.obtain(progress)?;
         let used = checksum::check(&file, self.archive, self.folder).and_then(|checked| {
-            let content = (self.archive.content, self.layout);
+            let content = (self.archive.content, self.set);
             unpack(&file, content, own, &ratings, LIMITS)?;
             checked.record()
         });

@@ -19,7 +19,7 @@ pub use unable::fetch;
 
 use super::inputs::data_directories;
 use super::{DataListArgs, wrapped};
-use fedrecsim_data::dataset::public::{BY_HAND, DATASETS};
+use fedrecsim_data::dataset::public::{by_hand, datasets};
 use fedrecsim_data::dataset::registry;
 use fedrecsim_scenario::scenario::SourceSpec;
 
@@ -50,7 +50,7 @@ pub fn list(arguments: &DataListArgs, width: usize) -> String {
             .for_each(|line| text.push_str(&wrapped(line, "  ", width)));
         text.push('\n');
     };
-    for set in &DATASETS {
+    for set in datasets() {
         let place = match registry::locate(&SourceSpec::Public { name: set.id }, None, &folders) {
             Ok(found) => format!("here: {}", found.path.display()),
             Err(_) => format!("not here: fedrecsim data fetch {}", set.name),
@@ -62,9 +62,9 @@ pub fn list(arguments: &DataListArgs, width: usize) -> String {
             format!("cite: {}", set.citation),
             place,
         ];
-        entry(set.name, &lines);
+        entry(&set.name, &lines);
     }
-    for set in &BY_HAND {
+    for set in by_hand() {
         let lines = [
             format!("{}: {}", set.title, set.holds),
             set.page.to_owned(),
@@ -72,7 +72,7 @@ pub fn list(arguments: &DataListArgs, width: usize) -> String {
             format!("cite: {}", set.citation),
             format!("by hand: {}.", set.steps),
         ];
-        entry(set.name, &lines);
+        entry(&set.name, &lines);
     }
     text
 }
@@ -97,7 +97,7 @@ mod list_tests {
             },
             80,
         );
-        for set in &DATASETS {
+        for set in datasets() {
             let text = format!(
                 "method = \"popularity\"\ndataset.name = \"{}\"\ntraining.rounds = 1\n",
                 set.name
@@ -105,10 +105,10 @@ mod list_tests {
             let read = scenario::parse(&text, "named.toml", &[], &vocabulary()).unwrap();
             assert_eq!(read.dataset.source, SourceSpec::Public { name: set.id });
         }
-        let names = DATASETS
+        let names = datasets()
             .iter()
-            .map(|set| set.name)
-            .chain(BY_HAND.iter().map(|set| set.name));
+            .map(|set| set.name.as_str())
+            .chain(by_hand().iter().map(|set| set.name.as_str()));
         assert_eq!(
             text.lines()
                 .filter(|line| !line.starts_with(' ') && !line.is_empty())
@@ -122,7 +122,7 @@ mod list_tests {
         assert_eq!(text.matches("  here: ").count(), 1, "{text}");
         assert_eq!(
             text.matches("licence: ").count(),
-            DATASETS.len() + BY_HAND.len()
+            datasets().len() + by_hand().len()
         );
     }
 }

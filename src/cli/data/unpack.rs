@@ -15,11 +15,7 @@ use zip::ZipArchive;
 
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_data::dataset::delimited::check_first_row;
-use fedrecsim_data::dataset::public::Content;
-use fedrecsim_scenario::scenario::DelimitedSpec;
-
-/// Returns the layout of a ratings file.
-pub(crate) type Layout = fn(&Path) -> Result<DelimitedSpec>;
+use fedrecsim_data::dataset::public::{Content, KnownDataset};
 
 /// The most that may come out of an archive.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +47,7 @@ struct Review {
 }
 
 /// Makes the new folder `folder` from the file at `archive`. The ratings file in it is called
-/// `ratings`. A file of ratings that does not begin with one of this `layout` is refused.
+/// `ratings`. A file of ratings that does not begin with one of `set` is refused.
 ///
 /// If that fails, no folder is left.
 ///
@@ -60,7 +56,7 @@ struct Review {
 /// [`Error::Write`] if the folder cannot be written.
 pub(crate) fn unpack(
     archive: &Path,
-    (content, layout): (Content, Layout),
+    (content, set): (Content, &KnownDataset),
     folder: &Path,
     ratings: &str,
     limits: Limits,
@@ -73,7 +69,9 @@ pub(crate) fn unpack(
         Content::Zip => unzip(archive, &partial, ratings, limits),
         Content::Ratings => {
             // The page of a proxy comes as a file like any other.
-            let checked = layout(archive).and_then(|layout| check_first_row(archive, &layout));
+            let checked = set
+                .layout(archive)
+                .and_then(|layout| check_first_row(archive, &layout));
             let source = checked.and_then(|()| open(archive));
             source
                 .and_then(|source| copy(source, archive, &partial.join(ratings), limits.bytes))

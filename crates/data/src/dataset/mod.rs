@@ -45,7 +45,7 @@ use held_out::HeldOut;
 use user_rows::UserRows;
 
 #[cfg(test)]
-mod real_data;
+mod real_data_tests;
 
 /// A split data set, items of each user sorted.
 ///

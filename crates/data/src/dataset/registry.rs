@@ -38,7 +38,7 @@ pub fn locate(
     if let Some(found) = places.iter().find(|place| place.is_file()) {
         let (layout, ordered_by_item) = match (source, known) {
             (SourceSpec::Delimited { columns: layout }, _) => (layout.clone(), false),
-            (_, Some(set)) => ((set.layout)(found)?, set.ordered_by_item),
+            (_, Some(set)) => (set.layout(found)?, set.ordered_by_item),
             (_, None) => {
                 return Err(Error::Usage(
                     "a generated population has no ratings file".into(),
@@ -78,7 +78,7 @@ fn places(
     path: Option<&Path>,
     data_directories: &[PathBuf],
 ) -> Vec<PathBuf> {
-    let usual_files = known.map_or(&[][..], |set| set.usual_files);
+    let usual_files = known.map_or(&[][..], |set| &set.usual_files);
     match path {
         Some(path) if path.is_absolute() => within(path.to_owned(), usual_files),
         Some(path) => {
@@ -96,7 +96,7 @@ fn places(
 
 /// Returns `base` itself, or, if it is a folder, the usual files in it, and then those of which it
 /// is the usual folder.
-fn within(base: PathBuf, usual_files: &[&str]) -> Vec<PathBuf> {
+fn within(base: PathBuf, usual_files: &[String]) -> Vec<PathBuf> {
     if !base.is_dir() || usual_files.is_empty() {
         return vec![base];
     }
@@ -138,6 +138,7 @@ fn missing(
         let checksum = set
             .archive
             .sha256
+            .as_ref()
             .map_or_else(String::new, |sha256| format!("\n(sha256 {sha256})"));
         reason += &format!(
             "\n{} is not distributed with fedrecsim; its licence: {}.\nFetch it with `fedrecsim data fetch \
@@ -154,7 +155,6 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::fs;
 
-    use super::super::public::by_position;
     use super::*;
     use fedrecsim_scenario::scenario::PublicDataset;
 
@@ -255,7 +255,7 @@ mod tests {
                 && is_missing(&ML_1M, Some(Path::new("elsewhere")), &folders)
         );
         let layout = SourceSpec::Delimited {
-            columns: by_position(",", false, None),
+            columns: DelimitedSpec::default(),
         };
         assert!(is_missing(&layout, Some(Path::new("mine.csv")), &folders));
         // A folder in place of the file, and a file that is not named at all, are mistakes.
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn a_delimited_file_must_be_named_and_must_be_a_file() {
         let layout = SourceSpec::Delimited {
-            columns: by_position(",", false, None),
+            columns: DelimitedSpec::default(),
         };
         let message = locate(&layout, None, &[]).unwrap_err().to_string();
         assert_eq!(message, "dataset.path must name the ratings file");

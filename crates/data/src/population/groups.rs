@@ -53,7 +53,7 @@ impl Choice for Groups {
 #[cfg(test)]
 mod tests {
     use crate::population::Population;
-    use crate::population::sample::users_of;
+    use crate::population::tests::sample::users_of;
     use fedrecsim_core::ids::UserId;
     use fedrecsim_core::units::{SimDuration, SimTime};
 

@@ -25,8 +25,6 @@ mod time_zones;
 mod traces;
 
 #[cfg(test)]
-mod sample;
-#[cfg(test)]
 mod tests;
 
 pub use availability::{Availability, AvailabilityClock};

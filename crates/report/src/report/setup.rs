@@ -334,7 +334,7 @@ fn title(source: &SourceSpec) -> &'static str {
     match source {
         SourceSpec::Generated { .. } => "generated population",
         SourceSpec::Public { .. } | SourceSpec::Delimited { .. } => {
-            known(source).map_or("delimited file", |set| set.title)
+            known(source).map_or("delimited file", |set| &set.title)
         }
     }
 }

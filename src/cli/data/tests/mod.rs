@@ -13,10 +13,10 @@ use zip::write::SimpleFileOptions;
 
 use super::checksum::{RECORDS, sha256_of};
 use super::fetch::{Job, fetch};
-use super::unpack::{Layout, Limits, unpack};
+use super::unpack::{Limits, unpack};
 use crate::cli::{DataFetchArgs, Finished};
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_data::dataset::public::{Archive, Content, DATASETS};
+use fedrecsim_data::dataset::public::{Archive, Content, KnownDataset, datasets};
 
 mod offered;
 mod server;
@@ -36,8 +36,8 @@ impl Workshop {
     /// Fetches ratings of which no checksum is known.
     fn of_ratings() -> Self {
         let archive = Archive {
-            url: "http://127.0.0.1:9/ratings.csv",
-            length: "40 bytes",
+            url: "http://127.0.0.1:9/ratings.csv".to_owned(),
+            length: "40 bytes".to_owned(),
             sha256: None,
             checksum_url: None,
             content: Content::Ratings,
@@ -53,10 +53,10 @@ impl Workshop {
     }
 
     fn job(&self, from: Option<&str>, given: Option<&Path>) -> Result<String> {
-        let layout = layout_of(self.archive.content);
+        let set = set_of(self.archive.content);
         let job = Job {
             archive: &self.archive,
-            layout,
+            set,
             file: "plays/plays.csv",
             folder: self.folder.path(),
             from,
@@ -91,18 +91,17 @@ impl Workshop {
     }
 }
 
-/// Returns the layout of what comes out of a file of the tests, which is that of a public data set.
-fn layout_of(content: Content) -> Layout {
+/// Returns a public data set with the layout of what comes out of a file of the tests.
+fn set_of(content: Content) -> &'static KnownDataset {
     let content = if content == Content::Zip {
         Content::Ratings
     } else {
         content
     };
-    DATASETS
+    datasets()
         .iter()
         .find(|set| set.archive.content == content)
         .unwrap()
-        .layout
 }
 
 /// Returns a zip archive with these files.
@@ -341,7 +340,7 @@ fn a_known_checksum_decides() {
     let sha256 = sha256_of(&workshop.path("measured")).unwrap();
     fs::remove_file(workshop.path("measured")).unwrap();
     workshop.archive.content = Content::Zip;
-    workshop.archive.sha256 = Some(String::leak(sha256));
+    workshop.archive.sha256 = Some(sha256);
     let mut damaged = archive.clone();
     damaged[20] ^= 1;
     let error = workshop.run(&Server::offering(&damaged, &[])).unwrap_err();
@@ -383,7 +382,7 @@ fn refused(archive: &[u8], content: Content) -> String {
         bytes: 1000,
         files: 5,
     };
-    let what = (content, layout_of(content));
+    let what = (content, set_of(content));
     let error = unpack(
         &path,
         what,

@@ -11,7 +11,7 @@ use fedrecsim_core::error::Error;
 fn workshop(server: &Server) -> Workshop {
     let mut workshop = Workshop::of_ratings();
     let url = format!("{}{CHECKSUM}", server.address().trim_end_matches("/data"));
-    workshop.archive.checksum_url = Some(String::leak(url));
+    workshop.archive.checksum_url = Some(url);
     workshop
 }
 
@@ -135,7 +135,7 @@ fn a_new_version_is_not_taken_for_the_first_one_and_a_known_checksum_needs_no_ot
         error.to_string().contains("that of the first download"),
         "{error}"
     );
-    workshop.archive.sha256 = Some(String::leak(sha256));
+    workshop.archive.sha256 = Some(sha256);
     server.requests();
     let told = workshop.run(&server).unwrap();
     assert!(

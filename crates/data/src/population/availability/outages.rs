@@ -147,7 +147,7 @@ impl Outage {
 mod tests {
     use super::*;
     use crate::population::Population;
-    use crate::population::sample::users_of;
+    use crate::population::tests::sample::users_of;
     use fedrecsim_core::ids::InvitationId;
     use fedrecsim_core::units::SimTime;
 

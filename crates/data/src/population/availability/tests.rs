@@ -6,7 +6,7 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
-use crate::population::sample::groups;
+use crate::population::tests::sample::groups;
 use fedrecsim_scenario::scenario::{AvailabilityTraceSpec, DailySpec, OnOffSpec};
 
 const SECOND: u64 = 1_000_000_000;

@@ -6,7 +6,7 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
-use crate::population::sample::{scenario_with, users_of};
+use crate::population::tests::sample::{scenario_with, users_of};
 use crate::population::{Population, Traces};
 
 fn population(seed: u64) -> Population {

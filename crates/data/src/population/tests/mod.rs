@@ -1,12 +1,14 @@
 //! Checks that users have devices and faults as a scenario describes them.
 #![allow(clippy::unwrap_used)]
 
-use super::sample::{USERS, groups, scenario_with, users_of};
+pub(super) mod sample;
+
 use super::traces::DeviceTrace;
 use super::*;
 use fedrecsim_core::legs::Route;
 use fedrecsim_core::units::{Bytes, Direction, SimDuration, SimTime};
 use fedrecsim_scenario::scenario::{FaultEffect, FaultSpec, FaultUsers};
+use sample::{USERS, groups, scenario_with, users_of};
 
 fn share_of(condition: impl Fn(UserId) -> bool) -> f64 {
     (0..USERS).filter(|user| condition(UserId(*user))).count() as f64 / f64::from(USERS)

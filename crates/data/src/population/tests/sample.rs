@@ -1,7 +1,7 @@
 //! Makes populations for tests.
 #![allow(clippy::unwrap_used)]
 
-use super::*;
+use super::super::*;
 use fedrecsim_scenario::scenario::{self, DevicesSpec, MethodVocabulary, TrafficOf};
 
 pub(super) const USERS: u32 = 20_000;
