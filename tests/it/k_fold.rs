@@ -182,7 +182,7 @@ fn what_cannot_be_divided_or_predicted_is_refused_by_name() {
         "likes.csv",
         with_ratings,
         &["dataset.split.leave-one-out.validation_item=true"],
-        &["`validation_item`", "`k-fold`"],
+        &["`split` takes one of these", "`k-fold`, `leave-one-out`"],
     );
     refused(
         "likes.csv",
@@ -192,11 +192,11 @@ fn what_cannot_be_divided_or_predicted_is_refused_by_name() {
     );
     for key in [
         "ranking=\"full-catalogue\"",
-        "candidates=50",
-        "shared_candidates=false",
+        "ranking.sampled.candidates=50",
+        "ranking.sampled.shared_candidates=false",
         "cutoffs=[3]",
     ] {
-        let name = key.split('=').next().unwrap();
+        let name = key.split(['=', '.']).next().unwrap();
         let reason = format!("`{name}` says how held-out items are ranked");
         refused(
             "likes.csv",

@@ -6,7 +6,7 @@
 
 use std::ops::RangeInclusive;
 
-use fedrecsim_data::dataset::public::DATASETS;
+use fedrecsim_data::dataset::public::datasets;
 use proptest::prelude::*;
 use proptest::sample::select;
 use toml::Value;
@@ -60,7 +60,7 @@ pub fn keys() -> Vec<Key> {
 }
 
 fn dataset() -> Vec<Key> {
-    let files = DATASETS.iter().map(|set| set.name);
+    let files = datasets().iter().map(|set| set.name.as_str());
     let sources: Vec<&str> = ["generated"; 6]
         .into_iter()
         .chain(files)

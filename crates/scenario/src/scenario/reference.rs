@@ -138,13 +138,19 @@ impl<'a> Walk<'a> {
         if !choices.is_empty() {
             kinds.insert(0, "one of the names below".to_owned());
         }
-        let default = key
-            .get("default")
-            .filter(|default| !default.is_null() && !default.is_object());
+        let default = key.get("default").and_then(|default| match default {
+            Json::Null => None,
+            // A choice is named, and its keys have defaults of their own.
+            Json::Object(table) => {
+                let name = table.keys().find(|name| tables.contains(&name.as_str()))?;
+                Some(format!("\"{name}\""))
+            }
+            value => Some(in_toml(value)),
+        });
         self.keys.push(Key {
             path: path.to_owned(),
             kind: kinds.join(", or "),
-            default: default.map(in_toml),
+            default,
             description: described(key)
                 .or_else(|| described(self.rules.target(key)))
                 .unwrap_or_default(),

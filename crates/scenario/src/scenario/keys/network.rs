@@ -117,7 +117,7 @@ pub struct LinkTraceSpec {
     #[schemars(length(min = 1))]
     pub path: PathBuf,
     /// The lines of every user begin again after so many seconds. Without it, a user's last line
-    /// holds for ever.
+    /// holds as long as the one before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0.0))]
     pub period_s: Option<f64>,

@@ -237,7 +237,22 @@ impl<'s> Rules<'s> {
             let of_table = default.and_then(|default: &'s Json| default.get(step));
             default = schema.get("default").or(of_table);
         }
-        default.cloned()
+        default.cloned().or_else(|| self.empty(schema))
+    }
+
+    /// Returns a list without items, or a table of which every key is left out.
+    fn empty(&self, schema: &'s Json) -> Option<Json> {
+        let alternatives = self.alternatives(schema);
+        let [plain_schema] = alternatives[..] else {
+            return None;
+        };
+        if types(plain_schema).any(|t| t == "array") {
+            return Some(json!([]));
+        }
+        let mut table = Map::new();
+        plain_schema.get("properties")?;
+        self.complete_table(plain_schema, &mut table);
+        Some(Json::Object(table))
     }
 
     fn wrong_type(&self, alternatives: &[&'s Json], node: &Node, name: &str) -> String {
