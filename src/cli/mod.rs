@@ -42,8 +42,8 @@ pub use args::TableFormat;
 pub use args::{
     Cli, CodecBenchArgs, CodecCommand, Command, CompareArgs, CompletionsArgs, DataCommand,
     DataDescribeArgs, DataFetchArgs, DataListArgs, DiffArgs, EventFormat, EventsArgs, ExplainArgs,
-    HtmlArgs, InputArgs, ManArgs, MigrateArgs, ProgressArg, ReplayArgs, ResumeArgs, RunArgs, RunOptions,
-    StudyArgs, TableArgs, ValidateArgs,
+    HtmlArgs, InputArgs, ManArgs, MigrateArgs, ProgressArg, ReplayArgs, ResumeArgs, RunArgs,
+    RunOptions, StudyArgs, TableArgs, ValidateArgs,
 };
 pub use codecs::bench as codec_bench;
 pub use codecs::codecs;

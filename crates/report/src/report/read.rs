@@ -14,6 +14,7 @@ use super::frame::Frame;
 use super::record::{FORMAT, RunRecord};
 use super::{figures, rounds};
 use fedrecsim_core::error::{Error, Result};
+use fedrecsim_scenario::scenario::migrate::migrate;
 use fedrecsim_scenario::scenario::{self, CodecSpec, MethodVocabulary, Scenario};
 
 /// A report that was read back.
@@ -169,7 +170,10 @@ pub(crate) fn scenario_of(
 ) -> Result<Scenario> {
     let text = toml::to_string(saved)
         .map_err(|reason| Error::Usage(format!("scenario {name}: {reason}")))?;
-    let mut scenario = scenario::parse(&text, &format!("{name}.toml"), &[], vocabulary)?;
+    let file = format!("{name}.toml");
+    // A report of an older version has keys where they stood then.
+    let text = migrate(&text, &file)?.text;
+    let mut scenario = scenario::parse(&text, &file, &[], vocabulary)?;
     // A table of TOML is sorted by its keys, and the parameters had an order of their own.
     let order = saved["method"]
         .get(&scenario.method.name)

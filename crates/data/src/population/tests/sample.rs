@@ -4,10 +4,10 @@
 use super::super::*;
 use fedrecsim_scenario::scenario::{self, DevicesSpec, MethodVocabulary, TrafficOf};
 
-pub(super) const USERS: u32 = 20_000;
+pub(crate) const USERS: u32 = 20_000;
 
 /// Returns the scenario of a file with these lines after its own.
-pub(super) fn scenario_with(tables: &str) -> Scenario {
+pub(crate) fn scenario_with(tables: &str) -> Scenario {
     let schema = schemars::json_schema!({ "type": "object", "additionalProperties": false });
     let vocabulary = [MethodVocabulary {
         name: "popularity",
@@ -27,7 +27,7 @@ pub(super) fn scenario_with(tables: &str) -> Scenario {
 }
 
 /// Returns the users of that scenario, which names no trace.
-pub(super) fn users_of(tables: &str, seed: u64) -> Population {
+pub(crate) fn users_of(tables: &str, seed: u64) -> Population {
     Population::new(
         &scenario_with(tables),
         USERS as usize,
@@ -38,7 +38,7 @@ pub(super) fn users_of(tables: &str, seed: u64) -> Population {
 }
 
 /// Returns the groups of users whose devices are all alike and who have no time zones.
-pub(super) fn groups() -> Arc<Groups> {
+pub(crate) fn groups() -> Arc<Groups> {
     let devices = Devices::new(&DevicesSpec::default(), None, Streams::new(1)).unwrap();
     Arc::new(Groups::new(devices, None, Streams::new(1)))
 }

@@ -54,7 +54,7 @@ pub enum SourceSpec {
         #[serde(default)]
         columns: DelimitedSpec,
     },
-    /// A public data set, whose files [`dataset::public`](fedrecsim_data::dataset::public) knows.
+    /// A public data set, whose files `dataset::public` knows.
     #[serde(untagged)]
     Public { name: PublicDataset },
 }
