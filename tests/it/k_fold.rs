@@ -236,7 +236,7 @@ fn what_cannot_be_divided_or_predicted_is_refused_by_name() {
         "likes.csv",
         with_ratings,
         &errors,
-        &["`rmse`", "`dataset.split = { k-fold = {} }`"],
+        &["`rmse`", "`dataset.split = \"k-fold\"`"],
     );
     let lastfm = "method = \"global-mean\"\ndataset.name = \"lastfm-2k\"\ntraining.rounds = 1\n";
     let lastfm = workshop.write("lastfm.toml", lastfm);
