@@ -107,8 +107,9 @@ pub fn migrate(text: &str, file: &str) -> Result<Migrated> {
         "devices",
         "availability",
     ] {
-        let inner = document.get_mut(table).and_then(Item::as_table_like_mut);
-        inner.map(|inner| move_keys(table, inner, &mut moves));
+        if let Some(inner) = document.get_mut(table).and_then(Item::as_table_like_mut) {
+            move_keys(table, inner, &mut moves);
+        }
     }
     Overrides { moves: &mut moves }.visit_document_mut(&mut document);
     Ok(Migrated {
