@@ -57,7 +57,7 @@ pub(super) fn check(bitmap: &[u8], universe: usize, count: usize) -> Result<()> 
 pub(super) fn ones(bitmap: &[u8]) -> impl Iterator<Item = usize> {
     words(bitmap)
         .enumerate()
-        .flat_map(|(index, word)| ones_of(word).map(move |bit| 64 * index + bit as usize))
+        .flat_map(|(index, word)| ones_of(word).map(move |bit| 64 * index + bit))
 }
 
 /// Returns the bitmap in words of 64 positions. The last word is padded with zeros.

@@ -151,13 +151,15 @@ fn encode_sparse<const WIDTH: usize>(
         if word == u64::MAX {
             body.extend_from_slice(values.as_flattened());
         } else {
-            ones(word).for_each(|place| body.extend_from_slice(&values[place as usize]));
+            ones(word).for_each(|place| body.extend_from_slice(&values[place]));
         }
     }
 }
 
 /// Returns the bytes of a table of `universe` values with those of the block in their places, or
 /// `None` if the block holds all of them.
+// Inlined into its callers, the check for zeros takes longer.
+#[inline(never)]
 fn decode_sparse<const WIDTH: usize>(
     own: &CheckedBlock<'_>,
     universe: usize,
@@ -190,7 +192,7 @@ fn decode_sparse<const WIDTH: usize>(
             } else {
                 ones(word)
                     .zip(taken)
-                    .for_each(|(place, value)| places[place as usize] = *value);
+                    .for_each(|(place, value)| places[place] = *value);
             }
             rest = left;
         }

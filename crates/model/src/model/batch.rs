@@ -29,7 +29,7 @@ impl RoundRows {
         self.position_of_item.resize(catalogue, 0);
         for (word, &bits) in self.seen.iter().enumerate() {
             for bit in ones(bits) {
-                let item = word as u32 * 64 + bit;
+                let item = (word * 64 + bit) as u32;
                 self.position_of_item[item as usize] = self.rows.len() as u32;
                 self.rows.push(item);
             }

@@ -71,7 +71,7 @@ impl RowIndex {
             .words
             .iter()
             .enumerate()
-            .flat_map(|(number, &word)| ones(word).map(move |bit| number as u32 * 64 + bit));
+            .flat_map(|(number, &word)| ones(word).map(move |bit| (number * 64 + bit) as u32));
         rows.zip(self.slots.iter().copied())
     }
 
@@ -125,9 +125,9 @@ impl RowIndex {
 
 /// Returns the numbers of the bits that are set, ascending.
 #[inline]
-pub(crate) fn ones(mut word: u64) -> impl Iterator<Item = u32> {
+pub(crate) fn ones(mut word: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
-        let bit = (word != 0).then_some(word.trailing_zeros());
+        let bit = (word != 0).then_some(word.trailing_zeros() as usize);
         word &= word.wrapping_sub(1);
         bit
     })

@@ -60,27 +60,49 @@ per_instruction_set! {
     /// added to levels before these are rounded down. What is lost takes the place of the values.
     pub(super) fn quantise(
         quantizer: Quantizer,
-        mut values: &mut [f32],
+        values: &mut [f32],
         groups: &[usize],
         mut shifts: Shifts,
         out: &mut Quantized,
     ) {
         out.symbols.resize(values.len(), 0);
         out.scales.reserve(2 * groups.len());
-        let mut symbols = &mut out.symbols[..];
-        for &length in groups {
-            let (group, of_group);
-            (group, values) = values.split_at_mut(length);
-            (of_group, symbols) = symbols.split_at_mut(length);
-            let scale = match quantizer {
-                Quantizer::Levels { most, .. } => levels(group, of_group, most, &mut shifts),
-                Quantizer::DeadZone { step, zone } => {
-                    dead_zone(group, of_group, step, zone, &mut out.escaped)
+        let Quantized { scales, symbols, escaped } = out;
+        let all = (values, &mut symbols[..], scales);
+        match quantizer {
+            Quantizer::Levels { most, .. } => each_group(all, groups, |group, symbols| {
+                levels(group, symbols, most, &mut shifts)
+            }),
+            Quantizer::DeadZone { step, zone } => each_group(all, groups, |group, symbols| {
+                dead_zone(group, symbols, step, zone, escaped)
+            }),
+            // The signs, with the mean magnitude.
+            _ => each_group(all, groups, |group, symbols| {
+                let sum = sum_of(group, |value| f64::from(value.abs()));
+                let stored = bf16_not_below((sum / group.len().max(1) as f64) as f32);
+                let scale = stored.to_f32();
+                for (value, symbol) in group.iter_mut().zip(symbols) {
+                    *symbol = u8::from(*value < 0.0);
+                    *value -= if *value < 0.0 { -scale } else { scale };
                 }
-                _ => signs(group, of_group),
-            };
-            out.scales.extend(scale.to_le_bytes());
+                stored
+            }),
         }
+    }
+}
+
+/// Quantises group after group, and appends their scales.
+#[inline(always)]
+fn each_group(
+    (mut values, mut symbols, scales): (&mut [f32], &mut [u8], &mut Vec<u8>),
+    groups: &[usize],
+    mut quantise: impl FnMut(&mut [f32], &mut [u8]) -> bf16,
+) {
+    for &length in groups {
+        let (group, of_group);
+        (group, values) = values.split_at_mut(length);
+        (of_group, symbols) = symbols.split_at_mut(length);
+        scales.extend(quantise(group, of_group).to_le_bytes());
     }
 }
 
@@ -160,19 +182,6 @@ fn dead_zone(
             }
             *value -= of_steps_around(steps, scale, zone);
         }
-    }
-    stored
-}
-
-/// Keeps the signs of a group, with its mean magnitude.
-#[inline(always)]
-fn signs(group: &mut [f32], symbols: &mut [u8]) -> bf16 {
-    let sum = sum_of(group, |value| f64::from(value.abs()));
-    let stored = bf16_not_below((sum / group.len().max(1) as f64) as f32);
-    let scale = stored.to_f32();
-    for (value, symbol) in group.iter_mut().zip(symbols) {
-        *symbol = u8::from(*value < 0.0);
-        *value -= if *value < 0.0 { -scale } else { scale };
     }
     stored
 }

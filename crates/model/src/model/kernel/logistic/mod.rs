@@ -78,7 +78,7 @@ impl BatchRows {
         self.positive.clear();
         for (number, word) in self.seen.iter_mut().enumerate() {
             for bit in ones(std::mem::take(word)) {
-                let row = number as u32 * 64 + bit;
+                let row = (number * 64 + bit) as u32;
                 let [negatives, positives] = std::mem::take(&mut self.tally[row as usize]);
                 self.rows.push(row);
                 self.count.push((negatives + positives) as f32);
