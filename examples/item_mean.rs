@@ -19,8 +19,8 @@ use fedrecsim::Result;
 use fedrecsim::UserId;
 use fedrecsim::method::METHODS;
 use fedrecsim::method::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Placement, Problem, Scorer, ScoringContext,
-    Scratch, largest_magnitude, parameters, sizes_by,
+    Client, Entry, LocalTask, LocalUpdate, Method, Problem, Scorer, ScoringContext, Scratch,
+    largest_magnitude, parameters, sizes_by,
 };
 use fedrecsim::model::Private;
 use fedrecsim::model::StateVisitor;
@@ -36,9 +36,6 @@ pub const ENTRY: Entry = Entry {
     summary: "scores an item by the share of users who rated it, which they work out together",
     source: "an example of this project",
     schema: &|| schemars::schema_for!(ItemMeanParameters),
-    resolve: &|_| Vec::new(),
-    placement: Placement::Federated,
-    draws_negatives: true,
     sizes: &|value, size| {
         sizes_by(value, |_: ItemMeanParameters| {
             Layout::of_table("p", item_table(size.items))
@@ -50,6 +47,7 @@ pub const ENTRY: Entry = Entry {
             problem,
         )))
     },
+    ..Entry::BY_HAND
 };
 
 /// Parameters of the item mean: the keys of `[method.item-mean]`, with their ranges, defaults and

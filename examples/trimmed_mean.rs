@@ -16,9 +16,9 @@ use std::process::ExitCode;
 use fedrecsim::Result;
 use fedrecsim::UserId;
 use fedrecsim::cli;
-use fedrecsim::method::METHODS;
-use fedrecsim::method::fedmf::{self, FedMf, FedMfParameters};
-use fedrecsim::method::{Accumulator, Contribution, StepContext, StepReport, downcast};
+use fedrecsim::method::declare::Declared;
+use fedrecsim::method::fedmf::{self, FedMf};
+use fedrecsim::method::{Accumulator, Contribution, METHODS, StepContext, StepReport, downcast};
 use fedrecsim::method::{Client, Entry, Method, Server, parameters};
 use fedrecsim::model::Model;
 use fedrecsim::model::{Table, floats};
@@ -29,9 +29,9 @@ pub const ENTRY: Entry = Entry {
     summary: "FedMF with a server that drops the largest and the smallest difference of every value",
     source: "an example of this project, after Yin et al., Byzantine-Robust Distributed Learning, ICML 2018",
     build: &|value, problem| {
-        let inner: FedMfParameters = parameters(ENTRY.name, value)?;
+        let inner: FedMf = parameters(ENTRY.name, value)?;
         Ok(Box::new(TrimmedFedMf {
-            inner: FedMf::new(inner, problem),
+            inner: Declared::new(inner, problem),
         }))
     },
     ..fedmf::ENTRY
@@ -40,7 +40,7 @@ pub const ENTRY: Entry = Entry {
 /// FedMF with another server.
 #[derive(Debug)]
 struct TrimmedFedMf {
-    inner: FedMf,
+    inner: Declared<FedMf>,
 }
 
 impl Method for TrimmedFedMf {

@@ -162,7 +162,9 @@ pub mod dataset {
 /// The methods of recommendation, and what it takes to write one.
 pub mod method {
     #[doc(inline)]
-    pub use fedrecsim_methods::method::fedmf::{self, FedMf, FedMfParameters};
+    pub use fedrecsim_methods::method::declare::{self, Declare, Declared};
+    #[doc(inline)]
+    pub use fedrecsim_methods::method::fedmf::{self, FedMf};
     #[doc(inline)]
     pub use fedrecsim_methods::method::registry::{
         METHODS, build, find, vocabulary, vocabulary_of,
@@ -177,8 +179,7 @@ pub mod method {
     pub use fedrecsim_methods::method::{
         Averager, Client, Entry, Exchange, LocalRequest, LocalTask, LocalUpdate, Method, OwnNoise,
         PersonalTable, Phase, Placement, Problem, Scorer, ScoringContext, Scratch, Server,
-        ThirdParty, largest_magnitude, no_blocks, parameters, sizes_by, sizes_of,
-        sizes_of_item_table,
+        ThirdParty, largest_magnitude, no_blocks, parameters, prelude, sizes_by, sizes_of,
     };
 }
 
@@ -254,6 +255,8 @@ pub use fedrecsim_core::metric;
 pub use fedrecsim_core::rng::{PortableDraws, Purpose, Stream, Streams};
 #[doc(inline)]
 pub use fedrecsim_core::units::{Bytes, SimTime};
+#[doc(inline)]
+pub use fedrecsim_methods::{choices, parameters};
 #[doc(inline)]
 pub use fedrecsim_sim::checkpoint::Program;
 

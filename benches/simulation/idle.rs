@@ -10,8 +10,7 @@ use fedrecsim_core::ids::UserId;
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset;
 use fedrecsim_methods::method::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Placement, Scorer, ScoringContext, Scratch,
-    no_blocks, registry,
+    Client, Entry, LocalTask, LocalUpdate, Method, Scorer, ScoringContext, Scratch, registry,
 };
 use fedrecsim_model::model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::model::layout::ValueType;
@@ -26,12 +25,9 @@ const IDLE: Entry = Entry {
     name: "idle",
     summary: "learns nothing",
     source: "this benchmark",
-    schema: &|| schemars::json_schema!({ "type": "object", "additionalProperties": false }),
-    resolve: &|_| Vec::new(),
-    placement: Placement::Federated,
     draws_negatives: false,
-    sizes: &no_blocks,
     build: &|_, _| Ok(Box::new(Idle)),
+    ..Entry::BY_HAND
 };
 
 #[derive(Clone, Debug)]

@@ -8,8 +8,8 @@ use fedrecsim_methods::method::averager::Averager;
 use fedrecsim_methods::method::rule::{Combine, Optimizer, ServerRule};
 use fedrecsim_methods::method::server::{Accumulator, StepContext, StepReport};
 use fedrecsim_methods::method::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Scorer, ScoringContext,
-    Scratch, Server, no_blocks, parameters, sizes_by,
+    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Scorer, ScoringContext, Scratch, Server,
+    no_blocks, parameters, sizes_by,
 };
 use fedrecsim_model::model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::model::layout::Layout;
@@ -76,9 +76,6 @@ fn entry<const FLAW: usize>() -> Entry {
         summary: "a method with a flaw",
         source: "this test",
         schema: &|| schemars::schema_for!(Strict),
-        resolve: &|_| Vec::new(),
-        placement: Placement::Federated,
-        draws_negatives: true,
         sizes: &|value, size| sizes_by(value, |_: Strict| Layout::of_table("p", shape(size.items))),
         build: &|value, problem| {
             let Strict { rate } = parameters("flawed", value)?;
@@ -88,6 +85,7 @@ fn entry<const FLAW: usize>() -> Entry {
                 shape: shape(problem.items),
             }))
         },
+        ..Entry::BY_HAND
     }
 }
 

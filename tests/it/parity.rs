@@ -13,13 +13,17 @@ use fedrecsim_core::metric::{Metric, MetricSums, Place, rank};
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset::OwnData;
 use fedrecsim_data::dataset::negatives::Samples;
-use fedrecsim_methods::method::fedrap::{FedRap, FedRapParameters, Regularizer, Start};
-use fedrecsim_methods::method::pfedrec::{PFedRec, PFedRecParameters};
-use fedrecsim_methods::method::{Client, LocalTask, Method, ScoringContext, Scratch, task};
+use fedrecsim_methods::method::declare::Declared;
+use fedrecsim_methods::method::fedrap::{FedRap, FedRapParameters, Regularizer};
+use fedrecsim_methods::method::pfedrec::PFedRec;
+use fedrecsim_methods::method::{
+    Client, LocalTask, Method, Problem, ScoringContext, Scratch, task,
+};
 use fedrecsim_model::model::aggregate;
 use fedrecsim_model::model::blocks::Model;
 use fedrecsim_model::model::state::StateVisitor;
 use fedrecsim_model::model::table::{Table, TableShape};
+use fedrecsim_scenario::scenario::sizes::ProblemSize;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -100,6 +104,15 @@ impl Recording {
             private["affine_output.weight"].clone(),
             private["affine_output.bias"][0],
         );
+        let size = ProblemSize {
+            users: 1,
+            items: self.shape().rows,
+        };
+        let problem = Problem::of_size(size, Streams::new(0));
+        let row = |values: Vec<f32>| {
+            let (rows, dimension) = (1, values.len());
+            Table::new(TableShape { rows, dimension }, values)
+        };
         match self.method.as_str() {
             "fedrap" => {
                 let regularizer = match self.config["regular"].as_str() {
@@ -126,10 +139,13 @@ impl Recording {
                     table(&private["item_personality.weight"]),
                     table(&self.initial.item_commonality),
                 );
-                Box::new(FedRap::from_start(&parameters, Start { d, c, w, b }))
+                let starts = [("D", d), ("C", c), ("w", row(w)), ("b", row(vec![b]))];
+                Box::new(Declared::<FedRap>::starting_at(
+                    parameters, &problem, &starts,
+                ))
             }
             "pfedrec" => {
-                let parameters = PFedRecParameters {
+                let parameters = PFedRec {
                     latent_dimension: self.shape().dimension as u32,
                     local_epochs: self.number("local_epoch") as u32,
                     batch_size: self.number("batch_size") as u32,
@@ -137,11 +153,13 @@ impl Recording {
                     item_learning_rate_multiplier: self.number("lr_eta"),
                     weight_decay: self.number("l2_regularization"),
                 };
-                Box::new(PFedRec::from_start(
-                    parameters,
-                    table(&private["embedding_item.weight"]),
-                    w,
-                    b,
+                let starts = [
+                    ("E", table(&private["embedding_item.weight"])),
+                    ("w", row(w)),
+                    ("b", row(vec![b])),
+                ];
+                Box::new(Declared::<PFedRec>::starting_at(
+                    parameters, &problem, &starts,
                 ))
             }
             other => panic!("there is no replay for method {other}"),

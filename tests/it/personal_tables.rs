@@ -20,7 +20,7 @@ fn a_simulation_shows_the_table_that_a_user_keeps() {
     while simulation.step().unwrap().is_some() {}
     let after = simulation.personal_table(UserId(7)).unwrap().unwrap();
     assert_eq!(
-        (before.name, after.values.shape()),
+        (&*before.name, after.values.shape()),
         ("D", before.values.shape())
     );
     assert_ne!(before.values, after.values, "the user has trained");

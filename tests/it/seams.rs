@@ -1,20 +1,8 @@
 use std::sync::Arc;
 
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::UserId;
-use fedrecsim_methods::method::central::{
-    CentralClient, CentralServer, CentralTrainer, UserRatings, ratings_layout,
-};
-use fedrecsim_methods::method::server::{StepContext, StepReport};
-use fedrecsim_methods::method::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Scorer, ScoringContext,
-    Scratch, Server, no_blocks,
-};
+use fedrecsim_methods::method::prelude::*;
 use fedrecsim_model::codec::BlockCodecs;
-use fedrecsim_model::model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::model::layout::{Layout, ValueType};
-use fedrecsim_model::model::state::StateVisitor;
-use fedrecsim_model::model::table::{Table, TableShape, TableUpdate, floats};
+use fedrecsim_model::model::layout::ValueType;
 use fedrecsim_sim::privacy::{Mechanism, Protection};
 use fedrecsim_sim::sim::{self, Outcome, RunControl, World};
 use fedrecsim_sim::testing::SixteenBits;
@@ -180,94 +168,54 @@ fn noise_is_added_behind_training_and_in_front_of_the_codec() {
     );
 }
 
-/// Popularity as a server learns it from the ratings that users send.
-#[derive(Clone, Debug)]
-struct CountedAtTheServer {
-    items: usize,
+parameters! {
+    /// Popularity as a server learns it from the ratings that users send.
+    pub struct CountedAtTheServer {}
 }
 
-struct Counter {
-    model: Model,
-}
+impl Central for CountedAtTheServer {
+    type Parameters = Self;
+    type Memory = ();
 
-impl CentralTrainer for Counter {
-    fn model(&self) -> &Model {
-        &self.model
+    const NAME: &str = "counted-at-the-server";
+    const SUMMARY: &str = "popularity from what users send";
+    const SOURCE: &str = "this test";
+    const DRAWS_NEGATIVES: bool = false;
+
+    fn new(parameters: Self, _problem: &Problem) -> Self {
+        parameters
     }
 
-    fn set_model(&mut self, model: Model) -> Result<()> {
-        self.model = model;
-        Ok(())
+    fn blocks(&self, size: ProblemSize) -> Vec<Block> {
+        vec![item_table("counts", size.items, 1)]
     }
 
-    fn pass(&mut self, ratings: &[UserRatings], _step: &StepContext<'_>) -> Result<StepReport> {
-        let mut counts = Table::zeros(self.model.table(0).shape());
-        for user in ratings {
-            user.items
-                .iter()
-                .for_each(|item| counts.row_mut(*item as usize)[0] += 1.0);
+    fn pass(&self, pass: Pass<'_, ()>) -> Result<StepReport> {
+        let mut counts = Table::zeros(pass.model.table(0).shape());
+        for item in pass.ratings.iter().flat_map(|user| &user.items) {
+            counts.row_mut(*item as usize)[0] += 1.0;
         }
-        self.model.set_table(0, Arc::new(counts))?;
+        pass.model.set_table(0, Arc::new(counts))?;
         Ok(StepReport {
             row_visits: 1_000_000,
             ..StepReport::default()
         })
     }
-}
 
-impl Method for CountedAtTheServer {
-    fn initial(&self) -> Model {
-        Model::of_table(
-            "counts",
-            Table::zeros(TableShape {
-                rows: self.items,
-                dimension: 1,
-            }),
-        )
-    }
-
-    fn download_layout(&self, _phase: Phase) -> Layout {
-        Layout::none()
-    }
-
-    fn upload_layout(&self, _phase: Phase) -> Layout {
-        ratings_layout(self.items)
-    }
-
-    fn client(&self, _user: UserId) -> Box<dyn Client> {
-        Box::new(CentralClient::new(
-            |context: &ScoringContext<'_>, items: &[u32], scores: &mut [f32]| {
-                let counts = context.model.table(0);
-                items
-                    .iter()
-                    .zip(scores)
-                    .for_each(|(item, score)| *score = counts.row(*item as usize)[0]);
-            },
-        ))
-    }
-
-    fn server(&self) -> Box<dyn Server> {
-        Box::new(CentralServer::new(Box::new(Counter {
-            model: self.initial(),
-        })))
-    }
-}
-
-const COUNTED: Entry = Entry {
-    name: "counted-at-the-server",
-    summary: "popularity from what users send",
-    source: "this test",
-    schema: &|| schemars::json_schema!({ "type": "object", "additionalProperties": false }),
-    resolve: &|_| Vec::new(),
-    placement: Placement::Central,
-    draws_negatives: false,
-    sizes: &no_blocks,
-    build: &|_, problem| {
-        Ok(Box::new(CountedAtTheServer {
-            items: problem.items,
+    fn scorer<'a>(
+        &'a self,
+        context: &ScoringContext<'a>,
+        _scratch: &mut Scratch,
+    ) -> Result<Box<dyn Scorer + 'a>> {
+        let counts = context.model.table(0);
+        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
+            let of = |(item, score): (&u32, &mut f32)| *score = counts.row(*item as usize)[0];
+            items.iter().zip(scores).for_each(of);
         }))
-    },
-};
+    }
+}
+
+const COUNTED: Entry = Entry::at_server::<CountedAtTheServer>();
 
 /// If this fails, a method that runs at the server learns from other ratings than those that users
 /// sent, or is charged bytes or time for ratings that it has already.

@@ -429,11 +429,10 @@ impl MethodEntry {
             summary: kept(summary),
             source: kept(source),
             schema: Box::leak(Box::new(move || schema.clone())),
-            resolve: &|_| Vec::new(),
-            placement: Placement::Federated,
             draws_negatives: draws,
             sizes: Box::leak(Box::new(sizes)),
             build: Box::leak(Box::new(build)),
+            ..Entry::BY_HAND
         }))
     }
 

@@ -301,8 +301,6 @@ pub const ACQUAINTED: Entry = Entry {
     name: "acquainted",
     summary: "asks a third party",
     source: "this test",
-    schema: &|| schemars::json_schema!({ "type": "object", "additionalProperties": false }),
-    resolve: &|_| Vec::new(),
     placement: Placement::Assisted,
     draws_negatives: false,
     sizes: &|_, size| {
@@ -320,6 +318,7 @@ pub const ACQUAINTED: Entry = Entry {
             leaks: false,
         }))
     },
+    ..Entry::BY_HAND
 };
 
 /// The same method, but its clients tell the third party what they have been told.

@@ -26,6 +26,18 @@ pub struct Averager {
     /// The position of the block of uploads in which devices say which rows they have sent, if
     /// there is one.
     counts: Option<usize>,
+    /// The rate of a block by the number of the step, in place of that of its rule.
+    schedule: Option<(usize, Schedule)>,
+}
+
+/// Returns the rate of a step of this number.
+#[derive(Clone)]
+struct Schedule(Arc<dyn Fn(u32) -> f64 + Send + Sync>);
+
+impl std::fmt::Debug for Schedule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Schedule")
+    }
 }
 
 impl Averager {
@@ -55,6 +67,7 @@ impl Averager {
             rules,
             moments,
             counts: None,
+            schedule: None,
         }
     }
 
@@ -81,10 +94,17 @@ impl Averager {
         &self.upload
     }
 
-    /// Replaces the rule of the block at `position` and forgets what its optimiser remembered.
-    pub(crate) fn set_rule(&mut self, position: usize, rule: ServerRule) {
-        self.moments[position] = Moments::of(&rule, self.model.layout().blocks()[position].shape);
-        self.rules[position] = rule;
+    /// Returns the same server that steps the block at `position` with the rate that `rate` returns
+    /// for the number of the step.
+    pub fn with_rate(
+        self,
+        position: usize,
+        rate: impl Fn(u32) -> f64 + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            schedule: Some((position, Schedule(Arc::new(rate)))),
+            ..self
+        }
     }
 
     /// Steps the block at `position` by the sums of what was sent for it. Returns the magnitudes of
@@ -131,7 +151,10 @@ impl Averager {
             .position(name)
             .is_some_and(|at| self.upload.blocks()[at].reference == Reference::Zero);
         let sign = if is_statistic { -1.0 } else { 1.0 };
-        let rate = rule.rate_at(step.step);
+        let rate = match &self.schedule {
+            Some((of, rate)) if *of == position => (rate.0)(step.step),
+            _ => rule.rate_at(step.step),
+        };
         let table = self.model.table_mut(position);
         let width = table.shape().dimension;
         let mut direction = vec![0.0; width];
@@ -169,6 +192,32 @@ impl Averager {
     }
 }
 
+/// Returns what a server uses of uploads whose blocks of the model have so many rows and these
+/// rules. `is_counted` says whether devices count the rows that they send.
+pub(super) fn upload_use(
+    rules: &[(usize, ServerRule)],
+    upload: &Layout,
+    is_counted: bool,
+) -> UploadUse {
+    let counted = upload.blocks().iter().filter(|block| can_be_counts(block));
+    let counted = counted
+        .last()
+        .map(|block| block.shape.rows)
+        .filter(|_| is_counted);
+    let counts_senders = rules
+        .iter()
+        .any(|(rows, rule)| rule.combine == Combine::MeanPerSender && counted != Some(*rows));
+    let has_floats = upload
+        .blocks()
+        .iter()
+        .all(|sent| sent.value_type == ValueType::F32);
+    match (counts_senders, has_floats, upload.is_weighted()) {
+        (true, ..) => UploadUse::Each,
+        (false, true, false) => UploadUse::Sum,
+        (false, ..) => UploadUse::WeightedSum,
+    }
+}
+
 impl Server for Averager {
     fn model(&self) -> &Model {
         &self.model
@@ -179,25 +228,12 @@ impl Server for Averager {
     }
 
     fn upload_use(&self) -> UploadUse {
-        let rows = self.counts.map(|at| self.upload.blocks()[at].shape.rows);
-        let of_rules = self.rules.iter().zip(self.model.layout().blocks());
-        let mut counts_senders = of_rules.map(|(rule, block)| {
-            rule.combine == Combine::MeanPerSender && rows != Some(block.shape.rows)
-        });
-        let has_floats = self
-            .upload
-            .blocks()
-            .iter()
-            .all(|sent| sent.value_type == ValueType::F32);
-        match (
-            counts_senders.any(|counts| counts),
-            has_floats,
-            self.upload.is_weighted(),
-        ) {
-            (true, ..) => UploadUse::Each,
-            (false, true, false) => UploadUse::Sum,
-            (false, ..) => UploadUse::WeightedSum,
-        }
+        let blocks = self.model.layout().blocks().iter();
+        let rules: Vec<_> = blocks
+            .map(|block| block.shape.rows)
+            .zip(self.rules.clone())
+            .collect();
+        upload_use(&rules, &self.upload, self.counts.is_some())
     }
 
     fn accumulator(&self) -> Box<dyn Accumulator> {

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Placement, Scorer, ScoringContext, Scratch,
-    no_blocks, parameters,
+    parameters,
 };
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
@@ -47,10 +47,8 @@ pub(crate) const RANDOM: Entry = Entry {
     summary: "scores every item at random; the floor of any accuracy",
     source: "the customary baseline",
     schema: &|| schemars::schema_for!(NoParameters),
-    resolve: &|_| Vec::new(),
     placement: Placement::Untrained,
     draws_negatives: false,
-    sizes: &no_blocks,
     build: &|value, problem| {
         build(
             "random",
@@ -60,6 +58,7 @@ pub(crate) const RANDOM: Entry = Entry {
             },
         )
     },
+    ..Entry::BY_HAND
 };
 
 /// Describes the method `global-mean` to the registry.

@@ -14,154 +14,46 @@
 //!
 //! Source: Rendle et al., BPR: Bayesian Personalized Ranking from Implicit Feedback, UAI 2009.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use super::central::{CentralMethod, CentralTrainer, ScoreFunction, UserRatings};
-use super::pairs::{self, Triple, loss_and_slope};
-use super::server::{StepContext, StepReport};
-use super::{Entry, Placement, Problem, largest_magnitude, mf, parameters, sizes_by};
-use fedrecsim_core::error::Result;
-use fedrecsim_core::rng::{PortableDraws, Purpose};
-use fedrecsim_model::model::blocks::Model;
-use fedrecsim_model::model::kernel::MAX_DIMENSION;
+use super::declare::learn::pairwise;
+use super::mf;
+use super::network;
+use super::prelude::*;
+use super::samples::Triple;
 use fedrecsim_model::model::neural::dense::dot;
 use fedrecsim_model::per_instruction_set;
 
 /// Describes the method to the registry.
-pub(crate) const ENTRY: Entry = Entry {
-    name: "bpr-mf",
-    summary: "centralised matrix factorisation by pairwise ranking (BPR): users send their ratings once",
-    source: "Rendle et al., BPR: Bayesian Personalized Ranking from Implicit Feedback, UAI 2009",
-    schema: &|| schemars::schema_for!(BprMfParameters),
-    resolve: &|_| Vec::new(),
-    placement: Placement::Central,
-    draws_negatives: true,
-    sizes: &|value, size| {
-        sizes_by(value, |p: BprMfParameters| {
-            mf::layout([size.users, size.items], p.latent_dimension as usize)
-        })
-    },
-    build: &|value, problem| {
-        Ok(Box::new(BprMf {
-            parameters: parameters("bpr-mf", value)?,
-            problem: problem.clone(),
-        }))
-    },
-};
+pub const ENTRY: Entry = Entry::at_server::<BprMf>();
 
-/// Parameters of matrix factorisation by pairwise ranking.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct BprMfParameters {
-    /// Latent dimension k.
-    #[schemars(range(min = 1, max = MAX_DIMENSION))]
-    pub latent_dimension: u32,
-    /// Learning rate of a step on one triple.
-    #[schemars(extend("exclusiveMinimum" = 0.0))]
-    pub learning_rate: f64,
-    /// Weight lambda of the regulariser of the three rows of a triple.
-    #[schemars(range(min = 0))]
-    pub regularization: f64,
-    /// Standard deviation of both tables at the start.
-    #[schemars(extend("exclusiveMinimum" = 0.0))]
-    pub deviation: f64,
-}
-
-impl Default for BprMfParameters {
-    fn default() -> Self {
-        Self {
-            latent_dimension: 32,
-            learning_rate: 0.05,
-            regularization: 0.01,
-            deviation: 0.1,
-        }
+parameters! {
+    /// Parameters of matrix factorisation by pairwise ranking.
+    pub struct BprMf {
+        /// Latent dimension k.
+        latent_dimension: u32 = 32, >= 1, <= MAX_DIMENSION;
+        /// Learning rate of a step on one triple.
+        learning_rate: f64 = 0.05, > 0.0;
+        /// Weight lambda of the regulariser of the three rows of a triple.
+        regularization: f64 = 0.01, >= 0;
+        /// Standard deviation of both tables at the start.
+        deviation: f64 = 0.1, > 0.0;
     }
 }
 
-/// Holds the parameters of the method and the problem.
-#[derive(Debug)]
-pub(crate) struct BprMf {
-    parameters: BprMfParameters,
-    problem: Problem,
-}
-
-impl CentralMethod for BprMf {
-    type Scoring = ScoreFunction;
-
-    fn items(&self) -> usize {
-        self.problem.items
-    }
-
-    /// Draws both tables from N(0, deviation^2).
-    fn trainer(&self) -> Box<dyn CentralTrainer> {
-        let Problem {
-            users,
-            items,
-            streams,
-            ..
-        } = self.problem;
-        let mut stream = streams.stream(Purpose::GlobalInit, 0, 0);
-        let dimension = self.parameters.latent_dimension as usize;
-        let draw = |_| (stream.standard_normal() * self.parameters.deviation) as f32;
-        let values: Vec<f32> = (0..(users + items) * dimension).map(draw).collect();
-        let model = mf::model([users, items], dimension, &values);
-        Box::new(Trainer {
-            parameters: self.parameters.clone(),
-            problem: self.problem.clone(),
-            values,
-            model,
-        })
-    }
-
-    fn scoring(&self) -> ScoreFunction {
-        mf::score
-    }
-}
-
-/// Trains the server's tables on triples.
-struct Trainer {
-    parameters: BprMfParameters,
-    problem: Problem,
-    /// The rows of the users and then those of the items, one after the other.
-    values: Vec<f32>,
-    /// The model of the tables after the last pass.
-    model: Model,
-}
-
-impl Trainer {
+impl BprMf {
     /// Makes the step on one triple, and returns the loss before it without its regulariser.
-    fn step(&mut self, triple: &Triple) -> f64 {
-        let BprMfParameters {
-            latent_dimension,
-            learning_rate,
-            regularization,
-            ..
-        } = self.parameters;
-        let (dimension, users) = (latent_dimension as usize, self.problem.users);
-        let row = |row: usize| row * dimension..(row + 1) * dimension;
-        let Triple {
-            user,
-            positive,
-            negative,
-        } = *triple;
-        let rows = [
-            user as usize,
-            users + positive as usize,
-            users + negative as usize,
-        ]
-        .map(row);
+    /// `values` are the rows of this many users and then those of items.
+    fn step(&self, values: &mut [f32], users: usize, triple: &Triple) -> f64 {
+        let k = self.latent_dimension as usize;
+        let row = |row: usize| row * k..(row + 1) * k;
+        let [positive, negative] = [triple.positive, triple.negative].map(|item| item as usize);
+        let rows = [triple.user as usize, users + positive, users + negative].map(row);
         // A negative is another item than the positive, so that the three rows are apart.
-        let Ok([user, positive, negative]) = self.values.get_disjoint_mut(rows) else {
+        let Ok([user, positive, negative]) = values.get_disjoint_mut(rows) else {
             return 0.0;
         };
-        let (loss, slope) = loss_and_slope(dot(user, positive) - dot(user, negative));
-        descend(
-            [user, positive, negative],
-            slope,
-            learning_rate as f32,
-            regularization as f32,
-        );
+        let (loss, slope) = pairwise(dot(user, positive) - dot(user, negative));
+        let (rate, regularization) = (self.learning_rate as f32, self.regularization as f32);
+        descend([user, positive, negative], slope, rate, regularization);
         loss
     }
 }
@@ -180,29 +72,40 @@ per_instruction_set! {
     }
 }
 
-impl CentralTrainer for Trainer {
-    fn model(&self) -> &Model {
-        &self.model
+impl Central for BprMf {
+    type Parameters = Self;
+    type Memory = ();
+
+    const NAME: &str = "bpr-mf";
+    const SUMMARY: &str = "centralised matrix factorisation by pairwise ranking (BPR): users send \
+                           their ratings once";
+    const SOURCE: &str = "Rendle et al., BPR: Bayesian Personalized Ranking from Implicit \
+                          Feedback, UAI 2009";
+
+    fn new(parameters: Self, _problem: &Problem) -> Self {
+        parameters
     }
 
-    fn set_model(&mut self, model: Model) -> Result<()> {
-        self.model.check_same_layout(&model)?;
-        self.values = [0, 1].map(|block| model.table(block).as_slice()).concat();
-        self.model = model;
-        Ok(())
+    fn blocks(&self, size: ProblemSize) -> Vec<Block> {
+        mf::tables(size, self.latent_dimension, self.deviation)
     }
 
-    fn pass(&mut self, ratings: &[UserRatings], step: &StepContext<'_>) -> Result<StepReport> {
-        let Problem { users, items, .. } = self.problem;
-        let triples = pairs::draw(&self.problem.protocol, (ratings, items), step, "bpr-mf")?;
-        let loss: f64 = triples.iter().map(|triple| self.step(triple)).sum();
-        step.check_magnitude("U or V", largest_magnitude(&self.values))?;
-        self.model = mf::model(
-            [users, items],
-            self.parameters.latent_dimension as usize,
-            &self.values,
-        );
-        Ok(pairs::report(&triples, loss))
+    fn pass(&self, pass: Pass<'_, ()>) -> Result<StepReport> {
+        let triples = pass.triples(pass.ratings, "bpr-mf")?;
+        let (mut values, users) = (network::parameters(pass.model, 0), pass.problem.users);
+        let step = |triple| self.step(&mut values, users, triple);
+        let loss: f64 = triples.iter().map(step).sum();
+        let report = pass.report(("U or V", &values), (loss, triples.len()), 3);
+        network::set(pass.model, 0, &values);
+        report
+    }
+
+    fn scorer<'a>(
+        &'a self,
+        context: &ScoringContext<'a>,
+        _scratch: &mut Scratch,
+    ) -> Result<Box<dyn Scorer + 'a>> {
+        mf::scorer(context)
     }
 }
 
@@ -210,32 +113,21 @@ impl CentralTrainer for Trainer {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::method::tests::{problem_of, sent, with_step};
+    use crate::method::tests::{AtWork, problem_of, sent};
     use fedrecsim_core::math::gradient::gradient_check_within;
     use fedrecsim_scenario::scenario::NegativesSpec;
 
     const USERS: usize = 3;
     const DIMENSION: usize = 5;
 
-    fn trainer(learning_rate: f64) -> Trainer {
-        let parameters = BprMfParameters {
+    fn at_work(learning_rate: f64) -> AtWork<BprMf> {
+        let method = BprMf {
             latent_dimension: DIMENSION as u32,
             learning_rate,
             regularization: 0.5,
             deviation: 0.8,
         };
-        let method = BprMf {
-            parameters: parameters.clone(),
-            problem: problem_of(USERS, 6),
-        };
-        let model = method.trainer().model().clone();
-        let values = [0, 1].map(|block| model.table(block).as_slice()).concat();
-        Trainer {
-            parameters,
-            problem: method.problem,
-            values,
-            model,
-        }
+        AtWork::new(method, problem_of(USERS, 6))
     }
 
     /// If this fails, the rows of a triple do not follow the gradient of their loss, or others
@@ -247,12 +139,9 @@ mod tests {
             positive: 4,
             negative: 2,
         };
-        let mut trainer = trainer(0.125);
-        let before: Vec<f64> = trainer
-            .values
-            .iter()
-            .map(|value| f64::from(*value))
-            .collect();
+        let one = at_work(0.125);
+        let mut values = network::parameters(&one.model, 0);
+        let before: Vec<f64> = values.iter().map(|value| f64::from(*value)).collect();
         let loss = |at: &[f64]| {
             let [u, i, j] =
                 [1, USERS + 4, USERS + 2].map(|row| &at[row * DIMENSION..(row + 1) * DIMENSION]);
@@ -264,9 +153,9 @@ mod tests {
             let squares: f64 = [u, i, j].concat().iter().map(|value| value * value).sum();
             libm::log1p(libm::exp(-d)) + 0.25 * squares
         };
-        let unregularised = trainer.step(&triple);
+        let unregularised = one.method.step(&mut values, USERS, &triple);
         assert!(unregularised > 0.0 && unregularised < loss(&before));
-        let moved = trainer.values.iter().zip(&before);
+        let moved = values.iter().zip(&before);
         let gradient: Vec<f64> = moved
             .map(|(after, before)| (before - f64::from(*after)) / 0.125)
             .collect();
@@ -279,34 +168,27 @@ mod tests {
     #[test]
     fn passes_lower_the_loss_and_go_on_from_a_model_that_is_set() {
         let ratings = sent(&[&[0, 2], &[1, 3], &[0, 4]]);
-        let mut one = trainer(0.05);
-        one.parameters.regularization = 0.0;
+        let mut one = at_work(0.05);
+        one.method.regularization = 0.0;
         one.problem = one.problem.with_negatives(&NegativesSpec {
             per_positive: 2,
             ..NegativesSpec::default()
         });
-        let losses: Vec<f64> = (0..60)
-            .map(|pass| {
-                with_step(pass, |step| one.pass(&ratings, step))
-                    .unwrap()
-                    .loss
-                    .unwrap()
-            })
-            .collect();
+        let passes = (0..60).map(|pass| one.pass(&ratings, pass).loss.unwrap());
+        let losses: Vec<f64> = passes.collect();
         assert!(
             losses[59] < 0.5 * losses[0],
             "{} to {}",
             losses[0],
             losses[59]
         );
-        let mut other = trainer(0.05);
-        other.set_model(one.model.clone()).unwrap();
-        assert_eq!(other.values, one.values);
-        assert_eq!(
-            with_step(60, |step| one.pass(&ratings, step))
-                .unwrap()
-                .row_visits,
-            3 * 6 * 2
-        );
+        let mut other = at_work(0.05);
+        other.problem = one.problem.clone();
+        other.method.regularization = 0.0;
+        other.model = one.model.clone();
+        let report = one.pass(&ratings, 60);
+        assert_eq!(report.row_visits, 3 * 6 * 2);
+        other.pass(&ratings, 60);
+        assert_eq!(other.model, one.model);
     }
 }

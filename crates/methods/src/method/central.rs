@@ -5,69 +5,94 @@
 //! those of every upload. A step is one pass of the server over all ratings, which takes virtual
 //! time at the server's speed.
 //!
-//! A method says how its server trains and how its devices score ([`CentralMethod`]), and is a
-//! [`Method`] by that.
+//! A method declares its parameters, its blocks, a pass and how its devices score ([`Central`]).
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::UserId;
-use fedrecsim_model::model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::model::layout::{BlockLayout, Layout};
-use fedrecsim_model::model::state::StateVisitor;
-use fedrecsim_model::model::table::{RowSet, TableShape, TableUpdate, extend_bytes, floats};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use super::declare::{Block, Memory, layout_of, start_of, traffic_blocks};
+use super::keys::Parameters;
+use super::network;
 use super::server::{
     Accumulator, Contribution, Download, Server, StepContext, StepReport, downcast,
 };
 use super::user_vector::collect_last_ratings;
-use super::{Client, LocalTask, LocalUpdate, Method, Phase, Scorer, ScoringContext, Scratch};
+use super::{
+    Client, LocalTask, LocalUpdate, Method, Phase, Problem, Scorer, ScoringContext, Scratch,
+};
+use fedrecsim_core::error::Result;
+use fedrecsim_core::ids::UserId;
+use fedrecsim_model::model::blocks::{Model, ModelUpdate};
+use fedrecsim_model::model::layout::{BlockLayout, Layout};
+use fedrecsim_model::model::neural::optimizer::AdamParameters;
+use fedrecsim_model::model::state::StateVisitor;
+use fedrecsim_model::model::table::{RowSet, TableShape, TableUpdate, extend_bytes, floats};
+use fedrecsim_scenario::scenario::sizes::ProblemSize;
+use fedrecsim_scenario::scenario::{ParameterFault, Traffic};
 
-/// Names the block in which users send their ratings.
-const RATINGS: &str = "ratings";
+/// Declares a method at the server. Users upload their ratings, and download nothing.
+pub trait Central: Debug + Send + Sync + Sized + 'static {
+    /// The keys of the method's table in scenario files.
+    type Parameters: Parameters;
 
-/// Describes a method at the server by its trainer and by how its devices score. Users upload their
-/// ratings, and download nothing.
-pub(crate) trait CentralMethod: Send + Sync + Debug {
-    /// How a device scores.
-    type Scoring: CentralScoring;
+    /// What the server remembers beside the model, such as the moments of an optimiser.
+    type Memory: Memory;
 
-    /// Returns the number of items of the catalogue.
-    fn items(&self) -> usize;
+    /// The name in scenario files.
+    const NAME: &'static str;
 
-    /// Makes the trainer as it is before the first pass.
-    fn trainer(&self) -> Box<dyn CentralTrainer>;
+    /// The summary that `fedrecsim methods` prints, on one line.
+    const SUMMARY: &'static str;
 
-    /// Returns how a device scores.
-    fn scoring(&self) -> Self::Scoring;
-}
+    /// The paper and the code that the method follows.
+    const SOURCE: &'static str;
 
-impl<M: CentralMethod> Method for M {
-    fn initial(&self) -> Model {
-        self.trainer().model().clone()
+    /// Whether training draws negatives as `dataset.negatives` says.
+    const DRAWS_NEGATIVES: bool = true;
+
+    /// Whether scores are predictions of ratings.
+    const PREDICTS_RATINGS: bool = false;
+
+    /// Fills in defaults that depend on other parameters, and returns the faults that bounds cannot
+    /// express.
+    fn resolve(_parameters: &mut Value) -> Vec<ParameterFault> {
+        Vec::new()
     }
 
-    fn download_layout(&self, _phase: Phase) -> Layout {
-        Layout::none()
+    /// Makes the method from its parameters. It draws no model.
+    fn new(parameters: Self::Parameters, problem: &Problem) -> Self;
+
+    /// Lists the blocks of the model, which has everything that scoring needs.
+    fn blocks(&self, size: ProblemSize) -> Vec<Block>;
+
+    /// Completes the initial model, in which `drawn` has the start of every block.
+    fn initial(&self, drawn: Model) -> Model {
+        drawn
     }
 
-    fn upload_layout(&self, _phase: Phase) -> Layout {
-        ratings_layout(self.items())
+    /// Completes a model that the server is given.
+    ///
+    /// # Errors
+    /// Whatever the method finds wrong with it.
+    fn adopted(&self, model: Model) -> Result<Model> {
+        Ok(model)
     }
 
-    fn client(&self, _user: UserId) -> Box<dyn Client> {
-        Box::new(CentralClient::new(self.scoring()))
+    /// Makes what the server remembers before the first pass.
+    fn memory(&self, _model: &Model) -> Self::Memory {
+        Self::Memory::default()
     }
 
-    fn server(&self) -> Box<dyn Server> {
-        Box::new(CentralServer::new(self.trainer()))
-    }
-}
+    /// Makes one pass over the ratings.
+    ///
+    /// # Errors
+    /// Divergence, and whatever else the method finds wrong.
+    fn pass(&self, pass: Pass<'_, Self::Memory>) -> Result<StepReport>;
 
-/// Makes the scorer of a device of a central method. A function that writes the scores of items,
-/// given what a client may use to score, does so without any preparation.
-pub trait CentralScoring: Clone + Send + 'static {
-    /// Makes the scorer of the user that `context` describes.
+    /// Makes the scorer of a user.
     ///
     /// # Errors
     /// Those of [`Client::scorer`].
@@ -78,54 +103,120 @@ pub trait CentralScoring: Clone + Send + 'static {
     ) -> Result<Box<dyn Scorer + 'a>>;
 }
 
-impl<S> CentralScoring for S
-where
-    S: Fn(&ScoringContext<'_>, &[u32], &mut [f32]) + Clone + Send + 'static,
-{
-    fn scorer<'a>(
-        &'a self,
-        context: &ScoringContext<'a>,
-        _scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
-        let context = *context;
-        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
-            self(&context, items, scores)
-        }))
+/// Holds what a pass works with.
+pub struct Pass<'a, S> {
+    /// The model, which the pass changes.
+    pub model: &'a mut Model,
+    /// What the server remembers.
+    pub memory: &'a mut S,
+    /// The ratings, in the order of users.
+    pub ratings: &'a [UserRatings],
+    /// The problem, with what the protocol of the experiment lets a server use.
+    pub problem: &'a Problem,
+    /// The circumstances of the step.
+    pub step: &'a StepContext<'a>,
+}
+
+/// Remembers the moments of Adam for all values of the model, one block after the other, and the
+/// memory of a batch.
+#[derive(Clone, Debug, Default)]
+pub struct Adam<B> {
+    pub values: AdamParameters,
+    pub buffers: B,
+}
+
+impl<B: Clone + Default + Send + 'static> Memory for Adam<B> {
+    fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
+        self.values.visit_memory(state)
     }
 }
 
-/// Is a function that writes the scores of items, given what a client may use to score.
-pub(crate) type ScoreFunction = fn(&ScoringContext<'_>, &[u32], &mut [f32]);
+impl<B: Default> Adam<B> {
+    /// Remembers nothing yet of the blocks of a model from `first` on.
+    pub(crate) fn of(model: &Model, first: usize) -> Self {
+        Self {
+            values: AdamParameters::new(network::parameters(model, first)),
+            buffers: B::default(),
+        }
+    }
+}
 
-/// Trains a central method on the ratings of all users.
-pub trait CentralTrainer: Send {
-    /// Returns the present model. It must hold everything that scoring needs, users' parameters
-    /// included.
-    fn model(&self) -> &Model;
+/// Is the method that follows from a declaration.
+#[derive(Debug)]
+pub(crate) struct AtServer<M> {
+    method: Arc<M>,
+    problem: Problem,
+    initial: Model,
+}
 
-    /// Replaces the model, which has the layout of [`Self::model`].
-    ///
-    /// # Errors
-    /// [`Error::Update`](fedrecsim_core::error::Error::Update) for a model of another layout.
-    fn set_model(&mut self, model: Model) -> Result<()>;
+impl<M: Central> AtServer<M> {
+    /// Makes the method for a problem.
+    pub(crate) fn new(parameters: M::Parameters, problem: &Problem) -> Self {
+        let method = M::new(parameters, problem);
+        let drawn = start_of(method.blocks(problem.size()), problem.streams);
+        Self {
+            initial: method.initial(drawn),
+            method: Arc::new(method),
+            problem: problem.clone(),
+        }
+    }
 
-    /// Makes one pass over `ratings`, which are in the order of users.
-    ///
-    /// # Errors
-    /// Divergence, and whatever else the method finds wrong.
-    fn pass(&mut self, ratings: &[UserRatings], step: &StepContext<'_>) -> Result<StepReport>;
+    /// Returns the layout of the model for a problem of this size.
+    pub(crate) fn sizes(parameters: M::Parameters, size: ProblemSize) -> Layout {
+        let method = M::new(
+            parameters,
+            &Problem::of_size(size, fedrecsim_core::rng::Streams::new(0)),
+        );
+        layout_of(&method.blocks(size), |_| true)
+    }
+}
 
-    /// Visits the state besides the model, such as the moments of an optimiser.
-    ///
-    /// # Errors
-    /// As [`StateVisitor::values`].
-    fn visit_state(&mut self, _state: &mut StateVisitor<'_>) -> Result<()> {
-        Ok(())
+/// Tells what methods at the server exchange.
+pub(crate) fn traffic() -> Traffic {
+    Traffic {
+        blocks: traffic_blocks(&ratings_layout(1), true),
+        ..Traffic::default()
+    }
+}
+
+impl<M: Central> Method for AtServer<M> {
+    fn initial(&self) -> Model {
+        self.initial.clone()
+    }
+
+    fn download_layout(&self, _phase: Phase) -> Layout {
+        Layout::none()
+    }
+
+    fn upload_layout(&self, _phase: Phase) -> Layout {
+        ratings_layout(self.problem.items)
+    }
+
+    fn client(&self, _user: UserId) -> Box<dyn Client> {
+        Box::new(CentralClient(Arc::clone(&self.method)))
+    }
+
+    fn server(&self) -> Box<dyn Server> {
+        Box::new(CentralServer {
+            memory: self.method.memory(&self.initial),
+            method: Arc::clone(&self.method),
+            problem: self.problem.clone(),
+            model: self.initial.clone(),
+            ratings: Vec::new(),
+        })
+    }
+
+    fn predicts_ratings(&self) -> bool {
+        M::PREDICTS_RATINGS
+    }
+
+    fn traffic(&self) -> Traffic {
+        traffic()
     }
 }
 
 /// Holds the ratings that one user has sent.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UserRatings {
     /// The user.
     pub user: UserId,
@@ -136,9 +227,12 @@ pub struct UserRatings {
     pub ratings: Vec<f32>,
 }
 
+/// The name of the block in which users send their ratings.
+const RATINGS: &str = "ratings";
+
 /// Returns the layout of what users of a central method upload: a rating for each item that they
 /// have rated.
-pub fn ratings_layout(items: usize) -> Layout {
+fn ratings_layout(items: usize) -> Layout {
     Layout::new(vec![
         BlockLayout::item_table(
             RATINGS,
@@ -152,28 +246,23 @@ pub fn ratings_layout(items: usize) -> Layout {
 }
 
 /// Implements the server side of a central method.
-pub struct CentralServer {
-    trainer: Box<dyn CentralTrainer>,
+struct CentralServer<M: Central> {
+    method: Arc<M>,
+    problem: Problem,
+    model: Model,
+    memory: M::Memory,
     ratings: Vec<UserRatings>,
 }
 
-impl CentralServer {
-    /// Makes a server that has no ratings yet.
-    pub fn new(trainer: Box<dyn CentralTrainer>) -> Self {
-        Self {
-            trainer,
-            ratings: Vec::new(),
-        }
-    }
-}
-
-impl Server for CentralServer {
+impl<M: Central> Server for CentralServer<M> {
     fn model(&self) -> &Model {
-        self.trainer.model()
+        &self.model
     }
 
     fn set_model(&mut self, model: Model) -> Result<()> {
-        self.trainer.set_model(model)
+        self.model.check_same_layout(&model)?;
+        self.model = self.method.adopted(model)?;
+        Ok(())
     }
 
     fn download(&self) -> Download {
@@ -191,24 +280,18 @@ impl Server for CentralServer {
     fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
         let Gathered(sent) = *downcast::<Gathered>(sums)?;
         self.ratings.extend(sent);
-        self.trainer.pass(&self.ratings, step)
+        self.method.pass(Pass {
+            model: &mut self.model,
+            memory: &mut self.memory,
+            ratings: &self.ratings,
+            problem: &self.problem,
+            step,
+        })
     }
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
-        let plain =
-            |ratings: &UserRatings| (ratings.user, ratings.items.clone(), ratings.ratings.clone());
-        let mut ratings: Vec<(UserId, Vec<u32>, Vec<f32>)> =
-            self.ratings.iter().map(plain).collect();
-        state.plain(&mut ratings)?;
-        let restored = ratings
-            .into_iter()
-            .map(|(user, items, ratings)| UserRatings {
-                user,
-                items,
-                ratings,
-            });
-        self.ratings = restored.collect();
-        self.trainer.visit_state(state)
+        state.plain(&mut self.ratings)?;
+        self.memory.visit_state(state)
     }
 }
 
@@ -243,19 +326,15 @@ impl Accumulator for Gathered {
 
 /// Implements the device of a user of a central method. It sends its ratings when it is invited,
 /// and keeps no state.
-#[derive(Clone, Debug)]
-pub struct CentralClient<S> {
-    scoring: S,
-}
+struct CentralClient<M>(Arc<M>);
 
-impl<S: CentralScoring> CentralClient<S> {
-    /// Makes a client that scores like this.
-    pub fn new(scoring: S) -> Self {
-        Self { scoring }
+impl<M> Clone for CentralClient<M> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
     }
 }
 
-impl<S: CentralScoring> Client for CentralClient<S> {
+impl<M: Central> Client for CentralClient<M> {
     fn train(&mut self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
         let shape = TableShape {
             rows: task.items(),
@@ -274,7 +353,7 @@ impl<S: CentralScoring> Client for CentralClient<S> {
         context: &ScoringContext<'a>,
         scratch: &mut Scratch,
     ) -> Result<Box<dyn Scorer + 'a>> {
-        self.scoring.scorer(context, scratch)
+        self.0.scorer(context, scratch)
     }
 
     fn visit_state(&mut self, _state: &mut StateVisitor<'_>) -> Result<()> {

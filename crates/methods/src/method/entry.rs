@@ -9,15 +9,20 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::{Method, Problem};
+use super::central::{AtServer, Central};
+use super::declare::{Declare, Declared};
+use super::{Method, Parameters, Problem};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_model::model::layout::{BlockLayout, Layout};
-use fedrecsim_model::model::table::TableShape;
 use fedrecsim_scenario::scenario::sizes::{BlockSize, ProblemSize};
-use fedrecsim_scenario::scenario::{Resolve, SizesOf};
+use fedrecsim_scenario::scenario::{Resolve, SizesOf, Traffic};
 
 /// Returns the JSON schema of a method's parameters.
 pub type SchemaOf = dyn Fn() -> schemars::Schema + Send + Sync;
+
+/// Tells what a method with these parameters exchanges; `None` if that cannot be told before the
+/// method is built.
+pub type TrafficWith = dyn Fn(&Value) -> Option<Traffic> + Send + Sync;
 
 /// Builds a method from checked parameters.
 pub type Build = dyn Fn(&Value, &Problem) -> Result<Box<dyn Method>> + Send + Sync;
@@ -43,27 +48,96 @@ pub struct Entry {
     pub draws_negatives: bool,
     /// Returns the sizes of the largest blocks that a run makes with these parameters: those of its
     /// model, its downloads and whatever all clients start with. They are checked before any block
-    /// is made. [`sizes_of_item_table`], [`sizes_by`] and [`no_blocks`] implement it for most
-    /// methods.
+    /// is made. [`sizes_by`] and [`no_blocks`] implement it for most methods.
     pub sizes: &'static SizesOf,
+    /// Tells what the method exchanges. `&|_| None` has it found out from the method that is built.
+    pub traffic: &'static TrafficWith,
+    /// Why `training.aggregation` has no meaning for the method; `None` if it has one.
+    pub without_controls: Option<&'static str>,
     /// Builds the method from checked parameters.
     pub build: &'static Build,
+}
+
+impl Entry {
+    /// Has what most methods have that implement [`Method`] by hand: no parameters, no faults that
+    /// a schema cannot express, a place on the devices, negatives, and no large blocks.
+    pub const BY_HAND: Self = Self {
+        name: "",
+        summary: "",
+        source: "",
+        schema: &|| schemars::json_schema!({ "type": "object", "additionalProperties": false }),
+        resolve: &|_| Vec::new(),
+        placement: Placement::Federated,
+        draws_negatives: true,
+        sizes: &no_blocks,
+        traffic: &|_| None,
+        without_controls: None,
+        build: &|_, _| Err(Error::Usage("this entry builds no method".to_owned())),
+    };
+
+    /// Describes a method by its declaration.
+    pub const fn of<M: Declare>() -> Self {
+        Self {
+            name: M::NAME,
+            summary: M::SUMMARY,
+            source: M::SOURCE,
+            schema: &schema_of::<M::Parameters>,
+            resolve: &M::resolve,
+            placement: M::PLACEMENT,
+            draws_negatives: M::DRAWS_NEGATIVES,
+            sizes: &|value, size| {
+                sizes_by(value, |parameters| Declared::<M>::sizes(parameters, size))
+            },
+            traffic: &|value| {
+                let read = serde_json::from_value::<M::Parameters>(value.clone());
+                read.ok().map(Declared::<M>::traffic_with)
+            },
+            without_controls: M::WITHOUT_CONTROLS,
+            build: &|value, problem| {
+                let parameters = parameters(M::NAME, value)?;
+                Ok(Box::new(Declared::<M>::new(parameters, problem)))
+            },
+        }
+    }
+}
+
+impl Entry {
+    /// Describes a method at the server by its declaration.
+    pub const fn at_server<M: Central>() -> Self {
+        Self {
+            name: M::NAME,
+            summary: M::SUMMARY,
+            source: M::SOURCE,
+            schema: &schema_of::<M::Parameters>,
+            resolve: &M::resolve,
+            placement: Placement::Central,
+            draws_negatives: M::DRAWS_NEGATIVES,
+            sizes: &|value, size| {
+                sizes_by(value, |parameters| AtServer::<M>::sizes(parameters, size))
+            },
+            traffic: &|_| Some(super::central::traffic()),
+            without_controls: Some("it runs at the server"),
+            build: &|value, problem| {
+                let parameters = parameters(M::NAME, value)?;
+                Ok(Box::new(AtServer::<M>::new(parameters, problem)))
+            },
+        }
+    }
+}
+
+/// Returns the schema of parameters.
+pub(crate) fn schema_of<P: Parameters>() -> schemars::Schema {
+    schemars::schema_for!(P)
 }
 
 /// Shows what is no function.
 impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            name,
-            placement,
-            draws_negatives,
-            ..
-        } = self;
         let mut entry = f.debug_struct("Entry");
         entry
-            .field("name", name)
-            .field("placement", placement)
-            .field("draws_negatives", draws_negatives);
+            .field("name", &self.name)
+            .field("placement", &self.placement)
+            .field("draws_negatives", &self.draws_negatives);
         entry.finish_non_exhaustive()
     }
 }
@@ -115,21 +189,6 @@ pub fn sizes_by<T: serde::de::DeserializeOwned>(
     serde_json::from_value(value.clone())
         .map(|parameters| sizes_of(&layout(parameters)))
         .unwrap_or_default()
-}
-
-/// Returns the size of an item table called `name` whose width `dimension` reads from a method's
-/// own parameters, for use in [`Entry::sizes`] of a method with that one block.
-pub fn sizes_of_item_table<T: serde::de::DeserializeOwned>(
-    name: &'static str,
-    (value, size): (&Value, ProblemSize),
-    dimension: impl FnOnce(T) -> u32,
-) -> Vec<BlockSize> {
-    sizes_by(value, |parameters| {
-        Layout::of_table(
-            name,
-            TableShape::of_items(size.items, dimension(parameters)),
-        )
-    })
 }
 
 /// Returns the sizes of the blocks of `layout`.

@@ -17,90 +17,38 @@
 //! 2008; Rendle et al., Revisiting the Performance of iALS on Item Recommendation Benchmarks,
 //! RecSys 2022, for the regulariser.
 
-use std::sync::Arc;
-
 use rayon::prelude::*;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-use super::central::{CentralMethod, CentralScoring, CentralTrainer, UserRatings};
 use super::fedgram::numerics::Constants;
-use super::fedgram::{
-    Background, ByDensity, Counts, FedGram, FedGramClient, FedGramParameters, Shared, TABLE,
-};
+use super::fedgram::{self, Background, ByDensity, Counts, FedGram, FedGramParameters, TABLE};
+use super::prelude::*;
 use super::recency::Recency;
-use super::server::{StepContext, StepReport};
 use super::user_vector::times;
-use super::{
-    Client, Entry, Method, Placement, Problem, Scorer, ScoringContext, Scratch, fedgram,
-    largest_magnitude, parameters, sizes_by,
-};
-use fedrecsim_core::error::{Error, Result};
 use fedrecsim_model::model::algebra::AlgebraError;
-use fedrecsim_model::model::blocks::Model;
-use fedrecsim_model::model::kernel::MAX_DIMENSION;
 use fedrecsim_model::model::least_squares::{LeastSquares, Positives, Weights, gram_of_table};
-use fedrecsim_model::model::table::{Table, TableShape};
 
 /// Describes the method to the registry.
-pub(crate) const ENTRY: Entry = Entry {
-    name: "ials",
-    summary: "centralised implicit alternating least squares: users send their ratings once, every row is solved for",
-    source: "Hu, Koren and Volinsky, Collaborative Filtering for Implicit Feedback Datasets, ICDM 2008; regulariser of \
-             Rendle et al., RecSys 2022",
-    schema: &|| schemars::schema_for!(IalsParameters),
-    resolve: &fedgram::without_effect,
-    placement: Placement::Central,
-    draws_negatives: false,
-    sizes: &|value, size| sizes_by(value, |p: IalsParameters| p.of_fedgram().layout(size.items)),
-    build: &|value, problem| Ok(Box::new(Ials::new(&parameters("ials", value)?, problem))),
-};
+pub const ENTRY: Entry = Entry::at_server::<Ials>();
 
-/// Parameters of implicit alternating least squares.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct IalsParameters {
-    /// Latent dimension k.
-    #[schemars(range(min = 1, max = MAX_DIMENSION))]
-    pub latent_dimension: u32,
-    /// Weight a0 of every pair of a user and an item as a negative; that of a positive is 1.
-    #[schemars(extend("exclusiveMinimum" = 0.0))]
-    pub unobserved_weight: f64,
-    /// Weight lambda of the regulariser.
-    #[schemars(extend("exclusiveMinimum" = 0.0))]
-    pub regularization: f64,
-    /// Exponent nu of the sum of the weights of a user's or an item's pairs, by which lambda is
-    /// multiplied: 0 for the same regulariser everywhere, 1 for one that grows with the data.
-    #[schemars(range(min = 0, max = 1))]
-    pub regularization_exponent: f64,
-    /// The rows of Y start as normal draws of this length, about.
-    #[schemars(extend("exclusiveMinimum" = 0.0))]
-    pub initial_length: f64,
-    /// Lets recent positives count more when a device scores. Left out: all count alike.
-    pub recency: Option<Recency>,
-    /// Lets `unobserved_weight` and `regularization` follow from the density of the data. Left out:
-    /// they are as they are.
-    pub by_density: Option<ByDensity>,
-}
-
-impl Default for IalsParameters {
-    fn default() -> Self {
-        let FedGramParameters {
-            latent_dimension,
-            unobserved_weight,
-            regularization,
-            initial_length,
-            ..
-        } = FedGramParameters::default();
-        Self {
-            latent_dimension,
-            unobserved_weight,
-            regularization,
-            regularization_exponent: 1.0,
-            initial_length,
-            recency: None,
-            by_density: None,
-        }
+parameters! {
+    /// Parameters of implicit alternating least squares.
+    pub struct IalsParameters {
+        /// Latent dimension k.
+        latent_dimension: u32 = FedGramParameters::default().latent_dimension, >= 1, <= MAX_DIMENSION;
+        /// Weight a0 of every pair of a user and an item as a negative; that of a positive is 1.
+        unobserved_weight: f64 = FedGramParameters::default().unobserved_weight, > 0.0;
+        /// Weight lambda of the regulariser.
+        regularization: f64 = FedGramParameters::default().regularization, > 0.0;
+        /// Exponent nu of the sum of the weights of a user's or an item's pairs, by which lambda is
+        /// multiplied: 0 for the same regulariser everywhere, 1 for one that grows with the data.
+        regularization_exponent: f64 = 1.0, >= 0, <= 1;
+        /// The rows of Y start as normal draws of this length, about.
+        initial_length: f64 = FedGramParameters::default().initial_length, > 0.0;
+        /// Lets recent positives count more when a device scores. Left out: all count alike.
+        recency: Option<Recency> = None;
+        /// Lets `unobserved_weight` and `regularization` follow from the density of the data. Left
+        /// out: they are as they are.
+        by_density: Option<ByDensity> = None;
     }
 }
 
@@ -132,58 +80,11 @@ impl IalsParameters {
     }
 }
 
-/// Describes the method by the FedGram that has the same loss and the same devices.
+/// Is the FedGram that has the same loss and the same devices.
 #[derive(Debug)]
-pub(crate) struct Ials {
-    federated: FedGram,
-}
+pub struct Ials(FedGram);
 
 impl Ials {
-    /// Makes the method for a problem of this size, with FedGram's initial values.
-    pub(crate) fn new(parameters: &IalsParameters, problem: &Problem) -> Self {
-        let exponent = parameters.regularization_exponent;
-        Self {
-            federated: FedGram::with_exponent(parameters.of_fedgram(), exponent, problem),
-        }
-    }
-}
-
-impl CentralMethod for Ials {
-    type Scoring = FedGramClient;
-
-    fn items(&self) -> usize {
-        self.federated.shared.shape.rows
-    }
-
-    fn trainer(&self) -> Box<dyn CentralTrainer> {
-        Box::new(Trainer {
-            shared: Arc::clone(&self.federated.shared),
-            model: self.federated.initial(),
-        })
-    }
-
-    fn scoring(&self) -> FedGramClient {
-        self.federated.device()
-    }
-}
-
-impl CentralScoring for FedGramClient {
-    fn scorer<'a>(
-        &'a self,
-        context: &ScoringContext<'a>,
-        scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
-        Client::scorer(self, context, scratch)
-    }
-}
-
-/// Solves for users and items in turn.
-struct Trainer {
-    shared: Arc<Shared>,
-    model: Model,
-}
-
-impl Trainer {
     /// Returns the rows that minimise the loss for these rows of the other side, given the
     /// positives of each row as numbers of rows of the other side. Threads solve for rows of their
     /// own, so that they change no bit.
@@ -194,7 +95,7 @@ impl Trainer {
         positives: &[P],
         step: &StepContext<'_>,
     ) -> Result<Table> {
-        let shape = self.shared.shape;
+        let shape = other.shape();
         let failed = |cause: AlgebraError| match cause {
             AlgebraError::NotPositiveDefinite { .. } => step.singular("a row of X or Y", &cause),
             other => Error::Update(other.to_string()),
@@ -230,8 +131,7 @@ impl Trainer {
 
     /// Returns the number of multiply-adds of a pass, for the numbers of positives of users and of
     /// items.
-    fn multiply_adds(&self, of_users: &[&[u32]], of_items: &[Vec<u32>]) -> u64 {
-        let k = self.shared.shape.dimension;
+    fn multiply_adds(k: usize, of_users: &[&[u32]], of_items: &[Vec<u32>]) -> u64 {
         let solved = |count: usize| LeastSquares::multiply_adds(count, k);
         let users: u64 = of_users.iter().map(|items| solved(items.len())).sum();
         let items: u64 = of_items.iter().map(|users| solved(users.len())).sum();
@@ -240,27 +140,47 @@ impl Trainer {
     }
 }
 
-impl CentralTrainer for Trainer {
-    fn model(&self) -> &Model {
-        &self.model
+impl Central for Ials {
+    type Parameters = IalsParameters;
+    type Memory = ();
+
+    const NAME: &str = "ials";
+    const SUMMARY: &str = "centralised implicit alternating least squares: users send their \
+                           ratings once, every row is solved for";
+    const SOURCE: &str = "Hu, Koren and Volinsky, Collaborative Filtering for Implicit Feedback \
+                          Datasets, ICDM 2008; regulariser of Rendle et al., RecSys 2022";
+    const DRAWS_NEGATIVES: bool = false;
+
+    fn resolve(parameters: &mut Value) -> Vec<ParameterFault> {
+        fedgram::without_effect(parameters)
     }
 
-    fn set_model(&mut self, model: Model) -> Result<()> {
-        self.model.check_same_layout(&model)?;
-        // Y^T Y is computed from Y again, so that it fits even if the caller has only changed Y.
-        self.model = self
-            .shared
-            .model(Table::clone(model.table(TABLE)), Counts::of(&model))?;
-        Ok(())
+    fn new(parameters: IalsParameters, _problem: &Problem) -> Self {
+        let exponent = parameters.regularization_exponent;
+        Self(FedGram::with_exponent(parameters.of_fedgram(), exponent))
     }
 
-    fn pass(&mut self, ratings: &[UserRatings], step: &StepContext<'_>) -> Result<StepReport> {
-        let of_users: Vec<&[u32]> = ratings.iter().map(|user| &user.items[..]).collect();
-        let mut of_items = vec![Vec::new(); self.shared.shape.rows];
+    fn blocks(&self, size: ProblemSize) -> Vec<Block> {
+        self.0.model_blocks(size.items)
+    }
+
+    fn initial(&self, drawn: Model) -> Model {
+        self.0.initial(drawn)
+    }
+
+    /// Y^T Y is computed from Y again, so that it fits even if the caller has only changed Y.
+    fn adopted(&self, mut model: Model) -> Result<Model> {
+        let (table, counts) = (Table::clone(table_of(&model, TABLE)), Counts::of(&model));
+        self.0.renew(&mut model, table, counts)?;
+        Ok(model)
+    }
+
+    fn pass(&self, pass: Pass<'_, ()>) -> Result<StepReport> {
+        let of_users: Vec<&[u32]> = pass.ratings.iter().map(|user| &user.items[..]).collect();
+        let mut of_items = vec![Vec::new(); pass.problem.items];
         for (user, items) in (0..).zip(&of_users) {
-            items
-                .iter()
-                .for_each(|item| of_items[*item as usize].push(user));
+            let items = items.iter();
+            items.for_each(|item| of_items[*item as usize].push(user));
         }
         let positives: usize = of_users.iter().map(|items| items.len()).sum();
         let mean_positives = (positives as f32 / of_users.len().max(1) as f32).max(1.0);
@@ -268,14 +188,24 @@ impl CentralTrainer for Trainer {
             mean_positives,
             ..Counts::default()
         };
-        let constants = self.shared.constants(f64::from(mean_positives));
-        let users = self.solve(&constants, self.model.table(TABLE), &of_users, step)?;
-        let items = self.solve(&constants, &users, &of_items, step)?;
-        self.model = self.shared.model(items, counts)?;
+        let constants = self.0.constants(f64::from(mean_positives), of_items.len());
+        let table = table_of(pass.model, TABLE);
+        let k = table.shape().dimension;
+        let users = self.solve(&constants, table, &of_users, pass.step)?;
+        let items = self.solve(&constants, &users, &of_items, pass.step)?;
+        self.0.renew(pass.model, items, counts)?;
         Ok(StepReport {
-            multiply_adds: self.multiply_adds(&of_users, &of_items),
+            multiply_adds: Self::multiply_adds(k, &of_users, &of_items),
             ..StepReport::default()
         })
+    }
+
+    fn scorer<'a>(
+        &'a self,
+        context: &ScoringContext<'a>,
+        scratch: &mut Scratch,
+    ) -> Result<Box<dyn Scorer + 'a>> {
+        self.0.device_scorer(context, scratch)
     }
 }
 

@@ -1,37 +1,9 @@
 //! Adds up what devices send for some rows of an item table, and how many have sent each row.
 
-use super::row_counts::{counts_layout, counts_of};
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_model::model::layout::BlockLayout;
+use fedrecsim_model::model::blocks::ModelUpdate;
 use fedrecsim_model::model::magnitude::MagnitudeCounts;
-use fedrecsim_model::model::table::{Base, Table, TableShape, TableUpdate, floats};
-
-/// Returns the layouts of the blocks in which devices say for each of so many items whether they
-/// have it, and 1 for themselves. Where uploads are clipped, the 1 tells with which weight one is
-/// in the sums.
-pub(crate) fn told_layouts(items: usize) -> [BlockLayout; 2] {
-    let one = TableShape {
-        rows: 1,
-        dimension: 1,
-    };
-    [
-        counts_layout(items),
-        BlockLayout::weights("participants", one).statistic(),
-    ]
-}
-
-/// Returns what a device says: 1 for each of its positives, in ascending order, and 0 for the
-/// others of so many items, and 1 for itself.
-///
-/// # Errors
-/// As [`TableUpdate::listed`].
-pub(crate) fn told_by(items: usize, positives: &[u32]) -> Result<[TableUpdate; 2]> {
-    let [_, participants] = told_layouts(items);
-    Ok([
-        counts_of(items, positives)?,
-        TableUpdate::whole(&Table::new(participants.shape, vec![1.0])),
-    ])
-}
+use fedrecsim_model::model::table::{Base, TableShape, TableUpdate, floats};
 
 /// What an upload says of itself.
 #[derive(Clone, Copy, Debug)]
@@ -43,23 +15,31 @@ pub(crate) struct Told<'a> {
 }
 
 impl<'a> Told<'a> {
-    /// Reads what the blocks of an upload say which follow its statistics; `None` if there are
-    /// none.
+    /// Splits an upload into its first `N` blocks and what the others say ([`Counts`]); `None` if
+    /// there are none.
     ///
     /// # Errors
-    /// [`Error::Update`] for other blocks than those of [`told_layouts`].
-    pub(crate) fn of(blocks: &'a [TableUpdate]) -> Result<Option<Self>> {
-        match blocks {
-            [] => Ok(None),
+    /// [`Error::Update`] for an upload of other blocks.
+    ///
+    /// [`Counts`]: crate::method::declare::Counts
+    pub(crate) fn beside<const N: usize>(
+        upload: &'a ModelUpdate,
+    ) -> Result<(&'a [TableUpdate; N], Option<Self>)> {
+        let (sums, rest) = upload.blocks.split_first_chunk().ok_or_else(|| {
+            Error::Update(format!("an upload has fewer blocks than its {N} sums"))
+        })?;
+        match rest {
+            [] => Ok((sums, None)),
             [counts, participants] if participants.shape.values() == 1 => {
                 // A codec may have left the only row out, which is then zero.
                 let participants = floats(&participants.to_whole_bytes(Base::Zeros)?)
                     .map(f64::from)
                     .sum();
-                Ok(Some(Self {
+                let told = Self {
                     counts,
                     participants,
-                }))
+                };
+                Ok((sums, Some(told)))
             }
             _ => Err(Error::Update(
                 "an upload has other blocks than counts and participants after its sums".to_owned(),
@@ -149,6 +129,8 @@ impl ListedSums {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::method::declare::Counts;
+    use crate::method::row_counts::said_of;
 
     fn upload(rows: usize, listed: &[u32], values: &[f32]) -> TableUpdate {
         TableUpdate::listed(
@@ -192,21 +174,17 @@ mod tests {
     /// If this fails, a server does not read what devices say, or takes other blocks for it.
     #[test]
     fn what_a_device_tells_is_read() {
-        let [counts, participants] = told_by(4, &[1, 3]).unwrap();
-        assert!(Told::of(&[]).unwrap().is_none());
-        assert!(
-            Told::of(std::slice::from_ref(&counts)).is_err()
-                && Told::of(&[counts.clone(), counts.clone()]).is_err()
-        );
-        let blocks = [counts, participants];
-        let told = Told::of(&blocks).unwrap().unwrap();
+        let rows = || upload(4, &[1], &[1.0, 1.0]);
+        let said = said_of(Counts::RowsAndSender, 4, &[1, 3]).unwrap();
+        let of = |said: &[TableUpdate]| ModelUpdate::of_blocks([&[rows()], said].concat());
+        let (nothing, one, all) = (of(&[]), of(&said[..1]), of(&said));
+        assert!(Told::beside::<1>(&nothing).unwrap().1.is_none());
+        assert!(Told::beside::<1>(&one).is_err() && Told::beside::<5>(&all).is_err());
+        let ([rows], told) = Told::beside(&all).unwrap();
         let mut sums = ListedSums::default();
-        sums.absorb(&upload(4, &[1], &[1.0, 1.0]), Some(told), 1.0)
-            .unwrap();
-        assert_eq!(
-            (sums.senders, told.participants),
-            (vec![0.0, 1.0, 0.0, 1.0], 1.0)
-        );
+        sums.absorb(rows, told, 1.0).unwrap();
+        assert_eq!(sums.senders, [0.0, 1.0, 0.0, 1.0]);
+        assert_eq!(told.unwrap().participants, 1.0);
     }
 
     /// If this fails, a server counts rows in another way than the devices that say what they have

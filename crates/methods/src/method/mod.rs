@@ -44,6 +44,8 @@
 //! `testing::contract` checks what every method has to fulfil, and
 //! `tests/it/contract_suite.rs` has it check all methods of this crate and the examples.
 
+use std::any::Any;
+use std::borrow::Cow;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -59,13 +61,15 @@ use fedrecsim_model::model::layout::Layout;
 use fedrecsim_model::model::least_squares::LeastSquares;
 use fedrecsim_model::model::state::StateVisitor;
 use fedrecsim_model::model::table::Table;
-use fedrecsim_scenario::scenario::NegativesSpec;
+use fedrecsim_scenario::scenario::sizes::ProblemSize;
+use fedrecsim_scenario::scenario::{NegativesSpec, Traffic};
 
 pub mod averager;
 pub mod baselines;
 pub mod bpr_mf;
 pub mod central;
 pub mod colr;
+pub mod declare;
 mod entry;
 pub mod fcf;
 pub mod fedgram;
@@ -78,16 +82,18 @@ pub mod fedrecon;
 pub mod fedspec;
 pub mod ials;
 pub mod item_to_item;
+mod keys;
 pub mod lightgcn;
 pub mod listed_sums;
 pub mod metamf;
 pub mod mf;
-mod minibatch;
 pub mod ncf;
 mod network;
 mod own_noise;
-mod pairs;
+mod traffic;
+
 pub mod pfedrec;
+pub mod prelude;
 pub mod protocol;
 pub mod recency;
 pub mod registry;
@@ -99,17 +105,14 @@ pub mod task;
 #[cfg(test)]
 pub(crate) mod tests;
 pub mod third_party;
-pub mod traffic;
-mod tuned_table;
 mod user_vector;
-mod vector_client;
 
 pub use averager::Averager;
 pub use entry::{
-    Build, Entry, Placement, SchemaOf, no_blocks, parameters, sizes_by, sizes_of,
-    sizes_of_item_table,
+    Build, Entry, Placement, SchemaOf, TrafficWith, no_blocks, parameters, sizes_by, sizes_of,
 };
 pub use fedrecsim_model::model::magnitude::largest_magnitude;
+pub use keys::Parameters;
 pub use own_noise::OwnNoise;
 pub use protocol::Protocol;
 pub use server::Server;
@@ -159,6 +162,26 @@ impl Problem {
         Self {
             protocol: self.protocol.with_negatives(negatives),
             ..self
+        }
+    }
+
+    /// Describes a problem of this size without data, which is enough for a method that trains on
+    /// devices.
+    pub fn of_size(size: ProblemSize, streams: Streams) -> Self {
+        Self {
+            users: size.users,
+            items: size.items,
+            streams,
+            all_ratings: None,
+            protocol: Protocol::default(),
+        }
+    }
+
+    /// Returns the numbers of users and items.
+    pub fn size(&self) -> ProblemSize {
+        ProblemSize {
+            users: self.users,
+            items: self.items,
         }
     }
 
@@ -245,6 +268,12 @@ pub trait Method: Send + Sync + Debug {
     fn predicts_ratings(&self) -> bool {
         false
     }
+
+    /// Tells what the method exchanges with the server, for the check of a scenario. The default
+    /// finds it out from the method's layouts, a client and the server.
+    fn traffic(&self) -> Traffic {
+        traffic::found_out(self)
+    }
 }
 
 /// Holds the private side of one user. Only what [`Self::train`] and [`Self::request`] return can
@@ -269,10 +298,7 @@ pub trait Client: CloneClient + Send {
     /// # Errors
     /// Whatever the method finds wrong; the default finds that its clients ask nobody.
     fn request(&self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalRequest> {
-        Err(Error::Update(format!(
-            "{} has no request to the third party that its method names",
-            task.user
-        )))
+        Err(no_request(task.user))
     }
 
     /// Makes a scorer of this user for the model as the device can decode it. The client may first
@@ -302,9 +328,7 @@ pub trait Client: CloneClient + Send {
     /// # Errors
     /// [`Error::Usage`] from a client that keeps no such table, which is the default.
     fn replace_personal_table(&mut self, _values: Table) -> Result<()> {
-        Err(Error::Usage(
-            "the users of this method keep no item table of their own".to_owned(),
-        ))
+        Err(Error::Usage(NO_PERSONAL_TABLE.to_owned()))
     }
 
     /// Visits every private parameter, in a fixed order. The digest of the result, checkpoints and
@@ -316,11 +340,21 @@ pub trait Client: CloneClient + Send {
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()>;
 }
 
+/// Says that there is no table to replace.
+const NO_PERSONAL_TABLE: &str = "the users of this method keep no item table of their own";
+
+/// Returns the error of a client that asks nobody.
+fn no_request(user: UserId) -> Error {
+    Error::Update(format!(
+        "{user} has no request to the third party that its method names"
+    ))
+}
+
 /// Holds the item table that a user keeps for itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PersonalTable {
     /// The name in the papers, such as `D`.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// The values, with a row for each item.
     pub values: Table,
     /// Whether scores are computed with the sum of this table and the shared one, as in FedRAP.
@@ -357,10 +391,24 @@ pub struct Scratch {
     pub batch: BatchRows,
     /// The places of rows in a private table.
     pub slots: Vec<u32>,
-    /// The rows of a participation in FedRec.
-    pub fedrec: fedrec::FedRecScratch,
     /// The memory for solving for a user vector.
     pub least_squares: LeastSquares,
     /// The memory for the values of the next [`LocalUpdate`].
     pub values: Vec<u8>,
+    /// What a method keeps besides.
+    other: Option<Box<dyn Any + Send>>,
+}
+
+impl Scratch {
+    /// Returns memory of a method's own type, as the client before has left it.
+    pub fn memory<T: Default + Send + 'static>(&mut self) -> &mut T {
+        if !self.other.as_ref().is_some_and(|other| other.is::<T>()) {
+            self.other = None;
+        }
+        let other = self.other.get_or_insert_with(|| Box::new(T::default()));
+        // It has just been made of this type if it was not.
+        other
+            .downcast_mut()
+            .unwrap_or_else(|| unreachable!("the memory is of another type"))
+    }
 }

@@ -5,15 +5,46 @@
 //! which can have noise. A codec that leaves values out or rounds them does so with counts as well;
 //! `[codec.blocks.counts]` can give them another one.
 
+use super::declare::Counts;
 use fedrecsim_core::error::Result;
 use fedrecsim_model::model::layout::{BlockLayout, Reference, ValueType};
 use fedrecsim_model::model::sent_rows::SentRows;
-use fedrecsim_model::model::table::{TableShape, TableUpdate};
+use fedrecsim_model::model::table::{Table, TableShape, TableUpdate};
+
+/// The name of the block in which devices say which rows they have sent.
+pub(crate) const COUNTS: &str = "counts";
+
+/// Returns the layouts of what uploads say of themselves, for this many items.
+pub(crate) fn said_layouts(counts: Counts, items: usize) -> Vec<BlockLayout> {
+    let one = TableShape {
+        rows: 1,
+        dimension: 1,
+    };
+    let sender = || BlockLayout::weights("participants", one).statistic();
+    match counts {
+        Counts::Nothing => Vec::new(),
+        Counts::Rows => vec![counts_layout(items)],
+        Counts::RowsAndSender => vec![counts_layout(items), sender()],
+    }
+}
+
+/// Returns what the upload of a device says that has sent the rows `listed` (ascending) of a table
+/// of so many.
+///
+/// # Errors
+/// As [`TableUpdate::listed`].
+pub(crate) fn said_of(counts: Counts, rows: usize, listed: &[u32]) -> Result<Vec<TableUpdate>> {
+    let say = |block: BlockLayout| match block.name == COUNTS {
+        true => counts_of(rows, listed),
+        false => Ok(TableUpdate::whole(&Table::new(block.shape, vec![1.0]))),
+    };
+    said_layouts(counts, rows).into_iter().map(say).collect()
+}
 
 /// Returns the layout of the block in which devices say for each of so many rows whether they have
 /// sent it.
 pub(crate) fn counts_layout(rows: usize) -> BlockLayout {
-    BlockLayout::item_table("counts", TableShape { rows, dimension: 1 }).statistic()
+    BlockLayout::item_table(COUNTS, TableShape { rows, dimension: 1 }).statistic()
 }
 
 /// Returns whether a block can be one in which devices say which rows they have sent: a statistic

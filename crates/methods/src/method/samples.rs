@@ -1,8 +1,8 @@
 //! Holds the samples that methods at the server train on by mini-batches.
 
-use super::central::UserRatings;
-use super::protocol::Protocol;
-use super::server::StepContext;
+use super::central::{Pass, UserRatings};
+use super::largest_magnitude;
+use super::server::StepReport;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::rng::PortableDraws;
 
@@ -17,56 +17,90 @@ pub(crate) struct Sample {
     pub is_positive: bool,
 }
 
-/// Draws the samples of a pass in random order: every positive, and the negatives that the protocol
-/// gives it. `name` is that of the method, which names the streams.
-///
-/// # Errors
-/// Those of [`Protocol::draw_negatives`].
-pub(super) fn draw(
-    protocol: &Protocol,
-    data: (&[UserRatings], usize),
-    step: &StepContext<'_>,
-    name: &str,
-) -> Result<Vec<Sample>> {
-    draw_shuffled(
-        protocol,
-        data,
-        (step, name),
-        |samples, user, item, negatives| {
-            samples.push(Sample {
+impl<S> Pass<'_, S> {
+    /// Draws the samples of a pass in random order: every positive in `ratings`, and the negatives
+    /// that the protocol gives it. `name` is that of the method, which names the streams.
+    ///
+    /// # Errors
+    /// [`Error::Dataset`](fedrecsim_core::error::Error::Dataset) if there are too few items to draw
+    /// negatives from, here and below.
+    pub(crate) fn samples(&self, name: &str) -> Result<Vec<Sample>> {
+        self.draw_shuffled(self.ratings, name, |samples, user, item, negatives| {
+            let sample = |item, is_positive| Sample {
                 user,
                 item,
-                is_positive: true,
-            });
-            samples.extend(negatives.iter().map(|&item| Sample {
+                is_positive,
+            };
+            samples.push(sample(item, true));
+            samples.extend(negatives.iter().map(|item| sample(*item, false)));
+        })
+    }
+
+    /// Draws the triples of a pass in random order: every positive in `ratings` stands with each of
+    /// its negatives once.
+    pub(crate) fn triples(&self, ratings: &[UserRatings], name: &str) -> Result<Vec<Triple>> {
+        self.draw_shuffled(ratings, name, |triples, user, positive, negatives| {
+            let triple = |negative: &u32| Triple {
                 user,
-                item,
-                is_positive: false,
-            }));
-        },
-    )
+                positive,
+                negative: *negative,
+            };
+            triples.extend(negatives.iter().map(triple));
+        })
+    }
+
+    /// Draws what a pass trains on, in random order: `add` appends what is made of a positive of a
+    /// user and its negatives.
+    fn draw_shuffled<T>(
+        &self,
+        ratings: &[UserRatings],
+        name: &str,
+        mut add: impl FnMut(&mut Vec<T>, u32, u32, &[u32]),
+    ) -> Result<Vec<T>> {
+        let mut drawn = Vec::new();
+        let mut stream = self.step.named_stream(&format!("{name}/negatives"));
+        let data = (ratings, self.problem.items);
+        let add = |user, item, negatives: &[u32]| add(&mut drawn, user, item, negatives);
+        self.problem
+            .protocol
+            .draw_negatives(data, &mut stream, add)?;
+        let mut order = self.step.named_stream(&format!("{name}/order"));
+        order.shuffle_portably(&mut drawn);
+        Ok(drawn)
+    }
+
+    /// Checks the values of the model, which the error calls `name`, and the loss, and reports the
+    /// mean of the loss over so many `terms` with `visits` row visits for each.
+    ///
+    /// # Errors
+    /// [`Error::Diverged`](fedrecsim_core::error::Error::Diverged) for a value beyond the limit.
+    pub(crate) fn report(
+        &self,
+        (name, values): (&'static str, &[f32]),
+        (loss, terms): (f64, usize),
+        visits: u64,
+    ) -> Result<StepReport> {
+        self.step.check_magnitude(name, largest_magnitude(values))?;
+        if !loss.is_finite() {
+            return Err(self.step.diverged("the loss", loss as f32));
+        }
+        Ok(StepReport {
+            row_visits: visits * terms as u64,
+            loss: (terms > 0).then(|| loss / terms as f64),
+            ..StepReport::default()
+        })
+    }
 }
 
-/// Draws what a pass trains on, in random order: `add` appends what is made of a positive of a user
-/// and its negatives. `data` are the ratings and the number of items; the method's name names the
-/// streams.
-///
-/// # Errors
-/// Those of [`Protocol::draw_negatives`].
-pub(super) fn draw_shuffled<T>(
-    protocol: &Protocol,
-    data: (&[UserRatings], usize),
-    (step, name): (&StepContext<'_>, &str),
-    mut add: impl FnMut(&mut Vec<T>, u32, u32, &[u32]),
-) -> Result<Vec<T>> {
-    let mut drawn = Vec::new();
-    let mut stream = step.named_stream(&format!("{name}/negatives"));
-    protocol.draw_negatives(data, &mut stream, |user, item, negatives| {
-        add(&mut drawn, user, item, negatives)
-    })?;
-    step.named_stream(&format!("{name}/order"))
-        .shuffle_portably(&mut drawn);
-    Ok(drawn)
+/// Is a user with one of its positives and a negative for it (Rendle et al., BPR, UAI 2009).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Triple {
+    /// The user.
+    pub user: u32,
+    /// The positive.
+    pub positive: u32,
+    /// The negative.
+    pub negative: u32,
 }
 
 #[cfg(test)]
@@ -74,6 +108,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::method::tests::{problem_of, sent, with_step};
+    use fedrecsim_model::model::blocks::Model;
     use fedrecsim_scenario::scenario::NegativesSpec;
 
     /// If this fails, the server trains on other items than those that users have sent, or on
@@ -84,9 +119,19 @@ mod tests {
             per_positive: 3,
             ..NegativesSpec::default()
         };
-        let protocol = problem_of(2, 6).with_negatives(&spec).protocol;
+        let problem = problem_of(2, 6).with_negatives(&spec);
         let ratings = sent(&[&[1, 4, 5], &[0]]);
-        let mut samples = with_step(0, |step| draw(&protocol, (&ratings, 6), step, "any")).unwrap();
+        let drawn = with_step(0, |step| {
+            let pass = Pass {
+                model: &mut Model::none(),
+                memory: &mut (),
+                ratings: &ratings,
+                problem: &problem,
+                step,
+            };
+            pass.samples("any")
+        });
+        let mut samples = drawn.unwrap();
         samples.sort_unstable_by_key(|sample| (sample.user, !sample.is_positive, sample.item));
         let of = |user: u32, is_positive: bool| -> Vec<u32> {
             let own = samples

@@ -2,8 +2,9 @@
 //! their clients.
 #![allow(clippy::unwrap_used)]
 
-use super::central::UserRatings;
-use super::server::StepContext;
+use super::central::{Central, Pass, UserRatings};
+use super::declare::start_of;
+use super::server::{StepContext, StepReport};
 use super::*;
 use fedrecsim_core::ids::{InvitationId, Round};
 use fedrecsim_data::dataset::negatives::Samples;
@@ -44,13 +45,7 @@ pub(crate) fn problem() -> Problem {
 
 /// Returns a problem of this size without any data.
 pub(crate) fn problem_of(users: usize, items: usize) -> Problem {
-    Problem {
-        users,
-        items,
-        streams: Streams::new(4),
-        all_ratings: None,
-        protocol: Protocol::default(),
-    }
+    Problem::of_size(ProblemSize { users, items }, Streams::new(4))
 }
 
 /// Returns what users with these items have sent.
@@ -70,6 +65,41 @@ pub(crate) fn with_step<T>(number: u32, then: impl FnOnce(&StepContext<'_>) -> T
         divisor: totals.weights,
     };
     then(&StepContext::new(number, 6, &normalise, Streams::new(1)))
+}
+
+/// Holds a method at the server at work.
+pub(crate) struct AtWork<M: Central> {
+    pub method: M,
+    pub problem: Problem,
+    pub model: Model,
+    pub memory: M::Memory,
+}
+
+impl<M: Central> AtWork<M> {
+    pub(crate) fn new(method: M, problem: Problem) -> Self {
+        let drawn = start_of(method.blocks(problem.size()), problem.streams);
+        let model = method.initial(drawn);
+        Self {
+            memory: method.memory(&model),
+            method,
+            problem,
+            model,
+        }
+    }
+
+    /// Makes the pass of this number.
+    pub(crate) fn pass(&mut self, ratings: &[UserRatings], number: u32) -> StepReport {
+        let pass = |step: &StepContext<'_>| {
+            self.method.pass(Pass {
+                model: &mut self.model,
+                memory: &mut self.memory,
+                ratings,
+                problem: &self.problem,
+                step,
+            })
+        };
+        with_step(number, pass).unwrap()
+    }
 }
 
 /// Returns the model as user 1 has it: the download of its own where there is one, and the server's

@@ -67,6 +67,11 @@ impl RoundRows {
         &self.samples
     }
 
+    /// Returns the samples to put them into another order.
+    pub fn samples_mut(&mut self) -> &mut [(u32, bool)] {
+        &mut self.samples
+    }
+
     /// Puts the samples into a new random order, for mini-batches.
     pub fn shuffle(&mut self, stream: &mut Stream) {
         stream.shuffle_portably(&mut self.samples);

@@ -48,6 +48,28 @@ impl RowTable {
         }
     }
 
+    /// Makes a table in which every row is touched and has the values of `table`.
+    pub fn holding(table: &Table) -> Self {
+        let shape = table.shape();
+        let rows: Vec<u32> = (0..shape.rows as u32).collect();
+        let mut held = Self::new(shape.dimension);
+        held.write_rows(&rows, 1.0, &mut Vec::new(), |row, values| {
+            values.copy_from_slice(table.row(row))
+        });
+        held
+    }
+
+    /// Returns the whole table, in which rows never touched come from `initial`.
+    pub fn whole(&self, initial: &Table) -> Table {
+        let mut whole = Table::zeros(initial.shape());
+        let rows: Vec<u32> = (0..initial.shape().rows as u32).collect();
+        self.read_rows(&rows, initial, &mut Vec::new(), |row, stored, scale| {
+            let values = whole.row_mut(row).iter_mut().zip(stored);
+            values.for_each(|(value, stored)| *value = stored * scale);
+        });
+        whole
+    }
+
     /// Returns the number of columns.
     pub(crate) fn dimension(&self) -> usize {
         self.dimension

@@ -3,7 +3,7 @@
 use crate::privacy::{Circumstances, PrivacyClaim, Sampling, SumNoise};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_data::population::Population;
-use fedrecsim_methods::method::{Method, OwnNoise, traffic};
+use fedrecsim_methods::method::{Method, OwnNoise};
 use fedrecsim_model::model::layout::{BlockKind, Layout, ValueType};
 use fedrecsim_scenario::scenario::{ClientSelection, Participation, Policy, Scenario, Trust};
 
@@ -14,7 +14,7 @@ use fedrecsim_scenario::scenario::{ClientSelection, Participation, Policy, Scena
 /// if secure aggregation hides from it what it uses, or if delta is too large.
 pub(super) fn check(scenario: &Scenario, method: &dyn Method, users: usize) -> Result<()> {
     if scenario.overheads.secure_aggregation.is_some()
-        && let Some(message) = traffic::by_method(method).without_hidden_uploads()
+        && let Some(message) = method.traffic().without_hidden_uploads()
     {
         return Err(Error::Usage(format!(
             "overheads.secure_aggregation: {message}"
@@ -29,7 +29,7 @@ pub(super) fn check(scenario: &Scenario, method: &dyn Method, users: usize) -> R
     if let Some(message) = scenario.privacy.too_large_delta(users as u32) {
         return refused("delta", &message);
     }
-    match traffic::by_method(method).without_noisy_sums() {
+    match method.traffic().without_noisy_sums() {
         Some(message) if gaussian.trust == Trust::Central => refused("trust", message),
         _ => Ok(()),
     }

@@ -21,9 +21,7 @@ use fedrecsim_data::dataset::Dataset;
 use fedrecsim_data::dataset::candidates::Candidates;
 use fedrecsim_data::dataset::negatives;
 use fedrecsim_data::population::{Population, Traces};
-use fedrecsim_methods::method::{
-    Entry, Exchange, Method, Phase, Placement, Problem, registry, traffic,
-};
+use fedrecsim_methods::method::{Entry, Exchange, Method, Phase, Placement, Problem, registry};
 use fedrecsim_model::codec::{BlockCodecs, FrameParts};
 use fedrecsim_model::model::layout::Layout;
 use fedrecsim_scenario::scenario::participants::{Users, too_few_users};
@@ -367,10 +365,7 @@ impl PhaseLayouts {
 
 /// Checks that the method has a use for the codecs.
 fn check_codecs(scenario: &Scenario, method: &dyn Method) -> Result<()> {
-    match traffic::by_method(method)
-        .contradictions(&scenario.codec)
-        .first()
-    {
+    match method.traffic().contradictions(&scenario.codec).first() {
         Some((key, message)) => Err(Error::Usage(format!("{key}: {message}"))),
         None => Ok(()),
     }

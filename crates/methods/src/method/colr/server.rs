@@ -2,22 +2,15 @@
 
 use std::sync::Arc;
 
-use super::{Downloaded, Shared, numbers_of};
-use crate::method::largest_magnitude;
-use crate::method::server::{
-    Accumulator, Contribution, Download, Server, StepContext, StepReport, UploadUse, WeightTotals,
-    downcast,
-};
-use fedrecsim_core::error::{Error, Result};
+use super::{ColrParameters, Downloaded, add_product, basis, model_of, numbers_of};
+use crate::method::prelude::*;
+use crate::method::server::{Download, WeightTotals, downcast};
 use fedrecsim_model::model::aggregate;
-use fedrecsim_model::model::blocks::Model;
 use fedrecsim_model::model::sent_rows::SentRows;
-use fedrecsim_model::model::state::StateVisitor;
-use fedrecsim_model::model::table::{Table, TableShape};
 
 /// Implements the server.
 pub(super) struct LowRankServer {
-    shared: Arc<Shared>,
+    parameters: ColrParameters,
     /// V, with the seed and the number of the next step.
     model: Model,
     /// The mean of A of the last step.
@@ -25,13 +18,12 @@ pub(super) struct LowRankServer {
 }
 
 impl LowRankServer {
-    /// Makes the server that starts with `model`.
-    pub(crate) fn new(shared: Arc<Shared>, model: Model) -> Self {
-        let mean = Table::zeros(shared.parameters.factors(shared.initial.shape().rows).shape);
+    /// Makes the server that starts with the model of `averager`.
+    pub(super) fn new(parameters: &ColrParameters, averager: Averager) -> Self {
         Self {
-            shared,
-            model,
-            mean,
+            parameters: parameters.clone(),
+            model: averager.model().clone(),
+            mean: Table::zeros(averager.upload_layout().blocks()[0].shape),
         }
     }
 }
@@ -50,16 +42,14 @@ impl Server for LowRankServer {
     }
 
     fn download(&self) -> Download {
-        let parameters = &self.shared.parameters;
-        if parameters.download == Downloaded::Table {
+        if self.parameters.download == Downloaded::Table {
             return Download::Shared(self.model.clone());
         }
-        let (mean, layout) = (
-            Arc::new(self.mean.clone()),
-            parameters.factors(self.mean.shape().rows),
-        );
-        let model = self.shared.model(mean, layout, numbers_of(&self.model));
-        // The mean has been made with the shape of this layout.
+        let mean = BlockLayout::item_table("A", self.mean.shape()).statistic();
+        let numbers = self.model.layout().blocks()[1].clone();
+        let layout = Layout::new(vec![mean, numbers]);
+        let model = model_of(layout, Arc::new(self.mean.clone()), numbers_of(&self.model));
+        // The mean has the shape of this layout.
         Download::Shared(model.unwrap_or_else(|fault| unreachable!("{fault}")))
     }
 
@@ -72,54 +62,44 @@ impl Server for LowRankServer {
     }
 
     fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
-        let Sums {
-            by_step, totals, ..
-        } = *downcast::<Sums>(sums)?;
-        let divisor = (step.normalise)(&totals).divisor;
+        let sums = *downcast::<Sums>(sums)?;
+        let divisor = (step.normalise)(&sums.totals).divisor;
         let [seed, number] = numbers_of(&self.model);
         let mut report = StepReport::default();
         self.mean = Table::zeros(self.mean.shape());
-        for (sent_for, sums) in &by_step {
-            if *sent_for != number && self.shared.parameters.download == Downloaded::Aggregate {
+        for (sent_for, sums) in &sums.by_step {
+            if *sent_for != number && self.parameters.download == Downloaded::Aggregate {
                 return Err(Error::Usage(format!(
-                    "an update for step {sent_for} of the server arrives in step {number}, in another basis than those \
-                     that devices are told of: with `download = \"aggregate\"`, no update may be late"
+                    "an update for step {sent_for} of the server arrives in step {number}, in \
+                     another basis than those that devices are told of: with `download = \
+                     \"aggregate\"`, no update may be late"
                 )));
             }
             let mut mean = Table::zeros(self.mean.shape());
-            let mut rows = Vec::new();
-            for row in sums.iter() {
-                let values = mean.row_mut(row.row as usize);
-                values
-                    .iter_mut()
-                    .zip(row.sum)
-                    .for_each(|(value, sum)| *value = (sum / divisor) as f32);
-                rows.push(row.row as usize);
+            for sent in sums.iter() {
+                let values = mean.row_mut(sent.row as usize).iter_mut().zip(sent.sum);
+                values.for_each(|(value, sum)| *value = (sum / divisor) as f32);
             }
             let table = self.model.table_mut(0);
-            report.multiply_adds +=
-                (rows.len() * mean.shape().dimension * table.shape().dimension) as u64;
-            self.shared.add_product(
-                table,
-                [seed, *sent_for],
-                rows.iter().map(|row| (*row, mean.row(*row))),
-            );
+            let product = mean.shape().dimension * table.shape().dimension;
+            report.multiply_adds += (sums.iter().count() * product) as u64;
+            let rows = sums
+                .iter()
+                .map(|sent| (sent.row as usize, mean.row(sent.row as usize)));
+            add_product(table, &basis([seed, *sent_for], &self.parameters), rows);
             report.uploads.add_times(&sums.counts(), 1);
             if *sent_for == number {
                 self.mean = mean;
             }
         }
         step.check_magnitude("V", largest_magnitude(self.model.table(0).as_slice()))?;
-        let (table, layout) = (
-            Arc::clone(self.model.table(0)),
-            self.model.layout().blocks()[0].clone(),
-        );
-        self.model = self.shared.model(table, layout, [seed, number + 1])?;
+        let (layout, table) = (self.model.layout().clone(), Arc::clone(self.model.table(0)));
+        self.model = model_of(layout, table, [seed, number + 1])?;
         Ok(report)
     }
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
-        match self.shared.parameters.download {
+        match self.parameters.download {
             Downloaded::Table => Ok(()),
             Downloaded::Aggregate => state.values(self.mean.as_mut_slice()),
         }
@@ -138,14 +118,11 @@ struct Sums {
 impl Sums {
     /// Returns the sums of those who trained in the basis of `step`.
     fn of(&mut self, step: u64) -> &mut SentRows {
-        let place = self
-            .by_step
-            .iter()
-            .position(|(known, _)| *known == step)
-            .unwrap_or_else(|| {
-                self.by_step.push((step, SentRows::new(self.shape)));
-                self.by_step.len() - 1
-            });
+        let known = self.by_step.iter().position(|(known, _)| *known == step);
+        let place = known.unwrap_or_else(|| {
+            self.by_step.push((step, SentRows::new(self.shape)));
+            self.by_step.len() - 1
+        });
         &mut self.by_step[place].1
     }
 }
@@ -154,15 +131,15 @@ impl Accumulator for Sums {
     fn absorb(&mut self, contributions: &[Contribution<'_>]) -> Result<()> {
         for contribution in contributions {
             let by_method = contribution.weight_by_method();
-            self.totals
-                .add(by_method, contribution.weight, contribution.is_fresh);
+            let (weight, is_fresh) = (contribution.weight, contribution.is_fresh);
+            self.totals.add(by_method, weight, is_fresh);
             let [_, step] = numbers_of(contribution.received);
             self.of(step).add(&[aggregate::Contribution {
                 update: &contribution.update.blocks[0],
                 base: None,
                 intended: None,
                 base_number: contribution.download_number,
-                weight: contribution.weight * by_method,
+                weight: weight * by_method,
                 base_weight: 0.0,
             }]);
         }

@@ -1,8 +1,9 @@
 //! Tests CoLR's gradients, its basis, its server and what devices keep.
 #![allow(clippy::unwrap_used)]
 
-use super::local::{LocalModel, train};
+use super::local::{LocalModel, Settings, train};
 use super::*;
+use crate::method::declare::Declared;
 use crate::method::server::{Contribution, Download, StepContext, StepWeights, WeightTotals};
 use crate::method::tests::problem;
 use fedrecsim_core::ids::InvitationId;
@@ -13,9 +14,19 @@ const DIMENSION: usize = 4;
 const RANK: usize = 2;
 const ITEMS: u32 = 5;
 
-fn method(parameters: ColrParameters) -> Colr {
-    Colr::new(parameters, &problem())
+fn method(parameters: ColrParameters) -> Declared<Colr> {
+    Declared::new(parameters, &problem())
 }
+
+fn basis_of(numbers: [u64; 2]) -> Vec<f32> {
+    basis(numbers, &parameters(Downloaded::Table))
+}
+
+/// The shape of A.
+const FACTORS: TableShape = TableShape {
+    rows: 100,
+    dimension: RANK,
+};
 
 fn parameters(download: Downloaded) -> ColrParameters {
     ColrParameters {
@@ -58,8 +69,7 @@ fn mean_loss(table: &[f32], basis: &[f32], at: &[f64]) -> f64 {
 /// row that is trained is not V_j + A_j B.
 #[test]
 fn the_gradient_agrees_with_central_differences() {
-    let method = method(parameters(Downloaded::Table));
-    let basis = method.shared.basis([7, 1]);
+    let basis = basis_of([7, 1]);
     let mut stream = Streams::new(2).stream(Purpose::PrivateInit, 0, 0);
     let mut draw = |count: usize| {
         (0..count)
@@ -75,15 +85,12 @@ fn the_gradient_agrees_with_central_differences() {
             },
             table.clone(),
         );
-        method
-            .shared
-            .add_product(&mut rows, [7, 1], factors.chunks(RANK).enumerate());
+        add_product(&mut rows, &basis, factors.chunks(RANK).enumerate());
         rows.as_slice().to_vec()
     };
     let (mut user, mut rows, mut factors) = (start_user.clone(), combined(&start), start.clone());
-    let settings = LocalSettings {
-        epochs: 1,
-        batch_size: 100,
+    let settings = Settings {
+        training: Training::of(1, 100),
         user_rate: 1.0,
         factor_rate: 1.0,
     };
@@ -93,7 +100,7 @@ fn the_gradient_agrees_with_central_differences() {
         rows: &mut rows,
         factors: &mut factors,
     };
-    let result = train(&settings, &basis, &mut samples(), &mut order, model);
+    let (loss, work) = train(&settings, &basis, &mut samples(), &mut order, model);
     let at: Vec<f64> = start_user
         .iter()
         .chain(&start)
@@ -107,11 +114,11 @@ fn the_gradient_agrees_with_central_differences() {
         .collect();
     gradient_check_within(2e-4, &at, &gradient, |at| mean_loss(&table, &basis, at)).unwrap();
     assert!(
-        (result.loss - mean_loss(&table, &basis, &at)).abs() < 1e-6,
+        (loss - mean_loss(&table, &basis, &at)).abs() < 1e-6,
         "{}",
-        result.loss
+        loss
     );
-    assert_eq!(result.row_visits, u64::from(ITEMS));
+    assert_eq!(work.row_visits, u64::from(ITEMS));
     let moved = combined(&factors);
     assert!(
         rows.iter()
@@ -125,10 +132,9 @@ fn the_gradient_agrees_with_central_differences() {
 /// than the server adds.
 #[test]
 fn every_step_has_an_orthogonal_basis_of_its_own() {
-    let shared = method(parameters(Downloaded::Table)).shared;
-    let basis = shared.basis([7, 1]);
-    assert_eq!(basis, shared.basis([7, 1]));
-    assert!(basis != shared.basis([7, 2]) && basis != shared.basis([8, 1]));
+    let basis = basis_of([7, 1]);
+    assert_eq!(basis, basis_of([7, 1]));
+    assert!(basis != basis_of([7, 2]) && basis != basis_of([8, 1]));
     let product = |a: usize, b: usize| -> f32 {
         let row = |row: usize| &basis[row * DIMENSION..(row + 1) * DIMENSION];
         row(a).iter().zip(row(b)).map(|(a, b)| a * b).sum()
@@ -176,7 +182,7 @@ fn download(server: &dyn Server) -> Model {
 #[test]
 fn the_server_adds_the_mean_of_a_times_the_basis_in_which_it_was_found() {
     let method = method(parameters(Downloaded::Table));
-    let (mut server, shape) = (method.server(), method.shared.parameters.factors(100).shape);
+    let (mut server, shape) = (method.server(), FACTORS);
     let first = download(&*server);
     step(
         &mut *server,
@@ -192,10 +198,7 @@ fn the_server_adds_the_mean_of_a_times_the_basis_in_which_it_was_found() {
         &[(upload(shape, 3, [6.0, 0.0]), second), late],
     )
     .unwrap();
-    let (old, new) = (
-        method.shared.basis([seed, 0]),
-        method.shared.basis([seed, 1]),
-    );
+    let (old, new) = (basis_of([seed, 0]), basis_of([seed, 1]));
     for i in 0..DIMENSION {
         let expected =
             first.table(0).row(3)[i] + 2.0 * old[i] + 3.0 * new[i] + 2.0 * old[DIMENSION + i];
@@ -209,18 +212,16 @@ fn the_server_adds_the_mean_of_a_times_the_basis_in_which_it_was_found() {
 #[test]
 fn devices_that_download_the_mean_have_the_servers_table_to_the_bit() {
     let method = method(parameters(Downloaded::Aggregate));
-    let (mut server, shape) = (method.server(), method.shared.parameters.factors(100).shape);
-    let client = |table: (u64, SharedTable)| ColrClient {
-        shared: Arc::clone(&method.shared),
-        user_vector: Private::new(vec![0.0; DIMENSION].into()),
-        table,
-    };
-    let mut held = client((0, Arc::clone(&method.shared.initial)));
+    let (mut server, shape) = (method.server(), FACTORS);
+    let colr = Colr::new(parameters(Downloaded::Aggregate), &problem());
+    colr.initial(method.initial());
+    let mut held = Held::default();
     for number in 0..4 {
         let received = download(&*server);
         assert_eq!(received.layout().bytes(), 100 * RANK * 4 + 16);
-        held.table = (number, held.table(UserId(1), &received).unwrap());
-        assert_eq!(held.table.1.as_slice(), server.model().table(0).as_slice());
+        let table = colr.table(&held, UserId(1), &received).unwrap();
+        assert_eq!(table.as_slice(), server.model().table(0).as_slice());
+        held = Held(Some((number, table)));
         let found = [
             upload(shape, 2, [0.3, number as f32]),
             upload(shape, 50, [0.1, -0.7]),
@@ -231,8 +232,9 @@ fn devices_that_download_the_mean_have_the_servers_table_to_the_bit() {
         )
         .unwrap();
     }
-    let missed = client((2, held.table.1))
-        .table(UserId(1), &download(&*server))
+    let held = Held(held.0.map(|(_, table)| (2, table)));
+    let missed = colr
+        .table(&held, UserId(1), &download(&*server))
         .unwrap_err()
         .to_string();
     assert!(

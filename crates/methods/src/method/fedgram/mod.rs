@@ -14,74 +14,129 @@
 //!
 //! Source: This method is the project's own. The closest prior work is FCF (arXiv 1901.09888).
 
-use std::sync::Arc;
-
-use self::numerics::{
-    Constants, outer_triangle, packed_triangle, row_gradients, triangle_values, unpacked_triangle,
-};
-pub use self::parameters::without_effect;
-pub use self::parameters::{Background, ByDensity, FedGramParameters, Recency};
-use super::listed_sums;
+use self::numerics::{Constants, outer_triangle, row_gradients};
+use super::prelude::*;
 use super::recency::{self, weighted_positives};
 use super::user_vector::{
     DistinctPositives, checked_vector, score_items, single_precision, singular, times, unscorable,
 };
-use super::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer,
-    ScoringContext, Scratch, Server, parameters, sizes_by,
-};
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::UserId;
-use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
 use fedrecsim_model::model::algebra;
-use fedrecsim_model::model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::model::layout::{BlockLayout, Layout};
+use fedrecsim_model::model::algebra::triangle::{
+    packed_triangle, triangle_values, unpacked_triangle,
+};
 use fedrecsim_model::model::least_squares::{LeastSquares, Positives, Weights, gram_of_table};
-use fedrecsim_model::model::state::StateVisitor;
-use fedrecsim_model::model::table::{Table, TableShape, TableUpdate};
 
 pub mod numerics;
-mod parameters;
 mod server;
 #[cfg(test)]
 mod tests;
 
 /// Describes the method to the registry.
-pub(crate) const ENTRY: Entry = Entry {
-    name: "fedgram",
-    summary: "implicit least squares: devices send their positives' gradients and x x^T, the server makes Newton steps",
-    source: "an own method of this project (FCF's objective, arXiv 1901.09888, with a second-order server)",
-    schema: &|| schemars::schema_for!(FedGramParameters),
-    resolve: &without_effect,
-    placement: Placement::Federated,
-    draws_negatives: false,
-    sizes: &|value, size| sizes_by(value, |p: FedGramParameters| p.layout(size.items)),
-    build: &|value, problem| {
-        Ok(Box::new(FedGram::new(
-            parameters("fedgram", value)?,
-            problem,
-        )))
-    },
-};
+pub const ENTRY: Entry = Entry::of::<FedGram>();
 
-/// Holds what all clients share.
-#[derive(Debug)]
-pub(crate) struct FedGram {
-    pub(super) shared: Arc<Shared>,
+parameters! {
+    /// Parameters of FedGram.
+    pub struct FedGramParameters {
+        /// Latent dimension k.
+        latent_dimension: u32 = 32, >= 1, <= MAX_DIMENSION;
+        /// Weight a0 of every item as a negative; that of a positive is 1.
+        unobserved_weight: f64 = 0.3, > 0.0;
+        /// Weight lambda of the regulariser.
+        regularization: f64 = 0.01, > 0.0;
+        /// Share eta of a Newton step that the server makes.
+        server_rate: f64 = 1.0, > 0.0, <= 1;
+        /// Factor of the server's rate after every step; below 1 where cohorts are a small part of
+        /// the users.
+        server_rate_decay: f64 = 1.0, > 0.0, <= 1;
+        /// The rows of Y start as normal draws of this length, about.
+        initial_length: f64 = 0.1, > 0.0;
+        /// Weight beta of an item's popularity, the share of the last step's participants who have
+        /// it, in its score.
+        popularity_weight: f64 = 0.0, >= 0;
+        /// Whether devices send a count of 1 for each of their positives and for themselves beside
+        /// the rows, so that the server uses nothing but sums, which secure aggregation and noise
+        /// on the sum need. Otherwise it counts who has sent which row.
+        sends_counts: bool = false;
+        /// Lets recent positives count more when a device scores. Left out: all count alike.
+        recency: Option<Recency> = None;
+        /// Lets `unobserved_weight` and `regularization` follow from the density of the data. Left
+        /// out: they are as they are.
+        by_density: Option<ByDensity> = None;
+    }
+
+    /// Weights of the loss that follow from the number of positives of the mean participant of the
+    /// last step, so that the same settings serve data of any density. The server counts the rows
+    /// of each upload, or adds up the counts that devices send, and sends the mean with the model.
+    /// Before its first step, a device takes its own number of positives instead. With small
+    /// cohorts the weights vary from step to step.
+    pub struct ByDensity {
+        /// Weight of all items together as negatives, for each positive of the mean participant:
+        /// with a mean of p positives in a catalogue of m items, a0 is this times p / m.
+        unobserved_per_positive: f64 = 40.0, > 0.0;
+        /// Weight of the regulariser of the mean participant: lambda is this, divided by (p + a0
+        /// m)^nu, where nu is the regulariser's exponent, which is 1 in FedGram.
+        regularization: f64 = 7.0, > 0.0;
+    }
+
+    /// How recent positives count more: [`recency::Recency`], and what becomes of the old ones.
+    pub struct Recency {
+        /// Number tau of positives after which a weight has fallen to 1/e.
+        tau: f64 = recency::Recency::default().tau, > 0.0;
+        /// Weight that remains of the oldest positives.
+        floor: f64 = recency::Recency::default().floor, >= 0;
+        /// What the weight among all items pulls an old positive to.
+        background: Background = Background::PositivesAtOne;
+    }
 }
 
-#[derive(Debug)]
-pub(super) struct Shared {
-    parameters: FedGramParameters,
-    /// The constants of the loss, but for those that follow from the density of the data.
-    fixed: Constants,
-    pub shape: TableShape,
-    streams: Streams,
+choices! {
+    /// What the term over all items pulls a user's positives to.
+    pub enum Background {
+        /// To 1: a positive never counts less than a0, however old it is.
+        PositivesAtOne,
+        /// To 0, like every other item: an old positive comes to count like an item that was never
+        /// seen.
+        AllAtZero,
+    }
 }
 
-/// The positions of the model's blocks, and the names of those that not every model has.
-pub(super) const TABLE: usize = 0;
-const GRAM: usize = 1;
+impl ByDensity {
+    /// Returns `fixed` with the weights for this number of positives of the mean user, which counts
+    /// as 1 at least, and this number of items.
+    fn constants(&self, fixed: Constants, mean_positives: f64, items: f64) -> Constants {
+        let mean_positives = mean_positives.max(1.0);
+        let mut constants = Constants {
+            unobserved_weight: self.unobserved_per_positive * mean_positives / items,
+            regularization: 1.0,
+            ..fixed
+        };
+        let ridge = constants.ridge(mean_positives, items);
+        constants.regularization = self.regularization / ridge;
+        constants
+    }
+}
+
+/// Returns the parameters that others leave without an effect, of FedGram and of the central method
+/// with its loss.
+pub fn without_effect(value: &mut Value) -> Vec<ParameterFault> {
+    if value.get("by_density").is_none_or(Value::is_null) {
+        return Vec::new();
+    }
+    let usual = FedGramParameters::default();
+    let replaced = [
+        ("unobserved_weight", usual.unobserved_weight),
+        ("regularization", usual.regularization),
+    ];
+    let is_written =
+        |(key, usual): &(&str, f64)| value.get(*key).and_then(Value::as_f64) != Some(*usual);
+    let because = "it follows from the data with `by_density`";
+    let fault = |(key, _): (&str, f64)| ParameterFault::without_effect(key, because);
+    replaced.into_iter().filter(is_written).map(fault).collect()
+}
+
+/// The names of the blocks.
+pub(super) const TABLE: &str = "Y";
+const GRAM: &str = "Y^T Y";
 const POPULARITY: &str = "popularity";
 const MEAN_POSITIVES: &str = "positives of the mean user";
 
@@ -98,285 +153,253 @@ pub(super) struct Counts {
 
 impl Counts {
     /// Returns the counts that `model` tells.
-    pub(crate) fn of(model: &Model) -> Self {
-        let popularity = model
-            .named(POPULARITY)
-            .map_or_else(Vec::new, |table| table.as_slice().to_vec());
+    pub(super) fn of(model: &Model) -> Self {
+        let told = |name| model.named(name).map(|table| table.as_slice());
         Self {
-            popularity,
-            mean_positives: mean_positives_of(model),
+            popularity: told(POPULARITY).unwrap_or_default().to_vec(),
+            mean_positives: told(MEAN_POSITIVES).map_or(0.0, |values| values[0]),
         }
     }
 }
 
-/// Returns the number of positives of the mean participant that `model` tells; 0 before the first
-/// step, and for a model that does not tell it.
-fn mean_positives_of(model: &Model) -> f32 {
-    model
-        .named(MEAN_POSITIVES)
-        .and_then(|table| table.as_slice().first().copied())
-        .unwrap_or_default()
+/// Holds the parameters, and the constants of the loss but for those that follow from the density
+/// of the data.
+#[derive(Clone, Debug)]
+pub struct FedGram {
+    parameters: FedGramParameters,
+    fixed: Constants,
 }
 
 impl FedGram {
-    /// Makes the method for a problem of this size. The rows of Y are drawn from N(0, length^2 /
-    /// k).
-    pub(crate) fn new(parameters: FedGramParameters, problem: &Problem) -> Self {
-        Self::with_exponent(parameters, 1.0, problem)
-    }
-
     /// Makes the method with this exponent of the sum of weights that the regulariser is multiplied
     /// by.
-    pub(super) fn with_exponent(
-        parameters: FedGramParameters,
-        exponent: f64,
-        problem: &Problem,
-    ) -> Self {
-        let shape = TableShape::of_items(problem.items, parameters.latent_dimension);
+    pub(super) fn with_exponent(parameters: FedGramParameters, exponent: f64) -> Self {
         let fixed = Constants {
             unobserved_weight: parameters.unobserved_weight,
             regularization: parameters.regularization,
             regularization_exponent: exponent,
             server_rate: parameters.server_rate,
         };
-        Self {
-            shared: Arc::new(Shared {
-                parameters,
-                fixed,
-                shape,
-                streams: problem.streams,
-            }),
-        }
+        Self { parameters, fixed }
     }
 
-    /// Returns the device of any user.
-    pub(super) fn device(&self) -> FedGramClient {
-        FedGramClient {
-            shared: Arc::clone(&self.shared),
-        }
-    }
-}
-
-impl Shared {
-    fn triangle_shape(&self) -> TableShape {
-        self.parameters.triangle()
+    /// Describes the model. The rows of Y are drawn from N(0, length^2 / k), and Y^T Y follows from
+    /// them.
+    pub(super) fn model_blocks(&self, items: usize) -> Vec<Block> {
+        let p = &self.parameters;
+        let k = p.latent_dimension;
+        let start = normal(p.initial_length / math::sqrt(f64::from(k)));
+        let mut blocks = vec![
+            item_table(TABLE, items, k).start(start),
+            weights(GRAM, 1, triangle_values(k as usize)),
+        ];
+        blocks.extend((p.popularity_weight > 0.0).then(|| weights(POPULARITY, items, 1)));
+        blocks.extend(p.by_density.as_ref().map(|_| weights(MEAN_POSITIVES, 1, 1)));
+        blocks.into_iter().map(Block::download_only).collect()
     }
 
     /// Returns the constants of the loss for this number of positives of the mean user.
-    pub(crate) fn constants(&self, mean_positives: f64) -> Constants {
-        let by_density = |weights: &ByDensity| {
-            weights.constants(self.fixed, mean_positives, self.shape.rows as f64)
-        };
-        self.parameters
-            .by_density
-            .as_ref()
-            .map_or(self.fixed, by_density)
+    pub(super) fn constants(&self, mean_positives: f64, items: usize) -> Constants {
+        let by_density =
+            |weights: &ByDensity| weights.constants(self.fixed, mean_positives, items as f64);
+        let weights = self.parameters.by_density.as_ref();
+        weights.map_or(self.fixed, by_density)
     }
 
     /// Returns the constants of the loss that `model` tells. By density, before anything has been
     /// counted, those are for `own` positives.
     fn constants_of_model(&self, model: &Model, own: usize) -> Constants {
-        let counted = f64::from(mean_positives_of(model));
-        self.constants(if counted > 0.0 {
-            counted
-        } else {
-            own.max(1) as f64
-        })
+        let mean = match Counts::of(model).mean_positives {
+            counted if counted > 0.0 => f64::from(counted),
+            _ => own.max(1) as f64,
+        };
+        self.constants(mean, table_of(model, TABLE).shape().rows)
     }
 
-    /// Returns the model with this item table and these counts.
+    /// Replaces the item table and the counts of a model.
     ///
     /// # Errors
     /// [`Error::Update`] if the table has another shape.
-    pub(crate) fn model(&self, table: Table, counts: Counts) -> Result<Model> {
+    pub(super) fn renew(&self, model: &mut Model, table: Table, counts: Counts) -> Result<()> {
         let gram =
             gram_of_table(&table.view()).map_err(|cause| Error::Update(cause.to_string()))?;
-        let mut tables = vec![
-            table,
-            Table::new(self.triangle_shape(), packed_triangle(&gram)),
-        ];
-        if self.parameters.popularity_weight > 0.0 {
-            let Counts { mut popularity, .. } = counts;
-            popularity.resize(self.shape.rows, 0.0);
-            tables.push(Table::new(
-                TableShape {
-                    rows: self.shape.rows,
-                    dimension: 1,
-                },
-                popularity,
-            ));
+        let mut popularity = counts.popularity;
+        popularity.resize(table.shape().rows, 0.0);
+        for block in 0..model.blocks().len() {
+            let layout = &model.layout().blocks()[block];
+            let values = match &*layout.name {
+                TABLE => table.as_slice().to_vec(),
+                GRAM => packed_triangle(&gram),
+                POPULARITY => popularity.clone(),
+                _ => vec![counts.mean_positives],
+            };
+            let renewed = Table::new(layout.shape, values);
+            model.set_table(block, renewed.into())?;
         }
-        if self.parameters.by_density.is_some() {
-            tables.push(Table::new(
-                TableShape {
-                    rows: 1,
-                    dimension: 1,
-                },
-                vec![counts.mean_positives],
-            ));
-        }
-        Model::of_tables(self.parameters.layout(self.shape.rows), tables)
+        Ok(())
     }
 
     /// Returns x for these positives with these weights, pulled to this background.
     fn solve(
         &self,
         model: &Model,
-        positives: &[u32],
+        items: &[u32],
         (weights, background): (Weights<'_>, Background),
         solver: &mut LeastSquares,
     ) -> algebra::Result<Vec<f64>> {
-        let gram = unpacked_triangle(model.table(GRAM).as_slice(), self.shape.dimension)?;
-        let constants = self.constants_of_model(model, positives.len());
-        let weighted_gram = times(&gram, constants.unobserved_weight);
-        let ridge = constants.ridge(positives.len() as f64, self.shape.rows as f64);
-        let target_offset = match background {
-            Background::PositivesAtOne => constants.unobserved_weight,
-            Background::AllAtZero => 0.0,
-        };
+        let table = table_of(model, TABLE);
+        let TableShape { rows, dimension } = table.shape();
+        let gram = unpacked_triangle(table_of(model, GRAM).as_slice(), dimension)?;
+        let constants = self.constants_of_model(model, items.len());
         let positives = Positives {
-            items: positives,
+            items,
             weights,
-            target_offset,
+            target_offset: match background {
+                Background::PositivesAtOne => constants.unobserved_weight,
+                Background::AllAtZero => 0.0,
+            },
         };
-        solver.user_vector(&weighted_gram, &model.table(TABLE).view(), positives, ridge)
-    }
-}
-
-impl Method for FedGram {
-    fn initial(&self) -> Model {
-        let Shared {
-            parameters,
-            shape,
-            streams,
-            ..
-        } = &*self.shared;
-        let mut stream = streams.stream(Purpose::GlobalInit, 0, 0);
-        let deviation =
-            parameters.initial_length / fedrecsim_core::math::sqrt(shape.dimension as f64);
-        let table = Table::from_fn(*shape, || (deviation * stream.standard_normal()) as f32);
-        // The table has the shape that the model is made for, so that this cannot fail.
-        self.shared
-            .model(table, Counts::default())
-            .unwrap_or_else(|error| unreachable!("{error}"))
+        let weighted_gram = times(&gram, constants.unobserved_weight);
+        let ridge = constants.ridge(items.len() as f64, rows as f64);
+        solver.user_vector(&weighted_gram, &table.view(), positives, ridge)
     }
 
-    fn upload_layout(&self, _phase: Phase) -> Layout {
-        let rows = BlockLayout::item_table("gradient", self.shared.shape).statistic();
-        let outer = BlockLayout::weights("x x^T", self.shared.triangle_shape()).statistic();
-        let told = self
-            .shared
-            .parameters
-            .sends_counts
-            .then(|| listed_sums::told_layouts(self.shared.shape.rows));
-        Layout::new(
-            [rows, outer]
-                .into_iter()
-                .chain(told.into_iter().flatten())
-                .collect(),
-        )
-    }
-
-    fn client(&self, _user: UserId) -> Box<dyn Client> {
-        Box::new(self.device())
-    }
-
-    fn server(&self) -> Box<dyn Server> {
-        Box::new(server::GramServer::new(
-            Arc::clone(&self.shared),
-            self.initial(),
-        ))
-    }
-}
-
-/// Implements a device, which keeps no state from one participation to the next.
-#[derive(Clone)]
-pub(crate) struct FedGramClient {
-    shared: Arc<Shared>,
-}
-
-impl Client for FedGramClient {
-    fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
-        let (shape, positives) = (self.shared.shape, DistinctPositives::of(&task.own).items);
-        let solver = &mut scratch.least_squares;
-        let vector = self.shared.solve(
-            task.model,
-            &positives,
-            (Weights::Equal(1.0), Background::AllAtZero),
-            solver,
-        );
-        let vector = vector.map_err(|cause| singular(task, cause))?;
-        checked_vector(task, "x", &vector)?;
-        let gradients = row_gradients(&vector, &task.model.table(TABLE).view(), &positives);
-        task.check_magnitude("gradient", super::largest_magnitude(&gradients))?;
-        // A gradient is an error times x, so that its squared length divided by that of x is the
-        // squared error.
-        let squares = |values: &[f32]| {
-            values
-                .iter()
-                .map(|value| f64::from(*value).powi(2))
-                .sum::<f64>()
-        };
-        let length: f64 = vector.iter().map(|value| value * value).sum();
-        let loss =
-            squares(&gradients) / (length * positives.len().max(1) as f64).max(f64::MIN_POSITIVE);
-        let (count, k) = (positives.len(), shape.dimension);
-        let sends_counts = self.shared.parameters.sends_counts;
-        let told = sends_counts
-            .then(|| listed_sums::told_by(shape.rows, &positives))
-            .transpose()?;
-        let rows = TableUpdate::listed(shape, positives, &gradients, 1.0)?;
-        let triangle = TableUpdate::whole(&Table::new(
-            self.shared.triangle_shape(),
-            outer_triangle(&vector),
-        ));
-        let work = LeastSquares::multiply_adds(count, k)
-            + 2 * (count * k) as u64
-            + triangle_values(k) as u64;
-        let update = ModelUpdate::of_blocks(
-            [rows, triangle]
-                .into_iter()
-                .chain(told.into_iter().flatten())
-                .collect(),
-        );
-        Ok(LocalUpdate::new(update, loss, 2 * count as u64).with_multiply_adds(work))
-    }
-
-    fn scorer<'a>(
-        &'a self,
+    /// Makes the scorer of a device.
+    pub(super) fn device_scorer<'a>(
+        &self,
         context: &ScoringContext<'a>,
         scratch: &mut Scratch,
     ) -> Result<Box<dyn Scorer + 'a>> {
-        let parameters = &self.shared.parameters;
-        let recency = parameters.recency.as_ref();
+        let recency = self.parameters.recency.as_ref();
         let weighting = recency.map(|Recency { tau, floor, .. }| recency::Recency {
             tau: *tau,
             floor: *floor,
         });
         let (positives, weights) = weighted_positives(&context.own, weighting.as_ref());
         let background = recency.map_or(Background::AllAtZero, |recency| recency.background);
+        let weighted = (Weights::Each(&weights), background);
         let solver = &mut scratch.least_squares;
-        let vector = self.shared.solve(
-            context.model,
-            &positives,
-            (Weights::Each(&weights), background),
-            solver,
-        );
-        let vector = vector.map_err(|cause| unscorable(context, cause))?;
-        let vector = single_precision(&vector);
-        let (model, beta) = (context.model, parameters.popularity_weight as f32);
+        let vector = self.solve(context.model, &positives, weighted, solver);
+        let vector = single_precision(&vector.map_err(|cause| unscorable(context, cause))?);
+        let table = table_of(context.model, TABLE);
+        let popularity = context.model.named(POPULARITY);
+        let beta = self.parameters.popularity_weight as f32;
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
-            score_items(&vector, model.table(TABLE), items, scores);
-            if let Some(popularity) = model.named(POPULARITY).map(|table| table.as_slice()) {
-                items
-                    .iter()
-                    .zip(scores)
-                    .for_each(|(item, score)| *score += beta * popularity[*item as usize]);
+            score_items(&vector, table, items, scores);
+            if let Some(popularity) = popularity {
+                let popular = items.iter().zip(scores);
+                popular
+                    .for_each(|(item, score)| *score += beta * popularity.row(*item as usize)[0]);
             }
         }))
     }
+}
 
-    fn visit_state(&mut self, _state: &mut StateVisitor<'_>) -> Result<()> {
-        Ok(())
+impl Declare for FedGram {
+    type Parameters = FedGramParameters;
+    type Memory = ();
+
+    const NAME: &str = "fedgram";
+    const SUMMARY: &str = "implicit least squares: devices send their positives' gradients and \
+                           x x^T, the server makes Newton steps";
+    const SOURCE: &str = "an own method of this project (FCF's objective, arXiv 1901.09888, with a \
+                          second-order server)";
+    const DRAWS_NEGATIVES: bool = false;
+    const WITHOUT_CONTROLS: Option<&str> =
+        Some("devices send sums, with which the server makes the steps");
+
+    fn resolve(parameters: &mut Value) -> Vec<ParameterFault> {
+        without_effect(parameters)
+    }
+
+    fn new(parameters: FedGramParameters, _problem: &Problem) -> Self {
+        Self::with_exponent(parameters, 1.0)
+    }
+
+    fn blocks(&self, size: ProblemSize) -> Vec<Block> {
+        let k = self.parameters.latent_dimension;
+        let told = self.model_blocks(size.items).into_iter();
+        let sent = [
+            item_table("gradient", size.items, k),
+            weights("x x^T", 1, triangle_values(k as usize)),
+        ];
+        told.chain(sent.map(Block::upload_only)).collect()
+    }
+
+    fn initial(&self, mut drawn: Model) -> Model {
+        let table = Table::clone(table_of(&drawn, TABLE));
+        // The table has the shape of its block, so that this cannot fail.
+        self.renew(&mut drawn, table, Counts::default())
+            .unwrap_or_else(|error| unreachable!("{error}"));
+        drawn
+    }
+
+    fn counts(&self) -> super::declare::Counts {
+        super::declare::Counts::rows_and_sender_if(self.parameters.sends_counts)
+    }
+
+    fn upload_use(&self, _averager: UploadUse) -> UploadUse {
+        match self.parameters.sends_counts {
+            true => UploadUse::Sum,
+            false => UploadUse::Each,
+        }
+    }
+
+    fn train(
+        &self,
+        _own: &mut Own<()>,
+        task: &LocalTask<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Trained> {
+        let positives = DistinctPositives::of(&task.own).items;
+        let equal = (Weights::Equal(1.0), Background::AllAtZero);
+        let vector = self.solve(task.model, &positives, equal, &mut scratch.least_squares);
+        let vector = vector.map_err(|cause| singular(task, cause))?;
+        checked_vector(task, "x", &vector)?;
+        let table = table_of(task.model, TABLE);
+        let gradients = row_gradients(&vector, &table.view(), &positives);
+        task.check_magnitude("gradient", largest_magnitude(&gradients))?;
+        // A gradient is an error times x, so that its squared length divided by that of x is the
+        // squared error.
+        let squares: f64 = gradients
+            .iter()
+            .map(|value| f64::from(*value).powi(2))
+            .sum();
+        let length: f64 = vector.iter().map(|value| value * value).sum();
+        let (count, shape) = (positives.len(), table.shape());
+        let k = shape.dimension;
+        let triangle = TableShape {
+            rows: 1,
+            dimension: triangle_values(k),
+        };
+        let work = Work {
+            row_visits: 2 * count as u64,
+            multiply_adds: LeastSquares::multiply_adds(count, k)
+                + 2 * (count * k) as u64
+                + triangle.dimension as u64,
+        };
+        Ok(Trained {
+            blocks: vec![
+                TableUpdate::listed(shape, positives, &gradients, 1.0)?,
+                TableUpdate::whole(&Table::new(triangle, outer_triangle(&vector))),
+            ],
+            loss: squares / (length * count.max(1) as f64).max(f64::MIN_POSITIVE),
+            samples: count,
+            work,
+        })
+    }
+
+    fn scorer<'a>(
+        &'a self,
+        _own: &'a Own<()>,
+        context: &ScoringContext<'a>,
+        scratch: &mut Scratch,
+    ) -> Result<Box<dyn Scorer + 'a>> {
+        self.device_scorer(context, scratch)
+    }
+
+    fn server(&self, averager: Averager) -> Box<dyn Server> {
+        let model = averager.model().clone();
+        Box::new(server::GramServer::new(self.clone(), model))
     }
 }

@@ -14,13 +14,14 @@
 //! Y, all negatives included: the sum of (x_u . y_i - 1) x_u over the users with i among their
 //! positives, for each item, and the sum G of x_u x_u^T over all users.
 
-use ndarray::{Array2, ArrayView2, ArrayViewMut2};
+use ndarray::{ArrayView2, ArrayViewMut2};
 
 use crate::method::listed_sums::{ListedSums, Told};
 use fedrecsim_core::error::{self, Error};
 use fedrecsim_core::math::pow;
 use fedrecsim_model::model::algebra::eigen::symmetric_eigen;
 use fedrecsim_model::model::algebra::product::product;
+use fedrecsim_model::model::algebra::triangle::{triangle_values, upper_triangular};
 use fedrecsim_model::model::algebra::{AlgebraError, Result};
 use fedrecsim_model::model::least_squares::score;
 use fedrecsim_model::model::magnitude::MagnitudeCounts;
@@ -65,51 +66,6 @@ impl Constants {
 pub fn largest_contribution(count: f64, ridge: f64) -> (f64, f64) {
     let square = count / ridge;
     (fedrecsim_core::math::sqrt(square * count), square)
-}
-
-/// Returns the number of values in the upper triangle of a k x k matrix.
-pub(crate) const fn triangle_values(dimension: usize) -> usize {
-    dimension * (dimension + 1) / 2
-}
-
-/// Returns the upper triangle of a square matrix, row after row, in single precision, which is the
-/// form in which it travels.
-pub(crate) fn packed_triangle(matrix: &Array2<f64>) -> Vec<f32> {
-    let upper = matrix
-        .indexed_iter()
-        .filter(|((row, column), _)| row <= column);
-    upper.map(|(_, value)| *value as f32).collect()
-}
-
-/// Returns the k x k matrix with this upper triangle, and zeros below the diagonal.
-///
-/// # Errors
-/// [`AlgebraError::Shape`] if there are not k (k + 1) / 2 values.
-pub(crate) fn unpacked_triangle(values: &[f32], dimension: usize) -> Result<Array2<f64>> {
-    if values.len() != triangle_values(dimension) {
-        return Err(AlgebraError::Shape {
-            what: "a packed triangle",
-            rows: values.len(),
-            columns: 1,
-        });
-    }
-    Ok(upper_triangular(
-        values.iter().map(|value| f64::from(*value)),
-        dimension,
-    ))
-}
-
-/// Returns the k x k matrix whose upper triangle has these values, row after row, with zeros below
-/// the diagonal.
-fn upper_triangular(values: impl Iterator<Item = f64>, dimension: usize) -> Array2<f64> {
-    let mut matrix = Array2::zeros((dimension, dimension));
-    let places = matrix
-        .indexed_iter_mut()
-        .filter(|((row, column), _)| row <= column);
-    places
-        .zip(values)
-        .for_each(|((_, place), value)| *place = value);
-    matrix
 }
 
 /// Returns the gradients (x . y_i - 1) x of the rows of `items`, one after the other (n k values).

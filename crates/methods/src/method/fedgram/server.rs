@@ -1,30 +1,26 @@
 //! Implements FedGram's server, which adds up gradients and x x^T and makes a Newton-like step of
 //! the item table.
 
-use std::sync::Arc;
-
 use super::numerics::{Constants, Sums};
-use super::{Counts, Shared, TABLE};
+use super::{Counts, FedGram, TABLE};
+use crate::method::declare::{Declare, table_of};
 use crate::method::listed_sums::Told;
-use crate::method::server::{
-    Accumulator, Contribution, Server, StepContext, StepReport, UploadUse, downcast,
-};
-use fedrecsim_core::error::{Error, Result};
+use crate::method::prelude::*;
+use crate::method::server::downcast;
 use fedrecsim_model::model::algebra::AlgebraError;
-use fedrecsim_model::model::blocks::Model;
 use fedrecsim_model::model::magnitude::MagnitudeCounts;
-use fedrecsim_model::model::table::{Base, Table, floats};
+use fedrecsim_model::model::table::Base;
 
 /// Implements the server, which keeps nothing but the model.
 pub(super) struct GramServer {
-    shared: Arc<Shared>,
+    method: FedGram,
     model: Model,
 }
 
 impl GramServer {
     /// Makes the server that starts with `model`.
-    pub(crate) fn new(shared: Arc<Shared>, model: Model) -> Self {
-        Self { shared, model }
+    pub(super) fn new(method: FedGram, model: Model) -> Self {
+        Self { method, model }
     }
 }
 
@@ -36,17 +32,13 @@ impl Server for GramServer {
     fn set_model(&mut self, model: Model) -> Result<()> {
         self.model.check_same_layout(&model)?;
         // Y^T Y is computed from Y again, so that it fits even if the caller has only changed Y.
-        self.model = self
-            .shared
-            .model(Table::clone(model.table(TABLE)), Counts::of(&model))?;
-        Ok(())
+        let table = Table::clone(table_of(&model, TABLE));
+        self.method
+            .renew(&mut self.model, table, Counts::of(&model))
     }
 
     fn upload_use(&self) -> UploadUse {
-        match self.shared.parameters.sends_counts {
-            true => UploadUse::Sum,
-            false => UploadUse::Each,
-        }
+        self.method.upload_use(UploadUse::Each)
     }
 
     fn accumulator(&self) -> Box<dyn Accumulator> {
@@ -62,39 +54,30 @@ impl Server for GramServer {
             },
             false => Counts::of(&self.model),
         };
-        let decay = fedrecsim_core::math::pow(
-            self.shared.parameters.server_rate_decay,
-            f64::from(step.step),
-        );
-        let constants = self.shared.constants(f64::from(counts.mean_positives));
+        let decay = self.method.parameters.server_rate_decay;
+        let mut table = Table::clone(table_of(&self.model, TABLE));
+        let TableShape { rows, dimension } = table.shape();
+        let constants = self
+            .method
+            .constants(f64::from(counts.mean_positives), rows);
         let constants = Constants {
-            server_rate: constants.server_rate * decay,
+            server_rate: constants.server_rate * math::pow(decay, f64::from(step.step)),
             ..constants
         };
-        let mut table = Table::clone(self.model.table(TABLE));
-        sums.step(&mut table.view_mut(), &constants)
-            .map_err(|cause| step_error(step, cause))?;
-        self.model = self.shared.model(table, counts)?;
-        let (m, k) = (
-            self.shared.shape.rows as u64,
-            self.shared.shape.dimension as u64,
-        );
-        // The terms are three products with the table, Y^T Y, and ten sweeps of 4 k^3 for the
-        // eigenvectors.
-        let multiply_adds = 3 * m * k * k + m * k * (k + 1) / 2 + 40 * k * k * k;
+        let stepped = sums.step(&mut table.view_mut(), &constants);
+        stepped.map_err(|cause| match cause {
+            AlgebraError::NotFinite { .. } => step.diverged("the sum of x x^T", f32::NAN),
+            other => Error::Update(other.to_string()),
+        })?;
+        self.method.renew(&mut self.model, table, counts)?;
+        let (m, k) = (rows as u64, dimension as u64);
         Ok(StepReport {
             uploads,
-            multiply_adds,
+            // The terms are three products with the table, Y^T Y, and ten sweeps of 4 k^3 for the
+            // eigenvectors.
+            multiply_adds: 3 * m * k * k + m * k * (k + 1) / 2 + 40 * k * k * k,
             ..StepReport::default()
         })
-    }
-}
-
-/// Returns an error of the algebra as the error of a step.
-fn step_error(step: &StepContext<'_>, cause: AlgebraError) -> Error {
-    match cause {
-        AlgebraError::NotFinite { .. } => step.diverged("the sum of x x^T", f32::NAN),
-        other => Error::Update(other.to_string()),
     }
 }
 
@@ -108,16 +91,12 @@ struct GramSums {
 impl Accumulator for GramSums {
     fn absorb(&mut self, contributions: &[Contribution<'_>]) -> Result<()> {
         for contribution in contributions {
-            let [gradients, outer, rest @ ..] = &contribution.update.blocks[..] else {
-                return Err(Error::Update(
-                    "a contribution to FedGram has two blocks or more".to_owned(),
-                ));
-            };
+            let ([gradients, outer], told) = Told::beside(contribution.update)?;
             // A codec may have left the only row out, which is then zero.
             let triangle: Vec<f32> = floats(&outer.to_whole_bytes(Base::Zeros)?).collect();
             let of_gradients =
                 self.sums
-                    .absorb(contribution.weight, (gradients, Told::of(rest)?), &triangle)?;
+                    .absorb(contribution.weight, (gradients, told), &triangle)?;
             for magnitudes in [of_gradients, MagnitudeCounts::of(&triangle, 1.0)] {
                 self.uploads.add_times(&magnitudes, 1);
             }
@@ -137,11 +116,10 @@ impl Accumulator for GramSums {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::method::Method;
+    use crate::method::declare::Declared;
     use crate::method::fedgram::numerics::outer_triangle;
-    use crate::method::fedgram::{ByDensity, FedGram, FedGramParameters};
+    use crate::method::fedgram::{ByDensity, FedGramParameters};
     use crate::method::tests::{problem_of, with_step};
-    use fedrecsim_model::model::table::{TableShape, TableUpdate};
 
     /// If this fails, devices are told another mean than the server has counted and steps with, or
     /// none.
@@ -153,8 +131,8 @@ mod tests {
             by_density,
             ..FedGramParameters::default()
         };
-        let method = FedGram::new(parameters, &problem_of(3, 5));
-        let mut server = GramServer::new(Arc::clone(&method.shared), method.initial());
+        let method = Declared::<FedGram>::new(parameters.clone(), &problem_of(3, 5));
+        let mut server = GramServer::new(FedGram::with_exponent(parameters, 1.0), method.initial());
         let step = |server: &mut GramServer, uploads: &[&[u32]]| {
             let mut sums = Sums::default();
             for items in uploads {

@@ -3,13 +3,15 @@
 use ndarray::{Array1, Array2, ArrayView2};
 
 use super::numerics::*;
-use super::{ByDensity, Counts, FedGram, FedGramParameters, TABLE};
+use super::{ByDensity, Counts, FedGram, FedGramParameters};
 use crate::method::Method;
+use crate::method::declare::Declared;
 use crate::method::listed_sums::Told;
 use crate::method::tests::problem_of;
 use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
 use fedrecsim_model::model::algebra::gram::{add_gram, mirror_upper};
 use fedrecsim_model::model::algebra::product::product;
+use fedrecsim_model::model::algebra::triangle::{packed_triangle, unpacked_triangle};
 use fedrecsim_model::model::least_squares::{LeastSquares, Positives, Weights, gram_of_table};
 use fedrecsim_model::model::table::{Table, TableShape, TableUpdate};
 
@@ -315,24 +317,23 @@ fn by_density_the_weights_follow_from_the_counted_mean() {
     };
     let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} is not {b}");
     for exponent in [0.0, 0.5, 1.0] {
-        let method = FedGram::with_exponent(parameters.clone(), exponent, &problem_of(2, ITEMS));
-        let shared = &method.shared;
+        let method = FedGram::with_exponent(parameters.clone(), exponent);
+        let initial = Declared::<FedGram>::new(parameters.clone(), &problem_of(2, ITEMS)).initial();
         let counted = Counts {
             mean_positives: 5.0,
             ..Counts::default()
         };
-        let counted = shared
-            .model(Table::clone(method.initial().table(TABLE)), counted)
-            .unwrap();
-        for (model, mean) in [(method.initial(), 2.0), (counted, 5.0)] {
-            let constants = shared.constants_of_model(&model, 2);
+        let (mut told, table) = (initial.clone(), Table::clone(initial.table(0)));
+        method.renew(&mut told, table, counted).unwrap();
+        for (model, mean) in [(initial, 2.0), (told, 5.0)] {
+            let constants = method.constants_of_model(&model, 2);
             close(constants.unobserved_weight * ITEMS as f64, 4.0 * mean);
             close(constants.ridge(mean, ITEMS as f64), 3.0);
-            assert_eq!(constants, shared.constants(mean));
+            assert_eq!(constants, method.constants(mean, ITEMS));
         }
         assert_eq!(
-            shared.constants(0.0),
-            shared.constants(1.0),
+            method.constants(0.0, ITEMS),
+            method.constants(1.0, ITEMS),
             "a user without positives has finite weights"
         );
     }

@@ -25,28 +25,27 @@
 //! at 290e966. That code gives the places of absent neighbours the attention -99 instead of none,
 //! by which their common bias would count; here they do not count.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
+use crate::choices;
+use crate::method::declare::{Block, uniform, weights};
 use fedrecsim_core::math::{self, LANES, Lanes};
-use fedrecsim_model::model::layout::BlockLayout;
 use fedrecsim_model::model::neural::Layer;
 use fedrecsim_model::model::neural::dense::{add_scaled, dot};
-use fedrecsim_model::model::table::TableShape;
+use fedrecsim_model::model::table::{Table, TableUpdate};
 
 /// The slope of the leaky rectifier below zero, which is Keras's.
 const SLOPE: f32 = 0.3;
 
-/// How a rating follows from user and item.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Predictor {
-    /// The authors' code: one dense layer over user and item side by side. What it adds up has no
-    /// term of both, so that all users get the same order of items.
-    #[default]
-    PublishedCode,
-    /// One dense layer over the products of user and item, value by value.
-    Product,
+choices! {
+    /// How a rating follows from user and item.
+    pub enum Predictor {
+        /// The authors' code: one dense layer over user and item side by side. What it adds up has
+        /// no term of both, so that all users get the same order of items.
+        PublishedCode,
+        /// One dense layer over the products of user and item, value by value.
+        Product,
+    }
 }
 
 /// The positions of the layers.
@@ -159,21 +158,28 @@ impl GraphNetwork {
         self.layers[OUTPUT].bias.end
     }
 
-    /// Returns the blocks of the parameters, which are those of each layer, its weights before its
-    /// bias.
-    pub(crate) fn blocks(&self) -> impl Iterator<Item = BlockLayout> {
-        self.layers.iter().zip(NAMES).flat_map(|(layer, name)| {
-            let weights = TableShape {
-                rows: layer.outputs,
-                dimension: layer.inputs,
-            };
-            let bias = TableShape {
-                rows: 1,
-                dimension: layer.outputs,
-            };
-            [("W", weights), ("b", bias)]
-                .map(|(part, shape)| BlockLayout::weights(format!("{name}-{part}"), shape))
-        })
+    /// Describes the blocks of the parameters, which are those of each layer, its weights before
+    /// its bias. The weights start after Glorot, and the biases at zero.
+    pub(super) fn blocks(&self) -> Vec<Block> {
+        let blocks = |(layer, name): (&Layer, &str)| {
+            let reach = math::sqrt(6.0 / (layer.inputs + layer.outputs) as f64);
+            let of_layer = weights(format!("{name}-W"), layer.outputs, layer.inputs);
+            let bias = weights(format!("{name}-b"), 1, layer.outputs);
+            [of_layer.start(uniform(reach)), bias]
+        };
+        self.layers.iter().zip(NAMES).flat_map(blocks).collect()
+    }
+
+    /// Returns the updates of these blocks from one flat slice.
+    pub(super) fn updates(&self, values: &[f32]) -> Vec<TableUpdate> {
+        let update = |(block, place): (Block, Range<usize>)| {
+            TableUpdate::whole(&Table::new(block.layout.shape, values[place].to_vec()))
+        };
+        let places = self
+            .layers
+            .iter()
+            .flat_map(|layer| [layer.weights.clone(), layer.bias.clone()]);
+        self.blocks().into_iter().zip(places).map(update).collect()
     }
 
     /// Returns sigma(W x + b) of the layer at this position.

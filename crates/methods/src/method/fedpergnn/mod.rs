@@ -25,35 +25,14 @@
 //! looked up by the numbers of their items. Neighbours are the users whom the third party has
 //! already heard of, and never the user itself.
 
-use std::sync::Arc;
-
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
 use self::gradient::Participation;
 use self::graph::{Gathered, GraphNetwork, ITEM, Predictor, USER};
 use self::matching::{Matchmaker, Sizes};
 use super::network;
-use super::rule::ServerRule;
-use super::third_party::{Exchange, LocalRequest};
+use super::prelude::*;
+use super::third_party::{Exchange, LocalRequest, ThirdParty};
 use super::user_vector::collect_last_ratings;
-use super::{
-    Averager, Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer,
-    ScoringContext, Scratch, Server, ThirdParty, largest_magnitude, parameters, sizes_by,
-};
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::UserId;
-use fedrecsim_core::rng::{PortableDraws, Purpose, Stream, Streams};
-use fedrecsim_core::work::Work;
 use fedrecsim_data::dataset::OwnData;
-use fedrecsim_model::model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::model::kernel::MAX_DIMENSION;
-use fedrecsim_model::model::layout::{BlockLayout, Layout};
-use fedrecsim_model::model::private::Private;
-use fedrecsim_model::model::state::StateVisitor;
-use fedrecsim_model::model::table::{TableShape, TableUpdate};
-use fedrecsim_scenario::scenario::ParameterFault;
 
 pub mod gradient;
 pub mod graph;
@@ -63,83 +42,39 @@ mod tests;
 mod upload;
 
 /// Describes the method to the registry.
-pub(crate) const ENTRY: Entry = Entry {
-    name: "fedpergnn",
-    summary: "rating prediction by a graph network on devices, which a third party tells of anonymous neighbours",
-    source: "Wu et al., A federated graph neural network framework for privacy-preserving personalization, Nature \
-             Communications 2022; code wuch15/FedPerGNN 290e966",
-    schema: &|| schemars::schema_for!(FedPerGnnParameters),
-    resolve: &without_effect,
-    placement: Placement::Assisted,
-    draws_negatives: false,
-    sizes: &|value, size| sizes_by(value, |p: FedPerGnnParameters| p.layout(size.items)),
-    build: &|value, problem| {
-        Ok(Box::new(FedPerGnn::new(
-            parameters("fedpergnn", value)?,
-            problem,
-        )))
-    },
-};
+pub const ENTRY: Entry = Entry::of::<FedPerGnn>();
 
-/// Parameters of FedPerGNN; the defaults are those of the published code.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct FedPerGnnParameters {
-    /// Length k of all embeddings.
-    #[schemars(range(min = 1, max = MAX_DIMENSION))]
-    pub latent_dimension: u32,
-    /// The most own items of a device's graph, drawn once from those that the user has rated.
-    #[schemars(range(min = 1, max = 10_000))]
-    pub own_items: u32,
-    /// The most neighbours of each own item.
-    #[schemars(range(min = 1, max = 10_000))]
-    pub neighbours_per_item: u32,
-    /// How a rating follows from user and item.
-    pub predictor: Predictor,
-    /// Learning rate of devices and server.
-    #[schemars(extend("exclusiveMinimum" = 0.0))]
-    pub learning_rate: f64,
-    /// The largest norm of a device's gradient; beyond it the gradient is scaled down.
-    #[schemars(extend("exclusiveMinimum" = 0.0))]
-    pub clip_norm: f64,
-    /// Share of the values of user and item vectors that are dropped in training, anew for every
-    /// rating.
-    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1.0))]
-    pub dropout: f64,
-    /// Number of unrated items with which an upload hides the rated ones.
-    #[schemars(range(min = 0))]
-    pub pseudo_items: u32,
-    /// Budget epsilon of the Laplace noise on uploads and on embeddings for the third party, whose
-    /// scale is 2 `clip_norm` / epsilon for gradients. 0 adds no noise.
-    #[schemars(range(min = 0))]
-    pub epsilon: f64,
-    /// The rating that an output of 1 stands for.
-    #[schemars(extend("exclusiveMinimum" = 0.0))]
-    pub rating_scale: f64,
-    /// Whether ratings are divided by 100 and cut down to integers, as the published code does, by
-    /// which every label from 1 to 99 becomes 0.
-    pub as_published_labels: bool,
-    /// Whether all uploads weigh the same, which noise on the sum needs. Otherwise an upload says
-    /// its number of ratings, and weighs as much.
-    pub equal_weights: bool,
-}
-
-impl Default for FedPerGnnParameters {
-    fn default() -> Self {
-        Self {
-            latent_dimension: 64,
-            own_items: 100,
-            neighbours_per_item: 100,
-            predictor: Predictor::PublishedCode,
-            learning_rate: 0.01,
-            clip_norm: 0.1,
-            dropout: 0.2,
-            pseudo_items: 1_000,
-            epsilon: 1.0,
-            rating_scale: 5.0,
-            as_published_labels: false,
-            equal_weights: false,
-        }
+parameters! {
+    /// Parameters of FedPerGNN; the defaults are those of the published code.
+    pub struct FedPerGnnParameters {
+        /// Length k of all embeddings.
+        latent_dimension: u32 = 64, >= 1, <= MAX_DIMENSION;
+        /// The most own items of a device's graph, drawn once from those that the user has rated.
+        own_items: u32 = 100, >= 1, <= 10_000;
+        /// The most neighbours of each own item.
+        neighbours_per_item: u32 = 100, >= 1, <= 10_000;
+        /// How a rating follows from user and item.
+        predictor: Predictor = Predictor::PublishedCode;
+        /// Learning rate of devices and server.
+        learning_rate: f64 = 0.01, > 0.0;
+        /// The largest norm of a device's gradient; beyond it the gradient is scaled down.
+        clip_norm: f64 = 0.1, > 0.0;
+        /// Share of the values of user and item vectors that are dropped in training, anew for
+        /// every rating.
+        dropout: f64 = 0.2, >= 0, < 1.0;
+        /// Number of unrated items with which an upload hides the rated ones.
+        pseudo_items: u32 = 1_000, >= 0;
+        /// Budget epsilon of the Laplace noise on uploads and on embeddings for the third party,
+        /// whose scale is 2 `clip_norm` / epsilon for gradients. 0 adds no noise.
+        epsilon: f64 = 1.0, >= 0;
+        /// The rating that an output of 1 stands for.
+        rating_scale: f64 = 5.0, > 0.0;
+        /// Whether ratings are divided by 100 and cut down to integers, as the published code does,
+        /// by which every label from 1 to 99 becomes 0.
+        as_published_labels: bool = false;
+        /// Whether all uploads weigh the same, which noise on the sum needs. Otherwise an upload
+        /// says its number of ratings, and weighs as much.
+        equal_weights: bool = false;
     }
 }
 
@@ -150,10 +85,6 @@ const PUBLISHED_SCALE: f64 = 100.0;
 const INITIAL_REACH: f64 = 0.05;
 
 impl FedPerGnnParameters {
-    fn network(&self) -> GraphNetwork {
-        GraphNetwork::new(self.latent_dimension as usize, self.predictor)
-    }
-
     fn sizes(&self) -> Sizes {
         Sizes {
             own_items: self.own_items as usize,
@@ -162,42 +93,28 @@ impl FedPerGnnParameters {
         }
     }
 
-    /// Returns the layout of the model for this many items.
-    fn layout(&self, items: usize) -> Layout {
-        let embeddings =
-            BlockLayout::item_table("E", TableShape::of_items(items, self.latent_dimension));
-        Layout::new(
-            [embeddings]
-                .into_iter()
-                .chain(self.network().blocks())
-                .collect(),
-        )
-    }
-
     /// Returns the scale of the Laplace noise on gradients.
     fn gradient_noise(&self) -> f64 {
-        if self.epsilon > 0.0 {
-            2.0 * self.clip_norm / self.epsilon
-        } else {
-            0.0
+        match self.epsilon > 0.0 {
+            true => 2.0 * self.clip_norm / self.epsilon,
+            false => 0.0,
         }
     }
 
     fn scale(&self) -> f64 {
-        if self.as_published_labels {
-            PUBLISHED_SCALE
-        } else {
-            self.rating_scale
+        match self.as_published_labels {
+            true => PUBLISHED_SCALE,
+            false => self.rating_scale,
         }
     }
 
     fn label(&self, rating: f32) -> f32 {
         let label = f64::from(rating) / self.scale();
-        (if self.as_published_labels {
-            label.trunc()
-        } else {
-            label
-        }) as f32
+        let label = match self.as_published_labels {
+            true => label.trunc(),
+            false => label,
+        };
+        label as f32
     }
 }
 
@@ -217,131 +134,12 @@ fn without_effect(value: &mut Value) -> Vec<ParameterFault> {
 
 /// Holds what all clients share.
 #[derive(Debug)]
-pub(crate) struct FedPerGnn {
-    shared: Arc<Shared>,
-}
-
-#[derive(Debug)]
-struct Shared {
+pub struct FedPerGnn {
     parameters: FedPerGnnParameters,
     network: GraphNetwork,
-    layout: Layout,
     streams: Streams,
     /// The key of the items' pseudonyms, which the third party does not have.
     key: [u8; 32],
-}
-
-impl FedPerGnn {
-    /// Makes the method for a problem of this size.
-    pub(crate) fn new(parameters: FedPerGnnParameters, problem: &Problem) -> Self {
-        let mut stream = problem.streams.named("fedpergnn/key", 0, 0);
-        let key = std::array::from_fn(|_| stream.below(256) as u8);
-        let (network, layout) = (parameters.network(), parameters.layout(problem.items));
-        Self {
-            shared: Arc::new(Shared {
-                network,
-                layout,
-                parameters,
-                streams: problem.streams,
-                key,
-            }),
-        }
-    }
-}
-
-fn initial_embedding(stream: &mut Stream, values: usize) -> Vec<f32> {
-    (0..values)
-        .map(|_| stream.uniform_within(INITIAL_REACH) as f32)
-        .collect()
-}
-
-impl Method for FedPerGnn {
-    /// Returns embeddings from U(-0.05, 0.05), weights from Glorot's uniform distribution, and
-    /// biases of zero.
-    fn initial(&self) -> Model {
-        let Shared {
-            network,
-            layout,
-            streams,
-            ..
-        } = &*self.shared;
-        let mut stream = streams.stream(Purpose::GlobalInit, 0, 0);
-        let mut flat = initial_embedding(&mut stream, layout.blocks()[0].shape.values());
-        for layer in &network.layers {
-            let reach = fedrecsim_core::math::sqrt(6.0 / (layer.inputs + layer.outputs) as f64);
-            flat.extend(
-                layer
-                    .weights
-                    .clone()
-                    .map(|_| stream.uniform_within(reach) as f32),
-            );
-            flat.extend(layer.bias.clone().map(|_| 0.0));
-        }
-        network::model(layout.clone(), &flat)
-    }
-
-    fn upload_layout(&self, _phase: Phase) -> Layout {
-        let layout = self.shared.layout.clone().statistics();
-        if self.shared.parameters.equal_weights {
-            layout
-        } else {
-            layout.weighted()
-        }
-    }
-
-    fn exchange(&self, _phase: Phase) -> Option<Exchange> {
-        Some(self.shared.parameters.sizes().exchange())
-    }
-
-    fn third_party(&self) -> Option<Box<dyn ThirdParty>> {
-        Some(Box::new(Matchmaker::new(
-            self.shared.parameters.sizes(),
-            self.shared.streams,
-        )))
-    }
-
-    fn predicts_ratings(&self) -> bool {
-        true
-    }
-
-    fn client(&self, user: UserId) -> Box<dyn Client> {
-        let Shared {
-            streams,
-            parameters,
-            ..
-        } = &*self.shared;
-        let mut stream = streams.stream(Purpose::PrivateInit, u64::from(user.0), 0);
-        let embedding = initial_embedding(&mut stream, parameters.latent_dimension as usize);
-        Box::new(FedPerGnnClient {
-            shared: Arc::clone(&self.shared),
-            user,
-            embedding: Private::new(embedding),
-            gathered: Private::new(Vec::new()),
-        })
-    }
-
-    fn server(&self) -> Box<dyn Server> {
-        let model = self.initial();
-        let rule = ServerRule {
-            rate: self.shared.parameters.learning_rate,
-            ..ServerRule::MEAN
-        };
-        let rules = vec![rule; model.blocks().len()];
-        Box::new(Averager::with_rules(
-            model,
-            self.upload_layout(Phase::default()),
-            &rules,
-        ))
-    }
-}
-
-#[derive(Clone)]
-struct FedPerGnnClient {
-    shared: Arc<Shared>,
-    user: UserId,
-    embedding: Private<Vec<f32>>,
-    /// What the neighbours contributed in the last participation; empty before the first.
-    gathered: Private<Gathered>,
 }
 
 /// Holds what a user has rated.
@@ -357,25 +155,22 @@ struct Rated {
 impl Rated {
     /// Returns the own items of the graph.
     fn own_items(&self) -> Vec<u32> {
-        self.own
-            .iter()
-            .map(|position| self.items[*position as usize])
-            .collect()
+        let own = self.own.iter();
+        own.map(|position| self.items[*position as usize]).collect()
     }
 }
 
-impl FedPerGnnClient {
+impl FedPerGnn {
     /// Collects what the user has rated. The own items of the graph are the same at all times.
-    fn rated(&self, data: &OwnData<'_>) -> Rated {
+    fn rated(&self, user: UserId, data: &OwnData<'_>) -> Rated {
         let (mut items, mut ratings) = (Vec::new(), Vec::new());
         collect_last_ratings(data, &mut items, &mut ratings);
         let mut own: Vec<u32> = (0..items.len() as u32).collect();
-        let count = self.shared.parameters.own_items as usize;
-        let mut stream =
-            self.shared
-                .streams
-                .named("fedpergnn/own-items", u64::from(self.user.0), 0);
-        stream.draw_to_front(&mut own, count);
+        let count = self.parameters.own_items as usize;
+        let (name, user) = ("fedpergnn/own-items", u64::from(user.0));
+        self.streams
+            .named(name, user, 0)
+            .draw_to_front(&mut own, count);
         own.truncate(count);
         Rated {
             items,
@@ -386,153 +181,174 @@ impl FedPerGnnClient {
 
     /// Draws the factors of dropout for this many ratings; there are none without dropout.
     fn dropout(&self, task: &LocalTask<'_>, ratings: usize) -> Vec<f32> {
-        let FedPerGnnParameters {
-            dropout,
-            latent_dimension,
-            ..
-        } = self.shared.parameters;
-        let values = if dropout > 0.0 {
-            2 * latent_dimension as usize * ratings
-        } else {
-            0
+        let share = self.parameters.dropout;
+        if share == 0.0 {
+            return Vec::new();
+        }
+        let mut stream = task.named_stream("fedpergnn/dropout");
+        let kept = (1.0 / (1.0 - share)) as f32;
+        let draw = |_| match stream.open_unit() < share {
+            true => 0.0,
+            false => kept,
         };
-        let (mut stream, kept) = (
-            task.named_stream("fedpergnn/dropout"),
-            (1.0 / (1.0 - dropout)) as f32,
-        );
-        (0..values)
-            .map(|_| {
-                if stream.open_unit() < dropout {
-                    0.0
-                } else {
-                    kept
-                }
-            })
+        (0..2 * self.network.dimension * ratings)
+            .map(draw)
             .collect()
     }
 }
 
-impl Client for FedPerGnnClient {
-    fn request(&self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalRequest> {
-        let Shared {
-            parameters, key, ..
-        } = &*self.shared;
-        let own = self.rated(&task.own).own_items();
-        // A step moves the embedding by the rate times a clipped gradient, and the noise follows
-        // from that.
-        let noise = parameters.learning_rate * parameters.gradient_noise();
-        let mut embedding = self.embedding.get().clone();
-        upload::add_noise(
-            &mut embedding,
-            noise,
-            task.named_stream("fedpergnn/noise-of-embedding"),
-        );
-        Ok(LocalRequest::new(
-            parameters.sizes().request(key, &own, embedding),
-            Work::of_row_visits(own.len() as u64),
-        ))
+impl Declare for FedPerGnn {
+    type Parameters = FedPerGnnParameters;
+    /// What the neighbours contributed in the last participation; empty before the first.
+    type Memory = Remembered<Gathered>;
+
+    const NAME: &str = "fedpergnn";
+    const SUMMARY: &str = "rating prediction by a graph network on devices, which a third party \
+                           tells of anonymous neighbours";
+    const SOURCE: &str = "Wu et al., A federated graph neural network framework for \
+                          privacy-preserving personalization, Nature Communications 2022; code \
+                          wuch15/FedPerGNN 290e966";
+    const PLACEMENT: Placement = Placement::Assisted;
+    const DRAWS_NEGATIVES: bool = false;
+    const PREDICTS_RATINGS: bool = true;
+    const WITHOUT_CONTROLS: Option<&str> =
+        Some("devices send gradients, with which the server makes the steps");
+
+    fn resolve(parameters: &mut Value) -> Vec<ParameterFault> {
+        without_effect(parameters)
     }
 
-    fn train(&mut self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
-        let Shared {
+    fn new(parameters: FedPerGnnParameters, problem: &Problem) -> Self {
+        let mut stream = problem.streams.named("fedpergnn/key", 0, 0);
+        Self {
+            key: std::array::from_fn(|_| stream.below(256) as u8),
+            network: GraphNetwork::new(parameters.latent_dimension as usize, parameters.predictor),
             parameters,
-            network,
-            layout,
-            ..
-        } = &*self.shared;
-        let Rated {
-            items,
-            ratings,
-            own,
-        } = self.rated(&task.own);
-        let labels: Vec<f32> = ratings
-            .iter()
-            .map(|rating| parameters.label(*rating))
-            .collect();
-        let table = task.model.table(0);
+            streams: problem.streams,
+        }
+    }
+
+    fn blocks(&self, size: ProblemSize) -> Vec<Block> {
+        let (k, embedding) = (self.parameters.latent_dimension, uniform(INITIAL_REACH));
+        let rule = ServerRule {
+            rate: self.parameters.learning_rate,
+            ..ServerRule::MEAN
+        };
+        let items = item_table("E", size.items, k).start(embedding.clone());
+        let shared = [items].into_iter().chain(self.network.blocks());
+        let shared = shared.map(|block| block.as_gradient().rule(rule));
+        shared
+            .chain([vector("user", k).private().start(embedding)])
+            .collect()
+    }
+
+    fn is_weighed(&self) -> bool {
+        !self.parameters.equal_weights
+    }
+
+    fn exchange(&self) -> Option<Exchange> {
+        Some(self.parameters.sizes().exchange())
+    }
+
+    fn third_party(&self) -> Option<Box<dyn ThirdParty>> {
+        let matchmaker = Matchmaker::new(self.parameters.sizes(), self.streams);
+        Some(Box::new(matchmaker))
+    }
+
+    fn request(
+        &self,
+        own: &Own<Remembered<Gathered>>,
+        task: &LocalTask<'_>,
+    ) -> Result<LocalRequest> {
+        let items = self.rated(task.user, &task.own).own_items();
+        // A step moves the embedding by the rate times a clipped gradient, and the noise follows
+        // from that.
+        let noise = self.parameters.learning_rate * self.parameters.gradient_noise();
+        let mut embedding = own.get("user").to_vec();
+        let stream = task.named_stream("fedpergnn/noise-of-embedding");
+        upload::add_noise(&mut embedding, noise, stream);
+        let request = self
+            .parameters
+            .sizes()
+            .request(&self.key, &items, embedding);
+        let work = Work::of_row_visits(items.len() as u64);
+        Ok(LocalRequest::new(request, work))
+    }
+
+    fn train(
+        &self,
+        own: &mut Own<Remembered<Gathered>>,
+        task: &LocalTask<'_>,
+        _scratch: &mut Scratch,
+    ) -> Result<Trained> {
+        let (parameters, network) = (&self.parameters, &self.network);
+        let rated = self.rated(task.user, &task.own);
+        let labels = rated.ratings.iter().map(|rating| parameters.label(*rating));
+        let labels: Vec<f32> = labels.collect();
+        let table = table_of(task.model, "E");
         let mut rows = Vec::new();
-        table.append_rows(&items, &mut rows);
+        table.append_rows(&rated.items, &mut rows);
         let weights = network::parameters(task.model, 1);
-        let neighbours = parameters.sizes().neighbours_in(task.reply, own.len());
+        let neighbours = parameters
+            .sizes()
+            .neighbours_in(task.reply, rated.own.len());
         let participation = Participation {
-            user: self.embedding.get(),
+            user: own.get("user"),
             rows: &rows,
             labels: &labels,
-            own: &own,
+            own: &rated.own,
             neighbours: &neighbours,
-            dropout: &self.dropout(task, items.len()),
+            dropout: &self.dropout(task, rated.items.len()),
         };
         let (mut gradient, gathered) = participation.gradient(network, &weights);
         upload::clip(&mut gradient, parameters.clip_norm);
-        task.check_magnitude(
-            "gradient of the item embeddings",
-            largest_magnitude(&gradient.rows),
-        )?;
-        let embedding = self.embedding.get_mut();
-        let rate = parameters.learning_rate as f32;
-        embedding
-            .iter_mut()
-            .zip(&gradient.user)
-            .for_each(|(value, by)| *value -= rate * by);
+        let largest = largest_magnitude(&gradient.rows);
+        task.check_magnitude("gradient of the item embeddings", largest)?;
+        let (embedding, rate) = (own.get_mut("user"), parameters.learning_rate as f32);
+        let moved = embedding.iter_mut().zip(&gradient.user);
+        moved.for_each(|(value, by)| *value -= rate * by);
         task.check_magnitude("the user's embedding", largest_magnitude(embedding))?;
-        self.gathered = Private::new(gathered);
+        own.memory = Remembered(gathered);
 
-        let mut blocks = vec![upload::of_items(
-            parameters,
-            task,
-            table.shape(),
-            (&items, &gradient.rows),
-        )?];
+        let of_items = (&rated.items[..], &gradient.rows[..]);
+        let items = upload::of_items(parameters, task, table.shape(), of_items)?;
         let stream = task.named_stream("fedpergnn/noise-of-network");
         upload::add_noise(&mut gradient.network, parameters.gradient_noise(), stream);
-        task.check_magnitude(
-            "gradient of the network, with noise",
-            largest_magnitude(&gradient.network),
-        )?;
-        let shapes = layout.blocks()[1..].iter().map(|block| block.shape);
-        blocks.extend(
-            network::cut(shapes, &gradient.network)
-                .iter()
-                .map(TableUpdate::whole),
-        );
-        let mut update = ModelUpdate::of_blocks(blocks);
-        if !parameters.equal_weights {
-            update = update.weighing(items.len() as f32);
-        }
-        let found = neighbours.counts.iter().sum::<usize>();
-        let work = network.multiply_adds(items.len(), own.len(), found);
-        Ok(LocalUpdate::new(update, gradient.loss, items.len() as u64).with_multiply_adds(work))
+        let largest = largest_magnitude(&gradient.network);
+        task.check_magnitude("gradient of the network, with noise", largest)?;
+        let (count, found) = (rated.items.len(), neighbours.counts.iter().sum());
+        Ok(Trained {
+            blocks: [vec![items], network.updates(&gradient.network)].concat(),
+            loss: gradient.loss,
+            samples: count,
+            work: Work {
+                row_visits: count as u64,
+                multiply_adds: network.multiply_adds(count, rated.own.len(), found),
+            },
+        })
     }
 
     fn scorer<'a>(
         &'a self,
+        own: &'a Own<Remembered<Gathered>>,
         context: &ScoringContext<'a>,
         _scratch: &mut Scratch,
     ) -> Result<Box<dyn Scorer + 'a>> {
-        let Shared {
-            parameters,
-            network,
-            ..
-        } = &*self.shared;
-        let table = context.model.table(0);
+        let (network, table) = (&self.network, table_of(context.model, "E"));
         let weights = network::parameters(context.model, 1);
         let mut rows = Vec::new();
-        table.append_rows(&self.rated(&context.own).own_items(), &mut rows);
-        let own = network.own_vectors(&weights, &rows);
-        let expansion = network.expand(&weights, own, self.gathered.get());
-        let user = network.activated(USER, &weights, self.embedding.get());
+        let items = self.rated(context.user, &context.own).own_items();
+        table.append_rows(&items, &mut rows);
+        let vectors = network.own_vectors(&weights, &rows);
+        let expansion = network.expand(&weights, vectors, &own.memory.0);
+        let user = network.activated(USER, &weights, own.get("user"));
         let user = network.expand_user(&weights, &expansion, &user);
-        let scale = parameters.scale() as f32;
+        let scale = self.parameters.scale() as f32;
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
             for (item, score) in items.iter().zip(scores) {
                 let item = network.activated(ITEM, &weights, table.row(*item as usize));
                 *score = scale * network.output(&weights, &network.features(&user.vector, &item));
             }
         }))
-    }
-
-    fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
-        state.values(self.embedding.get_mut())?;
-        state.plain(self.gathered.get_mut())
     }
 }

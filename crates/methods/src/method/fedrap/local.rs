@@ -4,67 +4,50 @@
 use super::moving_rows::{C, D, MovingRows};
 use super::noise::Disturbance;
 use super::parameters::{Objective, Plan, Tables};
-use super::{LocalTask, LocalUpdate, Scratch, Shared};
+use crate::method::declare::learn::draw_samples;
+use crate::method::declare::{Own, Trained};
 use crate::method::largest_magnitude;
-use crate::method::minibatch::draw_samples;
+use crate::method::{LocalTask, Scratch};
 use fedrecsim_core::error::Result;
 use fedrecsim_core::rng::{Purpose, Stream};
 use fedrecsim_core::stages::{Stage, enter};
+use fedrecsim_core::work::Work;
 use fedrecsim_model::model::batch::RoundRows;
-use fedrecsim_model::model::blocks::ModelUpdate;
 use fedrecsim_model::model::kernel::additive::{self, AdditiveStep};
 use fedrecsim_model::model::kernel::{
     Block, PackedRows, RowWeights, TableRows, packed_vector, unpack_into,
 };
-use fedrecsim_model::model::row_table::RowTable;
 use fedrecsim_model::model::table::{RowSet, TableUpdate};
-
-/// Holds the private parameters of one user.
-#[derive(Clone)]
-pub(super) struct PrivateParameters {
-    pub w: Vec<f32>,
-    pub b: f32,
-    pub d: RowTable,
-}
 
 /// Trains a user's private parameters and the rows of C, and returns the update of C.
 pub(super) fn train(
-    shared: &Shared,
-    own: &mut PrivateParameters,
+    (plan, items): (&Plan, usize),
+    own: &mut Own<()>,
     task: &LocalTask<'_>,
     scratch: &mut Scratch,
-) -> Result<LocalUpdate> {
-    let plan = &shared.plan;
+) -> Result<Trained> {
     draw_samples(task, &mut scratch.samples)?;
     let gathering = enter(Stage::Gather);
-    let (items, labels) = (
-        &scratch.samples.samples.items,
-        &scratch.samples.samples.labels,
-    );
+    let (samples, round_rows) = (&scratch.samples.samples, &mut scratch.round_rows);
     match plan.packs_every_row() {
-        false => scratch.round_rows.collect(items, labels, shared.items),
-        true => scratch
-            .round_rows
-            .collect_whole_catalogue(items, labels, shared.items),
+        false => round_rows.collect(&samples.items, &samples.labels, items),
+        true => round_rows.collect_whole_catalogue(&samples.items, &samples.labels, items),
     }
-    let rows = scratch.round_rows.rows().to_vec();
-    let mut epochs = LocalEpochs::new(plan, own, task, &rows);
+    let rows = round_rows.rows().to_vec();
+    let mut epochs = LocalEpochs::new(plan, (own.get("w"), own.get("b")[0]), task, &rows);
+    let (d, start) = own.rows_mut("D");
     let mut moving = MovingRows::new(
         plan,
         rows.len(),
         plan.keeps_d()
-            .then(|| own.d.found(&rows, &shared.start.d, &mut scratch.slots)),
+            .then(|| d.found(&rows, start, &mut scratch.slots)),
         plan.shares().then(|| downloaded_rows(task, plan, &rows)),
         &mut scratch.packed,
         std::mem::take(&mut scratch.values),
     );
     drop(gathering);
-    epochs.run(
-        &mut scratch.round_rows,
-        &mut scratch.packed,
-        &mut scratch.weights,
-        &mut moving,
-    );
+    let (packed, weights) = (&mut scratch.packed, &mut scratch.weights);
+    epochs.run(round_rows, packed, weights, &mut moving);
     let LocalEpochs {
         w,
         b,
@@ -74,23 +57,23 @@ pub(super) fn train(
         disturbance,
         ..
     } = epochs;
-    moving.move_out_at_once(&scratch.packed, others_scale);
+    moving.move_out_at_once(packed, others_scale);
     let (mut values, [largest_d, mut largest_c]) = moving.finish();
     if let Some(mut disturbance) = disturbance {
         (values, largest_c) = disturbance.upload(&rows, values, largest_c);
     }
-    unpack_into(&w, &mut own.w);
-    own.b = b;
-    task.check_magnitude("w", largest_magnitude(&own.w))?;
+    unpack_into(&w, own.get_mut("w"));
+    own.get_mut("b")[0] = b;
+    task.check_magnitude("w", largest_magnitude(own.get("w")))?;
     task.check_magnitude("b", b.abs())?;
     task.check_magnitude("C", largest_c)?;
     task.check_magnitude("D", largest_d)?;
-    let table = update(plan, task, rows, others_scale, values);
-    Ok(LocalUpdate::new(
-        ModelUpdate::of_table(table),
+    Ok(Trained {
+        blocks: vec![update(plan, task, rows, others_scale, values)],
         loss,
-        row_visits,
-    ))
+        samples: round_rows.samples().len(),
+        work: Work::of_row_visits(row_visits),
+    })
 }
 
 /// Returns `rows` of the downloaded C.
@@ -151,7 +134,7 @@ struct LocalEpochs<'a> {
 
 impl<'a> LocalEpochs<'a> {
     /// Prepares to train the rows of the items `rows` (ascending).
-    fn new(plan: &'a Plan, own: &PrivateParameters, task: &LocalTask<'a>, rows: &[u32]) -> Self {
+    fn new(plan: &'a Plan, (w, b): (&[f32], f32), task: &LocalTask<'a>, rows: &[u32]) -> Self {
         let round = task.round.0;
         // Repeated multiplication gives the same bits on every platform, which a power function
         // need not.
@@ -161,8 +144,8 @@ impl<'a> LocalEpochs<'a> {
         let noise = plan.noise.as_ref().filter(|_| plan.shares());
         Self {
             plan,
-            w: packed_vector(&own.w),
-            b: own.b,
+            w: packed_vector(w),
+            b,
             network_rate: (f64::from(plan.network_rate) * decay) as f32,
             table_rate,
             lambda: plan.lambda * factor,

@@ -24,68 +24,22 @@
 
 use std::sync::Arc;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
-pub use self::client::FedRecScratch;
 use self::numerics::{Filling, HybridFilling, Style, decayed};
-use super::network::model_of;
-use super::row_counts::counts_layout;
-use super::{Client, Entry, Method, Phase, Placement, Problem, Server, parameters, sizes_by};
-use fedrecsim_core::ids::UserId;
-use fedrecsim_core::rng::{PortableDraws, Purpose, Stream, Streams};
-use fedrecsim_model::model::blocks::Model;
-use fedrecsim_model::model::kernel::MAX_DIMENSION;
-use fedrecsim_model::model::layout::{BlockLayout, Layout};
-use fedrecsim_model::model::table::{Table, TableShape};
-use fedrecsim_scenario::scenario::ParameterFault;
-use fedrecsim_scenario::scenario::sizes::{BlockSize, ProblemSize};
+use super::prelude::*;
+use client::FedRecScratch;
 
 pub mod central;
 mod client;
 pub mod numerics;
 pub mod profile;
-mod server;
 #[cfg(test)]
 mod tests;
 
 /// Describes the method to the registry.
-pub(crate) const ENTRY: Entry = Entry {
-    name: "fedrec-pmf",
-    summary: "rating prediction: private user vector, gradients of rated and of virtually rated item rows",
-    source: "Lin et al., FedRec: Federated Recommendation with Explicit Feedback, IEEE Intelligent Systems 2020; \
-             Guanyu-Lin/FedRec 521b7cf",
-    schema: &|| schemars::schema_for!(FedRecParameters),
-    resolve: &without_effect,
-    placement: Placement::Federated,
-    draws_negatives: false,
-    sizes: &|value, size| sizes(Factors::Pmf, value, size),
-    build: &|value, problem| {
-        Ok(Box::new(FedRec::new(
-            Factors::Pmf,
-            parameters("fedrec-pmf", value)?,
-            problem,
-        )))
-    },
-};
+pub const ENTRY: Entry = Entry::of::<FedRec<false>>();
 
 /// Describes the method with SVD++ to the registry.
-pub(crate) const SVD_PLUS_PLUS: Entry = Entry {
-    name: "fedrec-svdpp",
-    summary: "FedRec with SVD++: a second item table says what follows from which items a user has rated",
-    source: "Lin et al., FedRec: Federated Recommendation with Explicit Feedback, IEEE Intelligent Systems 2020, with \
-             the model of Koren, KDD 2008; Guanyu-Lin/FedRec 521b7cf",
-    sizes: &|value, size| sizes(Factors::SvdPlusPlus, value, size),
-    build: &|value, problem| {
-        Ok(Box::new(FedRec::new(
-            Factors::SvdPlusPlus,
-            parameters("fedrec-svdpp", value)?,
-            problem,
-        )))
-    },
-    ..ENTRY
-};
+pub const SVD_PLUS_PLUS: Entry = Entry::of::<FedRec<true>>();
 
 /// Says which model is trained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,96 +58,52 @@ impl Factors {
             Self::SvdPlusPlus => &["V", "O"],
         }
     }
+}
 
-    /// Returns the layout of the item tables.
-    fn layout(self, shape: TableShape) -> Layout {
-        Layout::new(
-            self.tables()
-                .iter()
-                .map(|name| BlockLayout::item_table(*name, shape))
-                .collect(),
-        )
+choices! {
+    /// Where the ratings of unrated items come from.
+    pub enum Strategy {
+        /// The user's mean rating (equation 5).
+        UserAveraging,
+        /// The user's mean rating at first, predicted ratings later (equation 6).
+        HybridFilling,
     }
 }
 
-fn sizes(factors: Factors, value: &Value, size: ProblemSize) -> Vec<BlockSize> {
-    sizes_by(value, |p: FedRecParameters| {
-        factors.layout(TableShape::of_items(size.items, p.latent_dimension))
-    })
-}
-
-/// Where the ratings of unrated items come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Strategy {
-    /// The user's mean rating (equation 5).
-    UserAveraging,
-    /// The user's mean rating at first, predicted ratings later (equation 6).
-    HybridFilling,
-}
-
-/// Parameters of FedRec.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct FedRecParameters {
-    /// Latent dimension d.
-    #[schemars(range(min = 1, max = MAX_DIMENSION))]
-    pub latent_dimension: u32,
-    /// When the user vector moves, and how many users a step has.
-    pub style: Style,
-    /// Learning rate gamma of devices and server. Left out: 0.01 for `stochastic`; for `batch` 0.8
-    /// with PMF, and 0.4 with SVD++, where 0.8 diverges, as U and O both take the step.
-    #[schemars(extend("exclusiveMinimum" = 0.0))]
-    pub learning_rate: Option<f64>,
-    /// Factor of the learning rate after every iteration.
-    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))]
-    pub learning_rate_decay: f64,
-    /// Steps of the server that make an iteration. Left out: 1 for `batch`, the number of users for
-    /// `stochastic`.
-    #[schemars(range(min = 1))]
-    pub steps_per_iteration: Option<u32>,
-    /// Weight lambda of the regulariser.
-    #[schemars(range(min = 0))]
-    pub regularization: f64,
-    /// Number rho of unrated items for every rated one.
-    #[schemars(range(min = 0, max = 1_000))]
-    pub virtual_items_per_rated: u32,
-    /// Where the ratings of unrated items come from.
-    pub strategy: Strategy,
-    /// Which reading of hybrid filling is followed.
-    pub hybrid_filling: HybridFilling,
-    /// T_predict: the iteration from which hybrid filling predicts.
-    #[schemars(range(min = 0, max = 1_000_000))]
-    pub predict_from: u32,
-    /// T_local: steps over the rated items that hybrid filling takes before it predicts.
-    #[schemars(range(min = 0, max = 10_000))]
-    pub local_steps: u32,
-    /// U and the item tables start uniformly distributed over an interval of this length around 0.
-    #[schemars(extend("exclusiveMinimum" = 0.0))]
-    pub initial_range: f64,
-    /// Whether devices send a count of 1 for each row beside the rows, so that the server uses
-    /// nothing but sums, which secure aggregation and noise on the sum need. Otherwise it counts
-    /// who has sent which row.
-    pub sends_counts: bool,
-}
-
-impl Default for FedRecParameters {
-    fn default() -> Self {
-        Self {
-            latent_dimension: 20,
-            style: Style::Batch,
-            learning_rate: None,
-            learning_rate_decay: 0.9,
-            steps_per_iteration: None,
-            regularization: 0.001,
-            virtual_items_per_rated: 0,
-            strategy: Strategy::UserAveraging,
-            hybrid_filling: HybridFilling::Code,
-            predict_from: 10,
-            local_steps: 10,
-            initial_range: 0.01,
-            sends_counts: false,
-        }
+parameters! {
+    /// Parameters of FedRec.
+    pub struct FedRecParameters {
+        /// Latent dimension d.
+        latent_dimension: u32 = 20, >= 1, <= MAX_DIMENSION;
+        /// When the user vector moves, and how many users a step has.
+        style: Style = Style::Batch;
+        /// Learning rate gamma of devices and server. Left out: 0.01 for `stochastic`; for `batch`
+        /// 0.8 with PMF, and 0.4 with SVD++, where 0.8 diverges, as U and O both take the step.
+        learning_rate: Option<f64> = None, > 0.0;
+        /// Factor of the learning rate after every iteration.
+        learning_rate_decay: f64 = 0.9, > 0.0, <= 1;
+        /// Steps of the server that make an iteration. Left out: 1 for `batch`, the number of users
+        /// for `stochastic`.
+        steps_per_iteration: Option<u32> = None, >= 1;
+        /// Weight lambda of the regulariser.
+        regularization: f64 = 0.001, >= 0;
+        /// Number rho of unrated items for every rated one.
+        virtual_items_per_rated: u32 = 0, >= 0, <= 1_000;
+        /// Where the ratings of unrated items come from.
+        strategy: Strategy = Strategy::UserAveraging;
+        /// Which reading of hybrid filling is followed.
+        hybrid_filling: HybridFilling = HybridFilling::Code;
+        /// T_predict: the iteration from which hybrid filling predicts.
+        predict_from: u32 = 10, >= 0, <= 1_000_000;
+        /// T_local: steps over the rated items that hybrid filling takes before it predicts.
+        local_steps: u32 = 10, >= 0, <= 10_000;
+        /// U and the item tables start uniformly distributed over an interval of this length around
+        /// 0.
+        initial_range: f64 = 0.01, > 0.0;
+        /// Whether devices send a count of 1 for each row beside the rows, so that the server uses
+        /// nothing but sums, which secure aggregation and noise on the sum need. Otherwise it
+        /// counts who has sent which row.
+        sends_counts: bool = false;
     }
 }
 
@@ -209,11 +119,12 @@ fn without_effect(value: &mut Value) -> Vec<ParameterFault> {
         ("predict_from", p.predict_from != usual.predict_from),
         ("local_steps", p.local_steps != usual.local_steps),
     ];
-    let of_hybrid = of_hybrid
+    let off = of_hybrid
         .into_iter()
         .filter(|(_, is_written)| *is_written && !is_hybrid);
-    let mut found: Vec<ParameterFault> = of_hybrid
-        .map(|(key, _)| ParameterFault::without_effect(key, "`strategy` is not `hybrid-filling`"))
+    let because = "`strategy` is not `hybrid-filling`";
+    let mut found: Vec<ParameterFault> = off
+        .map(|(key, _)| ParameterFault::without_effect(key, because))
         .collect();
     // The slides' reading takes its local steps over the rated items too.
     if is_hybrid && p.virtual_items_per_rated == 0 && p.hybrid_filling == HybridFilling::Code {
@@ -224,56 +135,40 @@ fn without_effect(value: &mut Value) -> Vec<ParameterFault> {
     found
 }
 
-/// Holds what all clients share.
+/// Holds what all clients share, with the defaults of the style filled in.
 #[derive(Debug)]
-pub(crate) struct FedRec {
-    shared: Arc<Shared>,
-}
-
-#[derive(Debug)]
-struct Shared {
+pub(crate) struct Settings {
     factors: Factors,
     parameters: FedRecParameters,
-    shape: TableShape,
     learning_rate: f64,
     steps_per_iteration: u32,
     filling: Filling,
-    streams: Streams,
 }
 
-impl FedRec {
-    /// Makes the method for a problem of this size, and fills in the defaults of the style.
-    pub(crate) fn new(factors: Factors, parameters: FedRecParameters, problem: &Problem) -> Self {
-        let shape = TableShape::of_items(problem.items, parameters.latent_dimension);
+impl Settings {
+    fn new(factors: Factors, parameters: FedRecParameters, problem: &Problem) -> Self {
         let (learning_rate, steps) = match (parameters.style, factors) {
             (Style::Batch, Factors::Pmf) => (0.8, 1),
             (Style::Batch, Factors::SvdPlusPlus) => (0.4, 1),
             // Data sets with 2^32 users or more are refused on reading.
             (Style::Stochastic, _) => (0.01, problem.users as u32),
         };
-        let filling = match parameters.strategy {
-            Strategy::UserAveraging => Filling::UserAveraging,
-            Strategy::HybridFilling => Filling::Hybrid {
-                reading: parameters.hybrid_filling,
-                predict_from: parameters.predict_from,
-                local_steps: parameters.local_steps,
-            },
-        };
         Self {
-            shared: Arc::new(Shared {
-                factors,
-                learning_rate: parameters.learning_rate.unwrap_or(learning_rate),
-                steps_per_iteration: parameters.steps_per_iteration.unwrap_or(steps).max(1),
-                parameters,
-                shape,
-                filling,
-                streams: problem.streams,
-            }),
+            factors,
+            learning_rate: parameters.learning_rate.unwrap_or(learning_rate),
+            steps_per_iteration: parameters.steps_per_iteration.unwrap_or(steps).max(1),
+            filling: match parameters.strategy {
+                Strategy::UserAveraging => Filling::UserAveraging,
+                Strategy::HybridFilling => Filling::Hybrid {
+                    reading: parameters.hybrid_filling,
+                    predict_from: parameters.predict_from,
+                    local_steps: parameters.local_steps,
+                },
+            },
+            parameters,
         }
     }
-}
 
-impl Shared {
     /// Returns the iteration (from 0) that the step of this number (from 0) belongs to.
     fn iteration(&self, step: u32) -> u32 {
         step / self.steps_per_iteration
@@ -281,67 +176,131 @@ impl Shared {
 
     /// Returns the learning rate after this many decays.
     fn rate(&self, decays: u32) -> f32 {
-        decayed(
-            self.learning_rate,
-            self.parameters.learning_rate_decay,
-            decays,
-        )
+        let decay = self.parameters.learning_rate_decay;
+        decayed(self.learning_rate, decay, decays)
     }
 
-    fn initial_user_vector(&self, user: UserId) -> Box<[f32]> {
-        let mut stream = self
-            .streams
-            .stream(Purpose::PrivateInit, u64::from(user.0), 0);
-        (0..self.shape.dimension)
-            .map(|_| self.initial_value(&mut stream))
-            .collect()
+    fn start(&self) -> Start {
+        let range = self.parameters.initial_range;
+        each(move |stream| ((stream.open_unit() - 0.5) * range) as f32)
     }
 
-    fn initial_value(&self, stream: &mut Stream) -> f32 {
-        ((stream.open_unit() - 0.5) * self.parameters.initial_range) as f32
+    /// Describes the item tables and the user vector. Both tables move by the mean over those who
+    /// sent a row; V is sent as a gradient, and O as what the device has subtracted.
+    fn blocks(&self, items: usize) -> Vec<Block> {
+        let rule = ServerRule {
+            combine: Combine::MeanPerSender,
+            ..ServerRule::MEAN
+        };
+        let d = self.parameters.latent_dimension;
+        let tables = self.factors.tables().iter();
+        let tables = tables.map(|name| item_table(*name, items, d).as_gradient().rule(rule));
+        let blocks = tables.chain([vector("U", d).private()]);
+        blocks.map(|block| block.start(self.start())).collect()
+    }
+
+    /// Returns the server with the learning rate of the iteration for V.
+    fn scheduled(self: &Arc<Self>, averager: Averager) -> Averager {
+        let settings = Arc::clone(self);
+        averager.with_rate(client::V, move |step| {
+            f64::from(settings.rate(settings.iteration(step)))
+        })
     }
 }
 
-impl Method for FedRec {
-    fn initial(&self) -> Model {
-        let mut stream = self.shared.streams.stream(Purpose::GlobalInit, 0, 0);
-        let layout = self.shared.factors.layout(self.shared.shape);
-        let mut table = |block: &BlockLayout| {
-            Table::from_fn(block.shape, || self.shared.initial_value(&mut stream))
+/// Is FedRec, with SVD++ if `WITH_O`.
+#[derive(Debug)]
+pub struct FedRec<const WITH_O: bool>(Arc<Settings>);
+
+impl<const WITH_O: bool> Declare for FedRec<WITH_O> {
+    type Parameters = FedRecParameters;
+    /// The number of the user's participations, by which its own learning rate falls in the
+    /// stochastic style.
+    type Memory = Remembered<u32>;
+
+    const NAME: &str = if WITH_O { "fedrec-svdpp" } else { "fedrec-pmf" };
+    const SUMMARY: &str = if WITH_O {
+        "FedRec with SVD++: a second item table says what follows from which items a user has rated"
+    } else {
+        "rating prediction: private user vector, gradients of rated and of virtually rated item rows"
+    };
+    const SOURCE: &str = if WITH_O {
+        "Lin et al., FedRec: Federated Recommendation with Explicit Feedback, IEEE Intelligent \
+         Systems 2020, with the model of Koren, KDD 2008; Guanyu-Lin/FedRec 521b7cf"
+    } else {
+        "Lin et al., FedRec: Federated Recommendation with Explicit Feedback, IEEE Intelligent \
+         Systems 2020; Guanyu-Lin/FedRec 521b7cf"
+    };
+    const DRAWS_NEGATIVES: bool = false;
+    const PREDICTS_RATINGS: bool = true;
+    const WITHOUT_CONTROLS: Option<&str> =
+        Some("devices send gradients, with which the server makes the steps");
+
+    fn resolve(parameters: &mut Value) -> Vec<ParameterFault> {
+        without_effect(parameters)
+    }
+
+    fn new(parameters: FedRecParameters, problem: &Problem) -> Self {
+        let factors = match WITH_O {
+            true => Factors::SvdPlusPlus,
+            false => Factors::Pmf,
         };
-        let tables = layout.blocks().iter().map(&mut table).collect();
-        model_of(layout, tables)
+        Self(Arc::new(Settings::new(factors, parameters, problem)))
     }
 
-    fn download_layout(&self, _phase: Phase) -> Layout {
-        self.shared.factors.layout(self.shared.shape)
+    fn blocks(&self, size: ProblemSize) -> Vec<Block> {
+        self.0.blocks(size.items)
     }
 
-    fn upload_layout(&self, _phase: Phase) -> Layout {
-        let Shared {
-            factors,
-            shape,
-            parameters,
-            ..
-        } = &*self.shared;
-        let tables = factors.layout(*shape).statistics();
-        let counts = parameters.sends_counts.then(|| counts_layout(shape.rows));
-        Layout::new(tables.blocks().iter().cloned().chain(counts).collect())
+    fn counts(&self) -> Counts {
+        match self.0.parameters.sends_counts {
+            true => Counts::Rows,
+            false => Counts::Nothing,
+        }
     }
 
-    fn client(&self, user: UserId) -> Box<dyn Client> {
-        Box::new(client::FedRecClient::new(Arc::clone(&self.shared), user))
+    fn train(
+        &self,
+        own: &mut Own<Remembered<u32>>,
+        task: &LocalTask<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Trained> {
+        let (settings, scratch) = (&*self.0, scratch.memory::<FedRecScratch>());
+        let shape = task.model.table(client::V).shape();
+        let per_rated = settings.parameters.virtual_items_per_rated as usize;
+        scratch.collect(task, shape.rows, per_rated);
+        let iteration = settings.iteration(task.step.0);
+        let decays = match settings.parameters.style {
+            Style::Batch => iteration,
+            Style::Stochastic => own.memory.0,
+        };
+        let (vector, decays) = (own.get_mut("U"), (iteration, decays));
+        let (loss, row_visits) = settings.participate(task.model, vector, decays, scratch);
+        own.memory.0 += 1;
+        task.check_magnitude("U", largest_magnitude(own.get("U")))?;
+        task.check_magnitude("gradient of V", largest_magnitude(&scratch.gradients))?;
+        task.check_magnitude("step of O", largest_magnitude(&scratch.moves))?;
+        Ok(Trained {
+            blocks: scratch.updates(settings.factors, shape)?,
+            loss,
+            samples: scratch.ratings.len(),
+            work: Work::of_row_visits(row_visits),
+        })
     }
 
-    fn predicts_ratings(&self) -> bool {
-        true
+    fn scorer<'a>(
+        &'a self,
+        own: &'a Own<Remembered<u32>>,
+        context: &ScoringContext<'a>,
+        _scratch: &mut Scratch,
+    ) -> Result<Box<dyn Scorer + 'a>> {
+        let (factors, context) = (self.0.factors, *context);
+        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
+            factors.score(own.get("U"), &context, items, scores);
+        }))
     }
 
-    fn server(&self) -> Box<dyn Server> {
-        Box::new(server::FedRecServer::new(
-            Arc::clone(&self.shared),
-            self.initial(),
-            self.upload_layout(Phase::default()),
-        ))
+    fn server(&self, averager: Averager) -> Box<dyn Server> {
+        Box::new(self.0.scheduled(averager))
     }
 }

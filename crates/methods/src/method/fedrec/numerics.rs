@@ -12,33 +12,29 @@
 //! `Client.java` of both styles. All computation is in single precision like that of the code, and
 //! every sum has a fixed order (contract 1).
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::profile::Profile;
+use crate::choices;
 
-/// When the user vector moves within a participation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Style {
-    /// Once, by the mean gradient over all of its items (Algorithm 2).
-    Batch,
-    /// After every item (Algorithm 5).
-    Stochastic,
-}
+choices! {
+    /// When the user vector moves within a participation.
+    pub enum Style {
+        /// Once, by the mean gradient over all of its items (Algorithm 2).
+        Batch,
+        /// After every item (Algorithm 5).
+        Stochastic,
+    }
 
-/// Which of two readings of hybrid filling is followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum HybridFilling {
-    /// The authors' code: a temporary copy of U, and in SVD++ of O, takes the local steps, gives
-    /// the virtual ratings and is discarded; it is made only in iterations that predict, which are
-    /// those numbered above T_predict when the first has number 0.
-    Code,
-    /// The slides' Algorithm 3: U itself takes the local steps, over the rated items, in every
-    /// iteration, and O stays as it is; iterations from number T_predict on predict when the first
-    /// has number 1.
-    Slides,
+    /// Which of two readings of hybrid filling is followed.
+    pub enum HybridFilling {
+        /// The authors' code: a temporary copy of U, and in SVD++ of O, takes the local steps, gives
+        /// the virtual ratings and is discarded; it is made only in iterations that predict, which are
+        /// those numbered above T_predict when the first has number 0.
+        Code,
+        /// The slides' Algorithm 3: U itself takes the local steps, over the rated items, in every
+        /// iteration, and O stays as it is; iterations from number T_predict on predict when the first
+        /// has number 1.
+        Slides,
+    }
 }
 
 /// Says where virtual ratings come from.

@@ -6,27 +6,21 @@ use std::sync::Arc;
 
 use ndarray::{Array2, s};
 
-use super::{ITEM_WEIGHTS, Shared, TABLE, numerics};
+use super::{FedSpec, numerics};
 use crate::method::listed_sums::{ListedSums, Told};
+use crate::method::prelude::*;
 use crate::method::row_counts::noise_on;
-use crate::method::server::{
-    Accumulator, Contribution, Server, StepContext, StepReport, UploadUse, downcast,
-};
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::UserId;
-use fedrecsim_core::math;
+use crate::method::server::downcast;
 use fedrecsim_model::model::algebra::AlgebraError;
-use fedrecsim_model::model::blocks::Model;
+use fedrecsim_model::model::algebra::nystroem::nystroem;
 use fedrecsim_model::model::magnitude::MagnitudeCounts;
-use fedrecsim_model::model::state::StateVisitor;
-use fedrecsim_model::model::table::Table;
 
 /// The least 1 - |Z_i|^2 by which a score is divided.
 const LEAST_REST: f64 = 1e-3;
 
 /// Implements the server.
 pub(super) struct SpectralServer {
-    shared: Arc<Shared>,
+    parameters: FedSpec,
     model: Model,
     /// The number n_i of users with item i among their positives, at least 1 and at least as large
     /// as noise, as the uploads of the first step give it; nothing before that. What later uploads
@@ -54,21 +48,18 @@ struct Sums {
 
 impl SpectralServer {
     /// Makes the server that starts with `model`.
-    pub(crate) fn new(shared: Arc<Shared>, model: Model) -> Self {
+    pub(super) fn new(parameters: &FedSpec, model: Model) -> Self {
         Self {
-            shared,
+            parameters: parameters.clone(),
             model,
             counts: Vec::new(),
             pending: Sums::default(),
         }
     }
 
-    /// Returns n^(-d) of every item; 1 before the first step.
+    /// Returns n^(-d) of every item.
     fn damping(&self) -> Vec<f64> {
-        if self.counts.is_empty() {
-            return vec![1.0; self.shared.items];
-        }
-        let damping = |count: &f64| match self.shared.parameters.damping_exponent {
+        let damping = |count: &f64| match self.parameters.damping_exponent {
             // Roots are faster than a power, and differ from it in the last bits, on which results
             // depend.
             0.25 => 1.0 / math::sqrt(math::sqrt(*count)),
@@ -79,92 +70,74 @@ impl SpectralServer {
 
     /// Replaces the model by that of the eigenvectors which the pending sums give.
     fn advance(&mut self, step: &StepContext<'_>) -> Result<()> {
-        let Sums {
-            listed: ListedSums { rows, senders },
-            uploads,
-            weight,
-            received,
-            ..
-        } = std::mem::take(&mut self.pending);
+        let pending = std::mem::take(&mut self.pending);
+        let (uploads, weight) = (pending.uploads, pending.weight);
         // A codec may have left everything out. Nothing was learned then.
-        if rows.iter().all(|value| *value == 0.0) {
+        if pending.listed.rows.iter().all(|value| *value == 0.0) {
             return Ok(());
         }
         // Where uploads are clipped, a user counts for less than 1. Noise can hide for how much.
-        let of_one_user = if weight > 0.0 && uploads > 0.0 {
-            weight / uploads
-        } else {
-            1.0
+        let of_one_user = match weight > 0.0 && uploads > 0.0 {
+            true => weight / uploads,
+            false => 1.0,
         };
-        let senders: Vec<f64> = senders.iter().map(|count| count / of_one_user).collect();
+        let senders = pending.listed.senders.iter();
+        let senders: Vec<f64> = senders.map(|count| count / of_one_user).collect();
         if self.counts.is_empty() {
             // Counts below the noise say little, and a small one would make the noise in its row
             // large.
             let floor = noise_on(&senders).max(1.0);
             self.counts = senders.iter().map(|count| count.max(floor)).collect();
         }
-        let (parameters, damping) = (&self.shared.parameters, self.damping());
-        let shape = (
-            self.shared.items,
-            parameters.table(self.shared.items).dimension,
-        );
+        let (parameters, damping) = (&self.parameters, self.damping());
+        let TableShape { rows, dimension } = self.model.table(0).shape();
         let misfit = |_| Error::Update("the sums of FedSpec have another shape than A".to_owned());
-        let mut images = Array2::from_shape_vec(shape, rows).map_err(misfit)?;
-        let start: Vec<f64> = received.iter().map(|value| f64::from(*value)).collect();
-        let mut start = Array2::from_shape_vec(shape, start).map_err(misfit)?;
-        for ((mut image, mut start), damping) in images
-            .rows_mut()
-            .into_iter()
-            .zip(start.rows_mut())
-            .zip(&damping)
-        {
-            image *= *damping;
-            start /= *damping;
+        let matrix = |values| Array2::from_shape_vec((rows, dimension), values).map_err(misfit);
+        let mut images = matrix(pending.listed.rows)?;
+        let mut start = matrix(
+            pending
+                .received
+                .iter()
+                .map(|value| f64::from(*value))
+                .collect(),
+        )?;
+        for (row, damping) in damping.iter().enumerate() {
+            images.row_mut(row).mapv_inplace(|value| value * damping);
+            start.row_mut(row).mapv_inplace(|value| value / damping);
         }
-        let spectrum =
-            numerics::nystroem(&images.view(), &start.view()).map_err(|cause| match cause {
-                AlgebraError::NotFinite { .. } => step.diverged("the sum of the uploads", f32::NAN),
-                other => Error::Update(other.to_string()),
-            })?;
+        let spectrum = nystroem(&images.view(), &start.view()).map_err(|cause| match cause {
+            AlgebraError::NotFinite { .. } => step.diverged("the sum of the uploads", f32::NAN),
+            other => Error::Update(other.to_string()),
+        })?;
         let Some(spectrum) = spectrum else {
             return Ok(());
         };
         let (mut filter, lengths) = numerics::filtered(&spectrum, parameters.ridge);
         // Columns that noise has left nothing of are zero.
-        filter.resize(shape.1, 0.0);
-        let mut vectors = Array2::zeros(shape);
-        vectors
-            .slice_mut(s![.., ..spectrum.values.len()])
-            .assign(&spectrum.vectors);
-        vectors
-            .rows_mut()
-            .into_iter()
-            .zip(&damping)
-            .for_each(|(mut row, damping)| row *= *damping);
+        filter.resize(dimension, 0.0);
+        let mut vectors = Array2::zeros((rows, dimension));
+        let found = s![.., ..spectrum.values.len()];
+        vectors.slice_mut(found).assign(&spectrum.vectors);
+        for (mut row, damping) in vectors.rows_mut().into_iter().zip(&damping) {
+            row *= *damping;
+        }
         let exponent = parameters.damping_exponent + parameters.popularity_exponent;
         let weight = |(count, length): (&f64, &f64)| {
-            math::pow(*count, exponent) / (1.0 - length).max(LEAST_REST)
+            (math::pow(*count, exponent) / (1.0 - length).max(LEAST_REST)) as f32
         };
-        let weights: Vec<f32> = self
-            .counts
-            .iter()
-            .zip(&lengths)
-            .map(|counted| weight(counted) as f32)
-            .collect();
-        let layout = parameters.layout(self.shared.items);
-        let column = layout.blocks()[ITEM_WEIGHTS].shape;
-        let filter: Vec<f32> = filter.iter().map(|value| *value as f32).collect();
-        let mut tables = vec![
-            Table::from_array(vectors.mapv(|value| value as f32)),
-            Table::new(layout.blocks()[super::FILTER].shape, filter),
-            Table::new(column, weights),
+        let weights = self.counts.iter().zip(&lengths).map(weight).collect();
+        // Noise on the counts can make one negative.
+        let share = |count: &f64| (count.max(0.0) / uploads.max(1.0)) as f32;
+        let values = [
+            vectors.iter().map(|value| *value as f32).collect(),
+            filter.iter().map(|value| *value as f32).collect(),
+            weights,
+            senders.iter().map(share).collect(),
         ];
-        if parameters.popularity_weight > 0.0 {
-            // Noise on the counts can make one negative.
-            let share = |count: &f64| (count.max(0.0) / uploads.max(1.0)) as f32;
-            tables.push(Table::new(column, senders.iter().map(share).collect()));
+        for (block, values) in (0..self.model.blocks().len()).zip(values) {
+            let table = Table::new(self.model.table(block).shape(), values);
+            self.model.set_table(block, Arc::new(table))?;
         }
-        self.model = Model::of_tables(layout, tables)?;
         Ok(())
     }
 }
@@ -179,44 +152,33 @@ impl Server for SpectralServer {
     }
 
     fn upload_use(&self) -> UploadUse {
-        match self.shared.parameters.sends_counts {
-            true => UploadUse::Sum,
-            false => UploadUse::Each,
-        }
+        self.parameters.upload_use(UploadUse::Each)
     }
 
     fn accumulator(&self) -> Box<dyn Accumulator> {
-        let known = Arc::new(self.pending.users.clone());
         Box::new(Gathered {
-            known,
+            known: Arc::new(self.pending.users.clone()),
             sums: Sums::default(),
             magnitudes: MagnitudeCounts::default(),
         })
     }
 
     fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
-        let Gathered {
-            mut sums,
-            magnitudes: uploads,
-            ..
-        } = *downcast::<Gathered>(sums)?;
-        sums.uploads = step.contributions(sums.uploads);
-        self.pending.add(sums);
-        let needed = self.shared.parameters.coverage * f64::from(step.users);
-        let mut multiply_adds = 0;
+        let mut gathered = *downcast::<Gathered>(sums)?;
+        gathered.sums.uploads = step.contributions(gathered.sums.uploads);
+        self.pending.add(gathered.sums);
+        let needed = self.parameters.coverage * f64::from(step.users);
+        let mut report = StepReport {
+            uploads: gathered.magnitudes,
+            ..StepReport::default()
+        };
         if self.pending.uploads >= needed.max(1.0) {
             self.advance(step)?;
-            let (m, r) = (
-                self.shared.items as u64,
-                self.shared.parameters.table(self.shared.items).dimension as u64,
-            );
-            multiply_adds = 8 * m * r * r + 80 * r * r * r;
+            let TableShape { rows, dimension } = self.model.table(0).shape();
+            let (m, r) = (rows as u64, dimension as u64);
+            report.multiply_adds = 8 * m * r * r + 80 * r * r * r;
         }
-        Ok(StepReport {
-            uploads,
-            multiply_adds,
-            ..StepReport::default()
-        })
+        Ok(report)
     }
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
@@ -255,20 +217,15 @@ struct Gathered {
 impl Accumulator for Gathered {
     fn absorb(&mut self, contributions: &[Contribution<'_>]) -> Result<()> {
         for contribution in contributions {
-            let [sums, rest @ ..] = &contribution.update.blocks[..] else {
-                return Err(Error::Update(
-                    "a contribution to FedSpec has a block or more".to_owned(),
-                ));
-            };
-            let told = Told::of(rest)?;
+            let ([rows], told) = Told::beside(contribution.update)?;
             let user = contribution.user;
             if told.is_none() && (self.known.contains(&user) || !self.sums.users.insert(user)) {
                 continue;
             }
             if self.sums.received.is_empty() {
-                self.sums.received = contribution.received.table(TABLE).as_slice().to_vec();
+                self.sums.received = contribution.received.table(0).as_slice().to_vec();
             }
-            let magnitudes = self.sums.listed.absorb(sums, told, 1.0)?;
+            let magnitudes = self.sums.listed.absorb(rows, told, 1.0)?;
             self.sums.uploads += 1.0;
             self.sums.weight += told.map_or(1.0, |told| told.participants);
             self.magnitudes.add_times(&magnitudes, 1);
@@ -277,11 +234,9 @@ impl Accumulator for Gathered {
     }
 
     fn merge(&mut self, other: Box<dyn Accumulator>) -> Result<()> {
-        let Self {
-            sums, magnitudes, ..
-        } = *downcast::<Self>(other)?;
-        self.sums.add(sums);
-        self.magnitudes.add_times(&magnitudes, 1);
+        let other = *downcast::<Self>(other)?;
+        self.sums.add(other.sums);
+        self.magnitudes.add_times(&other.magnitudes, 1);
         Ok(())
     }
 }

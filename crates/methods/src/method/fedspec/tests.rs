@@ -2,7 +2,14 @@
 use ndarray::Array2;
 
 use super::*;
-use crate::method::server::{Contribution, StepContext};
+use crate::method::declare::Declared;
+use crate::method::tests::problem_of;
+use fedrecsim_model::model::algebra::nystroem::nystroem;
+
+/// The positions of the model's blocks.
+const TABLE: usize = 0;
+const ITEM_WEIGHTS: usize = 2;
+const POPULARITY: usize = 3;
 use fedrecsim_scenario::scenario::{StepWeights, WeightTotals};
 
 const ITEMS: usize = 9;
@@ -19,18 +26,12 @@ fn table() -> Table {
     )
 }
 
-fn method(parameters: FedSpecParameters) -> FedSpec {
-    let parameters = FedSpecParameters {
+fn method(parameters: FedSpec) -> Declared<FedSpec> {
+    let parameters = FedSpec {
         latent_dimension: RANK as u32,
         ..parameters
     };
-    FedSpec {
-        shared: Arc::new(Shared {
-            parameters,
-            items: ITEMS,
-        }),
-        streams: Streams::new(5),
-    }
+    Declared::new(parameters, &problem_of(6, ITEMS))
 }
 
 /// If this fails, two passes in the order of time are not the sum over all pairs.
@@ -63,7 +64,7 @@ fn a_step_finds_the_eigenvectors_of_a_matrix_of_low_rank() {
     let start = table().view().mapv(f64::from);
     let factors = Array2::from_shape_fn((ITEMS, RANK), |(i, j)| ((i * (j + 2)) % 7) as f64 - 2.0);
     let matrix = factors.dot(&factors.t());
-    let spectrum = numerics::nystroem(&matrix.dot(&start).view(), &start.view())
+    let spectrum = nystroem(&matrix.dot(&start).view(), &start.view())
         .unwrap()
         .unwrap();
     let images = matrix.dot(&spectrum.vectors);
@@ -86,11 +87,8 @@ fn a_step_finds_the_eigenvectors_of_a_matrix_of_low_rank() {
     );
     assert!(lengths.iter().all(|length| (0.0..1.0).contains(length)));
     let nothing = Array2::zeros((ITEMS, RANK));
-    assert_eq!(
-        numerics::nystroem(&nothing.view(), &start.view()).unwrap(),
-        None
-    );
-    let tiny = numerics::nystroem(&(matrix.dot(&start) * 1e-200).view(), &start.view())
+    assert_eq!(nystroem(&nothing.view(), &start.view()).unwrap(), None);
+    let tiny = nystroem(&(matrix.dot(&start) * 1e-200).view(), &start.view())
         .unwrap()
         .unwrap();
     let error = (&tiny.vectors - &spectrum.vectors)
@@ -106,9 +104,9 @@ fn a_step_finds_the_eigenvectors_of_a_matrix_of_low_rank() {
 /// twice.
 #[test]
 fn a_step_waits_until_enough_users_have_sent_theirs() {
-    let method = method(FedSpecParameters {
+    let method = method(FedSpec {
         coverage: 0.6,
-        ..FedSpecParameters::default()
+        ..FedSpec::default()
     });
     let mut server = method.server();
     let before = server.model().clone();
@@ -228,25 +226,19 @@ fn no_user_sends_more_than_the_bound() {
 
 /// Returns the model after one step of uploads of these items, each in the sums with `weight`.
 fn after_uploads(of_users: &[(u32, &[u32])], weight: f32, expected: Option<f64>) -> Model {
-    after_uploads_with(
-        FedSpecParameters::default(),
-        &[],
-        of_users,
-        weight,
-        expected,
-    )
+    after_uploads_with(FedSpec::default(), &[], of_users, weight, expected)
 }
 
 /// Returns the model after one step of uploads of these items, each in the sums with `weight`, and
 /// one more upload that has nothing but `noise` on the counts of these items.
 fn after_uploads_with(
-    parameters: FedSpecParameters,
+    parameters: FedSpec,
     noise: &[(u32, f32)],
     of_users: &[(u32, &[u32])],
     weight: f32,
     expected: Option<f64>,
 ) -> Model {
-    let method = method(FedSpecParameters {
+    let method = method(FedSpec {
         coverage: 0.5,
         popularity_weight: 1.0,
         sends_counts: true,
@@ -336,9 +328,9 @@ fn clipped_uploads_count_as_whole_ones_do() {
 /// second upload of a user is taken out of a sum that does not say who is in it.
 #[test]
 fn a_sum_counts_uploads_or_as_many_as_were_expected() {
-    let start = method(FedSpecParameters {
+    let start = method(FedSpec {
         popularity_weight: 1.0,
-        ..FedSpecParameters::default()
+        ..FedSpec::default()
     })
     .initial();
     assert_eq!(
@@ -363,7 +355,7 @@ fn eigenvectors_that_noise_is_larger_than_are_left_out() {
     let images = |values: [f64; 3]| {
         Array2::from_shape_fn((4, 3), |(i, j)| if i == j { values[i] } else { 0.0 })
     };
-    let spectrum = |values| numerics::nystroem(&images(values).view(), &start.view()).unwrap();
+    let spectrum = |values| nystroem(&images(values).view(), &start.view()).unwrap();
     let found = spectrum([5.0, -0.5, 0.25]).unwrap();
     assert_eq!(
         (found.vectors.ncols(), found.values.len()),
@@ -383,10 +375,10 @@ fn eigenvectors_that_noise_is_larger_than_are_left_out() {
 /// Returns the weights of items in scores and the table after three users' uploads, with this
 /// damping and this noise on the counts.
 fn damped(damping_exponent: f64, noise: &[(u32, f32)]) -> (Vec<f32>, Vec<f32>) {
-    let parameters = FedSpecParameters {
+    let parameters = FedSpec {
         damping_exponent,
         ridge: 0.0,
-        ..FedSpecParameters::default()
+        ..FedSpec::default()
     };
     let model = after_uploads_with(parameters, noise, &THREE, 1.0, Some(3.0));
     (
@@ -449,9 +441,9 @@ fn counts_above_the_noise_stay_as_they_are() {
 /// Returns the counts that a table's damping shows, each as the fourth power of what damping by d =
 /// 1/4 adds to the weight of an item whose row is all but left out.
 fn after_counts(noise: &[(u32, f32)], weight: f32) -> Vec<f32> {
-    let parameters = FedSpecParameters {
+    let parameters = FedSpec {
         ridge: 1e12,
-        ..FedSpecParameters::default()
+        ..FedSpec::default()
     };
     let model = after_uploads_with(parameters, noise, &THREE, weight, Some(3.0));
     model

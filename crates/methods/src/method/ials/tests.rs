@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
-use crate::method::tests::{problem_of, sent, with_step};
+use crate::method::tests::{AtWork, problem_of, sent, with_step};
 use fedrecsim_core::math::gradient::numeric_gradient;
 
 const ITEMS: usize = 7;
@@ -19,7 +19,7 @@ fn ratings() -> Vec<UserRatings> {
     ])
 }
 
-fn trainer(exponent: f64) -> Trainer {
+fn at_work(exponent: f64) -> AtWork<Ials> {
     let parameters = IalsParameters {
         latent_dimension: DIMENSION as u32,
         unobserved_weight: A0,
@@ -27,11 +27,8 @@ fn trainer(exponent: f64) -> Trainer {
         regularization_exponent: exponent,
         ..IalsParameters::default()
     };
-    let Ials { federated } = Ials::new(&parameters, &problem_of(ratings().len(), ITEMS));
-    Trainer {
-        model: federated.initial(),
-        shared: federated.shared,
-    }
+    let problem = problem_of(ratings().len(), ITEMS);
+    AtWork::new(Ials::new(parameters, &problem), problem)
 }
 
 /// Returns the loss by its definition, over every pair of a user and an item. `values` holds X and
@@ -70,12 +67,13 @@ fn loss(exponent: f64, values: &[f64]) -> f64 {
 }
 
 /// Returns X as it is for the trainer's Y.
-fn user_vectors(trainer: &Trainer) -> Table {
+fn user_vectors(one: &AtWork<Ials>) -> Table {
     let ratings = ratings();
     let of_users: Vec<&[u32]> = ratings.iter().map(|user| &user.items[..]).collect();
-    let constants = trainer.shared.constants(0.0);
+    let constants = one.method.0.constants(0.0, ITEMS);
     with_step(0, |step| {
-        trainer.solve(&constants, trainer.model.table(TABLE), &of_users, step)
+        one.method
+            .solve(&constants, one.model.table(0), &of_users, step)
     })
     .unwrap()
 }
@@ -93,18 +91,18 @@ fn values(x: &Table, y: &Table) -> Vec<f64> {
 #[test]
 fn every_half_of_a_pass_ends_at_a_stationary_point() {
     for exponent in [0.0, 0.5, 1.0] {
-        let mut trainer = trainer(exponent);
+        let mut one = at_work(exponent);
         for pass in 0..3 {
-            let x = user_vectors(&trainer);
+            let x = user_vectors(&one);
             let split = x.shape().values();
-            let before = values(&x, trainer.model.table(TABLE));
+            let before = values(&x, one.model.table(0));
             let slopes = numeric_gradient(&before, |at| loss(exponent, at));
             assert!(
                 slopes[..split].iter().all(|slope| slope.abs() < 1e-5),
                 "users in pass {pass}: {slopes:?}"
             );
-            with_step(pass, |step| trainer.pass(&ratings(), step)).unwrap();
-            let after = values(&x, trainer.model.table(TABLE));
+            one.pass(&ratings(), pass);
+            let after = values(&x, one.model.table(0));
             let slopes = numeric_gradient(&after, |at| loss(exponent, at));
             assert!(
                 slopes[split..].iter().all(|slope| slope.abs() < 1e-5),
@@ -122,28 +120,16 @@ fn every_half_of_a_pass_ends_at_a_stationary_point() {
 /// recommended.
 #[test]
 fn rows_without_a_positive_are_zero() {
-    let mut trainer = trainer(1.0);
-    with_step(0, |step| trainer.pass(&ratings(), step)).unwrap();
-    assert!(
-        user_vectors(&trainer)
-            .row(4)
-            .iter()
-            .all(|value| *value == 0.0)
-    );
-    assert!(
-        trainer
-            .model
-            .table(TABLE)
-            .row(6)
-            .iter()
-            .all(|value| *value == 0.0)
-    );
+    let mut one = at_work(1.0);
+    one.pass(&ratings(), 0);
+    assert!(user_vectors(&one).row(4).iter().all(|value| *value == 0.0));
+    assert!(one.model.table(0).row(6).iter().all(|value| *value == 0.0));
 }
 
 /// If this fails, a pass takes another virtual time than its arithmetic.
 #[test]
 fn the_work_is_that_of_the_solutions_and_the_gram_matrices() {
-    let report = with_step(0, |step| trainer(1.0).pass(&ratings(), step)).unwrap();
+    let report = at_work(1.0).pass(&ratings(), 0);
     let solved = |counts: &[usize]| -> u64 {
         counts
             .iter()
@@ -158,13 +144,12 @@ fn the_work_is_that_of_the_solutions_and_the_gram_matrices() {
 /// from outside is not used.
 #[test]
 fn a_model_that_is_set_brings_its_own_gram_matrix() {
-    let mut one = trainer(1.0);
-    with_step(0, |step| one.pass(&ratings(), step)).unwrap();
-    let mut other = trainer(1.0);
+    let mut one = at_work(1.0);
+    one.pass(&ratings(), 0);
+    let other = at_work(1.0);
     let mut model = other.model.clone();
     model
-        .set_table(TABLE, Arc::clone(one.model.table(TABLE)))
+        .set_table(0, std::sync::Arc::clone(one.model.table(0)))
         .unwrap();
-    other.set_model(model).unwrap();
-    assert_eq!(other.model, one.model);
+    assert_eq!(other.method.adopted(model).unwrap(), one.model);
 }

@@ -6,72 +6,28 @@
 //!
 //! Source: Steck, Embarrassingly Shallow Autoencoders for Sparse Data, WWW 2019.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use super::{ItemToItem, Weigher, counts, layout};
-use crate::method::central::UserRatings;
+use super::{counts, matrix, renew, scorer};
+use crate::method::prelude::*;
 use crate::method::recency::Recency;
-use crate::method::server::StepContext;
-use crate::method::{Entry, Placement, parameters, sizes_by};
-use fedrecsim_core::error::{Error, Result};
 use fedrecsim_model::model::algebra::AlgebraError;
 use fedrecsim_model::model::algebra::cholesky::invert;
 use fedrecsim_model::model::algebra::gram::mirror_upper;
-use fedrecsim_model::model::table::{Table, TableShape};
 
 /// Describes the method to the registry.
-pub(crate) const ENTRY: Entry = Entry {
-    name: "ease",
-    summary: "centralised regression of every item on all others (EASE): users send their ratings once, one step",
-    source: "Steck, Embarrassingly Shallow Autoencoders for Sparse Data, WWW 2019",
-    schema: &|| schemars::schema_for!(EaseParameters),
-    resolve: &|_| Vec::new(),
-    placement: Placement::Central,
-    draws_negatives: false,
-    sizes: &|value, size| sizes_by(value, |_: EaseParameters| layout(Ease::MATRIX, size.items)),
-    build: &|value, problem| {
-        let EaseParameters {
-            regularization,
-            recency,
-        } = parameters("ease", value)?;
-        Ok(Box::new(ItemToItem::new(
-            Ease { regularization },
-            recency,
-            problem,
-        )))
-    },
-};
+pub const ENTRY: Entry = Entry::at_server::<Ease>();
 
-/// Parameters of EASE.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct EaseParameters {
-    /// Weight lambda of the regulariser, in numbers of users.
-    #[schemars(extend("exclusiveMinimum" = 0.0))]
-    pub regularization: f64,
-    /// Lets recent positives count more when a device scores. Left out: all count alike.
-    pub recency: Option<Recency>,
-}
-
-impl Default for EaseParameters {
-    fn default() -> Self {
-        Self {
-            regularization: 300.0,
-            recency: None,
-        }
+parameters! {
+    /// Parameters of EASE.
+    pub struct Ease {
+        /// Weight lambda of the regulariser, in numbers of users.
+        regularization: f64 = 300.0, > 0.0;
+        /// Lets recent positives count more when a device scores. Left out: all count alike.
+        recency: Option<Recency> = None;
     }
 }
 
-/// Holds the weight of the regulariser.
-#[derive(Clone, Debug)]
-pub(super) struct Ease {
-    pub regularization: f64,
-}
-
-impl Weigher for Ease {
-    const MATRIX: &'static str = "B";
-
+impl Ease {
+    /// Returns the matrix, and the number of multiply-adds that it takes.
     fn weigh(
         &self,
         ratings: &[UserRatings],
@@ -88,7 +44,7 @@ impl Weigher for Ease {
             .map_err(|cause| match cause {
                 // The weight is so small or so large that the sum with the counts is singular or
                 // infinite.
-                AlgebraError::NotPositiveDefinite { .. } => step.singular(Self::MATRIX, &cause),
+                AlgebraError::NotPositiveDefinite { .. } => step.singular("B", &cause),
                 other => Error::Update(other.to_string()),
             })?;
         let diagonal: Vec<f64> = matrix.diag().to_vec();
@@ -114,5 +70,38 @@ impl Weigher for Ease {
             ),
             additions + m * m * m / 2 + m * m,
         ))
+    }
+}
+
+impl Central for Ease {
+    type Parameters = Self;
+    type Memory = Remembered<usize>;
+
+    const NAME: &str = "ease";
+    const SUMMARY: &str = "centralised regression of every item on all others (EASE): users \
+                           send their ratings once, one step";
+    const SOURCE: &str = "Steck, Embarrassingly Shallow Autoencoders for Sparse Data, WWW 2019";
+    const DRAWS_NEGATIVES: bool = false;
+
+    fn new(parameters: Self, _problem: &Problem) -> Self {
+        parameters
+    }
+
+    fn blocks(&self, size: ProblemSize) -> Vec<Block> {
+        matrix("B", size.items)
+    }
+
+    fn pass(&self, pass: Pass<'_, Remembered<usize>>) -> Result<StepReport> {
+        renew(pass, "B", |ratings, items, step| {
+            self.weigh(ratings, items, step)
+        })
+    }
+
+    fn scorer<'a>(
+        &'a self,
+        context: &ScoringContext<'a>,
+        _scratch: &mut Scratch,
+    ) -> Result<Box<dyn Scorer + 'a>> {
+        scorer(self.recency.as_ref(), context)
     }
 }

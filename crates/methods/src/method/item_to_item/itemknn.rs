@@ -10,85 +10,29 @@
 //! for the cosine; Deshpande and Karypis, Item-based Top-N Recommendation Algorithms, TOIS 2004,
 //! for the neighbours of positives.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use super::{ItemToItem, Weigher, counts, layout};
-use crate::method::central::UserRatings;
+use super::{counts, matrix, renew, scorer};
+use crate::method::prelude::*;
 use crate::method::recency::Recency;
-use crate::method::server::StepContext;
-use crate::method::{Entry, Placement, parameters, sizes_by};
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::math;
 use fedrecsim_model::model::algebra::gram::mirror_upper;
-use fedrecsim_model::model::table::{Table, TableShape};
 
 /// Describes the method to the registry.
-pub(crate) const ENTRY: Entry = Entry {
-    name: "itemknn",
-    summary: "centralised neighbourhoods of items by cosine: users send their ratings once, one step",
-    source: "Sarwar et al., WWW 2001, and Deshpande and Karypis, Item-based Top-N Recommendation Algorithms, TOIS 2004",
-    schema: &|| schemars::schema_for!(ItemKnnParameters),
-    resolve: &|_| Vec::new(),
-    placement: Placement::Central,
-    draws_negatives: false,
-    sizes: &|value, size| {
-        sizes_by(value, |_: ItemKnnParameters| {
-            layout(ItemKnn::MATRIX, size.items)
-        })
-    },
-    build: &|value, problem| {
-        let ItemKnnParameters {
-            neighbours,
-            shrinkage,
-            recency,
-        } = parameters("itemknn", value)?;
-        Ok(Box::new(ItemToItem::new(
-            ItemKnn {
-                neighbours,
-                shrinkage,
-            },
-            recency,
-            problem,
-        )))
-    },
-};
+pub const ENTRY: Entry = Entry::at_server::<ItemKnn>();
 
-/// Parameters of neighbourhoods of items.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct ItemKnnParameters {
-    /// Number k of neighbours that each item keeps.
-    #[schemars(range(min = 1))]
-    pub neighbours: u32,
-    /// Shrinkage, which is added to the divisor of a cosine, so that items with few users in common
-    /// count less.
-    #[schemars(range(min = 0))]
-    pub shrinkage: f64,
-    /// Lets recent positives count more when a device scores. Left out: all count alike.
-    pub recency: Option<Recency>,
-}
-
-impl Default for ItemKnnParameters {
-    fn default() -> Self {
-        Self {
-            neighbours: 100,
-            shrinkage: 10.0,
-            recency: None,
-        }
+parameters! {
+    /// Parameters of neighbourhoods of items.
+    pub struct ItemKnn {
+        /// Number k of neighbours that each item keeps.
+        neighbours: u32 = 100, >= 1;
+        /// Shrinkage, which is added to the divisor of a cosine, so that items with few users in
+        /// common count less.
+        shrinkage: f64 = 10.0, >= 0;
+        /// Lets recent positives count more when a device scores. Left out: all count alike.
+        recency: Option<Recency> = None;
     }
 }
 
-/// Holds how many neighbours are kept, and the shrinkage.
-#[derive(Clone, Debug)]
-pub(super) struct ItemKnn {
-    pub neighbours: u32,
-    pub shrinkage: f64,
-}
-
-impl Weigher for ItemKnn {
-    const MATRIX: &'static str = "S";
-
+impl ItemKnn {
+    /// Returns the matrix, and the number of multiply-adds that it takes.
     fn weigh(
         &self,
         ratings: &[UserRatings],
@@ -123,5 +67,39 @@ impl Weigher for ItemKnn {
         }
         let m = items as u64;
         Ok((table, additions + m * m))
+    }
+}
+
+impl Central for ItemKnn {
+    type Parameters = Self;
+    type Memory = Remembered<usize>;
+
+    const NAME: &str = "itemknn";
+    const SUMMARY: &str = "centralised neighbourhoods of items by cosine: users send their \
+                           ratings once, one step";
+    const SOURCE: &str = "Sarwar et al., WWW 2001, and Deshpande and Karypis, Item-based Top-N \
+                          Recommendation Algorithms, TOIS 2004";
+    const DRAWS_NEGATIVES: bool = false;
+
+    fn new(parameters: Self, _problem: &Problem) -> Self {
+        parameters
+    }
+
+    fn blocks(&self, size: ProblemSize) -> Vec<Block> {
+        matrix("S", size.items)
+    }
+
+    fn pass(&self, pass: Pass<'_, Remembered<usize>>) -> Result<StepReport> {
+        renew(pass, "S", |ratings, items, step| {
+            self.weigh(ratings, items, step)
+        })
+    }
+
+    fn scorer<'a>(
+        &'a self,
+        context: &ScoringContext<'a>,
+        _scratch: &mut Scratch,
+    ) -> Result<Box<dyn Scorer + 'a>> {
+        scorer(self.recency.as_ref(), context)
     }
 }

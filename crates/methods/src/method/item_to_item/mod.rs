@@ -5,121 +5,54 @@
 //! single precision. It is made in one step, and further steps change nothing and cost nothing. A
 //! device may weight recent positives more; times never leave it.
 
-use std::fmt::Debug;
-use std::sync::Arc;
-
 use ndarray::Array2;
 
-use super::central::{CentralMethod, CentralScoring, CentralTrainer, UserRatings};
+use super::prelude::*;
 use super::recency::{Recency, weighted_positives};
-use super::server::{StepContext, StepReport};
-use super::{Problem, Scorer, ScoringContext, Scratch, largest_magnitude};
-use fedrecsim_core::error::Result;
-use fedrecsim_model::model::blocks::Model;
-use fedrecsim_model::model::layout::{BlockLayout, Layout};
-use fedrecsim_model::model::state::StateVisitor;
-use fedrecsim_model::model::table::{Table, TableShape};
 
 pub mod ease;
 pub mod itemknn;
 #[cfg(test)]
 mod tests;
 
-/// Makes the matrix of a method.
-pub(super) trait Weigher: Clone + Debug + Send + Sync + 'static {
-    /// The name of the matrix.
-    const MATRIX: &'static str;
-
-    /// Returns the matrix for these ratings of a catalogue of `items` items, and the number of
-    /// multiply-adds that this takes. Row i holds what a positive i adds to the scores of all
-    /// items.
-    ///
-    /// # Errors
-    /// Divergence.
-    fn weigh(
-        &self,
-        ratings: &[UserRatings],
-        items: usize,
-        step: &StepContext<'_>,
-    ) -> Result<(Table, u64)>;
+/// Describes the matrix of a method for this many items.
+fn matrix(name: &'static str, items: usize) -> Vec<Block> {
+    // A catalogue of 2^32 items or more is refused on reading.
+    vec![item_table(name, items, items as u32)]
 }
 
-/// Describes a method by its matrix.
-#[derive(Debug)]
-pub(super) struct ItemToItem<W> {
-    weigher: W,
-    recency: Option<Recency>,
-    items: usize,
-}
-
-impl<W: Weigher> ItemToItem<W> {
-    /// Makes the method for a problem of this size.
-    pub(crate) fn new(weigher: W, recency: Option<Recency>, problem: &Problem) -> Self {
-        Self {
-            weigher,
-            recency,
-            items: problem.items,
-        }
+/// Replaces the matrix by what `weigh` makes of the ratings of a catalogue of so many items, with
+/// the number of multiply-adds that this takes, unless there are no more ratings than before. Row i
+/// holds what a positive i adds to the scores of all items.
+fn renew(
+    pass: Pass<'_, Remembered<usize>>,
+    name: &'static str,
+    weigh: impl FnOnce(&[UserRatings], usize, &StepContext<'_>) -> Result<(Table, u64)>,
+) -> Result<StepReport> {
+    if pass.ratings.len() == pass.memory.0 {
+        return Ok(StepReport::default());
     }
+    let (matrix, multiply_adds) = weigh(pass.ratings, pass.problem.items, pass.step)?;
+    pass.step
+        .check_magnitude(name, largest_magnitude(matrix.as_slice()))?;
+    pass.model.set_table(0, matrix.into())?;
+    pass.memory.0 = pass.ratings.len();
+    Ok(StepReport {
+        multiply_adds,
+        ..StepReport::default()
+    })
 }
 
-/// Returns the layout of a matrix of this name for this many items.
-fn layout(matrix: &'static str, items: usize) -> Layout {
-    Layout::new(vec![BlockLayout::item_table(
-        matrix,
-        TableShape {
-            rows: items,
-            dimension: items,
-        },
-    )])
-}
-
-impl<W: Weigher> CentralMethod for ItemToItem<W> {
-    type Scoring = AddRows;
-
-    fn items(&self) -> usize {
-        self.items
-    }
-
-    /// Makes a trainer with a matrix of zeros.
-    fn trainer(&self) -> Box<dyn CentralTrainer> {
-        let matrix = Table::zeros(TableShape {
-            rows: self.items,
-            dimension: self.items,
-        });
-        let model = Model::of_table(W::MATRIX, matrix);
-        Box::new(Trainer {
-            weigher: self.weigher.clone(),
-            model,
-            users: 0,
-        })
-    }
-
-    fn scoring(&self) -> AddRows {
-        AddRows {
-            recency: self.recency.clone(),
-        }
-    }
-}
-
-/// Adds up the rows of a user's own positives.
-#[derive(Clone, Debug)]
-pub(super) struct AddRows {
-    recency: Option<Recency>,
-}
-
-impl CentralScoring for AddRows {
-    fn scorer<'a>(
-        &'a self,
-        context: &ScoringContext<'a>,
-        _scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
-        let (own, weights) = weighted_positives(&context.own, self.recency.as_ref());
-        let model = context.model;
-        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
-            add_rows(model.table(0), (&own, &weights), items, scores);
-        }))
-    }
+/// Scores by adding up the rows of a user's own positives.
+fn scorer<'a>(
+    recency: Option<&Recency>,
+    context: &ScoringContext<'a>,
+) -> Result<Box<dyn Scorer + 'a>> {
+    let (own, weights) = weighted_positives(&context.own, recency);
+    let matrix = context.model.table(0);
+    Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
+        add_rows(matrix, (&own, &weights), items, scores)
+    }))
 }
 
 /// Writes to `scores` the sum over a user's positives of their weight times the element of their
@@ -158,41 +91,4 @@ fn counts(ratings: &[UserRatings], items: usize) -> (Array2<f64>, u64) {
     let counts = Array2::from_shape_vec((items, items), counts)
         .unwrap_or_else(|error| unreachable!("{error}"));
     (counts, additions)
-}
-
-/// Makes the matrix when ratings have arrived.
-struct Trainer<W> {
-    weigher: W,
-    model: Model,
-    /// The number of users whose ratings the matrix was made of.
-    users: usize,
-}
-
-impl<W: Weigher> CentralTrainer for Trainer<W> {
-    fn model(&self) -> &Model {
-        &self.model
-    }
-
-    fn set_model(&mut self, model: Model) -> Result<()> {
-        self.model.replace(model)
-    }
-
-    fn pass(&mut self, ratings: &[UserRatings], step: &StepContext<'_>) -> Result<StepReport> {
-        if ratings.len() == self.users {
-            return Ok(StepReport::default());
-        }
-        let items = self.model.table(0).shape().rows;
-        let (matrix, multiply_adds) = self.weigher.weigh(ratings, items, step)?;
-        step.check_magnitude(W::MATRIX, largest_magnitude(matrix.as_slice()))?;
-        self.model.set_table(0, Arc::new(matrix))?;
-        self.users = ratings.len();
-        Ok(StepReport {
-            multiply_adds,
-            ..StepReport::default()
-        })
-    }
-
-    fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
-        state.plain(&mut self.users)
-    }
 }

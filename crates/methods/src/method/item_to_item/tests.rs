@@ -4,8 +4,7 @@ use ndarray::Array2;
 use super::*;
 use crate::method::item_to_item::ease::Ease;
 use crate::method::item_to_item::itemknn::ItemKnn;
-use crate::method::tests::{sent, with_step};
-use fedrecsim_model::model::table::TableShape;
+use crate::method::tests::{AtWork, problem_of, sent};
 
 const ITEMS: usize = 7;
 
@@ -20,10 +19,10 @@ fn ratings() -> Vec<UserRatings> {
     ])
 }
 
-fn matrix_of(weigher: &impl Weigher) -> Table {
-    with_step(0, |step| weigher.weigh(&ratings(), ITEMS, step))
-        .unwrap()
-        .0
+fn matrix_of<M: Central<Memory = Remembered<usize>>>(method: M) -> Table {
+    let mut one = AtWork::new(method, problem_of(6, ITEMS));
+    one.pass(&ratings(), 0);
+    Table::clone(one.model.table(0))
 }
 
 /// Returns the number of users who have rated both items.
@@ -41,8 +40,9 @@ fn together(i: usize, j: usize) -> f64 {
 #[test]
 fn ease_is_stationary_off_the_diagonal() {
     for lambda in [0.5, 3.0, 500.0] {
-        let matrix = matrix_of(&Ease {
+        let matrix = matrix_of(Ease {
             regularization: lambda,
+            ..Ease::default()
         });
         let b = Array2::from_shape_fn((ITEMS, ITEMS), |(i, j)| f64::from(matrix.row(i)[j]));
         for i in 0..ITEMS {
@@ -67,37 +67,29 @@ fn ease_is_stationary_off_the_diagonal() {
 /// late are left out.
 #[test]
 fn the_matrix_is_made_again_for_new_ratings_alone() {
-    let zeros = Table::zeros(TableShape {
-        rows: ITEMS,
-        dimension: ITEMS,
-    });
-    let mut trainer = Trainer {
-        weigher: Ease {
-            regularization: 2.0,
-        },
-        model: Model::of_table(Ease::MATRIX, zeros),
-        users: 0,
+    let method = Ease {
+        regularization: 2.0,
+        ..Ease::default()
     };
+    let mut one = AtWork::new(method, problem_of(6, ITEMS));
     let all = ratings();
-    let first = with_step(0, |step| trainer.pass(&all[..4], step)).unwrap();
+    let first = one.pass(&all[..4], 0);
     // Four users of 3, 3, 2 and 4 items.
     assert_eq!(first.multiply_adds, 6 + 6 + 3 + 10 + 7 * 7 * 7 / 2 + 7 * 7);
-    let model = trainer.model.clone();
-    assert_eq!(
-        with_step(1, |step| trainer.pass(&all[..4], step)).unwrap(),
-        StepReport::default()
-    );
-    assert_eq!(trainer.model, model);
-    with_step(2, |step| trainer.pass(&all, step)).unwrap();
-    assert_ne!(trainer.model, model);
+    let model = one.model.clone();
+    assert_eq!(one.pass(&all[..4], 1), StepReport::default());
+    assert_eq!(one.model, model);
+    one.pass(&all, 2);
+    assert_ne!(one.model, model);
 }
 
 /// If this fails, a device scores with other rows than those of its positives, or without their
 /// weights.
 #[test]
 fn a_score_is_the_weighted_sum_over_own_positives() {
-    let matrix = matrix_of(&Ease {
+    let matrix = matrix_of(Ease {
         regularization: 1.0,
+        ..Ease::default()
     });
     let mut scores = [0.0; 3];
     add_rows(&matrix, (&[1, 4], &[1.0, 0.25]), &[0, 2, 6], &mut scores);
@@ -112,9 +104,10 @@ fn an_item_keeps_its_most_similar_items() {
     let cosine =
         |i: usize, j: usize| together(i, j) / ((together(i, i) * together(j, j)).sqrt() + 2.0);
     for neighbours in [1, 2, 100] {
-        let matrix = matrix_of(&ItemKnn {
+        let matrix = matrix_of(ItemKnn {
             neighbours,
             shrinkage: 2.0,
+            ..ItemKnn::default()
         });
         for i in 0..ITEMS {
             let mut others: Vec<usize> = (0..ITEMS)

@@ -20,195 +20,74 @@
 
 use std::borrow::Cow;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use self::graph::{Graph, Layers};
-use super::central::{CentralMethod, CentralTrainer, ScoreFunction, UserRatings};
-use super::pairs::{self, Triple, loss_and_slope};
-use super::server::{StepContext, StepReport};
-use super::{Entry, Placement, Problem, largest_magnitude, mf, network, parameters, sizes_by};
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::UserId;
-use fedrecsim_core::rng::{PortableDraws, Purpose};
-use fedrecsim_model::model::blocks::Model;
-use fedrecsim_model::model::kernel::MAX_DIMENSION;
-use fedrecsim_model::model::layout::{BlockLayout, Layout};
+use super::central::Adam;
+use super::declare::learn::pairwise;
+use super::prelude::*;
+use super::samples::Triple;
+use super::{mf, network};
 use fedrecsim_model::model::neural::dense::{add_scaled, dot};
 use fedrecsim_model::model::neural::optimizer::{AdamParameters, AdamSettings};
-use fedrecsim_model::model::state::StateVisitor;
 
 mod graph;
 #[cfg(test)]
 mod tests;
 
 /// Describes the method to the registry.
-pub(crate) const ENTRY: Entry = Entry {
-    name: "lightgcn",
-    summary: "centralised graph convolution (LightGCN): users send their ratings once, embeddings travel along them",
-    source: "He et al., LightGCN: Simplifying and Powering Graph Convolution Network for Recommendation, SIGIR 2020",
-    schema: &|| schemars::schema_for!(LightGcnParameters),
-    resolve: &|_| Vec::new(),
-    placement: Placement::Central,
-    draws_negatives: true,
-    sizes: &|value, size| {
-        sizes_by(value, |p: LightGcnParameters| {
-            p.layout([size.users, size.items])
-        })
-    },
-    build: &|value, problem| {
-        Ok(Box::new(LightGcn {
-            parameters: parameters("lightgcn", value)?,
-            problem: problem.clone(),
-        }))
-    },
-};
+pub const ENTRY: Entry = Entry::at_server::<LightGcn>();
 
-/// Parameters of LightGCN.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct LightGcnParameters {
-    /// Latent dimension k.
-    #[schemars(range(min = 1, max = MAX_DIMENSION))]
-    pub latent_dimension: u32,
-    /// Number of layers, by which embeddings are propagated.
-    #[schemars(range(max = 16))]
-    pub layers: u32,
-    /// Triples per batch.
-    #[schemars(range(min = 1))]
-    pub batch_size: u32,
-    /// Learning rate of Adam.
-    #[schemars(extend("exclusiveMinimum" = 0.0))]
-    pub learning_rate: f64,
-    /// Weight lambda of the regulariser of a batch's embeddings.
-    #[schemars(range(min = 0))]
-    pub regularization: f64,
-    /// Standard deviation of the embeddings at the start.
-    #[schemars(extend("exclusiveMinimum" = 0.0))]
-    pub deviation: f64,
-    /// The edges of the graph.
-    pub graph: Edges,
-}
-
-/// Which ratings are edges of the graph.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Edges {
-    /// The ratings that users have sent.
-    Train,
-    /// These and the held-out test items: a leak, as no server has them. It shows what an accuracy
-    /// is worth whose graph was built of all ratings. They are edges alone and never positives.
-    TrainAndTest,
-    /// The same, and the test items are positives to be trained on as well, as if nothing had been
-    /// held out.
-    TrainAndTestPositives,
-}
-
-impl Default for LightGcnParameters {
-    fn default() -> Self {
-        Self {
-            latent_dimension: 32,
-            layers: 3,
-            batch_size: 2048,
-            learning_rate: 1e-3,
-            regularization: 1e-4,
-            deviation: 0.1,
-            graph: Edges::Train,
-        }
+choices! {
+    /// Which ratings are edges of the graph.
+    pub enum Edges {
+        /// The ratings that users have sent.
+        Train,
+        /// These and the held-out test items: a leak, as no server has them. It shows what an
+        /// accuracy is worth whose graph was built of all ratings. They are edges alone and never
+        /// positives.
+        TrainAndTest,
+        /// The same, and the test items are positives to be trained on as well, as if nothing had
+        /// been held out.
+        TrainAndTestPositives,
     }
 }
 
-impl LightGcnParameters {
-    /// Returns the layout of the vectors to score with, followed by that of the embeddings.
-    fn layout(&self, sizes: [usize; 2]) -> Layout {
-        let vectors = mf::layout(sizes, self.latent_dimension as usize);
-        let embedding = |block: &BlockLayout| BlockLayout {
-            name: format!("{}0", block.name).into(),
-            ..block.clone()
-        };
-        let embeddings = vectors.blocks().iter().map(embedding);
-        Layout::new(vectors.blocks().iter().cloned().chain(embeddings).collect())
+parameters! {
+    /// Parameters of LightGCN.
+    pub struct LightGcn {
+        /// Latent dimension k.
+        latent_dimension: u32 = 32, >= 1, <= MAX_DIMENSION;
+        /// Number of layers, by which embeddings are propagated.
+        layers: u32 = 3, <= 16;
+        /// Triples per batch.
+        batch_size: u32 = 2048, >= 1;
+        /// Learning rate of Adam.
+        learning_rate: f64 = 1e-3, > 0.0;
+        /// Weight lambda of the regulariser of a batch's embeddings.
+        regularization: f64 = 1e-4, >= 0;
+        /// Standard deviation of the embeddings at the start.
+        deviation: f64 = 0.1, > 0.0;
+        /// The edges of the graph.
+        graph: Edges = Edges::Train;
     }
-}
-
-/// Holds the parameters of the method and the problem.
-#[derive(Debug)]
-pub(crate) struct LightGcn {
-    parameters: LightGcnParameters,
-    problem: Problem,
-}
-
-impl CentralMethod for LightGcn {
-    type Scoring = ScoreFunction;
-
-    fn items(&self) -> usize {
-        self.problem.items
-    }
-
-    /// Draws the embeddings from N(0, deviation^2). They are the vectors as well until there is a
-    /// graph.
-    fn trainer(&self) -> Box<dyn CentralTrainer> {
-        let mut stream = self.problem.streams.stream(Purpose::GlobalInit, 0, 0);
-        let draw = |_| (stream.standard_normal() * self.parameters.deviation) as f32;
-        let rows = self.problem.users + self.problem.items;
-        let values = (0..rows * self.parameters.latent_dimension as usize)
-            .map(draw)
-            .collect();
-        Box::new(Trainer::new(
-            self.parameters.clone(),
-            self.problem.clone(),
-            values,
-        ))
-    }
-
-    fn scoring(&self) -> ScoreFunction {
-        mf::score
-    }
-}
-
-/// Trains the embeddings.
-struct Trainer {
-    parameters: LightGcnParameters,
-    problem: Problem,
-    /// The embeddings of the users and then those of the items.
-    embeddings: AdamParameters,
-    /// The model after the last pass.
-    model: Model,
-    buffers: Buffers,
 }
 
 /// Holds the memory of one batch. Nothing passes from one batch to the next.
-#[derive(Default)]
-struct Buffers {
+#[derive(Clone, Debug, Default)]
+pub struct Buffers {
     layers: Layers,
     /// The vectors of all nodes, and the gradient with respect to them.
     vectors: Vec<f32>,
     by_vectors: Vec<f32>,
 }
 
-impl Trainer {
-    fn new(parameters: LightGcnParameters, problem: Problem, embeddings: Vec<f32>) -> Self {
-        let layout = parameters.layout([problem.users, problem.items]);
-        let model = model(layout, [&embeddings, &embeddings]);
-        Self {
-            parameters,
-            problem,
-            embeddings: AdamParameters::new(embeddings),
-            model,
-            buffers: Buffers::default(),
-        }
-    }
-
+impl LightGcn {
     /// Returns the shape of a propagation, which is the latent dimension and the number of layers.
     fn propagation(&self) -> (usize, u32) {
-        (
-            self.parameters.latent_dimension as usize,
-            self.parameters.layers,
-        )
+        (self.latent_dimension as usize, self.layers)
     }
 
     /// Returns the graph of what users have sent and, if the parameters say so, of the test items.
-    fn graph(&self, ratings: &[UserRatings]) -> Result<Graph> {
+    fn edges(&self, ratings: &[UserRatings], problem: &Problem) -> Result<Graph> {
         let sent = |sent: &UserRatings| {
             sent.items
                 .iter()
@@ -216,27 +95,27 @@ impl Trainer {
                 .collect::<Vec<_>>()
         };
         let mut edges: Vec<(u32, u32)> = ratings.iter().flat_map(sent).collect();
-        if self.parameters.graph == Edges::TrainAndTest {
+        if self.graph == Edges::TrainAndTest {
             // The split sees to it that a test item is not among the user's training items.
-            let leaked = |user: u32| Some((user, self.leaked_item(UserId(user))?));
-            edges.extend((0..self.problem.users as u32).filter_map(leaked));
+            let leaked = |user: u32| Some((user, problem.protocol.leaked_test_item(UserId(user))?));
+            edges.extend((0..problem.users as u32).filter_map(leaked));
         }
-        Graph::new([self.problem.users, self.problem.items], &edges)
-    }
-
-    fn leaked_item(&self, user: UserId) -> Option<u32> {
-        self.problem.protocol.leaked_test_item(user)
+        Graph::new([problem.users, problem.items], &edges)
     }
 
     /// Returns what the server trains on: the ratings that users have sent and, if the parameters
     /// say so, the test items among them.
-    fn trained_on<'a>(&self, ratings: &'a [UserRatings]) -> Cow<'a, [UserRatings]> {
-        if self.parameters.graph != Edges::TrainAndTestPositives {
+    fn trained_on<'a>(
+        &self,
+        ratings: &'a [UserRatings],
+        problem: &Problem,
+    ) -> Cow<'a, [UserRatings]> {
+        if self.graph != Edges::TrainAndTestPositives {
             return Cow::Borrowed(ratings);
         }
         let with_leak = |sent: &UserRatings| {
             let mut sent = sent.clone();
-            if let Some(item) = self.leaked_item(sent.user) {
+            if let Some(item) = problem.protocol.leaked_test_item(sent.user) {
                 let place = sent.items.partition_point(|other| *other < item);
                 sent.items.insert(place, item);
                 // The size of a rating has no effect.
@@ -249,17 +128,24 @@ impl Trainer {
 
     /// Makes one step of Adam on the loss of `batch`, and returns that loss without the
     /// regulariser, summed over the batch.
-    fn step(&mut self, graph: &Graph, batch: &[Triple], adam: &AdamSettings) -> f64 {
-        let ((k, _), propagation, users) =
-            (self.propagation(), self.propagation(), self.problem.users);
+    fn step(
+        &self,
+        memory: &mut Adam<Buffers>,
+        users: usize,
+        graph: &Graph,
+        batch: &[Triple],
+        adam: &AdamSettings,
+    ) -> f64 {
+        let propagation = self.propagation();
+        let (k, _) = propagation;
         let Buffers {
             layers,
             vectors,
             by_vectors,
-        } = &mut self.buffers;
+        } = &mut memory.buffers;
         let AdamParameters {
             values, gradient, ..
-        } = &mut self.embeddings;
+        } = &mut memory.values;
         let row = |row: usize| row * k..(row + 1) * k;
         let rows = |triple: &Triple| {
             let Triple {
@@ -282,7 +168,7 @@ impl Trainer {
         for triple in batch {
             let [user, positive, negative] = rows(triple);
             let [u, i, j] = [&user, &positive, &negative].map(|row| &vectors[row.clone()]);
-            let (of_triple, slope) = loss_and_slope(dot(u, i) - dot(u, j));
+            let (of_triple, slope) = pairwise(dot(u, i) - dot(u, j));
             loss += of_triple;
             let slope = slope * share;
             add_scaled(slope, i, &mut by_vectors[user.clone()]);
@@ -291,71 +177,87 @@ impl Trainer {
             add_scaled(-slope, u, &mut by_vectors[negative]);
         }
         graph.mean_of_layers(by_vectors, propagation, layers, gradient);
-        let regularization = self.parameters.regularization as f32 * share;
+        let regularization = self.regularization as f32 * share;
         for row in batch.iter().flat_map(rows) {
             add_scaled(regularization, &values[row.clone()], &mut gradient[row]);
         }
-        self.embeddings.step(adam);
+        memory.values.step(adam);
         loss
     }
 }
 
-/// Returns the model of the vectors and the embeddings of users and items.
-fn model(layout: Layout, values: [&[f32]; 2]) -> Model {
-    let pairs = layout.blocks().chunks_exact(2).zip(values);
-    let cut = |(blocks, values): (&[BlockLayout], _)| {
-        network::cut(blocks.iter().map(|block| block.shape), values)
-    };
-    let tables = pairs.flat_map(cut).collect();
-    network::model_of(layout, tables)
-}
+impl Central for LightGcn {
+    type Parameters = Self;
+    type Memory = Adam<Buffers>;
 
-impl CentralTrainer for Trainer {
-    fn model(&self) -> &Model {
-        &self.model
+    const NAME: &str = "lightgcn";
+    const SUMMARY: &str = "centralised graph convolution (LightGCN): users send their ratings \
+                           once, embeddings travel along them";
+    const SOURCE: &str = "He et al., LightGCN: Simplifying and Powering Graph Convolution Network \
+                          for Recommendation, SIGIR 2020";
+
+    fn new(parameters: Self, _problem: &Problem) -> Self {
+        parameters
     }
 
-    fn set_model(&mut self, model: Model) -> Result<()> {
-        self.model.check_same_layout(&model)?;
-        self.embeddings.values = network::parameters(&model, 2);
-        self.model = model;
-        Ok(())
+    /// The vectors to score with, U and V, stand before the embeddings.
+    fn blocks(&self, size: ProblemSize) -> Vec<Block> {
+        let vectors = mf::tables(size, self.latent_dimension, self.deviation);
+        let embeddings = vectors.clone().into_iter().map(|mut block| {
+            block.layout.name = format!("{}0", block.name()).into();
+            block
+        });
+        let vectors = vectors.into_iter().map(|block| block.start(constant(0.0)));
+        vectors.chain(embeddings).collect()
     }
 
-    fn pass(&mut self, ratings: &[UserRatings], step: &StepContext<'_>) -> Result<StepReport> {
-        let ratings = &*self.trained_on(ratings);
-        let graph = self.graph(ratings)?;
-        let triples = pairs::draw(
-            &self.problem.protocol,
-            (ratings, self.problem.items),
-            step,
-            "lightgcn",
-        )?;
-        let adam = AdamSettings::with_rate(self.parameters.learning_rate);
-        let batches = triples.chunks(self.parameters.batch_size as usize);
-        let propagations = 2 * batches.len() as u64 + 1;
-        let loss: f64 = batches.map(|batch| self.step(&graph, batch, &adam)).sum();
-        let (
-            propagation,
-            Buffers {
-                layers, vectors, ..
-            },
-        ) = (self.propagation(), &mut self.buffers);
-        graph.mean_of_layers(&self.embeddings.values, propagation, layers, vectors);
-        step.check_magnitude("the embeddings", largest_magnitude(&self.embeddings.values))?;
-        step.check_magnitude("the vectors", largest_magnitude(vectors))?;
-        self.model = model(
-            self.model.layout().clone(),
-            [vectors, &self.embeddings.values],
+    /// The embeddings are the vectors as well until there is a graph.
+    fn initial(&self, mut drawn: Model) -> Model {
+        let embeddings = network::parameters(&drawn, 2);
+        network::set(&mut drawn, 0, &embeddings.repeat(2));
+        drawn
+    }
+
+    fn memory(&self, model: &Model) -> Adam<Buffers> {
+        Adam::of(model, 2)
+    }
+
+    fn pass(&self, pass: Pass<'_, Adam<Buffers>>) -> Result<StepReport> {
+        let ratings = &*self.trained_on(pass.ratings, pass.problem);
+        let graph = self.edges(ratings, pass.problem)?;
+        let triples = pass.triples(ratings, "lightgcn")?;
+        let (adam, users) = (
+            AdamSettings::with_rate(self.learning_rate),
+            pass.problem.users,
         );
-        let multiply_adds = propagations * graph.multiply_adds(propagation.0, propagation.1);
+        pass.memory.values.values = network::parameters(pass.model, 2);
+        let batches = triples.chunks(self.batch_size as usize);
+        let propagations = 2 * batches.len() as u64 + 1;
+        let step = |batch| self.step(pass.memory, users, &graph, batch, &adam);
+        let loss: f64 = batches.map(step).sum();
+        let propagation = self.propagation();
+        let Adam { values, buffers } = &mut *pass.memory;
+        let Buffers {
+            layers, vectors, ..
+        } = buffers;
+        graph.mean_of_layers(&values.values, propagation, layers, vectors);
+        let both = [&vectors[..], &values.values].concat();
+        let embeddings = ("the embeddings", &pass.memory.values.values[..]);
+        let report = pass.report(embeddings, (loss, triples.len()), 3)?;
+        let vectors = largest_magnitude(&pass.memory.buffers.vectors);
+        pass.step.check_magnitude("the vectors", vectors)?;
+        network::set(pass.model, 0, &both);
         Ok(StepReport {
-            multiply_adds,
-            ..pairs::report(&triples, loss)
+            multiply_adds: propagations * graph.multiply_adds(propagation.0, propagation.1),
+            ..report
         })
     }
 
-    fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
-        self.embeddings.visit_memory(state)
+    fn scorer<'a>(
+        &'a self,
+        context: &ScoringContext<'a>,
+        _scratch: &mut Scratch,
+    ) -> Result<Box<dyn Scorer + 'a>> {
+        mf::scorer(context)
     }
 }

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
-use crate::method::tests::{dataset, problem_of, sent, with_step};
+use crate::method::tests::{AtWork, dataset, problem_of, sent};
 use fedrecsim_core::error::Error;
 use fedrecsim_core::math::gradient::gradient_check_within;
 use fedrecsim_core::rng::Streams;
@@ -17,21 +17,21 @@ fn ratings() -> Vec<UserRatings> {
     sent(&[&[0, 1], &[1, 2, 4], &[3], &[0, 3]])
 }
 
-fn trainer(layers: u32) -> Trainer {
-    let parameters = LightGcnParameters {
+fn at_work(layers: u32) -> AtWork<LightGcn> {
+    let method = LightGcn {
         latent_dimension: K as u32,
         layers,
         learning_rate: 0.01,
         regularization: LAMBDA,
-        ..LightGcnParameters::default()
+        ..LightGcn::default()
     };
-    let mut stream = problem_of(USERS, ITEMS)
-        .streams
-        .stream(Purpose::GlobalInit, 1, 0);
-    let values = (0..NODES * K)
-        .map(|_| stream.standard_normal() as f32)
-        .collect();
-    Trainer::new(parameters, problem_of(USERS, ITEMS), values)
+    let mut one = AtWork::new(method, problem_of(USERS, ITEMS));
+    let mut stream = one.problem.streams.stream(Purpose::GlobalInit, 1, 0);
+    let draw = |_| stream.standard_normal() as f32;
+    let values: Vec<f32> = (0..NODES * K).map(draw).collect();
+    network::set(&mut one.model, 0, &values.repeat(2));
+    one.memory = one.method.memory(&one.model);
+    one
 }
 
 fn batch() -> Vec<Triple> {
@@ -108,24 +108,29 @@ fn mean_loss(embeddings: &[f64], layers: u32, lambda: f64) -> f64 {
 #[test]
 fn the_gradient_agrees_with_central_differences() {
     for layers in [0, 1, 3] {
-        let mut trainer = trainer(layers);
-        let start: Vec<f64> = trainer
-            .embeddings
+        let mut one = at_work(layers);
+        let start: Vec<f64> = one
+            .memory
+            .values
             .values
             .iter()
             .map(|value| f64::from(*value))
             .collect();
-        let graph = trainer.graph(&ratings()).unwrap();
+        let graph = one.method.edges(&ratings(), &one.problem).unwrap();
         // The second step would show something that is left of the first. The rate of zero keeps
         // the embeddings.
         for _ in 0..2 {
-            let loss = trainer.step(&graph, &batch(), &AdamSettings::with_rate(0.0));
+            let adam = AdamSettings::with_rate(0.0);
+            let loss = one
+                .method
+                .step(&mut one.memory, USERS, &graph, &batch(), &adam);
             assert!(
                 (loss / 5.0 - mean_loss(&start, layers, 0.0)).abs() < 1e-6,
                 "{layers} layers"
             );
-            let gradient: Vec<f64> = trainer
-                .embeddings
+            let gradient: Vec<f64> = one
+                .memory
+                .values
                 .gradient
                 .iter()
                 .map(|value| f64::from(*value))
@@ -140,13 +145,13 @@ fn the_gradient_agrees_with_central_differences() {
 /// learn, or do not begin with a model that is set.
 #[test]
 fn passes_lower_the_loss_and_leave_the_vectors_of_their_embeddings() {
-    let mut one = trainer(3);
-    one.parameters.regularization = 0.0;
+    let mut one = at_work(3);
+    one.method.regularization = 0.0;
     one.problem = one.problem.with_negatives(&NegativesSpec {
         per_positive: 2,
         ..NegativesSpec::default()
     });
-    let mut pass = |number: u32| with_step(number, |step| one.pass(&ratings(), step)).unwrap();
+    let mut pass = |number: u32| one.pass(&ratings(), number);
     let first = pass(0);
     let last = (1..400).map(&mut pass).last().unwrap();
     assert!(
@@ -161,7 +166,8 @@ fn passes_lower_the_loss_and_leave_the_vectors_of_their_embeddings() {
         (3 * 16, 3 * (3 * 16 * K as u64))
     );
     let embeddings: Vec<f64> = one
-        .embeddings
+        .memory
+        .values
         .values
         .iter()
         .map(|value| f64::from(*value))
@@ -174,9 +180,14 @@ fn passes_lower_the_loss_and_leave_the_vectors_of_their_embeddings() {
             .zip(expected)
             .all(|(found, expected)| (f64::from(*found) - expected).abs() < 1e-4)
     );
-    let mut other = trainer(3);
-    other.set_model(one.model.clone()).unwrap();
-    assert_eq!(other.embeddings.values, one.embeddings.values);
+    let mut other = at_work(3);
+    other.problem = one.problem.clone();
+    other.method.regularization = 0.0;
+    other.model = one.model.clone();
+    other.pass(&ratings(), 400);
+    one.memory = one.method.memory(&one.model);
+    one.pass(&ratings(), 400);
+    assert_eq!(other.model, one.model);
 }
 
 /// If this fails, the bits of a model depend on how many threads have made it.
@@ -207,7 +218,11 @@ fn threads_change_no_bit_of_a_propagation() {
 /// If this fails, a server without ratings goes on with embeddings that nothing connects.
 #[test]
 fn a_graph_without_edges_is_refused() {
-    let refused = trainer(3).graph(&sent(&[&[], &[]])).unwrap_err();
+    let one = at_work(3);
+    let refused = one
+        .method
+        .edges(&sent(&[&[], &[]]), &one.problem)
+        .unwrap_err();
     assert!(
         matches!(&refused, Error::Dataset(message) if message.contains("has no edges")),
         "{refused}"
@@ -225,15 +240,14 @@ fn test_items_are_edges_and_positives_where_the_parameters_say_so() {
     let mut ratings = sent(&items);
     ratings.iter_mut().for_each(|sent| sent.items.dedup());
     let counts = |graph: Edges| {
-        let parameters = LightGcnParameters {
+        let method = LightGcn {
             latent_dimension: 1,
             graph,
-            ..LightGcnParameters::default()
+            ..LightGcn::default()
         };
         let problem = Problem::new(&dataset, Streams::new(4), Placement::Central);
-        let trainer = Trainer::new(parameters, problem, vec![0.1; 5 + dataset.items()]);
-        let trained_on = trainer.trained_on(&ratings);
-        let graph = trainer.graph(&trained_on).unwrap();
+        let trained_on = method.trained_on(&ratings, &problem);
+        let graph = method.edges(&trained_on, &problem).unwrap();
         let missing = trained_on.iter().filter(|sent| {
             !sent
                 .items

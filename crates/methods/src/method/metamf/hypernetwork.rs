@@ -39,19 +39,19 @@ pub(crate) struct Generated {
 }
 
 /// Holds the gradients that one user's device has sent, with respect to what was generated for it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Contribution<'a> {
+#[derive(Clone, Debug)]
+pub(crate) struct Contribution {
     /// The user.
     pub user: u32,
     /// The weight of the contribution: its number of samples, or 1 where all weigh the same, times
     /// the policy's weight.
     pub weight: f32,
     /// The items with a gradient.
-    pub rows: &'a [u32],
+    pub rows: Vec<u32>,
     /// The gradients with respect to these items' rows.
-    pub row_gradient: &'a [f32],
+    pub row_gradient: Vec<f32>,
     /// The gradient with respect to the parameters of the prediction network.
-    pub network_gradient: &'a [f32],
+    pub network_gradient: Vec<f32>,
 }
 
 /// Describes how the server steps.
@@ -64,14 +64,6 @@ pub(crate) struct HyperStep {
 }
 
 impl HyperShape {
-    /// Returns the shape of a generated item table.
-    pub(crate) fn item_table(&self) -> TableShape {
-        TableShape {
-            rows: self.items,
-            dimension: self.dimension,
-        }
-    }
-
     /// Returns the number of values that each head generates, matrix by matrix, since each matrix
     /// is a layer of its own in the published code.
     fn outputs(&self) -> [[usize; 2]; 3] {
@@ -191,11 +183,6 @@ impl HyperNetwork {
             parameters,
             prediction: network,
         }
-    }
-
-    /// Returns the sizes of the hypernetwork.
-    pub(crate) fn shape(&self) -> HyperShape {
-        self.shape
     }
 
     /// Returns all parameters.
@@ -344,7 +331,7 @@ impl HyperNetwork {
     /// Back-propagates the contributions of `group` (at most sixteen), each times its weight,
     /// through the present networks, and adds the gradients with respect to all parameters to
     /// `total`.
-    pub(crate) fn add_gradient(&self, group: &[Contribution<'_>], total: &mut [f32]) {
+    pub(crate) fn add_gradient(&self, group: &[Contribution], total: &mut [f32]) {
         let HyperShape {
             users,
             dimension,
@@ -392,7 +379,7 @@ impl HyperNetwork {
     fn add_small_head(
         &self,
         head: usize,
-        group: &[Contribution<'_>],
+        group: &[Contribution],
         buffers: &mut PerceptronBuffers,
         total: &mut [f32],
     ) {
@@ -416,7 +403,7 @@ impl HyperNetwork {
     /// which each user has a gradient for its own items only.
     fn add_item_head(
         &self,
-        group: &[Contribution<'_>],
+        group: &[Contribution],
         memories: &[Vec<f32>],
         buffers: &mut PerceptronBuffers,
         total: &mut [f32],

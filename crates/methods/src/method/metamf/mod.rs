@@ -14,26 +14,10 @@
 //! of any users. This simulator chooses the logistic loss on positives and drawn negatives, and all
 //! samples of the users of a step.
 
-use std::sync::Arc;
-
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use super::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer,
-    ScoringContext, Scratch, Server, largest_magnitude, network, parameters, sizes_by,
-};
+use super::declare::learn::{self, draw_rows, score_by_network};
+use super::prelude::*;
 use device::{DeviceBuffers, prediction_network};
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::UserId;
-use fedrecsim_core::rng::{Purpose, Streams};
-use fedrecsim_model::model::blocks::Model;
-use fedrecsim_model::model::kernel::MAX_DIMENSION;
-use fedrecsim_model::model::layout::Layout;
-use fedrecsim_model::model::neural::Perceptron;
 use fedrecsim_model::model::neural::optimizer::AdamSettings;
-use fedrecsim_model::model::state::StateVisitor;
-use fedrecsim_scenario::scenario::sizes::ProblemSize;
 use hypernetwork::{HyperNetwork, HyperShape, HyperStep};
 
 pub mod device;
@@ -43,231 +27,179 @@ mod server;
 mod tests;
 
 /// Describes the method to the registry.
-pub(crate) const ENTRY: Entry = Entry {
-    name: "metamf",
-    summary: "meta matrix factorisation: the server makes an item table and a network for each user, and is \
-              sent gradients",
-    source: "Lin et al., Meta Matrix Factorization for Federated Rating Predictions, SIGIR 2020; code TempSDU/MetaMF \
-             26b1497, in the implicit form that the PFedRec paper compares with",
-    schema: &|| schemars::schema_for!(MetaMfParameters),
-    resolve: &|_| Vec::new(),
-    placement: Placement::Federated,
-    draws_negatives: true,
-    sizes: &|value, size| sizes_by(value, |p: MetaMfParameters| p.layout(size)),
-    build: &|value, problem| Ok(Box::new(MetaMf::new(parameters("metamf", value)?, problem))),
-};
+pub const ENTRY: Entry = Entry::of::<MetaMf>();
 
-/// Parameters of MetaMF; the defaults are the published ones.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct MetaMfParameters {
-    /// Columns k of the generated item tables and of the user embeddings.
-    #[schemars(range(min = 1, max = MAX_DIMENSION))]
-    pub latent_dimension: u32,
-    /// Columns of the memory that the hypernetwork reads.
-    #[schemars(range(min = 1, max = 4096))]
-    pub memory_units: u32,
-    /// Units of each hidden layer of the hypernetwork.
-    #[schemars(range(min = 1, max = 4096))]
-    pub hidden_units: u32,
-    /// Rank of the generated item tables.
-    #[schemars(range(min = 1, max = 256))]
-    pub item_rank: u32,
-    /// Learning rate of Adam.
-    #[schemars(extend("exclusiveMinimum" = 0.0))]
-    pub learning_rate: f64,
-    /// Weight decay, added to the gradient.
-    #[schemars(range(min = 0))]
-    pub weight_decay: f64,
-    /// The largest norm of a gradient; beyond it the gradient is scaled down.
-    #[schemars(extend("exclusiveMinimum" = 0.0))]
-    pub clip_norm: f64,
-    /// Whether all uploads weigh the same, which noise on the sum and every epsilon need. Otherwise
-    /// an upload says its number of samples, and weighs as much.
-    pub equal_weights: bool,
-}
-
-impl MetaMfParameters {
-    fn shape(&self, size: ProblemSize) -> HyperShape {
-        HyperShape {
-            users: size.users,
-            items: size.items,
-            dimension: self.latent_dimension as usize,
-            memory: self.memory_units as usize,
-            hidden: self.hidden_units as usize,
-            item_factors: self.item_rank as usize,
-        }
-    }
-
-    /// Returns the layout of the hypernetwork's blocks, followed by those that a user downloads.
-    fn layout(&self, size: ProblemSize) -> Layout {
-        let shape = self.shape(size);
-        let download = network::layout(
-            "E",
-            shape.item_table(),
-            &prediction_network(shape.dimension),
-        );
-        let blocks = shape
-            .layout()
-            .blocks()
-            .iter()
-            .chain(download.blocks())
-            .cloned()
-            .collect();
-        Layout::new(blocks)
-    }
-}
-
-impl Default for MetaMfParameters {
-    fn default() -> Self {
-        Self {
-            latent_dimension: 32,
-            memory_units: 128,
-            hidden_units: 512,
-            item_rank: 8,
-            learning_rate: 1e-4,
-            weight_decay: 1e-3,
-            clip_norm: 5.0,
-            equal_weights: false,
-        }
+parameters! {
+    /// Parameters of MetaMF; the defaults are the published ones.
+    pub struct MetaMfParameters {
+        /// Columns k of the generated item tables and of the user embeddings.
+        latent_dimension: u32 = 32, >= 1, <= MAX_DIMENSION;
+        /// Columns of the memory that the hypernetwork reads.
+        memory_units: u32 = 128, >= 1, <= 4096;
+        /// Units of each hidden layer of the hypernetwork.
+        hidden_units: u32 = 512, >= 1, <= 4096;
+        /// Rank of the generated item tables.
+        item_rank: u32 = 8, >= 1, <= 256;
+        /// Learning rate of Adam.
+        learning_rate: f64 = 1e-4, > 0.0;
+        /// Weight decay, added to the gradient.
+        weight_decay: f64 = 1e-3, >= 0;
+        /// The largest norm of a gradient; beyond it the gradient is scaled down.
+        clip_norm: f64 = 5.0, > 0.0;
+        /// Whether all uploads weigh the same, which noise on the sum and every epsilon need.
+        /// Otherwise an upload says its number of samples, and weighs as much.
+        equal_weights: bool = false;
     }
 }
 
 /// Holds what server and clients share.
 #[derive(Debug)]
-pub(crate) struct MetaMf {
+pub struct MetaMf {
+    parameters: MetaMfParameters,
     shape: HyperShape,
-    step: HyperStep,
-    network: Arc<Perceptron>,
+    network: Perceptron,
     streams: Streams,
-    equal_weights: bool,
 }
 
 impl MetaMf {
-    /// Makes the method for a problem of this size.
-    pub(crate) fn new(parameters: MetaMfParameters, problem: &Problem) -> Self {
-        let shape = parameters.shape(ProblemSize {
-            users: problem.users,
-            items: problem.items,
-        });
-        let adam = AdamSettings {
-            weight_decay: parameters.weight_decay,
-            ..AdamSettings::with_rate(parameters.learning_rate)
-        };
-        let step = HyperStep {
-            adam,
-            clip_norm: parameters.clip_norm,
-        };
-        Self {
-            shape,
-            step,
-            network: Arc::new(prediction_network(shape.dimension)),
-            streams: problem.streams,
-            equal_weights: parameters.equal_weights,
+    fn hypernetwork(&self) -> HyperNetwork {
+        let mut stream = self.streams.stream(Purpose::GlobalInit, 0, 0);
+        HyperNetwork::new(self.shape, &mut stream)
+    }
+
+    /// Returns how the server steps.
+    fn step(&self) -> HyperStep {
+        let p = &self.parameters;
+        HyperStep {
+            adam: AdamSettings {
+                weight_decay: p.weight_decay,
+                ..AdamSettings::with_rate(p.learning_rate)
+            },
+            clip_norm: p.clip_norm,
         }
     }
 
-    fn hypernetwork(&self) -> HyperNetwork {
-        HyperNetwork::new(
-            self.shape,
-            &mut self.streams.stream(Purpose::GlobalInit, 0, 0),
-        )
+    /// Describes what the server makes for each user.
+    fn made(&self, items: usize) -> Vec<Block> {
+        let table = item_table("E", items, self.parameters.latent_dimension);
+        let blocks = [table].into_iter().chain(perceptron(&self.network));
+        blocks
+            .map(|block| block.made_by_server().as_gradient())
+            .collect()
     }
 }
 
-impl Method for MetaMf {
-    /// Returns the server's own parameters, which never travel.
-    fn initial(&self) -> Model {
+impl Declare for MetaMf {
+    type Parameters = MetaMfParameters;
+    type Memory = ();
+
+    const NAME: &str = "metamf";
+    const SUMMARY: &str = "meta matrix factorisation: the server makes an item table and a network \
+                           for each user, and is sent gradients";
+    const SOURCE: &str = "Lin et al., Meta Matrix Factorization for Federated Rating Predictions, \
+                          SIGIR 2020; code TempSDU/MetaMF 26b1497, in the implicit form that the \
+                          PFedRec paper compares with";
+    const HAS_PERSONAL_DOWNLOADS: bool = true;
+    const WITHOUT_CONTROLS: Option<&str> = Some(
+        "devices send gradients, which the server propagates back through networks of its own",
+    );
+
+    fn new(parameters: MetaMfParameters, problem: &Problem) -> Self {
+        let shape = HyperShape {
+            users: problem.users,
+            items: problem.items,
+            dimension: parameters.latent_dimension as usize,
+            memory: parameters.memory_units as usize,
+            hidden: parameters.hidden_units as usize,
+            item_factors: parameters.item_rank as usize,
+        };
+        Self {
+            network: prediction_network(shape.dimension),
+            shape,
+            parameters,
+            streams: problem.streams,
+        }
+    }
+
+    /// The server's own parameters never travel.
+    fn blocks(&self, size: ProblemSize) -> Vec<Block> {
+        let own = self.shape.layout();
+        let own = own.blocks().iter().cloned().map(Block::of);
+        own.map(Block::server_only)
+            .chain(self.made(size.items))
+            .collect()
+    }
+
+    fn initial(&self, _drawn: Model) -> Model {
         self.hypernetwork().to_model()
     }
 
-    fn download_layout(&self, _phase: Phase) -> Layout {
-        network::layout("E", self.shape.item_table(), &self.network)
+    fn is_weighed(&self) -> bool {
+        !self.parameters.equal_weights
     }
 
-    fn upload_layout(&self, _phase: Phase) -> Layout {
-        let layout = self.download_layout(Phase::default()).statistics();
-        if self.equal_weights {
-            layout
-        } else {
-            layout.weighted()
-        }
+    fn upload_use(&self, _averager: UploadUse) -> UploadUse {
+        UploadUse::Each
     }
 
-    fn client(&self, _user: UserId) -> Box<dyn Client> {
-        Box::new(MetaMfClient {
-            network: Arc::clone(&self.network),
-            equal_weights: self.equal_weights,
-        })
+    fn makes_noisy_sums(&self) -> bool {
+        // A weight that an upload says of itself would tell what the noise is to hide.
+        self.parameters.equal_weights
     }
 
-    fn server(&self) -> Box<dyn Server> {
-        let (networks, download) = (self.hypernetwork(), self.download_layout(Phase::default()));
-        Box::new(server::MetaMfServer::new(
-            networks,
-            download,
-            self.step,
-            self.equal_weights,
-        ))
-    }
-}
-
-/// Implements a device, which keeps no state from one participation to the next.
-#[derive(Clone)]
-struct MetaMfClient {
-    network: Arc<Perceptron>,
-    equal_weights: bool,
-}
-
-impl Client for MetaMfClient {
-    fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
-        let rows = network::draw_rows(task, scratch)?;
+    fn train(
+        &self,
+        _own: &mut Own<()>,
+        task: &LocalTask<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Trained> {
+        let table = table_of(task.model, "E");
+        let rows = draw_rows(task, table, scratch)?;
         let round_rows = &scratch.round_rows;
-        let parameters = network::parameters(task.model, 1);
-        let mut buffers = DeviceBuffers::default();
-        let gradient = device::gradient(
-            &self.network,
-            &parameters,
-            &rows,
-            round_rows.samples(),
-            &mut buffers,
-        );
-        task.check_magnitude("the item embeddings", largest_magnitude(&rows))?;
-        task.check_magnitude("the prediction network", largest_magnitude(&parameters))?;
-        task.check_magnitude(
-            "the gradient of the item embeddings",
-            largest_magnitude(&gradient.rows),
-        )?;
-        task.check_magnitude(
-            "the gradient of the prediction network",
-            largest_magnitude(&gradient.network),
-        )?;
-        let items = (
-            task.model.table(0).shape(),
-            round_rows.rows(),
-            &gradient.rows[..],
-        );
-        let mut update = network::update(&self.network, items, &gradient.network)?;
-        if !self.equal_weights {
-            update = update.weighing(round_rows.samples().len() as f32);
+        let weights = learn::parameters(task.model, "W1", &self.network);
+        let (samples, mut buffers) = (round_rows.samples(), DeviceBuffers::default());
+        let gradient = device::gradient(&self.network, &weights, &rows, samples, &mut buffers);
+        for (name, values) in [
+            ("the item embeddings", &rows),
+            ("the prediction network", &weights),
+            ("the gradient of the item embeddings", &gradient.rows),
+            ("the gradient of the prediction network", &gradient.network),
+        ] {
+            task.check_magnitude(name, largest_magnitude(values))?;
         }
-        let update = LocalUpdate::new(update, gradient.loss, round_rows.rows().len() as u64);
-        Ok(update.with_multiply_adds(gradient.multiply_adds))
+        let listed = round_rows.rows().to_vec();
+        let work = Work {
+            row_visits: listed.len() as u64,
+            multiply_adds: gradient.multiply_adds,
+        };
+        let items = TableUpdate::listed(table.shape(), listed, &gradient.rows, 1.0)?;
+        let network = learn::layer_updates(&self.network, &gradient.network);
+        Ok(Trained {
+            blocks: [vec![items], network].concat(),
+            loss: gradient.loss,
+            samples: samples.len(),
+            work,
+        })
     }
 
     fn scorer<'a>(
         &'a self,
+        _own: &'a Own<()>,
         context: &ScoringContext<'a>,
         _scratch: &mut Scratch,
     ) -> Result<Box<dyn Scorer + 'a>> {
-        let table = context.model.table(0);
-        let parameters = network::parameters(context.model, 1);
+        let table = table_of(context.model, "E");
+        let weights = learn::parameters(context.model, "W1", &self.network);
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
-            network::score(&self.network, &parameters, &[], table, items, scores);
+            score_by_network(&self.network, &weights, &[], table, items, scores)
         }))
     }
 
-    fn visit_state(&mut self, _state: &mut StateVisitor<'_>) -> Result<()> {
-        Ok(())
+    fn server(&self, _averager: Averager) -> Box<dyn Server> {
+        let download = self.made(self.shape.items);
+        let download = Layout::new(download.into_iter().map(|block| block.layout).collect());
+        let (networks, equal_weights) = (self.hypernetwork(), self.parameters.equal_weights);
+        let server = server::MetaMfServer::new(networks, download, self.step(), equal_weights);
+        Box::new(server)
     }
 }

@@ -18,7 +18,7 @@ use fedrecsim_model::model::neural::optimizer::{
 };
 use fedrecsim_model::model::noisy_sum::NoisySum;
 use fedrecsim_model::model::state::StateVisitor;
-use fedrecsim_model::model::table::{RowSet, Table, TableUpdate, floats};
+use fedrecsim_model::model::table::{RowSet, TableUpdate, floats};
 
 /// Holds the networks, and the state of Adam for them.
 pub(super) struct MetaMfServer {
@@ -146,21 +146,17 @@ impl PersonalDownloads for Downloads {
     }
 
     fn downloads(&self, users: &[UserId]) -> Result<Vec<Model>> {
-        let items = self.networks.shape().item_table();
         let users: Vec<u32> = users.iter().map(|user| user.0).collect();
         let model = |generated: Generated| {
-            let mut tables = vec![Table::new(items, generated.items)];
-            tables.extend(network::tables(
-                self.networks.prediction_network(),
-                &generated.network,
-            ));
-            Model::of_tables(self.layout.clone(), tables)
+            let values = [generated.items, generated.network].concat();
+            network::model(self.layout.clone(), &values)
         };
-        self.networks
+        Ok(self
+            .networks
             .generate(&users)
             .into_iter()
             .map(model)
-            .collect()
+            .collect())
     }
 }
 
@@ -172,7 +168,7 @@ struct Sums {
     networks: Arc<HyperNetwork>,
     /// The contributions that wait until there are sixteen of them. They are back-propagated
     /// together, or each by itself where its part of the sum is bounded.
-    pending: Vec<Pending>,
+    pending: Vec<Gradients>,
     /// The sum of the gradients. It is empty until something has been back-propagated.
     gradient: Vec<f32>,
     /// The bound of each contribution's gradient and the noise on their sum, where the scenario
@@ -181,34 +177,6 @@ struct Sums {
     totals: WeightTotals,
     uploads: MagnitudeCounts,
     multiply_adds: u64,
-}
-
-/// Holds what one device has sent.
-struct Pending {
-    user: u32,
-    weight: f32,
-    rows: Vec<u32>,
-    row_gradient: Vec<f32>,
-    network_gradient: Vec<f32>,
-}
-
-impl Pending {
-    fn as_gradients(&self) -> Gradients<'_> {
-        let Self {
-            user,
-            weight,
-            rows,
-            row_gradient,
-            network_gradient,
-        } = self;
-        Gradients {
-            user: *user,
-            weight: *weight,
-            rows,
-            row_gradient,
-            network_gradient,
-        }
-    }
 }
 
 impl Sums {
@@ -244,17 +212,16 @@ impl Sums {
         gradient.resize(networks.parameters().len(), 0.0);
         let mut part = Vec::new();
         for group in pending.chunks(if noise.is_some() { 1 } else { GROUP }) {
-            let group: Vec<Gradients<'_>> = group.iter().map(Pending::as_gradients).collect();
             *multiply_adds += group
                 .iter()
                 .map(|one| networks.multiply_adds(one.rows.len()))
                 .sum::<u64>();
             match noise {
-                None => networks.add_gradient(&group, gradient),
+                None => networks.add_gradient(group, gradient),
                 Some(noise) => {
                     part.clear();
                     part.resize(gradient.len(), 0.0);
-                    networks.add_gradient(&group, &mut part);
+                    networks.add_gradient(group, &mut part);
                     noise.add(&part, gradient)?;
                 }
             }
@@ -285,7 +252,7 @@ impl Accumulator for Sums {
                 self.uploads.add_times(&MagnitudeCounts::of(values, 1.0), 1);
             }
             let (user, weight) = (contribution.user.0, weight as f32);
-            self.pending.push(Pending {
+            self.pending.push(Gradients {
                 user,
                 weight,
                 rows,
@@ -347,6 +314,7 @@ fn whole_network(blocks: &[TableUpdate], parameters: usize) -> Vec<f32> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::method::declare::Declared;
     use crate::method::metamf::{MetaMf, MetaMfParameters};
     use crate::method::tests::{problem_of, with_step};
     use crate::method::{Method, Phase};
@@ -354,10 +322,11 @@ mod tests {
     use fedrecsim_core::rng::Streams;
     use fedrecsim_model::model::blocks::ModelUpdate;
     use fedrecsim_model::model::layout::BlockLayout;
+    use fedrecsim_model::model::table::Table;
 
     const USERS: u32 = 4;
 
-    fn method() -> MetaMf {
+    fn method() -> Declared<MetaMf> {
         let parameters = MetaMfParameters {
             latent_dimension: 4,
             memory_units: 5,
@@ -366,11 +335,11 @@ mod tests {
             equal_weights: true,
             ..MetaMfParameters::default()
         };
-        MetaMf::new(parameters, &problem_of(USERS as usize, 7))
+        Declared::new(parameters, &problem_of(USERS as usize, 7))
     }
 
     /// Has `sums` back-propagate what these users send, who all send `value` for everything.
-    fn absorb(method: &MetaMf, users: &[u32], value: f32, mut sums: Sums) -> Sums {
+    fn absorb(method: &Declared<MetaMf>, users: &[u32], value: f32, mut sums: Sums) -> Sums {
         let layout = method.upload_layout(Phase::default());
         let table =
             |block: &BlockLayout| TableUpdate::whole(&Table::from_fn(block.shape, || value));
@@ -385,15 +354,20 @@ mod tests {
     }
 
     /// Returns the sums of the gradients of these users with this bound and noise.
-    fn sums(method: &MetaMf, users: &[u32], value: f32, (limit, deviation): (f64, f64)) -> Sums {
+    fn sums(
+        method: &Declared<MetaMf>,
+        users: &[u32],
+        value: f32,
+        (limit, deviation): (f64, f64),
+    ) -> Sums {
         let noise = NoisySum::new(limit, deviation, Streams::new(1).named("test", 0, 0));
         let empty = downcast::<Sums>(method.server().noisy_accumulator(noise).unwrap()).unwrap();
         absorb(method, users, value, *empty)
     }
 
     /// Returns the sum of the gradients of all users.
-    fn of_all(method: &MetaMf, value: f32, noise: Option<NoisySum>) -> Vec<f32> {
-        let networks = Arc::new(method.hypernetwork());
+    fn of_all(method: &Declared<MetaMf>, value: f32, noise: Option<NoisySum>) -> Vec<f32> {
+        let networks = Arc::new(method.declared().hypernetwork());
         absorb(method, &[0, 1, 2, 3], value, Sums::new(&networks, noise)).gradient
     }
 
@@ -453,10 +427,10 @@ mod tests {
         let gradient_after = |sums: Sums| {
             let step = HyperStep {
                 clip_norm: f64::MAX,
-                ..method.step
+                ..method.declared().step()
             };
             let mut server = MetaMfServer::new(
-                method.hypernetwork(),
+                method.declared().hypernetwork(),
                 method.download_layout(Phase::default()),
                 step,
                 true,

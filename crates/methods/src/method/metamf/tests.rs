@@ -180,27 +180,15 @@ fn back_propagated(network: &HyperNetwork, users: &[u32]) -> Vec<f32> {
             .iter()
             .flat_map(|row| gradient.rows[*row as usize * 8..][..8].to_vec())
             .collect();
-        (
-            *user,
-            samples(*user).len() as f32,
+        Contribution {
+            user: *user,
+            weight: samples(*user).len() as f32,
             rows,
-            values,
-            gradient.network.clone(),
-        )
+            row_gradient: values,
+            network_gradient: gradient.network.clone(),
+        }
     };
-    let owned: Vec<_> = users.iter().zip(&gradients).map(contribution).collect();
-    let contributions: Vec<Contribution<'_>> = owned
-        .iter()
-        .map(
-            |(user, weight, rows, row_gradient, network_gradient)| Contribution {
-                user: *user,
-                weight: *weight,
-                rows,
-                row_gradient,
-                network_gradient,
-            },
-        )
-        .collect();
+    let contributions: Vec<_> = users.iter().zip(&gradients).map(contribution).collect();
     let mut total = vec![0.0; network.parameters().len()];
     contributions
         .chunks(GROUP)

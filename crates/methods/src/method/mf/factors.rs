@@ -8,20 +8,9 @@ use fedrecsim_model::model::neural::dense::add_scaled;
 use fedrecsim_model::model::neural::loss::{Targets, binary_cross_entropy};
 use fedrecsim_model::model::neural::optimizer::{AdamParameters, AdamSettings};
 
-/// Holds both tables, and what it takes to train them.
-#[derive(Clone, Debug)]
-pub(crate) struct Factors {
-    /// The latent dimension k.
-    pub dimension: usize,
-    /// The user vectors, then the item vectors, row-major, and the state of Adam for them.
-    pub parameters: AdamParameters,
-    users: usize,
-    buffers: Buffers,
-}
-
 /// Holds the memory of one batch. Nothing passes from one batch to the next.
 #[derive(Clone, Debug, Default)]
-struct Buffers {
+pub struct Buffers {
     /// The rows of the gradient that are not zero.
     touched: Vec<u32>,
     logits: SampleMatrix,
@@ -29,90 +18,54 @@ struct Buffers {
     targets: Targets,
 }
 
-impl Factors {
-    /// Makes tables whose values are taken from `draw`, first the users' and then the items', row
-    /// by row.
-    pub(crate) fn new(
-        users: usize,
-        items: usize,
-        dimension: usize,
-        draw: impl FnMut() -> f32,
-    ) -> Self {
-        let mut draw = draw;
-        let parameters =
-            AdamParameters::new((0..(users + items) * dimension).map(|_| draw()).collect());
-        Self {
-            dimension,
-            parameters,
-            users,
-            buffers: Buffers::default(),
+/// Makes one step of Adam on the mean binary cross-entropy of `batch`, and returns that loss as a
+/// sum over the batch. The logit is the scalar product of the two vectors. `values` are the vectors
+/// of this many users and then those of items, of `dimension` values each.
+///
+/// All rows are stepped. A row that is not in the batch has a gradient of zero and moves by its
+/// moments, as a dense embedding does in PyTorch.
+pub(super) fn step(
+    parameters: &mut AdamParameters,
+    buffers: &mut Buffers,
+    (users, dimension): (usize, usize),
+    batch: &[Sample],
+    settings: &AdamSettings,
+) -> f32 {
+    let places = |sample: &Sample| [sample.user as usize, users + sample.item as usize];
+    let AdamParameters {
+        values, gradient, ..
+    } = &mut *parameters;
+    let row = |place: usize| place * dimension..(place + 1) * dimension;
+    buffers.logits.reset(batch.len(), 1);
+    buffers.targets.clear();
+    for (number, sample) in batch.iter().enumerate() {
+        let [user, item] = places(sample).map(|place| &values[row(place)]);
+        let item = ScaledSum {
+            scaled: &[],
+            scale: 0.0,
+            plain: item,
+        };
+        let mut score = [0.0];
+        score_sums(user, 0.0, &[item], &mut score);
+        buffers.logits.set_sample(number, &score);
+        buffers.targets.push(1.0, f32::from(sample.is_positive));
+    }
+    let (mean, by_logits) = (1.0 / batch.len() as f32, &mut buffers.by_logits);
+    let loss = binary_cross_entropy(&buffers.logits, &buffers.targets, mean, by_logits);
+    for place in buffers.touched.drain(..) {
+        gradient[row(place as usize)].fill(0.0);
+    }
+    for (number, sample) in batch.iter().enumerate() {
+        let mut by_logit = [0.0];
+        by_logits.read_sample(number, &mut by_logit);
+        let [user, item] = places(sample);
+        for (place, other) in [(user, item), (item, user)] {
+            add_scaled(by_logit[0], &values[row(other)], &mut gradient[row(place)]);
+            buffers.touched.push(place as u32);
         }
     }
-
-    /// Returns the vector of `user`.
-    #[cfg(test)]
-    pub(crate) fn user(&self, user: u32) -> &[f32] {
-        &self.parameters.values[user as usize * self.dimension..][..self.dimension]
-    }
-
-    /// Returns the values of the item table, row-major.
-    #[cfg(test)]
-    pub(crate) fn items(&self) -> &[f32] {
-        &self.parameters.values[self.users * self.dimension..]
-    }
-
-    /// Makes one step of Adam on the mean binary cross-entropy of `batch`, and returns that loss as
-    /// a sum over the batch. The logit is the scalar product of the two vectors.
-    ///
-    /// All rows are stepped. A row that is not in the batch has a gradient of zero and moves by its
-    /// moments, as a dense embedding does in PyTorch.
-    pub(crate) fn step(&mut self, batch: &[Sample], settings: &AdamSettings) -> f32 {
-        let (dimension, users) = (self.dimension, self.users);
-        let places = |sample: &Sample| [sample.user as usize, users + sample.item as usize];
-        let AdamParameters {
-            values, gradient, ..
-        } = &mut self.parameters;
-        let Buffers {
-            touched,
-            logits,
-            by_logits,
-            targets,
-        } = &mut self.buffers;
-        let row = |place: usize| place * dimension..(place + 1) * dimension;
-        logits.reset(batch.len(), 1);
-        targets.clear();
-        for (number, sample) in batch.iter().enumerate() {
-            let [user, item] = places(sample).map(|place| &values[row(place)]);
-            let mut score = [0.0];
-            score_sums(
-                user,
-                0.0,
-                &[ScaledSum {
-                    scaled: &[],
-                    scale: 0.0,
-                    plain: item,
-                }],
-                &mut score,
-            );
-            logits.set_sample(number, &score);
-            targets.push(1.0, f32::from(sample.is_positive));
-        }
-        let loss = binary_cross_entropy(logits, targets, 1.0 / batch.len() as f32, by_logits);
-        for place in touched.drain(..) {
-            gradient[row(place as usize)].fill(0.0);
-        }
-        for (number, sample) in batch.iter().enumerate() {
-            let mut by_logit = [0.0];
-            by_logits.read_sample(number, &mut by_logit);
-            let [user, item] = places(sample);
-            for (place, other) in [(user, item), (item, user)] {
-                add_scaled(by_logit[0], &values[row(other)], &mut gradient[row(place)]);
-                touched.push(place as u32);
-            }
-        }
-        self.parameters.step(settings);
-        loss
-    }
+    parameters.step(settings);
+    loss
 }
 
 #[cfg(test)]
@@ -121,9 +74,31 @@ mod tests {
     use fedrecsim_core::math::gradient::gradient_check_within;
     use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
 
+    /// Five users and six items of three values each.
+    struct Factors {
+        parameters: AdamParameters,
+        buffers: Buffers,
+    }
+
+    impl Factors {
+        fn step(&mut self, batch: &[Sample], settings: &AdamSettings) -> f32 {
+            step(
+                &mut self.parameters,
+                &mut self.buffers,
+                (5, 3),
+                batch,
+                settings,
+            )
+        }
+    }
+
     fn factors() -> Factors {
         let mut stream = Streams::new(6).stream(Purpose::GlobalInit, 0, 0);
-        Factors::new(5, 6, 3, move || stream.standard_normal() as f32)
+        let values = (0..33).map(|_| stream.standard_normal() as f32).collect();
+        Factors {
+            parameters: AdamParameters::new(values),
+            buffers: Buffers::default(),
+        }
     }
 
     fn batch() -> Vec<Sample> {
@@ -182,6 +157,5 @@ mod tests {
             .map(|_| factors.step(&batch(), &settings))
             .fold(0.0, |_, loss| loss);
         assert!(last < 0.2 * first, "{first} to {last}");
-        assert_eq!((factors.user(1).len(), factors.items().len()), (3, 18));
     }
 }

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
-use crate::method::tests::{problem_of, sent, with_step};
+use crate::method::tests::{AtWork, problem_of, sent};
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::math::gradient::gradient_check_within;
 use fedrecsim_data::dataset::OwnData;
@@ -9,25 +9,20 @@ const USERS: usize = 3;
 const ITEMS: usize = 5;
 const K: usize = 4;
 
-fn trainer() -> Trainer {
-    let parameters = NcfParameters {
+fn at_work() -> AtWork<Ncf> {
+    let method = Ncf {
         latent_dimension: K as u32,
         learning_rate: 0.01,
-        ..NcfParameters::default()
+        ..Ncf::default()
     };
-    let problem = problem_of(USERS, ITEMS);
-    let mut stream = problem.streams.stream(Purpose::GlobalInit, 1, 0);
-    let values = parameters
-        .layout([USERS, ITEMS])
-        .blocks()
-        .iter()
-        .map(|block| block.shape.values())
-        .sum();
+    let mut one = AtWork::new(method, problem_of(USERS, ITEMS));
+    let mut stream = one.problem.streams.stream(Purpose::GlobalInit, 1, 0);
     // Larger values than those of the method keep most of the rectifiers far from their kink.
-    let values = (0..values)
-        .map(|_| 0.4 * stream.standard_normal() as f32)
-        .collect();
-    Trainer::new(parameters, problem, values)
+    let mut draw = || 0.4 * stream.standard_normal() as f32;
+    let values: Vec<f32> = one.memory.values.values.iter().map(|_| draw()).collect();
+    network::set(&mut one.model, 0, &values);
+    one.memory = one.method.memory(&one.model);
+    one
 }
 
 fn batch() -> Vec<Sample> {
@@ -68,26 +63,24 @@ fn mean_loss(values: &[f64]) -> f64 {
     batch.iter().map(loss).sum::<f64>() / batch.len() as f64
 }
 
-fn values_of(trainer: &Trainer) -> Vec<f64> {
-    trainer
-        .values
-        .values
-        .iter()
-        .map(|value| f64::from(*value))
-        .collect()
+fn values_of(one: &AtWork<Ncf>) -> Vec<f64> {
+    let values = network::parameters(&one.model, 0);
+    values.iter().map(|value| f64::from(*value)).collect()
 }
 
 /// If this fails, embeddings or network do not follow the gradient of the stated loss.
 #[test]
 fn the_gradient_agrees_with_central_differences() {
-    let mut trainer = trainer();
-    let start = values_of(&trainer);
+    let mut one = at_work();
+    let start = values_of(&one);
     // The second step would show a row that is not cleared between batches. The rate of zero keeps
     // the parameters.
     for _ in 0..2 {
-        let loss = trainer.step(&batch(), &AdamSettings::with_rate(0.0));
+        let (adam, sizes) = (AdamSettings::with_rate(0.0), (USERS, ITEMS));
+        let loss = one.method.step(&mut one.memory, sizes, &batch(), &adam);
         assert!((f64::from(loss) / 20.0 - mean_loss(&start)).abs() < 1e-5);
-        let gradient: Vec<f64> = trainer
+        let gradient: Vec<f64> = one
+            .memory
             .values
             .gradient
             .iter()
@@ -101,24 +94,22 @@ fn the_gradient_agrees_with_central_differences() {
 /// If this fails, devices score with another network than the one that the server trains.
 #[test]
 fn a_device_scores_with_the_network_of_the_server() {
-    let trainer = trainer();
-    let method = Ncf {
-        parameters: trainer.parameters.clone(),
-        problem: trainer.problem.clone(),
-    };
-    let scoring = method.scoring();
+    let one = at_work();
     for user in 0..USERS {
         let context = ScoringContext::new(
             UserId::from(user),
-            &trainer.model,
+            &one.model,
             OwnData::new(&[]),
-            trainer.problem.streams,
+            one.problem.streams,
         );
-        let scorer = scoring.scorer(&context, &mut Scratch::default()).unwrap();
+        let scorer = one
+            .method
+            .scorer(&context, &mut Scratch::default())
+            .unwrap();
         let mut scores = [0.0; 3];
         scorer.score(&[0, 2, 4], &mut scores).unwrap();
         for (score, item) in scores.into_iter().zip([0, 2, 4]) {
-            assert!((f64::from(score) - logit(&values_of(&trainer), user, item)).abs() < 1e-5);
+            assert!((f64::from(score) - logit(&values_of(&one), user, item)).abs() < 1e-5);
         }
     }
 }
@@ -128,8 +119,8 @@ fn a_device_scores_with_the_network_of_the_server() {
 #[test]
 fn passes_lower_the_loss_and_go_on_from_a_model_that_is_set() {
     let ratings = sent(&[&[0], &[1], &[0]]);
-    let mut one = trainer();
-    let mut pass = |number: u32| with_step(number, |step| one.pass(&ratings, step)).unwrap();
+    let mut one = at_work();
+    let mut pass = |number: u32| one.pass(&ratings, number);
     let first = pass(0);
     let last = (1..300).map(&mut pass).last().unwrap();
     assert!(
@@ -143,24 +134,23 @@ fn passes_lower_the_loss_and_go_on_from_a_model_that_is_set() {
         (first.row_visits, first.multiply_adds),
         (2 * 15, 3 * 15 * (8 * 32 + 32 * 16 + 16 * 8 + 8))
     );
-    let mut other = trainer();
-    other.set_model(one.model.clone()).unwrap();
-    assert_eq!(other.values.values, one.values.values);
+    let mut other = at_work();
+    other.model = one.model.clone();
+    other.pass(&ratings, 300);
+    one.memory = one.method.memory(&one.model);
+    one.pass(&ratings, 300);
+    assert_eq!(other.model, one.model);
 }
 
 /// If this fails, training starts from other values than the stated ones.
 #[test]
 fn embeddings_and_weights_start_with_the_stated_deviation_and_biases_at_zero() {
-    let parameters = NcfParameters {
+    let method = Ncf {
         deviation: 0.5,
-        ..NcfParameters::default()
+        ..Ncf::default()
     };
-    let start = Ncf {
-        parameters,
-        problem: problem_of(40, 40),
-    }
-    .trainer();
-    for (name, table) in start.model().tables() {
+    let start = AtWork::new(method, problem_of(40, 40)).model;
+    for (name, table) in start.tables() {
         let values = table.as_slice();
         let deviation = (values
             .iter()

@@ -9,7 +9,7 @@
 //!
 //! [`cholesky`] solves positive definite systems and inverts their matrices, which [`gram`] adds up
 //! from rows. [`eigen`] and [`svd`] decompose by Jacobi rotations, [`qr`] makes columns
-//! orthonormal, and [`product`] multiplies matrices.
+//! orthonormal, [`product`] multiplies matrices, and [`nystroem`] finds leading eigenvectors.
 //!
 //! Symmetric matrices are described by their upper triangle. Elements below the diagonal are not
 //! read, except where a function says so.
@@ -18,11 +18,13 @@ mod arrays;
 pub mod cholesky;
 pub mod eigen;
 pub mod gram;
+pub mod nystroem;
 pub mod product;
 pub mod qr;
 pub mod svd;
 #[cfg(test)]
 mod tests;
+pub mod triangle;
 mod vector;
 
 pub(crate) use vector::mixed_dot;

@@ -8,103 +8,39 @@
 //! |C_j| over the values of the batch's rows. A step of the server is one pass over every positive with freshly drawn
 //! negatives, from the pool that the scenario names.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use super::Start;
-use crate::method::central::{
-    CentralClient, CentralServer, CentralTrainer, UserRatings, ratings_layout,
-};
-use crate::method::network::model_of;
-use crate::method::protocol::Protocol;
-use crate::method::samples;
-use crate::method::server::{Server, StepContext, StepReport};
-use crate::method::{
-    Client, Entry, Method, Phase, Placement, Problem, ScoringContext, largest_magnitude,
-    parameters, sizes_by,
-};
+use crate::method::network;
+use crate::method::prelude::*;
 use factors::{Batch, Rates, Tables};
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::UserId;
-use fedrecsim_model::model::blocks::Model;
-use fedrecsim_model::model::kernel::MAX_DIMENSION;
 use fedrecsim_model::model::kernel::score::{ScaledSum, score_sums};
-use fedrecsim_model::model::layout::{BlockLayout, Layout};
-use fedrecsim_model::model::table::{Table, TableShape};
 
 mod factors;
 
 /// Describes the method to the registry.
-pub(crate) const ENTRY: Entry = Entry {
-    name: "centrap",
-    summary: "FedRAP at the server: users send their ratings once, one shared table and a private one for each user",
-    source: "Li, Long, Zhou, Federated Recommendation with Additive Personalization, ICLR 2024, section 4.2; no public \
-             code, so that batches and rates are this simulator's",
-    schema: &|| schemars::schema_for!(CentRapParameters),
-    resolve: &|_| Vec::new(),
-    placement: Placement::Central,
-    draws_negatives: true,
-    sizes: &|value, size| {
-        sizes_by(value, |p: CentRapParameters| {
-            layout([size.users, size.items], p.latent_dimension as usize)
-        })
-    },
-    build: &|value, problem| {
-        Ok(Box::new(CentRap::new(
-            parameters("centrap", value)?,
-            problem,
-        )))
-    },
-};
+pub const ENTRY: Entry = Entry::at_server::<CentRap>();
 
-/// Parameters of CentRAP.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct CentRapParameters {
-    /// Latent dimension k.
-    #[schemars(range(min = 1, max = MAX_DIMENSION))]
-    pub latent_dimension: u32,
-    /// Samples per batch.
-    #[schemars(range(min = 1))]
-    pub batch_size: u32,
-    /// Learning rate of every user's w and b.
-    #[schemars(extend("exclusiveMinimum" = 0.0))]
-    pub learning_rate_network: f64,
-    /// Learning rate of C and of every user's D.
-    #[schemars(extend("exclusiveMinimum" = 0.0))]
-    pub learning_rate_tables: f64,
-    /// Factor of the learning rate of D. In FedRAP a row of C moves by the mean over the users and
-    /// their D by the whole of their own steps; a large factor stands for that.
-    #[schemars(extend("exclusiveMinimum" = 0.0))]
-    pub personal_rate_multiplier: f64,
-    /// Factor of both rates after every pass.
-    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))]
-    pub learning_rate_decay: f64,
-    /// Weight decay of every parameter, which takes place once a pass: each loses its rate times
-    /// this times itself.
-    #[schemars(range(min = 0))]
-    pub weight_decay: f64,
-    /// Weight of the term that drives C and D apart.
-    #[schemars(range(min = 0))]
-    pub lambda: f64,
-    /// Weight of the penalty on C.
-    #[schemars(range(min = 0))]
-    pub mu: f64,
-}
-
-impl Default for CentRapParameters {
-    fn default() -> Self {
-        Self {
-            latent_dimension: 32,
-            batch_size: 2048,
-            learning_rate_network: 20.0,
-            learning_rate_tables: 300.0,
-            personal_rate_multiplier: 1.0,
-            learning_rate_decay: 0.97,
-            weight_decay: 1e-4,
-            lambda: 1e-3,
-            mu: 1e-3,
-        }
+parameters! {
+    /// Parameters of CentRAP.
+    pub struct CentRapParameters {
+        /// Latent dimension k.
+        latent_dimension: u32 = 32, >= 1, <= MAX_DIMENSION;
+        /// Samples per batch.
+        batch_size: u32 = 2048, >= 1;
+        /// Learning rate of every user's w and b.
+        learning_rate_network: f64 = 20.0, > 0.0;
+        /// Learning rate of C and of every user's D.
+        learning_rate_tables: f64 = 300.0, > 0.0;
+        /// Factor of the learning rate of D. In FedRAP a row of C moves by the mean over the users
+        /// and their D by the whole of their own steps; a large factor stands for that.
+        personal_rate_multiplier: f64 = 1.0, > 0.0;
+        /// Factor of both rates after every pass.
+        learning_rate_decay: f64 = 0.97, > 0.0, <= 1;
+        /// Weight decay of every parameter, which takes place once a pass: each loses its rate
+        /// times this times itself.
+        weight_decay: f64 = 1e-4, >= 0;
+        /// Weight of the term that drives C and D apart.
+        lambda: f64 = 1e-3, >= 0;
+        /// Weight of the penalty on C.
+        mu: f64 = 1e-3, >= 0;
     }
 }
 
@@ -114,166 +50,109 @@ const D: usize = 1;
 const W: usize = 2;
 const B: usize = 3;
 
-/// Returns the layout of C, the D of one user after the other, and every user's w and b.
-fn layout([users, items]: [usize; 2], dimension: usize) -> Layout {
-    let shape = |rows, dimension| TableShape { rows, dimension };
-    Layout::new(vec![
-        BlockLayout::item_table("C", shape(items, dimension)),
-        BlockLayout::weights("D", shape(users * items, dimension)),
-        BlockLayout::weights("w", shape(users, dimension)),
-        BlockLayout::weights("b", shape(users, 1)),
-    ])
-}
-
-/// Holds the parameters of the method and where it starts.
+/// Holds the parameters of the method, and the problem that it starts from.
 #[derive(Debug)]
-pub(crate) struct CentRap {
+pub struct CentRap {
     parameters: CentRapParameters,
-    start: Start,
     problem: Problem,
 }
 
-impl CentRap {
-    /// Makes the method for a problem of this size.
-    pub(crate) fn new(parameters: CentRapParameters, problem: &Problem) -> Self {
-        let start = Start::draw(problem, parameters.latent_dimension as usize);
+impl Central for CentRap {
+    type Parameters = CentRapParameters;
+    type Memory = ();
+
+    const NAME: &str = "centrap";
+    const SUMMARY: &str = "FedRAP at the server: users send their ratings once, one shared table \
+                           and a private one for each user";
+    const SOURCE: &str = "Li, Long, Zhou, Federated Recommendation with Additive Personalization, \
+                          ICLR 2024, section 4.2; no public code, so that batches and rates are \
+                          this simulator's";
+
+    fn new(parameters: CentRapParameters, problem: &Problem) -> Self {
         Self {
             parameters,
-            start,
             problem: problem.clone(),
         }
     }
-}
 
-impl Method for CentRap {
+    /// Describes C, the D of one user after the other, and every user's w and b.
+    fn blocks(&self, ProblemSize { users, items }: ProblemSize) -> Vec<Block> {
+        let k = self.parameters.latent_dimension as usize;
+        vec![
+            item_table("C", items, self.parameters.latent_dimension),
+            weights("D", users * items, k),
+            weights("w", users, k),
+            weights("b", users, 1),
+        ]
+    }
+
     /// Gives every user the same D, w and b, as FedRAP does.
-    fn initial(&self) -> Model {
-        let Start { c, d, w, b } = &self.start;
-        let layout = layout([self.problem.users, c.shape().rows], c.shape().dimension);
-        let repeated = |values: &[f32], block: usize| {
-            let repeated = std::iter::repeat_n(values, self.problem.users)
-                .flatten()
-                .copied();
-            let mut table = Table::zeros(layout.blocks()[block].shape);
-            table
-                .as_mut_slice()
-                .iter_mut()
-                .zip(repeated)
-                .for_each(|(value, initial)| *value = initial);
-            table
+    fn initial(&self, mut drawn: Model) -> Model {
+        let k = self.parameters.latent_dimension as usize;
+        let streams = self.problem.streams;
+        let mut global = streams.stream(Purpose::GlobalInit, 0, 0);
+        let mut private = streams.stream(Purpose::PrivateInit, 0, 0);
+        let (users, values) = (self.problem.users, self.problem.items * k);
+        let reach = 1.0 / (k as f64).sqrt();
+        let function: Vec<f32> = (0..=k)
+            .map(|_| private.uniform_within(reach) as f32)
+            .collect();
+        let (w, b) = function.split_at(k);
+        let normal = |stream: &mut Stream| -> Vec<f32> {
+            (0..values)
+                .map(|_| stream.standard_normal() as f32)
+                .collect()
         };
-        let tables = vec![
-            c.clone(),
-            repeated(d.as_slice(), D),
-            repeated(w, W),
-            repeated(&[*b], B),
-        ];
-        model_of(layout.clone(), tables)
+        let (d, c) = (normal(&mut private), normal(&mut global));
+        let of_users = [d.repeat(users), w.repeat(users), b.repeat(users)];
+        network::set(&mut drawn, 0, &[c, of_users.concat()].concat());
+        drawn
     }
 
-    fn download_layout(&self, _phase: Phase) -> Layout {
-        Layout::none()
-    }
-
-    fn upload_layout(&self, _phase: Phase) -> Layout {
-        ratings_layout(self.start.c.shape().rows)
-    }
-
-    fn client(&self, _user: UserId) -> Box<dyn Client> {
-        Box::new(CentralClient::new(score))
-    }
-
-    fn server(&self) -> Box<dyn Server> {
-        let (parameters, protocol) = (self.parameters.clone(), self.problem.protocol.clone());
-        Box::new(CentralServer::new(Box::new(Trainer {
-            parameters,
-            protocol,
-            model: self.initial(),
-        })))
-    }
-}
-
-/// Writes the user's scores of `items` to `scores`.
-fn score(context: &ScoringContext<'_>, items: &[u32], scores: &mut [f32]) {
-    let ScoringContext { user, model, .. } = *context;
-    let (user, c) = (user.index(), model.table(C));
-    let row = |&item: &u32| {
-        let scaled = model.table(D).row(user * c.shape().rows + item as usize);
-        ScaledSum {
-            scaled,
-            scale: 1.0,
-            plain: c.row(item as usize),
-        }
-    };
-    let rows: Vec<ScaledSum<'_>> = items.iter().map(row).collect();
-    score_sums(
-        model.table(W).row(user),
-        model.table(B).row(user)[0],
-        &rows,
-        scores,
-    );
-}
-
-/// Trains the server's tables on the ratings.
-struct Trainer {
-    parameters: CentRapParameters,
-    protocol: Protocol,
-    model: Model,
-}
-
-impl CentralTrainer for Trainer {
-    fn model(&self) -> &Model {
-        &self.model
-    }
-
-    fn set_model(&mut self, model: Model) -> Result<()> {
-        self.model.replace(model)
-    }
-
-    fn pass(&mut self, ratings: &[UserRatings], step: &StepContext<'_>) -> Result<StepReport> {
-        let p = &self.parameters;
+    fn pass(&self, pass: Pass<'_, ()>) -> Result<StepReport> {
+        let (p, step) = (&self.parameters, pass.step);
         // Repeated multiplication gives the same bits on every platform, which a power function
         // need not.
         let decay = (0..step.step).fold(1.0, |decay, _| decay * p.learning_rate_decay);
-        let (network, shared) = (
-            p.learning_rate_network * decay,
-            p.learning_rate_tables * decay,
-        );
-        let of_blocks = [
-            shared,
-            shared * p.personal_rate_multiplier,
-            network,
-            network,
-        ];
+        let network = p.learning_rate_network * decay;
+        let shared = p.learning_rate_tables * decay;
+        let own = shared * p.personal_rate_multiplier;
+        let of_blocks = [shared, own, network, network];
         let rates = Rates {
             of_blocks: of_blocks.map(|rate| rate as f32),
             lambda: p.lambda as f32,
             mu: p.mu as f32,
         };
-        let items = self.model.table(C).shape().rows;
-        let samples = samples::draw(&self.protocol, (ratings, items), step, "centrap")?;
-        let (mut batch, mut loss) = (Batch::default(), 0.0);
-        let shrink = of_blocks.map(|rate| (1.0 - rate * p.weight_decay) as f32);
-        for chunk in samples.chunks(p.batch_size as usize) {
-            loss += f64::from(batch.step(&mut Tables::of(&mut self.model), chunk, &rates));
-        }
-        for ((block, name), shrink) in [(C, "C"), (D, "D"), (W, "w"), (B, "b")]
-            .into_iter()
-            .zip(shrink)
-        {
-            let values = self.model.table_mut(block).as_mut_slice();
+        let samples = pass.samples("centrap")?;
+        let mut batch = Batch::default();
+        let batches = samples.chunks(p.batch_size as usize);
+        let losses =
+            batches.map(|samples| batch.step(&mut Tables::of(pass.model), samples, &rates));
+        let loss = losses.map(f64::from).sum();
+        for (block, (name, rate)) in ["C", "D", "w", "b"].into_iter().zip(of_blocks).enumerate() {
+            let shrink = (1.0 - rate * p.weight_decay) as f32;
+            let values = pass.model.table_mut(block).as_mut_slice();
             values.iter_mut().for_each(|value| *value *= shrink);
             step.check_magnitude(name, largest_magnitude(values))?;
         }
-        if !loss.is_finite() {
-            return Err(step.diverged("the loss", loss as f32));
-        }
-        let visits = 3 * samples.len() as u64;
-        let loss = (!samples.is_empty()).then(|| loss / samples.len() as f64);
-        Ok(StepReport {
-            row_visits: visits,
-            loss,
-            ..StepReport::default()
-        })
+        pass.report(("C", &[]), (loss, samples.len()), 3)
+    }
+
+    fn scorer<'a>(
+        &'a self,
+        context: &ScoringContext<'a>,
+        _scratch: &mut Scratch,
+    ) -> Result<Box<dyn Scorer + 'a>> {
+        let (user, model) = (context.user.index(), context.model);
+        let [c, d, w, b] = [C, D, W, B].map(|block| model.table(block));
+        let row = move |item: &u32| ScaledSum {
+            scaled: d.row(user * c.shape().rows + *item as usize),
+            scale: 1.0,
+            plain: c.row(*item as usize),
+        };
+        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
+            let rows: Vec<ScaledSum<'_>> = items.iter().map(row).collect();
+            score_sums(w.row(user), b.row(user)[0], &rows, scores);
+        }))
     }
 }

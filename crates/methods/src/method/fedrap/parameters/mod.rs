@@ -1,196 +1,134 @@
 //! Defines FedRAP's parameters: what a scenario may say, and the settings of training that follow
 //! from it.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::{choices, parameters};
 use fedrecsim_model::model::kernel::MAX_DIMENSION;
 use fedrecsim_model::model::kernel::additive::Penalty;
 use fedrecsim_scenario::scenario::ParameterFault;
 
-/// Which of the two FedRAPs is trained: the code that produced the paper's numbers is not the
-/// paper's equations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Objective {
-    /// Means over the batch and its rows; subgradient of |C|; decaying rates; early stop.
-    /// mtics/FedRAP d6ee2ac.
-    PublishedCode,
-    /// Eq. 3 with its signs: sums, regularisers over the whole matrix; soft-thresholding (Eq. 13);
-    /// one rate.
-    Paper,
-}
+choices! {
+    /// Which of the two FedRAPs is trained: the code that produced the paper's numbers is not the
+    /// paper's equations.
+    pub enum Objective {
+        /// Means over the batch and its rows; subgradient of |C|; decaying rates; early stop.
+        /// mtics/FedRAP d6ee2ac.
+        PublishedCode,
+        /// Eq. 3 with its signs: sums, regularisers over the whole matrix; soft-thresholding (Eq. 13);
+        /// one rate.
+        Paper,
+    }
 
-/// The penalty on C.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Regularizer {
-    /// mu |C|, by its subgradient for `published-code` and by a proximal step for `paper`.
-    L1,
-    /// mu |C|, by its subgradient, which leaves no value at 0.
-    L1Subgradient,
-    /// mu |C|, by a proximal step after each step of the gradient: values nearer to 0 than the rate
-    /// times the weight become 0, and the others move towards 0 by as much.
-    L1Proximal,
-    /// mu C^2 (FedRAP-L2).
-    L2,
-    /// None: mu = 0 (FedRAP-No).
-    None,
-}
+    /// The penalty on C.
+    pub enum Regularizer {
+        /// mu |C|, by its subgradient for `published-code` and by a proximal step for `paper`.
+        L1,
+        /// mu |C|, by its subgradient, which leaves no value at 0.
+        L1Subgradient,
+        /// mu |C|, by a proximal step after each step of the gradient: values nearer to 0 than the rate
+        /// times the weight become 0, and the others move towards 0 by as much.
+        L1Proximal,
+        /// mu C^2 (FedRAP-L2).
+        L2,
+        /// None: mu = 0 (FedRAP-No).
+        None,
+    }
 
-/// How lambda and mu grow from round to round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Curriculum {
-    /// tanh(a / 10) v.
-    Tanh,
-    /// v from the start (FedRAP-fixed).
-    Fixed,
-    /// sin(a / 10) v, kept within 0..=v as the paper's section 3.1 asks (FedRAP-sin).
-    Sin,
-    /// v and 0 in turn, ten rounds each (FedRAP-square).
-    Square,
-    /// v / (a + 1) (FedRAP-frac).
-    Frac,
-}
+    /// How lambda and mu grow from round to round.
+    pub enum Curriculum {
+        /// tanh(a / 10) v.
+        Tanh,
+        /// v from the start (FedRAP-fixed).
+        Fixed,
+        /// sin(a / 10) v, kept within 0..=v as the paper's section 3.1 asks (FedRAP-sin).
+        Sin,
+        /// v and 0 in turn, ten rounds each (FedRAP-square).
+        Square,
+        /// v / (a + 1) (FedRAP-frac).
+        Frac,
+    }
 
-/// Which item tables there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Tables {
-    /// C, shared, and D, private.
-    Both,
-    /// C only (FedRAP-C).
-    COnly,
-    /// D only (FedRAP-D); see `aggregate_d`.
-    DOnly,
-}
+    /// Which item tables there are.
+    pub enum Tables {
+        /// C, shared, and D, private.
+        Both,
+        /// C only (FedRAP-C).
+        COnly,
+        /// D only (FedRAP-D); see `aggregate_d`.
+        DOnly,
+    }
 
-/// Where the noise enters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum NoiseAt {
-    /// In the gradient of every step, after it has been clipped.
-    Gradient,
-    /// In the table that is uploaded, once.
-    Upload,
-}
-
-/// The noise that clients add to C.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Noise {
-    /// The factor z by which the standard deviation is the sensitivity. With 0, gradients are
-    /// clipped and nothing is added.
-    #[schemars(range(min = 0))]
-    pub multiplier: f64,
-    /// The length tau (Frobenius norm) to which the gradient with respect to C is clipped in every
-    /// step.
-    #[schemars(extend("exclusiveMinimum" = 0.0))]
-    pub clip_norm: f64,
-    /// Where the noise enters. The paper does not say.
-    pub at: NoiseAt,
-    /// The number n_s of participants in a round. Left out: the number of users.
-    #[schemars(range(min = 1))]
-    pub participants: Option<u32>,
-}
-
-impl Default for Noise {
-    fn default() -> Self {
-        Self {
-            multiplier: 1.0,
-            clip_norm: 0.1,
-            at: NoiseAt::Gradient,
-            participants: None,
-        }
+    /// Where the noise enters.
+    pub enum NoiseAt {
+        /// In the gradient of every step, after it has been clipped.
+        Gradient,
+        /// In the table that is uploaded, once.
+        Upload,
     }
 }
 
-/// Parameters of FedRAP. Where a key is left out, the objective decides.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct FedRapParameters {
-    /// Latent dimension k.
-    #[schemars(range(min = 1, max = MAX_DIMENSION))]
-    pub latent_dimension: u32,
-    /// Which FedRAP.
-    pub objective: Objective,
-    /// Passes over the local samples per round.
-    #[schemars(range(min = 1, max = 10_000))]
-    pub local_epochs: u32,
-    /// Samples per batch. Left out: 2048 for `published-code`, all of a user's samples for `paper`.
-    #[schemars(range(min = 1))]
-    pub batch_size: Option<u32>,
-    /// Learning rate of w and b.
-    #[schemars(extend("exclusiveMinimum" = 0.0))]
-    pub learning_rate_network: f64,
-    /// Learning rate of C and D. Left out: 200 for `published-code`, `learning_rate_network` for
-    /// `paper`, which has one rate.
-    #[schemars(extend("exclusiveMinimum" = 0.0))]
-    pub learning_rate_tables: Option<f64>,
-    /// Factor of both rates after every batch of a round. Left out: 0.95 for `published-code`, 1
-    /// for `paper`.
-    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))]
-    pub learning_rate_batch_decay: Option<f64>,
-    /// Factor of both rates after every round. Left out: 0.97 for `published-code`, 1 for `paper`.
-    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))]
-    pub learning_rate_round_decay: Option<f64>,
-    /// Weight decay of every parameter, touched or not. Left out: 1e-4 for `published-code`, 0 for
-    /// `paper`.
-    #[schemars(range(min = 0))]
-    pub weight_decay: Option<f64>,
-    /// Weight v1 of the term that drives C and D apart.
-    #[schemars(range(min = 0))]
-    pub lambda: f64,
-    /// Weight v2 of the penalty on C.
-    #[schemars(range(min = 0))]
-    pub mu: f64,
-    /// The penalty on C.
-    pub regularizer: Regularizer,
-    /// The threshold of a proximal step that the server makes on each average of C: values nearer
-    /// to 0 than this become 0, and the others move towards 0 by as much.
-    #[schemars(range(min = 0))]
-    pub server_threshold: f64,
-    /// How lambda and mu change with the round. The published code computes it and never uses it,
-    /// so it has no effect under `published-code`.
-    pub curriculum: Curriculum,
-    /// Which item tables there are.
-    pub tables: Tables,
-    /// With `tables = "d-only"`: whether D is uploaded and averaged, or stays private and nothing
-    /// travels. The paper does not say.
-    pub aggregate_d: bool,
-    /// Stop the local epochs when the running mean loss changes by less than this, relatively. Left
-    /// out: 1e-4 for `published-code`, 0 (never) for `paper`.
-    #[schemars(range(min = 0))]
-    pub early_stop_tolerance: Option<f64>,
-    /// Clips what a client does to C and adds Gaussian noise to it (FedRAP-noise). All rows of C
-    /// are sent then. Left out: neither.
-    pub noise: Option<Noise>,
-}
+parameters! {
+    /// The noise that clients add to C.
+    pub struct Noise {
+        /// The factor z by which the standard deviation is the sensitivity. With 0, gradients are
+        /// clipped and nothing is added.
+        multiplier: f64 = 1.0, >= 0;
+        /// The length tau (Frobenius norm) to which the gradient with respect to C is clipped in every
+        /// step.
+        clip_norm: f64 = 0.1, > 0.0;
+        /// Where the noise enters. The paper does not say.
+        at: NoiseAt = NoiseAt::Gradient;
+        /// The number n_s of participants in a round. Left out: the number of users.
+        participants: Option<u32> = None, >= 1;
+    }
 
-impl Default for FedRapParameters {
-    fn default() -> Self {
-        Self {
-            latent_dimension: 32,
-            objective: Objective::PublishedCode,
-            local_epochs: 10,
-            batch_size: None,
-            learning_rate_network: 0.5,
-            learning_rate_tables: None,
-            learning_rate_batch_decay: None,
-            learning_rate_round_decay: None,
-            weight_decay: None,
-            lambda: 0.1,
-            mu: 0.1,
-            regularizer: Regularizer::L1,
-            server_threshold: 0.0,
-            curriculum: Curriculum::Tanh,
-            tables: Tables::Both,
-            aggregate_d: false,
-            early_stop_tolerance: None,
-            noise: None,
-        }
+    /// Parameters of FedRAP. Where a key is left out, the objective decides.
+    pub struct FedRapParameters {
+        /// Latent dimension k.
+        latent_dimension: u32 = 32, >= 1, <= MAX_DIMENSION;
+        /// Which FedRAP.
+        objective: Objective = Objective::PublishedCode;
+        /// Passes over the local samples per round.
+        local_epochs: u32 = 10, >= 1, <= 10_000;
+        /// Samples per batch. Left out: 2048 for `published-code`, all of a user's samples for `paper`.
+        batch_size: Option<u32> = None, >= 1;
+        /// Learning rate of w and b.
+        learning_rate_network: f64 = 0.5, > 0.0;
+        /// Learning rate of C and D. Left out: 200 for `published-code`, `learning_rate_network` for
+        /// `paper`, which has one rate.
+        learning_rate_tables: Option<f64> = None, > 0.0;
+        /// Factor of both rates after every batch of a round. Left out: 0.95 for `published-code`, 1
+        /// for `paper`.
+        learning_rate_batch_decay: Option<f64> = None, > 0.0, <= 1;
+        /// Factor of both rates after every round. Left out: 0.97 for `published-code`, 1 for `paper`.
+        learning_rate_round_decay: Option<f64> = None, > 0.0, <= 1;
+        /// Weight decay of every parameter, touched or not. Left out: 1e-4 for `published-code`, 0 for
+        /// `paper`.
+        weight_decay: Option<f64> = None, >= 0;
+        /// Weight v1 of the term that drives C and D apart.
+        lambda: f64 = 0.1, >= 0;
+        /// Weight v2 of the penalty on C.
+        mu: f64 = 0.1, >= 0;
+        /// The penalty on C.
+        regularizer: Regularizer = Regularizer::L1;
+        /// The threshold of a proximal step that the server makes on each average of C: values nearer
+        /// to 0 than this become 0, and the others move towards 0 by as much.
+        server_threshold: f64 = 0.0, >= 0;
+        /// How lambda and mu change with the round. The published code computes it and never uses it,
+        /// so it has no effect under `published-code`.
+        curriculum: Curriculum = Curriculum::Tanh;
+        /// Which item tables there are.
+        tables: Tables = Tables::Both;
+        /// With `tables = "d-only"`: whether D is uploaded and averaged, or stays private and nothing
+        /// travels. The paper does not say.
+        aggregate_d: bool = false;
+        /// Stop the local epochs when the running mean loss changes by less than this, relatively. Left
+        /// out: 1e-4 for `published-code`, 0 (never) for `paper`.
+        early_stop_tolerance: Option<f64> = None, >= 0;
+        /// Clips what a client does to C and adds Gaussian noise to it (FedRAP-noise). All rows of C
+        /// are sent then. Left out: neither.
+        noise: Option<Noise> = None;
     }
 }
 

@@ -6,6 +6,8 @@ use super::central::{Pmf, PmfParameters};
 use super::numerics::*;
 use super::profile::UserAlone;
 use super::{Factors, FedRec, FedRecParameters, FedRecScratch};
+use crate::method::central::AtServer;
+use crate::method::declare::Declared;
 use crate::method::server::{Contribution, StepContext, StepWeights, WeightTotals};
 use crate::method::{Client, LocalTask, Method, Placement, Problem, Scratch};
 use fedrecsim_core::ids::{InvitationId, Round, UserId};
@@ -257,11 +259,7 @@ fn an_update_lists_its_items_in_order_with_their_own_rows() {
             .collect();
         let mut scratch = FedRecScratch::default();
         (scratch.items, scratch.gradients) = (items, gradients);
-        let update = scratch
-            .update(Factors::Pmf, shape, false)
-            .unwrap()
-            .blocks
-            .remove(0);
+        let update = scratch.updates(Factors::Pmf, shape).unwrap().remove(0);
         let rows: Vec<(usize, Vec<f32>)> = update
             .iter()
             .map(|(row, bytes)| (row, floats(bytes).collect()))
@@ -316,15 +314,15 @@ fn the_batch_style_without_virtual_items_is_the_unfederated_method_to_the_bit() 
     (0..6)
         .for_each(|user| splitter.push_user(|| user.to_string(), &rows(user).collect::<Vec<_>>()));
     let dataset = Arc::new(splitter.finish().unwrap());
-    for factors in [Factors::Pmf, Factors::SvdPlusPlus] {
-        compare_with_central(factors, &dataset);
-    }
+    compare_with_central::<false>(&dataset);
+    compare_with_central::<true>(&dataset);
 }
 
-fn compare_with_central(factors: Factors, dataset: &Arc<Dataset>) {
+fn compare_with_central<const WITH_O: bool>(dataset: &Arc<Dataset>) {
+    let factors = [Factors::Pmf, Factors::SvdPlusPlus][usize::from(WITH_O)];
     let problem = Problem::new(dataset, Streams::new(3), Placement::Federated);
-    let federated = FedRec::new(factors, FedRecParameters::default(), &problem);
-    let central = Pmf::new(factors, &PmfParameters::default(), &problem);
+    let federated = Declared::<FedRec<WITH_O>>::new(FedRecParameters::default(), &problem);
+    let central = AtServer::<Pmf<WITH_O>>::new(PmfParameters::default(), &problem);
     let (mut server, mut central_server) = (federated.server(), central.server());
     let users = || (0..dataset.users()).map(UserId::from);
     let mut clients: Vec<_> = users().map(|user| federated.client(user)).collect();

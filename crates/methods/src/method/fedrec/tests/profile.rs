@@ -2,7 +2,8 @@ use std::sync::Arc;
 
 use super::super::numerics::{Filling, HybridFilling, Memory, Participation, Style};
 use super::super::profile::WithRatedItems;
-use super::super::{Factors, FedRec, FedRecParameters};
+use super::super::{FedRec, FedRecParameters};
+use crate::method::declare::Declared;
 use crate::method::server::{Contribution, StepContext, StepWeights, WeightTotals};
 use crate::method::{Method, Placement, Problem, ScoringContext, Scratch, task};
 use fedrecsim_core::ids::{InvitationId, UserId};
@@ -414,7 +415,7 @@ fn the_server_moves_a_row_of_o_by_the_mean_over_its_senders() {
 }
 
 /// Returns SVD++ on a few ratings of three users, with tables of large values, and the problem.
-fn method() -> (FedRec, Problem) {
+fn method() -> (Declared<FedRec<true>>, Problem) {
     let mut splitter = Splitter::leave_one_out(6, false);
     for user in 0..3 {
         let rows: Vec<_> = (0..4)
@@ -431,10 +432,7 @@ fn method() -> (FedRec, Problem) {
         initial_range: 2.0,
         ..FedRecParameters::default()
     };
-    (
-        FedRec::new(Factors::SvdPlusPlus, parameters, &problem),
-        problem,
-    )
+    (Declared::new(parameters, &problem), problem)
 }
 
 /// If this fails, an item that the user has rated explains its own rating, or others are predicted
@@ -450,7 +448,9 @@ fn a_score_leaves_out_the_scored_item_alone() {
             bytes.extend_from_slice(values)
         }))
         .unwrap();
-    let user: Vec<f32> = floats(&bytes).take(method.shared.shape.dimension).collect();
+    let user: Vec<f32> = floats(&bytes)
+        .take(model.table(0).shape().dimension)
+        .collect();
     let own = OwnData::new(&[1, 2, 4]).with_ratings(&[3.0f32, 2.0, 5.0][..]);
     let context = ScoringContext::new(UserId(1), &model, own, problem.streams);
     let scores = task::score(&*client, &context, &[0, 2, 4], &mut Scratch::default()).unwrap();

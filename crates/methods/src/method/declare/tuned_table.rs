@@ -8,9 +8,7 @@
 
 use std::sync::Arc;
 
-use super::PersonalTable;
 use fedrecsim_core::error::Result;
-use fedrecsim_model::model::blocks::ModelUpdate;
 use fedrecsim_model::model::kernel::prefetch;
 use fedrecsim_model::model::kernel::score::{ScaledSum, score_sums};
 use fedrecsim_model::model::layout::ValueType;
@@ -20,7 +18,7 @@ use fedrecsim_model::model::table::{SharedTable, Table, TableUpdate};
 /// Holds the item table of one user, which is private, as what was downloaded and what fine-tuning
 /// made of it.
 #[derive(Clone, Debug)]
-pub(super) struct TunedTable {
+pub(crate) struct TunedTable {
     /// The table that the last participation started from, which the participants of a round share.
     downloaded: SharedTable,
     /// The update that fine-tuning made of it, as it was before the uplink's codec or a privacy
@@ -46,10 +44,8 @@ impl TunedTable {
 
     /// Replaces the values by those of the update that was sent, which are the same and in the
     /// frame's memory.
-    pub(crate) fn was_sent(&mut self, update: &ModelUpdate) {
-        if let [table] = &update.blocks[..] {
-            self.tuned.values = table.values.clone();
-        }
+    pub(crate) fn was_sent(&mut self, update: &TableUpdate) {
+        self.tuned.values = update.values.clone();
     }
 
     /// Returns the whole table.
@@ -58,18 +54,6 @@ impl TunedTable {
     /// As [`TableUpdate::apply`].
     pub(crate) fn whole(&self) -> Result<Table> {
         self.tuned.apply(&self.downloaded)
-    }
-
-    /// Returns the whole table for whoever studies the method, under this name.
-    ///
-    /// # Errors
-    /// As [`TableUpdate::apply`].
-    pub(crate) fn shown_as(&self, name: &'static str) -> Result<PersonalTable> {
-        Ok(PersonalTable {
-            name,
-            values: self.whole()?,
-            is_added: false,
-        })
     }
 
     /// Writes to `scores` the scalar product of `vector` with the row of each of `items`

@@ -1,0 +1,28 @@
+//! Holds what most methods use, for `use fedrecsim::method::prelude::*`.
+
+pub use super::central::{Central, Pass, UserRatings};
+pub use super::declare::{
+    Block, Counts, Declare, Loss, Memory, Optimizer, Own, Remembered, Score, Start, Trained,
+    Training, constant, each, item_table, normal, perceptron, table_of, uniform, vector, weights,
+};
+pub use super::rule::{Combine, ServerRule};
+pub use super::server::{Accumulator, Contribution, Server, StepContext, StepReport, UploadUse};
+pub use super::{
+    Averager, Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer,
+    ScoringContext, Scratch, largest_magnitude,
+};
+pub use crate::{choices, parameters};
+pub use fedrecsim_core::error::{Error, Result};
+pub use fedrecsim_core::ids::UserId;
+pub use fedrecsim_core::math;
+pub use fedrecsim_core::rng::{PortableDraws, Purpose, Stream, Streams};
+pub use fedrecsim_core::work::Work;
+pub use fedrecsim_model::model::blocks::{Model, ModelUpdate};
+pub use fedrecsim_model::model::kernel::MAX_DIMENSION;
+pub use fedrecsim_model::model::layout::{BlockLayout, Layout};
+pub use fedrecsim_model::model::neural::Perceptron;
+pub use fedrecsim_model::model::state::StateVisitor;
+pub use fedrecsim_model::model::table::{RowSet, Table, TableShape, TableUpdate, floats};
+pub use fedrecsim_scenario::scenario::ParameterFault;
+pub use fedrecsim_scenario::scenario::sizes::ProblemSize;
+pub use serde_json::Value;
