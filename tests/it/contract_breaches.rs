@@ -50,9 +50,11 @@ enum Flaw {
     EveryRound,
     /// It counts on downloads of full precision.
     FullPrecision,
+    /// It cannot train.
+    Fails,
 }
 
-const FLAWS: [Flaw; 14] = [
+const FLAWS: [Flaw; 15] = [
     Flaw::Nothing,
     Flaw::HashOrder,
     Flaw::SendsPrivate,
@@ -67,6 +69,7 @@ const FLAWS: [Flaw; 14] = [
     Flaw::LearnsNothing,
     Flaw::EveryRound,
     Flaw::FullPrecision,
+    Flaw::Fails,
 ];
 
 /// Returns the entry of a method with one of [`FLAWS`].
@@ -168,6 +171,9 @@ impl Client for FlawedClient {
     fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
         let flaw = self.method.flaw;
         self.participations += 1;
+        if flaw == Flaw::Fails {
+            return Err(Error::Update("there is nothing to learn".to_owned()));
+        }
         if flaw == Flaw::EveryRound && self.participations != task.round.0 + 1 {
             return Err(Error::Update(
                 "this is not the round that was expected".to_owned(),
@@ -437,6 +443,14 @@ fn training_that_learns_nothing_is_found() {
         Clause::Uploads,
         &["the update leaves the model as it was"],
     );
+}
+
+/// If this fails, a fault of training is taken for one of scoring.
+#[test]
+fn training_that_fails_is_no_fault_of_the_scores() {
+    let parts = ["training comes to its end", "there is nothing to learn"];
+    assert_broken(&entry::<14>(), Clause::Uploads, &parts);
+    assert_eq!(contract(&entry::<14>()).unwrap_err().clause, Clause::Uploads);
 }
 
 #[test]

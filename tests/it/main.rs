@@ -54,6 +54,10 @@ mod fedrec_by_rho;
 mod fuzz_case;
 /// Inputs that fuzzing has found are still handled as they were.
 mod fuzz_replay;
+/// The documented example of a method in a crate of its own, with its test.
+#[allow(dead_code)]
+#[path = "../../examples/fedbpr/src/main.rs"]
+mod fedbpr;
 /// The interactive page of a report opens in a browser without an error, and shows what the report
 /// says.
 #[cfg(feature = "html")]

@@ -7,32 +7,41 @@
 //!
 //! # Writing a method
 //!
-//! One file can hold a whole method. `fedmf.rs` is the shortest one that trains by gradients, and
-//! `examples/item_mean.rs` shows a method in a program of its own.
+//! A method is a declaration: the type of its parameters implements [`Declare`](declare::Declare).
+//! What follows from the declaration (the layouts of what travels, the start, private state and how
+//! it is saved, training, scoring, the server, the sizes of blocks) is written once, in [`declare`].
+//! `fedmf.rs` is the shortest method, and `examples/fedbpr` one in a crate of its own, with all of
+//! its lines. `use fedrecsim::method::prelude::*` has what methods need.
 //!
-//! 1. **Parameters**: Write a type that derives `Serialize`, `Deserialize` and `JsonSchema` and has
-//!    a `Default`. It is the table `[method.NAME]` of scenario files: its doc comments document the
-//!    keys, `#[schemars(range(...))]` bounds them, and a mistake in a file is reported with its
-//!    line. Rates are `f64` there.
-//! 2. **[`Method`]**: Make the initial model and the private side of a user. Put what all clients
-//!    share into an `Arc`, and draw what is random from a stream of [`Problem::streams`] that
-//!    nothing else uses.
-//! 3. **[`Client`]**: Hold the [`Private`](fedrecsim_model::model::private::Private) parameters, train them,
-//!    score items with them, and visit them as state. Training returns an update that lists the
-//!    rows that were touched. Check magnitudes with [`LocalTask::check_magnitude`], and take `exp`,
-//!    `ln` and `pow` from [`fedrecsim_core::math`]. [`Method::trains_on_sampled_rows`] says whether it reads
-//!    the rows of its samples and no others.
-//! 4. **Server side**: The default takes the mean of every block. Another [`rule`] for a block
-//!    takes one line ([`averager::Averager::with_rules`]). A server that does anything else is a
-//!    [`server::Server`] of the method's own, as `examples/trimmed_mean.rs` shows for FedMF. A
-//!    method that runs at the server, to which users send their ratings, is a
-//!    [`central::CentralMethod`] instead: a trainer and a way of scoring. `bpr_mf.rs` is a short
-//!    one.
+//! 1. **Parameters**: [`parameters!`](crate::parameters!) takes one line a key: name, type, default
+//!    and bounds. It is the table `[method.NAME]` of scenario files: its doc comments document the
+//!    keys, and a mistake in a file is reported with its line. Rates are `f64` there.
+//! 2. **Blocks**: [`Declare::blocks`](declare::Declare::blocks) lists them, each with its shape and
+//!    the distribution of its start: an [`item_table`](declare::item_table), a
+//!    [`vector`](declare::vector), the layers of a [`perceptron`](declare::perceptron). A block is
+//!    shared (downloaded, trained and averaged), unless it is said to be private, only downloaded,
+//!    only uploaded, a gradient, or the server's alone. A rule other than the mean takes one more
+//!    call.
+//! 3. **Training**: [`Score`](declare::Score) and [`Loss`](declare::Loss) say how an item is scored
+//!    and what is minimised; the [`Training`](declare::Training) is epochs of mini-batches with a
+//!    rate for each block, or with Adam. A method with an arithmetic of its own overrides
+//!    [`Declare::train`](declare::Declare::train) and [`Declare::scorer`](declare::Declare::scorer)
+//!    and reads its private blocks by name. It checks magnitudes with
+//!    [`LocalTask::check_magnitude`], and takes `exp`, `ln` and `pow` from
+//!    [`fedrecsim_core::math`].
+//! 4. **Server side**: The default is an [`Averager`] that follows the rules of the blocks. A server
+//!    that does anything else is a [`server::Server`] of the method's own, as
+//!    `examples/trimmed_mean.rs` shows for FedMF. A method that runs at the server, to which users
+//!    send their ratings, implements [`Central`](central::Central) instead: a pass over the ratings
+//!    and a way of scoring. `bpr_mf.rs` is a short one.
 //! 5. **Third party**: Where clients ask somebody whom the server must not hear,
-//!    [`Method::exchange`] describes what travels, [`Client::request`] asks, and a [`ThirdParty`]
-//!    answers. `tests/it/third_party/` has a method with one.
-//! 6. **[`Entry`]**: State the method's name, a summary, its source, where it runs and how large
-//!    its blocks are, and build it from checked [`parameters`].
+//!    [`Declare::exchange`](declare::Declare::exchange) describes what travels,
+//!    [`Declare::request`](declare::Declare::request) asks, and a [`ThirdParty`] answers.
+//! 6. **[`Entry`]**: `Entry::of::<MyMethod>()` is the line in a list of methods, and
+//!    `Entry::at_server::<MyMethod>()` that of a method at the server.
+//!
+//! What a declaration cannot say is written by hand, as a [`Method`] and a [`Client`] with
+//! [`Entry::BY_HAND`]; `examples/item_mean.rs` does that.
 //!
 //! A method of this crate is then listed in [`registry::METHODS`], besides its `mod` line here. A
 //! program with methods of its own passes them to the commands in its `main`:

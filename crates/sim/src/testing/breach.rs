@@ -14,10 +14,11 @@ pub enum Clause {
     Sizes,
     /// Two clients that have just been made for one user score alike, in finite numbers.
     FreshClients,
+    /// Training comes to its end, an update has the layout that the method announces, and something
+    /// has changed.
+    Uploads,
     /// The score of an item does not depend on the other items that are asked for.
     ScoresAlone,
-    /// An update has the layout that the method announces, and training changes something.
-    Uploads,
     /// Training does not depend on what the buffers were used for before.
     Buffers,
     /// A snapshot is the client as it was, and trains on like it.
@@ -44,8 +45,8 @@ impl Clause {
         Self::Parameters,
         Self::Sizes,
         Self::FreshClients,
-        Self::ScoresAlone,
         Self::Uploads,
+        Self::ScoresAlone,
         Self::Buffers,
         Self::Snapshots,
         Self::SavedState,
@@ -68,7 +69,7 @@ impl Clause {
                 "the score of an item does not depend on the other items that are asked for"
             }
             Self::Uploads => {
-                "an update has the layout that the method announces, and training changes something"
+                "training comes to its end, with an update of the announced layout that changes something"
             }
             Self::Buffers => "training does not depend on what the buffers were used for before",
             Self::Snapshots => "a snapshot is the client as it was, and trains on like it",
