@@ -450,7 +450,10 @@ fn training_that_learns_nothing_is_found() {
 fn training_that_fails_is_no_fault_of_the_scores() {
     let parts = ["training comes to its end", "there is nothing to learn"];
     assert_broken(&entry::<14>(), Clause::Uploads, &parts);
-    assert_eq!(contract(&entry::<14>()).unwrap_err().clause, Clause::Uploads);
+    assert_eq!(
+        contract(&entry::<14>()).unwrap_err().clause,
+        Clause::Uploads
+    );
 }
 
 #[test]

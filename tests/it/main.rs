@@ -42,6 +42,10 @@ mod extension;
 /// Transfers that a rule spoils, and users who leave: what arrives, what is lost, and what a device
 /// keeps is right.
 mod faults;
+/// The documented example of a method in a crate of its own, with its test.
+#[allow(dead_code)]
+#[path = "../../examples/fedbpr/src/main.rs"]
+mod fedbpr;
 /// The program that draws FedRAP's curricula, compiled here as it stands.
 #[allow(dead_code)]
 #[path = "../../examples/fedrap_curricula.rs"]
@@ -54,10 +58,6 @@ mod fedrec_by_rho;
 mod fuzz_case;
 /// Inputs that fuzzing has found are still handled as they were.
 mod fuzz_replay;
-/// The documented example of a method in a crate of its own, with its test.
-#[allow(dead_code)]
-#[path = "../../examples/fedbpr/src/main.rs"]
-mod fedbpr;
 /// The interactive page of a report opens in a browser without an error, and shows what the report
 /// says.
 #[cfg(feature = "html")]

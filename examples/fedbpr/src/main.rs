@@ -51,11 +51,15 @@ impl Declare for FedBpr {
     fn blocks(&self, size: ProblemSize) -> Vec<Block> {
         let k = self.latent_dimension;
         let start = normal(0.1);
-        let shared = |name, columns| item_table(name, size.items, columns).rate(self.learning_rate_items);
+        let shared =
+            |name, columns| item_table(name, size.items, columns).rate(self.learning_rate_items);
         vec![
             shared("V", k).start(start.clone()),
             shared("c", 1),
-            vector("u", k).private().start(start).rate(self.learning_rate_user),
+            vector("u", k)
+                .private()
+                .start(start)
+                .rate(self.learning_rate_user),
         ]
     }
 

@@ -3,10 +3,8 @@
 
 use super::*;
 use crate::method::fcf::Fcf;
-use crate::method::fedmf::FedMf;
 use crate::method::fedncf::FedNcf;
 use crate::method::fedrecon::FedRecon;
-use crate::method::pfedrec::PFedRec;
 use crate::method::registry::METHODS;
 use crate::method::tests::problem_of;
 use crate::{choices, parameters};
@@ -453,13 +451,14 @@ fn private_blocks_start_per_user_or_alike() {
             .unwrap();
         bytes[..4].to_vec()
     };
-    let (own, alike) = (
-        Declared::<FedMf>::new(FedMf::default(), &problem),
-        Declared::<PFedRec>::new(PFedRec::default(), &problem),
-    );
-    assert_ne!(vector_of(&own, 1), vector_of(&own, 2));
-    assert_eq!(vector_of(&own, 1), vector_of(&own, 1));
-    assert_eq!(vector_of(&alike, 1), vector_of(&alike, 2));
+    let made = |name: &str| {
+        let entry = METHODS.iter().find(|entry| entry.name == name).unwrap();
+        (entry.build)(&serde_json::json!({}), &problem).unwrap()
+    };
+    let (own, alike) = (made("fedmf"), made("pfedrec"));
+    assert_ne!(vector_of(&*own, 1), vector_of(&*own, 2));
+    assert_eq!(vector_of(&*own, 1), vector_of(&*own, 1));
+    assert_eq!(vector_of(&*alike, 1), vector_of(&*alike, 2));
 }
 
 /// If this fails, rows start with another length than the one that the scenario states.
