@@ -12,7 +12,7 @@ use super::carrier::How;
 use crate::cli::ProgressArg;
 use fedrecsim_core::metric::Metric;
 use fedrecsim_core::units::Bytes;
-use fedrecsim_report::report::figures;
+use fedrecsim_report::report::metrics;
 use fedrecsim_report::report::read::SavedReport;
 use fedrecsim_report::report::words;
 
@@ -178,7 +178,7 @@ fn result_in(folder: &Path) -> String {
         let value = report.run.accuracy.test.get(&headline.name())?;
         Some(format!(
             "{} {}, ",
-            figures::label(&headline.name()),
+            metrics::label(&headline.name()),
             words::accuracy(*value)
         ))
     });

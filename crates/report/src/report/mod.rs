@@ -20,7 +20,6 @@ pub mod difference;
 pub mod document;
 pub mod events;
 mod exporter;
-pub mod figures;
 mod finite;
 mod folder;
 pub mod frame;
@@ -29,6 +28,7 @@ pub mod json;
 pub mod ledger_lines;
 pub mod load;
 mod lock;
+pub mod metrics;
 #[cfg(feature = "npz")]
 pub mod model_file;
 #[cfg(feature = "plots")]

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::exporter::RUN_JSON;
 use super::frame::Frame;
 use super::record::{FORMAT, RunRecord};
-use super::{figures, rounds};
+use super::{metrics, rounds};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_scenario::scenario::migrate::migrate;
 use fedrecsim_scenario::scenario::{self, CodecSpec, MethodVocabulary, Scenario};
@@ -42,7 +42,7 @@ impl SavedReport {
         let compared = [rounds::ROUND, rounds::TIME, rounds::UP, rounds::DOWN];
         let is_wanted = |name: &str| {
             let is_share = name.starts_with("c_above_") && name.ends_with("_averaged");
-            compared.contains(&name) || is_share || figures::of_column(name).is_some()
+            compared.contains(&name) || is_share || metrics::of_column(name).is_some()
         };
         let path = folder.join("rounds.csv");
         let rounds = Frame::read(&path, is_wanted)?;

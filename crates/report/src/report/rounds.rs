@@ -6,9 +6,9 @@
 use super::check;
 use super::column::{self, Column, Place, Unit};
 use super::cost;
-use super::figures;
 use super::frame::Frame;
 use super::load::{Count, Load, NetworkSummary};
+use super::metrics;
 use super::record::{
     ByDirection, Flow, RoundRecord, RunRecord, SPARSITY_THRESHOLDS, Sparsity, Work,
 };
@@ -41,10 +41,7 @@ impl Has {
     pub(crate) fn of(record: &RunRecord) -> Self {
         let any = |has: fn(&RoundRecord) -> bool| record.per_round.iter().any(has);
         Self {
-            figures: figures::of_all_rounds(record)
-                .into_iter()
-                .map(|(split, name)| format!("{split}_{name}"))
-                .collect(),
+            figures: metrics::columns_of(record),
             fault_rules: record.scenario.faults.len(),
             energy: cost::states_energy(&record.scenario.devices),
             sparsity: any(|round| round.sparsity.is_some()),
@@ -67,7 +64,7 @@ impl Has {
 
     /// Returns what a table that was read has, as far as a page shows it.
     pub(crate) fn of_frame(frame: &Frame) -> Self {
-        let is_figure = |name: &&str| figures::of_column(name).is_some();
+        let is_figure = |name: &&str| metrics::of_column(name).is_some();
         Self {
             figures: frame.names().filter(is_figure).map(str::to_owned).collect(),
             ..Self::default()
@@ -180,14 +177,14 @@ pub(crate) fn columns<'a>(has: &Has) -> Vec<Column<'a, Round<'a>>> {
         |r| r.loss,
     ));
     for name in &has.figures {
-        let Some((split, figure)) = figures::of_column(name) else {
+        let Some((split, figure)) = metrics::of_column(name) else {
             continue;
         };
-        let label = format!("{} ({split})", figures::label(figure));
-        let doc = format!("{} on the {split} part", figures::label(figure));
+        let label = format!("{} ({split})", metrics::label(figure));
+        let doc = format!("{} on the {split} part", metrics::label(figure));
         let figure = figure.to_owned();
         let of = move |r: &RoundRecord| {
-            figures::split(r.accuracy.as_ref()?, split)?
+            metrics::split(r.accuracy.as_ref()?, split)?
                 .get(&figure)
                 .copied()
         };

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::document::{Block, Document};
 use super::record::{Accuracy, Flow, RunRecord};
 use super::setup::Caveat;
-use super::{figures, setup, words};
+use super::{metrics, setup, words};
 use fedrecsim_core::metric::Metric;
 use fedrecsim_core::units::Bytes;
 
@@ -139,7 +139,7 @@ fn broken(line: &str, columns: usize) -> String {
 
 /// Returns the headline metric and its companion on the test part, beside those of the baselines.
 fn accuracy(record: &RunRecord) -> Vec<(String, String)> {
-    let headlines = figures::headlines(&record.scenario.evaluation);
+    let headlines = metrics::headlines(&record.scenario.evaluation);
     let row = |name: &str, of: &dyn Fn(&Metric) -> String, remark: &str| {
         let cells: String = headlines
             .iter()

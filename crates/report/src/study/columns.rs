@@ -8,7 +8,7 @@ use crate::report::read::SavedReport;
 use crate::report::record::SPARSITY_THRESHOLDS;
 use crate::report::rounds::{self, share_column};
 use crate::report::words::threshold;
-use crate::report::{figures, users};
+use crate::report::{metrics, users};
 
 /// A run that has come to its end, among the results of its study.
 pub(crate) struct Run<'a> {
@@ -265,10 +265,10 @@ impl Results {
     pub(crate) fn columns(&self) -> Vec<RunColumn<'_>> {
         let reports = self.arms.iter().flat_map(ArmResults::reports);
         let names = reports.flat_map(|report| report.run.accuracy.test.keys());
-        let mut columns: Vec<RunColumn<'_>> = figures::ordered(names)
+        let mut columns: Vec<RunColumn<'_>> = metrics::ordered(names)
             .into_iter()
             .map(|name| {
-                let label = figures::label(name);
+                let label = metrics::label(name);
                 let doc = format!("{label} on the test part, at the selected round");
                 column(
                     name.to_owned(),
@@ -331,10 +331,10 @@ impl Results {
     /// Returns the first metric on the validation part; `None` if no run has one.
     pub(crate) fn validation(&self) -> Option<RunColumn<'_>> {
         let name = self.figures.first()?;
-        let label = format!("validation {}", figures::label(name));
+        let label = format!("validation {}", metrics::label(name));
         let doc = format!(
             "{} on the validation part, at the selected round",
-            figures::label(name)
+            metrics::label(name)
         );
         let column = column(
             format!("validation-{name}"),

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::results::{ArmResults, Results, RunResult, RunState};
 use super::sharing;
-use crate::report::figures;
+use crate::report::metrics;
 use crate::report::read::{self, SavedReport};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_scenario::scenario::{self, Difference, MethodVocabulary};
@@ -47,7 +47,7 @@ pub fn results(
         let run = &group.reports[0].run;
         let scenario = read::scenario_of(&run.name, &run.scenario, vocabulary).ok();
         if let Some(scenario) = scenario.as_ref().filter(|_| shown.is_empty()) {
-            shown = figures::headlines(&scenario.evaluation)
+            shown = metrics::headlines(&scenario.evaluation)
                 .iter()
                 .map(fedrecsim_core::metric::Metric::name)
                 .collect();
@@ -174,42 +174,31 @@ fn names_of(groups: &[Group]) -> Vec<String> {
     if keys.is_empty() {
         return vec![first.name.clone()];
     }
-    let value_in_first = |key: &str| {
-        let found = differences
+    let find = |differences: &[Difference], key: &str, side: usize| {
+        let found = differences.iter().find(|difference| difference.key == key);
+        found.map(|difference| difference.values[side].clone())
+    };
+    let in_first = |key: &str| {
+        differences
             .iter()
+            .find_map(|all| find(all, key, 0))
             .flatten()
-            .find(|difference| difference.key == key);
-        found.and_then(|difference| difference.values[0].clone())
     };
-    let shown = |key: &str, value: Option<Value>| match value {
-        Some(Value::String(text)) => Some(format!("{key}={text}")),
-        Some(other) => Some(format!("{key}={other}")),
-        None => None,
-    };
-    let joined = |parts: Vec<String>| {
-        if parts.is_empty() {
-            "otherwise".to_owned()
-        } else {
-            parts.join(", ")
+    let name = |value: &dyn Fn(&str) -> Option<Value>| {
+        let part = |key: &&str| match value(key)? {
+            Value::String(text) => Some(format!("{key}={text}")),
+            other => Some(format!("{key}={other}")),
+        };
+        let parts: Vec<String> = keys.iter().filter_map(part).collect();
+        match parts.is_empty() {
+            true => "otherwise".to_owned(),
+            false => parts.join(", "),
         }
     };
-    let mut names = vec![joined(
-        keys.iter()
-            .filter_map(|key| shown(key, value_in_first(key)))
-            .collect(),
-    )];
-    for differing in &differences {
-        let value = |key: &str| match differing.iter().find(|difference| difference.key == key) {
-            Some(difference) => difference.values[1].clone(),
-            None => value_in_first(key),
-        };
-        names.push(joined(
-            keys.iter()
-                .filter_map(|key| shown(key, value(key)))
-                .collect(),
-        ));
-    }
-    names
+    let others = differences
+        .iter()
+        .map(|all| name(&|key| find(all, key, 1).unwrap_or_else(|| in_first(key))));
+    std::iter::once(name(&in_first)).chain(others).collect()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::columns::is_sparsity;
 use super::file::{Arm, Study};
-use crate::report::figures;
+use crate::report::metrics;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_scenario::scenario::{self, Loaded, MethodVocabulary, Scenario, Strictness};
 
@@ -271,7 +271,7 @@ fn shown(study: &Study, arms: &[PlannedArm]) -> Result<Vec<String>> {
     if study.figures.is_empty() {
         let first = arms
             .first()
-            .map(|arm| figures::headlines(&arm.scenario.evaluation))
+            .map(|arm| metrics::headlines(&arm.scenario.evaluation))
             .unwrap_or_default();
         return Ok(first
             .iter()

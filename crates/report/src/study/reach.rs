@@ -1,6 +1,6 @@
 //! When a run came near the best accuracy: the first evaluated round that has 90, 95 and 99 % of it.
 
-use crate::report::figures::better;
+use crate::report::metrics::better;
 use crate::report::read::SavedReport;
 
 /// The shares of the best value that serve as goals, in percent.

@@ -199,16 +199,10 @@ impl State {
                 .map(|end| (count(end), name(end))),
         );
         fates.retain(|(count, _)| *count > 0);
-        let fates: Vec<String> = fates
+        let fates = fates
             .iter()
-            .map(|(count, name)| format!("{} {name}", thousands(*count)))
-            .collect();
-        let fates = if fates.is_empty() {
-            String::new()
-        } else {
-            format!(": {}", fates.join(", "))
-        };
-        format!("{} begun{fates}", thousands(self.begun))
+            .map(|(count, name)| format!("{} {name}", thousands(*count)));
+        format!("{} begun{}", thousands(self.begun), listed(fates))
     }
 
     fn carried_in_words(&self, direction: Direction) -> String {
@@ -224,17 +218,9 @@ impl State {
             other => other.name(),
         };
         let all: u64 = Ending::ALL.into_iter().map(carried).sum();
-        let fates: Vec<String> = Ending::ALL
-            .into_iter()
-            .filter(|end| carried(*end) > 0)
-            .map(|end| format!("{} {}", Bytes::new(carried(end)), name(end)))
-            .collect();
-        let fates = if fates.is_empty() {
-            String::new()
-        } else {
-            format!(": {}", fates.join(", "))
-        };
-        format!("{}{fates}", Bytes::new(all))
+        let fates = Ending::ALL.into_iter().filter(|end| carried(*end) > 0);
+        let fates = fates.map(|end| format!("{} {}", Bytes::new(carried(end)), name(end)));
+        format!("{}{}", Bytes::new(all), listed(fates))
     }
 
     /// Returns which users are in `phase` and how far they are; `None` if there are none.
@@ -274,6 +260,15 @@ impl State {
                 named.join(", ")
             )
         })
+    }
+}
+
+/// Returns the parts of something after a colon; nothing without any.
+fn listed(parts: impl Iterator<Item = String>) -> String {
+    let parts: Vec<String> = parts.collect();
+    match parts.is_empty() {
+        true => String::new(),
+        false => format!(": {}", parts.join(", ")),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::report::ledger_lines::{self, FATES, LedgerLine};
 use crate::report::record::{RunRecord, SPARSITY_THRESHOLDS, SplitAccuracy};
 use crate::report::rounds::{self, share_column};
 use crate::report::words::{self, threshold};
-use crate::report::{figures, setup};
+use crate::report::{metrics, setup};
 use fedrecsim_core::metric::Metric;
 
 /// The colours of the headline metric and its companion: for the test, and for validation.
@@ -18,7 +18,7 @@ const ORDERED: usize = 8;
 
 /// Returns accuracy against what it cost.
 pub(crate) fn accuracy(record: &RunRecord, rounds: &Frame) -> Chart {
-    let headlines = figures::headlines(&record.scenario.evaluation);
+    let headlines = metrics::headlines(&record.scenario.evaluation);
     let method = &record.scenario.method.name;
     let selected = record
         .selected_round
@@ -27,7 +27,7 @@ pub(crate) fn accuracy(record: &RunRecord, rounds: &Frame) -> Chart {
     for (metric, (strong, light)) in headlines.iter().zip(COLORS) {
         let (name, group) = (metric.name(), metric.label());
         let line = |split: &str, of: String, color, stroke| {
-            let at_selected = figures::split(&record.accuracy, split);
+            let at_selected = metrics::split(&record.accuracy, split);
             let figure = at_selected.and_then(|split| split.get(&name));
             let (x, y) = along(rounds, &Cost::ALL, &format!("{split}_{name}"));
             Series {
@@ -115,7 +115,7 @@ fn along(rounds: &Frame, costs: &[Cost], column: &str) -> (Vec<Vec<f64>>, Vec<f6
 }
 
 fn accuracy_in_words(record: &RunRecord, label: &str) -> String {
-    let metrics = figures::headlines(&record.scenario.evaluation);
+    let metrics = metrics::headlines(&record.scenario.evaluation);
     let of = |split: &SplitAccuracy| -> String {
         let values = metrics
             .iter()

@@ -19,7 +19,7 @@ use super::record::{RunRecord, SPARSITY_THRESHOLDS, SplitAccuracy};
 use super::rounds::{self, share_column};
 use super::setup::{self, Caveat};
 use super::words::{self, counted, share, thousands, threshold};
-use super::{check, figures, read};
+use super::{check, metrics, read};
 use fedrecsim_core::error::Result;
 use fedrecsim_core::metric::Metric;
 use fedrecsim_scenario::scenario::MethodVocabulary;
@@ -113,7 +113,7 @@ fn facts(record: &RunRecord, rounds: &Frame) -> Vec<Fact> {
     };
     let mut facts = Vec::new();
     let last = evaluated(record, rounds).last().copied();
-    for metric in figures::headlines(&record.scenario.evaluation) {
+    for metric in metrics::headlines(&record.scenario.evaluation) {
         let name = metric.name();
         let (Some(value), Some(round)) = (record.accuracy.test.get(&name), record.selected_round)
         else {
@@ -225,9 +225,9 @@ fn accuracy(record: &RunRecord, rounds: &Frame) -> Vec<Block> {
     for split in ["test", "validation"] {
         let splits = all
             .clone()
-            .filter_map(|accuracy| figures::split(accuracy, split));
-        for name in figures::ordered(splits.flat_map(|metrics| metrics.keys())) {
-            let label = Cell::from(format!("{} ({split})", figures::label(name)));
+            .filter_map(|accuracy| metrics::split(accuracy, split));
+        for name in metrics::ordered(splits.flat_map(|metrics| metrics.keys())) {
+            let label = Cell::from(format!("{} ({split})", metrics::label(name)));
             let cells = columns
                 .iter()
                 .map(|(_, of)| Unit::Accuracy.cell(of(split, name)));
@@ -262,7 +262,7 @@ fn pictures(files: &[&str]) -> Block {
 }
 
 fn value(accuracy: &SplitAccuracy, split: &str, name: &str) -> Option<f64> {
-    figures::split(accuracy, split)?.get(name).copied()
+    metrics::split(accuracy, split)?.get(name).copied()
 }
 
 fn cost_of_accuracy(record: &RunRecord, rounds: &Frame) -> Vec<Block> {

@@ -2,7 +2,7 @@
 //! arms at their selected rounds.
 
 use crate::report::chart::{self, Axis, Chart, Cost, Kind, Series, Stroke};
-use crate::report::figures;
+use crate::report::metrics;
 use crate::report::read::SavedReport;
 use crate::report::rounds::ROUND;
 use crate::report::setup;
@@ -91,7 +91,7 @@ fn named(series: Series, (number, name, _): &ChartArm, group: &str) -> Series {
 }
 
 fn chart(results: &Results, metric: &str) -> Chart {
-    let label = figures::label(metric);
+    let label = metrics::label(metric);
     let note = match super::protocols(results)[..] {
         [only] => format!("Protocol of every accuracy: {}.", setup::without_stop(only)),
         _ => "The arms have different protocols, which stand beside their names; their accuracies cannot be compared."
@@ -107,7 +107,7 @@ fn chart(results: &Results, metric: &str) -> Chart {
 
 /// Returns the courses of arms, with bands over seeds. `heading` says what their names are.
 pub(super) fn courses(results: &Results, metric: &str, arms: &[ChartArm], heading: &str) -> Chart {
-    let label = figures::label(metric);
+    let label = metrics::label(metric);
     let group = format!("{heading}, and its last value");
     Chart {
         id: "courses",
@@ -128,7 +128,7 @@ pub(super) fn courses(results: &Results, metric: &str, arms: &[ChartArm], headin
 
 /// Returns arms at their selected rounds, and which of them no other one beats.
 pub(super) fn front(results: &Results, metric: &str, arms: &[ChartArm], heading: &str) -> Chart {
-    let label = figures::label(metric);
+    let label = metrics::label(metric);
     let group = format!("{heading}, and its value");
     Chart {
         id: "front",
@@ -137,7 +137,7 @@ pub(super) fn front(results: &Results, metric: &str, arms: &[ChartArm], heading:
             "Points of the mean {label} of every arm at the selected rounds against the mean cost until then, with 95 % \
              intervals, and a line that joins the arms that no other one beats in both. The tables below have the figures."
         ),
-        kind: Kind::Front(figures::better(metric)),
+        kind: Kind::Front(metrics::better(metric)),
         across: FRONT_COSTS
             .map(|cost| cost.axis("until the selected round"))
             .into(),

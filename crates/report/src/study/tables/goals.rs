@@ -2,7 +2,7 @@
 
 use super::section;
 use crate::report::document::{Block, Cell};
-use crate::report::figures;
+use crate::report::metrics;
 use crate::study::names::Names;
 use crate::study::reach::{Goal, PERCENTS};
 use crate::study::results::Results;
@@ -34,7 +34,7 @@ pub(super) fn blocks(results: &Results, names: &Names, goal: Goal) -> Vec<Block>
             rows.push(head.into_iter().chain(spent).collect());
         }
     }
-    let label = figures::label(metric);
+    let label = metrics::label(metric);
     let whose = match (goal, results.compared_by_all()) {
         (Goal::Compared, Some(arm)) => format!("the best {label} of `{}`", results.arms[arm].name),
         (Goal::Compared, None) => format!("the best {label} of the arm that each is compared to"),

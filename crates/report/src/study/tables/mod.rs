@@ -20,7 +20,7 @@ use crate::report::column::{Place, Unit};
 use crate::report::document::{Block, Cell, Document, Table};
 use crate::report::html;
 use crate::report::setup::without_stop;
-use crate::report::{figures, words};
+use crate::report::{metrics, words};
 use fedrecsim_core::error::Result;
 
 /// The contents of files, by their names.
@@ -307,7 +307,7 @@ fn accuracy(results: &Results, names: &Names, metric: &str) -> Vec<Block> {
             ref protocols => protocols.join("; ").into(),
         });
     }
-    let heading = format!("{} (test)", figures::label(metric));
+    let heading = format!("{} (test)", metrics::label(metric));
     let (header, rows) = table.finish();
     let mut blocks = section(names, &heading, [], header, rows);
     if let ([only], Some(Block::Table(table))) = (&protocols[..], blocks.last_mut()) {

@@ -9,7 +9,7 @@ use super::PICTURES;
 use super::courses::{ChartArm, FRONT_COSTS, courses, front, point};
 use super::published::published;
 use crate::report::chart::{self, Cost, Series, Stroke};
-use crate::report::figures;
+use crate::report::metrics;
 use crate::report::plot::draw;
 use crate::study::names::{self, Names};
 use crate::study::plan;
@@ -58,7 +58,7 @@ fn looked_for_first<'a>(
     arms: &[&'a ArmResults],
     metric: &str,
 ) -> Vec<&'a ArmResults> {
-    let better = figures::better(metric);
+    let better = metrics::better(metric);
     let points = arms.iter().map(|arm| point(arm, metric)).enumerate();
     let known: Vec<(usize, Series)> = points
         .filter_map(|(place, point)| Some((place, point?)))
@@ -103,7 +103,7 @@ fn of_arms(
     };
     let mut subtitle = format!(
         "{} on the test part, mean over seeds with its 95 % interval",
-        figures::label(metric)
+        metrics::label(metric)
     );
     if !names.shared.is_empty() {
         subtitle.push_str(&format!("\nAll arms: {}", names.shared.join(", ")));

@@ -9,7 +9,7 @@ use crate::report::column::{Place, Unit};
 use crate::report::document::{Block, Cell};
 use crate::report::record::PrivacyRecord;
 use crate::report::setup::claim;
-use crate::report::{figures, words};
+use crate::report::{metrics, words};
 use crate::study::columns::RunColumn;
 use crate::study::names::Names;
 use crate::study::results::{ArmResults, Results};
@@ -63,7 +63,7 @@ pub(super) fn blocks(results: &Results, names: &Names) -> Vec<Block> {
             "An arm is on the front if no other one with the same data and candidates is at least as good in {}, in bytes \
              up and down until the selected round and to score, and in the AUC from all audited uploads, and better in one of \
              the three, as far as the tables show digits. Arms without an audit are not considered.",
-            metric.map_or_else(String::new, |metric| figures::label(metric))
+            metric.map_or_else(String::new, |metric| metrics::label(metric))
         ));
         table.add("on the front", move |arm| match on_front.contains(&arm) {
             true => "yes".into(),
@@ -164,7 +164,7 @@ fn costs<'a>(results: &'a Results, place: usize, metric: &str) -> Option<[f64; 3
     let rounded = |value: f64, digits: f64| (value * digits).round() / digits;
     Some([
         bytes?,
-        rounded(loss(figures::better(metric), accuracy), 1e4),
+        rounded(loss(metrics::better(metric), accuracy), 1e4),
         rounded(auc, 1e3),
     ])
 }

@@ -5,7 +5,7 @@ use super::section;
 use crate::report::chart::Cost;
 use crate::report::column::Unit;
 use crate::report::document::{Block, Cell};
-use crate::report::figures;
+use crate::report::metrics;
 use crate::study::file::PublishedCourse;
 use crate::study::names::Names;
 use crate::study::results::Results;
@@ -44,7 +44,7 @@ fn row(results: &Results, names: &Names, published: &PublishedCourse) -> Vec<Cel
     let count = differences.len();
     let mut cells = vec![
         names.labels[published.arm].as_str().into(),
-        figures::label(&published.figure).into(),
+        metrics::label(&published.figure).into(),
         Unit::Count.cell(count as u64),
     ];
     let largest = differences

@@ -1,4 +1,4 @@
-//! Decides the order and the spelling of accuracy figures.
+//! The order and the spelling of metrics.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use super::record::{Accuracy, RunRecord, SplitAccuracy};
 use fedrecsim_core::metric::{Better, Metric};
 use fedrecsim_scenario::scenario::EvaluationSpec;
 
-/// Returns the figures that are shown where there is room for few: the one that the run is judged
+/// Returns the metrics that are shown where there is room for few: the one that the run is judged
 /// by, and its companion if there is one, as NDCG@10 is for HR@10.
 pub(crate) fn headlines(evaluation: &EvaluationSpec) -> Vec<Metric> {
     let headline = evaluation.headline();
@@ -14,7 +14,7 @@ pub(crate) fn headlines(evaluation: &EvaluationSpec) -> Vec<Metric> {
     headline.into_iter().chain(companion).collect()
 }
 
-/// Returns the label of a figure, as `HR@10` for `hr@10`.
+/// Returns the label of a metric, as `HR@10` for `hr@10`.
 pub fn label(name: &str) -> String {
     Metric::named(name).map_or_else(|| name.to_uppercase(), |metric| metric.label())
 }
@@ -36,45 +36,32 @@ pub(crate) fn ordered<'a>(names: impl IntoIterator<Item = &'a String>) -> Vec<&'
     names
 }
 
-/// Returns the figures of a split; `None` if there is no such split.
-pub(crate) fn split<'f>(figures: &'f SplitAccuracy, wanted: &str) -> Option<&'f Accuracy> {
-    splits(figures)
-        .find(|(split, _)| *split == wanted)
-        .map(|(_, figures)| figures)
+/// Returns the accuracy of a split; `None` if there is no such split.
+pub(crate) fn split<'a>(accuracy: &'a SplitAccuracy, wanted: &str) -> Option<&'a Accuracy> {
+    match wanted {
+        "test" => Some(&accuracy.test),
+        _ => accuracy.validation.as_ref(),
+    }
 }
 
-/// Returns the two splits of a run's figures: `test`, and `validation` if there is one.
-pub(crate) fn splits(figures: &SplitAccuracy) -> impl Iterator<Item = (&'static str, &Accuracy)> {
-    [
-        Some(("test", &figures.test)),
-        figures.validation.as_ref().map(|v| ("validation", v)),
-    ]
-    .into_iter()
-    .flatten()
-}
-
-/// Returns the split and the figure of a column such as `test_hr@10`; `None` for other columns.
+/// Returns the split and the metric of a column such as `test_hr@10`; `None` for other columns.
 pub(crate) fn of_column(name: &str) -> Option<(&'static str, &str)> {
     ["test", "validation"].into_iter().find_map(|split| {
-        let figure = name.strip_prefix(split)?.strip_prefix('_')?;
-        Some((split, figure))
+        let metric = name.strip_prefix(split)?.strip_prefix('_')?;
+        Some((split, metric))
     })
 }
 
-/// Returns every figure that any round or the run as a whole has, as (split, name), in reading
-/// order.
-pub(crate) fn of_all_rounds(record: &RunRecord) -> Vec<(&'static str, &str)> {
-    let all = || {
-        std::iter::once(&record.accuracy)
-            .chain(record.per_round.iter().filter_map(|r| r.accuracy.as_ref()))
-    };
+/// Returns the columns of every metric that any round or the run as a whole has, in reading order.
+pub(crate) fn columns_of(record: &RunRecord) -> Vec<String> {
+    let rounds = record.per_round.iter();
+    let all = rounds.filter_map(|round| round.accuracy.as_ref());
+    let all: Vec<&SplitAccuracy> = std::iter::once(&record.accuracy).chain(all).collect();
     let mut columns = Vec::new();
-    for split in ["test", "validation"] {
-        let names = all()
-            .flat_map(splits)
-            .filter(|&(name, _)| name == split)
-            .flat_map(|(_, figures)| figures.keys());
-        columns.extend(ordered(names).into_iter().map(|name| (split, name)));
+    for name in ["test", "validation"] {
+        let splits = all.iter().filter_map(|accuracy| split(accuracy, name));
+        let metrics = ordered(splits.flat_map(|metrics| metrics.keys()));
+        columns.extend(metrics.into_iter().map(|metric| format!("{name}_{metric}")));
     }
     columns
 }
@@ -96,14 +83,11 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_of_a_single_round_is_not_forgotten() {
+    fn a_metric_of_a_single_round_is_not_forgotten() {
         let mut record = sample::evaluated_every(2, 4);
-        assert!(
-            of_all_rounds(&record)
-                .iter()
-                .all(|&(split, _)| split == "test")
-        );
+        let columns = columns_of(&record);
+        assert!(columns.iter().all(|column| column.starts_with("test_")));
         record.per_round[0].accuracy = Some(sample::run(1).accuracy);
-        assert!(of_all_rounds(&record).contains(&("validation", "hr@10")));
+        assert!(columns_of(&record).contains(&"validation_hr@10".to_owned()));
     }
 }
