@@ -378,7 +378,7 @@ fn markup_in_names_does_not_run() {
         Block::Facts(vec![fact]),
         Block::heading(attack),
         Block::text(attack),
-        Block::Chart(chart),
+        chart.into(),
         Block::Table(table),
         Block::Code {
             line: attack.to_owned(),

@@ -34,7 +34,7 @@ pub enum Block {
     /// The figures at the head of a page, which Markdown leaves out: they stand in its tables.
     Facts(Vec<Fact>),
     /// A chart of a page. Markdown has pictures.
-    Chart(Chart),
+    Chart(Box<Chart>),
     /// Pictures by the names of their files. A page has charts.
     Pictures(Vec<String>),
     /// A table.
@@ -95,6 +95,12 @@ pub struct Cell {
     /// The number in full that the cell shows and rows are sorted by; `None` for words, and where
     /// there is no value.
     pub number: Option<String>,
+}
+
+impl From<Chart> for Block {
+    fn from(chart: Chart) -> Self {
+        Self::Chart(Box::new(chart))
+    }
 }
 
 impl Block {
@@ -170,7 +176,7 @@ impl Document {
     /// Returns the charts.
     pub(crate) fn charts(&self) -> impl Iterator<Item = &Chart> {
         self.blocks.iter().filter_map(|block| match block {
-            Block::Chart(chart) => Some(chart),
+            Block::Chart(chart) => Some(chart.as_ref()),
             _ => None,
         })
     }

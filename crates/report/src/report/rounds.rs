@@ -345,12 +345,9 @@ pub(crate) fn columns<'a>(has: &Has) -> Vec<Column<'a, Round<'a>>> {
             ),
         ]);
     }
-    let counts: [(
-        &str,
-        &str,
-        fn(&NetworkSummary) -> self::Count,
-        fn(&RoundRecord) -> u64,
-    ); 3] = [
+    type OfNetwork = fn(&NetworkSummary) -> self::Count;
+    type OfRound = fn(&RoundRecord) -> u64;
+    let counts: [(&str, &str, OfNetwork, OfRound); 3] = [
         (
             "transfers",
             "transfers at once",
@@ -437,6 +434,9 @@ fn of_direction<'f>(direction: &str, bytes: &'f ByDirection<Flow>) -> &'f Flow {
     }
 }
 
+/// The name, the unit and the meaning of a number in a `T`, and how it is read.
+type Part<T> = (&'static str, Unit, &'static str, fn(T) -> u64);
+
 /// Returns the columns of the bytes of one direction.
 pub(super) fn flow_columns<'a, T: 'a>(
     direction: &'static str,
@@ -444,7 +444,7 @@ pub(super) fn flow_columns<'a, T: 'a>(
     shown_in: fn(&str) -> &'static [Place],
 ) -> impl Iterator<Item = Column<'a, T>> {
     use Unit::{Bytes, Count};
-    let all: [(&str, Unit, &str, fn(Flow) -> u64); 14] = [
+    let all: [Part<Flow>; 14] = [
         ("sent_bytes", Bytes, "bytes sent", |flow| flow.sent),
         (
             "delivered_bytes",
@@ -532,7 +532,7 @@ pub(super) fn work_columns<'a, T: 'a>(
     work: impl Fn(&T) -> Work + Copy + 'a,
 ) -> [Column<'a, T>; 7] {
     use Unit::{Bytes, Count};
-    let all: [(&str, Unit, &str, fn(Work) -> u64); 7] = [
+    let all: [Part<Work>; 7] = [
         (
             "row_visits",
             Count,

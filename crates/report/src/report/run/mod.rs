@@ -185,6 +185,9 @@ fn evaluated(record: &RunRecord, rounds: &Frame) -> Vec<usize> {
         .collect()
 }
 
+/// Gives the metric with a name on a split.
+type Accuracies<'a> = &'a dyn Fn(&str, &str) -> Option<f64>;
+
 fn accuracy(record: &RunRecord, rounds: &Frame) -> Vec<Block> {
     let mut blocks = vec![Block::heading("Accuracy")];
     if record.selected_round.is_none() {
@@ -192,9 +195,9 @@ fn accuracy(record: &RunRecord, rounds: &Frame) -> Vec<Block> {
             "No round was finished, so there is no accuracy to report; the baselines need no training.",
         ));
     }
-    blocks.push(Block::Chart(charts::accuracy(record, rounds)));
+    blocks.push(charts::accuracy(record, rounds).into());
     let method = &record.scenario.method.name;
-    let mut columns: Vec<(String, &dyn Fn(&str, &str) -> Option<f64>)> = Vec::new();
+    let mut columns: Vec<(String, Accuracies)> = Vec::new();
     let at_selected = |split: &str, name: &str| value(&record.accuracy, split, name);
     if let Some(round) = record.selected_round {
         columns.push((format!("{method}, round {round}"), &at_selected));
@@ -379,7 +382,7 @@ fn sparsity(record: &RunRecord, rounds: &Frame) -> Vec<Block> {
             "Share of the values of the table (FedRAP's C) whose magnitude is above a threshold. A lossless sparse codec \
              leaves out exact zeros only, so what it can save stands in the first line.",
         ),
-        Block::Chart(chart),
+        chart.into(),
         pictures(&FILE_NAMES[4..]),
         Block::Table(Table::new(
             format!("Sparsity of the shared table in round {round}"),

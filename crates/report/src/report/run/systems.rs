@@ -81,7 +81,7 @@ pub(super) fn bytes(record: &RunRecord, rounds: &Frame) -> Vec<Block> {
         blocks.push(Block::text("Nothing was sent."));
         return blocks;
     };
-    blocks.push(Block::Chart(chart));
+    blocks.push(chart.into());
     let of_sent = |bytes: u64, flow: &Flow| {
         let share = percent(bytes, flow.sent);
         Cell::number(format!("{} ({share})", Bytes::new(bytes)), bytes)
@@ -357,7 +357,7 @@ pub(super) fn server(record: &RunRecord, over_time: &Frame) -> Vec<Block> {
     rows.push(waiting);
     let mut blocks = vec![Block::heading("The server")];
     let charts = [charts::load(over_time), charts::crowd(over_time)];
-    blocks.extend(charts.into_iter().flatten().map(Block::Chart));
+    blocks.extend(charts.into_iter().flatten().map(Block::from));
     let caption = "The server over the whole run.";
     let header = ["what", "mean over time", "maximum"];
     blocks.push(Block::Table(Table::new(caption, header, rows)));

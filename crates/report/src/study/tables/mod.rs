@@ -164,10 +164,13 @@ fn section<H: Into<String>>(
     blocks
 }
 
+/// Makes the cell of an arm in a column.
+type CellOfArm<'a> = Box<dyn Fn(usize) -> Cell + 'a>;
+
 /// A table with a row for every arm.
 struct ArmTable<'a> {
     arms: usize,
-    columns: Vec<(String, Box<dyn Fn(usize) -> Cell + 'a>)>,
+    columns: Vec<(String, CellOfArm<'a>)>,
 }
 
 impl<'a> ArmTable<'a> {

@@ -23,7 +23,7 @@ pub(super) fn document(results: &Results) -> Document {
             front(results, metric, &arms, "arm"),
         ];
         document.blocks.push(heading);
-        document.blocks.extend(charts.map(Block::Chart));
+        document.blocks.extend(charts.map(Block::from));
     }
     document.blocks.extend(tables);
     document.blocks.push(Block::heading("Every run"));
