@@ -199,9 +199,9 @@ pub(super) fn upload_use(
     upload: &Layout,
     is_counted: bool,
 ) -> UploadUse {
-    let counted = upload.blocks().iter().filter(|block| can_be_counts(block));
+    let mut counted = upload.blocks().iter().filter(|block| can_be_counts(block));
     let counted = counted
-        .last()
+        .next_back()
         .map(|block| block.shape.rows)
         .filter(|_| is_counted);
     let counts_senders = rules

@@ -61,7 +61,9 @@ pub(crate) enum Draw {
 
 /// Makes the values that a block starts with.
 #[derive(Clone)]
-pub struct Start(Arc<dyn Fn(&mut Stream, &BlockLayout) -> BlockValues + Send + Sync>);
+pub struct Start(Arc<MakeValues>);
+
+type MakeValues = dyn Fn(&mut Stream, &BlockLayout) -> BlockValues + Send + Sync;
 
 impl fmt::Debug for Start {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

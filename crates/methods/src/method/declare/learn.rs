@@ -454,7 +454,7 @@ fn train_network<S>(
     let mut user = own.get(vector).to_vec();
     let is_private = own.has(FIRST_LAYER);
     let mut weights = match is_private {
-        true => own.from(FIRST_LAYER, network.parameters()).to_vec(),
+        true => own.run(FIRST_LAYER, network.parameters()).to_vec(),
         false => parameters(task.model, FIRST_LAYER, network),
     };
     let mut of_user = Group::of(own.block(vector), user.len());
@@ -500,7 +500,7 @@ fn train_network<S>(
     let listed = round_rows.rows().to_vec();
     let mut blocks = vec![TableUpdate::listed(downloaded.shape(), listed, &rows, 1.0)?];
     if is_private {
-        let own = own.from_mut(FIRST_LAYER, weights.len());
+        let own = own.run_mut(FIRST_LAYER, weights.len());
         own.copy_from_slice(&weights);
     } else {
         blocks.extend(layer_updates(network, &weights));
@@ -685,7 +685,7 @@ pub(super) fn scorer<'a, S>(
         } => {
             let (user, table) = (own.get(vector), own.table(table, context.model)?);
             let weights = match own.has(FIRST_LAYER) {
-                true => own.from(FIRST_LAYER, network.parameters()).to_vec(),
+                true => own.run(FIRST_LAYER, network.parameters()).to_vec(),
                 false => parameters(context.model, FIRST_LAYER, &network),
             };
             Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {

@@ -312,13 +312,13 @@ impl<S> Own<S> {
 
     /// Returns `length` values of private blocks that are declared one after the other, from this
     /// one on.
-    pub(crate) fn from(&self, first: &str, length: usize) -> &[f32] {
+    pub(crate) fn run(&self, first: &str, length: usize) -> &[f32] {
         let start = self.plan.place(first).start;
         &self.values[start..start + length]
     }
 
-    /// Returns the values of [`Self::from`] to write to.
-    pub(crate) fn from_mut(&mut self, first: &str, length: usize) -> &mut [f32] {
+    /// Returns the values of [`Self::run`] to write to.
+    pub(crate) fn run_mut(&mut self, first: &str, length: usize) -> &mut [f32] {
         let start = self.plan.place(first).start;
         &mut self.values[start..start + length]
     }
