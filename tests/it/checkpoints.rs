@@ -217,7 +217,7 @@ fn other_ratings_are_refused() {
     ];
     let scenario = workshop.write(
         "ratings.toml",
-        "training = { rounds = 3 }\nevaluation.candidates = 20\n",
+        "training = { rounds = 3 }\nevaluation.ranking.sampled.candidates = 20\n",
     );
     let overrides = [&source[..], &DOOMED].concat();
     let mut arguments = workshop.arguments(scenario, &overrides);

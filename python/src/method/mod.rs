@@ -14,8 +14,7 @@ use fedrecsim_core::rng::{PortableDraws, Streams};
 use fedrecsim_methods::method::registry::METHODS;
 use fedrecsim_methods::method::rule::ServerRule;
 use fedrecsim_methods::method::{
-    Averager, Client, Entry, Method, Placement, Problem, Server, largest_magnitude, parameters,
-    sizes_of,
+    Averager, Client, Entry, Method, Problem, Server, largest_magnitude, parameters, sizes_of,
 };
 use fedrecsim_model::model::blocks::Model;
 use fedrecsim_model::model::layout::{BlockLayout, Layout};

@@ -411,6 +411,11 @@ fn audit(record: &RunRecord) -> Vec<Block> {
     let Some(audit) = record.audit else {
         return Vec::new();
     };
+    let audited = record
+        .per_round
+        .iter()
+        .filter(|round| round.audit.is_some());
+    let rounds = audited.count() as u64;
     let scores = [
         ("a changed row", audit.presence),
         ("how far the row moves", audit.norm),
@@ -440,10 +445,11 @@ fn audit(record: &RunRecord) -> Vec<Block> {
     let mut blocks = vec![
         Block::heading("What uploads give away"),
         Block::text(format!(
-            "A probe that sees decoded uploads alone guessed which items their senders had rated, in {}. An AUC of 0.5 is \
-             no better than a guess at random; the precision is the share of rated items among as many guesses as a user \
-             has rated.",
-            counted(audit.users, "upload")
+            "A probe that sees decoded uploads alone guessed which items their senders had rated, in {} of {}. An AUC \
+             of 0.5 is no better than a guess at random; the precision is the share of rated items among as many guesses \
+             as a user has rated.",
+            counted(audit.users, "upload"),
+            counted(rounds, "round")
         )),
         Block::Table(Table::new("What uploads give away", header, rows.collect())),
     ];
