@@ -13,7 +13,7 @@ const VARIED: [&str; 7] = [
     "training.mode={ over-selection = { factor = 1.5, deadline_s = 4, stragglers = \"cancelled\" } }",
     "network={ preset=\"mobile-pessimistic\", dropout=0.1, server={ connections=6 } }",
     "availability.pattern.on-off={ mean_on_s=60, mean_off_s=5 }",
-    "devices={ memory_median_mb=0.02, memory_log_sigma=0.5, energy_nj_per_byte=10, energy_nj_per_row_visit=3 }",
+    "devices={ memory={ median_mb=0.02, log_sigma=0.5 }, energy_nj_per_byte=10, energy_nj_per_row_visit=3 }",
     "faults=[{ effect=\"drop\", probability=0.1 }]",
 ];
 

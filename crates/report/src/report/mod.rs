@@ -1,7 +1,7 @@
 //! Turns a run record into files: JSON, CSV, Markdown, pages and pictures.
 //!
 //! Reading order: [`record`] is what a run leaves, and [`check`] what it must satisfy. A table is a
-//! list of columns ([`column`], [`rounds`], [`users`]); [`frame`] holds their numbers. [`document`]
+//! list of columns ([`mod@column`], [`rounds`], [`users`]); [`frame`] holds their numbers. [`document`]
 //! and [`chart`] are what is shown, as data, and [`run`] makes them of a run; [`html`] and `plot`
 //! write them as pages and pictures. [`EXPORTERS`] lists the files of a report; [`ReportFolder`]
 //! writes them, and `model_file` the parameters of the model. `progress` and [`terminal`] are what a

@@ -5,6 +5,7 @@
 pub(super) const JOINT: &str = ", ";
 
 /// The most groups into which arms are divided.
+#[cfg(any(test, feature = "plots"))]
 const MOST_GROUPS: usize = 12;
 
 /// The names of arms that stand beside each other.
@@ -18,6 +19,7 @@ pub(crate) struct Names {
 
 /// Arms that share the values of the first axes.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg(any(test, feature = "plots"))]
 pub(crate) struct Group {
     /// The values that they share, as in the names of the arms.
     pub name: String,
@@ -73,6 +75,7 @@ impl Names {
 
     /// Returns the axis of which every label is a value, and the values; `None` if there is no such
     /// axis.
+    #[cfg(any(test, feature = "plots"))]
     pub(crate) fn values(&self) -> Option<(&str, Vec<&str>)> {
         let split = |label: &'_ String| -> Option<(usize, usize)> {
             let at = label.find('=').filter(|_| !label.contains(JOINT))?;
@@ -96,6 +99,7 @@ impl Names {
 /// Returns the arms by the values of their first axes: as few of these as leave at most `most` arms
 /// in a group. None if there is no such division into a few groups. Arms that do not come from the
 /// axes are in no group.
+#[cfg(any(test, feature = "plots"))]
 pub(crate) fn groups(names: &[&str], most: usize) -> Vec<Group> {
     let parts: Vec<Vec<&str>> = names
         .iter()

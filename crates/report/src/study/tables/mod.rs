@@ -27,6 +27,7 @@ use fedrecsim_core::error::Result;
 pub type Files = Vec<(String, Vec<u8>)>;
 
 /// The names of the pictures that every study has, whether or not this build can draw them.
+#[cfg(any(test, feature = "plots"))]
 pub(crate) const PICTURES: [&str; 6] = [
     "accuracy-by-uploads.svg",
     "accuracy-by-bytes.svg",
