@@ -5,11 +5,32 @@
 //! which can have noise. A codec that leaves values out or rounds them does so with counts as well;
 //! `[codec.blocks.counts]` can give them another one.
 
-use super::declare::Counts;
 use fedrecsim_core::error::Result;
 use fedrecsim_model::model::layout::{BlockLayout, Reference, ValueType};
 use fedrecsim_model::model::sent_rows::SentRows;
 use fedrecsim_model::model::table::{Table, TableShape, TableUpdate};
+
+/// What an upload says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counts {
+    /// It says nothing. A server that needs to know counts the rows of each upload.
+    Nothing,
+    /// It says 1 for each row that it lists.
+    Rows,
+    /// It says 1 for each row and 1 for itself. Where uploads are clipped, the latter tells with
+    /// which weight it is in the sums.
+    RowsAndSender,
+}
+
+impl Counts {
+    /// Follows `sends_counts`, for methods that need to know how many have sent something.
+    pub(crate) fn rows_and_sender_if(sends_counts: bool) -> Self {
+        match sends_counts {
+            true => Self::RowsAndSender,
+            false => Self::Nothing,
+        }
+    }
+}
 
 /// The name of the block in which devices say which rows they have sent.
 pub(crate) const COUNTS: &str = "counts";

@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use super::Parameters;
 use super::averager::Averager;
+pub use super::row_counts::Counts;
 use super::row_counts::{self, COUNTS};
 use super::server::{Server, UploadUse};
 use super::third_party::{Exchange, LocalRequest, ThirdParty};
@@ -205,28 +206,6 @@ pub trait Declare: Debug + Send + Sync + Sized + 'static {
     /// Whatever the method finds wrong; the default finds that its devices ask nobody.
     fn request(&self, _own: &Own<Self::Memory>, task: &LocalTask<'_>) -> Result<LocalRequest> {
         Err(super::no_request(task.user))
-    }
-}
-
-/// What an upload says of itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Counts {
-    /// It says nothing. A server that needs to know counts the rows of each upload.
-    Nothing,
-    /// It says 1 for each row that it lists.
-    Rows,
-    /// It says 1 for each row and 1 for itself. Where uploads are clipped, the latter tells with
-    /// which weight it is in the sums.
-    RowsAndSender,
-}
-
-impl Counts {
-    /// Follows `sends_counts`, for methods that need to know how many have sent something.
-    pub(crate) fn rows_and_sender_if(sends_counts: bool) -> Self {
-        match sends_counts {
-            true => Self::RowsAndSender,
-            false => Self::Nothing,
-        }
     }
 }
 
