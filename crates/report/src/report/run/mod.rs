@@ -445,11 +445,10 @@ fn audit(record: &RunRecord) -> Vec<Block> {
     let mut blocks = vec![
         Block::heading("What uploads give away"),
         Block::text(format!(
-            "A probe that sees decoded uploads alone guessed which items their senders had rated, in {} of {}. An AUC \
-             of 0.5 is no better than a guess at random; the precision is the share of rated items among as many guesses \
-             as a user has rated.",
-            counted(audit.users, "upload"),
-            counted(rounds, "round")
+            "A probe that sees decoded uploads alone guessed which items their senders had rated, in {}. An AUC of 0.5 is \
+             no better than a guess at random; the precision is the share of rated items among as many guesses as a user \
+             has rated.",
+            counted(audit.users, "upload")
         )),
         Block::Table(Table::new("What uploads give away", header, rows.collect())),
     ];
