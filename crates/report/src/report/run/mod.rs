@@ -411,11 +411,6 @@ fn audit(record: &RunRecord) -> Vec<Block> {
     let Some(audit) = record.audit else {
         return Vec::new();
     };
-    let audited = record
-        .per_round
-        .iter()
-        .filter(|round| round.audit.is_some());
-    let rounds = audited.count() as u64;
     let scores = [
         ("a changed row", audit.presence),
         ("how far the row moves", audit.norm),
