@@ -167,7 +167,7 @@ pub mod method {
     pub use fedrecsim_methods::method::fedmf::{self, FedMf};
     #[doc(inline)]
     pub use fedrecsim_methods::method::registry::{
-        METHODS, build, find, vocabulary, vocabulary_of,
+        METHODS, Runnable, build, check, find, vocabulary, vocabulary_of,
     };
     #[doc(inline)]
     pub use fedrecsim_methods::method::rule::{Combine, Optimizer, ServerRule};

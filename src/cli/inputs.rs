@@ -9,6 +9,7 @@ use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset::{self, Dataset};
 use fedrecsim_data::population::Traces;
 use fedrecsim_methods::method::Entry;
+use fedrecsim_methods::method::registry::check;
 use fedrecsim_scenario::scenario::Scenario;
 use fedrecsim_sim::checkpoint;
 use fedrecsim_sim::sim::World;
@@ -39,7 +40,7 @@ impl Inputs {
         methods: &[Entry],
     ) -> Result<Self> {
         let traces = Traces::load(scenario, directories)?;
-        let world = World::with_traces(scenario.clone(), dataset, &traces, methods)?;
+        let world = World::with_traces(check(scenario.clone(), methods)?, dataset, &traces)?;
         Ok(Self {
             world: Arc::new(world),
             traces,

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset;
 use fedrecsim_data::population::Traces;
-use fedrecsim_methods::method::registry::METHODS;
+use fedrecsim_methods::method::registry::{METHODS, check};
 use fedrecsim_sim::sim::outcome::{Flow, RoundRecord};
 use fedrecsim_sim::sim::{self, Outcome, RunControl, World};
 
@@ -304,7 +304,12 @@ fn departure(seconds: f64) -> Outcome {
     );
     let traces = Traces::load(&scenario, &[workshop.path("")]).unwrap();
     let dataset = dataset::load(&scenario.dataset, &[], Streams::new(scenario.seed)).unwrap();
-    let world = World::with_traces(scenario, Arc::new(dataset), &traces, METHODS).unwrap();
+    let world = World::with_traces(
+        check(scenario, METHODS).unwrap(),
+        Arc::new(dataset),
+        &traces,
+    )
+    .unwrap();
     let outcome = sim::run(world, &RunControl::with_threads(2), &mut ()).unwrap();
     assert!(outcome.stopped_by.is_none(), "{:?}", outcome.stopped_by);
     assert_balanced(&outcome);

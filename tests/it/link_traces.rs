@@ -4,7 +4,7 @@ use std::sync::Arc;
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset;
 use fedrecsim_data::population::Traces;
-use fedrecsim_methods::method::registry::METHODS;
+use fedrecsim_methods::method::registry::{METHODS, check};
 use fedrecsim_model::model::archive::ArchiveReader;
 use fedrecsim_scenario::scenario::Scenario;
 use fedrecsim_sim::sim::{self, Checkpoints, Outcome, RunControl, World};
@@ -26,7 +26,12 @@ fn world(scenario: Scenario, lines: &str) -> World {
     workshop.write("links.csv", &format!("{HEADER}{lines}"));
     let traces = Traces::load(&scenario, &[workshop.path("")]).unwrap();
     let dataset = dataset::load(&scenario.dataset, &[], Streams::new(scenario.seed)).unwrap();
-    World::with_traces(scenario, Arc::new(dataset), &traces, METHODS).unwrap()
+    World::with_traces(
+        check(scenario, METHODS).unwrap(),
+        Arc::new(dataset),
+        &traces,
+    )
+    .unwrap()
 }
 
 fn traced(overrides: &[&str], lines: &str) -> Outcome {

@@ -28,7 +28,7 @@ use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset;
 use fedrecsim_data::population::Traces;
-use fedrecsim_methods::method::registry::{METHODS, vocabulary};
+use fedrecsim_methods::method::registry::{self, METHODS, vocabulary};
 use fedrecsim_model::model::archive::ArchiveReader;
 use fedrecsim_scenario::scenario::{self, Mode, Scenario};
 use fedrecsim_sim::sim::outcome::RoundRecord;
@@ -214,7 +214,11 @@ fn world_of(workshop: &Workshop, scenario: &Scenario) -> Result<World> {
     let folders = [workshop.path("")];
     let dataset = dataset::load(&scenario.dataset, &folders, Streams::new(scenario.seed)).unwrap();
     let traces = Traces::load(scenario, &folders).unwrap();
-    World::with_traces(scenario.clone(), Arc::new(dataset), &traces, METHODS)
+    World::with_traces(
+        registry::check(scenario.clone(), METHODS)?,
+        Arc::new(dataset),
+        &traces,
+    )
 }
 
 /// Runs a scenario on one thread.

@@ -7,7 +7,7 @@
 use super::{Entry, Method, Placement, Problem, traffic};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_scenario::scenario::sizes::{self, ProblemSize};
-use fedrecsim_scenario::scenario::{MethodSpec, MethodVocabulary};
+use fedrecsim_scenario::scenario::{MethodSpec, MethodVocabulary, Scenario};
 
 /// Lists every method of this crate, in the order in which commands show them. A program that has
 /// methods of its own adds them to these (see [`crate::method`]).
@@ -80,6 +80,38 @@ pub fn vocabulary_of(methods: &[Entry]) -> Vec<MethodVocabulary> {
 pub fn find<'m>(methods: &'m [Entry], spec: &MethodSpec) -> Result<&'m Entry> {
     let entry = methods.iter().find(|entry| entry.name == spec.name);
     entry.ok_or_else(|| Error::Usage(format!("there is no method named `{}`", spec.name)))
+}
+
+/// A scenario that names one of a list of methods, and asks for nothing that this method cannot do.
+/// Only [`check`] makes one.
+#[derive(Clone, Debug)]
+pub struct Runnable {
+    scenario: Scenario,
+    entry: Entry,
+}
+
+/// Checks `scenario` against a list of methods.
+///
+/// # Errors
+/// [`Error::Usage`] if the method is not among them, or cannot do what a key asks for. A scenario
+/// that was read with the vocabulary of `methods` passes.
+pub fn check(scenario: Scenario, methods: &[Entry]) -> Result<Runnable> {
+    let entry = *find(methods, &scenario.method)?;
+    let traffic = traffic::of(entry).tell(&scenario.method.parameters);
+    let contradictions = traffic.map(|traffic| traffic.contradictions(&scenario));
+    match contradictions.unwrap_or_default().first() {
+        Some((key, message)) if entry.placement.trains() => {
+            Err(Error::Usage(format!("{key}: {message}")))
+        }
+        _ => Ok(Runnable { scenario, entry }),
+    }
+}
+
+impl Runnable {
+    /// Returns the scenario and the entry of its method.
+    pub fn into_parts(self) -> (Scenario, Entry) {
+        (self.scenario, self.entry)
+    }
 }
 
 /// Builds the one of `methods` that `spec` names.

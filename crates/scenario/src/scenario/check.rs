@@ -45,6 +45,14 @@ impl Checker<'_> {
         faults::check(scenario, self);
         overheads::check(scenario, self);
         privacy::check(scenario, self);
+        let of_method = self.traffic.as_ref();
+        let contradictions = of_method.map(|traffic| traffic.contradictions(scenario));
+        for (key, message) in contradictions.unwrap_or_default() {
+            // What cannot be hidden from a server that trains is told with the key itself.
+            if key.starts_with("codec") || !self.method.runs_at_server {
+                self.fault(&key, message);
+            }
+        }
         if !self.method.trains {
             self.idle_without_rounds();
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-use super::keys::{CodecChoice, CodecSpec};
+use super::keys::{CodecChoice, CodecSpec, Scenario, Trust};
 
 /// A block that travels in one direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl TrafficOf {
     }
 
     /// Tells what a method with these parameters exchanges.
-    pub(crate) fn tell(&self, parameters: &Json) -> Option<Traffic> {
+    pub fn tell(&self, parameters: &Json) -> Option<Traffic> {
         (self.0)(parameters)
     }
 }
@@ -82,9 +82,40 @@ impl fmt::Debug for TrafficOf {
 }
 
 impl Traffic {
-    /// Returns the keys of `spec` that ask for what cannot be done for this method, each with what
-    /// is wrong, as a sentence without a full stop.
-    pub fn contradictions(&self, spec: &CodecSpec) -> Vec<(String, String)> {
+    /// Returns the keys of `scenario` that ask for what this method cannot do, each with what is
+    /// wrong, as a sentence without a full stop.
+    pub fn contradictions(&self, scenario: &Scenario) -> Vec<(String, String)> {
+        let mut found = self.contradictions_of_codecs(&scenario.codec);
+        let overheads = &scenario.overheads;
+        for (name, is_on) in [
+            ("secure_aggregation", overheads.secure_aggregation.is_some()),
+            ("paillier", overheads.paillier.is_some()),
+        ] {
+            let is_summed = name == "secure_aggregation";
+            let message = if self.has_personal_downloads {
+                Some(format!(
+                    "this method's server works with each client apart, and `{name}` hides single uploads"
+                ))
+            } else {
+                let message = self.without_hidden_uploads().filter(|_| is_summed);
+                message.map(str::to_owned)
+            };
+            found.extend(
+                message
+                    .filter(|_| is_on)
+                    .map(|message| (format!("overheads.{name}"), message)),
+            );
+        }
+        let gaussian = scenario.privacy.gaussian;
+        if gaussian.is_some_and(|gaussian| gaussian.trust == Trust::Central)
+            && let Some(message) = self.without_noisy_sums()
+        {
+            found.push(("privacy.gaussian.trust".to_owned(), message.to_owned()));
+        }
+        found
+    }
+
+    fn contradictions_of_codecs(&self, spec: &CodecSpec) -> Vec<(String, String)> {
         let mut found = Vec::new();
         for name in spec.blocks.keys().filter(|name| !self.has_block(name)) {
             let message = format!(
@@ -186,7 +217,7 @@ impl Traffic {
 
     /// Returns why the server of this method cannot be the one that adds noise to sums of uploads,
     /// if it cannot.
-    pub fn without_noisy_sums(&self) -> Option<&'static str> {
+    fn without_noisy_sums(&self) -> Option<&'static str> {
         let has_noisy_sums = self.upload_use == UploadUse::Sum || self.makes_noisy_sums;
         (!has_noisy_sums && !self.blocks.is_empty()).then_some(
             "the server of this method uses more of the uploads than their sum (who has sent which row, a weight of each \
@@ -197,7 +228,7 @@ impl Traffic {
 
     /// Returns why the server of this method cannot do with uploads that secure aggregation hides
     /// from it, if it cannot.
-    pub fn without_hidden_uploads(&self) -> Option<&'static str> {
+    fn without_hidden_uploads(&self) -> Option<&'static str> {
         (self.upload_use == UploadUse::Each && !self.blocks.is_empty()).then_some(
             "the server of this method uses more of the uploads than their sum (who has sent which row, or something of each \
              user), which `secure_aggregation` hides: take `sends_counts = true` where the method has it",
@@ -266,7 +297,7 @@ mod tests {
         };
         let named = CodecChoice::Named(CodecName::DenseF32);
         let messages = |spec: CodecSpec| {
-            let found = method.contradictions(&spec);
+            let found = method.contradictions_of_codecs(&spec);
             found
                 .into_iter()
                 .map(|(key, message)| format!("{key}: {message}"))

@@ -3,35 +3,19 @@
 use crate::privacy::{Circumstances, PrivacyClaim, Sampling, SumNoise};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_data::population::Population;
-use fedrecsim_methods::method::{Method, OwnNoise};
+use fedrecsim_methods::method::OwnNoise;
 use fedrecsim_model::model::layout::{BlockKind, Layout, ValueType};
 use fedrecsim_scenario::scenario::{ClientSelection, Participation, Policy, Scenario, Trust};
 
-/// Checks what depends on the method and the number of users.
+/// Checks that delta is not too large for the number of users.
 ///
 /// # Errors
-/// [`Error::Usage`] if the server is to add noise to sums that the method's server does not make,
-/// if secure aggregation hides from it what it uses, or if delta is too large.
-pub(super) fn check(scenario: &Scenario, method: &dyn Method, users: usize) -> Result<()> {
-    if scenario.overheads.secure_aggregation.is_some()
-        && let Some(message) = method.traffic().without_hidden_uploads()
-    {
-        return Err(Error::Usage(format!(
-            "overheads.secure_aggregation: {message}"
-        )));
-    }
-    let Some(gaussian) = scenario.privacy.gaussian else {
-        return Ok(());
-    };
-    let refused =
-        |key: &str, message: &str| Err(Error::Usage(format!("privacy.gaussian.{key}: {message}")));
+/// [`Error::Usage`] if it is.
+pub(super) fn check_delta(scenario: &Scenario, users: usize) -> Result<()> {
     // Data sets with 2^32 users or more are refused on reading.
-    if let Some(message) = scenario.privacy.too_large_delta(users as u32) {
-        return refused("delta", &message);
-    }
-    match method.traffic().without_noisy_sums() {
-        Some(message) if gaussian.trust == Trust::Central => refused("trust", message),
-        _ => Ok(()),
+    match scenario.privacy.too_large_delta(users as u32) {
+        Some(message) => Err(Error::Usage(format!("privacy.gaussian.delta: {message}"))),
+        None => Ok(()),
     }
 }
 

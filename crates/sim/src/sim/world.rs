@@ -21,7 +21,8 @@ use fedrecsim_data::dataset::Dataset;
 use fedrecsim_data::dataset::candidates::Candidates;
 use fedrecsim_data::dataset::negatives;
 use fedrecsim_data::population::{Population, Traces};
-use fedrecsim_methods::method::{Entry, Exchange, Method, Phase, Placement, Problem, registry};
+use fedrecsim_methods::method::registry::{self, Runnable};
+use fedrecsim_methods::method::{Entry, Exchange, Method, Phase, Placement, Problem};
 use fedrecsim_model::codec::{BlockCodecs, FrameParts};
 use fedrecsim_model::model::layout::Layout;
 use fedrecsim_scenario::scenario::participants::{Users, too_few_users};
@@ -84,28 +85,25 @@ impl World {
     /// Makes the world as [`Self::new`] does, with the one of `methods` that the scenario names.
     ///
     /// # Errors
-    /// As [`Self::with_traces`].
+    /// As [`registry::check`] and [`Self::with_traces`].
     pub fn with_methods(
         scenario: Scenario,
         dataset: Arc<Dataset>,
         methods: &[Entry],
     ) -> Result<Self> {
-        Self::with_traces(scenario, dataset, &Traces::default(), methods)
+        let runnable = registry::check(scenario, methods)?;
+        Self::with_traces(runnable, dataset, &Traces::default())
     }
 
-    /// Makes the world as [`Self::with_methods`] does, with the traces that the scenario names.
+    /// Makes the world of a scenario that was checked against a list of methods, with the traces
+    /// that it names.
     ///
     /// # Errors
     /// An error if the data do not have what the scenario asks for (enough users, candidates,
     /// evaluated users or negatives, or the users whom a rule of faults names), if a table is
-    /// beyond `MAX_ENTRIES`, if a trace was not read, and if
-    /// the method is not among `methods`.
-    pub fn with_traces(
-        scenario: Scenario,
-        dataset: Arc<Dataset>,
-        traces: &Traces,
-        methods: &[Entry],
-    ) -> Result<Self> {
+    /// beyond `MAX_ENTRIES`, and if a trace was not read.
+    pub fn with_traces(runnable: Runnable, dataset: Arc<Dataset>, traces: &Traces) -> Result<Self> {
+        let (scenario, entry) = runnable.into_parts();
         let streams = Streams::new(scenario.seed);
         let metric_set = MetricSet::new(&scenario.evaluation, &dataset)?;
         let candidates = Candidates::draw(&dataset, &scenario.evaluation, streams)?;
@@ -113,15 +111,14 @@ impl World {
             placement,
             draws_negatives,
             ..
-        } = *registry::find(methods, &scenario.method)?;
+        } = entry;
         let problem =
             Problem::new(&dataset, streams, placement).with_negatives(&scenario.dataset.negatives);
-        let method = memory::caught(|| registry::build(methods, &scenario.method, &problem))??;
+        let method = memory::caught(|| registry::build(&[entry], &scenario.method, &problem))??;
         let trains = placement.trains();
         check_ratings(&scenario, &dataset, method.predicts_ratings(), trains)?;
         if trains {
-            check_codecs(&scenario, &*method)?;
-            protection::check(&scenario, &*method, dataset.users())?;
+            protection::check_delta(&scenario, dataset.users())?;
         }
         let reports_utility =
             matches!(scenario.training.client_selection, ClientSelection::Oort(_));
@@ -360,14 +357,6 @@ impl PhaseLayouts {
             }
         };
         (0..method.phases()).map(Phase).map(layouts).collect()
-    }
-}
-
-/// Checks that the method has a use for the codecs.
-fn check_codecs(scenario: &Scenario, method: &dyn Method) -> Result<()> {
-    match method.traffic().contradictions(&scenario.codec).first() {
-        Some((key, message)) => Err(Error::Usage(format!("{key}: {message}"))),
-        None => Ok(()),
     }
 }
 

@@ -329,13 +329,6 @@ pub enum EntropySpec {
 
 pub(in super::super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
     let spec = &scenario.codec;
-    let contradictions = checker
-        .traffic
-        .as_ref()
-        .map(|traffic| traffic.contradictions(spec));
-    for (key, message) in contradictions.unwrap_or_default() {
-        checker.fault(&key, message);
-    }
     if spec.first_download != FirstDownload::default()
         && !spec.downlinks().any(CodecChoice::sends_differences)
     {

@@ -4,7 +4,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::check::Checker;
-use super::super::traffic::Traffic;
 use super::{ClientSelection, CodecChoice, CodecName, Mode, Scenario};
 
 /// Adds bytes to every frame that a deployment would send and the simulator does not make. They
@@ -135,17 +134,7 @@ fn check_hidden_uploads(key: &str, scenario: &Scenario, checker: &mut Checker<'_
             "this method's server trains on the ratings of each user, which `{name}` hides"
         );
         checker.fault(key, message);
-    } else if has_personal_downloads(checker) {
-        let message = format!(
-            "this method's server works with each client apart, and `{name}` hides single uploads"
-        );
-        checker.fault(key, message);
     }
-}
-
-fn has_personal_downloads(checker: &Checker<'_>) -> bool {
-    let traffic = checker.traffic.as_ref();
-    traffic.is_some_and(|traffic| traffic.has_personal_downloads)
 }
 
 fn check_secure_aggregation(scenario: &Scenario, checker: &mut Checker<'_>) {
@@ -164,13 +153,6 @@ fn check_secure_aggregation(scenario: &Scenario, checker: &mut Checker<'_>) {
             mode.key()
         );
         checker.contradiction("training.mode", SECURE_AGGREGATION, message);
-    }
-    let traffic = checker.traffic.as_ref();
-    if let Some(message) = traffic.and_then(Traffic::without_hidden_uploads)
-        && !checker.method.runs_at_server
-        && !has_personal_downloads(checker)
-    {
-        checker.fault(SECURE_AGGREGATION, message);
     }
 }
 

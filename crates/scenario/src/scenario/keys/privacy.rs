@@ -4,7 +4,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::check::Checker;
-use super::super::traffic::Traffic;
 use super::{ClientSelection, CodecChoice, Mode, Scenario};
 
 /// Protects uploads between training and encoding. Devices keep their own parameters as training
@@ -196,12 +195,6 @@ fn check_gaussian(gaussian: &GaussianSpec, scenario: &Scenario, checker: &mut Ch
             mode.key()
         );
         checker.contradiction("training.mode", TRUST, message);
-    }
-    let traffic = checker.traffic.as_ref();
-    if let Some(message) = traffic.and_then(Traffic::without_noisy_sums)
-        && !checker.method.runs_at_server
-    {
-        checker.fault(TRUST, message);
     }
 }
 
