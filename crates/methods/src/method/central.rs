@@ -11,7 +11,6 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::declare::{Block, Memory, layout_of, start_of, traffic_blocks};
 use super::keys::Parameters;
@@ -58,7 +57,7 @@ pub trait Central: Debug + Send + Sync + Sized + 'static {
 
     /// Fills in defaults that depend on other parameters, and returns the faults that bounds cannot
     /// express.
-    fn resolve(_parameters: &mut Value) -> Vec<ParameterFault> {
+    fn resolve(_parameters: &mut Self::Parameters) -> Vec<ParameterFault> {
         Vec::new()
     }
 

@@ -15,7 +15,7 @@ use super::{Method, Parameters, Problem};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_model::model::layout::{BlockLayout, Layout};
 use fedrecsim_scenario::scenario::sizes::{BlockSize, ProblemSize};
-use fedrecsim_scenario::scenario::{Resolve, SizesOf, Traffic};
+use fedrecsim_scenario::scenario::{ParameterFault, Resolve, SizesOf, Traffic};
 
 /// Returns the JSON schema of a method's parameters.
 pub type SchemaOf = dyn Fn() -> schemars::Schema + Send + Sync;
@@ -82,7 +82,7 @@ impl Entry {
             summary: M::SUMMARY,
             source: M::SOURCE,
             schema: &schema_of::<M::Parameters>,
-            resolve: &M::resolve,
+            resolve: &|value| resolve_with(value, M::resolve),
             placement: M::PLACEMENT,
             draws_negatives: M::DRAWS_NEGATIVES,
             sizes: &|value, size| {
@@ -109,7 +109,7 @@ impl Entry {
             summary: M::SUMMARY,
             source: M::SOURCE,
             schema: &schema_of::<M::Parameters>,
-            resolve: &M::resolve,
+            resolve: &|value| resolve_with(value, M::resolve),
             placement: Placement::Central,
             draws_negatives: M::DRAWS_NEGATIVES,
             sizes: &|value, size| {
@@ -123,6 +123,25 @@ impl Entry {
             },
         }
     }
+}
+
+/// Has `resolve` look at parameters, and writes down what it fills in.
+fn resolve_with<P: Parameters>(
+    value: &mut Value,
+    resolve: fn(&mut P) -> Vec<ParameterFault>,
+) -> Vec<ParameterFault> {
+    // The schema has refused parameters that cannot be read.
+    let Ok(mut parameters) = serde_json::from_value::<P>(value.clone()) else {
+        return Vec::new();
+    };
+    let faults = resolve(&mut parameters);
+    let filled = serde_json::to_value(parameters).unwrap_or_default();
+    if let (Value::Object(written), Value::Object(filled)) = (value, filled) {
+        for (key, value) in filled.into_iter().filter(|(_, value)| !value.is_null()) {
+            written.entry(key).or_insert(value);
+        }
+    }
+    faults
 }
 
 /// Returns the schema of parameters.

@@ -151,8 +151,8 @@ impl Central for Ials {
                           Datasets, ICDM 2008; regulariser of Rendle et al., RecSys 2022";
     const DRAWS_NEGATIVES: bool = false;
 
-    fn resolve(parameters: &mut Value) -> Vec<ParameterFault> {
-        fedgram::without_effect(parameters)
+    fn resolve(p: &mut IalsParameters) -> Vec<ParameterFault> {
+        fedgram::idle(p, p.by_density.as_ref())
     }
 
     fn new(parameters: IalsParameters, _problem: &Problem) -> Self {

@@ -122,6 +122,7 @@ pub use entry::{
 };
 pub use fedrecsim_model::model::magnitude::largest_magnitude;
 pub use keys::Parameters;
+pub(crate) use keys::without_effect;
 pub use own_noise::OwnNoise;
 pub use protocol::Protocol;
 pub use server::Server;

@@ -221,12 +221,12 @@ impl Declare for Colr {
     const WITHOUT_CONTROLS: Option<&str> =
         Some("devices send A alone, which the server turns into a change of the table");
 
-    fn resolve(parameters: &mut Value) -> Vec<ParameterFault> {
+    fn resolve(p: &mut ColrParameters) -> Vec<ParameterFault> {
         let fault = || ParameterFault::wrong("rank", "`rank` is greater than `latent_dimension`");
-        match serde_json::from_value::<ColrParameters>(parameters.clone()) {
-            Ok(p) if p.rank > p.latent_dimension => vec![fault()],
-            _ => Vec::new(),
-        }
+        (p.rank > p.latent_dimension)
+            .then(fault)
+            .into_iter()
+            .collect()
     }
 
     fn new(parameters: ColrParameters, problem: &Problem) -> Self {

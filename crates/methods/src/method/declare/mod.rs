@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use super::Parameters;
 use super::averager::Averager;
@@ -84,7 +83,7 @@ pub trait Declare: Debug + Send + Sync + Sized + 'static {
 
     /// Fills in defaults that depend on other parameters, and returns the faults that bounds cannot
     /// express.
-    fn resolve(_parameters: &mut Value) -> Vec<ParameterFault> {
+    fn resolve(_parameters: &mut Self::Parameters) -> Vec<ParameterFault> {
         Vec::new()
     }
 
@@ -553,6 +552,11 @@ impl<M: Declare> Declared<M> {
         &self.method
     }
 
+    /// Makes the private side of a user.
+    pub(crate) fn own(&self, user: UserId) -> Own<M::Memory> {
+        self.plan.own(user, &self.initial)
+    }
+
     fn averager(&self) -> Averager {
         let blocks = self.plan.blocks.iter().filter(|block| block.place.in_model);
         let rules: Vec<_> = blocks.map(|block| block.rule).collect();
@@ -638,7 +642,7 @@ impl<M: Declare> Method for Declared<M> {
     fn client(&self, user: UserId) -> Box<dyn Client> {
         Box::new(DeclaredClient {
             method: Arc::clone(&self.method),
-            own: Private::new(self.plan.own(user, &self.initial)),
+            own: Private::new(self.own(user)),
         })
     }
 

@@ -20,6 +20,7 @@ use super::recency::{self, weighted_positives};
 use super::user_vector::{
     DistinctPositives, checked_vector, score_items, single_precision, singular, times, unscorable,
 };
+use super::{Parameters, without_effect};
 use fedrecsim_model::model::algebra;
 use fedrecsim_model::model::algebra::triangle::{
     packed_triangle, triangle_values, unpacked_triangle,
@@ -118,20 +119,11 @@ impl ByDensity {
 
 /// Returns the parameters that others leave without an effect, of FedGram and of the central method
 /// with its loss.
-pub fn without_effect(value: &mut Value) -> Vec<ParameterFault> {
-    if value.get("by_density").is_none_or(Value::is_null) {
-        return Vec::new();
-    }
-    let usual = FedGramParameters::default();
-    let replaced = [
-        ("unobserved_weight", usual.unobserved_weight),
-        ("regularization", usual.regularization),
-    ];
-    let is_written =
-        |(key, usual): &(&str, f64)| value.get(*key).and_then(Value::as_f64) != Some(*usual);
+pub(super) fn idle<P: Parameters>(p: &P, by_density: Option<&ByDensity>) -> Vec<ParameterFault> {
     let because = "it follows from the data with `by_density`";
-    let fault = |(key, _): (&str, f64)| ParameterFault::without_effect(key, because);
-    replaced.into_iter().filter(is_written).map(fault).collect()
+    let replaced = ["unobserved_weight", "regularization"];
+    let rules = replaced.map(|key| (key, by_density.is_some(), because));
+    without_effect(p, &rules)
 }
 
 /// The names of the blocks.
@@ -308,8 +300,8 @@ impl Declare for FedGram {
     const WITHOUT_CONTROLS: Option<&str> =
         Some("devices send sums, with which the server makes the steps");
 
-    fn resolve(parameters: &mut Value) -> Vec<ParameterFault> {
-        without_effect(parameters)
+    fn resolve(p: &mut FedGramParameters) -> Vec<ParameterFault> {
+        idle(p, p.by_density.as_ref())
     }
 
     fn new(parameters: FedGramParameters, _problem: &Problem) -> Self {

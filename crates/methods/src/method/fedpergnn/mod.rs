@@ -28,10 +28,10 @@
 use self::gradient::Participation;
 use self::graph::{Gathered, GraphNetwork, ITEM, Predictor, USER};
 use self::matching::{Matchmaker, Sizes};
-use super::network;
 use super::prelude::*;
 use super::third_party::{Exchange, LocalRequest, ThirdParty};
 use super::user_vector::collect_last_ratings;
+use super::{network, without_effect};
 use fedrecsim_data::dataset::OwnData;
 
 pub mod gradient;
@@ -118,20 +118,6 @@ impl FedPerGnnParameters {
     }
 }
 
-/// Returns the parameters that others leave without an effect.
-fn without_effect(value: &mut Value) -> Vec<ParameterFault> {
-    let Ok(p) = serde_json::from_value::<FedPerGnnParameters>(value.clone()) else {
-        return Vec::new();
-    };
-    let is_written = p.rating_scale != FedPerGnnParameters::default().rating_scale;
-    let because = "`as_published_labels` divides ratings by 100";
-    let fault = || ParameterFault::without_effect("rating_scale", because);
-    (p.as_published_labels && is_written)
-        .then(fault)
-        .into_iter()
-        .collect()
-}
-
 /// Holds what all clients share.
 #[derive(Debug)]
 pub struct FedPerGnn {
@@ -214,8 +200,9 @@ impl Declare for FedPerGnn {
     const WITHOUT_CONTROLS: Option<&str> =
         Some("devices send gradients, with which the server makes the steps");
 
-    fn resolve(parameters: &mut Value) -> Vec<ParameterFault> {
-        without_effect(parameters)
+    fn resolve(p: &mut FedPerGnnParameters) -> Vec<ParameterFault> {
+        let because = "`as_published_labels` divides ratings by 100";
+        without_effect(p, &[("rating_scale", p.as_published_labels, because)])
     }
 
     fn new(parameters: FedPerGnnParameters, problem: &Problem) -> Self {

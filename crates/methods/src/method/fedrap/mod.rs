@@ -42,7 +42,7 @@ impl Declare for FedRap {
     const SOURCE: &str = "Li, Long, Zhou, Federated Recommendation with Additive Personalization, \
                           ICLR 2024; code mtics/FedRAP d6ee2ac";
 
-    fn resolve(parameters: &mut Value) -> Vec<ParameterFault> {
+    fn resolve(parameters: &mut FedRapParameters) -> Vec<ParameterFault> {
         parameters::resolve(parameters)
     }
 
@@ -51,16 +51,16 @@ impl Declare for FedRap {
             noise.participants.get_or_insert(problem.users as u32);
         }
         Self {
-            plan: Plan::new(&parameters),
+            plan: Plan::new(parameters),
             items: problem.items,
         }
     }
 
     /// All users start with the same w, b and D. A table that is left out has no rows.
     fn blocks(&self, size: ProblemSize) -> Vec<Block> {
-        let k = self.plan.dimension as u32;
+        let k = self.plan.parameters.latent_dimension;
         let rule = ServerRule {
-            threshold: self.plan.server_threshold,
+            threshold: self.plan.parameters.server_threshold,
             ..ServerRule::MEAN
         };
         let rows = |is_there: bool| if is_there { size.items } else { 0 };

@@ -1,7 +1,6 @@
 //! Moves the rows of a participation of FedRAP: they are gathered while the first step goes through
 //! them, and written back while the last one does.
 
-use super::parameters::Plan;
 use fedrecsim_core::math::LANES;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_model::model::kernel::additive::RowMover;
@@ -19,46 +18,31 @@ pub(super) struct MovingRows<'a> {
     rows: usize,
     dimension: usize,
     columns: [Column; 2],
-    d: PrivateRows<'a>,
+    /// Where rows of D come from, if there is a D.
+    found: Option<FoundRows<'a>>,
+    /// Where they go, once they leave.
+    places: Option<RowPlaces<'a>>,
     /// The rows of the download, if C is shared.
     downloaded: Option<TableRows<'a>>,
     /// The trained rows of C as bytes.
     uploaded: Vec<u8>,
     largest: [LargestMagnitude; 2],
-    direction: Direction,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Direction {
-    In,
-    Out,
-}
-
-/// The rows of the private table.
-enum PrivateRows<'a> {
-    /// The table is left out.
-    LeftOut,
-    /// The rows have been found.
-    Found(FoundRows<'a>),
-    /// The rows can be written.
-    Writable(RowPlaces<'a>),
+    is_leaving: bool,
 }
 
 impl<'a> MovingRows<'a> {
     /// Prepares to gather so many rows of D and C into `packed`, which gets room for them. A table
     /// that is left out is zero. The memory of `uploaded` is reused.
     pub(crate) fn new(
-        plan: &Plan,
-        rows: usize,
+        (rows, dimension): (usize, usize),
         found: Option<FoundRows<'a>>,
         downloaded: Option<TableRows<'a>>,
         packed: &mut PackedRows,
         uploaded: Vec<u8>,
     ) -> Self {
-        if found.is_some() && downloaded.is_some() {
-            packed.reset_for_overwriting(rows, plan.dimension, 2);
-        } else {
-            packed.reset(rows, plan.dimension, 2);
+        match found.is_some() && downloaded.is_some() {
+            true => packed.reset_for_overwriting(rows, dimension, 2),
+            false => packed.reset(rows, dimension, 2),
         }
         // Gathering prefetches some rows ahead, so that nothing has prefetched the first ones yet.
         if let Some(found) = &found {
@@ -66,13 +50,14 @@ impl<'a> MovingRows<'a> {
         }
         Self {
             rows,
-            dimension: plan.dimension,
+            dimension,
             columns: [D, C].map(|table| packed.column(table)),
-            d: found.map_or(PrivateRows::LeftOut, PrivateRows::Found),
+            found,
+            places: None,
             downloaded,
             uploaded,
             largest: Default::default(),
-            direction: Direction::In,
+            is_leaving: false,
         }
     }
 
@@ -80,11 +65,8 @@ impl<'a> MovingRows<'a> {
     /// `others_scale`.
     pub(crate) fn turn_round(&mut self, others_scale: f32) {
         let _stage = enter(Stage::Scatter);
-        self.direction = Direction::Out;
-        self.d = match std::mem::replace(&mut self.d, PrivateRows::LeftOut) {
-            PrivateRows::Found(found) => PrivateRows::Writable(found.into_places(others_scale)),
-            left => left,
-        };
+        self.is_leaving = true;
+        self.places = (self.found.take()).map(|found| found.into_places(others_scale));
         self.uploaded.clear();
         self.uploaded.reserve(self.rows * self.dimension * 4);
     }
@@ -92,7 +74,7 @@ impl<'a> MovingRows<'a> {
     /// Moves the rows out at once, unless they have moved out already. All other rows of D decay by
     /// `others_scale`.
     pub(crate) fn move_out_at_once(&mut self, packed: &PackedRows, others_scale: f32) {
-        if self.direction == Direction::In {
+        if !self.is_leaving {
             self.turn_round(others_scale);
             self.write_back(0..self.rows, packed.blocks());
         }
@@ -107,7 +89,7 @@ impl<'a> MovingRows<'a> {
     fn write_back(&mut self, positions: std::ops::Range<usize>, blocks: &[Block]) {
         let [d, c] = &mut self.largest;
         let rows = positions.len();
-        if let PrivateRows::Writable(places) = &mut self.d {
+        if let Some(places) = &mut self.places {
             let _stage = enter(Stage::Scatter);
             self.columns[D].scatter(blocks, positions, places, d);
         }
@@ -120,21 +102,21 @@ impl<'a> MovingRows<'a> {
 
 impl RowMover for MovingRows<'_> {
     fn move_in(&mut self, first: usize, blocks: &mut [Block]) {
-        if self.direction == Direction::Out {
+        if self.is_leaving {
             return;
         }
         let _stage = enter(Stage::Gather);
         let positions = first..self.rows.min(first + LANES);
-        if let PrivateRows::Found(d) = &self.d {
-            self.columns[D].gather(blocks, positions.clone(), d);
+        if let Some(found) = &self.found {
+            self.columns[D].gather(blocks, positions.clone(), found);
         }
-        if let Some(c) = &self.downloaded {
-            self.columns[C].gather(blocks, positions, c);
+        if let Some(downloaded) = &self.downloaded {
+            self.columns[C].gather(blocks, positions, downloaded);
         }
     }
 
     fn move_out(&mut self, first: usize, blocks: &[Block]) {
-        if self.direction == Direction::Out {
+        if self.is_leaving {
             self.write_back(first..self.rows.min(first + LANES), blocks);
         }
     }

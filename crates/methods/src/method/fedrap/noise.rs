@@ -14,12 +14,11 @@
 
 use super::moving_rows::C;
 use super::parameters::{Noise, NoiseAt, Plan};
-use crate::method::{LocalTask, OwnNoise, largest_magnitude};
+use crate::method::OwnNoise;
+use crate::method::prelude::*;
 use fedrecsim_core::math::LANES;
-use fedrecsim_model::model;
-use fedrecsim_model::model::kernel::{Block, PackedRows};
-use fedrecsim_model::model::noise::Law;
-use fedrecsim_model::model::table::{Table, extend_bytes, floats};
+use fedrecsim_model::model::kernel::{Block as Lanes, PackedRows, TableRows};
+use fedrecsim_model::model::noise::{self, Law};
 use fedrecsim_model::per_instruction_set;
 
 impl Noise {
@@ -45,29 +44,25 @@ impl Noise {
 ///   / n_s times 2 eta_t tau. The divergences of the steps add up, and with them the inverse
 ///   squares of these multipliers, if the number of steps is the same for all data.
 pub(super) fn worth(plan: &Plan) -> Option<OwnNoise> {
-    let noise = plan.noise.as_ref().filter(|_| plan.shares())?;
+    let noise = plan.noise()?;
     if noise.multiplier == 0.0 {
         return Some(OwnNoise::Absent);
     }
     let of_each = noise.multiplier / f64::from(noise.participants.unwrap_or(1));
     let decay = f64::from(plan.batch_decay);
-    // The rates of steps as multiples of the first one.
-    let rates = |steps: u32| {
-        std::iter::successors(Some(1.0), move |rate| Some(rate * decay)).take(steps as usize)
-    };
     // One batch holds all samples, however many there are, so that an epoch is one step.
-    let most_steps = (plan.batch_size == usize::MAX).then_some(plan.local_epochs);
-    Some(match (noise.at, most_steps) {
-        (NoiseAt::Upload, Some(steps)) => OwnNoise::Gaussian(of_each / rates(steps).sum::<f64>()),
-        (NoiseAt::Upload, None) if decay < 1.0 => OwnNoise::Gaussian(of_each * (1.0 - decay)),
-        (NoiseAt::Gradient, Some(_)) if plan.tolerance == 0.0 && plan.round_decay < 1.0 => {
-            OwnNoise::FallsByRound
-        }
-        (NoiseAt::Gradient, Some(steps)) if plan.tolerance == 0.0 => {
-            let inverse_squares: f64 = rates(steps).map(|rate| 1.0 / (rate * rate)).sum();
-            OwnNoise::Gaussian(
-                of_each * f64::from(plan.table_rate) / fedrecsim_core::math::sqrt(inverse_squares),
-            )
+    let has_one_batch = plan.batch_size == usize::MAX;
+    // The rates of the steps are then these multiples of the first one.
+    let rates = std::iter::successors(Some(1.0), |rate| Some(rate * decay));
+    let rates = rates.take(plan.parameters.local_epochs as usize);
+    let never_stops = has_one_batch && plan.tolerance() == 0.0;
+    Some(match noise.at {
+        NoiseAt::Upload if has_one_batch => OwnNoise::Gaussian(of_each / rates.sum::<f64>()),
+        NoiseAt::Upload if decay < 1.0 => OwnNoise::Gaussian(of_each * (1.0 - decay)),
+        NoiseAt::Gradient if never_stops && plan.round_decay < 1.0 => OwnNoise::FallsByRound,
+        NoiseAt::Gradient if never_stops => {
+            let inverse_squares: f64 = rates.map(|rate| 1.0 / (rate * rate)).sum();
+            OwnNoise::Gaussian(of_each * f64::from(plan.table_rate) / math::sqrt(inverse_squares))
         }
         _ => OwnNoise::StepsByData,
     })
@@ -78,7 +73,7 @@ pub(super) struct Disturbance<'a> {
     noise: &'a Noise,
     /// The draws: with standard deviation 1 for steps, whose rate varies, and with that of the
     /// noise for an upload.
-    draws: model::noise::Noise,
+    draws: noise::Noise,
     downloaded: &'a Table,
     /// The packed rows of C as they were before the present step.
     before: PackedRows,
@@ -98,19 +93,22 @@ impl<'a> Disturbance<'a> {
         let dimension = downloaded.shape().dimension;
         let mut before = PackedRows::default();
         before.reset(rows.len(), dimension, 1);
-        for (position, row) in rows.iter().enumerate() {
-            before.set_row(position, 0, downloaded.row(*row as usize), 1.0);
-        }
+        let (values, stream) = (downloaded.as_slice(), task.named_stream("fedrap/noise"));
+        before.gather(
+            0,
+            &TableRows {
+                values,
+                dimension,
+                rows,
+            },
+        );
         let deviation = match noise.at {
             NoiseAt::Gradient => 1.0,
             NoiseAt::Upload => noise.deviation(rate),
         };
         Self {
             noise,
-            draws: model::noise::Noise::new(
-                Law::Gaussian { deviation },
-                task.named_stream("fedrap/noise"),
-            ),
+            draws: noise::Noise::new(Law::Gaussian { deviation }, stream),
             downloaded,
             row_draws: vec![0.0; before.vectors() * LANES],
             before,
@@ -122,73 +120,53 @@ impl<'a> Disturbance<'a> {
     /// Clips the step that C has just made with the learning rate `rate` and, if the noise enters
     /// there, adds it. The rows that are not packed have lost the share `decay` of their values.
     pub(crate) fn disturb_step(&mut self, packed: &mut PackedRows, rate: f32, decay: f32) {
-        let of_others = self.others_scale * f64::from(decay);
+        let (rate_of_c, decay) = (f64::from(rate), f64::from(decay));
+        let of_others = self.others_scale * decay;
         let square =
             square_of_moves(packed, &self.before) + of_others * of_others * self.square_of_others;
         // The step is the rate times the gradient, whatever the gradient consists of.
-        let length = fedrecsim_core::math::sqrt(square) / f64::from(rate);
+        let length = math::sqrt(square) / rate_of_c;
         // A NaN stays one, by which a divergence is noticed.
-        let factor = if length <= self.noise.clip_norm {
-            1.0
-        } else {
-            self.noise.clip_norm / length
+        let factor = match length <= self.noise.clip_norm {
+            true => 1.0,
+            false => self.noise.clip_norm / length,
         };
-        self.others_scale *= 1.0 - factor * f64::from(decay);
-        let deviation = f64::from(rate) * self.noise.deviation(rate);
+        self.others_scale *= 1.0 - factor * decay;
+        let deviation = rate_of_c * self.noise.deviation(rate);
         let is_noisy = self.noise.at == NoiseAt::Gradient && deviation > 0.0;
-        let dimension = self.downloaded.shape().dimension;
+        let is_unchanged = !is_noisy && factor == 1.0;
+        let (factor, deviation) = (factor as f32, deviation as f32);
         for position in 0..self.before.rows() {
-            let (after, before) = (
-                packed.row_mut(position, C),
-                self.before.row_mut(position, 0),
-            );
-            if !is_noisy && factor == 1.0 {
+            let after = packed.row_mut(position, C);
+            let before = self.before.row_mut(position, 0);
+            if is_unchanged {
                 before.copy_from_slice(after);
                 continue;
             }
             // Where there is no noise, all draws are 0.
             if is_noisy {
+                let dimension = self.downloaded.shape().dimension;
                 self.draws.fill(&mut self.row_draws[..dimension]);
             }
-            shorten_and_disturb(
-                after,
-                before,
-                factor as f32,
-                deviation as f32,
-                &self.row_draws,
-            );
+            shorten_and_disturb(after, before, factor, deviation, &self.row_draws);
         }
     }
 
-    /// Returns the upload, which is the whole C, and the largest magnitude in it. `rows` are those
-    /// that were packed, `values` what has become of them, and `largest` the largest magnitude in
-    /// these.
-    pub(crate) fn upload(&mut self, rows: &[u32], values: Vec<u8>, largest: f32) -> (Vec<u8>, f32) {
+    /// Returns the upload and the largest magnitude in it, given the update of the packed rows and
+    /// the largest magnitude in these. Noise that enters there covers the whole C.
+    pub(crate) fn upload(
+        &mut self,
+        mut packed: TableUpdate,
+        largest: f32,
+    ) -> Result<(TableUpdate, f32)> {
         if self.noise.at == NoiseAt::Gradient {
-            return (values, largest);
+            return Ok((packed, largest));
         }
-        let (dimension, scale) = (self.downloaded.shape().dimension, self.others_scale as f32);
-        let mut table: Vec<f32> = self
-            .downloaded
-            .as_slice()
-            .iter()
-            .map(|value| scale * value)
-            .collect();
-        for (row, values) in rows
-            .iter()
-            .zip(values.chunks_exact(dimension * size_of::<f32>()))
-        {
-            let row = *row as usize * dimension;
-            table[row..row + dimension]
-                .iter_mut()
-                .zip(floats(values))
-                .for_each(|(to, value)| *to = value);
-        }
-        self.draws.add_to(&mut table);
-        let mut bytes = values;
-        bytes.clear();
-        extend_bytes(&mut bytes, &table);
-        (bytes, largest_magnitude(&table))
+        packed.others_scale = self.others_scale as f32;
+        let mut table = packed.apply(self.downloaded)?;
+        self.draws.add_to(table.as_mut_slice());
+        let largest = largest_magnitude(table.as_slice());
+        Ok((TableUpdate::of_table(&table.into()), largest))
     }
 }
 
@@ -224,7 +202,7 @@ per_instruction_set! {
 per_instruction_set! {
     /// Makes a row end `factor` times the way from `before` to `after`, moved by `deviation` times
     /// the draws, in both.
-    fn shorten_and_disturb(after: &mut [Block], before: &mut [Block], factor: f32, deviation: f32, draws: &[f32]) {
+    fn shorten_and_disturb(after: &mut [Lanes], before: &mut [Lanes], factor: f32, deviation: f32, draws: &[f32]) {
         for ((after, before), draws) in after.iter_mut().zip(before).zip(draws.as_chunks::<LANES>().0) {
             for ((after, before), draw) in after.0.iter_mut().zip(&mut before.0).zip(draws) {
                 *before += factor * (*after - *before) + deviation * draw;

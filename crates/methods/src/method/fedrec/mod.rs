@@ -26,6 +26,7 @@ use std::sync::Arc;
 
 use self::numerics::{Filling, HybridFilling, Style, decayed};
 use super::prelude::*;
+use super::without_effect;
 use client::FedRecScratch;
 
 pub mod central;
@@ -105,34 +106,6 @@ parameters! {
         /// counts who has sent which row.
         sends_counts: bool = false;
     }
-}
-
-/// Returns the parameters that others leave without an effect.
-fn without_effect(value: &mut Value) -> Vec<ParameterFault> {
-    let Ok(p) = serde_json::from_value::<FedRecParameters>(value.clone()) else {
-        return Vec::new();
-    };
-    let usual = FedRecParameters::default();
-    let is_hybrid = p.strategy == Strategy::HybridFilling;
-    let of_hybrid = [
-        ("hybrid_filling", p.hybrid_filling != usual.hybrid_filling),
-        ("predict_from", p.predict_from != usual.predict_from),
-        ("local_steps", p.local_steps != usual.local_steps),
-    ];
-    let off = of_hybrid
-        .into_iter()
-        .filter(|(_, is_written)| *is_written && !is_hybrid);
-    let because = "`strategy` is not `hybrid-filling`";
-    let mut found: Vec<ParameterFault> = off
-        .map(|(key, _)| ParameterFault::without_effect(key, because))
-        .collect();
-    // The slides' reading takes its local steps over the rated items too.
-    if is_hybrid && p.virtual_items_per_rated == 0 && p.hybrid_filling == HybridFilling::Code {
-        let because =
-            "`virtual_items_per_rated` is 0, so that there are no unrated items to give ratings to";
-        found.push(ParameterFault::without_effect("strategy", because));
-    }
-    found
 }
 
 /// Holds what all clients share, with the defaults of the style filled in.
@@ -236,8 +209,21 @@ impl<const WITH_O: bool> Declare for FedRec<WITH_O> {
     const WITHOUT_CONTROLS: Option<&str> =
         Some("devices send gradients, with which the server makes the steps");
 
-    fn resolve(parameters: &mut Value) -> Vec<ParameterFault> {
-        without_effect(parameters)
+    fn resolve(p: &mut FedRecParameters) -> Vec<ParameterFault> {
+        let is_hybrid = p.strategy == Strategy::HybridFilling;
+        // The slides' reading takes its local steps over the rated items too.
+        let fills_nothing =
+            p.virtual_items_per_rated == 0 && p.hybrid_filling == HybridFilling::Code;
+        let not_hybrid = "`strategy` is not `hybrid-filling`";
+        let nothing_to_fill =
+            "`virtual_items_per_rated` is 0, so that there are no unrated items to give ratings to";
+        let rules = [
+            ("hybrid_filling", !is_hybrid, not_hybrid),
+            ("predict_from", !is_hybrid, not_hybrid),
+            ("local_steps", !is_hybrid, not_hybrid),
+            ("strategy", is_hybrid && fills_nothing, nothing_to_fill),
+        ];
+        without_effect(p, &rules)
     }
 
     fn new(parameters: FedRecParameters, problem: &Problem) -> Self {

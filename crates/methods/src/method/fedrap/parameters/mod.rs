@@ -1,8 +1,7 @@
 //! Defines FedRAP's parameters: what a scenario may say, and the settings of training that follow
 //! from it.
 
-use serde_json::Value;
-
+use crate::method::without_effect;
 use crate::{choices, parameters};
 use fedrecsim_model::model::kernel::MAX_DIMENSION;
 use fedrecsim_model::model::kernel::additive::Penalty;
@@ -132,15 +131,12 @@ parameters! {
     }
 }
 
-/// Holds the settings of training, which are the parameters with the objective's defaults filled
-/// in.
+/// Holds the settings of training: the parameters, with the objective's defaults filled in, and what
+/// follows from them.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Plan {
-    pub dimension: usize,
-    pub objective: Objective,
-    pub local_epochs: u32,
+    pub parameters: FedRapParameters,
     pub batch_size: usize,
-    pub network_rate: f32,
     pub table_rate: f32,
     pub batch_decay: f32,
     pub round_decay: f32,
@@ -148,106 +144,84 @@ pub(super) struct Plan {
     pub lambda: f32,
     pub mu: f32,
     pub penalty: Penalty,
-    pub server_threshold: f64,
-    pub curriculum: Curriculum,
-    pub tables: Tables,
-    pub aggregate_d: bool,
-    pub tolerance: f64,
-    pub noise: Option<Noise>,
 }
 
-/// Holds the values that the objective gives to keys that the scenario leaves out.
-struct ObjectiveDefaults {
-    batch_size: Option<u32>,
-    learning_rate_tables: f64,
-    learning_rate_batch_decay: f64,
-    learning_rate_round_decay: f64,
-    weight_decay: f64,
-    early_stop_tolerance: f64,
-}
-
-impl ObjectiveDefaults {
-    fn of(parameters: &FedRapParameters) -> Self {
-        match parameters.objective {
-            Objective::PublishedCode => Self {
-                batch_size: Some(2048),
-                learning_rate_tables: 200.0,
-                learning_rate_batch_decay: 0.95,
-                learning_rate_round_decay: 0.97,
-                weight_decay: 1e-4,
-                early_stop_tolerance: 1e-4,
-            },
-            Objective::Paper => Self {
-                batch_size: None,
-                learning_rate_tables: parameters.learning_rate_network,
-                learning_rate_batch_decay: 1.0,
-                learning_rate_round_decay: 1.0,
-                weight_decay: 0.0,
-                early_stop_tolerance: 0.0,
-            },
+impl FedRapParameters {
+    /// Fills in the keys for which the objective decides.
+    fn fill(&mut self) {
+        let is_paper = self.objective == Objective::Paper;
+        let rate_of_paper = self.learning_rate_network;
+        for (key, published_code, paper) in [
+            (&mut self.learning_rate_tables, 200.0, rate_of_paper),
+            (&mut self.learning_rate_batch_decay, 0.95, 1.0),
+            (&mut self.learning_rate_round_decay, 0.97, 1.0),
+            (&mut self.weight_decay, 1e-4, 0.0),
+            (&mut self.early_stop_tolerance, 1e-4, 0.0),
+        ] {
+            key.get_or_insert(if is_paper { paper } else { published_code });
+        }
+        if !is_paper {
+            self.batch_size.get_or_insert(2048);
         }
     }
 }
 
 impl Plan {
     /// Returns the settings that follow from these parameters.
-    pub(crate) fn new(p: &FedRapParameters) -> Self {
-        let defaults = ObjectiveDefaults::of(p);
-        let both = p.tables == Tables::Both;
+    pub(crate) fn new(mut p: FedRapParameters) -> Self {
+        p.fill();
+        // None of these is left out any more.
+        let filled = |key: Option<f64>| key.unwrap_or_default() as f32;
+        let has_penalty = p.regularizer != Regularizer::None && p.tables != Tables::DOnly;
         Self {
-            dimension: p.latent_dimension as usize,
-            objective: p.objective,
-            local_epochs: p.local_epochs,
-            batch_size: p
-                .batch_size
-                .or(defaults.batch_size)
-                .map_or(usize::MAX, |size| size as usize),
-            network_rate: p.learning_rate_network as f32,
-            table_rate: p
-                .learning_rate_tables
-                .unwrap_or(defaults.learning_rate_tables) as f32,
-            batch_decay: p
-                .learning_rate_batch_decay
-                .unwrap_or(defaults.learning_rate_batch_decay) as f32,
-            round_decay: p
-                .learning_rate_round_decay
-                .unwrap_or(defaults.learning_rate_round_decay) as f32,
-            weight_decay: p.weight_decay.unwrap_or(defaults.weight_decay) as f32,
+            batch_size: p.batch_size.map_or(usize::MAX, |size| size as usize),
+            table_rate: filled(p.learning_rate_tables),
+            batch_decay: filled(p.learning_rate_batch_decay),
+            round_decay: filled(p.learning_rate_round_decay),
+            weight_decay: filled(p.weight_decay),
             // The term of lambda needs both tables, and the penalty needs C.
-            lambda: if both { p.lambda as f32 } else { 0.0 },
-            mu: if p.regularizer == Regularizer::None || p.tables == Tables::DOnly {
-                0.0
+            lambda: if p.tables == Tables::Both {
+                p.lambda as f32
             } else {
-                p.mu as f32
+                0.0
             },
+            mu: if has_penalty { p.mu as f32 } else { 0.0 },
             penalty: match (p.regularizer, p.objective) {
                 (Regularizer::L2, _) => Penalty::L2,
                 (Regularizer::L1Subgradient, _) => Penalty::L1,
                 (Regularizer::L1Proximal, _) | (_, Objective::Paper) => Penalty::L1Proximal,
                 (_, Objective::PublishedCode) => Penalty::L1,
             },
-            server_threshold: p.server_threshold,
-            curriculum: p.curriculum,
-            tables: p.tables,
-            aggregate_d: p.aggregate_d,
-            tolerance: p
-                .early_stop_tolerance
-                .unwrap_or(defaults.early_stop_tolerance),
-            noise: p.noise.clone(),
+            parameters: p,
         }
+    }
+
+    /// Returns the number of columns of both tables.
+    pub(crate) fn dimension(&self) -> usize {
+        self.parameters.latent_dimension as usize
+    }
+
+    /// Returns the relative change of the loss below which the epochs end.
+    pub(crate) fn tolerance(&self) -> f64 {
+        self.parameters.early_stop_tolerance.unwrap_or_default()
+    }
+
+    /// Returns the noise on C, if there is one and C travels.
+    pub(crate) fn noise(&self) -> Option<&Noise> {
+        self.parameters.noise.as_ref().filter(|_| self.shares())
     }
 
     /// Returns whether a table travels.
     pub(crate) fn shares(&self) -> bool {
-        self.tables != Tables::DOnly || self.aggregate_d
+        self.parameters.tables != Tables::DOnly || self.parameters.aggregate_d
     }
 
     /// Returns whether a private table D is kept.
     pub(crate) fn keeps_d(&self) -> bool {
-        match self.tables {
+        match self.parameters.tables {
             Tables::Both => true,
             Tables::COnly => false,
-            Tables::DOnly => !self.aggregate_d,
+            Tables::DOnly => !self.parameters.aggregate_d,
         }
     }
 
@@ -255,26 +229,17 @@ impl Plan {
     /// samples: the regularisers of the paper run over the whole matrix, and so does noise in
     /// gradients. Elsewhere all other rows decay alike.
     pub(crate) fn packs_every_row(&self) -> bool {
-        self.objective == Objective::Paper
-            || self
-                .noise
-                .as_ref()
-                .is_some_and(|noise| noise.at == NoiseAt::Gradient)
+        let noise = self.parameters.noise.as_ref();
+        self.parameters.objective == Objective::Paper
+            || noise.is_some_and(|noise| noise.at == NoiseAt::Gradient)
     }
 
-    /// Returns whether an upload has every row of C. That of other participations has those of the
-    /// samples, and the factor by which all others have decayed.
-    pub(crate) fn uploads_every_row(&self) -> bool {
-        self.objective == Objective::Paper || self.noise.is_some()
-    }
-
-    /// Returns the factor of lambda and mu in round `round` (from 0). The published code has none,
-    /// so that it is 1 there.
+    /// Returns the factor of lambda and mu in round `round` (from 0).
     pub(crate) fn curriculum_factor(&self, round: u32) -> f32 {
-        if self.objective == Objective::PublishedCode {
-            return 1.0;
+        match self.parameters.objective {
+            Objective::PublishedCode => 1.0,
+            Objective::Paper => self.parameters.curriculum.factor(round),
         }
-        self.curriculum.factor(round)
     }
 }
 
@@ -296,80 +261,35 @@ impl Curriculum {
 }
 
 /// Fills in the defaults of the objective, and returns the faults that the schema cannot express.
-pub(super) fn resolve(value: &mut Value) -> Vec<ParameterFault> {
-    let Ok(parameters) = serde_json::from_value::<FedRapParameters>(value.clone()) else {
-        return Vec::new();
-    };
-    if let Some(table) = value.as_object_mut() {
-        let defaults = ObjectiveDefaults::of(&parameters);
-        if let Some(size) = defaults.batch_size {
-            table.entry("batch_size").or_insert(size.into());
-        }
-        for (key, default) in [
-            ("learning_rate_tables", defaults.learning_rate_tables),
-            (
-                "learning_rate_batch_decay",
-                defaults.learning_rate_batch_decay,
-            ),
-            (
-                "learning_rate_round_decay",
-                defaults.learning_rate_round_decay,
-            ),
-            ("weight_decay", defaults.weight_decay),
-            ("early_stop_tolerance", defaults.early_stop_tolerance),
-        ] {
-            table.entry(key).or_insert(default.into());
-        }
-    }
-    let mut faults = without_effect(&parameters);
-    if parameters.aggregate_d && parameters.tables != Tables::DOnly {
+pub(super) fn resolve(p: &mut FedRapParameters) -> Vec<ParameterFault> {
+    p.fill();
+    let without_c = p.tables == Tables::DOnly;
+    let nothing_travels = without_c && !p.aggregate_d;
+    let no_c = "`tables` is `d-only`, so that there is no C to be penalised";
+    let one_table = "`tables` leaves one of C and D out, and `lambda` weighs a term of both";
+    let undisturbed = "`tables` is `d-only` without `aggregate_d`, so that nothing travels that \
+                       could be disturbed";
+    let unused = "`objective` is `published-code`, which computes it and never uses it";
+    let no_penalty = !without_c && p.regularizer == Regularizer::None;
+    let rules = [
+        ("mu", without_c, no_c),
+        ("mu", no_penalty, "`regularizer` is `none`"),
+        ("regularizer", without_c, no_c),
+        ("server_threshold", nothing_travels, no_c),
+        ("lambda", p.tables != Tables::Both, one_table),
+        ("noise", nothing_travels, undisturbed),
+        (
+            "curriculum",
+            p.objective == Objective::PublishedCode,
+            unused,
+        ),
+    ];
+    let mut faults = without_effect(p, &rules);
+    if p.aggregate_d && !without_c {
         let message = "`aggregate_d` has a meaning only with `tables = \"d-only\"`";
         faults.push(ParameterFault::wrong("aggregate_d", message));
     }
     faults
-}
-
-/// Returns the parameters that others leave without an effect.
-fn without_effect(parameters: &FedRapParameters) -> Vec<ParameterFault> {
-    let (p, usual) = (parameters, FedRapParameters::default());
-    let without_c = p.tables == Tables::DOnly;
-    let no_c = "`tables` is `d-only`, so that there is no C to be penalised";
-    let rules = [
-        ("mu", p.mu != usual.mu && without_c, no_c),
-        (
-            "mu",
-            p.mu != usual.mu && !without_c && p.regularizer == Regularizer::None,
-            "`regularizer` is `none`",
-        ),
-        (
-            "regularizer",
-            p.regularizer != usual.regularizer && without_c,
-            no_c,
-        ),
-        (
-            "server_threshold",
-            p.server_threshold != 0.0 && without_c && !p.aggregate_d,
-            no_c,
-        ),
-        (
-            "lambda",
-            p.lambda != usual.lambda && p.tables != Tables::Both,
-            "`tables` leaves one of C and D out, and `lambda` weighs a term of both",
-        ),
-        (
-            "noise",
-            p.noise.is_some() && without_c && !p.aggregate_d,
-            "`tables` is `d-only` without `aggregate_d`, so that nothing travels that could be disturbed",
-        ),
-        (
-            "curriculum",
-            p.curriculum != usual.curriculum && p.objective == Objective::PublishedCode,
-            "`objective` is `published-code`, which computes it and never uses it",
-        ),
-    ];
-    let off = rules.into_iter().filter(|(_, is_off, _)| *is_off);
-    off.map(|(key, _, because)| ParameterFault::without_effect(key, because))
-        .collect()
 }
 
 #[cfg(test)]
