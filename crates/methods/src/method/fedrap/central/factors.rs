@@ -1,12 +1,12 @@
-//! Makes CentRAP's steps, on plain slices.
+//! Makes CentRAP's steps.
 
 use super::{B, C, D, W};
 use crate::method::samples::Sample;
-use fedrecsim_model::model::blocks::Model;
 use fedrecsim_model::model::kernel::score::{ScaledSum, score_sums};
 use fedrecsim_model::model::neural::SampleMatrix;
 use fedrecsim_model::model::neural::dense::add_scaled;
 use fedrecsim_model::model::neural::loss::{Targets, binary_cross_entropy};
+use fedrecsim_model::model::table::Table;
 use fedrecsim_model::per_instruction_set;
 
 /// Holds the rates and weights of a step.
@@ -20,46 +20,11 @@ pub(crate) struct Rates {
     pub mu: f32,
 }
 
-/// Holds the parameters as slices, each row-major.
-#[derive(Debug)]
-pub struct Tables<'a> {
-    /// C (m x k), D (n m x k), w (n x k) and b (n).
-    pub values: [&'a mut [f32]; 4],
-    /// The number m of items.
-    pub items: usize,
-    /// The latent dimension k.
-    pub dimension: usize,
-}
-
-impl<'a> Tables<'a> {
-    /// Returns the tables of `model`.
-    pub(crate) fn of(model: &'a mut Model) -> Self {
-        let shape = model.table(C).shape();
-        let values = model
-            .tables_mut([C, D, W, B])
-            .map(|table| table.as_mut_slice());
-        Self {
-            values,
-            items: shape.rows,
-            dimension: shape.dimension,
-        }
-    }
-
-    /// Returns where the rows of C, D and w stand that belong to a sample, and the position of its
-    /// b.
-    fn places(&self, sample: &Sample) -> ([std::ops::Range<usize>; 3], usize) {
-        let (user, item) = (sample.user as usize, sample.item as usize);
-        let row = |row: usize| row * self.dimension..(row + 1) * self.dimension;
-        ([row(item), row(user * self.items + item), row(user)], user)
-    }
-}
-
 /// Holds the memory of one batch. Nothing passes from one batch to the next.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Batch {
-    /// The gradients with respect to C, D, w and b of each sample: its own rows, one after the
-    /// other.
-    gradients: [Vec<f32>; 4],
+    /// The gradients of each sample: those of its own rows of C, D, w and b, side by side.
+    gradients: Vec<f32>,
     logits: SampleMatrix,
     by_logits: SampleMatrix,
     targets: Targets,
@@ -68,101 +33,69 @@ pub(crate) struct Batch {
 impl Batch {
     /// Makes one step of gradient descent on the loss of the batch `samples`, and returns its
     /// binary cross-entropy as a sum over the batch. All gradients are taken at the parameters
-    /// before the step.
+    /// before the step. `tables` are C (m x k), D (n m x k), w (n x k) and b (n x 1).
     ///
     /// With g = (p - y) / B and the logit w . (D + C) + b, the gradients of a sample are g (D + C)
     /// for w, g for b, g w - 2 lambda (D - C) / (B k) for D, and g w + 2 lambda (D - C) / (B k) +
     /// mu sign(C) / (B k) for C.
     pub(crate) fn step(
         &mut self,
-        tables: &mut Tables<'_>,
+        tables: [&mut Table; 4],
         samples: &[Sample],
         rates: &Rates,
     ) -> f32 {
-        let loss = self.differentiate(tables, samples, rates);
-        let rate = rates.of_blocks;
-        let dimension = tables.dimension;
+        let shape = tables[C].shape();
+        let (items, dimension) = (shape.rows, shape.dimension);
+        let places = |sample: &Sample| {
+            let (user, item) = (sample.user as usize, sample.item as usize);
+            [item, user * items + item, user, user]
+        };
+        self.logits.reset(samples.len(), 1);
+        self.targets.clear();
         for (number, sample) in samples.iter().enumerate() {
-            let (rows, user) = tables.places(sample);
-            let of_sample = number * dimension..(number + 1) * dimension;
-            for (block, row) in [C, D, W].into_iter().zip(rows) {
-                add_scaled(
-                    -rate[block],
-                    &self.gradients[block][of_sample.clone()],
-                    &mut tables.values[block][row],
-                );
-            }
-            tables.values[B][user] -= rate[B] * self.gradients[B][number];
-        }
-        loss
-    }
-
-    /// Replaces the gradients by those of `samples`, and returns the binary cross-entropy as a sum
-    /// over them.
-    fn differentiate(&mut self, tables: &Tables<'_>, samples: &[Sample], rates: &Rates) -> f32 {
-        let Self {
-            gradients,
-            logits,
-            by_logits,
-            targets,
-        } = self;
-        logits.reset(samples.len(), 1);
-        targets.clear();
-        for (number, sample) in samples.iter().enumerate() {
-            let ([c, d, w], user) = tables.places(sample);
+            let [c, d, w, b] = places(sample);
             let row = ScaledSum {
-                scaled: &tables.values[D][d],
+                scaled: tables[D].row(d),
                 scale: 1.0,
-                plain: &tables.values[C][c],
+                plain: tables[C].row(c),
             };
             let mut logit = [0.0];
-            score_sums(
-                &tables.values[W][w],
-                tables.values[B][user],
-                &[row],
-                &mut logit,
-            );
-            logits.set_sample(number, &logit);
-            targets.push(1.0, f32::from(sample.is_positive));
+            score_sums(tables[W].row(w), tables[B].row(b)[0], &[row], &mut logit);
+            self.logits.set_sample(number, &logit);
+            self.targets.push(1.0, f32::from(sample.is_positive));
         }
         let mean = 1.0 / samples.len() as f32;
-        let loss = binary_cross_entropy(logits, targets, mean, by_logits);
-        let per_value = mean / tables.dimension as f32;
-        let [by_c, by_d, by_w, by_b] = gradients;
-        by_b.clear();
-        [&mut *by_c, &mut *by_d, &mut *by_w]
-            .into_iter()
-            .for_each(|of| of.resize(samples.len() * tables.dimension, 0.0));
-        let of_samples = by_c
-            .chunks_exact_mut(tables.dimension)
-            .zip(by_d.chunks_exact_mut(tables.dimension));
-        let of_samples = of_samples.zip(by_w.chunks_exact_mut(tables.dimension));
-        for ((number, sample), ((by_c, by_d), by_w)) in samples.iter().enumerate().zip(of_samples) {
-            let ([c, d, w], _) = tables.places(sample);
-            let mut g = [0.0];
-            by_logits.read_sample(number, &mut g);
-            by_b.push(g[0]);
-            let rows = [
-                &tables.values[C][c],
-                &tables.values[D][d],
-                &tables.values[W][w],
-            ];
-            differentiate_rows(
-                g[0],
-                2.0 * rates.lambda * per_value,
-                rates.mu * per_value,
-                rows,
-                [by_c, by_d, by_w],
-            );
+        let loss = binary_cross_entropy(&self.logits, &self.targets, mean, &mut self.by_logits);
+        let per_value = mean / dimension as f32;
+        let weights = (2.0 * rates.lambda * per_value, rates.mu * per_value);
+        let width = 3 * dimension + 1;
+        self.gradients.resize(samples.len() * width, 0.0);
+        let gradients = self.gradients.chunks_exact_mut(width);
+        for ((number, sample), gradients) in samples.iter().enumerate().zip(gradients) {
+            let (by_rows, g) = gradients.split_at_mut(3 * dimension);
+            self.by_logits.read_sample(number, g);
+            let [c, d, w, _] = places(sample);
+            let rows = [tables[C].row(c), tables[D].row(d), tables[W].row(w)];
+            differentiate_rows(g[0], weights, rows, by_rows);
+        }
+        for (sample, gradients) in samples.iter().zip(self.gradients.chunks_exact(width)) {
+            // The gradient of b is the last chunk, of one value.
+            let of_blocks = gradients.chunks(dimension);
+            for ((block, row), gradient) in places(sample).into_iter().enumerate().zip(of_blocks) {
+                let rate = rates.of_blocks[block];
+                add_scaled(-rate, gradient, tables[block].row_mut(row));
+            }
         }
         loss
     }
 }
 
 per_instruction_set! {
-    /// Replaces the gradients of the rows c, d and w of a sample, whose logit has the gradient `g`.
-    /// The weights of the regularisers are those of a value.
-    fn differentiate_rows(g: f32, apart: f32, sparse: f32, [c, d, w]: [&[f32]; 3], [by_c, by_d, by_w]: [&mut [f32]; 3]) {
+    /// Replaces the gradients of the rows c, d and w of a sample, which stand side by side. The
+    /// logit has the gradient `g`. The weights of the regularisers are those of a value.
+    fn differentiate_rows(g: f32, (apart, sparse): (f32, f32), [c, d, w]: [&[f32]; 3], by_rows: &mut [f32]) {
+        let (by_c, rest) = by_rows.split_at_mut(c.len());
+        let (by_d, by_w) = rest.split_at_mut(c.len());
         let by_rows = by_c.iter_mut().zip(by_d).zip(by_w);
         for (((c, d), w), ((by_c, by_d), by_w)) in c.iter().zip(d).zip(w).zip(by_rows) {
             let apart = apart * (d - c);
@@ -180,6 +113,7 @@ mod tests {
     use super::*;
     use fedrecsim_core::math::gradient::gradient_check_within;
     use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
+    use fedrecsim_model::model::table::TableShape;
 
     const USERS: usize = 3;
     const ITEMS: usize = 4;
@@ -203,15 +137,22 @@ mod tests {
             .collect()
     }
 
-    fn tables(values: &mut [f32]) -> Tables<'_> {
-        let (c, rest) = values.split_at_mut(SIZES[C]);
-        let (d, rest) = rest.split_at_mut(SIZES[D]);
-        let (w, b) = rest.split_at_mut(SIZES[W]);
-        Tables {
-            values: [c, d, w, b],
-            items: ITEMS,
-            dimension: DIMENSION,
-        }
+    /// Returns C, D, w and b with these values.
+    fn tables(mut values: &[f32]) -> [Table; 4] {
+        [(C, DIMENSION), (D, DIMENSION), (W, DIMENSION), (B, 1)].map(|(block, dimension)| {
+            let (of_block, rest) = values.split_at(SIZES[block]);
+            values = rest;
+            let rows = of_block.len() / dimension;
+            Table::new(TableShape { rows, dimension }, of_block.to_vec())
+        })
+    }
+
+    /// Makes a step from these values, and returns the values after it and the loss.
+    fn stepped(values: &[f32], batch: &mut Batch, rates: &Rates) -> (Vec<f32>, f32) {
+        let mut tables = tables(values);
+        let loss = batch.step(tables.each_mut(), &self::batch(), rates);
+        let values = tables.iter().flat_map(|table| table.as_slice());
+        (values.copied().collect(), loss)
     }
 
     /// Returns a batch in which items, users and a pair of both occur twice.
@@ -253,11 +194,10 @@ mod tests {
             of_blocks: [1.0; 4],
             ..RATES
         };
-        let mut stepped = start.clone();
-        Batch::default().step(&mut tables(&mut stepped), &batch(), &rates);
+        let (moved, _) = stepped(&start, &mut Batch::default(), &rates);
         let gradient: Vec<f64> = start
             .iter()
-            .zip(&stepped)
+            .zip(&moved)
             .map(|(before, after)| f64::from(before - after))
             .collect();
         let start: Vec<f64> = start.iter().map(|value| f64::from(*value)).collect();
@@ -272,13 +212,9 @@ mod tests {
         for block in [C, D, W, B] {
             let mut rates = RATES;
             rates.of_blocks[block] = 0.5;
-            let mut stepped = start.clone();
-            Batch::default().step(&mut tables(&mut stepped), &batch(), &rates);
-            let (before, after) = (
-                tables(&mut start.clone()).values.map(|v| v.to_vec()),
-                tables(&mut stepped).values,
-            );
-            let has_moved = [C, D, W, B].map(|other| before[other] != *after[other]);
+            let (moved, _) = stepped(&start, &mut Batch::default(), &rates);
+            let (before, after) = (tables(&start), tables(&moved));
+            let has_moved = [C, D, W, B].map(|other| before[other] != after[other]);
             assert_eq!(has_moved, [C, D, W, B].map(|other| other == block));
         }
     }
@@ -291,11 +227,13 @@ mod tests {
             lambda: 0.0,
             mu: 0.0,
         };
-        let (mut values, mut memory) = (start(), Batch::default());
-        let first = memory.step(&mut tables(&mut values), &batch(), &rates);
-        let last = (0..300)
-            .map(|_| memory.step(&mut tables(&mut values), &batch(), &rates))
-            .fold(0.0, |_, loss| loss);
+        let (mut values, mut memory, mut losses) = (start(), Batch::default(), Vec::new());
+        for _ in 0..301 {
+            let (moved, loss) = stepped(&values, &mut memory, &rates);
+            values = moved;
+            losses.push(loss);
+        }
+        let (first, last) = (losses[0], losses[300]);
         assert!(last < 0.5 * first, "{first} to {last}");
     }
 }

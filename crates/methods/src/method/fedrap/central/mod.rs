@@ -8,9 +8,11 @@
 //! |C_j| over the values of the batch's rows. A step of the server is one pass over every positive with freshly drawn
 //! negatives, from the pool that the scenario names.
 
+use super::{FedRap, FedRapParameters};
+use crate::method::declare::Declared;
 use crate::method::network;
 use crate::method::prelude::*;
-use factors::{Batch, Rates, Tables};
+use factors::{Batch, Rates};
 use fedrecsim_model::model::kernel::score::{ScaledSum, score_sums};
 
 mod factors;
@@ -86,26 +88,21 @@ impl Central for CentRap {
         ]
     }
 
-    /// Gives every user the same D, w and b, as FedRAP does.
+    /// Gives the server the C that FedRAP starts with, and every user its D, w and b.
     fn initial(&self, mut drawn: Model) -> Model {
-        let k = self.parameters.latent_dimension as usize;
-        let streams = self.problem.streams;
-        let mut global = streams.stream(Purpose::GlobalInit, 0, 0);
-        let mut private = streams.stream(Purpose::PrivateInit, 0, 0);
-        let (users, values) = (self.problem.users, self.problem.items * k);
-        let reach = 1.0 / (k as f64).sqrt();
-        let function: Vec<f32> = (0..=k)
-            .map(|_| private.uniform_within(reach) as f32)
-            .collect();
-        let (w, b) = function.split_at(k);
-        let normal = |stream: &mut Stream| -> Vec<f32> {
-            (0..values)
-                .map(|_| stream.standard_normal() as f32)
-                .collect()
+        let parameters = FedRapParameters {
+            latent_dimension: self.parameters.latent_dimension,
+            ..FedRapParameters::default()
         };
-        let (d, c) = (normal(&mut private), normal(&mut global));
-        let of_users = [d.repeat(users), w.repeat(users), b.repeat(users)];
-        network::set(&mut drawn, 0, &[c, of_users.concat()].concat());
+        let (fedrap, users) = (
+            Declared::<FedRap>::new(parameters, &self.problem),
+            self.problem.users,
+        );
+        let own = fedrap.own(UserId(0));
+        let of_users = [own.rows("D").1.as_slice(), own.get("w"), own.get("b")];
+        let of_users = of_users.map(|values| values.repeat(users)).concat();
+        let c = fedrap.initial().table(0).as_slice().to_vec();
+        network::set(&mut drawn, 0, &[c, of_users].concat());
         drawn
     }
 
@@ -126,8 +123,9 @@ impl Central for CentRap {
         let samples = pass.samples("centrap")?;
         let mut batch = Batch::default();
         let batches = samples.chunks(p.batch_size as usize);
+        let blocks = [C, D, W, B];
         let losses =
-            batches.map(|samples| batch.step(&mut Tables::of(pass.model), samples, &rates));
+            batches.map(|samples| batch.step(pass.model.tables_mut(blocks), samples, &rates));
         let loss = losses.map(f64::from).sum();
         for (block, (name, rate)) in ["C", "D", "w", "b"].into_iter().zip(of_blocks).enumerate() {
             let shrink = (1.0 - rate * p.weight_decay) as f32;
