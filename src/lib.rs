@@ -211,7 +211,7 @@ pub mod sim {
     pub use fedrecsim_sim::sim::outcome::{Outcome, RoundRecord, SplitAccuracy, UserRecord};
     #[doc(inline)]
     pub use fedrecsim_sim::sim::{
-        Estimate, RoundObserver, RunControl, Simulation, Until, World, estimate, run,
+        Estimate, RoundObserver, RunControl, Simulation, Stop, Until, World, estimate, run,
     };
 }
 

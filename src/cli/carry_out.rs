@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::messages::warn;
 use super::saved_users::saved_users;
 use super::{Finished, ProgressArg, RunOptions, Session, memory, width};
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::error::{Error, ErrorKind, Result};
 use fedrecsim_core::metric::Metric;
 use fedrecsim_ranks::{self as ranks, Crew};
 use fedrecsim_report::report::model_file::ModelFile;
@@ -19,7 +19,7 @@ use fedrecsim_report::report::{ReportFolder, check, html, json, terminal};
 use fedrecsim_scenario::scenario::Scenario;
 use fedrecsim_sim::checkpoint;
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim_sim::sim::{self, Checkpoints, RoundObserver, RunControl, Simulation, World};
+use fedrecsim_sim::sim::{self, Checkpoints, RoundObserver, RunControl, Simulation, Stop, World};
 
 /// How a run is carried out, and where its report goes.
 pub(crate) struct Job<'a> {
@@ -143,7 +143,10 @@ fn on_ranks(
     crew: Crew,
 ) -> Result<Simulation> {
     let simulation = ranks::run_to_end(world, control, watch, checkpoints, crew)?;
-    if let Some(error @ (Error::Interrupted | Error::RankLost { .. })) = simulation.stopped_by() {
+    if let Some(error) = simulation.stopped_by()
+        && (matches!(error, Error::Interrupted)
+            || matches!(error.ended_by(), Some(Stop::ProcessLost { .. })))
+    {
         watch.progress.finish();
         warn(&error.to_string());
     }
@@ -184,16 +187,19 @@ fn mismatch(
     stopped_by: Option<&Error>,
     expected: Option<&str>,
 ) -> Option<Error> {
-    if matches!(
-        stopped_by,
-        Some(Error::Interrupted | Error::TimeIsUp { .. })
-    ) {
+    if stopped_by.is_some_and(|error| {
+        matches!(error, Error::Interrupted)
+            || matches!(error.ended_by(), Some(Stop::TimeIsUp { .. }))
+    }) {
         return None;
     }
     let expected = expected.filter(|expected| !record.digest.starts_with(expected))?;
-    Some(Error::OtherDigest {
-        expected: expected.to_owned(),
-        found: record.digest.clone(),
+    Some(Error::Told {
+        kind: ErrorKind::Failure,
+        message: format!(
+            "the result digest is {}, and --expect-digest {expected} was given",
+            record.digest
+        ),
     })
 }
 
@@ -202,7 +208,7 @@ fn without_report(error: Error, stopped_by: Option<Error>, folder: &ReportFolder
     match stopped_by {
         // A disk that had no room for the checkpoint has none for the report, and the first error
         // says what to do.
-        Some(first @ Error::CheckpointUnwritten { .. }) => {
+        Some(first) if matches!(first.ended_by(), Some(Stop::CheckpointUnwritten { .. })) => {
             warn(&format!("the finished rounds are not reported: {error}"));
             first
         }

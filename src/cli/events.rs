@@ -21,7 +21,7 @@ use fedrecsim_scenario::scenario::{self, Loaded, Scenario, Strictness};
 use fedrecsim_sim::sim::outcome::events::{Booking, RoundSpan};
 use fedrecsim_sim::sim::outcome::network::GaugesSince;
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim_sim::sim::{RoundObserver, RunControl, Simulation, Until, World};
+use fedrecsim_sim::sim::{RoundObserver, RunControl, Simulation, Stop, Until, World};
 
 type Sink = Box<dyn Write + Send>;
 
@@ -89,7 +89,8 @@ pub fn events(arguments: &EventsArgs, session: &Session) -> Result<Finished> {
     file.map_or(Ok(()), OutputFile::publish)?;
     // A run that is stopped because nothing that is asked for can come any more is stopped on
     // purpose.
-    let is_meant = |error: &Error| complete && matches!(error, Error::Stopped { .. });
+    let is_meant =
+        |error: &Error| complete && matches!(error.ended_by(), Some(Stop::Stopped { .. }));
     let stopped_by = outcome.stopped_by.filter(|error| !is_meant(error));
     Ok(stopped_by.map_or_else(Finished::default, Finished::from))
 }
@@ -107,8 +108,10 @@ pub fn replay(arguments: &ReplayArgs, session: &Session) -> Result<Finished> {
     simulation.step_until(Until::Time(until), &mut watch)?;
     let (reached, error) = match simulation.finish_watched(&mut watch)?.stopped_by {
         None => (Reached::LastRound, None),
-        Some(Error::Stopped { .. }) => (Reached::Instant, None),
         Some(Error::Interrupted) => return Ok(Error::Interrupted.into()),
+        Some(error) if matches!(error.ended_by(), Some(Stop::Stopped { .. })) => {
+            (Reached::Instant, None)
+        }
         Some(error) => (Reached::Failure, Some(error)),
     };
     Ok(Finished {

@@ -17,7 +17,7 @@ use fedrecsim_sim::sim::Checkpoints;
 /// arguments are those of [`run`](super::run).
 ///
 /// # Errors
-/// [`Error::Checkpoint`] if there is no sound checkpoint, or one of another run, build or data set;
+/// [`Error::Unrestorable`] if there is no sound checkpoint, or one of another run, build or data set;
 /// the errors that keep a run from starting, and a report from being written.
 pub fn resume(
     arguments: &ResumeArgs,

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use fedrecsim::cli::{self, Finished, ResumeArgs, RunArgs, Session};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_report::report::FolderLock;
+use fedrecsim_sim::sim::Stop;
 use serde_json::Value;
 
 use crate::support::{Workshop, assert_refusal, methods, quiet, run_command};
@@ -152,7 +153,10 @@ fn a_damaged_checkpoint_is_passed_over_and_an_unsound_folder_refused() {
         .into_iter()
         .next()
         .unwrap();
-    assert!(matches!(stopped, Error::NobodyFinished { .. }), "{stopped}");
+    assert!(
+        matches!(stopped.ended_by(), Some(Stop::NobodyFinished { .. })),
+        "{stopped}"
+    );
     let whole = report(&workshop.report());
     let mut names: Vec<u32> = whole
         .1

@@ -4,6 +4,7 @@ use std::process::{Command, Output};
 use fedrecsim::cli::RunArgs;
 use fedrecsim_core::error::Error;
 use fedrecsim_report::report::difference::{self, Comparison};
+use fedrecsim_sim::sim::Stop;
 use serde_json::Value;
 
 use crate::support::{Workshop, assert_refusal, run_command};
@@ -52,7 +53,7 @@ fn another_digest_than_the_expected_one_is_an_error_and_reported() {
     }
     fs::remove_dir_all(workshop.report()).unwrap();
     let finished = run_command(&expecting("0123456789")).unwrap();
-    let [mismatch @ Error::OtherDigest { .. }] = &finished.errors[..] else {
+    let [mismatch @ Error::Told { .. }] = &finished.errors[..] else {
         panic!("{:?}", finished.errors)
     };
     assert_eq!(mismatch.exit_code(), 1);
@@ -320,7 +321,7 @@ fn the_report_shows_the_command_that_repeats_the_run() {
     );
 }
 
-/// If this fails, `Error::OtherDigest` hides what stopped a run.
+/// If this fails, another digest hides what stopped a run.
 #[test]
 fn no_digest_is_expected_of_a_run_whose_time_was_up() {
     let workshop = Workshop::new();
@@ -328,5 +329,8 @@ fn no_digest_is_expected_of_a_run_whose_time_was_up() {
     arguments.options.max_wall_time = Some(std::time::Duration::ZERO);
     arguments.expect_digest = Some("00000000".to_owned());
     let finished = run_command(&arguments).unwrap();
-    assert!(matches!(finished.errors[..], [Error::TimeIsUp { .. }]));
+    let [stopped] = &finished.errors[..] else {
+        panic!("{:?}", finished.errors);
+    };
+    assert!(matches!(stopped.ended_by(), Some(Stop::TimeIsUp { .. })));
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use fedrecsim::cli::{self, EventFormat, EventsArgs, Finished, ReplayArgs, Session};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::units::SimTime;
-use fedrecsim_sim::sim::{RunControl, Simulation, Until};
+use fedrecsim_sim::sim::{RunControl, Simulation, Stop, Until};
 use serde_json::Value;
 
 use crate::support::{Workshop, assert_refusal, methods, run, small, world};
@@ -276,7 +276,10 @@ fn a_run_up_to_an_instant_is_the_beginning_of_the_whole_run() {
     // This instant is half-way through the third round.
     let stopped = until((ends(1) + ends(2)) / 2);
     assert!(
-        matches!(stopped.stopped_by, Some(Error::Stopped { .. })),
+        matches!(
+            stopped.stopped_by.as_ref().and_then(Error::ended_by),
+            Some(Stop::Stopped { .. })
+        ),
         "{:?}",
         stopped.stopped_by
     );
@@ -334,7 +337,7 @@ fn a_replay_of_a_run_that_fails_on_the_way_says_so() {
     };
     let finished = cli::replay(&arguments, &Session::new(&methods())).unwrap();
     assert!(
-        matches!(finished.errors[..], [Error::NobodyFinished { .. }]),
+        matches!(&finished.errors[..], [error] if matches!(error.ended_by(), Some(Stop::NobodyFinished { .. }))),
         "{:?}",
         finished.errors
     );

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use fedrecsim::cli::{self, ResumeArgs, RunArgs, Session};
 use fedrecsim_core::error::Error;
+use fedrecsim_sim::sim::Stop;
 use serde_json::Value;
 
 use crate::checkpoints::{report, resume, resume_command, resuming};
@@ -145,7 +146,10 @@ fn an_extension_that_was_stopped_is_resumed() {
         .into_iter()
         .next();
     assert!(
-        matches!(stopped, Some(Error::TimeIsUp { rounds: 3 })),
+        matches!(
+            stopped.as_ref().and_then(Error::ended_by),
+            Some(Stop::TimeIsUp { rounds: 3 })
+        ),
         "{stopped:?}"
     );
     // The folder is now as if the extension had been killed before it wrote its own report.

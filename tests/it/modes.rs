@@ -13,7 +13,7 @@ use fedrecsim_model::model::table::Table;
 use fedrecsim_sim::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::sim::workers::{Assignment, Device, Download, Invitation, Invited};
-use fedrecsim_sim::sim::{self, Outcome, RoundObserver, RunControl, World};
+use fedrecsim_sim::sim::{self, Outcome, RoundObserver, RunControl, Stop, World};
 
 use crate::support::{assert_balanced, run, small_with, world};
 
@@ -457,8 +457,8 @@ fn a_deadline_that_nobody_meets_leaves_empty_rounds_and_too_many_end_the_run() {
         let outcome = sim::run(world, &RunControl::with_threads(2), &mut ()).unwrap();
         assert!(
             matches!(
-                outcome.stopped_by,
-                Some(Error::NobodyFinished {
+                outcome.stopped_by.as_ref().and_then(Error::ended_by),
+                Some(Stop::NobodyFinished {
                     round: Round(3),
                     steps: 3
                 })

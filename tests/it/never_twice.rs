@@ -7,7 +7,7 @@ use fedrecsim_scenario::scenario::ClientSelection;
 use fedrecsim_scenario::scenario::participants::{Users, too_few_users};
 use fedrecsim_sim::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim_sim::sim::{self, Outcome, RoundObserver, RunControl};
+use fedrecsim_sim::sim::{self, Outcome, RoundObserver, RunControl, Stop};
 
 use crate::support::{run, small_with, world};
 
@@ -58,7 +58,10 @@ fn nobody_twice_in_a_row_is_refused_where_and_only_where_a_round_would_have_nobo
                 let stopped_by = sim::run(world, &RunControl::with_threads(1), &mut ())
                     .unwrap()
                     .stopped_by;
-                let had_nobody = matches!(stopped_by, Some(Error::NobodyAvailable { .. }));
+                let had_nobody = matches!(
+                    stopped_by.as_ref().and_then(Error::ended_by),
+                    Some(Stop::NobodyAvailable { .. })
+                );
                 assert!(had_nobody || stopped_by.is_none(), "{stopped_by:?}");
                 assert_eq!(had_nobody, is_refused, "{users} users, {rounds}, {mode}");
                 refused += u32::from(is_refused);

@@ -1,5 +1,5 @@
 use fedrecsim::cli::Finished;
-use fedrecsim_core::error::Error;
+use fedrecsim_sim::sim::Stop;
 
 use crate::support::Workshop;
 
@@ -34,9 +34,16 @@ fn a_run_without_an_update_says_so_and_fails_with_its_report_written() {
         ),
     ] {
         let (finished, json, summary) = run("fedmf", overrides);
-        let [error @ Error::NothingLearned { rounds: 3, .. }] = &finished.errors[..] else {
+        let [error] = &finished.errors[..] else {
             panic!("{why}: {:?}", finished.errors);
         };
+        assert!(
+            matches!(
+                error.ended_by(),
+                Some(Stop::NothingLearned { rounds: 3, .. })
+            ),
+            "{why}: {error}"
+        );
         assert_eq!(error.exit_code(), 1, "{why}");
         assert!(
             error.to_string().contains("no update was ever used"),

@@ -25,6 +25,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::ids::Round;
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset;
 use fedrecsim_data::population::Traces;
@@ -32,7 +33,7 @@ use fedrecsim_methods::method::registry::{self, METHODS, vocabulary};
 use fedrecsim_model::model::archive::ArchiveReader;
 use fedrecsim_scenario::scenario::{self, Mode, Scenario};
 use fedrecsim_sim::sim::outcome::RoundRecord;
-use fedrecsim_sim::sim::{self, Checkpoints, Outcome, RunControl, World};
+use fedrecsim_sim::sim::{self, Checkpoints, Outcome, RunControl, Stop, World};
 use fedrecsim_sim::testing::CheckpointsInMemory;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -239,22 +240,29 @@ fn run_from(workshop: &Workshop, scenario: &Scenario, checkpoints: Checkpoints) 
     sim::run_from(world, &RunControl::with_threads(1), &mut (), checkpoints).unwrap()
 }
 
+/// Returns the round in which an error ended a run.
+fn failed_round(error: &Error) -> Option<Round> {
+    match error {
+        Error::Diverged { round, .. } => Some(*round),
+        Error::Singular { round, .. } => *round,
+        _ => match error.ended_by()? {
+            Stop::TimeOverflow { round, .. }
+            | Stop::NobodyFinished { round, .. }
+            | Stop::NothingArrives { round, .. }
+            | Stop::NobodyAvailable { round, .. } => Some(*round),
+            _ => None,
+        },
+    }
+}
+
 /// Checks that a run ends early only because training explodes, links are too slow for any clock or
 /// any deadline, or nobody comes, and that it says so.
 fn assert_well_ended(outcome: &Outcome, scenario: &Scenario) {
     let waits_for_all = scenario.training.mode == Mode::Synchronous;
     match &outcome.stopped_by {
         None => assert_eq!(outcome.rounds.len(), scenario.training.rounds as usize),
-        Some(
-            Error::Diverged { round, .. }
-            | Error::Singular {
-                round: Some(round), ..
-            }
-            | Error::TimeOverflow { round, .. }
-            | Error::NobodyFinished { round, .. }
-            | Error::NothingArrives { round, .. }
-            | Error::NobodyAvailable { round, .. },
-        ) => {
+        Some(error) if failed_round(error).is_some() => {
+            let round = failed_round(error).unwrap();
             let kept = outcome.rounds.len();
             // Users who take part may have begun in an earlier round.
             let is_kept = if waits_for_all {
@@ -451,7 +459,7 @@ fn check(file: &File) {
     let reason = |error: Option<&Error>| error.map(ToString::to_string);
     match outcome.learned_nothing {
         true => assert!(
-            matches!(finished.errors[..], [Error::NothingLearned { .. }]),
+            matches!(&finished.errors[..], [error] if matches!(error.ended_by(), Some(Stop::NothingLearned { .. }))),
             "{:?}",
             finished.errors
         ),
@@ -493,15 +501,15 @@ fn fates(outcome: &Outcome) -> BTreeMap<&'static str, bool> {
         ),
         (
             "nobody finishes",
-            stopped(|error| matches!(error, Error::NobodyFinished { .. })),
+            stopped(|error| matches!(error.ended_by(), Some(Stop::NobodyFinished { .. }))),
         ),
         (
             "nothing arrives",
-            stopped(|error| matches!(error, Error::NothingArrives { .. })),
+            stopped(|error| matches!(error.ended_by(), Some(Stop::NothingArrives { .. }))),
         ),
         (
             "nobody comes",
-            stopped(|error| matches!(error, Error::NobodyAvailable { .. })),
+            stopped(|error| matches!(error.ended_by(), Some(Stop::NobodyAvailable { .. }))),
         ),
         (
             "training explodes",

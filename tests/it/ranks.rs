@@ -13,7 +13,7 @@ use fedrecsim_core::ids::UserId;
 use fedrecsim_methods::method::Entry;
 use fedrecsim_ranks::Shares;
 use fedrecsim_sim::sim::outcome::users::UserRecord;
-use fedrecsim_sim::sim::{Outcome, Simulation};
+use fedrecsim_sim::sim::{Outcome, Simulation, Stop};
 
 use crate::resume::MODES;
 use crate::support::{methods, run, small_with};
@@ -200,7 +200,10 @@ fn a_run_goes_on_with_another_number_of_ranks() {
                 };
                 let stopped = first.run(&scenario).stopped_by;
                 assert!(
-                    matches!(stopped, Some(Error::TimeIsUp { rounds: 2 })),
+                    matches!(
+                        stopped.as_ref().and_then(Error::ended_by),
+                        Some(Stop::TimeIsUp { rounds: 2 })
+                    ),
                     "{stopped:?}"
                 );
                 assert_eq!(

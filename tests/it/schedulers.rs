@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use fedrecsim::cli::RunArgs;
 use fedrecsim_core::error::Error;
+use fedrecsim_sim::sim::Stop;
 
 use crate::checkpoints::{
     DOOMED, has_checkpoint, report, resume, resume_command, resuming, saving, uninterrupted,
@@ -27,7 +28,7 @@ fn a_run_whose_time_is_up_stops_with_a_checkpoint_and_is_resumed() {
         .next()
         .unwrap();
     assert!(
-        matches!(stopped, Error::TimeIsUp { rounds: 1 }),
+        matches!(stopped.ended_by(), Some(Stop::TimeIsUp { rounds: 1 })),
         "{stopped}"
     );
     assert_eq!(stopped.exit_code(), Error::Interrupted.exit_code());
@@ -48,7 +49,10 @@ fn a_run_whose_time_is_up_stops_with_a_checkpoint_and_is_resumed() {
         .into_iter()
         .next();
     assert!(
-        matches!(again, Some(Error::TimeIsUp { rounds: 2 })),
+        matches!(
+            again.as_ref().and_then(Error::ended_by),
+            Some(Stop::TimeIsUp { rounds: 2 })
+        ),
         "{again:?}"
     );
     assert!(resume_command(&in_no_time).unwrap().errors.is_empty());
@@ -84,7 +88,10 @@ fn resume_leaves_checkpoints_at_the_interval_that_it_is_given() {
         .into_iter()
         .next()
         .unwrap();
-    assert!(matches!(stopped, Error::NobodyFinished { .. }), "{stopped}");
+    assert!(
+        matches!(stopped.ended_by(), Some(Stop::NobodyFinished { .. })),
+        "{stopped}"
+    );
     let checkpoints = checkpoints_in(&workshop.report());
     assert_eq!(checkpoints.len(), 2, "{checkpoints:?}");
     assert!(

@@ -7,7 +7,7 @@ use fedrecsim_model::model::blocks::Model;
 use fedrecsim_model::model::table::Table;
 use fedrecsim_scenario::scenario::Scenario;
 use fedrecsim_sim::sim::outcome::RoundRecord;
-use fedrecsim_sim::sim::{RunControl, Simulation, Until};
+use fedrecsim_sim::sim::{RunControl, Simulation, Stop, Until};
 
 use crate::support::{assert_balanced, run, small_with, world};
 
@@ -123,7 +123,10 @@ fn a_number_of_rounds_is_a_place_to_stop() {
     assert_eq!(simulation.rounds(), 3, "there is no way back");
     let outcome = simulation.finish().unwrap();
     assert!(
-        matches!(outcome.stopped_by, Some(Error::Stopped { .. })),
+        matches!(
+            outcome.stopped_by.as_ref().and_then(Error::ended_by),
+            Some(Stop::Stopped { .. })
+        ),
         "{:?}",
         outcome.stopped_by
     );
@@ -396,6 +399,6 @@ fn what_is_no_simulation_is_refused() {
             &control,
             Cursor::new(bytes.to_vec()),
         );
-        assert!(matches!(restored.err(), Some(Error::Checkpoint(_))));
+        assert!(matches!(restored.err(), Some(Error::Unrestorable(_))));
     }
 }

@@ -5,7 +5,7 @@ use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_data::dataset::negatives::{NegativeSampler, Samples};
 use fedrecsim_scenario::scenario::Scenario;
 use fedrecsim_sim::sim::outcome::RoundRecord;
-use fedrecsim_sim::sim::{self, Outcome, RunControl};
+use fedrecsim_sim::sim::{self, Outcome, RunControl, Stop};
 
 use crate::support::{assert_balanced, run, small_with, world};
 
@@ -275,7 +275,7 @@ fn a_run_that_reaches_the_end_of_the_clock_says_so_and_keeps_its_rounds() {
             let outcome = sim::run(world, &RunControl::with_threads(1), &mut ()).unwrap();
             let stopped_by = outcome.stopped_by.as_ref();
             assert!(
-                matches!(stopped_by, Some(Error::TimeOverflow { round, .. }) if round.0 == whole_rounds)
+                matches!(stopped_by.and_then(Error::ended_by), Some(Stop::TimeOverflow { round, .. }) if round.0 == whole_rounds)
             );
             assert_eq!(outcome.rounds.len(), whole_rounds as usize, "{server:?}");
             assert_balanced(&outcome);

@@ -36,7 +36,7 @@ enum Answer {
 /// whether the run goes on.
 ///
 /// # Errors
-/// [`Error::RankLost`] if rank 0 is not there any more.
+/// `Stop::ProcessLost` if rank 0 is not there any more.
 pub fn announce(
     link: &mut dyn Link,
     identity: std::result::Result<Identity, String>,
@@ -103,7 +103,7 @@ impl Crew {
     /// it comes.
     ///
     /// # Errors
-    /// [`Error::RankLost`](fedrecsim_core::error::Error::RankLost) if it is not there any more.
+    /// `Stop::ProcessLost` if it is not there any more.
     pub(super) fn ask(&mut self, place: usize, question: Parcel) -> Result<()> {
         self.links[place].send(question)?;
         self.links[place].expect();
@@ -125,7 +125,7 @@ impl Crew {
     /// runs. They speak once more unless it is the last time.
     ///
     /// # Errors
-    /// [`Error::Usage`](fedrecsim_core::error::Error::Usage) for the first rank that is about to run
+    /// `Error::Usage` for the first rank that is about to run
     /// something else, or cannot.
     pub fn agree(&mut self, own: &Identity, is_last: bool) -> Result<()> {
         for (place, link) in self.links.iter_mut().enumerate() {
@@ -190,7 +190,7 @@ impl Drop for Crew {
 /// it with `own`.
 ///
 /// # Errors
-/// [`Error::Usage`], with what differs or why the rank cannot run, and [`Error::RankLost`].
+/// [`Error::Usage`], with what differs or why the rank cannot run, and `Stop::ProcessLost`.
 fn hear(rank: usize, link: &mut dyn Link, own: &Identity) -> Result<()> {
     let theirs = match heard(rank, link)? {
         Hello::Ready(theirs) => theirs,

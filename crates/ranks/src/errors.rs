@@ -1,174 +1,44 @@
 //! Carries errors from the rank where they occur to rank 0, where they end the run as they would
 //! have on one machine.
 
-use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use fedrecsim_core::error::Error;
-use fedrecsim_core::ids::{Round, UserId};
+use fedrecsim_core::error::{Error, ErrorKind};
 use fedrecsim_model::model::archive::{Archive, ArchiveReader};
 
-/// An error on its way. Kinds that no training, scoring or saving ends with travel as their text.
+/// An error on its way. Only those that rank 0 treats in a special way travel as what they are.
 #[derive(Serialize, Deserialize)]
 enum Carried {
-    Usage(String),
-    Memory(String),
-    Dataset(String),
-    Frame(String),
-    Update(String),
-    Checkpoint(String),
-    Diverged {
-        round: Round,
-        user: Option<UserId>,
-        parameter: Cow<'static, str>,
-        value: f32,
-        limit: f32,
-    },
-    Unscorable {
-        user: UserId,
-        place: Cow<'static, str>,
-    },
-    Singular {
-        round: Option<Round>,
-        user: Option<UserId>,
-        system: Cow<'static, str>,
-        cause: String,
-    },
-    Unrepresentable {
-        place: String,
-        value: f32,
-        reason: Cow<'static, str>,
-    },
-    Write {
-        path: PathBuf,
-        reason: String,
-    },
-    Read {
-        path: PathBuf,
-        reason: String,
-    },
     Interrupted,
-    Actor(String),
-    Other(String),
+    Write { path: PathBuf, reason: String },
+    Told { kind: ErrorKind, message: String },
 }
 
 /// Appends an error.
 pub(crate) fn put(error: &Error, archive: &mut Archive) {
     archive.put(&match error {
-        Error::Usage(text) => Carried::Usage(text.clone()),
-        Error::Memory(text) => Carried::Memory(text.clone()),
-        Error::Dataset(text) => Carried::Dataset(text.clone()),
-        Error::Frame(text) => Carried::Frame(text.clone()),
-        Error::Update(text) => Carried::Update(text.clone()),
-        Error::Checkpoint(text) => Carried::Checkpoint(text.clone()),
-        Error::Diverged {
-            round,
-            user,
-            parameter,
-            value,
-            limit,
-        } => Carried::Diverged {
-            round: *round,
-            user: *user,
-            parameter: parameter.clone(),
-            value: *value,
-            limit: *limit,
-        },
-        Error::Unscorable { user, place } => Carried::Unscorable {
-            user: *user,
-            place: place.clone(),
-        },
-        Error::Singular {
-            round,
-            user,
-            system,
-            cause,
-        } => Carried::Singular {
-            round: *round,
-            user: *user,
-            system: system.clone(),
-            cause: cause.clone(),
-        },
-        Error::Unrepresentable {
-            place,
-            value,
-            reason,
-        } => Carried::Unrepresentable {
-            place: place.clone(),
-            value: *value,
-            reason: reason.clone(),
-        },
+        Error::Interrupted => Carried::Interrupted,
         Error::Write { path, source } => Carried::Write {
             path: path.clone(),
             reason: source.to_string(),
         },
-        Error::Read { path, reason } => Carried::Read {
-            path: path.clone(),
-            reason: reason.clone(),
+        other => Carried::Told {
+            kind: other.kind(),
+            message: other.to_string(),
         },
-        Error::Interrupted => Carried::Interrupted,
-        Error::Actor { reason, .. } => Carried::Actor(reason.clone()),
-        other => Carried::Other(other.to_string()),
     });
 }
 
 /// Returns the next error; where there is none, the reason for that.
 pub(crate) fn take(archive: &mut ArchiveReader) -> Error {
-    let carried = match archive.take() {
-        Ok(carried) => carried,
-        Err(error) => return error,
-    };
-    match carried {
-        Carried::Usage(text) => Error::Usage(text),
-        Carried::Memory(text) => Error::Memory(text),
-        Carried::Dataset(text) => Error::Dataset(text),
-        Carried::Frame(text) => Error::Frame(text),
-        Carried::Update(text) => Error::Update(text),
-        Carried::Checkpoint(text) => Error::Checkpoint(text),
-        Carried::Diverged {
-            round,
-            user,
-            parameter,
-            value,
-            limit,
-        } => Error::Diverged {
-            round,
-            user,
-            parameter,
-            value,
-            limit,
-        },
-        Carried::Unscorable { user, place } => Error::Unscorable { user, place },
-        Carried::Singular {
-            round,
-            user,
-            system,
-            cause,
-        } => Error::Singular {
-            round,
-            user,
-            system,
-            cause,
-        },
-        Carried::Unrepresentable {
-            place,
-            value,
-            reason,
-        } => Error::Unrepresentable {
-            place,
-            value,
-            reason,
-        },
-        Carried::Interrupted => Error::Interrupted,
-        Carried::Write { path, reason } => Error::write(path, io::Error::other(reason)),
-        Carried::Read { path, reason } => Error::read(path, reason),
-        Carried::Actor(reason) | Carried::Other(reason) => Error::Actor {
-            actor: "workers",
-            reason,
-        },
+    match archive.take() {
+        Ok(Carried::Interrupted) => Error::Interrupted,
+        Ok(Carried::Write { path, reason }) => Error::write(path, io::Error::other(reason)),
+        Ok(Carried::Told { kind, message }) => Error::Told { kind, message },
+        Err(error) => error,
     }
 }
 
@@ -176,6 +46,8 @@ pub(crate) fn take(archive: &mut ArchiveReader) -> Error {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use std::io::Cursor;
+
+    use fedrecsim_core::ids::{Round, UserId};
 
     use super::*;
 
@@ -222,7 +94,7 @@ mod tests {
             );
         }
         assert!(
-            matches!(take(&mut reader), Error::Checkpoint(_)),
+            matches!(take(&mut reader), Error::Unrestorable(_)),
             "there is no more"
         );
     }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_model::model::archive::{Archive, ArchiveReader};
+use fedrecsim_sim::sim::Stop;
 
 /// What crosses between two processes at once: a question or the beginning of a run, or an answer
 /// or a part of one.
@@ -60,7 +61,7 @@ pub trait Link: Send {
     /// Sends a parcel, which may still wait to be on its way when this returns.
     ///
     /// # Errors
-    /// [`Error::RankLost`] if the other side is known not to be there any more.
+    /// `Stop::ProcessLost` if the other side is known not to be there any more.
     fn send(&mut self, parcel: Parcel) -> Result<()>;
 
     /// Has the parcels that are about to come, up to the last one of an answer, taken in while the
@@ -70,7 +71,7 @@ pub trait Link: Send {
     /// Waits for the next parcel.
     ///
     /// # Errors
-    /// [`Error::RankLost`] if the other side is not there any more.
+    /// `Stop::ProcessLost` if the other side is not there any more.
     fn receive(&mut self) -> Result<Parcel>;
 }
 
@@ -103,7 +104,7 @@ pub fn in_memory(rank: u32) -> (Box<dyn Link>, Box<dyn Link>) {
 
 impl InMemory {
     fn lost(&self) -> Error {
-        Error::rank_lost(self.other_side, "its thread has ended")
+        Stop::process_lost(self.other_side, "its thread has ended")
     }
 }
 

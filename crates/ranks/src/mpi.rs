@@ -20,6 +20,7 @@ use bytes::Bytes;
 
 use super::{Crew, Link, Other, Parcel, Place};
 use fedrecsim_core::error::{Error, Result};
+use fedrecsim_sim::sim::Stop;
 
 /// The most bytes of a message of MPI, whose counts have 31 bits. Longer ones are sent in pieces.
 const PIECE: usize = 1 << 30;
@@ -156,7 +157,7 @@ impl Way {
     }
 
     fn has_ended(&self) -> Error {
-        Error::rank_lost(self.other as u32, "MPI has ended")
+        Stop::process_lost(self.other as u32, "MPI has ended")
     }
 
     /// Waits for the next parcel.
@@ -176,7 +177,7 @@ impl Way {
             {
                 self.lost.store(true, Ordering::Relaxed);
                 let reason = "the processes of the run were told to stop, and it has not answered since; it may be busy";
-                return Err(Error::rank_lost(self.other as u32, reason));
+                return Err(Stop::process_lost(self.other as u32, reason));
             }
         }
     }

@@ -58,7 +58,7 @@ impl Others {
     /// Asks a rank, with all that its users were told before.
     ///
     /// # Errors
-    /// [`Error::RankLost`](fedrecsim_core::error::Error::RankLost), and those of what the users were
+    /// `Stop::ProcessLost`, and those of what the users were
     /// told.
     pub(super) fn ask(&mut self, place: usize, question: Question) -> Result<()> {
         self.ask_with(place, question, &mut |_, _| Ok(()))
@@ -81,7 +81,7 @@ impl Others {
     /// Waits for the answer of a rank.
     ///
     /// # Errors
-    /// [`Error::RankLost`](fedrecsim_core::error::Error::RankLost), and the error that the rank has sent
+    /// `Stop::ProcessLost`, and the error that the rank has sent
     /// in place of an answer.
     pub(super) fn answer(&mut self, place: usize) -> Result<ArchiveReader> {
         Ok(self.next_part(place)?.0)

@@ -12,6 +12,7 @@ use fedrecsim_core::memory;
 use fedrecsim_methods::method::Placement;
 use fedrecsim_model::model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::model::state::restore_model;
+use fedrecsim_sim::sim::Stop;
 use fedrecsim_sim::sim::World;
 use fedrecsim_sim::sim::workers::{
     CheckpointStore, Download, FromClient, Pool, SavedPart, Scoring, Threads, UserAccuracy,
@@ -47,7 +48,7 @@ pub struct Rank {
 /// Answers what rank 0 asks of the users of this rank, until it is told to end.
 ///
 /// # Errors
-/// [`Error::RankLost`] if rank 0 is not there any more, and those of starting the threads. An error
+/// `Stop::ProcessLost` if rank 0 is not there any more, and those of starting the threads. An error
 /// in what was asked is sent to rank 0, which ends the run.
 pub fn serve(world: Arc<World>, rank: Rank) -> Result<()> {
     let Rank {
@@ -108,7 +109,9 @@ pub fn serve(world: Arc<World>, rank: Rank) -> Result<()> {
         match answer {
             Ok(None) => return Ok(()),
             Ok(Some(answer)) => link.send(answer)?,
-            Err(error @ Error::RankLost { .. }) => return Err(error),
+            Err(error) if matches!(error.ended_by(), Some(Stop::ProcessLost { .. })) => {
+                return Err(error);
+            }
             Err(error) => link.send(refusal(&error)?)?,
         }
     }
@@ -206,7 +209,7 @@ impl Serving {
             Question::AdoptParts => {
                 let parts: Vec<SavedPart> = archive.take()?;
                 let absent =
-                    || Error::Checkpoint("this rank has not opened the checkpoint".to_owned());
+                    || Error::Unrestorable("this rank has not opened the checkpoint".to_owned());
                 self.threads
                     .adopt_parts(&parts, self.resumed.as_ref().ok_or_else(absent)?)?;
             }

@@ -206,7 +206,7 @@ impl Inbox {
     /// Reads a message up to its question. Every note is given to `tell`.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) for a message that cannot be read,
+    /// `Error::Unrestorable` for a message that cannot be read,
     /// and those of `tell`.
     pub fn open(
         &mut self,
@@ -272,7 +272,7 @@ impl Inbox {
     /// Reads what [`Outbox::put_download`] has appended.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) for something else.
+    /// `Error::Unrestorable` for something else.
     pub(crate) fn take_download(
         &mut self,
         archive: &mut ArchiveReader,
@@ -314,7 +314,7 @@ pub(crate) fn put_trained(worked: &mut WorkedOut, archive: &mut Archive) {
 /// none.
 ///
 /// # Errors
-/// [`Error::Checkpoint`] for something else, and for a user of whom `users` knows no training.
+/// [`Error::Unrestorable`] for something else, and for a user of whom `users` knows no training.
 pub(crate) fn take_trained(
     archive: &mut ArchiveReader,
     world: &World,

@@ -25,7 +25,7 @@ use super::inputs::data_directories;
 use super::output_file::OutputFile;
 use super::{Finished, Session, StudyArgs};
 use carrier::{How, Start};
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::error::{Error, ErrorKind, Result};
 use fedrecsim_data::dataset;
 use fedrecsim_report::study::against;
 use fedrecsim_report::study::file::{self, Changes, MissingData};
@@ -88,7 +88,12 @@ fn carry_out(arguments: &StudyArgs, session: &Session, how: How<'_>) -> Result<F
     let mut finished = Finished::in_files(shown(arguments, (&whole, &results), folder)?);
     let (failed, [_, not_run, runs]) = (results.failures().len(), results.counts());
     if failed > 0 {
-        finished.errors.push(Error::RunsFailed { failed, runs });
+        finished.errors.push(Error::Told {
+            kind: ErrorKind::EndOfRun,
+            message: format!(
+                "{failed} of {runs} runs of the study failed; the tables mark them, and the same command tries them again"
+            ),
+        });
     }
     if session.is_interrupted() && not_run > 0 {
         finished.errors.push(Error::Interrupted);

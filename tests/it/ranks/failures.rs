@@ -2,7 +2,7 @@
 
 use fedrecsim_core::error::Error;
 use fedrecsim_ranks::{self as ranks, Crew};
-use fedrecsim_sim::sim::{self, Checkpoints, Outcome, RunControl, Simulation};
+use fedrecsim_sim::sim::{self, Checkpoints, Outcome, RunControl, Simulation, Stop};
 
 use super::harness::{Fault, Way, checkpoint};
 use crate::support::{small, small_with, world};
@@ -37,7 +37,7 @@ fn a_part_that_is_not_the_one_of_the_checkpoint_is_refused() {
     )
     .unwrap_err();
     assert!(
-        matches!(&error, Error::Checkpoint(text) if text.contains("part 1")),
+        matches!(&error, Error::Unrestorable(text) if text.contains("part 1")),
         "{error}"
     );
 }
@@ -168,7 +168,10 @@ fn a_rank_without_room_for_its_part_ends_the_run_with_its_finished_rounds() {
     let outcome = way.run(&scenario);
     let stopped = outcome.stopped_by.unwrap();
     assert!(
-        matches!(stopped, Error::CheckpointUnwritten { rounds: 2, .. }),
+        matches!(
+            stopped.ended_by(),
+            Some(Stop::CheckpointUnwritten { rounds: 2, .. })
+        ),
         "{stopped}"
     );
     assert!(

@@ -13,7 +13,9 @@ use fedrecsim_data::dataset;
 use fedrecsim_model::model::archive::ArchiveReader;
 use fedrecsim_ranks::{self as ranks, Crew, Link, Parcel, Rank, Shares};
 use fedrecsim_scenario::scenario::Scenario;
-use fedrecsim_sim::sim::{CheckpointStore, Checkpoints, Outcome, RunControl, Simulation, World};
+use fedrecsim_sim::sim::{
+    CheckpointStore, Checkpoints, Outcome, RunControl, Simulation, Stop, World,
+};
 
 use crate::support::methods;
 
@@ -35,7 +37,8 @@ impl CheckpointStore for Store {
         self.ends_after == Some(rounds)
     }
     fn stop_after(&self, rounds: u32) -> Option<Error> {
-        self.is_due(rounds).then_some(Error::TimeIsUp { rounds })
+        self.is_due(rounds)
+            .then(|| Stop::TimeIsUp { rounds }.into())
     }
     fn way_on(&self) -> Option<String> {
         Some(format!(
@@ -49,12 +52,13 @@ impl CheckpointStore for Store {
     }
     fn part_unwritten(&mut self, error: Error) -> Error {
         match error {
-            Error::Write { path, source } => Error::CheckpointUnwritten {
+            Error::Write { path, source } => Stop::CheckpointUnwritten {
                 path,
                 rounds: self.open.0,
                 left: None,
                 source,
-            },
+            }
+            .into(),
             other => other,
         }
     }
@@ -208,12 +212,12 @@ impl Link for Waiting {
     fn send(&mut self, parcel: Parcel) -> Result<()> {
         self.to
             .send(parcel)
-            .map_err(|_| Error::rank_lost(9, "its thread has ended"))
+            .map_err(|_| Stop::process_lost(9, "its thread has ended"))
     }
     fn receive(&mut self) -> Result<Parcel> {
         self.from
             .recv()
-            .map_err(|_| Error::rank_lost(9, "its thread has ended"))
+            .map_err(|_| Stop::process_lost(9, "its thread has ended"))
     }
 }
 

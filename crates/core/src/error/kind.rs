@@ -1,9 +1,11 @@
 //! Says in which way an error ends a run or a command.
 
+use serde::{Deserialize, Serialize};
+
 use super::Error;
 
 /// The ways in which an error ends a run or a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ErrorKind {
     /// The input was refused before anything ran.
     RefusedInput,
@@ -24,27 +26,18 @@ impl Error {
             | Self::Usage(_)
             | Self::Read { .. }
             | Self::MalformedLine { .. }
-            | Self::Checkpoint(_) => ErrorKind::RefusedInput,
+            | Self::Unrestorable(_) => ErrorKind::RefusedInput,
             Self::Dataset(_) => ErrorKind::UnfitData,
-            Self::CheckpointUnwritten { .. }
+            Self::Ended(_)
             | Self::Diverged { .. }
             | Self::Unscorable { .. }
             | Self::Singular { .. }
             | Self::MethodFailed { .. }
             | Self::Unrepresentable { .. }
-            | Self::TimeOverflow { .. }
-            | Self::NobodyFinished { .. }
-            | Self::NothingArrives { .. }
-            | Self::NothingLearned { .. }
-            | Self::NobodyAvailable { .. }
             | Self::NonFinite { .. }
-            | Self::TimeIsUp { .. }
-            | Self::RunsFailed { .. }
-            | Self::RankLost { .. }
-            | Self::Interrupted
-            | Self::Stopped { .. } => ErrorKind::EndOfRun,
-            Self::OtherDigest { .. }
-            | Self::Fetch { .. }
+            | Self::Interrupted => ErrorKind::EndOfRun,
+            Self::Told { kind, .. } => *kind,
+            Self::Fetch { .. }
             | Self::Write { .. }
             | Self::Memory(_)
             | Self::Frame(_)

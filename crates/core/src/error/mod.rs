@@ -6,10 +6,9 @@
 mod kind;
 
 use std::borrow::Cow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::ids::{Round, UserId};
-use crate::units::{SimDuration, SimTime};
 
 pub use kind::ErrorKind;
 
@@ -56,22 +55,6 @@ pub enum Error {
     Write {
         /// The file or folder.
         path: PathBuf,
-        /// The system's reason.
-        source: std::io::Error,
-    },
-    /// A checkpoint that was due could not be written.
-    ///
-    /// This ends the run: one that went on would have more to lose to a crash than was asked for,
-    /// and its report goes to the same disk.
-    #[error("cannot write the checkpoint after round {rounds} to {}: {source}; {}", path.display(), way_on(path, *left))]
-    CheckpointUnwritten {
-        /// The name that the checkpoint would have had.
-        path: PathBuf,
-        /// Number of rounds that are over.
-        rounds: u32,
-        /// Number of rounds after which the newest checkpoint that is left was made, if there is
-        /// one.
-        left: Option<u32>,
         /// The system's reason.
         source: std::io::Error,
     },
@@ -158,70 +141,6 @@ pub enum Error {
         /// What the codec asks of a value.
         reason: Cow<'static, str>,
     },
-    /// Virtual time beyond what 64 bits of nanoseconds hold, which is 584 years.
-    #[error("round {} takes longer than 584 years of virtual time ({user}); check the network's and the devices' speeds", round.0 + 1)]
-    TimeOverflow {
-        /// The round, numbered from zero.
-        round: Round,
-        /// The user whose participation takes so long.
-        user: UserId,
-    },
-    /// A number of steps of the server in a row had no update that arrived in time.
-    #[error(
-        "nobody finished in the last {steps} steps of the server, which is in round {}: no update arrived in time; check the deadline, the server's link, who stays available, the dropouts and the faults, or raise training.empty_rounds_limit",
-        round.0 + 1
-    )]
-    NobodyFinished {
-        /// The round of the step that was not begun, numbered from zero.
-        round: Round,
-        /// The number of steps that were empty.
-        steps: u32,
-    },
-    /// A run that came to its end without one update that was used, so that its method learned
-    /// nothing.
-    #[error(
-        "the run has learned nothing: {participations} participation{} in {rounds} round{}, and {}",
-        if *participations == 1 { "" } else { "s" }, if *rounds == 1 { "" } else { "s" },
-        if *uploads_were_empty {
-            "no upload carried a value; check what `codec.uplink` selects"
-        } else {
-            "no update was ever used; check the dropouts, the faults, the deadline and the server's link"
-        }
-    )]
-    NothingLearned {
-        /// Number of rounds.
-        rounds: u32,
-        /// Number of invitations.
-        participations: u64,
-        /// Whether updates were used that carried no value.
-        uploads_were_empty: bool,
-    },
-    /// A round of an asynchronous mode that gets no update.
-    #[error(
-        "no update arrives in round {}: {participations} participations in a row came to nothing; check the dropouts, the faults and the availability, or raise training.empty_rounds_limit",
-        round.0 + 1
-    )]
-    NothingArrives {
-        /// The round, numbered from zero.
-        round: Round,
-        /// Number of participations that came to nothing.
-        participations: u64,
-    },
-    /// A round without anybody to invite.
-    #[error(
-        "nobody can be invited to round {}: the server has waited since {:.0} s, and within {:.0} s of virtual time (training.waiting_limit_s) nobody becomes available whom it may pick{}",
-        round.0 + 1, at.as_secs_f64(), limit.as_secs_f64(), who_rests(*resting)
-    )]
-    NobodyAvailable {
-        /// The round, numbered from zero.
-        round: Round,
-        /// The instant since which the server has been waiting.
-        at: SimTime,
-        /// The time that the server may wait.
-        limit: SimDuration,
-        /// Users who may not be picked because they were invited to this round or the last one.
-        resting: u32,
-    },
     /// A frame cannot be decoded.
     #[error("cannot decode a frame: {0}")]
     Frame(String),
@@ -249,56 +168,24 @@ pub enum Error {
         /// The reason, as far as it is known.
         reason: String,
     },
-    /// A process that owns a part of the users is not there any more, so that the run ends with its
-    /// finished rounds.
-    #[error("rank {rank} of the run was lost: {reason}; {}", way_on.as_deref().unwrap_or("there is no checkpoint to go on from"))]
-    RankLost {
-        /// The number of the process.
-        rank: u32,
-        /// How that was noticed.
-        reason: String,
-        /// What to do, if there is a checkpoint.
-        way_on: Option<String>,
-    },
-    /// A run cannot go on from a checkpoint: it is damaged, of another version, scenario or data
+    /// A saved state that cannot be restored: it is damaged, of another version, scenario or data
     /// set, or missing.
     #[error("cannot resume: {0}")]
-    Checkpoint(String),
-    /// The wall-clock time that the run was given is over.
-    #[error(
-        "stopped after round {rounds}, as the wall-clock time of --max-wall-time was over; `resume` goes on from there"
-    )]
-    TimeIsUp {
-        /// Number of rounds that are over.
-        rounds: u32,
-    },
-    /// A run came to another result than was expected of it.
-    #[error("the result digest is {found}, and --expect-digest {expected} was given")]
-    OtherDigest {
-        /// The beginning of the digest that was expected (hexadecimal).
-        expected: String,
-        /// The digest of the run (hexadecimal).
-        found: String,
-    },
-    /// Runs of a study have failed. The others have their results, and the tables mark those that
-    /// failed.
-    #[error(
-        "{failed} of {runs} runs of the study failed; the tables mark them, and the same command tries them again"
-    )]
-    RunsFailed {
-        /// Number of runs that failed.
-        failed: usize,
-        /// Number of runs of the study, or of its part.
-        runs: usize,
-    },
+    Unrestorable(String),
     /// The user stopped the run.
     #[error("interrupted")]
     Interrupted,
-    /// The run has reached the virtual time up to which it was to go.
-    #[error("stopped at {} s of virtual time, as asked", at.as_secs_f64())]
-    Stopped {
-        /// The virtual time that it has reached.
-        at: SimTime,
+    /// A layer above ended a run early, for a reason that it has a type for. See
+    /// [`Self::ended_by`].
+    #[error("{0}")]
+    Ended(Box<dyn std::error::Error + Send + Sync>),
+    /// An error of another process, or of the command line, which is known here by its message alone.
+    #[error("{message}")]
+    Told {
+        /// In which way it ends a run or a command.
+        kind: ErrorKind,
+        /// What it says.
+        message: String,
     },
 }
 
@@ -327,29 +214,11 @@ impl Error {
         }
     }
 
-    /// Returns the error of a process of the run that is not there any more.
-    pub fn rank_lost(rank: u32, reason: impl ToString) -> Self {
-        Self::RankLost {
-            rank,
-            reason: reason.to_string(),
-            way_on: None,
-        }
-    }
-
-    /// Returns the error with `way_on` as what to do, if it is that of a process which is not there
-    /// any more.
-    pub fn with_way_on(self, way_on: Option<String>) -> Self {
+    /// Returns the reason for which a layer above ended a run early, if it is of type `R`.
+    pub fn ended_by<R: std::error::Error + 'static>(&self) -> Option<&R> {
         match self {
-            Self::RankLost {
-                rank,
-                reason,
-                way_on: None,
-            } => Self::RankLost {
-                rank,
-                reason,
-                way_on,
-            },
-            other => other,
+            Self::Ended(reason) => reason.downcast_ref(),
+            _ => None,
         }
     }
 
@@ -397,19 +266,6 @@ impl Error {
     }
 }
 
-/// Returns in words what to do after a checkpoint could not be written to `path`.
-fn way_on(path: &Path, left: Option<u32>) -> String {
-    let folder = path.parent().unwrap_or(path).display();
-    match left {
-        Some(rounds) => format!(
-            "that after round {rounds} is left: see to the cause, and go on from there with `fedrecsim resume {folder}`"
-        ),
-        None => {
-            "there is none before it: see to the cause, and begin anew with --overwrite".to_owned()
-        }
-    }
-}
-
 /// Returns in words where a method was at work.
 fn place_of(round: Option<Round>, user: Option<UserId>) -> String {
     let who = user.map_or_else(|| "at the server".to_owned(), |user| user.to_string());
@@ -417,14 +273,4 @@ fn place_of(round: Option<Round>, user: Option<UserId>) -> String {
         || format!("({who})"),
         |round| format!("in round {} ({who})", round.0 + 1),
     )
-}
-
-/// Returns in words how many users `never-twice-in-a-row` keeps from taking part; empty if it keeps
-/// nobody.
-fn who_rests(resting: u32) -> String {
-    match resting {
-        0 => String::new(),
-        1 => "; 1 user rests (`never-twice-in-a-row`)".to_owned(),
-        many => format!("; {many} users rest (`never-twice-in-a-row`)"),
-    }
 }

@@ -231,10 +231,10 @@ impl Frame {
     /// Restores a frame from what a checkpoint has kept of it.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if its parts do not sum to its length.
+    /// [`Error::Unrestorable`] if its parts do not sum to its length.
     pub fn of_saved(bytes: Bytes, parts: FrameParts) -> Result<Self> {
         if parts.total() != bytes.len() as u64 {
-            return Err(Error::Checkpoint(
+            return Err(Error::Unrestorable(
                 "a frame in it has another length than its parts".to_owned(),
             ));
         }

@@ -111,7 +111,7 @@ impl Archive {
             Ok(bytes) => self.bytes = bytes,
             // Postcard only refuses types that do not state their length.
             Err(reason) => {
-                self.failed.get_or_insert(Error::Checkpoint(format!(
+                self.failed.get_or_insert(Error::Unrestorable(format!(
                     "a value cannot be written: {reason}"
                 )));
                 return;
@@ -190,7 +190,7 @@ impl Archive {
     /// Returns what was appended since the last call.
     ///
     /// # Errors
-    /// [`Error::Memory`] if there was none for what was appended, and [`Error::Checkpoint`] if a
+    /// [`Error::Memory`] if there was none for what was appended, and [`Error::Unrestorable`] if a
     /// value of a type was appended that cannot be written, which is a defect of the caller.
     pub fn take(&mut self) -> Result<Vec<u8>> {
         self.failed
@@ -286,7 +286,7 @@ impl ArchiveReader {
     /// Opens the part that number `writer` of `writers` has written, and checks its digest.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if there is no such part.
+    /// [`Error::Unrestorable`] if there is no such part.
     pub fn part(&self, writer: u32, writers: u32, digest: &[u8; blake3::OUT_LEN]) -> Result<Self> {
         let open = self
             .open_part
@@ -304,7 +304,7 @@ impl ArchiveReader {
     /// Returns the next value.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if there is none, or if it is of another type.
+    /// [`Error::Unrestorable`] if there is none, or if it is of another type.
     pub fn take<T: DeserializeOwned>(&mut self) -> Result<T> {
         self.fill()?;
         match postcard::take_from_bytes(&self.buffer) {
@@ -317,7 +317,7 @@ impl ArchiveReader {
     /// Returns the next bytes.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if there are none.
+    /// [`Error::Unrestorable`] if there are none.
     pub fn take_bytes(&mut self) -> Result<Vec<u8>> {
         self.fill()?;
         Ok(std::mem::take(&mut self.buffer))
@@ -353,7 +353,7 @@ impl ArchiveReader {
     /// Returns the next `count` values.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if another number of values was appended.
+    /// [`Error::Unrestorable`] if another number of values was appended.
     pub fn take_values(&mut self, count: usize) -> Result<Vec<f32>> {
         self.fill()?;
         if self.buffer.len() != count * VALUE_BYTES {
@@ -371,7 +371,7 @@ impl ArchiveReader {
     /// Returns the next table, which others may share.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if there is none, or if it is of another shape.
+    /// [`Error::Unrestorable`] if there is none, or if it is of another shape.
     pub(crate) fn take_table(&mut self, shape: TableShape) -> Result<SharedTable> {
         let (number, follows): (u32, bool) = self.take()?;
         if follows {
@@ -396,7 +396,7 @@ impl ArchiveReader {
     /// Returns the next bytes that others may share.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if there are none.
+    /// [`Error::Unrestorable`] if there are none.
     pub fn take_shared_bytes(&mut self) -> Result<Bytes> {
         let (number, follows): (u32, bool) = self.take()?;
         if follows {
@@ -412,7 +412,7 @@ impl ArchiveReader {
     /// Returns the next update, of a table of `shape` with values of this type.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if there is none, or if it does not fit such a table.
+    /// [`Error::Unrestorable`] if there is none, or if it does not fit such a table.
     pub fn take_update(&mut self, shape: TableShape, value_type: ValueType) -> Result<TableUpdate> {
         let (rows, others_scale): (Option<Vec<u32>>, f32) = self.take()?;
         let rows = rows.map_or(RowSet::All, RowSet::Listed);
@@ -468,7 +468,7 @@ fn unreadable(reason: io::Error) -> Error {
 
 /// Returns the error of an archive whose content cannot be used.
 pub fn damaged(reason: impl ToString) -> Error {
-    Error::Checkpoint(format!(
+    Error::Unrestorable(format!(
         "its content cannot be used: {}",
         reason.to_string()
     ))

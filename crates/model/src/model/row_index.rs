@@ -34,7 +34,7 @@ impl RowIndex {
     /// Reads what [`Self::save`] appended.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) if the archive does not hold an
+    /// [`Error::Unrestorable`](fedrecsim_core::error::Error::Unrestorable) if the archive does not hold an
     /// index.
     pub(crate) fn restore(archive: &mut ArchiveReader) -> Result<Self> {
         let (words, slots): (Vec<u64>, Vec<u32>) = archive.take()?;

@@ -196,7 +196,7 @@ impl RowTable {
     /// Reads what [`Self::save`] appended for a table of `dimension` columns.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) if the archive does not hold such a
+    /// [`Error::Unrestorable`](fedrecsim_core::error::Error::Unrestorable) if the archive does not hold such a
     /// table.
     pub(crate) fn restore(archive: &mut ArchiveReader, dimension: usize) -> Result<Self> {
         let index = RowIndex::restore(archive)?;

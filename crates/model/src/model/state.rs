@@ -35,7 +35,7 @@ impl StateVisitor<'_> {
     /// Visits values whose number does not change.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint), here and below, when what is
+    /// [`Error::Unrestorable`](fedrecsim_core::error::Error::Unrestorable), here and below, when what is
     /// restored is not what was saved.
     pub fn values(&mut self, values: &mut [f32]) -> Result<()> {
         match self {
@@ -168,7 +168,7 @@ pub fn save_model(archive: &mut Archive, model: &Model) {
 /// Reads the values of a model of this layout, which [`save_model`] has appended.
 ///
 /// # Errors
-/// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) if there are none.
+/// [`Error::Unrestorable`](fedrecsim_core::error::Error::Unrestorable) if there are none.
 pub fn restore_model(archive: &mut ArchiveReader, layout: &Layout) -> Result<Model> {
     let mut blocks = Vec::with_capacity(layout.blocks().len());
     for block in layout.blocks() {

@@ -5,6 +5,7 @@ use super::{cost, setup};
 use fedrecsim_core::error::Error;
 use fedrecsim_scenario::scenario::Scenario;
 use fedrecsim_sim::checkpoint::{self, Program};
+use fedrecsim_sim::sim::Stop;
 use fedrecsim_sim::sim::outcome::{AuditRecord, Outcome};
 
 impl RunRecord {
@@ -67,10 +68,12 @@ impl RunRecord {
             other_builds: Vec::new(),
             wall,
         };
-        let learned_nothing = record.learned_nothing.then_some(Error::NothingLearned {
-            rounds: record.rounds,
-            participations: record.participations.invited,
-            uploads_were_empty: record.uploads_were_empty,
+        let learned_nothing = record.learned_nothing.then(|| {
+            Error::from(Stop::NothingLearned {
+                rounds: record.rounds,
+                participations: record.participations.invited,
+                uploads_were_empty: record.uploads_were_empty,
+            })
         });
         (record, outcome.stopped_by.or(learned_nothing))
     }

@@ -135,7 +135,7 @@ impl Writing {
 /// processes have written.
 ///
 /// # Errors
-/// [`Error::Read`] for a file that cannot be read, [`Error::Checkpoint`] for one that is no
+/// [`Error::Read`] for a file that cannot be read, [`Error::Unrestorable`] for one that is no
 /// checkpoint, incomplete, damaged, of another version of the layout, or has a part that was
 /// written for another one.
 pub fn open(path: &Path) -> Result<Opened> {
@@ -168,7 +168,7 @@ fn open_with(path: &Path, check: impl Fn(&Path, u32, (u32, u32)) -> Result<()>) 
             != checksum
         {
             let path = path.display();
-            return Err(Error::Checkpoint(format!(
+            return Err(Error::Unrestorable(format!(
                 "{path} is not the part that was written for the checkpoint"
             )));
         }
@@ -243,7 +243,7 @@ pub(super) fn name_of_part(rounds: u32, (rank, ranks): (u32, u32)) -> String {
 /// shown to `each` on the way.
 fn sound(path: &Path, magic: [u8; 8], each: &mut dyn FnMut(&[u8])) -> Result<ArchiveReader> {
     let unreadable = |reason: io::Error| Error::read(path, reason);
-    let refuse = |what: &str| Err(Error::Checkpoint(format!("{} {what}", path.display())));
+    let refuse = |what: &str| Err(Error::Unrestorable(format!("{} {what}", path.display())));
     let mut file = File::open(path).map_err(unreadable)?;
     let size = file.metadata().map_err(unreadable)?.len();
     let mut start = [0; START as usize];

@@ -33,7 +33,7 @@ pub struct Found {
 /// Finds the newest sound checkpoint in `folder`.
 ///
 /// # Errors
-/// [`Error::Checkpoint`] if there is none, saying what is wrong with each that is there;
+/// [`Error::Unrestorable`] if there is none, saying what is wrong with each that is there;
 /// [`Error::Read`] for a folder that cannot be read.
 pub fn find(folder: &Path) -> Result<Found> {
     let mut passed_over = Vec::new();
@@ -51,18 +51,18 @@ pub fn find(folder: &Path) -> Result<Found> {
                     passed_over,
                 });
             }
-            Err(Error::Checkpoint(reason)) => passed_over.push(reason),
+            Err(Error::Unrestorable(reason)) => passed_over.push(reason),
             Err(error) => passed_over.push(error.to_string()),
         }
     }
     let folder = folder.display();
     if passed_over.is_empty() {
-        return Err(Error::Checkpoint(format!(
+        return Err(Error::Unrestorable(format!(
             "there is no checkpoint in {folder}; `run --checkpoint-every N` leaves them, and removes them when the run \
              is complete unless it is given --keep-checkpoint"
         )));
     }
-    Err(Error::Checkpoint(format!(
+    Err(Error::Unrestorable(format!(
         "no checkpoint in {folder} can be used: {}",
         passed_over.join("; ")
     )))

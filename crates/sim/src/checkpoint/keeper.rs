@@ -10,6 +10,7 @@ use super::folder::{PARTIAL, name_of, numbered};
 use super::parts;
 use super::scenario_file;
 use crate::sim::CheckpointStore;
+use crate::sim::Stop;
 use fedrecsim_core::error::{Error, Result};
 
 /// The number of checkpoints that are kept: one to go on from, and one in case that the first
@@ -71,12 +72,13 @@ impl Keeper {
     fn checked<T>(&mut self, step: io::Result<T>) -> Result<T> {
         step.map_err(|source| {
             self.give_up();
-            Error::CheckpointUnwritten {
+            let stop = Stop::CheckpointUnwritten {
                 path: self.path(),
                 rounds: self.header.rounds,
                 left: self.left,
                 source,
-            }
+            };
+            stop.into()
         })
     }
 
@@ -144,7 +146,7 @@ impl CheckpointStore for Keeper {
     fn stop_after(&self, rounds: u32) -> Option<Error> {
         self.deadline
             .filter(|deadline| Instant::now() >= *deadline)
-            .map(|_| Error::TimeIsUp { rounds })
+            .map(|_| Stop::TimeIsUp { rounds }.into())
     }
 
     fn way_on(&self) -> Option<String> {
@@ -159,12 +161,13 @@ impl CheckpointStore for Keeper {
         match error {
             Error::Write { path, source } => {
                 self.give_up();
-                Error::CheckpointUnwritten {
+                let stop = Stop::CheckpointUnwritten {
                     path,
                     rounds: self.header.rounds,
                     left: self.left,
                     source,
-                }
+                };
+                stop.into()
             }
             other => other,
         }

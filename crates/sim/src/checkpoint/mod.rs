@@ -62,7 +62,7 @@ impl Header {
     /// change the rounds before. A folder without that file holds no other run.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`], naming keys that differ, or for a scenario file that is damaged.
+    /// [`Error::Unrestorable`], naming keys that differ, or for a scenario file that is damaged.
     pub fn check_folder(&self, folder: &Path) -> Result<()> {
         let Some(text) = scenario_file::read(folder)? else {
             return Ok(());
@@ -71,7 +71,7 @@ impl Header {
         if differences.is_empty() {
             return Ok(());
         }
-        Err(Error::Checkpoint(format!(
+        Err(Error::Unrestorable(format!(
             "the checkpoint after round {} is of another run than the one in {}: {}; remove it to go on with that run",
             self.rounds,
             folder.display(),
@@ -99,12 +99,12 @@ impl Header {
     /// Checks that `running` is the build that wrote the checkpoint.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`], with both builds.
+    /// [`Error::Unrestorable`], with both builds.
     pub fn check_build(&self, running: &Build) -> Result<()> {
         if self.build == *running {
             return Ok(());
         }
-        Err(Error::Checkpoint(format!(
+        Err(Error::Unrestorable(format!(
             "the checkpoint after round {} was left by another build of the program, which may come to other results: \
              by {}, and this is {}; resume with that build, or give --other-build, which the report will say",
             self.rounds,
@@ -125,9 +125,9 @@ impl Header {
     /// Checks that a world is the one of the checkpoint.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`], saying what differs: the scenario, or what it reads.
+    /// [`Error::Unrestorable`], saying what differs: the scenario, or what it reads.
     pub fn check(&self, scenario: &Scenario, fingerprint: &str) -> Result<()> {
-        let refuse = |text: String| Err(Error::Checkpoint(text));
+        let refuse = |text: String| Err(Error::Unrestorable(text));
         // Scenarios are compared as tables, because the order of their keys has no meaning.
         let table = |text: &str| {
             text.parse::<toml::Table>()

@@ -174,7 +174,7 @@ mod tests {
         fs::write(&damaged, bytes).unwrap();
         assert!(matches!(
             open_part(path, 10, (2, 3)),
-            Err(Error::Checkpoint(_))
+            Err(Error::Unrestorable(_))
         ));
         fs::write(path.join("checkpoint-5.part-01-of-3.bin"), "mine").unwrap();
         fs::write(path.join(".fedrecsim-checkpoint.part-2.partial"), "half").unwrap();

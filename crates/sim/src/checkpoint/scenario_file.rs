@@ -73,11 +73,11 @@ pub(super) fn read(folder: &Path) -> Result<Option<String>> {
 /// rounds does not count.
 ///
 /// # Errors
-/// [`Error::Checkpoint`] for a text that is not TOML.
+/// [`Error::Unrestorable`] for a text that is not TOML.
 pub(super) fn differences(ours: &str, theirs: &str) -> Result<Vec<String>> {
     let read = |text: &str| -> Result<Value> {
         let mut table: Value = toml::from_str(text).map_err(|reason| {
-            Error::Checkpoint(format!(
+            Error::Unrestorable(format!(
                 "the text of its scenario cannot be read: {}",
                 reason.message()
             ))

@@ -1,4 +1,5 @@
 #![allow(clippy::unwrap_used)]
+use crate::sim::Stop;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -310,8 +311,8 @@ fn a_full_disk_is_an_error_and_costs_no_checkpoint_but_the_new_one() {
     full();
     keeper.begin(15).unwrap();
     assert!(matches!(
-        keeper.write(&[0; 1 << 17]),
-        Err(Error::CheckpointUnwritten {
+        keeper.write(&[0; 1 << 17]).unwrap_err().ended_by(),
+        Some(Stop::CheckpointUnwritten {
             rounds: 15,
             left: Some(10),
             ..
@@ -500,7 +501,10 @@ fn checkpoints_are_due_at_intervals_before_the_last_round_and_when_time_is_up() 
     let now = std::time::Instant::now();
     let stop = keeper(0, false, 12).until(Some(now)).stop_after(3);
     assert!(
-        matches!(stop, Some(Error::TimeIsUp { rounds: 3 })),
+        matches!(
+            stop.as_ref().and_then(Error::ended_by),
+            Some(Stop::TimeIsUp { rounds: 3 })
+        ),
         "{stop:?}"
     );
     let later = now + std::time::Duration::from_secs(1 << 20);
@@ -534,12 +538,12 @@ fn a_checkpoint_counts_with_the_very_parts_that_were_written_for_it() {
     let error = write_with(&mut bench.keeper(of_three.clone()), 5).unwrap_err();
     assert!(
         matches!(
-            error,
-            Error::CheckpointUnwritten {
+            error.ended_by(),
+            Some(Stop::CheckpointUnwritten {
                 rounds: 5,
                 left: None,
                 ..
-            }
+            })
         ),
         "{error}"
     );

@@ -51,7 +51,7 @@ pub trait CheckpointStore {
     /// Begins a checkpoint after `rounds` rounds.
     ///
     /// # Errors
-    /// [`Error::CheckpointUnwritten`](fedrecsim_core::error::Error::CheckpointUnwritten) if the checkpoint
+    /// `Stop::CheckpointUnwritten` if the checkpoint
     /// cannot be written. Earlier checkpoints stay as they were.
     fn begin(&mut self, rounds: u32) -> Result<()>;
 

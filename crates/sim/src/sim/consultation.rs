@@ -64,7 +64,7 @@ impl Consultation {
     /// Reads what [`Self::save`] appended.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) if the archive holds something else.
+    /// As [`ArchiveReader::take`].
     pub fn restore(archive: &mut ArchiveReader) -> Result<Self> {
         let (request, request_work) = archive.take()?;
         let (reply, reply_work, rows) = archive.take()?;
@@ -89,7 +89,7 @@ pub(crate) fn format(layout: &Layout) -> FrameFormat {
 /// Decodes a request or a reply.
 ///
 /// # Errors
-/// [`Error::Frame`](fedrecsim_core::error::Error::Frame) if the frame does not have `layout`.
+/// `Error::Frame` if the frame does not have `layout`.
 pub(crate) fn decode(frame: &Bytes, layout: &Layout) -> Result<ModelUpdate> {
     BlockCodecs::every(CodecName::RowsF32).decode(frame, layout, &Model::none())
 }

@@ -121,7 +121,7 @@ impl Durations {
     /// Reads what [`Self::save`] appended.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) if the archive holds something else.
+    /// As [`ArchiveReader::take`].
     pub(crate) fn restore(archive: &mut ArchiveReader) -> Result<Self> {
         let (buckets, sum, least, greatest): (BTreeMap<u64, u64>, u128, u64, u64) =
             archive.take()?;

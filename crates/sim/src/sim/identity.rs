@@ -36,11 +36,11 @@ impl Identity {
     /// Checks that `world` has this identity.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`], saying what differs.
+    /// [`Error::Unrestorable`], saying what differs.
     pub(crate) fn check(&self, world: &World) -> Result<()> {
         let ours = Self::of(world);
         let refuse = |what: &str| {
-            Err(Error::Checkpoint(format!(
+            Err(Error::Unrestorable(format!(
                 "the saved simulation is of another world: {what}"
             )))
         };

@@ -98,6 +98,7 @@ mod server;
 mod simulation;
 #[cfg(test)]
 mod small;
+mod stop;
 mod third_party;
 mod training;
 mod upload;
@@ -111,4 +112,5 @@ pub use observer::RoundObserver;
 pub use outcome::Outcome;
 pub use run::{run, run_from, run_to_end, run_to_end_with};
 pub use simulation::{RunControl, Simulation, Until};
+pub use stop::Stop;
 pub use world::World;

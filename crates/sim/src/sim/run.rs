@@ -28,7 +28,7 @@ pub fn run(
 /// is that of a run that was never stopped.
 ///
 /// # Errors
-/// As [`run`], and [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) for a checkpoint of
+/// As [`run`], and `Error::Unrestorable` for a checkpoint of
 /// another world.
 pub fn run_from(
     world: impl Into<Arc<World>>,

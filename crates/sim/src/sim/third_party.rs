@@ -51,7 +51,7 @@ impl ThirdPartyActor {
     /// Reads the third party's state from a checkpoint.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if the archive holds something else.
+    /// As [`ArchiveReader::take`].
     pub(crate) fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
         self.state()
             .visit_state(&mut StateVisitor::Restore(archive))

@@ -195,7 +195,7 @@ impl Upload {
     /// run.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if the archive holds something else.
+    /// As [`ArchiveReader::take`].
     pub fn restore(archive: &mut ArchiveReader, layout: &Layout) -> Result<Self> {
         let ((parts, loss), is_postponed): ((FrameParts, f64), bool) = archive.take()?;
         if !is_postponed {

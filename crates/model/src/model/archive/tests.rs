@@ -103,7 +103,7 @@ fn a_wrong_length_or_shape_is_an_error_and_takes_no_memory() {
     };
     assert!(matches!(
         read(bytes.clone()).take_table(wide),
-        Err(Error::Checkpoint(_))
+        Err(Error::Unrestorable(_))
     ));
     for cut in 0..bytes.len() {
         assert!(

@@ -197,7 +197,7 @@ impl Audit {
     /// Reads what [`Self::save`] appended.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) if the archive holds something else.
+    /// As [`ArchiveReader::take`].
     pub(crate) fn restore(&mut self, archive: &mut ArchiveReader, world: &World) -> Result<()> {
         let count: usize = archive.take()?;
         for _ in 0..count {

@@ -86,7 +86,7 @@ impl Download {
     /// Reads what [`Self::send`] has appended.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) if the archive holds no download of
+    /// `Error::Unrestorable` if the archive holds no download of
     /// this world.
     pub fn receive(archive: &mut ArchiveReader, world: &World) -> Result<Self> {
         Self::take(archive, world, Place::OtherProcess)
@@ -146,7 +146,7 @@ impl RestoredDownloads {
     /// Reads what [`Download::save`] appended for one user.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) if the archive holds no download of
+    /// `Error::Unrestorable` if the archive holds no download of
     /// this world, or two that differ and have one number.
     pub(crate) fn take(
         &mut self,

@@ -223,7 +223,7 @@ fn users_who_shared_a_download_share_it_again_and_others_do_not() {
     let other = outgoing(&world, 3, &Table::zeros(table.shape()));
     assert!(matches!(
         restored(&[&first, &other]),
-        Err(Error::Checkpoint(_))
+        Err(Error::Unrestorable(_))
     ));
 }
 

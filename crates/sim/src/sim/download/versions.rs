@@ -170,7 +170,7 @@ impl Versions {
     /// Reads what [`Self::save`] appended for a phase.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if the archive holds something else.
+    /// As [`ArchiveReader::take`].
     pub(crate) fn restore(
         phase: Phase,
         archive: &mut ArchiveReader,
@@ -427,7 +427,7 @@ impl Version {
     /// Reads what [`Self::save`] appended.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if the archive holds something else.
+    /// As [`ArchiveReader::take`].
     pub(crate) fn restore(archive: &mut ArchiveReader, layout: &Layout) -> Result<Self> {
         let (number, has_intended): (u32, bool) = archive.take()?;
         let model = restore_model(archive, layout)?;

@@ -75,7 +75,7 @@ impl Ledger {
     /// Books that a frame starts on its way. Its bytes are booked when its way ends.
     ///
     /// # Errors
-    /// [`Error::Unbalanced`](fedrecsim_core::error::Error::Unbalanced) if the user has a frame on its way on
+    /// `Error::Unbalanced` if the user has a frame on its way on
     /// this route already.
     pub(crate) fn sent(
         &mut self,
@@ -92,7 +92,7 @@ impl Ledger {
     /// bytes.
     ///
     /// # Errors
-    /// [`Error::Unbalanced`](fedrecsim_core::error::Error::Unbalanced) if the frame was not on its way, has
+    /// `Error::Unbalanced` if the frame was not on its way, has
     /// fewer bytes, or arrives without some of them.
     pub(crate) fn ended(
         &mut self,
@@ -113,7 +113,7 @@ impl Ledger {
     /// Puts an account back, and adds up what was booked in it.
     ///
     /// # Errors
-    /// [`Error::Unbalanced`](fedrecsim_core::error::Error::Unbalanced) if the account does not balance.
+    /// `Error::Unbalanced` if the account does not balance.
     pub(crate) fn enter(&mut self, account: Account) -> Result<()> {
         account
             .third_party
@@ -124,7 +124,7 @@ impl Ledger {
     /// Checks that everything adds up, starts a new round, and returns the bytes of the old one.
     ///
     /// # Errors
-    /// [`Error::Unbalanced`](fedrecsim_core::error::Error::Unbalanced), which names what does not add up.
+    /// `Error::Unbalanced`, which names what does not add up.
     pub(crate) fn end_round(&mut self) -> Result<RoundBytes> {
         let third_party = self.third_party.end_round()?;
         let mut all = self.server.end_round()?;
@@ -172,7 +172,7 @@ impl Ledger {
     /// peer, and that no frame is still on its way.
     ///
     /// # Errors
-    /// [`Error::Unbalanced`](fedrecsim_core::error::Error::Unbalanced), which names what does not hold.
+    /// `Error::Unbalanced`, which names what does not hold.
     pub(crate) fn check_closed(&self) -> Result<()> {
         self.server.check_closed()?;
         self.third_party.check_closed()

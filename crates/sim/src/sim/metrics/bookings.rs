@@ -99,7 +99,7 @@ impl Books {
     /// Books all of `bookings`, which are in the order of time.
     ///
     /// # Errors
-    /// [`Error::Unbalanced`](fedrecsim_core::error::Error::Unbalanced) for an event that cannot have
+    /// `Error::Unbalanced` for an event that cannot have
     /// happened.
     pub(super) fn book(&mut self, bookings: &[Booking]) -> Result<()> {
         let mut chains = std::mem::take(&mut self.chains);

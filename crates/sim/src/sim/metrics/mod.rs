@@ -111,7 +111,7 @@ impl MetricsActor {
     /// Reads the books of a checkpoint.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if the archive holds something else.
+    /// As [`ArchiveReader::take`].
     pub(crate) fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
         let world = Arc::clone(&self.world);
         self.books()?.restore(archive, &world)

@@ -41,7 +41,7 @@ impl Books {
     /// Reads what [`Self::save`] appended, into books that are empty.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) if the archive holds something else.
+    /// As [`ArchiveReader::take`].
     pub(super) fn restore(&mut self, archive: &mut ArchiveReader, world: &World) -> Result<()> {
         (self.ledger, self.under_way) = archive.take()?;
         self.restore_accounts(archive.take()?)?;

@@ -97,7 +97,7 @@ impl Books {
     /// Takes over the accounts of a checkpoint.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) if it has accounts and this run keeps
+    /// `Error::Unrestorable` if it has accounts and this run keeps
     /// none, or the other way round.
     pub(super) fn restore_accounts(&mut self, saved: Option<Accounts>) -> Result<()> {
         match (saved, &mut self.accounts) {

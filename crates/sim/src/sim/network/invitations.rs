@@ -125,7 +125,7 @@ impl Network {
     /// user until the virtual end of the training.
     ///
     /// # Errors
-    /// [`Error::Interrupted`](fedrecsim_core::error::Error::Interrupted), and those of the workers
+    /// `Error::Interrupted`, and those of the workers
     /// themselves. An error in a training is kept with it, and returned at its virtual end.
     pub(super) async fn work_out_trainings(&mut self) -> Result<()> {
         for (user, effort) in self.peers.workers.train().await? {

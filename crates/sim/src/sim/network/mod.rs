@@ -26,6 +26,7 @@ use super::resident::Port;
 use super::user_order::sort_by_user;
 use super::workers::{Pool, Workers};
 use super::world::World;
+use crate::sim::Stop;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::{InvitationId, Round, Step, UserId};
 use fedrecsim_core::memory;
@@ -295,10 +296,11 @@ impl Network {
     /// transfer never ends.
     fn without_end(&self, step: Step) -> Error {
         match self.taking_part.keys().first() {
-            Some(&user) => Error::TimeOverflow {
+            Some(&user) => Stop::TimeOverflow {
                 round: self.world.scenario.training.round_of(step),
                 user,
-            },
+            }
+            .into(),
             None => {
                 let reason = "it waits for participations that nobody takes part in";
                 unanswered("server", reason)

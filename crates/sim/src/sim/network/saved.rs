@@ -57,7 +57,7 @@ impl NetworkState {
     /// Reads the network's state from `archive`.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) if the archive holds something else.
+    /// As [`ArchiveReader::take`].
     pub(crate) fn restore(
         archive: &mut ArchiveReader,
         world: &World,
@@ -197,7 +197,7 @@ impl Network {
     /// Takes over the state of a checkpoint. Trainings that are under way are worked out again.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) if the state is not one of this
+    /// `Error::Unrestorable` if the state is not one of this
     /// world.
     pub(crate) async fn resume(&mut self, state: NetworkState) -> Result<()> {
         let (calendar, appointments) = Calendar::restore(state.now, state.events);

@@ -12,6 +12,7 @@ use super::participation::{Activity, Loss, Participation, Transfer, Way};
 use super::server_link::ServerLink;
 use super::watch::{Unshared, Watch};
 use super::{Event, unanswered};
+use crate::sim::Stop;
 use crate::sim::by_user::ByUser;
 use crate::sim::calendar::Calendar;
 use crate::sim::fair_link::FlowId;
@@ -367,10 +368,11 @@ impl Traffic {
             return Ok(());
         }
         let training = &self.world.scenario.training;
-        Err(Error::TimeOverflow {
+        Err(Stop::TimeOverflow {
             round: training.round_of(participation.invitation.step),
             user: participation.user,
-        })
+        }
+        .into())
     }
 
     /// Counts the time until `now`, before anything changes at that instant. The server has waited

@@ -68,7 +68,7 @@ impl Watch {
     /// Records a wait in the line that has ended.
     ///
     /// # Errors
-    /// [`Error::Actor`](fedrecsim_core::error::Error::Actor) if there is no room for it.
+    /// `Error::Actor` if there is no room for it.
     pub(crate) fn waited(&mut self, wait: SimDuration) -> Result<()> {
         if self.waits.is_none() {
             self.waits = Some(Box::new(Durations::new()?));

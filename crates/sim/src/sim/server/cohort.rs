@@ -71,7 +71,7 @@ impl Cohorts {
     /// Reads what [`Self::save`] appended.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) if the archive holds something else.
+    /// As [`ArchiveReader::take`].
     pub(crate) fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
         let seen: Option<BTreeMap<UserId, Seen>>;
         (self.last_in, self.next_in_turn, seen) = archive.take()?;

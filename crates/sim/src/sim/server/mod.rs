@@ -20,6 +20,7 @@ use super::messages::{
 };
 use super::workers::Pool;
 use super::world::World;
+use crate::sim::Stop;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::{InvitationId, Step, UserId};
 use fedrecsim_core::stages::{Stage, enter};
@@ -121,7 +122,7 @@ impl ServerActor {
     /// Reads the server of a checkpoint.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if the archive holds something else.
+    /// As [`ArchiveReader::take`].
     pub(crate) fn restore(
         &mut self,
         archive: &mut ArchiveReader,
@@ -280,10 +281,11 @@ impl Handler<BeginStep> for ServerActor {
         let training = &self.world.scenario.training;
         let limit = training.empty_rounds_limit;
         if self.empty_steps >= limit {
-            return Err(Error::NobodyFinished {
+            return Err(Stop::NobodyFinished {
                 round: training.round_of(step),
                 steps: limit,
-            });
+            }
+            .into());
         }
         self.step = OpenStep::begin(step, &self.world);
         if self.steps_alone() {

@@ -43,7 +43,7 @@ impl Spending {
     /// Reads the counts of a run over `world`.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) if the archive holds something else.
+    /// As [`ArchiveReader::take`].
     pub(crate) fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
         self.invitations = archive.take()?;
         Ok(())

@@ -3,9 +3,10 @@
 
 use super::roster::SelectionContext;
 use super::{Open, ServerActor};
+use crate::sim::Stop;
 use crate::sim::messages::{Invitation, Orders};
 use crate::sim::world::World;
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::{InvitationId, Step, UserId};
 use fedrecsim_core::units::{SimDuration, SimTime};
 use fedrecsim_methods::method::Placement;
@@ -125,7 +126,7 @@ impl ServerActor {
     /// end a run with cohorts.
     ///
     /// # Errors
-    /// [`Error::NothingArrives`] if there are too many.
+    /// `Stop::NothingArrives` if there are too many.
     fn check_participations_without_update(&self) -> Result<()> {
         let policy = &self.world.policy;
         let (Invitations::WheneverFree { concurrency }, None) =
@@ -139,10 +140,11 @@ impl ServerActor {
             return Ok(());
         }
         let round = self.world.scenario.training.round_of(self.step.step);
-        Err(Error::NothingArrives {
+        Err(Stop::NothingArrives {
             round,
             participations: self.ended_without_update,
-        })
+        }
+        .into())
     }
 
     fn is_complete(&self, now: SimTime) -> bool {
@@ -196,7 +198,7 @@ impl ServerActor {
     /// Returns what the server waits for where it could invite more users than there are.
     ///
     /// # Errors
-    /// [`Error::NobodyAvailable`] if nobody comes in time, nobody takes part meanwhile, and the
+    /// `Stop::NobodyAvailable` if nobody comes in time, nobody takes part meanwhile, and the
     /// next step would not change that.
     fn wait_for_users(&mut self, now: SimTime) -> Result<Wait> {
         let at = SelectionContext {
@@ -220,12 +222,13 @@ impl ServerActor {
                 }
                 let round = self.world.scenario.training.round_of(self.step.step);
                 let resting = self.cohorts.resting(self.step.step);
-                return Err(Error::NobodyAvailable {
+                return Err(Stop::NobodyAvailable {
                     round,
                     at: since,
                     limit,
                     resting,
-                });
+                }
+                .into());
             }
         }
         if self

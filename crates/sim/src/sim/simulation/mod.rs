@@ -21,6 +21,7 @@ use super::outcome::events::RoundSpan;
 use super::outcome::{ByDirection, Flow, Outcome, RoundRecord, SplitAccuracy};
 use super::workers::Threads;
 use super::world::World;
+use crate::sim::Stop;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::units::SimTime;
@@ -105,7 +106,7 @@ impl Simulation {
     /// the simulation that was saved.
     ///
     /// # Errors
-    /// As [`Self::new`], and [`Error::Checkpoint`] if `reader` gives something other than a
+    /// As [`Self::new`], and [`Error::Unrestorable`] if `reader` gives something other than a
     /// simulation of this world.
     pub fn restore(
         world: World,
@@ -300,7 +301,7 @@ impl Simulation {
     pub fn finish_watched(mut self, observer: &mut dyn RoundObserver) -> Result<Outcome> {
         self.happened = None;
         if !self.is_over() {
-            self.stopped_by = Some(Error::Stopped { at: self.now });
+            self.stopped_by = Some(Stop::Stopped { at: self.now }.into());
         }
         // After a stop within a round, the parameters of some users are lost with their trainings.
         let private_parameters = self.stopped_by.is_none();
@@ -413,7 +414,7 @@ impl Simulation {
 
     /// Returns an error with what to do if it is the loss of another process.
     fn with_way_on(&self, error: Error) -> Error {
-        error.with_way_on(self.way_on.clone())
+        Stop::with_way_on(error, self.way_on.as_deref())
     }
 
     fn advance_watched(

@@ -72,7 +72,7 @@ pub trait Workers {
     /// itself.
     ///
     /// # Errors
-    /// [`Error::Unscorable`](fedrecsim_core::error::Error::Unscorable) for scores that cannot be ranked.
+    /// `Error::Unscorable` for scores that cannot be ranked.
     fn evaluate(&self, download: Arc<Download>, model: Model) -> Working<'_, Vec<Scored>>;
 
     /// Scores every evaluated user with each of the trivial baselines, in the order of users. The
@@ -106,6 +106,6 @@ pub trait Workers {
     /// Takes over the private parameters of a checkpoint, from where [`Self::save`] has begun.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`](fedrecsim_core::error::Error::Checkpoint) if the archive holds something else.
+    /// As [`ArchiveReader::take`].
     fn restore(&self, archive: &mut ArchiveReader) -> Result<()>;
 }

@@ -40,7 +40,7 @@ pub fn put_end(archive: &mut Archive) {
 /// Reads devices up to their end, and gives each to `keep`.
 ///
 /// # Errors
-/// [`Error::Checkpoint`] if the archive holds something else, and those of `keep`.
+/// [`Error::Unrestorable`] if the archive holds something else, and those of `keep`.
 pub fn take_devices(
     archive: &mut ArchiveReader,
     world: &World,
@@ -48,7 +48,7 @@ pub fn take_devices(
 ) -> Result<()> {
     while let Some(user) = archive.take::<Option<UserId>>()? {
         if user.index() >= world.dataset.users() {
-            return Err(Error::Checkpoint(format!(
+            return Err(Error::Unrestorable(format!(
                 "it has parameters of {user}, who is not there"
             )));
         }
@@ -63,7 +63,7 @@ pub fn take_devices(
 /// `keep`.
 ///
 /// # Errors
-/// As [`take_devices`], and [`Error::Checkpoint`] for a part that is not there or is another one.
+/// As [`take_devices`], and [`Error::Unrestorable`] for a part that is not there or is another one.
 pub(crate) fn take_parts(
     parts: &[SavedPart],
     users: &std::ops::Range<u32>,

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::sim::Stop;
 use crate::sim::small;
 use crate::sim::upload::Upload;
 use crate::sim::workers::Pool;
@@ -204,7 +205,10 @@ fn an_empty_step_leaves_the_model_as_it_is_and_too_many_of_them_end_the_run() {
         )
         .unwrap_err();
     assert!(
-        matches!(ended, Error::NobodyFinished { steps: 2, .. }),
+        matches!(
+            ended.ended_by(),
+            Some(Stop::NobodyFinished { steps: 2, .. })
+        ),
         "{ended}"
     );
 }

@@ -2,6 +2,7 @@
 //! wait.
 
 use super::*;
+use crate::sim::Stop;
 use fedrecsim_core::ids::Round;
 
 const COHORT: &str = "training.participation={ cohort = 4 }";
@@ -269,7 +270,7 @@ fn an_asynchronous_step_in_which_no_update_ever_arrives_ends_the_run() {
         };
         let error = talk.server.handle(lost, &mut talk.context).unwrap_err();
         assert!(
-            matches!(error, Error::NothingArrives { round: Round(0), participations } if participations == most)
+            matches!(error.ended_by(), Some(Stop::NothingArrives { round: Round(0), participations }) if *participations == most)
         );
     }
     // If there is an update in between, the count starts again.

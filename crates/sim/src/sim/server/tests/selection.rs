@@ -2,6 +2,7 @@
 
 use super::super::roster::SelectionContext;
 use super::*;
+use crate::sim::Stop;
 use fedrecsim_core::ids::Round;
 use fedrecsim_data::population::AvailabilityClock;
 
@@ -372,7 +373,7 @@ fn a_run_ends_if_nobody_is_available_within_the_limit() {
     };
     let error = talk.server.handle(began, &mut talk.context).unwrap_err();
     assert!(
-        matches!(error, Error::NobodyAvailable { round: Round(0), at, .. } if at == talk.now),
+        matches!(error.ended_by(), Some(Stop::NobodyAvailable { round: Round(0), at, .. }) if *at == talk.now),
         "{error}"
     );
 }
@@ -410,7 +411,10 @@ fn where_all_have_to_rest_the_message_says_so() {
         .orders
         .unwrap_err();
     assert!(
-        matches!(error, Error::NobodyAvailable { resting: 21, .. }),
+        matches!(
+            error.ended_by(),
+            Some(Stop::NobodyAvailable { resting: 21, .. })
+        ),
         "{error}"
     );
     assert!(
@@ -511,7 +515,11 @@ fn an_upload_after_which_nobody_comes_is_judged_before_the_run_ends() {
     };
     let receipt = talk.server.handle(arrival, &mut talk.context).unwrap();
     assert_eq!(receipt.ending, Ending::Done);
-    assert!(matches!(receipt.orders, Err(Error::NobodyAvailable { .. })));
+    let error = receipt.orders.unwrap_err();
+    assert!(
+        matches!(error.ended_by(), Some(Stop::NobodyAvailable { .. })),
+        "{error}"
+    );
 }
 
 /// If this fails, Oort invites more or fewer users than there are places for, whoever is explored.
