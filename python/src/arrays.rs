@@ -138,7 +138,7 @@ pub fn model(layout: &Layout, arrays: &Bound<'_, PyAny>) -> PyResult<Model> {
             array.ok_or_else(|| refused(format!("the block `{}` is missing", block.name)))?;
         tables.push(table(&block.name, &array, block.shape)?);
     }
-    Model::of_tables(layout.clone(), tables).map_err(crate::error::exception)
+    Ok(Model::of_tables(layout.clone(), tables))
 }
 
 /// Refuses names that the layout does not have.

@@ -120,7 +120,7 @@ impl Loop {
         let (invitation_id, world) = (InvitationId(invitation_id), Arc::clone(&self.world));
         let name = world.method.initial().layout().blocks()[0].name.clone();
         let layout = Layout::of_table(name, global.shape());
-        let model = Model::of_tables(layout, vec![global.clone()]).unwrap();
+        let model = Model::of_tables(layout, [global.clone()]);
         let download = server::Download::Shared(model);
         let download = Download::encode(step, Phase::default(), download, &world).unwrap();
         let invitation = Invitation {

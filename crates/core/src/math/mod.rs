@@ -7,7 +7,37 @@
 
 pub mod gradient;
 
-pub use libm::{exp, expm1 as exp_m1, log as ln, log1p as ln_1p, log2, pow, sin, sqrt, tanh};
+pub use libm::{expm1 as exp_m1, log1p as ln_1p, log2, pow, sin, sqrt, tanh};
+
+/// Is a number of single or double precision.
+pub trait Real: Copy {
+    /// Returns what `function` makes of the number, which is rounded if that is of single precision.
+    fn through(self, function: impl Fn(f64) -> f64) -> Self;
+}
+
+impl Real for f64 {
+    fn through(self, function: impl Fn(f64) -> f64) -> Self {
+        function(self)
+    }
+}
+
+impl Real for f32 {
+    fn through(self, function: impl Fn(f64) -> f64) -> Self {
+        function(f64::from(self)) as f32
+    }
+}
+
+/// Returns e to the power of x.
+#[inline]
+pub fn exp<X: Real>(x: X) -> X {
+    x.through(libm::exp)
+}
+
+/// Returns the natural logarithm of x.
+#[inline]
+pub fn ln<X: Real>(x: X) -> X {
+    x.through(libm::log)
+}
 
 /// Number of lanes of a kernel's partial sums, whatever the width of the machine's vectors.
 pub const LANES: usize = 16;
@@ -154,6 +184,20 @@ mod tests {
 
     fn lanes_from(start: f32, step: f32) -> Lanes {
         std::array::from_fn(|lane| start + step * lane as f32)
+    }
+
+    /// If this fails, a function has other bits in single precision than the rounded ones of double
+    /// precision.
+    #[test]
+    fn single_precision_is_double_precision_rounded() {
+        assert_eq!(
+            (exp(1.0f32), exp(1.0)),
+            (std::f32::consts::E, libm::exp(1.0))
+        );
+        assert_eq!(
+            (ln(2.0f32), ln(2.0)),
+            (std::f32::consts::LN_2, libm::log(2.0))
+        );
     }
 
     #[test]

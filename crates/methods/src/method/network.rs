@@ -10,9 +10,8 @@ use fedrecsim_model::model::table::Table;
 /// If there are other values than the layout has, which is a defect of the method.
 pub(super) fn model(layout: Layout, values: &[f32]) -> Model {
     let shapes = layout.blocks().iter().map(|block| block.shape);
-    let tables = shapes.map(Table::zeros).collect();
-    let model = Model::of_tables(layout, tables);
-    let mut model = model.unwrap_or_else(|fault| panic!("a layout has no floats: {fault}"));
+    let tables: Vec<Table> = shapes.map(Table::zeros).collect();
+    let mut model = Model::of_tables(layout, tables);
     set(&mut model, 0, values);
     model
 }

@@ -58,18 +58,18 @@ impl Model {
         Ok(Self { layout, blocks })
     }
 
-    /// Makes a model of tables of single-precision values, in the order of the layout.
+    /// Makes a model of tables of single-precision values, in the order of the layout. Where tables
+    /// come from elsewhere, [`Self::new`] says what is wrong with them.
     ///
-    /// # Errors
-    /// As [`Self::new`].
-    pub fn of_tables(layout: Layout, tables: Vec<Table>) -> Result<Self> {
-        Self::new(
-            layout,
-            tables
-                .into_iter()
-                .map(|table| BlockValues::Table(Arc::new(table)))
-                .collect(),
-        )
+    /// # Panics
+    /// If a table has another shape than its block, or if there are more or fewer tables than
+    /// blocks, which are defects of the method.
+    pub fn of_tables(layout: Layout, tables: impl IntoIterator<Item = Table>) -> Self {
+        let blocks = tables
+            .into_iter()
+            .map(|table| BlockValues::Table(table.into()));
+        Self::new(layout, blocks.collect())
+            .unwrap_or_else(|fault| panic!("a model has other tables than its layout: {fault}"))
     }
 
     /// Makes a model of one item table.

@@ -54,7 +54,7 @@ impl<const WITH_O: bool> Pmf<WITH_O> {
         let names = self.settings.factors.tables();
         let layout = model.layout().blocks()[..names.len()].to_vec();
         let tables = names.iter().map(|name| Table::clone(table_of(model, name)));
-        Model::of_tables(Layout::new(layout), tables.collect())
+        Ok(Model::of_tables(Layout::new(layout), tables))
     }
 }
 

@@ -38,7 +38,7 @@ fn ln_sum(logarithms: &[f64]) -> f64 {
             logarithms
                 .iter()
                 .map(|value| math::exp(value - largest))
-                .sum(),
+                .sum::<f64>(),
         )
 }
 
