@@ -450,10 +450,12 @@ fn training_that_learns_nothing_is_found() {
 fn training_that_fails_is_no_fault_of_the_scores() {
     let parts = ["training comes to its end", "there is nothing to learn"];
     assert_broken(&entry::<14>(), Clause::Uploads, &parts);
-    assert_eq!(
-        contract(&entry::<14>()).unwrap_err().clause,
-        Clause::Uploads
-    );
+    let failing = entry::<14>();
+    assert_eq!(contract(&failing).unwrap_err().clause, Clause::Uploads);
+    for checked in [Clause::ScoresAlone, Clause::Buffers, Clause::Repeats] {
+        let breach = Contract::of(&failing).check_clause(checked).unwrap_err();
+        assert_eq!(breach.clause, Clause::Uploads, "{checked:?} alone");
+    }
 }
 
 #[test]

@@ -139,10 +139,18 @@ impl<'m> Contract<'m> {
             Clause::LossyCodecs => clauses::runs::work_with_lossy_codecs(self),
             Clause::Resumes => clauses::runs::go_on_from_checkpoints(self),
         };
-        kept.map_err(|Seen(seen)| Breach {
-            method: self.entry.name.to_owned(),
-            clause,
-            seen,
+        kept.map_err(|Seen(seen)| {
+            // Most checks train, and a client that cannot train breaks that clause and no other.
+            let failed = clauses::training::comes_to_its_end(self).err();
+            let (clause, seen) = match failed {
+                Some(Seen(failed)) => (Clause::Uploads, failed),
+                None => (clause, seen),
+            };
+            Breach {
+                method: self.entry.name.to_owned(),
+                clause,
+                seen,
+            }
         })
     }
 

@@ -6,6 +6,20 @@ use crate::testing::breach::{Seen, ensure};
 use fedrecsim_core::work::Work;
 use fedrecsim_methods::method::Scratch;
 
+/// Checks that the first participation of each of ten users does not fail, as far as there is a
+/// world in which they can take part.
+pub(crate) fn comes_to_its_end(contract: &Contract<'_>) -> Result<(), Seen> {
+    let Ok(mut bench) = Bench::new(contract) else {
+        return Ok(());
+    };
+    let users = if bench.world.trains { 0..10 } else { 0..0 };
+    for user in users {
+        let mut client = bench.client(user);
+        bench.train(client.as_mut(), user, 0)?;
+    }
+    Ok(())
+}
+
 /// Checks that an update has the layout that was announced, that it changes something, and that its
 /// loss and work can be booked. A method that is not trained has no private state.
 pub(crate) fn has_the_layout_of_uploads(contract: &Contract<'_>) -> Result<(), Seen> {
