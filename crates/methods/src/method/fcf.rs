@@ -109,12 +109,7 @@ impl Declare for Fcf {
         vec![table.as_gradient().rule(rule)]
     }
 
-    fn train(
-        &self,
-        _own: &mut Own<()>,
-        task: &LocalTask<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<Trained> {
+    fn train(&self, _: &mut Own, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<Trained> {
         let table = table_of(task.model, "Y");
         let (positives, equal) = weighted_positives(&task.own, None);
         let vector = self.solve(table, (&positives, &equal), &mut scratch.least_squares);
@@ -142,7 +137,7 @@ impl Declare for Fcf {
 
     fn scorer<'a>(
         &'a self,
-        _own: &'a Own<()>,
+        _: &'a Own,
         context: &ScoringContext<'a>,
         scratch: &mut Scratch,
     ) -> Result<Box<dyn Scorer + 'a>> {
@@ -240,10 +235,7 @@ mod tests {
     /// them the other way round.
     #[test]
     fn a_recent_positive_pulls_the_user_vector_more_than_an_old_one() {
-        let shape = TableShape {
-            rows: 2,
-            dimension: 2,
-        };
+        let shape = TableShape::new(2, 2);
         let table = Table::new(shape, vec![1.0, 0.0, 0.0, 1.0]);
         let vector = |recency: Option<&Recency>| {
             // Item 1 is later than item 0.

@@ -144,12 +144,7 @@ impl Declare for FedRecon {
     }
 
     /// With an odd number of samples the query half has one more.
-    fn train(
-        &self,
-        _own: &mut Own<()>,
-        task: &LocalTask<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<Trained> {
+    fn train(&self, _: &mut Own, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<Trained> {
         learn::draw_samples(task, &mut scratch.samples)?;
         let table = table_of(task.model, "V");
         let (rows, packed) = (&mut scratch.round_rows, &mut scratch.packed);
@@ -187,7 +182,7 @@ impl Declare for FedRecon {
 
     fn scorer<'a>(
         &'a self,
-        own: &'a Own<()>,
+        own: &'a Own,
         context: &ScoringContext<'a>,
         scratch: &mut Scratch,
     ) -> Result<Box<dyn Scorer + 'a>> {

@@ -1,18 +1,22 @@
 //! Compares what follows from declarations with plain computations in double precision.
 #![allow(clippy::unwrap_used)]
 
+use std::sync::Arc;
+
+use super::own::Plan;
 use super::*;
 use crate::method::fcf::Fcf;
 use crate::method::fedncf::FedNcf;
 use crate::method::fedrecon::FedRecon;
 use crate::method::registry::METHODS;
 use crate::method::tests::problem_of;
+use crate::method::{LocalTask, Method, row_counts};
 use crate::{choices, parameters};
-use fedrecsim_core::ids::{InvitationId, Round};
+use fedrecsim_core::ids::{InvitationId, Round, UserId};
 use fedrecsim_core::math::gradient::gradient_check_within;
-use fedrecsim_core::rng::PortableDraws;
+use fedrecsim_core::rng::{PortableDraws, Purpose};
 use fedrecsim_data::dataset::negatives::Samples;
-use fedrecsim_model::model::table::TableShape;
+use fedrecsim_model::model::table::{Table, TableShape};
 
 const USER: UserId = UserId(6);
 const ITEMS: usize = 40;
@@ -156,9 +160,9 @@ impl Plain {
 /// Trains a user on five positives with three negatives each, and checks the result against plain
 /// gradient descent.
 fn check(mut method: Chosen) {
-    let Score::Dot {
+    let Score::Dot(Product {
         bias, item_bias, ..
-    } = method.score
+    }) = method.score
     else {
         panic!("products are checked");
     };
@@ -579,10 +583,7 @@ fn keys_are_declared_in_one_line() {
 /// If this fails, what uploads say of themselves has another shape than the server expects.
 #[test]
 fn uploads_say_what_the_method_declares() {
-    let shape = TableShape {
-        rows: 4,
-        dimension: 1,
-    };
+    let shape = TableShape::new(4, 1);
     for (counts, blocks) in [
         (Counts::Nothing, 0),
         (Counts::Rows, 1),
@@ -603,13 +604,13 @@ fn uploads_say_what_the_method_declares() {
 #[test]
 fn the_slope_is_that_of_the_loss() {
     for d in [-40.0, -3.0, -0.25, 0.0, 0.5, 2.0, 30.0f32] {
-        let (loss, slope) = learn::pairwise(d);
+        let (loss, slope) = score::pairwise(d);
         let by_definition = |at: &[f64]| libm::log1p(libm::exp(-at[0]));
         assert!((loss - by_definition(&[f64::from(d)])).abs() < 1e-9, "{d}");
         gradient_check_within(1e-4, &[f64::from(d)], &[f64::from(slope)], by_definition)
             .unwrap_or_else(|wrong| panic!("{d}: {wrong}"));
     }
-    let (loss, slope) = learn::pairwise(f32::NAN);
+    let (loss, slope) = score::pairwise(f32::NAN);
     assert!(loss.is_nan() && slope.is_nan());
-    assert_eq!(learn::pairwise(f32::NEG_INFINITY), (f64::INFINITY, -1.0));
+    assert_eq!(score::pairwise(f32::NEG_INFINITY), (f64::INFINITY, -1.0));
 }

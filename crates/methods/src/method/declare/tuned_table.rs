@@ -115,10 +115,7 @@ mod tests {
     /// which they are read.
     #[test]
     fn tuned_rows_replace_those_that_were_downloaded_and_others_decay() {
-        let shape = TableShape {
-            rows: 4,
-            dimension: 2,
-        };
+        let shape = TableShape::new(4, 2);
         let initial: SharedTable = Arc::new(counting_table(shape, 1.0));
         let mut table = TunedTable::new(&initial);
         assert_eq!(table.whole().unwrap(), *initial, "nobody has tuned it yet");
