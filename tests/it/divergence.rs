@@ -136,7 +136,7 @@ fn an_explosion_in_the_first_round_leaves_a_report_without_rounds() {
 }
 
 /// For every method that moves along gradients, parameters with which it explodes.
-const EXPLODING_RATES: [(&str, &str); 18] = [
+const EXPLODING_RATES: [(&str, &str); 19] = [
     ("fedrap", "{ learning_rate_network = 1e30 }"),
     ("pfedrec", "{ learning_rate = 1e20 }"),
     ("fedmf", "{ learning_rate_items = 1e30 }"),
@@ -159,6 +159,7 @@ const EXPLODING_RATES: [(&str, &str); 18] = [
     ("bpr-mf", "{ learning_rate = 1e30 }"),
     ("ncf", "{ learning_rate = 1e30 }"),
     ("lightgcn", "{ learning_rate = 1e30 }"),
+    ("fedbpr", "{ learning_rate_items = 1e30 }"),
 ];
 
 /// Methods that cannot explode, since they solve for what they are looking for and no rate is above
@@ -175,7 +176,7 @@ fn every_method_that_trains_stops_when_it_explodes() {
         .map(|entry| entry.name)
         .collect();
     let exploding = EXPLODING_RATES.iter().map(|(method, _)| *method);
-    // The method of the example is FedMF with another server.
+    // The method of the example is FedMF with another rule.
     let listed = exploding
         .chain(WITHOUT_RATES)
         .chain(["fedmf-trimmed"])

@@ -1,10 +1,12 @@
 //! Implements the server side of methods whose server combines what clients send by a rule for each
 //! block.
 
+use std::fmt;
 use std::sync::Arc;
 
+use super::robust::EachSent;
 use super::row_counts::{RowCounts, can_be_counts};
-use super::rule::{Combine, Moments, RowMoments, ServerRule};
+use super::rule::{Combine, Moments, ServerRule};
 use super::server::{
     Accumulator, Contribution, Server, StepContext, StepReport, UploadUse, WeightTotals, downcast,
 };
@@ -13,7 +15,7 @@ use fedrecsim_model::model::aggregate::{self, Averaging};
 use fedrecsim_model::model::blocks::{BlockValues, Model};
 use fedrecsim_model::model::layout::{BlockLayout, Layout, Reference, ValueType};
 use fedrecsim_model::model::magnitude::{MagnitudeCounts, SupportCount};
-use fedrecsim_model::model::sent_rows::SentRows;
+use fedrecsim_model::model::sent_rows::{SentRow, SentRows};
 use fedrecsim_model::model::state::StateVisitor;
 
 /// Combines what clients send, block by block.
@@ -34,8 +36,8 @@ pub struct Averager {
 #[derive(Clone)]
 struct Schedule(Arc<dyn Fn(u32) -> f64 + Send + Sync>);
 
-impl std::fmt::Debug for Schedule {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Schedule")
     }
 }
@@ -53,19 +55,15 @@ impl Averager {
     /// changed by the upload's block of the same name.
     pub fn with_rules(model: Model, upload: Layout, rules: &[ServerRule]) -> Self {
         let blocks = model.layout().blocks();
-        let rules: Vec<ServerRule> = (0..blocks.len())
-            .map(|at| rules.get(at).copied().unwrap_or(ServerRule::MEAN))
-            .collect();
-        let moments = rules
-            .iter()
-            .zip(blocks)
-            .map(|(rule, block)| Moments::of(rule, block.shape))
-            .collect();
+        let mut rules = rules.to_vec();
+        rules.resize(blocks.len(), ServerRule::MEAN);
+        let moments = rules.iter().zip(blocks);
+        let moments = moments.map(|(rule, block)| Moments::of(rule, block.shape));
         Self {
+            moments: moments.collect(),
             model,
             upload,
             rules,
-            moments,
             counts: None,
             schedule: None,
         }
@@ -76,10 +74,8 @@ impl Averager {
     /// uploads have no such block, and for blocks of another number of rows, it counts senders.
     /// What is said in an update of a smaller weight counts less.
     pub(crate) fn counted_by(mut self, block: &str) -> Self {
-        self.counts = self
-            .upload
-            .position(block)
-            .filter(|at| can_be_counts(&self.upload.blocks()[*at]));
+        let said = self.upload.position(block);
+        self.counts = said.filter(|at| can_be_counts(&self.upload.blocks()[*at]));
         self
     }
 
@@ -101,10 +97,26 @@ impl Averager {
         position: usize,
         rate: impl Fn(u32) -> f64 + Send + Sync + 'static,
     ) -> Self {
-        Self {
-            schedule: Some((position, Schedule(Arc::new(rate)))),
-            ..self
+        let schedule = Some((position, Schedule(Arc::new(rate))));
+        Self { schedule, ..self }
+    }
+
+    /// Returns the sums for a block of the model and the position of its block in uploads, if it
+    /// has one.
+    fn sums(&self, (block, rule): (&BlockLayout, &ServerRule)) -> Option<(usize, BlockSums)> {
+        let at = self.upload.position(&block.name)?;
+        let sent = &self.upload.blocks()[at];
+        if sent.value_type != ValueType::F32 || block.shape != sent.shape {
+            return None;
         }
+        let sums = match rule.combine {
+            _ if rule.is_mean() && sent.reference == Reference::Download => {
+                BlockSums::Whole(Averaging::new(block.shape))
+            }
+            Combine::TrimmedMean { share } => BlockSums::Each(EachSent::default(), share),
+            _ => BlockSums::Sent(SentRows::new(block.shape)),
+        };
+        Some((at, sums))
     }
 
     /// Steps the block at `position` by the sums of what was sent for it. Returns the magnitudes of
@@ -117,50 +129,61 @@ impl Averager {
         step: &StepContext<'_>,
     ) -> Result<(MagnitudeCounts, SupportCount)> {
         let weights = (step.normalise)(totals);
-        match sums {
+        let seen = match sums {
             BlockSums::Whole(averaging) => {
-                let mut aggregate =
-                    averaging.finish(self.model.table(position), weights.kept, weights.divisor);
-                self.rules[position].soften(aggregate.table.as_mut_slice());
-                self.model.set_table(position, Arc::new(aggregate.table))?;
-                Ok((aggregate.uploads, aggregate.union))
+                let table = self.model.table(position);
+                let aggregate = averaging.finish(table, weights.kept, weights.divisor);
+                self.model.set_table(position, aggregate.table.into())?;
+                (aggregate.uploads, aggregate.union)
             }
             BlockSums::Sent(sent) => {
                 let counts = counts.filter(|counts| counts.rows() == sent.rows());
-                self.step_sent_rows(position, &sent, (weights.divisor, counts), step);
-                self.rules[position].soften(self.model.table_mut(position).as_mut_slice());
-                Ok((sent.counts(), SupportCount::default()))
+                self.step_sent_rows(position, sent.iter(), (weights.divisor, counts), step);
+                (sent.counts(), SupportCount::default())
             }
-            BlockSums::Nothing => Ok(Default::default()),
-        }
+            BlockSums::Each(sent, share) => {
+                let rows: Vec<(u32, Vec<f64>)> = sent.trimmed(share).collect();
+                let rows = rows.iter().map(|(row, sum)| SentRow {
+                    row: *row,
+                    sum,
+                    senders: 1,
+                });
+                self.step_sent_rows(position, rows, (weights.divisor, None), step);
+                (sent.counts(), SupportCount::default())
+            }
+        };
+        self.rules[position].soften(self.model.table_mut(position).as_mut_slice());
+        Ok(seen)
     }
 
     /// Moves the rows that were sent by the block's rule. They are changed in place, so that a step
     /// of few rows is cheap.
-    fn step_sent_rows(
+    fn step_sent_rows<'s>(
         &mut self,
         position: usize,
-        sent: &SentRows,
+        rows: impl Iterator<Item = SentRow<'s>>,
         (divisor, counts): (f64, Option<&RowCounts>),
         step: &StepContext<'_>,
     ) {
         let (rule, moments) = (self.rules[position], &mut self.moments[position]);
-        let name = &self.model.layout().blocks()[position].name;
-        let is_statistic = self
+        let sent = self
             .upload
-            .position(name)
-            .is_some_and(|at| self.upload.blocks()[at].reference == Reference::Zero);
-        let sign = if is_statistic { -1.0 } else { 1.0 };
+            .position(&self.model.layout().blocks()[position].name);
+        let reference = sent.map(|at| self.upload.blocks()[at].reference);
+        let sign = if reference == Some(Reference::Zero) {
+            -1.0
+        } else {
+            1.0
+        };
         let rate = match &self.schedule {
             Some((of, rate)) if *of == position => (rate.0)(step.step),
             _ => rule.rate_at(step.step),
         };
         let table = self.model.table_mut(position);
-        let width = table.shape().dimension;
-        let mut direction = vec![0.0; width];
-        for row in sent.iter() {
+        let mut direction = vec![0.0; table.shape().dimension];
+        for row in rows {
             let divisor = match rule.combine {
-                Combine::Mean => divisor,
+                Combine::Mean | Combine::TrimmedMean { .. } => divisor,
                 Combine::Sum => 1.0,
                 Combine::MeanPerSender => match counts.map(|counts| counts.senders(row.row)) {
                     None => f64::from(row.senders),
@@ -172,21 +195,7 @@ impl Averager {
                 *direction = sign * sum / divisor;
             }
             let at = row.row as usize;
-            let of_row = |values: &'_ mut Vec<f32>| -> std::ops::Range<usize> {
-                if values.is_empty() {
-                    0..0
-                } else {
-                    at * width..(at + 1) * width
-                }
-            };
-            let (first, second) = (of_row(&mut moments.first), of_row(&mut moments.second));
-            let mut no_steps = 0;
-            let steps = moments.steps.get_mut(at).unwrap_or(&mut no_steps);
-            let memory = RowMoments {
-                first: &mut moments.first[first],
-                second: &mut moments.second[second],
-                steps,
-            };
+            let memory = moments.of_row(at, direction.len());
             rule.apply(rate, &direction, memory, table.row_mut(at));
         }
     }
@@ -199,19 +208,16 @@ pub(super) fn upload_use(
     upload: &Layout,
     is_counted: bool,
 ) -> UploadUse {
-    let mut counted = upload.blocks().iter().filter(|block| can_be_counts(block));
-    let counted = counted
-        .next_back()
-        .map(|block| block.shape.rows)
-        .filter(|_| is_counted);
-    let counts_senders = rules
-        .iter()
-        .any(|(rows, rule)| rule.combine == Combine::MeanPerSender && counted != Some(*rows));
-    let has_floats = upload
-        .blocks()
-        .iter()
-        .all(|sent| sent.value_type == ValueType::F32);
-    match (counts_senders, has_floats, upload.is_weighted()) {
+    let counted = upload.blocks().iter().rfind(|block| can_be_counts(block));
+    let counted = counted.filter(|_| is_counted).map(|block| block.shape.rows);
+    let uses_each = rules.iter().any(|(rows, rule)| match rule.combine {
+        Combine::MeanPerSender => counted != Some(*rows),
+        Combine::TrimmedMean { .. } => true,
+        Combine::Mean | Combine::Sum => false,
+    });
+    let mut sent = upload.blocks().iter();
+    let has_floats = sent.all(|sent| sent.value_type == ValueType::F32);
+    match (uses_each, has_floats, upload.is_weighted()) {
         (true, ..) => UploadUse::Each,
         (false, true, false) => UploadUse::Sum,
         (false, ..) => UploadUse::WeightedSum,
@@ -228,66 +234,35 @@ impl Server for Averager {
     }
 
     fn upload_use(&self) -> UploadUse {
-        let blocks = self.model.layout().blocks().iter();
-        let rules: Vec<_> = blocks
-            .map(|block| block.shape.rows)
-            .zip(self.rules.clone())
-            .collect();
-        upload_use(&rules, &self.upload, self.counts.is_some())
-    }
-
-    fn accumulator(&self) -> Box<dyn Accumulator> {
-        let sums = |(block, rule): (&BlockLayout, &ServerRule)| {
-            let sent = self
-                .upload
-                .position(&block.name)
-                .map(|at| (at, &self.upload.blocks()[at]));
-            match sent {
-                Some((at, sent))
-                    if sent.value_type == ValueType::F32 && block.shape == sent.shape =>
-                {
-                    let takes_whole_tables =
-                        rule.is_mean() && sent.reference == Reference::Download;
-                    let sums = match takes_whole_tables {
-                        true => BlockSums::Whole(Averaging::new(block.shape)),
-                        false => BlockSums::Sent(SentRows::new(block.shape)),
-                    };
-                    (Some(at), sums)
-                }
-                _ => (None, BlockSums::Nothing),
-            }
-        };
-        let blocks = self
+        let rows = self
             .model
             .layout()
             .blocks()
             .iter()
-            .zip(&self.rules)
-            .map(sums)
-            .collect();
-        let counts = self
-            .counts
-            .map(|at| (at, SentRows::new(self.upload.blocks()[at].shape)));
+            .map(|block| block.shape.rows);
+        let rules: Vec<_> = rows.zip(self.rules.clone()).collect();
+        upload_use(&rules, &self.upload, self.counts.is_some())
+    }
+
+    fn accumulator(&self) -> Box<dyn Accumulator> {
+        let blocks = self.model.layout().blocks().iter().zip(&self.rules);
+        let counts = |at: usize| (at, SentRows::new(self.upload.blocks()[at].shape));
         Box::new(Sums {
             upload: self.upload.clone(),
-            blocks,
-            counts,
+            blocks: blocks.map(|block| self.sums(block)).collect(),
+            counts: self.counts.map(counts),
             totals: WeightTotals::default(),
         })
     }
 
     fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
-        let Sums {
-            blocks,
-            counts,
-            totals,
-            ..
-        } = *downcast::<Sums>(sums)?;
-        let counts = counts.map(|(_, sent)| RowCounts::of(&sent));
+        let sums = *downcast::<Sums>(sums)?;
+        let counts = sums.counts.map(|(_, sent)| RowCounts::of(&sent));
         let mut report = StepReport::default();
-        for (position, (_, sums)) in blocks.into_iter().enumerate() {
-            let (magnitudes, union) =
-                self.finish_block(position, sums, (&totals, counts.as_ref()), step)?;
+        for (position, sent) in sums.blocks.into_iter().enumerate() {
+            let Some((_, sent)) = sent else { continue };
+            let weights = (&sums.totals, counts.as_ref());
+            let (magnitudes, union) = self.finish_block(position, sent, weights, step)?;
             report.uploads.add_times(&magnitudes, 1);
             report.union += union;
         }
@@ -295,9 +270,8 @@ impl Server for Averager {
     }
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
-        self.moments
-            .iter_mut()
-            .try_for_each(|moments| moments.visit_state(state))
+        let mut moments = self.moments.iter_mut();
+        moments.try_for_each(|moments| moments.visit_state(state))
     }
 }
 
@@ -305,8 +279,8 @@ impl Server for Averager {
 struct Sums {
     upload: Layout,
     /// For each block of the model, the position of the upload's block of the same name, and the
-    /// sums.
-    blocks: Vec<(Option<usize>, BlockSums)>,
+    /// sums; `None` if uploads have no such block.
+    blocks: Vec<Option<(usize, BlockSums)>>,
     /// The position of the upload's block in which devices say which rows they have sent, and its
     /// sums.
     counts: Option<(usize, SentRows)>,
@@ -319,39 +293,35 @@ enum BlockSums {
     Whole(Averaging),
     /// The sums are over the rows that were sent.
     Sent(SentRows),
-    /// The upload has no such block.
-    Nothing,
+    /// Each of the rows that were sent is kept, to be trimmed by this share.
+    Each(EachSent, f64),
 }
 
 impl Accumulator for Sums {
     fn absorb(&mut self, contributions: &[Contribution<'_>]) -> Result<()> {
         for contribution in contributions {
-            self.totals.add(
-                contribution.weight_by_method(),
-                contribution.weight,
-                contribution.is_fresh,
-            );
+            let Contribution {
+                weight, is_fresh, ..
+            } = *contribution;
+            self.totals
+                .add(contribution.weight_by_method(), weight, is_fresh);
         }
-        for (at, sums) in &mut self.blocks {
-            let Some(at) = *at else { continue };
+        let of_block = |at: usize| -> Vec<aggregate::Contribution<'_>> {
             let block = &self.upload.blocks()[at];
-            let of_block: Vec<_> = contributions
-                .iter()
+            let contributions = contributions.iter();
+            contributions
                 .map(|contribution| of_block(contribution, block, at))
-                .collect();
+                .collect()
+        };
+        for (at, sums) in self.blocks.iter_mut().flatten() {
             match sums {
-                BlockSums::Whole(averaging) => averaging.add(&of_block),
-                BlockSums::Sent(sent) => sent.add(&of_block),
-                BlockSums::Nothing => {}
+                BlockSums::Whole(averaging) => averaging.add(&of_block(*at)),
+                BlockSums::Sent(sent) => sent.add(&of_block(*at)),
+                BlockSums::Each(sent, _) => sent.add(&of_block(*at)),
             }
         }
         if let Some((at, sums)) = &mut self.counts {
-            let block = &self.upload.blocks()[*at];
-            let of_block: Vec<_> = contributions
-                .iter()
-                .map(|contribution| of_block(contribution, block, *at))
-                .collect();
-            sums.add(&of_block);
+            sums.add(&of_block(*at));
         }
         Ok(())
     }
@@ -359,18 +329,19 @@ impl Accumulator for Sums {
     fn merge(&mut self, other: Box<dyn Accumulator>) -> Result<()> {
         let other = *downcast::<Self>(other)?;
         self.totals.merge(&other.totals);
-        let misfit = || Error::Update("two sums of a step are of different rules".to_owned());
-        match (&mut self.counts, &other.counts) {
-            (Some((_, sums)), Some((_, more))) => sums.merge(more),
-            (None, None) => {}
-            _ => return Err(misfit()),
+        if let (Some((_, sums)), Some((_, more))) = (&mut self.counts, &other.counts) {
+            sums.merge(more);
         }
-        for ((_, sums), (_, more)) in self.blocks.iter_mut().zip(other.blocks) {
+        let blocks = self.blocks.iter_mut().flatten();
+        for ((_, sums), (_, more)) in blocks.zip(other.blocks.into_iter().flatten()) {
             match (sums, more) {
                 (BlockSums::Whole(sums), BlockSums::Whole(more)) => sums.merge(more),
                 (BlockSums::Sent(sums), BlockSums::Sent(more)) => sums.merge(&more),
-                (BlockSums::Nothing, BlockSums::Nothing) => {}
-                _ => return Err(misfit()),
+                (BlockSums::Each(sums, _), BlockSums::Each(more, _)) => sums.merge(more),
+                _ => {
+                    let misfit = "two sums of a step are of different rules";
+                    return Err(Error::Update(misfit.to_owned()));
+                }
             }
         }
         Ok(())
@@ -379,7 +350,7 @@ impl Accumulator for Sums {
 
 /// Returns the part of a contribution that belongs to one block.
 fn of_block<'a>(
-    contribution: &'a Contribution<'a>,
+    contribution: &Contribution<'a>,
     block: &BlockLayout,
     at: usize,
 ) -> aggregate::Contribution<'a> {
@@ -417,10 +388,7 @@ mod tests {
     /// Returns the value of a table of one value, 10, after a step of half of what a client has
     /// sent for it, which is 3.
     fn after_a_step(upload: BlockLayout) -> f32 {
-        let shape = TableShape {
-            rows: 1,
-            dimension: 1,
-        };
+        let shape = TableShape::new(1, 1);
         let model = Model::of_table("V", Table::from_fn(shape, || 10.0));
         let upload = Layout::new(vec![upload]);
         let rule = ServerRule {
@@ -458,13 +426,7 @@ mod tests {
     /// of the table.
     #[test]
     fn a_gradient_is_gone_down_and_a_table_is_approached() {
-        let table = BlockLayout::item_table(
-            "V",
-            TableShape {
-                rows: 1,
-                dimension: 1,
-            },
-        );
+        let table = BlockLayout::item_table("V", TableShape::new(1, 1));
         assert_eq!(after_a_step(table.clone().statistic()), 10.0 - 0.5 * 3.0);
         assert_eq!(after_a_step(table), 10.0 + 0.5 * (3.0 - 10.0));
     }
@@ -474,10 +436,7 @@ mod tests {
     /// counts.
     #[test]
     fn counts_that_devices_say_are_divided_by_unless_noise_is_larger() {
-        let rows = TableShape {
-            rows: 3,
-            dimension: 1,
-        };
+        let rows = TableShape::new(3, 1);
         let model = Model::of_table("V", Table::zeros(rows));
         let blocks = [
             BlockLayout::item_table("V", rows),
@@ -527,22 +486,8 @@ mod tests {
                 .upload_use()
         };
         assert_eq!(counted_by("other", &upload), UploadUse::Each);
-        let wide = BlockLayout::item_table(
-            "counts",
-            TableShape {
-                rows: 3,
-                dimension: 2,
-            },
-        )
-        .statistic();
-        let long = BlockLayout::item_table(
-            "counts",
-            TableShape {
-                rows: 4,
-                dimension: 1,
-            },
-        )
-        .statistic();
+        let wide = BlockLayout::item_table("counts", TableShape::new(3, 2)).statistic();
+        let long = BlockLayout::item_table("counts", TableShape::new(4, 1)).statistic();
         let state = BlockLayout::item_table("counts", rows);
         for block in [wide, long, state] {
             let layout = Layout::new(vec![BlockLayout::item_table("V", rows).statistic(), block]);

@@ -13,7 +13,7 @@ use fedrecsim_model::model::state::StateVisitor;
 use fedrecsim_model::model::table::TableShape;
 
 /// Says how the updates of a step are combined.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Combine {
     /// The mean of the updates, with the weights that they carry.
@@ -24,6 +24,20 @@ pub enum Combine {
     /// For each row, the mean over those who sent the row, as the server counts or as devices say
     /// (FedRec 2020, Eq. 9).
     MeanPerSender,
+    /// The mean without the extremes, so that a few users who send nonsense move no row far: in
+    /// every coordinate of a row, this share of its senders is left out at either end, rounded up
+    /// to whole senders (Yin et al., Byzantine-Robust Distributed Learning, ICML 2018). A row that
+    /// few have sent moves as far as in the mean.
+    TrimmedMean {
+        /// The share that is left out at either end.
+        #[schemars(range(min = 0, max = 0.5))]
+        share: f64,
+    },
+}
+
+impl Combine {
+    /// Is the median of every coordinate of a row over those who sent it.
+    pub const MEDIAN: Self = Self::TrimmedMean { share: 0.5 };
 }
 
 /// Says what the server does with the combined update d of a row v. In a block that is a state of
@@ -170,8 +184,11 @@ impl ServerRule {
                 beta2,
                 epsilon,
             } => {
-                *moments.steps += 1;
-                let steps = f64::from(*moments.steps);
+                let steps = moments.steps.map_or(1, |steps| {
+                    *steps += 1;
+                    *steps
+                });
+                let steps = f64::from(steps);
                 let (unbias1, unbias2) =
                     (1.0 - math::pow(beta1, steps), 1.0 - math::pow(beta2, steps));
                 let memory = moments.first.iter_mut().zip(moments.second);
@@ -205,28 +222,32 @@ pub(crate) struct RowMoments<'a> {
     pub first: &'a mut [f32],
     /// The second moments.
     pub second: &'a mut [f32],
-    /// The number of steps that the row has made.
-    pub steps: &'a mut u32,
+    /// The number of steps that the row has made, if that is counted.
+    pub steps: Option<&'a mut u32>,
 }
 
 impl Moments {
     /// Returns the memory that `rule` needs for a block of this shape, before the first step.
     pub(crate) fn of(rule: &ServerRule, shape: TableShape) -> Self {
-        let first = if rule.optimizer == Optimizer::Plain {
-            0
-        } else {
-            shape.values()
-        };
-        let adam = matches!(rule.optimizer, Optimizer::Adam { .. });
-        let (second, steps) = if adam {
-            (shape.values(), shape.rows)
-        } else {
-            (0, 0)
+        let (first, second, steps) = match rule.optimizer {
+            Optimizer::Plain => (0, 0, 0),
+            Optimizer::Momentum { .. } => (shape.values(), 0, 0),
+            Optimizer::Adam { .. } => (shape.values(), shape.values(), shape.rows),
         };
         Self {
             first: vec![0.0; first],
             second: vec![0.0; second],
             steps: vec![0; steps],
+        }
+    }
+
+    /// Returns what is remembered of a row of this width.
+    pub(super) fn of_row(&mut self, row: usize, width: usize) -> RowMoments<'_> {
+        let values = row * width..(row + 1) * width;
+        RowMoments {
+            first: self.first.get_mut(values.clone()).unwrap_or_default(),
+            second: self.second.get_mut(values).unwrap_or_default(),
+            steps: self.steps.get_mut(row),
         }
     }
 
@@ -251,21 +272,12 @@ mod tests {
 
     /// Returns the row (1, -1) after three steps in the direction (0.5, -2).
     fn after_three_steps(rule: ServerRule) -> Vec<f32> {
-        let shape = TableShape {
-            rows: 1,
-            dimension: 2,
-        };
+        let shape = TableShape::new(1, 2);
         let mut moments = Moments::of(&rule, shape);
         let mut values = vec![1.0f32, -1.0];
         for step in 0..3 {
-            let mut steps = moments.steps.first().copied().unwrap_or(0);
-            let memory = RowMoments {
-                first: &mut moments.first,
-                second: &mut moments.second,
-                steps: &mut steps,
-            };
+            let memory = moments.of_row(0, 2);
             rule.apply(rule.rate_at(step), &[0.5, -2.0], memory, &mut values);
-            moments.steps.iter_mut().for_each(|kept| *kept = steps);
         }
         values
     }
@@ -352,12 +364,7 @@ mod tests {
             ..ServerRule::MEAN
         };
         let mut values = [4.0f32];
-        let memory = RowMoments {
-            first: &mut [],
-            second: &mut [],
-            steps: &mut 0,
-        };
-        rule.apply(1.0, &[1.0], memory, &mut values);
+        rule.apply(1.0, &[1.0], Moments::default().of_row(0, 1), &mut values);
         assert_eq!(values, [3.0]);
     }
 }

@@ -1,0 +1,132 @@
+//! Keeps what each device has sent for the rows of a block, for rules that compare devices.
+
+use std::collections::BTreeMap;
+
+use fedrecsim_model::model::aggregate::Contribution;
+use fedrecsim_model::model::magnitude::MagnitudeCounts;
+use fedrecsim_model::model::table::floats;
+
+/// Holds what devices have sent for each row of a block.
+#[derive(Debug, Default)]
+pub(crate) struct EachSent {
+    /// For each row, the weight of every sender, and what it has sent: the difference to what it
+    /// received, or the values themselves in a statistic.
+    rows: BTreeMap<u32, Vec<(f64, Vec<f64>)>>,
+    counts: MagnitudeCounts,
+}
+
+impl EachSent {
+    /// Adds contributions. Rows that they leave out are not added.
+    pub(crate) fn add(&mut self, contributions: &[Contribution<'_>]) {
+        for Contribution {
+            update,
+            base,
+            weight,
+            ..
+        } in contributions
+        {
+            for (row, bytes) in update.iter() {
+                let values = floats(bytes).map(f64::from);
+                let sent: Vec<f64> = match base {
+                    Some(base) => {
+                        let base = base.row(row).iter().map(|value| f64::from(*value));
+                        values.zip(base).map(|(value, base)| value - base).collect()
+                    }
+                    None => values.collect(),
+                };
+                // In a statistic, a dense frame has zeros in the rows that the sender left out.
+                if base.is_some() || sent.iter().any(|value| *value != 0.0) {
+                    self.rows
+                        .entry(row as u32)
+                        .or_default()
+                        .push((*weight, sent));
+                }
+            }
+            let values: Vec<f32> = floats(&update.values).collect();
+            self.counts.add_times(&MagnitudeCounts::of(&values, 1.0), 1);
+        }
+    }
+
+    /// Adds what another has.
+    pub(crate) fn merge(&mut self, other: Self) {
+        for (row, mut sent) in other.rows {
+            self.rows.entry(row).or_default().append(&mut sent);
+        }
+        self.counts.add_times(&other.counts, 1);
+    }
+
+    /// Returns the magnitudes of the values that were sent.
+    pub(crate) fn counts(&self) -> MagnitudeCounts {
+        self.counts
+    }
+
+    /// Returns each row with its weighted sum over all senders, as if what is left out of every
+    /// coordinate, this share of the senders at either end, had been as the rest is in the mean.
+    pub(crate) fn trimmed(&self, share: f64) -> impl Iterator<Item = (u32, Vec<f64>)> {
+        self.rows.iter().map(move |(row, sent)| {
+            let columns = 0..sent[0].1.len();
+            let sums = columns.map(|column| trimmed_sum(sent, column, share));
+            (*row, sums.collect())
+        })
+    }
+}
+
+/// Returns the sum of the weights times the weighted mean of a coordinate, in which this share of
+/// the smallest and of the largest values are left out. The share is rounded up to a whole number of
+/// senders, and at least one of them stays, or two of an even number.
+fn trimmed_sum(sent: &[(f64, Vec<f64>)], column: usize, share: f64) -> f64 {
+    let mut values: Vec<(f64, f64)> = sent.iter().map(|(w, row)| (row[column], *w)).collect();
+    // Values that are alike are added in the order of their weights, so that the order in which
+    // they came changes no bit.
+    values.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let most = (values.len() - 1) / 2;
+    let cut = most.min((share * values.len() as f64).ceil() as usize);
+    let kept = &values[cut..values.len() - cut];
+    let weight = |values: &[(f64, f64)]| values.iter().map(|(_, weight)| weight).sum::<f64>();
+    let sum: f64 = kept.iter().map(|(value, weight)| value * weight).sum();
+    match weight(kept) {
+        0.0 => 0.0,
+        of_kept => sum / of_kept * weight(&values),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the trimmed mean of these values, of weight 1.
+    fn mean(values: &[f64], share: f64) -> f64 {
+        let sent: Vec<(f64, Vec<f64>)> = values.iter().map(|value| (1.0, vec![*value])).collect();
+        trimmed_sum(&sent, 0, share) / values.len() as f64
+    }
+
+    /// If this fails, a device that sends nonsense moves a row as far as it likes, or a row moves
+    /// less the fewer devices send it.
+    #[test]
+    fn extremes_are_left_out_and_the_rest_keeps_its_scale() {
+        let values = [1.0, -1e9, 2.0, 1e9, 3.0];
+        assert_eq!(mean(&values, 0.2), 2.0);
+        assert_eq!(mean(&values, 0.01), 2.0, "a share is rounded up");
+        assert_eq!(mean(&values, 0.5), 2.0, "the median");
+        assert_eq!(mean(&[1.0, 4.0, 2.0, 9.0], 0.5), 3.0, "the median of four");
+        assert_eq!(mean(&values, 0.0), 6.0 / 5.0);
+        assert_eq!((mean(&[7.0], 0.5), mean(&[7.0, 9.0], 0.5)), (7.0, 8.0));
+    }
+
+    /// If this fails, the weights of late updates are lost, or the order in which updates come
+    /// changes the result.
+    #[test]
+    fn what_is_left_counts_by_weight() {
+        let sent = [
+            (1.0, vec![4.0]),
+            (0.5, vec![1.0]),
+            (0.25, vec![-100.0]),
+            (2.0, vec![50.0]),
+        ];
+        let expected = (4.0 + 0.5) / 1.5 * 3.75;
+        assert_eq!(trimmed_sum(&sent, 0, 0.25), expected);
+        let mut turned = sent;
+        turned.reverse();
+        assert_eq!(trimmed_sum(&turned, 0, 0.25), expected);
+    }
+}
