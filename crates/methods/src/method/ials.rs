@@ -20,7 +20,7 @@
 use rayon::prelude::*;
 
 use super::fedgram::numerics::Constants;
-use super::fedgram::{self, Background, ByDensity, Counts, FedGram, FedGramParameters, TABLE};
+use super::fedgram::{self, Background, ByDensity, FedGram, FedGramParameters, TABLE};
 use super::prelude::*;
 use super::recency::Recency;
 use super::user_vector::times;
@@ -96,10 +96,7 @@ impl Ials {
         step: &StepContext<'_>,
     ) -> Result<Table> {
         let shape = other.shape();
-        let failed = |cause: AlgebraError| match cause {
-            AlgebraError::NotPositiveDefinite { .. } => step.singular("a row of X or Y", &cause),
-            other => Error::Update(other.to_string()),
-        };
+        let failed = |cause| step.unsolvable("a row of X or Y", cause);
         let weighted_gram = times(
             &gram_of_table(&other.view()).map_err(failed)?,
             constants.unobserved_weight,
@@ -156,8 +153,10 @@ impl Central for Ials {
     }
 
     fn new(parameters: IalsParameters, _problem: &Problem) -> Self {
-        let exponent = parameters.regularization_exponent;
-        Self(FedGram::with_exponent(parameters.of_fedgram(), exponent))
+        Self(FedGram {
+            exponent: parameters.regularization_exponent,
+            parameters: parameters.of_fedgram(),
+        })
     }
 
     fn blocks(&self, size: ProblemSize) -> Vec<Block> {
@@ -170,8 +169,7 @@ impl Central for Ials {
 
     /// Y^T Y is computed from Y again, so that it fits even if the caller has only changed Y.
     fn adopted(&self, mut model: Model) -> Result<Model> {
-        let (table, counts) = (Table::clone(table_of(&model, TABLE)), Counts::of(&model));
-        self.0.renew(&mut model, table, counts)?;
+        fedgram::renew(&mut model)?;
         Ok(model)
     }
 
@@ -184,16 +182,14 @@ impl Central for Ials {
         }
         let positives: usize = of_users.iter().map(|items| items.len()).sum();
         let mean_positives = (positives as f32 / of_users.len().max(1) as f32).max(1.0);
-        let counts = Counts {
-            mean_positives,
-            ..Counts::default()
-        };
         let constants = self.0.constants(f64::from(mean_positives), of_items.len());
         let table = table_of(pass.model, TABLE);
         let k = table.shape().dimension;
         let users = self.solve(&constants, table, &of_users, pass.step)?;
         let items = self.solve(&constants, &users, &of_items, pass.step)?;
-        self.0.renew(pass.model, items, counts)?;
+        pass.model.set_table(0, items.into())?;
+        fedgram::renew(pass.model)?;
+        fedgram::tell(pass.model, fedgram::MEAN_POSITIVES, vec![mean_positives])?;
         Ok(StepReport {
             multiply_adds: Self::multiply_adds(k, &of_users, &of_items),
             ..StepReport::default()

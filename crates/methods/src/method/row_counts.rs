@@ -9,6 +9,7 @@ use fedrecsim_core::error::Result;
 use fedrecsim_model::model::layout::{BlockLayout, Reference, ValueType};
 use fedrecsim_model::model::sent_rows::SentRows;
 use fedrecsim_model::model::table::{Table, TableShape, TableUpdate};
+use fedrecsim_scenario::scenario::UploadUse;
 
 /// What an upload says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,14 @@ impl Counts {
             false => Self::Nothing,
         }
     }
+
+    /// Returns what a server uses of uploads if it has to know who has sent which rows.
+    pub(crate) fn upload_use(self) -> UploadUse {
+        match self {
+            Self::Nothing => UploadUse::Each,
+            Self::Rows | Self::RowsAndSender => UploadUse::Sum,
+        }
+    }
 }
 
 /// The name of the block in which devices say which rows they have sent.
@@ -37,10 +46,7 @@ pub(crate) const COUNTS: &str = "counts";
 
 /// Returns the layouts of what uploads say of themselves, for this many items.
 pub(crate) fn said_layouts(counts: Counts, items: usize) -> Vec<BlockLayout> {
-    let one = TableShape {
-        rows: 1,
-        dimension: 1,
-    };
+    let one = TableShape::new(1, 1);
     let sender = || BlockLayout::weights("participants", one).statistic();
     match counts {
         Counts::Nothing => Vec::new(),
@@ -65,7 +71,7 @@ pub(crate) fn said_of(counts: Counts, rows: usize, listed: &[u32]) -> Result<Vec
 /// Returns the layout of the block in which devices say for each of so many rows whether they have
 /// sent it.
 pub(crate) fn counts_layout(rows: usize) -> BlockLayout {
-    BlockLayout::item_table(COUNTS, TableShape { rows, dimension: 1 }).statistic()
+    BlockLayout::item_table(COUNTS, TableShape::new(rows, 1)).statistic()
 }
 
 /// Returns whether a block can be one in which devices say which rows they have sent: a statistic
@@ -159,16 +165,8 @@ mod tests {
     #[test]
     fn a_device_says_one_for_each_row() {
         let said = counts_of(4, &[1, 3]).unwrap();
-        let expected = TableUpdate::listed(
-            TableShape {
-                rows: 4,
-                dimension: 1,
-            },
-            vec![1, 3],
-            &[1.0, 1.0],
-            1.0,
-        )
-        .unwrap();
+        let expected =
+            TableUpdate::listed(TableShape::new(4, 1), vec![1, 3], &[1.0, 1.0], 1.0).unwrap();
         assert_eq!(said, expected);
         assert!(can_be_counts(&counts_layout(4)) && counts_of(4, &[4]).is_err());
     }

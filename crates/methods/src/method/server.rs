@@ -295,13 +295,18 @@ impl<'a> StepContext<'a> {
         }
     }
 
-    /// Returns the error for a system of equations that the server cannot solve.
-    pub(crate) fn singular(&self, system: &'static str, cause: &AlgebraError) -> Error {
-        Error::Singular {
-            round: Some(self.round),
-            user: None,
-            system: system.into(),
-            cause: cause.to_string(),
+    /// Returns the error for `what` the server cannot solve or decompose: it is singular, or not
+    /// finite.
+    pub(crate) fn unsolvable(&self, what: &'static str, cause: AlgebraError) -> Error {
+        match cause {
+            AlgebraError::NotFinite { .. } => self.diverged(what, f32::NAN),
+            AlgebraError::NotPositiveDefinite { .. } => Error::Singular {
+                round: Some(self.round),
+                user: None,
+                system: what.into(),
+                cause: cause.to_string(),
+            },
+            other => Error::Update(other.to_string()),
         }
     }
 

@@ -17,18 +17,18 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::declare::learn;
+use super::declare::{learn, orthonormal_columns};
 use super::prelude::*;
 use super::user_vector::score_items;
-use fedrecsim_model::model::algebra::qr::thin_qr;
+use fedrecsim_model::model::batch::RoundRows;
 use fedrecsim_model::model::blocks::BlockValues;
 use fedrecsim_model::model::layout::ValueType;
-use fedrecsim_model::model::neural::dense::add_scaled;
+use fedrecsim_model::model::neural::dense::{add_scaled, dot};
+use fedrecsim_model::model::neural::loss::binary_cross_entropy;
+use fedrecsim_model::model::neural::{RowBatch, SampleMatrix};
 use fedrecsim_model::model::table::SharedTable;
-use ndarray::Array2;
 use rand::Rng;
 
-mod local;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -68,31 +68,16 @@ parameters! {
     }
 }
 
-/// Describes the two numbers that name B: the seed, and the number of the step.
-fn numbers() -> Block {
-    let shape = TableShape {
-        rows: 1,
-        dimension: 2,
-    };
-    let layout = BlockLayout::weights("seed and step", shape);
-    Block::of(layout.of(ValueType::U64).statistic()).download_only()
-}
-
-/// Returns the values of the block [`numbers`].
+/// Returns the values of the block of the two numbers that name B: the seed, and the number of the
+/// step.
 fn bytes_of(numbers: [u64; 2]) -> Vec<u8> {
-    numbers
-        .iter()
-        .flat_map(|number| number.to_le_bytes())
-        .collect()
+    numbers.map(u64::to_le_bytes).concat()
 }
 
 /// Returns the two numbers in a model or a download.
 fn numbers_of(model: &Model) -> [u64; 2] {
-    let mut numbers = [0; 2];
-    for (number, bytes) in numbers.iter_mut().zip(model.raw(1).as_chunks().0) {
-        *number = u64::from_le_bytes(*bytes);
-    }
-    numbers
+    let words = model.raw(1).as_chunks().0;
+    [0, 1].map(|at| u64::from_le_bytes(words[at]))
 }
 
 /// Makes a model or a download of a table and the numbers that name B.
@@ -116,14 +101,10 @@ pub struct Colr {
 fn basis([seed, step]: [u64; 2], parameters: &ColrParameters) -> Vec<f32> {
     let [k, r] = [parameters.latent_dimension, parameters.rank];
     let mut stream = Streams::new(seed).named("colr/basis", 0, step);
-    let shape = (k as usize, r as usize);
-    let drawn = Array2::from_shape_simple_fn(shape, || stream.standard_normal());
-    // There are at least as many rows as columns, and all draws are finite, so that this cannot
-    // fail.
-    let columns = thin_qr(&drawn.view()).unwrap_or_else(|error| unreachable!("{error}"));
+    let columns = orthonormal_columns(&mut stream, k as usize, r as usize);
     let length = math::sqrt(f64::from(k) / f64::from(r));
-    let values = columns.q.t();
-    values.iter().map(|value| (length * value) as f32).collect()
+    let values = columns.t().mapv(|value| (length * value) as f32);
+    values.iter().copied().collect()
 }
 
 /// Adds A B to `table` in the basis `basis`, where A is zero but for `rows`, which are given with
@@ -148,27 +129,23 @@ pub struct Held(Option<(u64, SharedTable)>);
 impl Memory for Held {
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
         if let StateVisitor::Digest(_) = state {
-            return match &mut self.0 {
-                Some((step, _)) => state.plain(step),
-                None => Ok(()),
-            };
+            // The digest covers the table at the server, which has the same.
+            return self
+                .0
+                .as_mut()
+                .map_or(Ok(()), |(step, _)| state.plain(step));
         }
-        let known = |(step, table): &(u64, SharedTable)| {
+        let mut held = self.0.as_ref().map(|(step, table)| {
             let TableShape { rows, dimension } = table.shape();
             (*step, rows, dimension)
-        };
-        let mut held = self.0.as_ref().map(known);
-        state.plain(&mut held)?;
-        let restored = held.map(|(step, rows, dimension)| {
-            let table = self.0.take().map(|(_, table)| table);
-            let zeros = || Arc::new(Table::zeros(TableShape { rows, dimension }));
-            (step, table.unwrap_or_else(zeros))
         });
-        self.0 = restored;
-        match &mut self.0 {
-            Some((_, table)) => state.shared_table(table),
-            None => Ok(()),
+        state.plain(&mut held)?;
+        if let Some((step, rows, dimension)) = held {
+            let zeros = || Arc::new(Table::zeros(TableShape::new(rows, dimension)));
+            let (_, table) = self.0.get_or_insert_with(|| (step, zeros()));
+            state.shared_table(table)?;
         }
+        Ok(())
     }
 }
 
@@ -206,6 +183,61 @@ impl Colr {
         *newest = Some((step, Arc::clone(&advanced)));
         Ok(advanced)
     }
+
+    /// Trains the user vector and the rows V_j + A_j B of the distinct items of `samples` by
+    /// mini-batches, and returns A, the mean loss and the work. `factors` is A at the start.
+    ///
+    /// u and A take one simultaneous step for each batch, along the gradient of the batch's mean
+    /// binary cross-entropy. With g_j = (p_j - y_j) / B, the gradients are the sum of g_j (V_j + A_j
+    /// B) and g_j B u. So V_j + A_j B moves along B^T B u, which is worked out once for a batch.
+    fn descend(
+        &self,
+        basis: &[f32],
+        (samples, order): (&mut RoundRows, &mut Stream),
+        user: &mut [f32],
+        rows: &mut [f32],
+        factors: &mut [f32],
+    ) -> (f64, Work) {
+        let p = &self.parameters;
+        let ratio = math::sqrt(f64::from(p.rank) / f64::from(p.latent_dimension));
+        let user_rate = p.learning_rate_user as f32;
+        let factor_rate = (p.learning_rate_items * ratio) as f32;
+        let (k, rank, distinct) = (user.len(), p.rank as usize, samples.rows().len());
+        let row = |row: u32| row as usize * k..(row as usize + 1) * k;
+        let (mut work, mut batch) = (Work::default(), RowBatch::default());
+        let (mut logits, mut by_logits) = (SampleMatrix::default(), SampleMatrix::default());
+        let training = Training::of(p.local_epochs, p.batch_size);
+        let loss = training.run(samples.samples_mut(), order, |samples| {
+            batch.collect(samples, distinct);
+            logits.reset(batch.rows().len(), 1);
+            for (sample, &at) in batch.rows().iter().enumerate() {
+                logits.set_sample(sample, &[dot(user, &rows[row(at)])]);
+            }
+            let mean = 1.0 / batch.occurrences() as f32;
+            let loss = binary_cross_entropy(&logits, batch.targets(), mean, &mut by_logits);
+            // B u, and B^T of it.
+            let directions = basis.chunks_exact(k);
+            let along: Vec<f32> = directions.map(|direction| dot(direction, user)).collect();
+            let mut direction = vec![0.0; k];
+            for (along, basis) in along.iter().zip(basis.chunks_exact(k)) {
+                add_scaled(*along, basis, &mut direction);
+            }
+            for (sample, &at) in batch.rows().iter().enumerate() {
+                let mut slope = [0.0];
+                by_logits.read_sample(sample, &mut slope);
+                let step = -factor_rate * slope[0];
+                let of_row = at as usize * rank..(at as usize + 1) * rank;
+                add_scaled(-user_rate * slope[0], &rows[row(at)], user);
+                add_scaled(step, &along, &mut factors[of_row]);
+                add_scaled(step, &direction, &mut rows[row(at)]);
+            }
+            let distinct = batch.rows().len() as u64;
+            work.row_visits += distinct;
+            work.multiply_adds += (2 * basis.len()) as u64 + distinct * rank as u64;
+            loss
+        });
+        (loss, work)
+    }
 }
 
 impl Declare for Colr {
@@ -239,19 +271,22 @@ impl Declare for Colr {
     }
 
     fn blocks(&self, size: ProblemSize) -> Vec<Block> {
-        let ColrParameters {
-            latent_dimension: k,
-            rank,
-            ..
-        } = self.parameters;
-        let seed = self.streams.named("colr/seed", 0, 0).next_u64();
+        let (k, rank) = (self.parameters.latent_dimension, self.parameters.rank);
         let table = item_table("V", size.items, k).start(normal(1.0));
-        let factors = item_table("A", size.items, rank);
+        let layout = BlockLayout::item_table("A", TableShape::of_items(size.items, rank));
+        let factors = Block::of(layout.statistic());
+        let (table, factors) = match self.keeps_table() {
+            true => (table.server_only(), factors.made_by_server()),
+            false => (table.download_only(), factors.upload_only()),
+        };
+        let seed = self.streams.named("colr/seed", 0, 0).next_u64();
+        let layout = BlockLayout::weights("seed and step", TableShape::new(1, 2));
+        let numbers = Block::of(layout.of(ValueType::U64).statistic()).download_only();
         let user = vector("u", k).private();
         vec![
-            table.download_only(),
-            numbers().start(Start::raw(bytes_of([seed, 0]))),
-            factors.upload_only(),
+            table,
+            factors,
+            numbers.start(Start::raw(bytes_of([seed, 0]))),
             user.start(uniform(1.0 / f64::from(k).sqrt())),
         ]
     }
@@ -260,16 +295,6 @@ impl Declare for Colr {
         // This is the first and only call.
         let _ = self.start.set(Arc::clone(drawn.table(0)));
         drawn
-    }
-
-    fn download_layout(&self, declared: Layout) -> Layout {
-        let [table, numbers] = [0, 1].map(|at| declared.blocks()[at].clone());
-        let factors = TableShape::of_items(table.shape.rows, self.parameters.rank);
-        let sent = match self.parameters.download {
-            Downloaded::Table => table,
-            Downloaded::Aggregate => BlockLayout::item_table("A", factors).statistic(),
-        };
-        Layout::new(vec![sent, numbers])
     }
 
     fn upload_use(&self, _averager: UploadUse) -> UploadUse {
@@ -289,35 +314,26 @@ impl Declare for Colr {
         let numbers = numbers_of(task.model);
         let table = self.table(&own.memory, task.user, task.model)?;
         let mut rows = learn::draw_rows(task, &table, scratch)?;
-        let round_rows = &mut scratch.round_rows;
-        let p = &self.parameters;
-        let mut factors = vec![0.0; p.rank as usize * round_rows.rows().len()];
-        let ratio = math::sqrt(f64::from(p.rank) / f64::from(p.latent_dimension));
-        let settings = local::Settings {
-            training: Training::of(p.local_epochs, p.batch_size),
-            user_rate: p.learning_rate_user as f32,
-            factor_rate: (p.learning_rate_items * ratio) as f32,
-        };
-        let model = local::LocalModel {
-            user: own.get_mut("u"),
-            rows: &mut rows,
-            factors: &mut factors,
-        };
-        let mut order = task.stream(Purpose::Shuffle);
-        let basis = basis(numbers, p);
-        let (loss, work) = local::train(&settings, &basis, round_rows, &mut order, model);
-        task.check_magnitude("u", largest_magnitude(own.get("u")))?;
-        task.check_magnitude("V", largest_magnitude(&rows))?;
-        task.check_magnitude("A", largest_magnitude(&factors))?;
-        let shape = TableShape::of_items(table.shape().rows, p.rank);
-        let listed = round_rows.rows().to_vec();
+        let samples = &mut scratch.round_rows;
+        let shape = TableShape::of_items(table.shape().rows, self.parameters.rank);
+        let mut factors = vec![0.0; samples.rows().len() * shape.dimension];
+        let (basis, mut order) = (
+            basis(numbers, &self.parameters),
+            task.stream(Purpose::Shuffle),
+        );
+        let (user, with_order) = (own.get_mut("u"), (&mut *samples, &mut order));
+        let (loss, work) = self.descend(&basis, with_order, user, &mut rows, &mut factors);
+        for (name, values) in [("u", own.get("u")), ("V", &rows), ("A", &factors)] {
+            task.check_magnitude(name, largest_magnitude(values))?;
+        }
         if self.keeps_table() {
             own.memory = Held(Some((numbers[1], table)));
         }
+        let listed = samples.rows().to_vec();
         Ok(Trained {
             blocks: vec![TableUpdate::listed(shape, listed, &factors, 1.0)?],
             loss,
-            samples: round_rows.samples().len(),
+            samples: samples.samples().len(),
             work,
         })
     }
@@ -335,7 +351,6 @@ impl Declare for Colr {
     }
 
     fn server(&self, averager: Averager) -> Box<dyn Server> {
-        let server = server::LowRankServer::new(&self.parameters, averager);
-        Box::new(server)
+        Box::new(server::LowRankServer::new(&self.parameters, &averager))
     }
 }

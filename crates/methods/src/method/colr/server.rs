@@ -5,24 +5,26 @@ use std::sync::Arc;
 use super::{ColrParameters, Downloaded, add_product, basis, model_of, numbers_of};
 use crate::method::prelude::*;
 use crate::method::server::{Download, WeightTotals, downcast};
-use fedrecsim_model::model::aggregate;
-use fedrecsim_model::model::sent_rows::SentRows;
+use crate::method::sums::UploadSums;
 
 /// Implements the server.
 pub(super) struct LowRankServer {
     parameters: ColrParameters,
     /// V, with the seed and the number of the next step.
     model: Model,
+    /// The layout of uploads, which have A.
+    upload: Layout,
     /// The mean of A of the last step.
     mean: Table,
 }
 
 impl LowRankServer {
     /// Makes the server that starts with the model of `averager`.
-    pub(super) fn new(parameters: &ColrParameters, averager: Averager) -> Self {
+    pub(super) fn new(parameters: &ColrParameters, averager: &Averager) -> Self {
         Self {
             parameters: parameters.clone(),
             model: averager.model().clone(),
+            upload: averager.upload_layout().clone(),
             mean: Table::zeros(averager.upload_layout().blocks()[0].shape),
         }
     }
@@ -54,20 +56,20 @@ impl Server for LowRankServer {
     }
 
     fn accumulator(&self) -> Box<dyn Accumulator> {
-        Box::new(Sums {
-            shape: self.mean.shape(),
-            by_step: Vec::new(),
+        Box::new(ByStep {
+            sums: Vec::new(),
+            upload: self.upload.clone(),
             totals: WeightTotals::default(),
         })
     }
 
     fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
-        let sums = *downcast::<Sums>(sums)?;
-        let divisor = (step.normalise)(&sums.totals).divisor;
+        let ByStep { sums, totals, .. } = *downcast::<ByStep>(sums)?;
+        let divisor = (step.normalise)(&totals).divisor;
         let [seed, number] = numbers_of(&self.model);
         let mut report = StepReport::default();
         self.mean = Table::zeros(self.mean.shape());
-        for (sent_for, sums) in &sums.by_step {
+        for (sent_for, sums) in &sums {
             if *sent_for != number && self.parameters.download == Downloaded::Aggregate {
                 return Err(Error::Usage(format!(
                     "an update for step {sent_for} of the server arrives in step {number}, in \
@@ -75,19 +77,19 @@ impl Server for LowRankServer {
                      \"aggregate\"`, no update may be late"
                 )));
             }
-            let mut mean = Table::zeros(self.mean.shape());
-            for sent in sums.iter() {
-                let values = mean.row_mut(sent.row as usize).iter_mut().zip(sent.sum);
-                values.for_each(|(value, sum)| *value = (sum / divisor) as f32);
-            }
+            let means = sums.blocks[0].iter().map(|sum| (sum / divisor) as f32);
+            let mean = Table::new(self.mean.shape(), means.collect());
             let table = self.model.table_mut(0);
-            let product = mean.shape().dimension * table.shape().dimension;
-            report.multiply_adds += (sums.iter().count() * product) as u64;
-            let rows = sums
+            let sent = sums
+                .senders
                 .iter()
-                .map(|sent| (sent.row as usize, mean.row(sent.row as usize)));
+                .enumerate()
+                .filter(|(_, weight)| **weight != 0.0);
+            let rows = sent.map(|(row, _)| (row, mean.row(row)));
+            let product = mean.shape().dimension * table.shape().dimension;
+            report.multiply_adds += (rows.clone().count() * product) as u64;
             add_product(table, &basis([seed, *sent_for], &self.parameters), rows);
-            report.uploads.add_times(&sums.counts(), 1);
+            report.uploads.add_times(&sums.magnitudes, 1);
             if *sent_for == number {
                 self.mean = mean;
             }
@@ -107,41 +109,33 @@ impl Server for LowRankServer {
 }
 
 /// Holds the sums of a step.
-struct Sums {
-    shape: TableShape,
+struct ByStep {
     /// The sums of A of those who trained in the basis of the same step, in the order in which they
     /// first came.
-    by_step: Vec<(u64, SentRows)>,
+    sums: Vec<(u64, UploadSums)>,
+    upload: Layout,
     totals: WeightTotals,
 }
 
-impl Sums {
+impl ByStep {
     /// Returns the sums of those who trained in the basis of `step`.
-    fn of(&mut self, step: u64) -> &mut SentRows {
-        let known = self.by_step.iter().position(|(known, _)| *known == step);
+    fn of(&mut self, step: u64) -> &mut UploadSums {
+        let known = self.sums.iter().position(|(known, _)| *known == step);
         let place = known.unwrap_or_else(|| {
-            self.by_step.push((step, SentRows::new(self.shape)));
-            self.by_step.len() - 1
+            self.sums.push((step, UploadSums::of(&self.upload)));
+            self.sums.len() - 1
         });
-        &mut self.by_step[place].1
+        &mut self.sums[place].1
     }
 }
 
-impl Accumulator for Sums {
+impl Accumulator for ByStep {
     fn absorb(&mut self, contributions: &[Contribution<'_>]) -> Result<()> {
         for contribution in contributions {
-            let by_method = contribution.weight_by_method();
             let (weight, is_fresh) = (contribution.weight, contribution.is_fresh);
-            self.totals.add(by_method, weight, is_fresh);
+            self.totals.add(1.0, weight, is_fresh);
             let [_, step] = numbers_of(contribution.received);
-            self.of(step).add(&[aggregate::Contribution {
-                update: &contribution.update.blocks[0],
-                base: None,
-                intended: None,
-                base_number: contribution.download_number,
-                weight: weight * by_method,
-                base_weight: 0.0,
-            }]);
+            self.of(step).absorb(&[*contribution])?;
         }
         Ok(())
     }
@@ -149,8 +143,8 @@ impl Accumulator for Sums {
     fn merge(&mut self, other: Box<dyn Accumulator>) -> Result<()> {
         let other = *downcast::<Self>(other)?;
         self.totals.merge(&other.totals);
-        for (step, sums) in &other.by_step {
-            self.of(*step).merge(sums);
+        for (step, sums) in other.sums {
+            self.of(step).add(sums);
         }
         Ok(())
     }

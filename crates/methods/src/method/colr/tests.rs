@@ -1,7 +1,6 @@
 //! Tests CoLR's gradients, its basis, its server and what devices keep.
 #![allow(clippy::unwrap_used)]
 
-use super::local::{LocalModel, Settings, train};
 use super::*;
 use crate::method::declare::Declared;
 use crate::method::server::{Contribution, Download, StepContext, StepWeights, WeightTotals};
@@ -23,10 +22,7 @@ fn basis_of(numbers: [u64; 2]) -> Vec<f32> {
 }
 
 /// The shape of A.
-const FACTORS: TableShape = TableShape {
-    rows: 100,
-    dimension: RANK,
-};
+const FACTORS: TableShape = TableShape::new(100, RANK);
 
 fn parameters(download: Downloaded) -> ColrParameters {
     ColrParameters {
@@ -78,29 +74,23 @@ fn the_gradient_agrees_with_central_differences() {
     };
     let (table, start_user, start) = (draw(20), draw(DIMENSION), draw(RANK * ITEMS as usize));
     let combined = |factors: &[f32]| {
-        let mut rows = Table::new(
-            TableShape {
-                rows: ITEMS as usize,
-                dimension: DIMENSION,
-            },
-            table.clone(),
-        );
+        let mut rows = Table::new(TableShape::new(ITEMS as usize, DIMENSION), table.clone());
         add_product(&mut rows, &basis, factors.chunks(RANK).enumerate());
         rows.as_slice().to_vec()
     };
     let (mut user, mut rows, mut factors) = (start_user.clone(), combined(&start), start.clone());
-    let settings = Settings {
-        training: Training::of(1, 100),
-        user_rate: 1.0,
-        factor_rate: 1.0,
-    };
+    let ratio = math::sqrt(RANK as f64 / DIMENSION as f64);
+    let colr = Colr::new(
+        ColrParameters {
+            learning_rate_user: 1.0,
+            learning_rate_items: 1.0 / ratio,
+            ..parameters(Downloaded::Table)
+        },
+        &problem(),
+    );
     let mut order = Streams::new(1).stream(Purpose::Shuffle, 0, 0);
-    let model = LocalModel {
-        user: &mut user,
-        rows: &mut rows,
-        factors: &mut factors,
-    };
-    let (loss, work) = train(&settings, &basis, &mut samples(), &mut order, model);
+    let with_order = (&mut samples(), &mut order);
+    let (loss, work) = colr.descend(&basis, with_order, &mut user, &mut rows, &mut factors);
     let at: Vec<f64> = start_user
         .iter()
         .chain(&start)

@@ -4,8 +4,11 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use ndarray::Array2;
+
 use crate::method::rule::ServerRule;
 use fedrecsim_core::rng::{PortableDraws, Stream};
+use fedrecsim_model::model::algebra::qr::thin_qr;
 use fedrecsim_model::model::blocks::BlockValues;
 use fedrecsim_model::model::layout::BlockLayout;
 use fedrecsim_model::model::neural::Perceptron;
@@ -120,6 +123,24 @@ pub fn constant(value: f32) -> Start {
     each(move |_| value)
 }
 
+/// Starts with orthonormal columns, of which there are no more than rows.
+pub(crate) fn orthonormal() -> Start {
+    Start::table(|stream, shape| {
+        let columns = orthonormal_columns(stream, shape.rows, shape.dimension);
+        Table::from_array(columns.mapv(|value| value as f32))
+    })
+}
+
+/// Returns the orthonormal columns of a matrix of normal draws, of which there are no more than
+/// rows.
+pub(crate) fn orthonormal_columns(stream: &mut Stream, rows: usize, columns: usize) -> Array2<f64> {
+    let drawn = Array2::from_shape_simple_fn((rows, columns), || stream.standard_normal());
+    // There are at least as many rows as columns, and all draws are finite, so that this cannot
+    // fail.
+    let found = thin_qr(&drawn.view()).unwrap_or_else(|error| unreachable!("{error}"));
+    found.q
+}
+
 /// Describes an item table with `columns` values for each of `items` items, which starts at zero.
 pub fn item_table(name: impl Into<Cow<'static, str>>, items: usize, columns: u32) -> Block {
     Block::of(BlockLayout::item_table(
@@ -130,7 +151,7 @@ pub fn item_table(name: impl Into<Cow<'static, str>>, items: usize, columns: u32
 
 /// Describes dense weights, such as a layer of a network, which start at zero.
 pub fn weights(name: impl Into<Cow<'static, str>>, rows: usize, dimension: usize) -> Block {
-    Block::of(BlockLayout::weights(name, TableShape { rows, dimension }))
+    Block::of(BlockLayout::weights(name, TableShape::new(rows, dimension)))
 }
 
 /// Describes a vector, which starts at zero.

@@ -14,9 +14,10 @@
 //!
 //! Source: This method is the project's own. The closest prior work is FCF (arXiv 1901.09888).
 
-use self::numerics::{Constants, outer_triangle, row_gradients};
+use self::numerics::{Constants, newton_step, outer_triangle, row_gradients};
 use super::prelude::*;
 use super::recency::{self, weighted_positives};
+use super::sums::{StepBySums, SumServer, UploadSums};
 use super::user_vector::{
     DistinctPositives, checked_vector, score_items, single_precision, singular, times, unscorable,
 };
@@ -28,7 +29,6 @@ use fedrecsim_model::model::algebra::triangle::{
 use fedrecsim_model::model::least_squares::{LeastSquares, Positives, Weights, gram_of_table};
 
 pub mod numerics;
-mod server;
 #[cfg(test)]
 mod tests;
 
@@ -101,22 +101,6 @@ choices! {
     }
 }
 
-impl ByDensity {
-    /// Returns `fixed` with the weights for this number of positives of the mean user, which counts
-    /// as 1 at least, and this number of items.
-    fn constants(&self, fixed: Constants, mean_positives: f64, items: f64) -> Constants {
-        let mean_positives = mean_positives.max(1.0);
-        let mut constants = Constants {
-            unobserved_weight: self.unobserved_per_positive * mean_positives / items,
-            regularization: 1.0,
-            ..fixed
-        };
-        let ridge = constants.ridge(mean_positives, items);
-        constants.regularization = self.regularization / ridge;
-        constants
-    }
-}
-
 /// Returns the parameters that others leave without an effect, of FedGram and of the central method
 /// with its loss.
 pub(super) fn idle<P: Parameters>(p: &P, by_density: Option<&ByDensity>) -> Vec<ParameterFault> {
@@ -130,51 +114,41 @@ pub(super) fn idle<P: Parameters>(p: &P, by_density: Option<&ByDensity>) -> Vec<
 pub(super) const TABLE: &str = "Y";
 const GRAM: &str = "Y^T Y";
 const POPULARITY: &str = "popularity";
-const MEAN_POSITIVES: &str = "positives of the mean user";
+pub(super) const MEAN_POSITIVES: &str = "positives of the mean user";
 
-/// Holds what the server has counted in the last step with participants, as far as the model tells
-/// it.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Counts {
-    /// The share of the participants who have each item among their positives; nothing before the
-    /// first step.
-    pub popularity: Vec<f32>,
-    /// The number of positives of the mean participant, at least 1; 0 before the first step.
-    pub mean_positives: f32,
+/// Computes Y^T Y of a model from Y again.
+///
+/// # Errors
+/// [`Error::Update`] if the model has other blocks.
+pub(super) fn renew(model: &mut Model) -> Result<()> {
+    let gram = gram_of_table(&table_of(model, TABLE).view());
+    let gram = gram.map_err(|cause| Error::Update(cause.to_string()))?;
+    tell(model, GRAM, packed_triangle(&gram))
 }
 
-impl Counts {
-    /// Returns the counts that `model` tells.
-    pub(super) fn of(model: &Model) -> Self {
-        let told = |name| model.named(name).map(|table| table.as_slice());
-        Self {
-            popularity: told(POPULARITY).unwrap_or_default().to_vec(),
-            mean_positives: told(MEAN_POSITIVES).map_or(0.0, |values| values[0]),
+/// Replaces what the model says of this name, if it says that.
+///
+/// # Errors
+/// [`Error::Update`] if there are other values than the block has.
+pub(super) fn tell(model: &mut Model, name: &str, values: Vec<f32>) -> Result<()> {
+    match model.layout().position(name) {
+        Some(block) => {
+            let told = Table::new(model.table(block).shape(), values);
+            model.set_table(block, told.into())
         }
+        None => Ok(()),
     }
 }
 
-/// Holds the parameters, and the constants of the loss but for those that follow from the density
-/// of the data.
+/// Is FedGram, and the devices of the central method with its loss.
 #[derive(Clone, Debug)]
 pub struct FedGram {
-    parameters: FedGramParameters,
-    fixed: Constants,
+    pub(super) parameters: FedGramParameters,
+    /// The exponent of the sum of weights that the regulariser is multiplied by.
+    pub(super) exponent: f64,
 }
 
 impl FedGram {
-    /// Makes the method with this exponent of the sum of weights that the regulariser is multiplied
-    /// by.
-    pub(super) fn with_exponent(parameters: FedGramParameters, exponent: f64) -> Self {
-        let fixed = Constants {
-            unobserved_weight: parameters.unobserved_weight,
-            regularization: parameters.regularization,
-            regularization_exponent: exponent,
-            server_rate: parameters.server_rate,
-        };
-        Self { parameters, fixed }
-    }
-
     /// Describes the model. The rows of Y are drawn from N(0, length^2 / k), and Y^T Y follows from
     /// them.
     pub(super) fn model_blocks(&self, items: usize) -> Vec<Block> {
@@ -190,45 +164,31 @@ impl FedGram {
         blocks.into_iter().map(Block::download_only).collect()
     }
 
-    /// Returns the constants of the loss for this number of positives of the mean user.
+    /// Returns the constants of the loss for this number of positives of the mean user, which
+    /// counts as 1 at least.
     pub(super) fn constants(&self, mean_positives: f64, items: usize) -> Constants {
-        let by_density =
-            |weights: &ByDensity| weights.constants(self.fixed, mean_positives, items as f64);
-        let weights = self.parameters.by_density.as_ref();
-        weights.map_or(self.fixed, by_density)
+        let p = &self.parameters;
+        let mut constants = Constants {
+            unobserved_weight: p.unobserved_weight,
+            regularization: p.regularization,
+            regularization_exponent: self.exponent,
+        };
+        if let Some(weights) = &p.by_density {
+            let (mean, items) = (mean_positives.max(1.0), items as f64);
+            constants.unobserved_weight = weights.unobserved_per_positive * mean / items;
+            constants.regularization = 1.0;
+            constants.regularization = weights.regularization / constants.ridge(mean, items);
+        }
+        constants
     }
 
     /// Returns the constants of the loss that `model` tells. By density, before anything has been
     /// counted, those are for `own` positives.
     fn constants_of_model(&self, model: &Model, own: usize) -> Constants {
-        let mean = match Counts::of(model).mean_positives {
-            counted if counted > 0.0 => f64::from(counted),
-            _ => own.max(1) as f64,
-        };
+        let told = model.named(MEAN_POSITIVES).map(|told| told.as_slice()[0]);
+        let counted = told.filter(|mean| *mean > 0.0).map(f64::from);
+        let mean = counted.unwrap_or(own.max(1) as f64);
         self.constants(mean, table_of(model, TABLE).shape().rows)
-    }
-
-    /// Replaces the item table and the counts of a model.
-    ///
-    /// # Errors
-    /// [`Error::Update`] if the table has another shape.
-    pub(super) fn renew(&self, model: &mut Model, table: Table, counts: Counts) -> Result<()> {
-        let gram =
-            gram_of_table(&table.view()).map_err(|cause| Error::Update(cause.to_string()))?;
-        let mut popularity = counts.popularity;
-        popularity.resize(table.shape().rows, 0.0);
-        for block in 0..model.blocks().len() {
-            let layout = &model.layout().blocks()[block];
-            let values = match &*layout.name {
-                TABLE => table.as_slice().to_vec(),
-                GRAM => packed_triangle(&gram),
-                POPULARITY => popularity.clone(),
-                _ => vec![counts.mean_positives],
-            };
-            let renewed = Table::new(layout.shape, values);
-            model.set_table(block, renewed.into())?;
-        }
-        Ok(())
     }
 
     /// Returns x for these positives with these weights, pulled to this background.
@@ -279,9 +239,9 @@ impl FedGram {
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
             score_items(&vector, table, items, scores);
             if let Some(popularity) = popularity {
-                let popular = items.iter().zip(scores);
-                popular
-                    .for_each(|(item, score)| *score += beta * popularity.row(*item as usize)[0]);
+                for (item, score) in items.iter().zip(scores) {
+                    *score += beta * popularity.row(*item as usize)[0];
+                }
             }
         }))
     }
@@ -305,7 +265,10 @@ impl Declare for FedGram {
     }
 
     fn new(parameters: FedGramParameters, _problem: &Problem) -> Self {
-        Self::with_exponent(parameters, 1.0)
+        Self {
+            parameters,
+            exponent: 1.0,
+        }
     }
 
     fn blocks(&self, size: ProblemSize) -> Vec<Block> {
@@ -319,30 +282,16 @@ impl Declare for FedGram {
     }
 
     fn initial(&self, mut drawn: Model) -> Model {
-        let table = Table::clone(table_of(&drawn, TABLE));
-        // The table has the shape of its block, so that this cannot fail.
-        self.renew(&mut drawn, table, Counts::default())
-            .unwrap_or_else(|error| unreachable!("{error}"));
+        // The blocks are those of this method, so that this cannot fail.
+        renew(&mut drawn).unwrap_or_else(|error| unreachable!("{error}"));
         drawn
     }
 
-    fn counts(&self) -> super::declare::Counts {
-        super::declare::Counts::rows_and_sender_if(self.parameters.sends_counts)
+    fn counts(&self) -> Counts {
+        Counts::rows_and_sender_if(self.parameters.sends_counts)
     }
 
-    fn upload_use(&self, _averager: UploadUse) -> UploadUse {
-        match self.parameters.sends_counts {
-            true => UploadUse::Sum,
-            false => UploadUse::Each,
-        }
-    }
-
-    fn train(
-        &self,
-        _own: &mut Own<()>,
-        task: &LocalTask<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<Trained> {
+    fn train(&self, _: &mut Own, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<Trained> {
         let positives = DistinctPositives::of(&task.own).items;
         let equal = (Weights::Equal(1.0), Background::AllAtZero);
         let vector = self.solve(task.model, &positives, equal, &mut scratch.least_squares);
@@ -353,29 +302,22 @@ impl Declare for FedGram {
         task.check_magnitude("gradient", largest_magnitude(&gradients))?;
         // A gradient is an error times x, so that its squared length divided by that of x is the
         // squared error.
-        let squares: f64 = gradients
-            .iter()
-            .map(|value| f64::from(*value).powi(2))
-            .sum();
+        let squares = gradients.iter().map(|value| f64::from(*value).powi(2));
         let length: f64 = vector.iter().map(|value| value * value).sum();
         let (count, shape) = (positives.len(), table.shape());
         let k = shape.dimension;
-        let triangle = TableShape {
-            rows: 1,
-            dimension: triangle_values(k),
-        };
+        let triangle = TableShape::new(1, triangle_values(k));
+        let of_uploads = (2 * count * k + triangle.dimension) as u64;
         let work = Work {
             row_visits: 2 * count as u64,
-            multiply_adds: LeastSquares::multiply_adds(count, k)
-                + 2 * (count * k) as u64
-                + triangle.dimension as u64,
+            multiply_adds: LeastSquares::multiply_adds(count, k) + of_uploads,
         };
         Ok(Trained {
             blocks: vec![
                 TableUpdate::listed(shape, positives, &gradients, 1.0)?,
                 TableUpdate::whole(&Table::new(triangle, outer_triangle(&vector))),
             ],
-            loss: squares / (length * count.max(1) as f64).max(f64::MIN_POSITIVE),
+            loss: squares.sum::<f64>() / (length * count.max(1) as f64).max(f64::MIN_POSITIVE),
             samples: count,
             work,
         })
@@ -383,7 +325,7 @@ impl Declare for FedGram {
 
     fn scorer<'a>(
         &'a self,
-        _own: &'a Own<()>,
+        _: &'a Own,
         context: &ScoringContext<'a>,
         scratch: &mut Scratch,
     ) -> Result<Box<dyn Scorer + 'a>> {
@@ -391,7 +333,35 @@ impl Declare for FedGram {
     }
 
     fn server(&self, averager: Averager) -> Box<dyn Server> {
-        let model = averager.model().clone();
-        Box::new(server::GramServer::new(self.clone(), model))
+        SumServer::boxed(&averager, self.clone())
+    }
+}
+
+impl StepBySums for FedGram {
+    fn step(&mut self, model: &mut Model, sums: UploadSums, step: &StepContext<'_>) -> Result<u64> {
+        let TableShape { rows, dimension } = table_of(model, TABLE).shape();
+        if sums.participants > 0.0 {
+            // 0 would say that nothing was counted.
+            let mean = sums.mean_rows().max(1.0);
+            let constants = self.constants(f64::from(mean), rows);
+            let decay = math::pow(self.parameters.server_rate_decay, f64::from(step.step));
+            let rate = self.parameters.server_rate * decay;
+            let table = &mut model.table_mut(0).view_mut();
+            let stepped = newton_step(&sums, table, &constants, rate);
+            stepped.map_err(|cause| step.unsolvable("the sum of x x^T", cause))?;
+            renew(model)?;
+            tell(model, POPULARITY, sums.shares())?;
+            tell(model, MEAN_POSITIVES, vec![mean])?;
+        }
+        let (m, k) = (rows as u64, dimension as u64);
+        // The terms are three products with the table, Y^T Y, and ten sweeps of 4 k^3 for the
+        // eigenvectors.
+        Ok(3 * m * k * k + m * k * (k + 1) / 2 + 40 * k * k * k)
+    }
+
+    /// Computes Y^T Y from Y again, so that it fits even if the caller has only changed Y.
+    fn adopted(&self, mut model: Model) -> Result<Model> {
+        renew(&mut model)?;
+        Ok(model)
     }
 }

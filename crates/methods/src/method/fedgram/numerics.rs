@@ -16,18 +16,15 @@
 
 use ndarray::{ArrayView2, ArrayViewMut2};
 
-use crate::method::listed_sums::{ListedSums, Told};
-use fedrecsim_core::error::{self, Error};
+use crate::method::sums::UploadSums;
 use fedrecsim_core::math::pow;
+use fedrecsim_model::model::algebra::Result;
 use fedrecsim_model::model::algebra::eigen::symmetric_eigen;
 use fedrecsim_model::model::algebra::product::product;
-use fedrecsim_model::model::algebra::triangle::{triangle_values, upper_triangular};
-use fedrecsim_model::model::algebra::{AlgebraError, Result};
+use fedrecsim_model::model::algebra::triangle::upper_triangular;
 use fedrecsim_model::model::least_squares::score;
-use fedrecsim_model::model::magnitude::MagnitudeCounts;
-use fedrecsim_model::model::table::TableUpdate;
 
-/// Holds the constants of the loss, and the size of the server's step.
+/// Holds the constants of the loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Constants {
     /// The weight a0 of an item as a negative. That of a positive is 1.
@@ -37,8 +34,6 @@ pub(crate) struct Constants {
     /// The exponent nu of the sum of weights that the regulariser is multiplied by, which is 1 in
     /// FedGram.
     pub regularization_exponent: f64,
-    /// The share eta of a Newton step that the server makes, 1 for the whole step.
-    pub server_rate: f64,
 }
 
 impl Constants {
@@ -89,153 +84,62 @@ pub(crate) fn outer_triangle(vector: &[f64]) -> Vec<f32> {
         .collect()
 }
 
-/// Holds the sums of what the participants of a step have sent, in the order of the calls of
-/// [`Sums::absorb`].
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Sums {
-    /// The gradients of every row (m x k), and the sums n_i of the weights of the participants who
-    /// sent row i.
-    pub gradients: ListedSums,
-    /// The upper triangle of G, the sum of x x^T, row after row; nothing before the first
-    /// participant.
-    pub triangle: Vec<f64>,
-    /// The sum n of the weights of all participants, clipped ones included. With noise on the sums
-    /// it may be negative.
-    pub participants: f64,
-}
-
-impl Sums {
-    /// Adds `weight` times one participant's gradients of some rows, its triangle of x x^T and what
-    /// it says of itself, if it does, and returns the magnitudes of the gradients.
-    ///
-    /// # Errors
-    /// [`Error::Update`] if the gradients, the triangle or the counts have another shape than those
-    /// before.
-    pub(crate) fn absorb(
-        &mut self,
-        weight: f64,
-        (gradients, told): (&TableUpdate, Option<Told<'_>>),
-        triangle: &[f32],
-    ) -> error::Result<MagnitudeCounts> {
-        if triangle.len() != triangle_values(gradients.shape.dimension) {
-            return Err(Error::Update(
-                "x x^T has another shape than the gradients".to_owned(),
-            ));
-        }
-        let magnitudes = self.gradients.absorb(gradients, told, weight)?;
-        self.triangle.resize(triangle.len(), 0.0);
-        self.triangle
-            .iter_mut()
-            .zip(triangle)
-            .for_each(|(sum, value)| *sum += weight * f64::from(*value));
-        self.participants += weight * told.map_or(1.0, |told| told.participants);
-        Ok(magnitudes)
+/// Makes one step of every row of the item table (m x k), from the sums of the gradients of its
+/// rows and of the triangles of x x^T:
+///
+/// ```text
+/// y_i -= eta ((a0 + n_i / n) G + ridge_i I)^(-1) (g_i + a0 G y_i + ridge_i y_i),  ridge_i = lambda (n_i + a0 n)
+/// ```
+///
+/// `rate` is eta, 1 for a whole Newton step. The inverted matrix approximates the Hessian of row i:
+/// the sum of x_u x_u^T over the users with i among their positives is replaced by n_i / n times G,
+/// so that one eigendecomposition of G serves all rows. Without participants nothing moves. With
+/// noise on the sums, a negative n_i counts as 0, and all eigenvalues of G are raised by the
+/// magnitude of its most negative one. This ridge follows the noise, in the spirit of AdaSSP for
+/// private linear regression (Wang, UAI 2018), which takes its ridge from the known scale of the
+/// noise. Costs 3 m k^2 multiply-adds and the decomposition.
+///
+/// # Errors
+/// [`AlgebraError::NotFinite`](fedrecsim_model::model::algebra::AlgebraError::NotFinite) if a
+/// participant sent something that is not a finite number.
+pub(crate) fn newton_step(
+    sums: &UploadSums,
+    table: &mut ArrayViewMut2<'_, f32>,
+    constants: &Constants,
+    rate: f64,
+) -> Result<()> {
+    let (a0, users) = (constants.unobserved_weight, sums.participants);
+    if users <= 0.0 {
+        return Ok(());
     }
-
-    /// Adds what other sums have absorbed.
-    pub(crate) fn merge(&mut self, other: Self) {
-        self.gradients.merge(other.gradients);
-        self.triangle
-            .resize(self.triangle.len().max(other.triangle.len()), 0.0);
-        self.triangle
-            .iter_mut()
-            .zip(&other.triangle)
-            .for_each(|(sum, value)| *sum += value);
-        self.participants += other.participants;
-    }
-
-    /// Returns the share of the participants who sent each row, which is not negative; nothing
-    /// without participants.
-    pub(crate) fn popularity(&self) -> Vec<f32> {
-        if self.participants <= 0.0 {
-            return Vec::new();
-        }
-        self.gradients
-            .senders
-            .iter()
-            .map(|senders| (senders.max(0.0) / self.participants) as f32)
-            .collect()
-    }
-
-    /// Returns the number of rows that the mean participant sent, which is its number of positives;
-    /// 0 without participants.
-    pub(crate) fn mean_positives(&self) -> f32 {
-        match self.participants > 0.0 {
-            true => (self.gradients.senders.iter().sum::<f64>() / self.participants) as f32,
-            false => 0.0,
+    let gram = upper_triangular(sums.blocks[1].iter().copied(), table.ncols());
+    let eigen = symmetric_eigen(&gram.view())?;
+    // All matrices are diagonal in the coordinates of the eigenvectors.
+    let eigenvectors = eigen.vectors.t().as_standard_layout().into_owned();
+    let rows = table.mapv(f64::from);
+    let rows = product(&rows.as_standard_layout().view(), &eigenvectors.view())?;
+    let mut steps = product(&sums.matrix(), &eigenvectors.view())?;
+    let noise = eigen.noise();
+    for ((mut step, row), senders) in steps
+        .rows_mut()
+        .into_iter()
+        .zip(rows.rows())
+        .zip(&sums.senders)
+    {
+        let senders = senders.max(0.0);
+        let ridge = constants.ridge(senders, users);
+        let curvature = a0 + senders / users;
+        for ((step, y), value) in step.iter_mut().zip(row).zip(&eigen.values) {
+            // G has no negative eigenvalues, but rounding can make one slightly negative. Noise, a
+            // coarse codec's included, can make any negative, and is of about that size in the
+            // others.
+            let value = (value + noise).max(0.0);
+            *step = (*step + (a0 * value + ridge) * y) / (curvature * value + ridge);
         }
     }
-
-    /// Makes one step of every row of the item table (m x k):
-    ///
-    /// ```text
-    /// y_i -= eta ((a0 + n_i / n) G + ridge_i I)^(-1) (g_i + a0 G y_i + ridge_i y_i),  ridge_i = lambda (n_i + a0 n)
-    /// ```
-    ///
-    /// The inverted matrix approximates the Hessian of row i: the sum of x_u x_u^T over the users
-    /// with i among their positives is replaced by n_i / n times G, so that one eigendecomposition
-    /// of G serves all rows. Without participants nothing moves. With noise on the sums, a negative
-    /// n_i counts as 0, and all eigenvalues of G are raised by the magnitude of its most negative
-    /// one. This ridge follows the noise, in the spirit of AdaSSP for private linear regression
-    /// (Wang, UAI 2018), which takes its ridge from the known scale of the noise. Costs 3 m k^2
-    /// multiply-adds and the decomposition.
-    ///
-    /// # Errors
-    /// [`AlgebraError::NotFinite`] if a participant sent something that is not a finite number, and
-    /// [`AlgebraError::Shape`] for a table of another shape.
-    pub(crate) fn step(
-        &self,
-        table: &mut ArrayViewMut2<'_, f32>,
-        constants: &Constants,
-    ) -> Result<()> {
-        let Constants {
-            unobserved_weight: a0,
-            server_rate,
-            ..
-        } = *constants;
-        if self.participants <= 0.0 {
-            return Ok(());
-        }
-        let (rows, columns) = table.dim();
-        let misfit = |_| AlgebraError::Shape {
-            what: "the item table",
-            rows,
-            columns,
-        };
-        let gradients =
-            ArrayView2::from_shape((rows, columns), &self.gradients.rows).map_err(misfit)?;
-        let users = self.participants;
-        let gram = upper_triangular(self.triangle.iter().copied(), columns);
-        let eigen = symmetric_eigen(&gram.view())?;
-        // All matrices are diagonal in the coordinates of the eigenvectors.
-        let eigenvectors = eigen.vectors.t().as_standard_layout().into_owned();
-        let rows = product(
-            &table.mapv(f64::from).as_standard_layout().view(),
-            &eigenvectors.view(),
-        )?;
-        let mut steps = product(&gradients, &eigenvectors.view())?;
-        let noise = eigen.noise();
-        for ((mut step, row), senders) in steps
-            .rows_mut()
-            .into_iter()
-            .zip(rows.rows())
-            .zip(&self.gradients.senders)
-        {
-            let senders = senders.max(0.0);
-            let ridge = constants.ridge(senders, users);
-            let curvature = a0 + senders / users;
-            for ((step, y), value) in step.iter_mut().zip(row).zip(&eigen.values) {
-                // G has no negative eigenvalues, but rounding can make one slightly negative.
-                // Noise, a coarse codec's included, can make any negative, and is of about that
-                // size in the others.
-                let value = (value + noise).max(0.0);
-                *step = (*step + (a0 * value + ridge) * y) / (curvature * value + ridge);
-            }
-        }
-        let steps = product(&steps.view(), &eigen.vectors.view())?;
-        for (y, step) in table.iter_mut().zip(&steps) {
-            *y = (f64::from(*y) - server_rate * step) as f32;
-        }
-        Ok(())
+    let steps = product(&steps.view(), &eigen.vectors.view())?;
+    for (y, step) in table.iter_mut().zip(&steps) {
+        *y = (f64::from(*y) - rate * step) as f32;
     }
+    Ok(())
 }

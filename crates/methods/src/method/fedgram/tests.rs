@@ -3,23 +3,26 @@
 use ndarray::{Array1, Array2, ArrayView2};
 
 use super::numerics::*;
-use super::{ByDensity, Counts, FedGram, FedGramParameters};
-use crate::method::Method;
-use crate::method::declare::Declared;
-use crate::method::listed_sums::Told;
-use crate::method::tests::problem_of;
+use super::{ByDensity, FedGram, FedGramParameters, MEAN_POSITIVES, POPULARITY, renew, tell};
+use crate::method::declare::{Counts, Declared};
+use crate::method::row_counts::said_of;
+use crate::method::server::{Accumulator, Contribution, Server, UploadUse};
+use crate::method::sums::UploadSums;
+use crate::method::tests::{problem_of, with_step};
+use crate::method::{Method, Phase};
+use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
 use fedrecsim_model::model::algebra::gram::{add_gram, mirror_upper};
 use fedrecsim_model::model::algebra::product::product;
 use fedrecsim_model::model::algebra::triangle::{packed_triangle, unpacked_triangle};
+use fedrecsim_model::model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::model::least_squares::{LeastSquares, Positives, Weights, gram_of_table};
-use fedrecsim_model::model::table::{Table, TableShape, TableUpdate};
+use fedrecsim_model::model::table::{RowSet, Table, TableShape, TableUpdate, floats};
 
 const CONSTANTS: Constants = Constants {
     unobserved_weight: 0.3,
     regularization: 0.02,
     regularization_exponent: 1.0,
-    server_rate: 1.0,
 };
 const ITEMS: usize = 12;
 const DIMENSION: usize = 4;
@@ -63,27 +66,76 @@ fn user_vectors(table: &Array2<f32>) -> Vec<Vec<f64>> {
 
 /// Returns an upload of these rows of a table of this shape.
 fn listed((rows, dimension): (usize, usize), items: &[u32], values: &[f32]) -> TableUpdate {
-    TableUpdate::listed(TableShape { rows, dimension }, items.to_vec(), values, 1.0).unwrap()
-}
-
-/// Adds to `sums` what a user with this vector and these positives sends.
-fn absorb(sums: &mut Sums, table: &Array2<f32>, vector: &[f64], items: &[u32]) {
-    let gradients = row_gradients(vector, &table.view(), items);
-    sums.absorb(
+    TableUpdate::listed(
+        TableShape::new(rows, dimension),
+        items.to_vec(),
+        values,
         1.0,
-        (&listed((ITEMS, DIMENSION), items, &gradients), None),
-        &outer_triangle(vector),
     )
-    .unwrap();
+    .unwrap()
 }
 
-fn sums(table: &Array2<f32>, vectors: &[Vec<f64>]) -> Sums {
-    let mut sums = Sums::default();
-    vectors
-        .iter()
-        .zip(users())
-        .for_each(|(vector, items)| absorb(&mut sums, table, vector, &items));
+/// Returns the method for the tables of these tests.
+fn method(sends_counts: bool) -> Declared<FedGram> {
+    let parameters = FedGramParameters {
+        latent_dimension: DIMENSION as u32,
+        sends_counts,
+        ..FedGramParameters::default()
+    };
+    Declared::new(parameters, &problem_of(4, ITEMS))
+}
+
+fn no_sums(method: &Declared<FedGram>) -> UploadSums {
+    UploadSums::of(&method.upload_layout(Phase::default()))
+}
+
+/// Adds to `sums` an upload of these blocks.
+fn absorb_blocks(sums: &mut UploadSums, blocks: Vec<TableUpdate>, received: &Model) {
+    let update = ModelUpdate::of_blocks(blocks);
+    let upload = Contribution::fresh(UserId(0), InvitationId(0), &update, received);
+    sums.absorb(&[upload]).unwrap();
+}
+
+/// Adds to `sums` what a user with this vector and these positives sends, times `weight`. `told` is
+/// what it says of itself.
+fn absorb(
+    sums: &mut UploadSums,
+    table: &Array2<f32>,
+    (vector, items): (&[f64], &[u32]),
+    (told, weight): (Counts, f32),
+) {
+    let scaled = |values: Vec<f32>| -> Vec<f32> { values.iter().map(|v| weight * v).collect() };
+    let gradients = scaled(row_gradients(vector, &table.view(), items));
+    let triangle = scaled(outer_triangle(vector));
+    let mut blocks = vec![
+        listed((ITEMS, DIMENSION), items, &gradients),
+        listed((1, triangle.len()), &[0], &triangle),
+    ];
+    for said in said_of(told, ITEMS, items).unwrap() {
+        let ones = scaled(floats(&said.values).collect());
+        blocks.push(match said.rows {
+            RowSet::Listed(rows) => TableUpdate::listed(said.shape, rows, &ones, 1.0).unwrap(),
+            RowSet::All => TableUpdate::whole(&Table::new(said.shape, ones)),
+        });
+    }
+    absorb_blocks(
+        sums,
+        blocks,
+        &Model::of_table("Y", Table::from_array(table.clone())),
+    );
+}
+
+fn sums(table: &Array2<f32>, vectors: &[Vec<f64>]) -> UploadSums {
+    let mut sums = no_sums(&method(false));
+    for (vector, items) in vectors.iter().zip(users()) {
+        absorb(&mut sums, table, (vector, &items), (Counts::Nothing, 1.0));
+    }
     sums
+}
+
+/// Makes a whole Newton step.
+fn step(sums: &UploadSums, table: &mut Array2<f32>) {
+    newton_step(sums, &mut table.view_mut(), &CONSTANTS, 1.0).unwrap();
 }
 
 /// Returns the loss by its definition, over every pair of a user and an item.
@@ -116,7 +168,7 @@ fn the_step_times_the_stated_matrix_is_half_the_slope_of_the_loss() {
     let vectors = user_vectors(&table);
     let sums = sums(&table, &vectors);
     let mut after = table.clone();
-    sums.step(&mut after.view_mut(), &CONSTANTS).unwrap();
+    step(&sums, &mut after);
     let exact = table.mapv(f64::from);
     let mut gram = Array2::<f64>::zeros((DIMENSION, DIMENSION));
     for vector in &vectors {
@@ -125,9 +177,8 @@ fn the_step_times_the_stated_matrix_is_half_the_slope_of_the_loss() {
     }
     mirror_upper(&mut gram).unwrap();
     for item in 0..ITEMS {
-        let ridge = CONSTANTS.ridge(sums.gradients.senders[item], vectors.len() as f64);
-        let share =
-            CONSTANTS.unobserved_weight + sums.gradients.senders[item] / vectors.len() as f64;
+        let ridge = CONSTANTS.ridge(sums.senders[item], vectors.len() as f64);
+        let share = CONSTANTS.unobserved_weight + sums.senders[item] / vectors.len() as f64;
         let step: Array1<f64> = (0..DIMENSION)
             .map(|c| exact[(item, c)] - f64::from(after[(item, c)]))
             .collect();
@@ -159,9 +210,7 @@ fn a_round_lowers_the_loss() {
         let now = loss(&table.mapv(f64::from), &vectors);
         assert!(now < last, "{now} after {last}");
         last = now;
-        sums(&table, &vectors)
-            .step(&mut table.view_mut(), &CONSTANTS)
-            .unwrap();
+        step(&sums(&table, &vectors), &mut table);
     }
 }
 
@@ -170,34 +219,24 @@ fn a_round_lowers_the_loss() {
 fn merged_sums_are_the_sums_of_all_participants() {
     let table = table();
     let vectors = user_vectors(&table);
-    let (mut left, mut right) = (Sums::default(), Sums::default());
+    let (mut left, mut right) = (no_sums(&method(false)), no_sums(&method(false)));
     for (index, (vector, items)) in vectors.iter().zip(users()).enumerate() {
         let half = if index < 2 { &mut left } else { &mut right };
-        absorb(half, &table, vector, &items);
+        absorb(half, &table, (vector, &items), (Counts::Nothing, 1.0));
     }
-    left.merge(right);
+    left.merge(Box::new(right)).unwrap();
     let whole = sums(&table, &vectors);
     assert_eq!(
-        (left.participants, &left.gradients.senders),
-        (whole.participants, &whole.gradients.senders)
+        (left.participants, &left.senders),
+        (whole.participants, &whole.senders)
     );
-    assert!(
-        left.gradients
-            .rows
-            .iter()
-            .zip(&whole.gradients.rows)
-            .all(|(a, b)| (a - b).abs() < 1e-12)
-    );
-    assert!(
-        left.triangle
-            .iter()
-            .zip(&whole.triangle)
-            .all(|(a, b)| (a - b).abs() < 1e-12)
-    );
+    for (left, whole) in left.blocks.iter().zip(&whole.blocks) {
+        assert!(left.iter().zip(whole).all(|(a, b)| (a - b).abs() < 1e-12));
+    }
 }
 
 #[test]
-fn triangles_survive_their_way_and_contributions_of_another_shape_are_refused() {
+fn triangles_survive_their_way_and_a_step_of_nobody_moves_nothing() {
     let matrix = Array2::from_shape_fn(
         (3, 3),
         |(i, j)| if i <= j { (3 * i + j) as f64 } else { 0.0 },
@@ -208,56 +247,26 @@ fn triangles_survive_their_way_and_contributions_of_another_shape_are_refused() 
     );
     assert!(unpacked_triangle(&[0.0; 5], 3).is_err());
     assert_eq!(outer_triangle(&[2.0, 3.0]), [4.0, 6.0, 9.0]);
-    let mut sums = Sums::default();
-    assert!(
-        sums.absorb(1.0, (&listed((2, 2), &[1], &[0.0; 2]), None), &[0.0; 2])
-            .is_err()
-    );
-    assert_eq!(sums, Sums::default());
-    sums.absorb(
-        0.5,
-        (&listed((2, 2), &[0, 1], &[0.0, 0.0, 2.0, 2.0]), None),
-        &[4.0; 3],
-    )
-    .unwrap();
-    assert!(
-        sums.absorb(1.0, (&listed((3, 2), &[1], &[0.0; 2]), None), &[0.0; 3])
-            .is_err()
-    );
-    assert_eq!(
-        (&sums.gradients.senders, sums.participants),
-        (&vec![0.0, 0.5], 0.5),
-        "a row of zeros was not sent"
-    );
-    assert_eq!(
-        (&sums.gradients.rows[2..], &sums.triangle),
-        (&[1.0; 2][..], &vec![2.0; 3])
-    );
-    let sums = Sums::default();
-    let mut table = Array2::from_elem((2, 2), 1.5f32);
-    sums.step(&mut table.view_mut(), &CONSTANTS).unwrap();
-    assert_eq!(
-        table,
-        Array2::from_elem((2, 2), 1.5),
-        "a step without participants"
-    );
+    let (mut moved, before) = (table(), table());
+    step(&no_sums(&method(false)), &mut moved);
+    assert_eq!(moved, before, "a step without participants");
 }
 
 /// If this fails, noise in G makes a step large in directions of which G says nothing, or rounding
 /// counts as noise.
 #[test]
 fn a_matrix_with_a_negative_eigenvalue_is_raised_by_it() {
+    let two = FedGramParameters {
+        latent_dimension: 2,
+        ..FedGramParameters::default()
+    };
+    let method = Declared::<FedGram>::new(two, &problem_of(4, 2));
     let after = |last: f64, others: f64| {
-        let mut sums = Sums {
-            participants: 4.0,
-            ..Sums::default()
-        };
-        sums.absorb(0.0, (&listed((2, 2), &[0, 1], &[1.0; 4]), None), &[0.0; 3])
-            .unwrap();
-        sums.gradients.rows.fill(0.5);
-        sums.triangle = vec![others, 0.0, last];
+        let mut sums = no_sums(&method);
+        sums.participants = 4.0;
+        sums.blocks = vec![vec![0.5; 4], vec![others, 0.0, last]];
         let mut table = Array2::from_elem((2, 2), 1.5f32);
-        sums.step(&mut table.view_mut(), &CONSTANTS).unwrap();
+        step(&sums, &mut table);
         table
     };
     assert_eq!(after(-2.0, 3.0), after(0.0, 5.0));
@@ -317,14 +326,13 @@ fn by_density_the_weights_follow_from_the_counted_mean() {
     };
     let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} is not {b}");
     for exponent in [0.0, 0.5, 1.0] {
-        let method = FedGram::with_exponent(parameters.clone(), exponent);
-        let initial = Declared::<FedGram>::new(parameters.clone(), &problem_of(2, ITEMS)).initial();
-        let counted = Counts {
-            mean_positives: 5.0,
-            ..Counts::default()
+        let method = FedGram {
+            parameters: parameters.clone(),
+            exponent,
         };
-        let (mut told, table) = (initial.clone(), Table::clone(initial.table(0)));
-        method.renew(&mut told, table, counted).unwrap();
+        let initial = Declared::<FedGram>::new(parameters.clone(), &problem_of(2, ITEMS)).initial();
+        let mut told = initial.clone();
+        tell(&mut told, MEAN_POSITIVES, vec![5.0]).unwrap();
         for (model, mean) in [(initial, 2.0), (told, 5.0)] {
             let constants = method.constants_of_model(&model, 2);
             close(constants.unobserved_weight * ITEMS as f64, 4.0 * mean);
@@ -337,18 +345,10 @@ fn by_density_the_weights_follow_from_the_counted_mean() {
             "a user without positives has finite weights"
         );
     }
-    let mut sums = Sums::default();
-    assert_eq!(
-        (sums.mean_positives(), sums.popularity()),
-        (0.0, Vec::new())
-    );
     let table = table();
-    user_vectors(&table)
-        .iter()
-        .zip(users())
-        .for_each(|(vector, items)| absorb(&mut sums, &table, vector, &items));
-    assert_eq!(sums.mean_positives(), 3.5);
-    assert_eq!(sums.popularity()[3], 0.75);
+    let sums = sums(&table, &user_vectors(&table));
+    assert_eq!(sums.mean_rows(), 3.5);
+    assert_eq!(sums.shares()[3], 0.75);
 }
 
 /// If this fails, clipped uploads, which count for less than one user each, make another step than
@@ -356,30 +356,17 @@ fn by_density_the_weights_follow_from_the_counted_mean() {
 #[test]
 fn clipped_uploads_make_the_step_of_whole_ones() {
     let table = table();
-    let step = |weight: f32| {
-        let mut sums = Sums::default();
+    let after = |weight: f32| {
+        let mut sums = no_sums(&method(true));
         for (vector, items) in user_vectors(&table).iter().zip(users()) {
-            let scaled = |values: Vec<f32>| {
-                values
-                    .iter()
-                    .map(|value| weight * value)
-                    .collect::<Vec<f32>>()
-            };
-            let gradients = scaled(row_gradients(vector, &table.view(), &items));
-            let counts = listed((ITEMS, 1), &items, &vec![weight; items.len()]);
-            let told = Told {
-                counts: &counts,
-                participants: f64::from(weight),
-            };
-            let rows = listed((ITEMS, DIMENSION), &items, &gradients);
-            sums.absorb(1.0, (&rows, Some(told)), &scaled(outer_triangle(vector)))
-                .unwrap();
+            let told = (Counts::RowsAndSender, weight);
+            absorb(&mut sums, &table, (vector, &items), told);
         }
         let mut after = table.clone();
-        sums.step(&mut after.view_mut(), &CONSTANTS).unwrap();
-        (after, sums.mean_positives(), sums.popularity())
+        step(&sums, &mut after);
+        (after, sums.mean_rows(), sums.shares())
     };
-    let (whole, clipped) = (step(1.0), step(0.125));
+    let (whole, clipped) = (after(1.0), after(0.125));
     assert!(
         whole
             .0
@@ -388,4 +375,53 @@ fn clipped_uploads_make_the_step_of_whole_ones() {
             .all(|(one, other)| (one - other).abs() < 1e-5)
     );
     assert_eq!((whole.1, whole.2), (clipped.1, clipped.2));
+}
+
+/// If this fails, devices are told another mean than the server has counted and steps with, or
+/// none, or the server does not say that it uses nothing but sums.
+#[test]
+fn the_model_tells_the_mean_that_was_counted_last() {
+    let parameters = FedGramParameters {
+        latent_dimension: 2,
+        popularity_weight: 1.0,
+        by_density: Some(ByDensity::default()),
+        ..FedGramParameters::default()
+    };
+    let method = Declared::<FedGram>::new(parameters, &problem_of(3, 5));
+    let mut server = method.server();
+    assert_eq!(server.upload_use(), UploadUse::Each);
+    let told = |server: &dyn Server| server.model().named(MEAN_POSITIVES).unwrap().as_slice()[0];
+    let step = |server: &mut dyn Server, uploads: &[&[u32]]| {
+        let mut sums = no_sums(&method);
+        for items in uploads {
+            let rows = listed((5, 2), items, &vec![0.1; 2 * items.len()]);
+            let triangle = listed((1, 3), &[0], &outer_triangle(&[0.5, 0.25]));
+            absorb_blocks(&mut sums, vec![rows, triangle], server.model());
+        }
+        with_step(0, |step| server.step(Box::new(sums), step)).unwrap();
+        told(server)
+    };
+    assert_eq!(told(&*server), 0.0, "nothing is counted yet");
+    assert_eq!(
+        step(&mut *server, &[&[0, 1, 2, 3], &[4], &[1, 2]]),
+        7.0 / 3.0
+    );
+    let popularity = server.model().named(POPULARITY).unwrap();
+    assert_eq!(popularity.as_slice()[1], 2.0 / 3.0);
+    assert_eq!(
+        step(&mut *server, &[]),
+        7.0 / 3.0,
+        "a step without participants"
+    );
+    let mut changed = server.model().clone();
+    tell(&mut changed, super::GRAM, vec![0.0; 3]).unwrap();
+    server.set_model(changed.clone()).unwrap();
+    renew(&mut changed).unwrap();
+    assert_eq!(server.model(), &changed, "Y^T Y follows from Y");
+    assert_eq!(told(&*server), 7.0 / 3.0);
+    assert_eq!(
+        step(&mut *server, &[&[]]),
+        1.0,
+        "0 would say that nothing was counted"
+    );
 }

@@ -20,12 +20,11 @@
 //! Source: This method is the project's own. Prior work is close: federated graph filtering (arXiv
 //! 2501.16888) and FedCIA (arXiv 2504.14208).
 
-use ndarray::Array2;
-
+use super::declare::orthonormal;
 use super::prelude::*;
 use super::recency::{Recency, weighted_positives};
+use super::sums::SumServer;
 use super::user_vector::{DistinctPositives, score_items};
-use fedrecsim_model::model::algebra::qr::thin_qr;
 
 pub mod numerics;
 mod server;
@@ -75,23 +74,6 @@ parameters! {
 /// The standard deviation to which scores are scaled where popularity is added to them.
 const DEVIATION: f64 = 0.05;
 
-impl FedSpec {
-    /// Returns the number of columns of A for this many items.
-    fn rank(&self, items: usize) -> usize {
-        items.min(self.latent_dimension as usize)
-    }
-}
-
-/// Starts with the orthonormal columns of a matrix of normal draws.
-fn orthonormal(stream: &mut Stream, shape: TableShape) -> Table {
-    let (rows, columns) = (shape.rows, shape.dimension);
-    let drawn = Array2::from_shape_simple_fn((rows, columns), || stream.standard_normal());
-    // There are at least as many rows as columns, and all draws are finite, so that this cannot
-    // fail.
-    let found = thin_qr(&drawn.view()).unwrap_or_else(|error| unreachable!("{error}"));
-    Table::from_array(found.q.mapv(|value| value as f32))
-}
-
 impl Declare for FedSpec {
     type Parameters = Self;
     type Memory = ();
@@ -111,41 +93,29 @@ impl Declare for FedSpec {
 
     /// Before the first step the filter and the weights are 1.
     fn blocks(&self, size: ProblemSize) -> Vec<Block> {
-        let (items, rank) = (size.items, self.rank(size.items));
-        let told = |block: Block| block.download_only().start(constant(1.0));
-        let table = item_table("A", items, rank as u32);
+        let items = size.items;
+        let rank = items.min(self.latent_dimension as usize);
+        let ones = |name, rows, columns| weights(name, rows, columns).start(constant(1.0));
+        let table = |name| item_table(name, items, rank as u32);
         let mut blocks = vec![
-            table.download_only().start(Start::table(orthonormal)),
-            told(weights("filter", 1, rank)),
-            told(weights("item weights", items, 1)),
+            table("A").start(orthonormal()),
+            ones("filter", 1, rank),
+            ones("item weights", items, 1),
         ];
-        let popularity = || told(weights("popularity", items, 1));
-        blocks.extend((self.popularity_weight > 0.0).then(popularity));
-        blocks.push(item_table("sums of rows", items, rank as u32).upload_only());
-        blocks
+        blocks.extend((self.popularity_weight > 0.0).then(|| ones("popularity", items, 1)));
+        let told = blocks.into_iter().map(Block::download_only);
+        told.chain([table("sums of rows").upload_only()]).collect()
     }
 
     fn counts(&self) -> Counts {
         Counts::rows_and_sender_if(self.sends_counts)
     }
 
-    fn upload_use(&self, _averager: UploadUse) -> UploadUse {
-        match self.sends_counts {
-            true => UploadUse::Sum,
-            false => UploadUse::Each,
-        }
-    }
-
-    fn train(
-        &self,
-        _own: &mut Own<()>,
-        task: &LocalTask<'_>,
-        _scratch: &mut Scratch,
-    ) -> Result<Trained> {
+    fn train(&self, _: &mut Own, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<Trained> {
         let DistinctPositives { items, later } = DistinctPositives::of(&task.own);
         let table = table_of(task.model, "A");
-        let kernel = (self.timeless_share, self.kernel_length);
-        let sums = numerics::kernel_sums(table, &items, &later, kernel.0, kernel.1);
+        let (share, length) = (self.timeless_share, self.kernel_length);
+        let sums = numerics::kernel_sums(table, &items, &later, share, length);
         task.check_magnitude("the sums of rows", largest_magnitude(&sums))?;
         let (samples, shape) = (items.len(), table.shape());
         let work = Work {
@@ -163,15 +133,14 @@ impl Declare for FedSpec {
 
     fn scorer<'a>(
         &'a self,
-        _own: &'a Own<()>,
+        _: &'a Own,
         context: &ScoringContext<'a>,
         _scratch: &mut Scratch,
     ) -> Result<Box<dyn Scorer + 'a>> {
         let (positives, of_positives) = weighted_positives(&context.own, self.recency.as_ref());
         let [table, filter, item_weights] =
             ["A", "filter", "item weights"].map(|name| table_of(context.model, name));
-        let filter = filter.as_slice();
-        let vector = numerics::profile(table, &positives, &of_positives, filter);
+        let vector = numerics::profile(table, &positives, &of_positives, filter.as_slice());
         let score = move |items: &[u32], scores: &mut [f32]| {
             score_items(&vector, table, items, scores);
             let weighted = items.iter().zip(scores);
@@ -180,10 +149,9 @@ impl Declare for FedSpec {
         let Some(popularity) = context.model.named("popularity") else {
             return Ok(Box::new(score));
         };
-        let all: Vec<u32> = (0..table.shape().rows as u32).collect();
-        let mut scores = vec![0.0; all.len()];
-        score(&all, &mut scores);
-        let scale = match numerics::deviation(&scores) {
+        let mut all = vec![0.0; table.shape().rows];
+        score(&Vec::from_iter(0..all.len() as u32), &mut all);
+        let scale = match numerics::deviation(&all) {
             deviation if deviation > 0.0 => (DEVIATION / deviation) as f32,
             _ => 1.0,
         };
@@ -197,6 +165,6 @@ impl Declare for FedSpec {
     }
 
     fn server(&self, averager: Averager) -> Box<dyn Server> {
-        Box::new(server::SpectralServer::new(self, averager.model().clone()))
+        SumServer::boxed(&averager, server::Spectral::new(self, &averager))
     }
 }

@@ -20,31 +20,25 @@ pub(crate) fn kernel_sums(
 ) -> Vec<f32> {
     let rank = table.shape().dimension;
     let row = |position: usize| {
-        table
-            .row(items[position] as usize)
-            .iter()
-            .map(|value| f64::from(*value))
+        let row = table.row(items[position] as usize).iter();
+        row.map(|value| f64::from(*value))
     };
     let mut total = vec![0.0; rank];
-    (0..items.len()).for_each(|position| {
-        total
-            .iter_mut()
-            .zip(row(position))
-            .for_each(|(sum, value)| *sum += value)
-    });
+    for position in 0..items.len() {
+        let values = total.iter_mut().zip(row(position));
+        values.for_each(|(sum, value)| *sum += value);
+    }
     let mut sums = vec![0.0; items.len() * rank];
     if timeless_share < 1.0 {
-        let mut order: Vec<usize> = (0..items.len()).collect();
         // Items of one time have the same rho, so that their order does not matter but for the
         // order of additions.
+        let mut order: Vec<usize> = (0..items.len()).collect();
         order.sort_by_key(|position| (later[*position], items[*position]));
-        let mut pass = |order: &[usize], with_itself: bool| {
+        for with_itself in [true, false] {
             let (mut decayed, mut before) = (vec![0.0; rank], None);
-            for &position in order {
-                let distance = before.map_or(0.0, |before: u32| {
-                    f64::from(later[position].abs_diff(before))
-                });
-                let factor = math::exp(-distance / length);
+            for &position in &order {
+                let distance = before.map_or(0, |before| later[position].abs_diff(before));
+                let factor = math::exp(-f64::from(distance) / length);
                 let sum = &mut sums[position * rank..(position + 1) * rank];
                 for ((sum, decayed), value) in sum.iter_mut().zip(&mut decayed).zip(row(position)) {
                     *decayed *= factor;
@@ -53,17 +47,13 @@ pub(crate) fn kernel_sums(
                 }
                 before = Some(later[position]);
             }
-        };
-        pass(&order, true);
-        order.reverse();
-        pass(&order, false);
+            order.reverse();
+        }
     }
-    let share = timeless_share;
-    let of_total = total.iter().cycle();
-    sums.iter()
-        .zip(of_total)
-        .map(|(sum, total)| (share * total + (1.0 - share) * sum) as f32)
-        .collect()
+    let (share, rest) = (timeless_share, 1.0 - timeless_share);
+    let with_total = sums.iter().zip(total.iter().cycle());
+    let whole = with_total.map(|(sum, total)| share * total + rest * sum);
+    whole.map(|value| value as f32).collect()
 }
 
 /// Returns how far one user can move the sum of all uploads: a bound of the length of its rows o
@@ -83,30 +73,26 @@ pub fn largest_contribution(positives: f64, columns: f64) -> f64 {
 /// for each column: the vector whose product with a row of A is that of both rows of the filtered
 /// table.
 pub(crate) fn profile(table: &Table, items: &[u32], weights: &[f64], filter: &[f32]) -> Vec<f32> {
-    let mut sum = vec![0.0; filter.len()];
+    let mut sums = vec![0.0; filter.len()];
     for (&item, weight) in items.iter().zip(weights) {
-        let row = table.row(item as usize);
-        sum.iter_mut()
-            .zip(row)
-            .for_each(|(sum, value)| *sum += weight * f64::from(*value));
+        for (sum, value) in sums.iter_mut().zip(table.row(item as usize)) {
+            *sum += weight * f64::from(*value);
+        }
     }
-    sum.iter()
-        .zip(filter)
-        .map(|(sum, filter)| (sum * f64::from(*filter) * f64::from(*filter)) as f32)
-        .collect()
+    let filtered = sums
+        .iter()
+        .zip(filter.iter().map(|value| f64::from(*value)));
+    let filtered = filtered.map(|(sum, filter)| sum * filter * filter);
+    filtered.map(|value| value as f32).collect()
 }
 
 /// Returns the standard deviation of `values` (0 for none).
 pub(crate) fn deviation(values: &[f32]) -> f64 {
     let count = values.len().max(1) as f64;
-    let mean = values.iter().map(|value| f64::from(*value)).sum::<f64>() / count;
-    math::sqrt(
-        values
-            .iter()
-            .map(|value| (f64::from(*value) - mean) * (f64::from(*value) - mean))
-            .sum::<f64>()
-            / count,
-    )
+    let values = values.iter().map(|value| f64::from(*value));
+    let mean = values.clone().sum::<f64>() / count;
+    let squares = values.map(|value| (value - mean) * (value - mean));
+    math::sqrt(squares.sum::<f64>() / count)
 }
 
 /// Returns the filter of each column, (s^2 / (s^2 + lambda))^(1/2) for the eigenvalue s^2, where
@@ -114,20 +100,15 @@ pub(crate) fn deviation(values: &[f32]) -> f64 {
 /// eigenvectors.
 pub(crate) fn filtered(spectrum: &Spectrum, ridge: f64) -> (Vec<f64>, Vec<f64>) {
     let lambda = ridge * spectrum.values.last().copied().unwrap_or(0.0);
-    let filter = |value: &f64| {
-        if *value > 0.0 {
-            math::sqrt(value / (value + lambda))
-        } else {
-            0.0
-        }
+    let filter = |value: &f64| match *value > 0.0 {
+        true => math::sqrt(value / (value + lambda)),
+        false => 0.0,
     };
     let filter: Vec<f64> = spectrum.values.iter().map(filter).collect();
-    let length = |row: ndarray::ArrayView1<'_, f64>| {
-        row.iter()
-            .zip(&filter)
-            .map(|(value, filter)| (value * filter) * (value * filter))
-            .sum()
-    };
-    let lengths = spectrum.vectors.rows().into_iter().map(length).collect();
-    (filter, lengths)
+    let lengths = spectrum.vectors.rows().into_iter().map(|row| {
+        let squares = row.iter().zip(&filter);
+        let squares = squares.map(|(value, filter)| (value * filter) * (value * filter));
+        squares.sum()
+    });
+    (filter.clone(), lengths.collect())
 }

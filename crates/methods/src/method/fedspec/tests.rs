@@ -17,13 +17,9 @@ const RANK: usize = 3;
 
 fn table() -> Table {
     let mut stream = Streams::new(3).stream(Purpose::GlobalInit, 0, 0);
-    Table::from_fn(
-        TableShape {
-            rows: ITEMS,
-            dimension: RANK,
-        },
-        || stream.standard_normal() as f32,
-    )
+    Table::from_fn(TableShape::new(ITEMS, RANK), || {
+        stream.standard_normal() as f32
+    })
 }
 
 fn method(parameters: FedSpec) -> Declared<FedSpec> {
@@ -205,13 +201,7 @@ fn no_user_sends_more_than_the_bound() {
         }
     }
     // A user of whose items one column has nothing but ones moves the sum as far as the bound says.
-    let ones = Table::from_fn(
-        TableShape {
-            rows: 4,
-            dimension: 1,
-        },
-        || 0.5,
-    );
+    let ones = Table::from_fn(TableShape::new(4, 1), || 0.5);
     let sums = numerics::kernel_sums(&ones, &[0, 1, 2, 3], &[0; 4], 1.0, 1.0);
     let found = sums
         .iter()

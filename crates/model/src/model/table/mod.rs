@@ -34,6 +34,11 @@ impl std::fmt::Display for TableShape {
 }
 
 impl TableShape {
+    /// Returns the shape of a table of so many rows and columns.
+    pub const fn new(rows: usize, dimension: usize) -> Self {
+        Self { rows, dimension }
+    }
+
     /// Returns the shape of a table of `latent_dimension` values for each of `items` items.
     pub fn of_items(items: usize, latent_dimension: u32) -> Self {
         Self {
