@@ -1,6 +1,8 @@
 //! Holds the integration tests: one binary, with one module per behaviour.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
+/// Under the controls of `training.aggregation`, devices train alone or the server takes the mean.
+mod aggregation;
 /// A probe finds in uploads what is known of methods and codecs, and changes nothing.
 mod audit;
 /// Scenarios and ratings that cannot be used are refused by name, line or user, with exit code 2.

@@ -71,6 +71,18 @@ const CASES: &[Case] = &[
     ),
     (&[], "training.waiting_limit_s", "60", "604800"),
     (
+        &["method=\"mf\""],
+        "training.aggregation",
+        "\"mean\"",
+        "\"method\"",
+    ),
+    (
+        &["method=\"fedmf\"", "training.aggregation=\"none\""],
+        "codec",
+        "{ uplink = \"sparse-f32\" }",
+        "{ uplink = \"rows-f32\" }",
+    ),
+    (
         &["training.mode.over-selection={ factor = 1 }"],
         "training.mode.over-selection.stragglers",
         "\"late\"",

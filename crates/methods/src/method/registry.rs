@@ -54,6 +54,7 @@ pub fn vocabulary_of(methods: &[Entry]) -> Vec<MethodVocabulary> {
             resolve,
             placement,
             draws_negatives,
+            without_controls,
             sizes,
             ..
         } = *entry;
@@ -65,6 +66,7 @@ pub fn vocabulary_of(methods: &[Entry]) -> Vec<MethodVocabulary> {
             runs_at_server: placement == Placement::Central,
             server_computes: matches!(placement, Placement::Central | Placement::Assisted),
             draws_negatives,
+            without_controls,
             sizes,
             traffic: traffic::of(*entry),
         }
@@ -98,6 +100,7 @@ pub struct Runnable {
 pub fn check(scenario: Scenario, methods: &[Entry]) -> Result<Runnable> {
     let entry = *find(methods, &scenario.method)?;
     let traffic = traffic::of(entry).tell(&scenario.method.parameters);
+    let traffic = traffic.map(|traffic| traffic.under(scenario.training.aggregation));
     let contradictions = traffic.map(|traffic| traffic.contradictions(&scenario));
     match contradictions.unwrap_or_default().first() {
         Some((key, message)) if entry.placement.trains() => {

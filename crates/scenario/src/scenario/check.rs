@@ -34,7 +34,8 @@ impl Checker<'_> {
         dataset::fill(scenario, self);
         evaluation::fill(scenario, self);
         let traffic = &self.method.traffic;
-        self.traffic = traffic.tell(&scenario.method.parameters);
+        let told = traffic.tell(&scenario.method.parameters);
+        self.traffic = told.map(|traffic| traffic.under(scenario.training.aggregation));
         dataset::check(scenario, self);
         training::check(scenario, self);
         evaluation::check(scenario, self);
@@ -81,6 +82,7 @@ impl Checker<'_> {
         );
         for key in [
             "training.participation",
+            "training.aggregation",
             "training.steps_per_round",
             "training.empty_rounds_limit",
             "training.waiting_limit_s",

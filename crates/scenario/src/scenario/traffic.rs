@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-use super::keys::{CodecChoice, CodecSpec, Scenario, Trust};
+use super::keys::{Aggregation, CodecChoice, CodecSpec, Scenario, Trust};
 
 /// A block that travels in one direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +82,18 @@ impl fmt::Debug for TrafficOf {
 }
 
 impl Traffic {
+    /// Returns what is exchanged under this aggregation: nothing if every device trains alone.
+    #[must_use]
+    pub fn under(self, aggregation: Aggregation) -> Self {
+        match aggregation {
+            Aggregation::Method | Aggregation::Mean => self,
+            Aggregation::None => Self {
+                keeps_personal_tables: self.keeps_personal_tables,
+                ..Self::default()
+            },
+        }
+    }
+
     /// Returns the keys of `scenario` that ask for what this method cannot do, each with what is
     /// wrong, as a sentence without a full stop.
     pub fn contradictions(&self, scenario: &Scenario) -> Vec<(String, String)> {

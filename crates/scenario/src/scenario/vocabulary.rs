@@ -45,6 +45,8 @@ pub struct MethodVocabulary {
     pub server_computes: bool,
     /// Whether training draws negatives as `dataset.negatives` says.
     pub draws_negatives: bool,
+    /// Why `training.aggregation` has no other value for the method than `method`; `None` if it has.
+    pub without_controls: Option<&'static str>,
     /// Returns the sizes of the largest blocks that the method makes with these parameters.
     pub sizes: &'static SizesOf,
     /// Tells what the method exchanges with the server, by which the codecs of a scenario are

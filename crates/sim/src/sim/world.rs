@@ -21,6 +21,7 @@ use fedrecsim_data::dataset::Dataset;
 use fedrecsim_data::dataset::candidates::Candidates;
 use fedrecsim_data::dataset::negatives;
 use fedrecsim_data::population::{Population, Traces};
+use fedrecsim_methods::method::declare::controlled;
 use fedrecsim_methods::method::registry::{self, Runnable};
 use fedrecsim_methods::method::{Entry, Exchange, Method, Phase, Placement, Problem};
 use fedrecsim_model::codec::{BlockCodecs, FrameParts};
@@ -115,6 +116,7 @@ impl World {
         let problem =
             Problem::new(&dataset, streams, placement).with_negatives(&scenario.dataset.negatives);
         let method = memory::caught(|| registry::build(&[entry], &scenario.method, &problem))??;
+        let method = controlled(method, scenario.training.aggregation);
         let trains = placement.trains();
         check_ratings(&scenario, &dataset, method.predicts_ratings(), trains)?;
         if trains {

@@ -17,6 +17,7 @@ pub(crate) fn scenario_with(tables: &str) -> Scenario {
         runs_at_server: false,
         server_computes: false,
         draws_negatives: true,
+        without_controls: None,
         sizes: &|_, _| Vec::new(),
         traffic: TrafficOf::new(|_| None),
     }];

@@ -87,6 +87,11 @@ impl<M: Declare> Declared<M> {
         &self.method
     }
 
+    /// Makes the private side of a user.
+    pub(crate) fn own(&self, user: UserId) -> Own<M::Memory> {
+        self.plan.own(user, &self.initial)
+    }
+
     fn averager(&self) -> Averager {
         let blocks = self.plan.blocks.iter().filter(|block| block.place.in_model);
         let rules: Vec<_> = blocks.map(|block| block.rule).collect();
@@ -171,7 +176,7 @@ impl<M: Declare> Method for Declared<M> {
     fn client(&self, user: UserId) -> Box<dyn Client> {
         Box::new(DeclaredClient {
             method: Arc::clone(&self.method),
-            own: Private::new(self.plan.own(user, &self.initial)),
+            own: Private::new(self.own(user)),
         })
     }
 

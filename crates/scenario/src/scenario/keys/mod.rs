@@ -51,7 +51,7 @@ pub use privacy::{
     Adjacency, GaussianSpec, LaplaceSpec, PrivacySpec, Trust, VirtualItemsSpec, usual_delta,
 };
 pub use report::ReportSpec;
-pub use training::{Participation, TrainingSpec};
+pub use training::{Aggregation, Participation, TrainingSpec};
 
 /// A simulation: the data, the method, how it is trained, and the simulated world around it.
 ///

@@ -33,6 +33,10 @@ pub struct TrainingSpec {
     /// When the server averages, and what becomes of those who are late.
     #[serde(default)]
     pub mode: Mode,
+    /// What the server makes of updates. The values besides `method` are controls, which show what
+    /// the method's own server is worth.
+    #[serde(default)]
+    pub aggregation: Aggregation,
     /// This many steps in a row without a single update end the run; in an asynchronous mode, this
     /// many times the larger of concurrency and buffer participations in a row that come to
     /// nothing. Where steps count, another limit than the default must not be above the number of
@@ -74,6 +78,7 @@ impl TrainingSpec {
             participation,
             client_selection: ClientSelection::default(),
             mode: Mode::default(),
+            aggregation: Aggregation::default(),
             empty_rounds_limit: default_empty_rounds(),
             waiting_limit_s: default_waiting_limit_s(),
             divergence_limit: default_divergence_limit(),
@@ -121,6 +126,21 @@ pub enum Participation {
     Poisson(#[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))] f64),
 }
 
+/// What the server makes of updates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Aggregation {
+    /// What the method does.
+    #[default]
+    Method,
+    /// Nothing: every device trains alone. It starts from the initial model, which it has from the
+    /// beginning, goes on from what it has made of that, and scores with it. Nothing is downloaded,
+    /// and an upload is an empty frame, which says that the device is done.
+    None,
+    /// The mean of what devices send, by the weights that they say, if the method has them say any.
+    Mean,
+}
+
 /// The most updates that a buffer may hold for each client that trains at a time. With a larger
 /// one, everybody would train that many times on a model that has not changed.
 const BUFFER_PER_CLIENT: u32 = 1000;
@@ -165,8 +185,31 @@ pub(in super::super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
         "training.participation",
         "the method trains at the server, to which every user sends its ratings",
     );
+    check_aggregation(training.aggregation, checker);
     check_mode(&training.mode, checker);
     check_selection(&training.client_selection, checker);
+}
+
+/// Refuses controls of methods for which they have no meaning, and warns of keys about updates where
+/// none has values.
+fn check_aggregation(aggregation: Aggregation, checker: &mut Checker<'_>) {
+    const KEY: &str = "training.aggregation";
+    let because = "the method trains at the server, which averages nothing";
+    checker.idle_if(checker.method.runs_at_server, KEY, because);
+    let is_federated = checker.method.trains && !checker.method.runs_at_server;
+    if aggregation == Aggregation::Method || !is_federated {
+        return;
+    }
+    if let Some(reason) = checker.method.without_controls {
+        let name = checker.method.name;
+        let message =
+            format!("the method `{name}` has no other `aggregation` than its own: {reason}");
+        checker.fault(KEY, message);
+    }
+    for key in ["codec", "privacy", "overheads"] {
+        let because = "every device trains alone (`training.aggregation`) and sends no values";
+        checker.idle_if(aggregation == Aggregation::None, key, because);
+    }
 }
 
 /// Refuses keys about rounds for a method that is ready at once, as it takes part in no round,

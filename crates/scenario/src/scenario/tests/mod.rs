@@ -136,6 +136,7 @@ fn vocabulary() -> Vec<MethodVocabulary> {
         runs_at_server: false,
         server_computes: false,
         draws_negatives: true,
+        without_controls: None,
         sizes: &size_of_a_table,
         traffic: TrafficOf::new(|_| None),
     };
@@ -273,6 +274,7 @@ fn a_rule_that_nobody_checks_is_found() {
         runs_at_server: false,
         server_computes: false,
         draws_negatives: true,
+        without_controls: None,
         sizes: &|_, _| Vec::new(),
         traffic: TrafficOf::new(|_| None),
     };

@@ -151,6 +151,7 @@ fn training() -> impl Strategy<Value = TrainingSpec> {
                     participation,
                     client_selection,
                     mode,
+                    aggregation: Aggregation::Mean,
                     empty_rounds_limit: empty_rounds_limit.min(most),
                     waiting_limit_s,
                     divergence_limit,

@@ -1,0 +1,160 @@
+use std::sync::Arc;
+
+use fedrecsim_core::ids::{InvitationId, Round, UserId};
+use fedrecsim_core::rng::Streams;
+use fedrecsim_data::dataset::ratings::Interaction;
+use fedrecsim_data::dataset::split::Splitter;
+use fedrecsim_methods::method::declare::controlled;
+use fedrecsim_methods::method::registry::{METHODS, build};
+use fedrecsim_methods::method::{LocalTask, Placement, Problem, ScoringContext, Scratch};
+use fedrecsim_scenario::scenario::{Aggregation, MethodSpec, NegativesSpec};
+use fedrecsim_sim::testing::check_resumed_runs;
+
+use crate::support::{SMALL, run, small_with, world};
+
+const NONE: &str = "training.aggregation=\"none\"";
+const MEAN: &str = "training.aggregation=\"mean\"";
+
+/// The methods that can be run under both controls.
+const WITH_CONTROLS: [&str; 6] = ["fedrap", "pfedrec", "fedmf", "fedncf", "fedrecon", "fedbpr"];
+
+/// Returns the scores of all items for user 0 after three participations of three users who train
+/// alone, of whom the others have the items `others`.
+fn scores_alone(method: &str, others: [u32; 3]) -> Vec<f32> {
+    let mut splitter = Splitter::leave_one_out(60, false);
+    for items in [[1, 5, 9], others, others.map(|item| item + 10)] {
+        let rows: Vec<Interaction> = (0i64..)
+            .zip(items)
+            .map(|(time, item)| Interaction::new(item, 1.0, time))
+            .collect();
+        splitter.push_user(String::new, &rows);
+    }
+    let dataset = Arc::new(splitter.finish().unwrap());
+    let (streams, negatives) = (Streams::new(2), NegativesSpec::default());
+    let problem = Problem::new(&dataset, streams, Placement::Federated);
+    let spec = MethodSpec {
+        name: method.to_owned(),
+        parameters: serde_json::json!({}),
+    };
+    let method = build(METHODS, &spec, &problem).unwrap();
+    let method = controlled(method, Aggregation::None);
+    let mut server = method.server();
+    let mut clients = [0, 1, 2].map(|user| method.client(UserId(user)));
+    let mut scratch = Scratch::default();
+    for round in 0..3 {
+        let model = server.model().clone();
+        for (user, client) in (0u32..).zip(&mut clients) {
+            let names = (UserId(user), Round(round), InvitationId(3 * round + user));
+            let task = LocalTask::new(names, &model, (&dataset, &negatives), streams, 1e6);
+            let trained = client.train(&task, &mut scratch).unwrap();
+            assert!(trained.update.blocks.is_empty(), "{spec:?} sends something");
+        }
+        // Whatever the server has, nobody downloads it.
+        server.set_model(method.initial()).unwrap();
+    }
+    let context = ScoringContext::new(
+        UserId(0),
+        server.model(),
+        dataset.own_data(UserId(0)),
+        streams,
+    )
+    .with_negatives(&dataset, &negatives);
+    let items: Vec<u32> = (0..60).collect();
+    let mut scores = vec![0.0; items.len()];
+    let scorer = clients[0].scorer(&context, &mut scratch).unwrap();
+    scorer.score(&items, &mut scores).unwrap();
+    scores
+}
+
+/// If this fails, something of what others have sent reaches a device that trains alone, or it does
+/// not learn from what it has.
+#[test]
+fn the_ratings_of_others_change_nothing_for_a_device_that_trains_alone() {
+    for method in WITH_CONTROLS.into_iter().filter(|name| *name != "fedbpr") {
+        let scores = scores_alone(method, [2, 7, 30]);
+        assert_eq!(scores, scores_alone(method, [3, 11, 40]), "{method}");
+        let mean = |items: &[usize]| {
+            let of_items = items.iter().map(|item| f64::from(scores[*item]));
+            of_items.sum::<f64>() / items.len() as f64
+        };
+        let others: Vec<usize> = (0..60).filter(|item| ![1, 5, 9].contains(item)).collect();
+        // The last rating is held out.
+        assert!(mean(&[1, 5]) > mean(&others), "{method} learns nothing");
+    }
+}
+
+/// If this fails, devices that train alone download something, send values, or come to nothing.
+#[test]
+fn devices_that_train_alone_exchange_nothing_and_keep_what_they_learn() {
+    for method in WITH_CONTROLS {
+        let (alone, together) = (
+            run(small_with(method, &[NONE]), 2),
+            run(small_with(method, &[]), 2),
+        );
+        assert_eq!(alone.bytes.down.sent, 0, "{method}");
+        assert_eq!(alone.bytes.up.values, 0, "{method}");
+        assert!(
+            alone.bytes.up.sent < together.bytes.up.sent / 20,
+            "{method}"
+        );
+        assert!(!alone.learned_nothing, "{method}");
+        assert_eq!(
+            alone.model,
+            world(small_with(method, &[])).method.initial(),
+            "{method}"
+        );
+        assert_ne!(alone.digest, together.digest, "{method}");
+        let one_thread = run(small_with(method, &[NONE]), 1);
+        assert_eq!(alone.digest, one_thread.digest, "{method}");
+    }
+}
+
+/// If this fails, a device that goes on from a checkpoint has lost what it made of the model.
+#[test]
+fn devices_that_train_alone_go_on_from_checkpoints() {
+    for method in ["pfedrec", "fedncf"] {
+        let world = || Ok(world(small_with(method, &[NONE])));
+        check_resumed_runs(&world).unwrap_or_else(|seen| panic!("{method}: {seen}"));
+    }
+}
+
+/// If this fails, the plain mean is not that of a method which takes it anyway, or a method's own
+/// rule is still in it.
+#[test]
+fn the_mean_is_what_fedmf_takes_and_other_rules_are_not() {
+    let digests = |method: &str, more: &[&str]| {
+        let with = |key: &[&str]| run(small_with(method, &[more, key].concat()), 2).digest;
+        (with(&[]), with(&[MEAN]))
+    };
+    for method in ["fedmf", "pfedrec", "fedncf"] {
+        let (own, mean) = digests(method, &[]);
+        assert_eq!(own, mean, "{method}");
+    }
+    let (own, mean) = digests("fedrecon", &["method.fedrecon.learning_rate_server=0.5"]);
+    assert_ne!(own, mean, "the server's rate");
+    let (trimmed, mean) = digests("fedmf-trimmed", &[]);
+    assert_ne!(trimmed, mean, "the trimmed mean");
+    assert_eq!(mean, run(small_with("fedmf", &[]), 2).digest);
+}
+
+/// If this fails, a control runs that has no meaning for its method, or a user is not told why.
+#[test]
+fn methods_without_controls_say_why() {
+    for entry in METHODS {
+        let reason = entry.without_controls;
+        for control in [NONE, MEAN] {
+            let method = format!("method=\"{}\"", entry.name);
+            let overrides = [method, control.to_owned()];
+            let vocabulary = fedrecsim_methods::method::registry::vocabulary();
+            let read =
+                fedrecsim_scenario::scenario::parse(SMALL, "small.toml", &overrides, &vocabulary);
+            match reason.filter(|_| entry.placement.is_on_devices()) {
+                Some(reason) => {
+                    let refused = read.unwrap_err().to_string();
+                    assert!(refused.contains(reason), "{}: {refused}", entry.name);
+                }
+                None => drop(read.unwrap()),
+            }
+        }
+    }
+}
