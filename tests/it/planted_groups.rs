@@ -176,6 +176,7 @@ const ARMS: &[(&str, &str, Data, Expected)] = &[
         Hardly("it orders items alike for everybody"),
     ),
     ("fedmf-trimmed", "{}", Positives, WellAbove),
+    ("fedbpr", "{}", Positives, WellAbove),
 ];
 
 /// A scenario of thirty rounds.

@@ -16,7 +16,7 @@ use fedrecsim_sim::testing::{check_balance, check_figures};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{item_mean, trimmed_mean};
+use crate::{fedbpr, item_mean, trimmed_mean};
 
 /// A scenario that trains in milliseconds, without variance of devices or links and without
 /// dropout.
@@ -47,7 +47,8 @@ ranking.sampled.candidates = 20
 
 /// Returns every method of the crate, and those of the examples.
 pub fn methods() -> Vec<Entry> {
-    [METHODS, &[item_mean::ENTRY, trimmed_mean::ENTRY]].concat()
+    let examples = [fedbpr::ENTRY, item_mean::ENTRY, trimmed_mean::ENTRY];
+    [METHODS, &examples].concat()
 }
 
 /// Returns the small scenario with these keys replaced.

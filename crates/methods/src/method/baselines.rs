@@ -8,13 +8,8 @@
 
 use std::sync::Arc;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Placement, Scorer, ScoringContext, Scratch,
-    parameters,
 };
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
@@ -26,16 +21,12 @@ use fedrecsim_model::model::state::StateVisitor;
 pub(crate) const POPULARITY: Entry = Entry {
     name: "popularity",
     summary: "scores an item by its number of training ratings; central, untrained, sends nothing",
-    build: &|value, problem| {
-        let counts = problem
-            .all_ratings()
-            .map(Dataset::popularity)
-            .unwrap_or_default();
-        build(
-            "popularity",
-            value,
-            Baseline::Popularity(counts.into_iter().map(|count| count as f32).collect()),
-        )
+    build: &|_, problem| {
+        let counts = problem.all_ratings().map(Dataset::popularity);
+        let counts = counts.unwrap_or_default().into_iter();
+        Ok(Box::new(Baseline::Popularity(
+            counts.map(|count| count as f32).collect(),
+        )))
     },
     ..RANDOM
 };
@@ -46,18 +37,9 @@ pub(crate) const RANDOM: Entry = Entry {
     name: "random",
     summary: "scores every item at random; the floor of any accuracy",
     source: "the customary baseline",
-    schema: &|| schemars::schema_for!(NoParameters),
     placement: Placement::Untrained,
     draws_negatives: false,
-    build: &|value, problem| {
-        build(
-            "random",
-            value,
-            Baseline::Random {
-                seed: problem.streams.seed(),
-            },
-        )
-    },
+    build: &|_, problem| Ok(Box::new(Baseline::Random(problem.streams.seed()))),
     ..Entry::BY_HAND
 };
 
@@ -65,12 +47,11 @@ pub(crate) const RANDOM: Entry = Entry {
 pub(crate) const GLOBAL_MEAN: Entry = Entry {
     name: "global-mean",
     summary: "predicts the mean of all training ratings; central, untrained, sends nothing",
-    build: &|value, problem| {
-        let mean = problem
-            .all_ratings()
-            .map(Dataset::mean_training_rating)
-            .unwrap_or_default();
-        build("global-mean", value, Baseline::GlobalMean(mean as f32))
+    build: &|_, problem| {
+        let mean = problem.all_ratings().map(Dataset::mean_training_rating);
+        Ok(Box::new(Baseline::GlobalMean(
+            mean.unwrap_or_default() as f32
+        )))
     },
     ..RANDOM
 };
@@ -79,38 +60,26 @@ pub(crate) const GLOBAL_MEAN: Entry = Entry {
 pub(crate) const USER_MEAN: Entry = Entry {
     name: "user-mean",
     summary: "predicts the mean of the user's own training ratings; untrained, sends nothing",
-    build: &|value, _| build("user-mean", value, Baseline::UserMean),
+    build: &|_, _| Ok(Box::new(Baseline::UserMean)),
     ..RANDOM
 };
-
-/// Makes `baseline` the method of this name, after checking that it is given no parameters.
-fn build(name: &str, value: &Value, baseline: Baseline) -> Result<Box<dyn Method>> {
-    let NoParameters {} = parameters(name, value)?;
-    Ok(Box::new(baseline))
-}
 
 /// Returns the baselines that results are shown with, for a data set that holds out items (`items`)
 /// or else ratings.
 pub fn beside(items: bool) -> [Entry; 2] {
-    if items {
-        [POPULARITY, RANDOM]
-    } else {
-        [GLOBAL_MEAN, USER_MEAN]
+    match items {
+        true => [POPULARITY, RANDOM],
+        false => [GLOBAL_MEAN, USER_MEAN],
     }
 }
-
-/// Holds the parameters of a baseline, which has none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct NoParameters {}
 
 /// Says how items are scored, for all users.
 #[derive(Clone, Debug)]
 enum Baseline {
     /// The score is the number of training ratings of the item.
     Popularity(Arc<[f32]>),
-    /// The score is random, and differs between users and seeds.
-    Random { seed: u64 },
+    /// The score is random, and differs between users and seeds, of which this is the run's.
+    Random(u64),
     /// The score is the mean of all training ratings.
     GlobalMean(f32),
     /// The score is the mean of the user's own training ratings.
@@ -157,7 +126,7 @@ impl Client for BaselineClient {
             for (&item, score) in items.iter().zip(scores) {
                 *score = match &self.baseline {
                     Baseline::Popularity(counts) => counts[item as usize],
-                    Baseline::Random { seed } => random_score(*seed, self.user, item),
+                    Baseline::Random(seed) => random_score(*seed, self.user, item),
                     Baseline::GlobalMean(mean) => *mean,
                     Baseline::UserMean => own_mean,
                 };
@@ -199,7 +168,7 @@ mod tests {
     fn only_means_of_ratings_predict_ratings() {
         let predicts = [
             Baseline::Popularity([].into()),
-            Baseline::Random { seed: 1 },
+            Baseline::Random(1),
             Baseline::GlobalMean(3.0),
             Baseline::UserMean,
         ]

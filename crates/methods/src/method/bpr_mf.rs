@@ -14,7 +14,7 @@
 //!
 //! Source: Rendle et al., BPR: Bayesian Personalized Ranking from Implicit Feedback, UAI 2009.
 
-use super::declare::learn::pairwise;
+use super::declare::score::pairwise;
 use super::mf;
 use super::network;
 use super::prelude::*;
@@ -98,14 +98,6 @@ impl Central for BprMf {
         let report = pass.report(("U or V", &values), (loss, triples.len()), 3);
         network::set(pass.model, 0, &values);
         report
-    }
-
-    fn scorer<'a>(
-        &'a self,
-        context: &ScoringContext<'a>,
-        _scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
-        mf::scorer(context)
     }
 }
 

@@ -18,7 +18,7 @@ use super::network;
 use super::server::{
     Accumulator, Contribution, Download, Server, StepContext, StepReport, downcast,
 };
-use super::user_vector::collect_last_ratings;
+use super::user_vector::{collect_last_ratings, score_items};
 use super::{
     Client, LocalTask, LocalUpdate, Method, Phase, Problem, Scorer, ScoringContext, Scratch,
 };
@@ -91,15 +91,21 @@ pub trait Central: Debug + Send + Sync + Sized + 'static {
     /// Divergence, and whatever else the method finds wrong.
     fn pass(&self, pass: Pass<'_, Self::Memory>) -> Result<StepReport>;
 
-    /// Makes the scorer of a user.
+    /// Makes the scorer of a user. The default scores by the products of the user's row of the first
+    /// block with the rows of the second one.
     ///
     /// # Errors
     /// Those of [`Client::scorer`].
     fn scorer<'a>(
         &'a self,
         context: &ScoringContext<'a>,
-        scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>>;
+        _scratch: &mut Scratch,
+    ) -> Result<Box<dyn Scorer + 'a>> {
+        let (user, model) = (context.user.index(), context.model);
+        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
+            score_items(model.table(0).row(user), model.table(1), items, scores)
+        }))
+    }
 }
 
 /// Holds what a pass works with.
@@ -233,14 +239,7 @@ const RATINGS: &str = "ratings";
 /// have rated.
 fn ratings_layout(items: usize) -> Layout {
     Layout::new(vec![
-        BlockLayout::item_table(
-            RATINGS,
-            TableShape {
-                rows: items,
-                dimension: 1,
-            },
-        )
-        .statistic(),
+        BlockLayout::item_table(RATINGS, TableShape::new(items, 1)).statistic(),
     ])
 }
 
@@ -335,10 +334,7 @@ impl<M> Clone for CentralClient<M> {
 
 impl<M: Central> Client for CentralClient<M> {
     fn train(&mut self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
-        let shape = TableShape {
-            rows: task.items(),
-            dimension: 1,
-        };
+        let shape = TableShape::new(task.items(), 1);
         let (mut items, mut ratings): (Vec<u32>, Vec<f32>) = (Vec::new(), Vec::new());
         collect_last_ratings(&task.own, &mut items, &mut ratings);
         let mut values = Vec::with_capacity(4 * ratings.len());

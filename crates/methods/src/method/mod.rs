@@ -29,15 +29,24 @@
 //!    and reads its private blocks by name. It checks magnitudes with
 //!    [`LocalTask::check_magnitude`], and takes `exp`, `ln` and `pow` from
 //!    [`fedrecsim_core::math`].
-//! 4. **Server side**: The default is an [`Averager`] that follows the rules of the blocks. A server
-//!    that does anything else is a [`server::Server`] of the method's own, as
-//!    `examples/trimmed_mean.rs` shows for FedMF. A method that runs at the server, to which users
-//!    send their ratings, implements [`Central`](central::Central) instead: a pass over the ratings
-//!    and a way of scoring. `bpr_mf.rs` is a short one.
-//! 5. **Third party**: Where clients ask somebody whom the server must not hear,
+//! 4. **Rates**: A shared item table needs a rate of another size than a private vector, about the
+//!    number of items times as large. The gradient of a batch is a mean over its samples, so that a
+//!    row moves by the share of its item in the batch, and the server then takes the mean over all
+//!    devices, of which few have touched the row. With the rate 0.05 of a centralised program for
+//!    both, the table hardly moves, nothing diverges, and the accuracy is that of `popularity`.
+//! 5. **Server side**: The default is an [`Averager`] that follows the rules of the blocks: the
+//!    mean, a sum, a mean over the senders of each row, a trimmed mean or median, with momentum or
+//!    Adam ([`ServerRule`](rule::ServerRule)). `examples/trimmed_mean.rs` is FedMF with another
+//!    rule. A server that does anything else is a [`server::Server`] of the method's own. A method
+//!    that runs at the server, to which users send their ratings, implements
+//!    [`Central`](central::Central) instead: a pass over the ratings and a way of scoring.
+//!    `bpr_mf.rs` is a short one. What `training.aggregation` does to a method is written in
+//!    [`declare::controlled`]; a method for which it has no meaning says so in
+//!    [`Declare::WITHOUT_CONTROLS`](declare::Declare::WITHOUT_CONTROLS).
+//! 6. **Third party**: Where clients ask somebody whom the server must not hear,
 //!    [`Declare::exchange`](declare::Declare::exchange) describes what travels,
 //!    [`Declare::request`](declare::Declare::request) asks, and a [`ThirdParty`] answers.
-//! 6. **[`Entry`]**: `Entry::of::<MyMethod>()` is the line in a list of methods, and
+//! 7. **[`Entry`]**: `Entry::of::<MyMethod>()` is the line in a list of methods, and
 //!    `Entry::at_server::<MyMethod>()` that of a method at the server.
 //!
 //! What a declaration cannot say is written by hand, as a [`Method`] and a [`Client`] with
@@ -56,12 +65,9 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::fmt::Debug;
-use std::sync::Arc;
 
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
-use fedrecsim_core::rng::Streams;
-use fedrecsim_data::dataset::Dataset;
 use fedrecsim_model::model::batch::RoundRows;
 use fedrecsim_model::model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::model::kernel::logistic::BatchRows;
@@ -70,8 +76,7 @@ use fedrecsim_model::model::layout::Layout;
 use fedrecsim_model::model::least_squares::LeastSquares;
 use fedrecsim_model::model::state::StateVisitor;
 use fedrecsim_model::model::table::Table;
-use fedrecsim_scenario::scenario::sizes::ProblemSize;
-use fedrecsim_scenario::scenario::{NegativesSpec, Traffic};
+use fedrecsim_scenario::scenario::Traffic;
 
 pub mod averager;
 pub mod baselines;
@@ -93,7 +98,6 @@ pub mod ials;
 pub mod item_to_item;
 mod keys;
 pub mod lightgcn;
-pub mod listed_sums;
 pub mod metamf;
 pub mod mf;
 pub mod ncf;
@@ -103,13 +107,15 @@ mod traffic;
 
 pub mod pfedrec;
 pub mod prelude;
-pub mod protocol;
+mod problem;
 pub mod recency;
 pub mod registry;
+mod robust;
 pub mod row_counts;
 pub mod rule;
 pub mod samples;
 pub mod server;
+mod sums;
 pub mod task;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -124,83 +130,10 @@ pub use fedrecsim_model::model::magnitude::largest_magnitude;
 pub use keys::Parameters;
 pub(crate) use keys::without_effect;
 pub use own_noise::OwnNoise;
-pub use protocol::Protocol;
+pub use problem::Problem;
 pub use server::Server;
 pub use task::{LocalTask, LocalUpdate, Phase, SampleScratch, Scorer, ScoringContext};
 pub use third_party::{Exchange, LocalRequest, ThirdParty};
-
-/// Describes the problem for which a method is built. A method learns the sizes and, if it trains,
-/// nobody's ratings, but for what the [`Protocol`] of the experiment leaks.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Problem {
-    /// The number of users of the run.
-    pub users: usize,
-    /// The number of items of the catalogue.
-    pub items: usize,
-    /// The run's randomness.
-    pub streams: Streams,
-    /// The ratings of all users, for methods that are not trained ([`Placement::Untrained`]).
-    all_ratings: Option<Arc<Dataset>>,
-    /// What the protocol lets a method at the server use ([`Placement::Central`]).
-    protocol: Protocol,
-}
-
-impl Problem {
-    /// Describes the problem that `dataset` poses, for a method of this placement.
-    pub fn new(dataset: &Arc<Dataset>, streams: Streams, placement: Placement) -> Self {
-        let all_ratings = (placement == Placement::Untrained).then(|| Arc::clone(dataset));
-        let protocol = match placement {
-            Placement::Central => Protocol::of(dataset),
-            Placement::Untrained | Placement::Federated | Placement::Assisted => {
-                Protocol::default()
-            }
-        };
-        Self {
-            users: dataset.users(),
-            items: dataset.items(),
-            streams,
-            all_ratings,
-            protocol,
-        }
-    }
-
-    /// Returns the same problem where a method at the server draws its negatives as `negatives`
-    /// says.
-    #[must_use]
-    pub fn with_negatives(self, negatives: &NegativesSpec) -> Self {
-        Self {
-            protocol: self.protocol.with_negatives(negatives),
-            ..self
-        }
-    }
-
-    /// Describes a problem of this size without data, which is enough for a method that trains on
-    /// devices.
-    pub fn of_size(size: ProblemSize, streams: Streams) -> Self {
-        Self {
-            users: size.users,
-            items: size.items,
-            streams,
-            all_ratings: None,
-            protocol: Protocol::default(),
-        }
-    }
-
-    /// Returns the numbers of users and items.
-    pub fn size(&self) -> ProblemSize {
-        ProblemSize {
-            users: self.users,
-            items: self.items,
-        }
-    }
-
-    /// Returns the ratings of all users, or `None` if the method is trained, since no server and no
-    /// device has them all.
-    pub(crate) fn all_ratings(&self) -> Option<&Dataset> {
-        self.all_ratings.as_deref()
-    }
-}
 
 /// Describes a method of recommendation. One value is shared by the server and all clients.
 pub trait Method: Send + Sync + Debug {

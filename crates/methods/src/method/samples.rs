@@ -59,11 +59,8 @@ impl<S> Pass<'_, S> {
     ) -> Result<Vec<T>> {
         let mut drawn = Vec::new();
         let mut stream = self.step.named_stream(&format!("{name}/negatives"));
-        let data = (ratings, self.problem.items);
         let add = |user, item, negatives: &[u32]| add(&mut drawn, user, item, negatives);
-        self.problem
-            .protocol
-            .draw_negatives(data, &mut stream, add)?;
+        self.problem.draw_negatives(ratings, &mut stream, add)?;
         let mut order = self.step.named_stream(&format!("{name}/order"));
         order.shuffle_portably(&mut drawn);
         Ok(drawn)

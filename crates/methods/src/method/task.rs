@@ -57,10 +57,10 @@ enum SampleSource<'a> {
 }
 
 impl<'a> LocalTask<'a> {
-    /// Describes the participation of `user` that invitation `invitation_id` asks for, in the first
+    /// Describes the participation of a user in a round that an invitation asks for, in the first
     /// phase. Negatives are drawn from `dataset` as `negatives` says.
     pub fn new(
-        (user, round, invitation_id): (UserId, Round, InvitationId),
+        names: (UserId, Round, InvitationId),
         model: &'a Model,
         (dataset, negatives): (&'a Dataset, &'a NegativesSpec),
         streams: Streams,
@@ -70,44 +70,36 @@ impl<'a> LocalTask<'a> {
             dataset,
             spec: negatives,
         };
-        let (phase, own) = (Phase::default(), dataset.own_data(user));
-        let step = Step(round.0);
-        Self {
-            user,
-            round,
-            step,
-            invitation_id,
-            phase,
-            model,
-            reply: None,
-            own,
-            streams,
-            divergence_limit,
-            samples,
-        }
+        let source = (dataset.own_data(names.0), samples);
+        Self::of(names, model, source, streams, divergence_limit)
     }
 
     /// Describes a participation whose samples are given, as in a recording of the authors' code.
     /// The user has no ratings of its own.
     pub fn with_samples(
-        (user, round, invitation_id): (UserId, Round, InvitationId),
+        names: (UserId, Round, InvitationId),
         model: &'a Model,
         samples: &'a Samples,
         streams: Streams,
         divergence_limit: f32,
     ) -> Self {
-        let (phase, own, samples) = (
-            Phase::default(),
-            OwnData::new(&[]),
-            SampleSource::Given(samples),
-        );
-        let step = Step(round.0);
+        let source = (OwnData::new(&[]), SampleSource::Given(samples));
+        Self::of(names, model, source, streams, divergence_limit)
+    }
+
+    fn of(
+        (user, round, invitation_id): (UserId, Round, InvitationId),
+        model: &'a Model,
+        (own, samples): (OwnData<'a>, SampleSource<'a>),
+        streams: Streams,
+        divergence_limit: f32,
+    ) -> Self {
         Self {
             user,
             round,
-            step,
+            step: Step(round.0),
             invitation_id,
-            phase,
+            phase: Phase::default(),
             model,
             reply: None,
             own,

@@ -2,14 +2,18 @@
 //! their clients.
 #![allow(clippy::unwrap_used)]
 
+use std::sync::Arc;
+
 use super::central::{Central, Pass, UserRatings};
 use super::declare::start_of;
 use super::server::{StepContext, StepReport};
 use super::*;
 use fedrecsim_core::ids::{InvitationId, Round};
+use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset::negatives::Samples;
 use fedrecsim_data::dataset::{Dataset, load};
 use fedrecsim_model::model::blocks::ModelUpdate;
+use fedrecsim_scenario::scenario::sizes::ProblemSize;
 use fedrecsim_scenario::scenario::{
     DatasetSpec, GeneratorSpec, NegativesSpec, SourceSpec, SplitSpec, StepWeights, WeightTotals,
 };

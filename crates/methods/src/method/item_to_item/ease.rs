@@ -6,10 +6,9 @@
 //!
 //! Source: Steck, Embarrassingly Shallow Autoencoders for Sparse Data, WWW 2019.
 
-use super::{counts, matrix, renew, scorer};
+use super::{ByMatrix, counts};
 use crate::method::prelude::*;
 use crate::method::recency::Recency;
-use fedrecsim_model::model::algebra::AlgebraError;
 use fedrecsim_model::model::algebra::cholesky::invert;
 use fedrecsim_model::model::algebra::gram::mirror_upper;
 
@@ -26,8 +25,17 @@ parameters! {
     }
 }
 
-impl Ease {
-    /// Returns the matrix, and the number of multiply-adds that it takes.
+impl ByMatrix for Ease {
+    const NAME: &str = "ease";
+    const SUMMARY: &str = "centralised regression of every item on all others (EASE): users \
+                           send their ratings once, one step";
+    const SOURCE: &str = "Steck, Embarrassingly Shallow Autoencoders for Sparse Data, WWW 2019";
+    const MATRIX: &str = "B";
+
+    fn recency(&self) -> Option<&Recency> {
+        self.recency.as_ref()
+    }
+
     fn weigh(
         &self,
         ratings: &[UserRatings],
@@ -35,73 +43,24 @@ impl Ease {
         step: &StepContext<'_>,
     ) -> Result<(Table, u64)> {
         let (mut matrix, additions) = counts(ratings, items);
-        matrix
-            .diag_mut()
-            .iter_mut()
-            .for_each(|count| *count += self.regularization);
-        invert(&mut matrix)
-            .and_then(|()| mirror_upper(&mut matrix))
-            .map_err(|cause| match cause {
-                // The weight is so small or so large that the sum with the counts is singular or
-                // infinite.
-                AlgebraError::NotPositiveDefinite { .. } => step.singular("B", &cause),
-                other => Error::Update(other.to_string()),
-            })?;
-        let diagonal: Vec<f64> = matrix.diag().to_vec();
+        let mut diagonal = matrix.diag_mut();
+        diagonal += self.regularization;
+        let inverted = invert(&mut matrix).and_then(|()| mirror_upper(&mut matrix));
+        // The weight may be so small or so large that the sum with the counts is singular or
+        // infinite.
+        inverted.map_err(|cause| step.unsolvable("B", cause))?;
+        let diagonal = matrix.diag().to_vec();
         let mut values = Vec::with_capacity(items * items);
         for (i, row) in matrix.rows().into_iter().enumerate() {
-            values.extend(
-                row.iter()
-                    .zip(&diagonal)
-                    .map(|(value, divisor)| (-value / divisor) as f32),
-            );
+            let divided = row.iter().zip(&diagonal);
+            values.extend(divided.map(|(value, divisor)| (-value / divisor) as f32));
             values[i * items + i] = 0.0;
         }
         let m = items as u64;
         // A third of the work each for the Cholesky factor, its inverse, and the product of that
         // with itself.
-        Ok((
-            Table::new(
-                TableShape {
-                    rows: items,
-                    dimension: items,
-                },
-                values,
-            ),
-            additions + m * m * m / 2 + m * m,
-        ))
-    }
-}
-
-impl Central for Ease {
-    type Parameters = Self;
-    type Memory = Remembered<usize>;
-
-    const NAME: &str = "ease";
-    const SUMMARY: &str = "centralised regression of every item on all others (EASE): users \
-                           send their ratings once, one step";
-    const SOURCE: &str = "Steck, Embarrassingly Shallow Autoencoders for Sparse Data, WWW 2019";
-    const DRAWS_NEGATIVES: bool = false;
-
-    fn new(parameters: Self, _problem: &Problem) -> Self {
-        parameters
-    }
-
-    fn blocks(&self, size: ProblemSize) -> Vec<Block> {
-        matrix("B", size.items)
-    }
-
-    fn pass(&self, pass: Pass<'_, Remembered<usize>>) -> Result<StepReport> {
-        renew(pass, "B", |ratings, items, step| {
-            self.weigh(ratings, items, step)
-        })
-    }
-
-    fn scorer<'a>(
-        &'a self,
-        context: &ScoringContext<'a>,
-        _scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
-        scorer(self.recency.as_ref(), context)
+        let multiply_adds = additions + m * m * m / 2 + m * m;
+        let table = Table::new(TableShape::new(items, items), values);
+        Ok((table, multiply_adds))
     }
 }

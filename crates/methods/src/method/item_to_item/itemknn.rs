@@ -10,7 +10,7 @@
 //! for the cosine; Deshpande and Karypis, Item-based Top-N Recommendation Algorithms, TOIS 2004,
 //! for the neighbours of positives.
 
-use super::{counts, matrix, renew, scorer};
+use super::{ByMatrix, counts};
 use crate::method::prelude::*;
 use crate::method::recency::Recency;
 use fedrecsim_model::model::algebra::gram::mirror_upper;
@@ -31,8 +31,18 @@ parameters! {
     }
 }
 
-impl ItemKnn {
-    /// Returns the matrix, and the number of multiply-adds that it takes.
+impl ByMatrix for ItemKnn {
+    const NAME: &str = "itemknn";
+    const SUMMARY: &str = "centralised neighbourhoods of items by cosine: users send their \
+                           ratings once, one step";
+    const SOURCE: &str = "Sarwar et al., WWW 2001, and Deshpande and Karypis, Item-based Top-N \
+                          Recommendation Algorithms, TOIS 2004";
+    const MATRIX: &str = "S";
+
+    fn recency(&self) -> Option<&Recency> {
+        self.recency.as_ref()
+    }
+
     fn weigh(
         &self,
         ratings: &[UserRatings],
@@ -41,15 +51,8 @@ impl ItemKnn {
     ) -> Result<(Table, u64)> {
         let (mut counts, additions) = counts(ratings, items);
         mirror_upper(&mut counts).map_err(|cause| Error::Update(cause.to_string()))?;
-        let roots: Vec<f64> = counts
-            .diag()
-            .iter()
-            .map(|count| math::sqrt(*count))
-            .collect();
-        let mut table = Table::zeros(TableShape {
-            rows: items,
-            dimension: items,
-        });
+        let roots = counts.diag().mapv(math::sqrt);
+        let mut table = Table::zeros(TableShape::new(items, items));
         let mut neighbours = Vec::new();
         for (i, row) in counts.rows().into_iter().enumerate() {
             let similar = |(j, count): (usize, &f64)| {
@@ -67,39 +70,5 @@ impl ItemKnn {
         }
         let m = items as u64;
         Ok((table, additions + m * m))
-    }
-}
-
-impl Central for ItemKnn {
-    type Parameters = Self;
-    type Memory = Remembered<usize>;
-
-    const NAME: &str = "itemknn";
-    const SUMMARY: &str = "centralised neighbourhoods of items by cosine: users send their \
-                           ratings once, one step";
-    const SOURCE: &str = "Sarwar et al., WWW 2001, and Deshpande and Karypis, Item-based Top-N \
-                          Recommendation Algorithms, TOIS 2004";
-    const DRAWS_NEGATIVES: bool = false;
-
-    fn new(parameters: Self, _problem: &Problem) -> Self {
-        parameters
-    }
-
-    fn blocks(&self, size: ProblemSize) -> Vec<Block> {
-        matrix("S", size.items)
-    }
-
-    fn pass(&self, pass: Pass<'_, Remembered<usize>>) -> Result<StepReport> {
-        renew(pass, "S", |ratings, items, step| {
-            self.weigh(ratings, items, step)
-        })
-    }
-
-    fn scorer<'a>(
-        &'a self,
-        context: &ScoringContext<'a>,
-        _scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
-        scorer(self.recency.as_ref(), context)
     }
 }

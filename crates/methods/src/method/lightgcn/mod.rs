@@ -22,7 +22,7 @@ use std::borrow::Cow;
 
 use self::graph::{Graph, Layers};
 use super::central::Adam;
-use super::declare::learn::pairwise;
+use super::declare::score::pairwise;
 use super::prelude::*;
 use super::samples::Triple;
 use super::{mf, network};
@@ -97,7 +97,7 @@ impl LightGcn {
         let mut edges: Vec<(u32, u32)> = ratings.iter().flat_map(sent).collect();
         if self.graph == Edges::TrainAndTest {
             // The split sees to it that a test item is not among the user's training items.
-            let leaked = |user: u32| Some((user, problem.protocol.leaked_test_item(UserId(user))?));
+            let leaked = |user: u32| Some((user, problem.leaked_test_item(UserId(user))?));
             edges.extend((0..problem.users as u32).filter_map(leaked));
         }
         Graph::new([problem.users, problem.items], &edges)
@@ -115,7 +115,7 @@ impl LightGcn {
         }
         let with_leak = |sent: &UserRatings| {
             let mut sent = sent.clone();
-            if let Some(item) = problem.protocol.leaked_test_item(sent.user) {
+            if let Some(item) = problem.leaked_test_item(sent.user) {
                 let place = sent.items.partition_point(|other| *other < item);
                 sent.items.insert(place, item);
                 // The size of a rating has no effect.
@@ -251,13 +251,5 @@ impl Central for LightGcn {
             multiply_adds: propagations * graph.multiply_adds(propagation.0, propagation.1),
             ..report
         })
-    }
-
-    fn scorer<'a>(
-        &'a self,
-        context: &ScoringContext<'a>,
-        _scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
-        mf::scorer(context)
     }
 }

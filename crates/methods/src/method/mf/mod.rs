@@ -9,7 +9,6 @@
 use super::central::Adam;
 use super::network;
 use super::prelude::*;
-use super::user_vector::score_items;
 use factors::Buffers;
 use fedrecsim_model::model::neural::optimizer::AdamSettings;
 
@@ -39,14 +38,6 @@ pub(super) fn tables(size: ProblemSize, columns: u32, deviation: f64) -> Vec<Blo
     let users = weights("U", size.users, columns as usize);
     let blocks = [users, item_table("V", size.items, columns)];
     blocks.map(|block| block.start(normal(deviation))).into()
-}
-
-/// Scores by the scalar products of the user's row of the first table with those of the second one.
-pub(super) fn scorer<'a>(context: &ScoringContext<'a>) -> Result<Box<dyn Scorer + 'a>> {
-    let (user, model) = (context.user.index(), context.model);
-    Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
-        score_items(model.table(0).row(user), model.table(1), items, scores)
-    }))
 }
 
 impl Central for Mf {
@@ -91,13 +82,5 @@ impl Central for Mf {
         );
         network::set(pass.model, 0, &pass.memory.values.values);
         report
-    }
-
-    fn scorer<'a>(
-        &'a self,
-        context: &ScoringContext<'a>,
-        _scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
-        scorer(context)
     }
 }

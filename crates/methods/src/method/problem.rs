@@ -1,0 +1,119 @@
+//! Describes the problem for which a method is built, and what the protocol of an experiment lets a
+//! method at the server use besides the ratings that users have sent.
+//!
+//! No real server could know what is held out. The published protocols use it, so it is here to be
+//! measured: negatives that leave out the held-out items (`pool = "unrated"`), and a graph with the
+//! test items among its edges.
+
+use std::sync::Arc;
+
+use super::Placement;
+use super::central::UserRatings;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::ids::UserId;
+use fedrecsim_core::rng::{Stream, Streams};
+use fedrecsim_data::dataset::Dataset;
+use fedrecsim_data::dataset::negatives::{NegativeSampler, Samples};
+use fedrecsim_scenario::scenario::NegativesSpec;
+use fedrecsim_scenario::scenario::sizes::ProblemSize;
+
+/// Describes the problem for which a method is built. A method learns the sizes and, if it trains,
+/// nobody's ratings, but for what the protocol of the experiment leaks to a server.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Problem {
+    /// The number of users of the run.
+    pub users: usize,
+    /// The number of items of the catalogue.
+    pub items: usize,
+    /// The run's randomness.
+    pub streams: Streams,
+    negatives: NegativesSpec,
+    /// The data, of which methods on devices learn nothing.
+    dataset: Option<Arc<Dataset>>,
+}
+
+impl Problem {
+    /// Describes the problem that `dataset` poses, for a method of this placement.
+    pub fn new(dataset: &Arc<Dataset>, streams: Streams, placement: Placement) -> Self {
+        let size = ProblemSize {
+            users: dataset.users(),
+            items: dataset.items(),
+        };
+        Self {
+            dataset: (!placement.is_on_devices()).then(|| Arc::clone(dataset)),
+            ..Self::of_size(size, streams)
+        }
+    }
+
+    /// Returns the same problem where a method at the server draws its negatives as `negatives`
+    /// says.
+    #[must_use]
+    pub fn with_negatives(self, negatives: &NegativesSpec) -> Self {
+        Self {
+            negatives: negatives.clone(),
+            ..self
+        }
+    }
+
+    /// Describes a problem of this size without data, which is enough for a method that trains on
+    /// devices.
+    pub fn of_size(ProblemSize { users, items }: ProblemSize, streams: Streams) -> Self {
+        Self {
+            users,
+            items,
+            streams,
+            negatives: NegativesSpec::default(),
+            dataset: None,
+        }
+    }
+
+    /// Returns the numbers of users and items.
+    pub fn size(&self) -> ProblemSize {
+        ProblemSize {
+            users: self.users,
+            items: self.items,
+        }
+    }
+
+    /// Returns the ratings of all users, for methods that are not trained.
+    pub(super) fn all_ratings(&self) -> Option<&Dataset> {
+        self.dataset.as_deref()
+    }
+
+    /// Returns the test item of `user` for a method at the server, which is a leak.
+    pub(super) fn leaked_test_item(&self, user: UserId) -> Option<u32> {
+        self.dataset.as_ref()?.test_item(user).map(|item| item.0)
+    }
+
+    /// Draws the negatives of every positive in `ratings` for a method at the server, and gives
+    /// `take` the user, the positive and its negatives, in the order of `ratings`.
+    ///
+    /// # Errors
+    /// [`Error::Dataset`] if there are too few items to draw negatives from.
+    pub(super) fn draw_negatives(
+        &self,
+        ratings: &[UserRatings],
+        stream: &mut Stream,
+        mut take: impl FnMut(u32, u32, &[u32]),
+    ) -> Result<()> {
+        let mut sampler = NegativeSampler::new(self.items, &self.negatives);
+        let (mut samples, wanted) = (Samples::default(), self.negatives.per_positive);
+        for UserRatings { user, items, .. } in ratings {
+            samples.clear();
+            let dataset = self.dataset.iter();
+            let held_out = dataset.flat_map(|dataset| dataset.held_out_items(*user));
+            let own = (&items[..], items.iter().copied());
+            let drawn = sampler.append(own, held_out, stream, &mut samples);
+            drawn.map_err(|available| {
+                Error::Dataset(format!(
+                    "{user}: {wanted} negatives are wanted, and {available} items are left"
+                ))
+            })?;
+            for group in samples.items.chunks_exact(wanted as usize + 1) {
+                take(user.0, group[0], &group[1..]);
+            }
+        }
+        Ok(())
+    }
+}
