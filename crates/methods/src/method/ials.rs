@@ -23,7 +23,7 @@ use super::fedgram::numerics::Constants;
 use super::fedgram::{self, Background, ByDensity, FedGram, FedGramParameters, TABLE};
 use super::prelude::*;
 use super::recency::Recency;
-use super::user_vector::times;
+use super::user_vector::{single_precision, times};
 use fedrecsim_model::model::algebra::AlgebraError;
 use fedrecsim_model::model::least_squares::{LeastSquares, Positives, Weights, gram_of_table};
 
@@ -55,24 +55,16 @@ parameters! {
 impl IalsParameters {
     /// Returns the parameters of the FedGram with the same loss and the same devices.
     fn of_fedgram(&self) -> FedGramParameters {
-        let Self {
-            latent_dimension,
-            unobserved_weight,
-            regularization,
-            initial_length,
-            ..
-        } = *self;
-        let background = Background::PositivesAtOne;
         let recency = |Recency { tau, floor }| fedgram::Recency {
             tau,
             floor,
-            background,
+            background: Background::PositivesAtOne,
         };
         FedGramParameters {
-            latent_dimension,
-            unobserved_weight,
-            regularization,
-            initial_length,
+            latent_dimension: self.latent_dimension,
+            unobserved_weight: self.unobserved_weight,
+            regularization: self.regularization,
+            initial_length: self.initial_length,
             recency: self.recency.clone().map(recency),
             by_density: self.by_density.clone(),
             ..FedGramParameters::default()
@@ -95,12 +87,9 @@ impl Ials {
         positives: &[P],
         step: &StepContext<'_>,
     ) -> Result<Table> {
-        let shape = other.shape();
         let failed = |cause| step.unsolvable("a row of X or Y", cause);
-        let weighted_gram = times(
-            &gram_of_table(&other.view()).map_err(failed)?,
-            constants.unobserved_weight,
-        );
+        let gram = gram_of_table(&other.view()).map_err(failed)?;
+        let weighted_gram = times(&gram, constants.unobserved_weight);
         let solve = |solver: &mut LeastSquares, items: &P| {
             let positives = Positives {
                 items: items.as_ref(),
@@ -111,16 +100,11 @@ impl Ials {
             solver.user_vector(&weighted_gram, &other.view(), positives, ridge)
         };
         let rows = positives.par_iter().map_init(LeastSquares::default, solve);
-        let rows = rows
-            .collect::<Result<Vec<Vec<f64>>, AlgebraError>>()
-            .map_err(failed)?;
-        let values = rows.iter().flatten().map(|value| *value as f32).collect();
+        let rows: Result<Vec<Vec<f64>>, AlgebraError> = rows.collect();
+        let values = rows.map_err(failed)?.concat();
         let rows = Table::new(
-            TableShape {
-                rows: positives.len(),
-                ..shape
-            },
-            values,
+            TableShape::new(positives.len(), other.shape().dimension),
+            single_precision(&values),
         );
         step.check_magnitude("X or Y", largest_magnitude(rows.as_slice()))?;
         Ok(rows)

@@ -36,16 +36,13 @@ parameters! {
     }
 }
 
-/// Holds the memory of one batch. Nothing passes from one batch to the next but the list of rows to
-/// clear.
+/// Holds the memory of one batch. Nothing passes from one batch to the next.
 #[derive(Clone, Debug, Default)]
 pub struct Buffers {
     network: PerceptronBuffers,
     targets: Targets,
     /// Both embeddings of a sample.
     inputs: Vec<f32>,
-    /// The rows of embeddings whose gradient is not zero.
-    touched: Vec<usize>,
 }
 
 impl Ncf {
@@ -75,7 +72,6 @@ impl Ncf {
             network: buffers,
             targets,
             inputs,
-            touched,
         } = &mut memory.buffers;
         let AdamParameters {
             values, gradient, ..
@@ -94,14 +90,12 @@ impl Ncf {
         let (logits, by_logits) = buffers.outputs_and_gradient();
         let loss = binary_cross_entropy(logits, targets, 1.0 / batch.len() as f32, by_logits);
         network.backward(weights, &[], buffers, by_weights, &mut []);
-        for start in touched.drain(..) {
-            by_embeddings[start..start + k].fill(0.0);
-        }
+        // Adam goes through all of it anyway.
+        by_embeddings.fill(0.0);
         inputs.resize(2 * k, 0.0);
         for (number, sample) in batch.iter().enumerate() {
             buffers.input_gradient().read_sample(number, inputs);
             for (row, slopes) in rows(sample).into_iter().zip(inputs.chunks_exact(k)) {
-                touched.push(row.start);
                 let sums = by_embeddings[row].iter_mut().zip(slopes);
                 sums.for_each(|(sum, slope)| *sum += slope);
             }

@@ -10,7 +10,7 @@ use crate::method::rule::ServerRule;
 use fedrecsim_core::rng::{PortableDraws, Stream};
 use fedrecsim_model::model::algebra::qr::thin_qr;
 use fedrecsim_model::model::blocks::BlockValues;
-use fedrecsim_model::model::layout::BlockLayout;
+use fedrecsim_model::model::layout::{BlockKind, BlockLayout};
 use fedrecsim_model::model::neural::Perceptron;
 use fedrecsim_model::model::table::{SharedTable, Table, TableShape};
 
@@ -40,6 +40,12 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    pub(crate) const SHARED: Self = Self {
+        in_model: true,
+        is_downloaded: true,
+        is_uploaded: true,
+    };
+
     pub(crate) const PRIVATE: Self = Self {
         in_model: false,
         is_downloaded: false,
@@ -162,32 +168,21 @@ pub fn vector(name: &'static str, values: u32) -> Block {
 /// Describes the blocks of a network, W1, b1, W2, b2 and so on. The weights start uniformly after
 /// Xavier (Glorot and Bengio, AISTATS 2010), and the biases at zero.
 pub fn perceptron(network: &Perceptron) -> Vec<Block> {
-    let layer = |(number, layer): (usize, &fedrecsim_model::model::neural::Layer)| {
+    let layers = (1..).zip(network.layers());
+    let blocks = layers.flat_map(|(number, layer)| {
         let reach = (6.0 / (layer.inputs + layer.outputs) as f64).sqrt();
-        let number = number + 1;
-        [
-            weights(format!("W{number}"), layer.outputs, layer.inputs).start(uniform(reach)),
-            weights(format!("b{number}"), 1, layer.outputs),
-        ]
-    };
-    network
-        .layers()
-        .iter()
-        .enumerate()
-        .flat_map(layer)
-        .collect()
+        let weights_of = weights(format!("W{number}"), layer.outputs, layer.inputs);
+        let biases = weights(format!("b{number}"), 1, layer.outputs);
+        [weights_of.start(uniform(reach)), biases]
+    });
+    blocks.collect()
 }
 
 impl Block {
     pub(crate) fn of(layout: BlockLayout) -> Self {
-        let place = Place {
-            in_model: true,
-            is_downloaded: true,
-            is_uploaded: true,
-        };
         Self {
             layout,
-            place,
+            place: Place::SHARED,
             start: constant(0.0),
             draw: Draw::PerUser,
             sends_gradient: false,
@@ -200,9 +195,9 @@ impl Block {
     }
 
     /// Keeps the block on the device. Every user draws a start of its own.
-    pub fn private(self) -> Self {
-        let place = Place::PRIVATE;
-        Self { place, ..self }
+    pub fn private(mut self) -> Self {
+        self.place = Place::PRIVATE;
+        self
     }
 
     /// Starts a private block alike for all users.
@@ -224,14 +219,10 @@ impl Block {
     }
 
     /// Has clients send the block, as a statistic that is no part of the model.
-    pub fn upload_only(self) -> Self {
-        let (in_model, is_downloaded, is_uploaded) = (false, false, true);
-        let place = Place {
-            in_model,
-            is_downloaded,
-            is_uploaded,
-        };
-        Self { place, ..self }.as_gradient()
+    pub fn upload_only(mut self) -> Self {
+        self.place = Place::PRIVATE;
+        self.place.is_uploaded = true;
+        self.as_gradient()
     }
 
     /// Keeps the block at the server.
@@ -248,12 +239,9 @@ impl Block {
 
     /// Has clients send gradients of the block, or other sums, in place of what they made of it.
     /// Rows that they leave out are zero.
-    pub fn as_gradient(self) -> Self {
-        let sends_gradient = true;
-        Self {
-            sends_gradient,
-            ..self
-        }
+    pub fn as_gradient(mut self) -> Self {
+        self.sends_gradient = true;
+        self
     }
 
     /// Starts with these values.
@@ -274,13 +262,9 @@ impl Block {
     /// Has clients keep what they have made of a shared item table and score with it, which is dual
     /// personalisation (Zhang et al., IJCAI 2023). In each batch it is stepped after the other
     /// blocks. The server averages it as before.
-    pub fn kept_by_client(self, is_kept: bool) -> Self {
-        let turn = u8::from(is_kept);
-        Self {
-            is_kept,
-            turn,
-            ..self
-        }
+    pub fn kept_by_client(mut self, is_kept: bool) -> Self {
+        (self.is_kept, self.turn) = (is_kept, u8::from(is_kept));
+        self
     }
 
     /// Sets the turn of the block in a batch. Blocks of one turn, which is 0 unless it is set, are
@@ -317,6 +301,6 @@ impl Block {
     }
 
     pub(crate) fn is_item_table(&self) -> bool {
-        self.layout.kind == fedrecsim_model::model::layout::BlockKind::ItemTable
+        self.layout.kind == BlockKind::ItemTable
     }
 }

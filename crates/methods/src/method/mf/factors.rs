@@ -11,8 +11,6 @@ use fedrecsim_model::model::neural::optimizer::{AdamParameters, AdamSettings};
 /// Holds the memory of one batch. Nothing passes from one batch to the next.
 #[derive(Clone, Debug, Default)]
 pub struct Buffers {
-    /// The rows of the gradient that are not zero.
-    touched: Vec<u32>,
     logits: SampleMatrix,
     by_logits: SampleMatrix,
     targets: Targets,
@@ -52,16 +50,14 @@ pub(super) fn step(
     }
     let (mean, by_logits) = (1.0 / batch.len() as f32, &mut buffers.by_logits);
     let loss = binary_cross_entropy(&buffers.logits, &buffers.targets, mean, by_logits);
-    for place in buffers.touched.drain(..) {
-        gradient[row(place as usize)].fill(0.0);
-    }
+    // Adam goes through all of it anyway.
+    gradient.fill(0.0);
     for (number, sample) in batch.iter().enumerate() {
         let mut by_logit = [0.0];
         by_logits.read_sample(number, &mut by_logit);
         let [user, item] = places(sample);
         for (place, other) in [(user, item), (item, user)] {
             add_scaled(by_logit[0], &values[row(other)], &mut gradient[row(place)]);
-            buffers.touched.push(place as u32);
         }
     }
     parameters.step(settings);
