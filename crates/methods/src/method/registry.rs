@@ -11,7 +11,10 @@ use fedrecsim_scenario::scenario::{MethodSpec, MethodVocabulary, Scenario};
 
 /// Lists every method of this crate, in the order in which commands show them. A program that has
 /// methods of its own adds them to these (see [`crate::method`]).
-pub const METHODS: &[Entry] = &[
+///
+/// It is a static, so that all methods are compiled here. A constant would compile them again in
+/// every crate that reads it.
+pub static METHODS: &[Entry] = &[
     super::fedrap::ENTRY,
     super::pfedrec::ENTRY,
     super::fedmf::ENTRY,
