@@ -82,20 +82,26 @@
 //!
 //! # Reading map
 //!
-//! This crate has what a program needs, in the order in which a newcomer meets it. The code is in
-//! crates below `crates/`, and each of them knows only those above it in this table.
+//! The modules in the order in which a newcomer meets them:
 //!
-//! | crate | holds |
-//! |---|---|
-//! | `core` | integer time and bytes, numbers of users and rounds, streams of randomness, portable math, figures of accuracy, the error type |
-//! | `scenario` | the user's TOML file: keys, presets, checks, every fault with its line |
-//! | `data` | ratings: formats, splits, negatives, candidates, the generator; devices, links and availability of users |
-//! | `model` | blocks of parameters, kernels, sums; the codecs that make frames of updates |
-//! | `methods` | the methods of recommendation, one file or folder each, and the registry |
-//! | `sim` | the actors, their messages, the clock, the ledger; privacy; the contract of methods; checkpoints |
-//! | `ranks` | users in several processes, by MPI |
-//! | `report` | a run's record as JSON, CSV, Markdown, SVG and HTML; studies over many runs |
-//! | `src/cli` | the commands, in a build with the feature `cli` |
+//! | module | holds | in the crate |
+//! |---|---|---|
+//! | [`scenario`] | the user's TOML file: keys, presets, checks, every fault with its line | `scenario` |
+//! | [`dataset`] | ratings, their split, and what one device knows of them | `data` |
+//! | [`method`] | the methods of recommendation, and what it takes to write one | `methods` |
+//! | [`model`] | named blocks of parameters, and the private part that no codec takes | `model` |
+//! | [`codec`] | updates to bytes and back | `model` |
+//! | [`sim`] | the simulated world, run as a whole or step by step | `sim` |
+//! | [`metric`] | accuracy: hit ratios, NDCG, errors of ratings | `core` |
+//! | [`report`] | what a run leaves, as files | `report` |
+//! | [`study`] | many runs that differ in a few keys, over seeds | `report` |
+//! | [`testing`] | the contract of methods, as a check for one of your own | `sim` |
+//! | [`cli`] | the command `fedrecsim` with methods of your own | `src/cli` |
+//!
+//! The code of all but the last is in crates below `crates/`, of which each knows only those above
+//! it: `core` (with time and bytes as integers, streams of randomness, portable math and the error
+//! type), `scenario`, `data`, `model`, `methods`, `sim`, `ranks` (users in several processes, by
+//! MPI) and `report`.
 //!
 //! # Features
 //!
@@ -179,8 +185,14 @@ pub mod method {
     pub use fedrecsim_methods::method::{
         Averager, Client, Entry, Exchange, LocalRequest, LocalTask, LocalUpdate, Method, OwnNoise,
         PersonalTable, Phase, Placement, Problem, Scorer, ScoringContext, Scratch, Server,
-        ThirdParty, largest_magnitude, no_blocks, parameters, prelude, sizes_by, sizes_of,
+        ThirdParty, largest_magnitude, no_blocks, parameters, sizes_by, sizes_of,
     };
+
+    /// What most methods use, for `use fedrecsim::method::prelude::*`.
+    pub mod prelude {
+        #[doc(no_inline)]
+        pub use fedrecsim_methods::method::prelude::*;
+    }
 }
 
 /// Parameters: named blocks, tables, updates, and the private part that no codec takes.

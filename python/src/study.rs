@@ -1,36 +1,19 @@
 //! Carries out runs of studies, compares reports, and is the command `fedrecsim`.
 
 use std::ffi::OsString;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use clap::Parser;
-use fedrecsim::cli::{self, Cli, Command, Finished, Session, StudyArgs, outside};
-use fedrecsim_methods::method::registry::vocabulary_of;
+use fedrecsim::cli::{self, Finished, Session, outside};
+use fedrecsim_report::report::FolderLock;
 use pyo3::prelude::*;
 
-use crate::error::{OrRaise, refused};
+use crate::error::OrRaise;
 use crate::method::{MethodEntry, all};
 use crate::watch::{Told, watched};
 
-/// Reads the words of a command.
-fn command(words: Vec<OsString>) -> PyResult<Command> {
-    let words = std::iter::once(OsString::from("fedrecsim")).chain(words);
-    Cli::try_parse_from(words)
-        .map(|cli| cli.command)
-        .map_err(|refusal| refused(refusal.to_string()))
-}
-
-/// Reads the words of `study`.
-fn study_arguments(words: Vec<OsString>) -> PyResult<StudyArgs> {
-    match command(words)? {
-        Command::Study(arguments) => Ok(arguments),
-        _ => Err(refused("expected the words of `study`")),
-    }
-}
-
 /// The folder of a study, which is held until `release` is called or this is gone.
 #[pyclass(frozen, module = "fedrecsim._native")]
-pub struct Held(Mutex<Option<outside::Held>>);
+pub struct Held(Mutex<Option<FolderLock>>);
 
 #[pymethods]
 impl Held {
@@ -93,10 +76,10 @@ pub fn study_prepare(
     methods: Vec<Py<MethodEntry>>,
     threads: usize,
 ) -> PyResult<(Held, Vec<Prepared>)> {
-    let (arguments, methods) = (study_arguments(words)?, all(&methods));
+    let methods = all(&methods);
     let session = Session::new(&methods);
     let (held, prepared) = watched(py, &session.interrupted, None, |_| {
-        outside::prepare(&arguments, &session, threads)
+        outside::prepare(words, &session, threads)
     })?;
     Ok((
         Held(Mutex::new(Some(held))),
@@ -111,10 +94,10 @@ pub fn study_runs(
     words: Vec<OsString>,
     methods: Vec<Py<MethodEntry>>,
 ) -> PyResult<Vec<Prepared>> {
-    let (arguments, methods) = (study_arguments(words)?, all(&methods));
+    let methods = all(&methods);
     let session = Session::new(&methods);
     let runs = watched(py, &session.interrupted, None, |_| {
-        outside::listed(&arguments, &session)
+        outside::listed(words, &session)
     })?;
     Ok(runs.into_iter().map(tuple).collect())
 }
@@ -129,9 +112,9 @@ pub fn study_here(
     methods: Vec<Py<MethodEntry>>,
     tell: Option<Bound<'_, PyAny>>,
 ) -> PyResult<(String, Vec<String>)> {
-    let (arguments, methods) = (study_arguments(words)?, all(&methods));
-    let session = Session::new(&methods);
-    let end = watched(py, &session.interrupted, tell.as_ref(), |sender| {
+    let methods = all(&methods);
+    let interrupted = Arc::default();
+    let end = watched(py, &interrupted, tell.as_ref(), |sender| {
         let sender = Mutex::new(sender.clone());
         let told = |line: &str| {
             // If the study is being stopped, the receiver is gone, and that is no error.
@@ -140,7 +123,10 @@ pub fn study_here(
                 .unwrap_or_else(PoisonError::into_inner)
                 .send(Told::Line(line.to_owned()));
         };
-        outside::in_threads(&arguments, &session, &told)
+        let mut session = Session::new(&methods);
+        session.interrupted = Arc::clone(&interrupted);
+        session.tell = Some(&told);
+        cli::carry_out(words, &session)
     })?;
     Ok(told_of(end))
 }
@@ -154,10 +140,10 @@ pub fn study_carry_out(
     arm: &str,
     seed: u64,
 ) -> PyResult<Option<String>> {
-    let (arguments, methods) = (study_arguments(words)?, all(&methods));
+    let methods = all(&methods);
     let session = Session::new(&methods);
     watched(py, &session.interrupted, None, |_| {
-        outside::carry_out(&arguments, &session, (arm, seed))
+        outside::carry_out(words, &session, (arm, seed))
     })
 }
 
@@ -169,10 +155,10 @@ pub fn study_tables(
     words: Vec<OsString>,
     methods: Vec<Py<MethodEntry>>,
 ) -> PyResult<(String, Vec<String>)> {
-    let (arguments, methods) = (study_arguments(words)?, all(&methods));
+    let methods = all(&methods);
     let session = Session::new(&methods);
     let end = watched(py, &session.interrupted, None, |_| {
-        cli::study(&arguments, &session)
+        cli::carry_out(words, &session)
     })?;
     Ok(told_of(end))
 }
@@ -184,11 +170,9 @@ pub fn compare(
     words: Vec<OsString>,
     methods: Vec<Py<MethodEntry>>,
 ) -> PyResult<String> {
-    let Command::Compare(arguments) = command(words)? else {
-        return Err(refused("expected the words of `compare`"));
-    };
-    let vocabulary = vocabulary_of(&all(&methods));
-    py.detach(|| cli::compare(&arguments, &vocabulary))
+    let methods = all(&methods);
+    py.detach(|| cli::carry_out(words, &Session::new(&methods)))
+        .map(|end| end.output)
         .or_raise()
 }
 

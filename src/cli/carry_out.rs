@@ -4,13 +4,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::messages::warn;
-use super::saved_users::saved_users;
-use super::{Finished, ProgressArg, RunOptions, Session, memory, width};
+use super::args::{ProgressArg, RunOptions};
+use super::screen::warn;
+use super::{Finished, Session, memory, screen};
 use fedrecsim_core::error::{Error, ErrorKind, Result};
+use fedrecsim_core::ids::UserId;
 use fedrecsim_core::metric::Metric;
+use fedrecsim_data::dataset::KeptItems;
 use fedrecsim_ranks::{self as ranks, Crew};
-use fedrecsim_report::report::model_file::ModelFile;
+use fedrecsim_report::report::model_file::{ModelFile, UserArrays};
 use fedrecsim_report::report::progress::{
     LINES_EVERY, LatestAccuracy, Progress, ProgressLine, Show,
 };
@@ -75,7 +77,12 @@ pub(crate) fn carry_out(
         folder,
         ..
     } = job;
-    let show = shown(options.progress, session.visible);
+    let show = match options.progress {
+        ProgressArg::Off => Show::Nothing,
+        ProgressArg::Rounds => Show::Lines(Duration::ZERO),
+        ProgressArg::Auto if session.visible => Show::Bar(screen::of_stderr()),
+        ProgressArg::Auto => Show::Lines(LINES_EVERY),
+    };
     let mut watch = Watch {
         progress: Progress::new(scenario.training.rounds, show),
         headline: scenario.evaluation.headline(),
@@ -151,16 +158,6 @@ fn on_ranks(
         warn(&error.to_string());
     }
     Ok(simulation)
-}
-
-/// Returns how progress is shown where standard error is a terminal, or is none.
-fn shown(asked: ProgressArg, is_terminal: bool) -> Show {
-    match asked {
-        ProgressArg::Off => Show::Nothing,
-        ProgressArg::Rounds => Show::Lines(Duration::ZERO),
-        ProgressArg::Auto if is_terminal => Show::Bar(width::of_stderr()),
-        ProgressArg::Auto => Show::Lines(LINES_EVERY),
-    }
 }
 
 /// Removes the checkpoints of a complete run from its folder, if `keep` is true except for the last
@@ -272,4 +269,41 @@ fn median(laps: &[Duration]) -> Duration {
     let mut sorted = laps.to_vec();
     sorted.sort_unstable();
     sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+}
+
+/// Returns what the model's file is to say of `users`, at the end of `simulation`. After a run that
+/// was stopped within a round it is nothing, as some of the users are in training then.
+///
+/// # Errors
+/// [`Error::Usage`] for a user who is not there.
+fn saved_users(users: &[UserId], simulation: &Simulation) -> Result<Vec<UserArrays>> {
+    if simulation.stopped_by().is_some() {
+        return Ok(Vec::new());
+    }
+    let arrays = |user: &UserId| {
+        Ok(UserArrays {
+            user: *user,
+            table: simulation.personal_table(*user)?,
+            items: marked(
+                &simulation.items_of(*user)?,
+                simulation.world().dataset.items(),
+            ),
+        })
+    };
+    users.iter().map(arrays).collect()
+}
+
+/// Returns for each item whether its user trains on it, or has it held out.
+fn marked(kept: &KeptItems, all: usize) -> Vec<u8> {
+    let mut items = vec![0; all];
+    kept.training
+        .iter()
+        .for_each(|item| items[*item as usize] = 1);
+    let held_out = [(kept.validation, 2), (kept.test, 3)];
+    held_out.into_iter().for_each(|(item, number)| {
+        if let Some(item) = item {
+            items[item.index()] = number;
+        }
+    });
+    items
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::memory;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::units::Bytes;
-use fedrecsim_report::report::words::duration;
+use fedrecsim_report::report::words::{counted, duration};
 use fedrecsim_sim::sim::{self, Estimate, RehearsalLength, World};
 
 /// The length of the rehearsal of `validate --estimate`.
@@ -30,7 +30,8 @@ const BYTES_OF_ANY_RUN: u64 = 12 << 20;
 
 /// What a run is expected to take on this machine.
 pub(crate) struct Expected {
-    estimate: Estimate,
+    /// What the rehearsal has found.
+    pub estimate: Estimate,
     /// The memory of this process with its data, before the first round.
     resident_bytes: u64,
     /// The memory that the run may take beside that; `None` where the system does not tell.
@@ -45,16 +46,13 @@ impl Expected {
     /// # Errors
     /// As [`sim::estimate`].
     pub(crate) fn of(world: &Arc<World>, threads: usize, thoroughly: bool) -> Result<Self> {
-        let rehearsal = if thoroughly {
-            LONG_REHEARSAL
-        } else {
-            SHORT_REHEARSAL
+        let rehearsal = match thoroughly {
+            true => LONG_REHEARSAL,
+            false => SHORT_REHEARSAL,
         };
-        let estimate = sim::estimate(world, threads, rehearsal)?;
-        let resident_bytes = memory::resident_bytes().unwrap_or(0);
         Ok(Self {
-            estimate,
-            resident_bytes,
+            estimate: sim::estimate(world, threads, rehearsal)?,
+            resident_bytes: memory::resident_bytes().unwrap_or(0),
             free_bytes: memory::free_bytes(),
             users: world.dataset.users(),
             threads,
@@ -66,17 +64,6 @@ impl Expected {
         self.resident_bytes + self.needed_bytes()
     }
 
-    /// Returns the wall-clock time of a round, in seconds.
-    pub(crate) fn round_s(&self) -> f64 {
-        self.estimate.wall_time_per_round_s
-    }
-
-    /// Returns the part of it, in seconds, that is neither training nor scoring, which more threads
-    /// may not shorten.
-    pub(crate) fn serial_s(&self) -> f64 {
-        self.estimate.serial_time_per_round_s
-    }
-
     /// Returns the memory that the run needs beside what the process has.
     pub(crate) fn needed_bytes(&self) -> u64 {
         self.estimate.memory.total_bytes() + BYTES_OF_ANY_RUN
@@ -84,23 +71,14 @@ impl Expected {
 
     /// Returns the expectation in one line.
     pub(crate) fn line(&self) -> String {
-        let Estimate {
-            bytes_per_round,
-            virtual_time_per_round_s,
-            wall_time_per_round_s,
-            ..
-        } = &self.estimate;
+        let estimate = &self.estimate;
+        let [up, down] = [estimate.bytes_per_round.up, estimate.bytes_per_round.down]
+            .map(|bytes| Bytes::new(bytes as u64));
         format!(
-            "a round sends {} up and {} down, takes {} of virtual time and {} here on {}; the run needs {} of memory",
-            Bytes::new(bytes_per_round.up as u64),
-            Bytes::new(bytes_per_round.down as u64),
-            duration(*virtual_time_per_round_s),
-            duration(*wall_time_per_round_s),
-            if self.threads == 1 {
-                "1 thread".to_owned()
-            } else {
-                format!("{} threads", self.threads)
-            },
+            "a round sends {up} up and {down} down, takes {} of virtual time and {} here on {}; the run needs {} of memory",
+            duration(estimate.virtual_time_per_round_s),
+            duration(estimate.wall_time_per_round_s),
+            counted(self.threads as u64, "thread"),
             Bytes::new(self.peak_bytes()),
         )
     }
@@ -110,26 +88,25 @@ impl Expected {
     /// # Errors
     /// [`Error::Memory`], saying what would fit.
     pub(crate) fn check(&self) -> Result<()> {
-        let Some(free) = self.free_bytes else {
+        let Some(free) = self.free_bytes.filter(|free| self.needed_bytes() > *free) else {
             return Ok(());
         };
         let memory = &self.estimate.memory;
-        if self.needed_bytes() <= free {
-            return Ok(());
-        }
+        let (uploads, devices) = (memory.uploads_bytes, memory.devices_bytes);
         let (needed, free_words) = (Bytes::new(self.needed_bytes()), Bytes::new(free));
-        let advice = if memory.uploads_bytes > memory.devices_bytes {
-            let each = memory.uploads_bytes as f64 / self.estimate.invited_per_round.max(1.0);
-            let fitting =
-                (free.saturating_sub(memory.devices_bytes + BYTES_OF_ANY_RUN) as f64 / each) as u64;
+        // How many fit into what is left beside the other part, if `bytes` are for so many.
+        let fitting = |bytes: u64, of: f64, other: u64| {
+            let left = free.saturating_sub(other + BYTES_OF_ANY_RUN);
+            (left as f64 * of.max(1.0) / bytes as f64) as u64
+        };
+        let advice = if uploads > devices {
+            let fitting = fitting(uploads, self.estimate.invited_per_round, devices);
             format!(
                 "most of it are uploads that wait for the step: a cohort of {fitting} users would fit \
                  (training.participation), or uploads of changed rows only (codec.uplink = \"rows-f32\")"
             )
         } else {
-            let each = memory.devices_bytes as f64 / self.users.max(1) as f64;
-            let fitting =
-                (free.saturating_sub(memory.uploads_bytes + BYTES_OF_ANY_RUN) as f64 / each) as u64;
+            let fitting = fitting(devices, self.users as f64, uploads);
             format!(
                 "most of it is what the devices keep: about {fitting} users would fit, or fewer rounds, or a smaller \
                  latent_dimension"

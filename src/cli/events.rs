@@ -6,8 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::args::{EventFormat, EventsArgs, InputArgs, ReplayArgs};
-use super::inputs::{Inputs, data_directories, threads_of};
-use super::messages::warn;
+use super::inputs::{Task, threads_of};
 use super::output_file::OutputFile;
 use super::{Finished, Session};
 use fedrecsim_core::error::{Error, Result};
@@ -16,12 +15,11 @@ use fedrecsim_report::report::events::state::{Reached, State};
 use fedrecsim_report::report::events::timeline::Timeline;
 use fedrecsim_report::report::events::{EventLog, Form};
 use fedrecsim_report::report::{overrides, setup};
-use fedrecsim_scenario::scenario::Policy;
-use fedrecsim_scenario::scenario::{self, Loaded, Scenario, Strictness};
+use fedrecsim_scenario::scenario::{Policy, Scenario, Strictness};
 use fedrecsim_sim::sim::outcome::events::{Booking, RoundSpan};
 use fedrecsim_sim::sim::outcome::network::GaugesSince;
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim_sim::sim::{RoundObserver, RunControl, Simulation, Stop, Until, World};
+use fedrecsim_sim::sim::{RoundObserver, RunControl, Simulation, Stop, Until};
 
 type Sink = Box<dyn Write + Send>;
 
@@ -33,32 +31,31 @@ type Sink = Box<dyn Write + Send>;
 /// # Errors
 /// Returns every error that keeps the run from starting, and that of a file that cannot be written.
 /// A run that stops early is no error here.
-pub fn events(arguments: &EventsArgs, session: &Session) -> Result<Finished> {
-    let scenario = load(&arguments.input, session)?;
-    let (rounds, from) = (scenario.training.rounds, arguments.from_round);
-    let last = match (arguments.to_round, arguments.format) {
-        (Some(last), _) => last,
-        (None, EventFormat::Svg) => from,
-        (None, _) => rounds,
+pub(crate) fn events(arguments: &EventsArgs, session: &Session) -> Result<Finished> {
+    let task = begin(&arguments.input, session)?;
+    let (scenario, from) = (&task.scenario, arguments.from_round);
+    let rounds = scenario.training.rounds;
+    let by_default = match arguments.format {
+        EventFormat::Svg => from,
+        _ => rounds,
     };
+    let last = arguments.to_round.unwrap_or(by_default);
+    let refuse = |text: String| Err(Error::Usage(text));
     if from > rounds {
-        return Err(Error::Usage(format!(
+        return refuse(format!(
             "--from-round {from}: the scenario has {rounds} rounds"
-        )));
+        ));
     }
     if last < from {
-        return Err(Error::Usage(format!(
-            "--to-round {last} is before --from-round {from}"
-        )));
+        return refuse(format!("--to-round {last} is before --from-round {from}"));
     }
     let form = match arguments.format {
         EventFormat::Jsonl => Form::Lines,
         EventFormat::Trace => Form::Trace,
-        EventFormat::Svg => Form::Picture(timeline(&scenario, &arguments.input)),
+        EventFormat::Svg => Form::Picture(timeline(scenario, &arguments.input)),
         #[cfg(feature = "parquet")]
         EventFormat::Parquet => Form::Table(Box::default()),
     };
-    let (world, control) = prepared(scenario, &arguments.input, session)?;
     let (file, sink, place): (_, Sink, _) = match &arguments.out {
         Some(path) => {
             let (file, sink) = OutputFile::create(path, arguments.overwrite)?;
@@ -67,11 +64,11 @@ pub fn events(arguments: &EventsArgs, session: &Session) -> Result<Finished> {
         None => (None, Box::new(io::stdout()), Path::new("standard output")),
     };
     let unwritten = |error| Error::write(place, error);
+    let mut simulation = simulation(&task, &arguments.input, session)?;
     let mut log = Log {
         log: EventLog::begin(BufWriter::new(sink), form, from..=last).map_err(unwritten)?,
         failure: None,
     };
-    let mut simulation = Simulation::new(world, &control)?;
     if log.log.shows_the_server() {
         simulation.watch_server()?;
     }
@@ -99,12 +96,11 @@ pub fn events(arguments: &EventsArgs, session: &Session) -> Result<Finished> {
 ///
 /// # Errors
 /// Returns every error that keeps the run from starting.
-pub fn replay(arguments: &ReplayArgs, session: &Session) -> Result<Finished> {
-    let scenario = load(&arguments.input, session)?;
-    let (world, control) = prepared(scenario.clone(), &arguments.input, session)?;
+pub(crate) fn replay(arguments: &ReplayArgs, session: &Session) -> Result<Finished> {
+    let task = begin(&arguments.input, session)?;
     let mut watch = StateWatch(State::default());
     let until = SimTime::ZERO + SimDuration::from_secs_f64(arguments.until_s);
-    let mut simulation = Simulation::new(world, &control)?;
+    let mut simulation = simulation(&task, &arguments.input, session)?;
     simulation.step_until(Until::Time(until), &mut watch)?;
     let (reached, error) = match simulation.finish_watched(&mut watch)?.stopped_by {
         None => (Reached::LastRound, None),
@@ -116,41 +112,30 @@ pub fn replay(arguments: &ReplayArgs, session: &Session) -> Result<Finished> {
     };
     Ok(Finished {
         errors: error.into_iter().collect(),
-        ..watch.0.describe(&scenario, until, reached).into()
+        ..watch.0.describe(&task.scenario, until, reached).into()
     })
 }
 
 /// Loads the scenario with as few evaluations as possible, that of one user after the last round:
 /// these commands do not report accuracy, and an evaluation takes no virtual time.
-fn load(input: &InputArgs, session: &Session) -> Result<Scenario> {
-    let Loaded {
-        mut scenario,
-        warnings,
-    } = scenario::load_with_warnings(
-        &input.scenario,
-        &input.overrides(),
-        &session.vocabulary(),
-        Strictness::Lenient,
-    )?;
-    warnings.iter().for_each(|text| warn(text));
-    scenario.evaluation.every_rounds = scenario.training.rounds;
-    scenario.evaluation.users = 1;
-    Ok(scenario)
+fn begin(input: &InputArgs, session: &Session) -> Result<Task> {
+    session.listen()?;
+    let mut task = Task::of(input, Strictness::Lenient, session)?;
+    task.warnings.iter().for_each(|text| session.warn(text));
+    let evaluation = &mut task.scenario.evaluation;
+    (evaluation.every_rounds, evaluation.users) = (task.scenario.training.rounds, 1);
+    task.placed = task.scenario.clone();
+    Ok(task)
 }
 
-/// Reads what the scenario needs.
-fn prepared(
-    scenario: Scenario,
-    input: &InputArgs,
-    session: &Session,
-) -> Result<(Arc<World>, RunControl)> {
-    let directories = data_directories(input.data_dir.as_deref());
-    let inputs = Inputs::load(&scenario, &directories, session.methods)?;
+/// Reads what the scenario needs, and starts the simulation.
+fn simulation(task: &Task, input: &InputArgs, session: &Session) -> Result<Simulation> {
+    let world = task.inputs(None, session.methods)?.world;
     let control = RunControl {
         threads: threads_of(input.threads),
         interrupted: Arc::clone(&session.interrupted),
     };
-    Ok((inputs.world, control))
+    Simulation::new(world, &control)
 }
 
 fn timeline(scenario: &Scenario, input: &InputArgs) -> Timeline {

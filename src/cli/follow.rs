@@ -1,26 +1,23 @@
 //! What the processes of a run other than the first one do.
 
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::inputs::{data_directories, threads_of};
+use super::args::{ResumeArgs, RunArgs};
+use super::inputs::{Task, threads_of};
 use super::inspect::strictness;
-use super::ranks::{Side, contents, load, plan};
-use super::{ResumeArgs, RunArgs, Session, resume, run};
-use fedrecsim_core::error::Result;
+use super::ranks::{Side, load};
+use super::{Session, resume, run};
+use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::memory;
 use fedrecsim_model::model::archive::ArchiveReader;
 use fedrecsim_ranks::{Identity, Other, Rank, announce, contribute, serve};
-use fedrecsim_scenario::scenario::{self, Loaded, Scenario};
 use fedrecsim_sim::checkpoint::{self, PartKeeper};
 
 /// What a process is about to do.
-struct Task {
-    plan: Identity,
-    /// The scenario, with its files where this process finds them.
-    scenario: Scenario,
-    directories: Vec<PathBuf>,
+struct Part {
+    identity: Identity,
+    task: Task,
     /// The folder of the run, in which its parts of checkpoints belong.
     folder: PathBuf,
     resumed: Option<ArchiveReader>,
@@ -32,25 +29,15 @@ struct Task {
 /// # Errors
 /// Those of [`serve`].
 pub(crate) fn follow_run(arguments: &RunArgs, session: &Session, other: Other) -> Result<()> {
-    let task = || {
-        let input = &arguments.input;
-        let Loaded { scenario, .. } = scenario::load_with_warnings(
-            &input.scenario,
-            &input.overrides(),
-            &session.vocabulary(),
-            strictness(arguments.strict),
-        )?;
-        let directories = data_directories(input.data_dir.as_deref());
-        let (plan, folder) = (plan(&scenario, None)?, run::folder_of(arguments, &scenario));
-        Ok(Task {
-            plan,
-            scenario,
-            directories,
-            folder,
+    let part = Task::of(&arguments.input, strictness(arguments.strict), session).and_then(|task| {
+        Ok(Part {
+            identity: task.identity()?,
+            folder: run::folder_of(arguments, &task.scenario),
+            task,
             resumed: None,
         })
-    };
-    follow(task(), arguments.input.threads, session, other)
+    });
+    follow(part, arguments.input.threads, session, other)
 }
 
 /// Answers what process 0 asks in its `resume` with the same arguments.
@@ -67,62 +54,50 @@ pub(crate) fn follow_resume(
         return Ok(());
     };
     let rounds = u32::from_le_bytes(rounds.try_into().unwrap_or_default());
-    let task = || {
-        let folder = arguments.folder.clone();
-        let found = checkpoint::open_after(&folder, rounds)?;
-        let planned = resume::plan(arguments, &found.header, session, false)?;
-        let plan = plan(&planned.scenario, Some(found.header.rounds))?;
-        let (scenario, directories) = (planned.placed, planned.directories);
-        Ok(Task {
-            plan,
-            scenario,
-            directories,
+    let folder = arguments.folder.clone();
+    let part = checkpoint::open_after(&folder, rounds).and_then(|found| {
+        let task = resume::plan(arguments, &found.header, session, false)?.task;
+        Ok(Part {
+            identity: task.identity()?,
+            task,
             folder,
             resumed: Some(found.world),
         })
-    };
-    follow(task(), arguments.threads, session, other)
+    });
+    follow(part, arguments.threads, session, other)
 }
 
 fn follow(
-    task: Result<Task>,
-    threads: Option<NonZeroUsize>,
+    part: Result<Part>,
+    threads: Option<u16>,
     session: &Session,
     mut other: Other,
 ) -> Result<()> {
-    let task = match task {
-        Ok(task) => task,
-        Err(error) => return announce(other.link.as_mut(), Err(error.to_string())).map(drop),
+    let refuse = |other: &mut Other, error: Error| {
+        announce(other.link.as_mut(), Err(error.to_string())).map(drop)
     };
-    let Task {
-        plan,
-        scenario,
-        directories,
+    let Part {
+        identity,
+        task,
         folder,
         resumed,
-    } = task;
-    if !announce(other.link.as_mut(), Ok(plan))? {
+    } = match part {
+        Ok(part) => part,
+        Err(error) => return refuse(&mut other, error),
+    };
+    if !announce(other.link.as_mut(), Ok(identity))? {
         return Ok(());
     }
-    let inputs = match memory::contained(|| {
-        load(
-            &scenario,
-            &directories,
-            session.methods,
-            Side::Other(&mut other),
-        )
-    }) {
+    let read = memory::contained(|| load(&task, session.methods, Side::Other(&mut other)));
+    let inputs = match read {
         Ok(Some(inputs)) => inputs,
         Ok(None) => return Ok(()),
-        Err(error) => {
-            return announce(other.link.as_mut(), Err(error.to_string())).map(drop);
-        }
+        Err(error) => return refuse(&mut other, error),
     };
-    if !announce(other.link.as_mut(), Ok(contents(&inputs)))? {
+    if !announce(other.link.as_mut(), Ok(inputs.identity()))? {
         return Ok(());
     }
     let Other { rank, ranks, link } = other;
-    let store = Box::new(PartKeeper::new(folder, (rank, ranks)));
     serve(
         inputs.world,
         Rank {
@@ -131,7 +106,7 @@ fn follow(
             rank,
             ranks,
             link,
-            store,
+            store: Box::new(PartKeeper::new(folder, (rank, ranks))),
             resumed,
         },
     )

@@ -5,16 +5,17 @@ use super::inputs::{Inputs, data_directories, threads_of};
 use fedrecsim_core::error::Result;
 use fedrecsim_data::dataset::public::known;
 use fedrecsim_methods::method::Entry;
-use fedrecsim_report::report::words::lines;
+use fedrecsim_report::report::words::counted;
 use fedrecsim_scenario::scenario::{
     self, Loaded, MethodVocabulary, Scenario, SourceSpec, Strictness,
 };
 
-use super::{Finished, Session, ValidateArgs, width};
+use super::args::ValidateArgs;
+use super::{Finished, Session, screen, wrapped};
 
 /// Checks every file, even if others before it are wrong, and returns a line for each valid one, a
 /// warning for each of its keys that has no effect, and an error for each of the other files.
-pub fn validate(arguments: &ValidateArgs, session: &Session) -> Finished {
+pub(crate) fn validate(arguments: &ValidateArgs, session: &Session) -> Finished {
     let (vocabulary, strictness) = (session.vocabulary(), strictness(arguments.strict));
     let mut finished = Finished::default();
     for path in &arguments.scenarios {
@@ -32,7 +33,7 @@ pub fn validate(arguments: &ValidateArgs, session: &Session) -> Finished {
         if arguments.estimate {
             match expected(&scenario, arguments, session.methods) {
                 Ok(expected) => {
-                    let line = wrapped(&expected.line(), "  ", width::of_text());
+                    let line = wrapped(&expected.line(), "  ", screen::of_text());
                     finished.output.push_str(&line);
                     finished.errors.extend(expected.check().err());
                 }
@@ -51,7 +52,7 @@ fn expected(scenario: &Scenario, arguments: &ValidateArgs, methods: &[Entry]) ->
 }
 
 /// Returns what becomes of keys without an effect if `strict` was given or not.
-pub(super) fn strictness(strict: bool) -> Strictness {
+pub(crate) fn strictness(strict: bool) -> Strictness {
     if strict {
         Strictness::Strict
     } else {
@@ -62,10 +63,8 @@ pub(super) fn strictness(strict: bool) -> Strictness {
 fn summary(scenario: &Scenario) -> String {
     let data = match &scenario.dataset.source {
         SourceSpec::Generated { generator } => {
-            format!(
-                "{} generated users and {} items",
-                generator.users, generator.items
-            )
+            let (users, items) = (generator.users, generator.items);
+            format!("{users} generated users and {items} items")
         }
         source if let Some(set) = known(source) => set.name.clone(),
         // A delimited file always has a path: the check of the scenario demands it.
@@ -74,23 +73,19 @@ fn summary(scenario: &Scenario) -> String {
             path.display().to_string()
         }
     };
-    let rounds = scenario.training.rounds;
-    format!(
-        "{} on {data}, {rounds} round{}",
-        scenario.method.name,
-        if rounds == 1 { "" } else { "s" }
-    )
+    let rounds = counted(scenario.training.rounds.into(), "round");
+    format!("{} on {data}, {rounds}", scenario.method.name)
 }
 
 /// Returns the JSON schema of scenario files, with a final end of line.
-pub fn schema(vocabulary: &[MethodVocabulary]) -> String {
+pub(crate) fn schema(vocabulary: &[MethodVocabulary]) -> String {
     format!("{:#}\n", scenario::schema(vocabulary))
 }
 
 /// Returns the presets with their numbers and sources, in lines of `width` columns as far as the
 /// numbers allow it. A class of devices has a line of its own, which may be longer, since TOML does
 /// not let it go over several lines.
-pub fn presets(width: usize) -> String {
+pub(crate) fn presets(width: usize) -> String {
     let mut text = String::new();
     for table in scenario::presets::TABLES {
         let header = match table {
@@ -111,14 +106,6 @@ pub fn presets(width: usize) -> String {
         }
     }
     text
-}
-
-/// Returns `text` in lines of at most `width` characters, each after `indent`.
-pub(super) fn wrapped(text: &str, indent: &str, width: usize) -> String {
-    lines(text, width - indent.len())
-        .iter()
-        .map(|line| format!("{indent}{line}\n"))
-        .collect()
 }
 
 #[cfg(test)]

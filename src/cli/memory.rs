@@ -5,31 +5,32 @@ use std::path::{Path, PathBuf};
 
 /// Returns the peak resident memory of this process in bytes, if the system is Linux and tells it.
 pub(crate) fn peak_resident_bytes() -> Option<u64> {
-    field_bytes(&fs::read_to_string("/proc/self/status").ok()?, "VmHWM:")
+    field_bytes(&text("/proc/self/status"), "VmHWM:")
 }
 
 /// Returns the resident memory of this process in bytes, if the system is Linux and tells it.
 pub(crate) fn resident_bytes() -> Option<u64> {
-    field_bytes(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")
+    field_bytes(&text("/proc/self/status"), "VmRSS:")
 }
 
 /// Returns how many bytes this process may still take before the machine, its container or a limit
 /// of its own refuses them; `None` where the system does not tell.
 pub(crate) fn free_bytes() -> Option<u64> {
-    let machine = fs::read_to_string("/proc/meminfo")
-        .ok()
-        .and_then(|text| field_bytes(&text, "MemAvailable:"));
-    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let container = groups_of(&groups)
+    let machine = field_bytes(&text("/proc/meminfo"), "MemAvailable:");
+    let groups = groups_of(&text("/proc/self/cgroup"));
+    let container = groups
         .iter()
         .filter_map(|folder| left_in_group(folder))
         .min();
-    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    let taken = fs::read_to_string("/proc/self/status")
-        .ok()
-        .and_then(|text| field_bytes(&text, "VmSize:"));
-    let own = address_space_limit(&limits).map(|limit| limit.saturating_sub(taken.unwrap_or(0)));
+    let taken = field_bytes(&text("/proc/self/status"), "VmSize:").unwrap_or(0);
+    let own = address_space_limit(&text("/proc/self/limits"));
+    let own = own.map(|limit| limit.saturating_sub(taken));
     [machine, container, own].into_iter().flatten().min()
+}
+
+/// Returns the text of a file of the system; nothing where there is none.
+fn text(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
 }
 
 /// Returns the value of a line such as `MemAvailable:   22334455 kB` in bytes.
@@ -56,24 +57,19 @@ fn groups_of(text: &str) -> Vec<PathBuf> {
             _ => continue,
         };
         let group = root.join(path.trim_start_matches('/'));
-        folders.extend(
-            group
-                .ancestors()
-                .take_while(|folder| folder.starts_with(root))
-                .map(Path::to_owned),
-        );
+        let above = group
+            .ancestors()
+            .take_while(|folder| folder.starts_with(root));
+        folders.extend(above.map(Path::to_owned));
     }
     folders
 }
 
 /// Returns how many bytes a control group may still take; `None` if it has no limit.
 fn left_in_group(folder: &Path) -> Option<u64> {
-    let read = |name: &str| {
-        fs::read_to_string(folder.join(name))
-            .ok()?
-            .trim()
-            .parse::<u64>()
-            .ok()
+    let read = |name: &str| -> Option<u64> {
+        let text = fs::read_to_string(folder.join(name)).ok()?;
+        text.trim().parse().ok()
     };
     // The first names are those of version 2, the others those of version 1. A group without a
     // limit says "max", or a number near 2^63.
@@ -88,9 +84,8 @@ fn left_in_group(folder: &Path) -> Option<u64> {
 
 /// Returns the soft limit of the address space in bytes, which `ulimit -v` sets.
 fn address_space_limit(limits: &str) -> Option<u64> {
-    let line = limits
-        .lines()
-        .find_map(|line| line.strip_prefix("Max address space"))?;
+    let mut lines = limits.lines();
+    let line = lines.find_map(|line| line.strip_prefix("Max address space"))?;
     line.split_whitespace().next()?.parse().ok()
 }
 

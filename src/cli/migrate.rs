@@ -1,9 +1,7 @@
 //! Carries out the command `migrate`.
 
-use std::io::Write;
-
-use super::MigrateArgs;
-use super::output_file::OutputFile;
+use super::args::MigrateArgs;
+use super::output_file::write_file;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_scenario::scenario::migrate::migrate as migrated;
 
@@ -13,7 +11,7 @@ use fedrecsim_scenario::scenario::migrate::migrate as migrated;
 /// # Errors
 /// [`Error::Read`] and [`Error::Write`] for a file that cannot be read or written, and
 /// [`Error::Usage`] for one that is no TOML. Files before it have been rewritten then.
-pub fn migrate(arguments: &MigrateArgs) -> Result<String> {
+pub(crate) fn migrate(arguments: &MigrateArgs) -> Result<String> {
     let mut told = String::new();
     for path in &arguments.files {
         let text = std::fs::read_to_string(path).map_err(|reason| Error::read(path, reason))?;
@@ -23,10 +21,7 @@ pub fn migrate(arguments: &MigrateArgs) -> Result<String> {
             told.push_str(&format!("{name}: nothing to move\n"));
             continue;
         }
-        let (output, mut file) = OutputFile::create(path, true)?;
-        file.write_all(found.text.as_bytes())
-            .map_err(|reason| Error::write(path, reason))?;
-        output.publish()?;
+        write_file(path, found.text.as_bytes(), true)?;
         for moved in found.moves {
             told.push_str(&format!("{name}: {moved}\n"));
         }

@@ -1,32 +1,30 @@
 //! The command line: arguments and commands.
 //!
-//! Commands are functions from arguments to text, so that tests can call them. Only the [`program`]
-//! prints, handles signals and sets exit codes.
+//! A program offers the whole command with [`program`]; [`carry_out`] is a command within another
+//! program, whose words are those of a command line. Commands return what is to be printed. Only
+//! the program prints, handles signals and sets exit codes.
 
 mod args;
 mod carry_out;
-mod codecs;
-mod compare;
+mod codec_bench;
 mod data;
 mod estimates;
 mod events;
 mod explain;
 mod follow;
-mod html;
 mod inputs;
 mod inspect;
 mod leftovers;
 mod memory;
-mod messages;
-mod methods;
 mod migrate;
 mod output_file;
 mod program;
 mod ranks;
+mod reports;
 mod reproduce;
 mod resume;
 mod run;
-mod saved_users;
+mod screen;
 mod session;
 mod shells;
 mod signals;
@@ -35,33 +33,18 @@ mod study;
 mod table;
 #[cfg(test)]
 mod tests;
-mod width;
 
-#[cfg(feature = "parquet")]
-pub use args::TableFormat;
-pub use args::{
-    Cli, CodecBenchArgs, CodecCommand, Command, CompareArgs, CompletionsArgs, DataCommand,
-    DataDescribeArgs, DataFetchArgs, DataListArgs, DiffArgs, EventFormat, EventsArgs, ExplainArgs,
-    HtmlArgs, InputArgs, ManArgs, MigrateArgs, ProgressArg, ReplayArgs, ResumeArgs, RunArgs,
-    RunOptions, StudyArgs, TableArgs, ValidateArgs,
-};
-pub use codecs::bench as codec_bench;
-pub use codecs::codecs;
-pub use compare::compare;
-pub use data::{describe as data_describe, fetch as data_fetch, list as data_list};
-pub use events::{events, replay};
-pub use explain::explain;
-pub use html::html;
 pub use inputs::{Inputs, data_directories};
-pub use inspect::{presets, schema, validate};
-pub use methods::methods;
-pub use migrate::migrate;
-pub use program::{program, program_of};
-pub use resume::resume;
-pub use run::run;
+pub use program::{carry_out, program, program_of};
 pub use session::{Finished, Session};
-pub use shells::{completions, man};
-pub use study::{outside, study};
-pub use table::table;
+pub use study::outside;
 
-use inspect::wrapped;
+use fedrecsim_report::report::words::lines;
+
+/// Returns `text` in lines of at most `width` characters, each after `indent`.
+fn wrapped(text: &str, indent: &str, width: usize) -> String {
+    lines(text, width - indent.len())
+        .iter()
+        .map(|line| format!("{indent}{line}\n"))
+        .collect()
+}

@@ -1,10 +1,11 @@
 //! Writes a file that appears whole under its name or not at all.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use fedrecsim_core::error::{Error, Result};
+use fedrecsim_report::study::tables::Files;
 
 /// A file that is written under a temporary name beside its own.
 ///
@@ -32,14 +33,12 @@ impl OutputFile {
         }
         if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
             let file = File::options().write(true).open(path).map_err(unwritten)?;
-            return Ok((
-                Self {
-                    path: path.to_owned(),
-                    partial: None,
-                    overwrite,
-                },
-                file,
-            ));
+            let output = Self {
+                path: path.to_owned(),
+                partial: None,
+                overwrite,
+            };
+            return Ok((output, file));
         }
         // A link stays, and the file that it leads to is replaced.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -51,14 +50,12 @@ impl OutputFile {
         };
         let partial = path.with_file_name(format!(".fedrecsim-{}.partial", name.to_string_lossy()));
         let file = File::create(&partial).map_err(unwritten)?;
-        Ok((
-            Self {
-                path,
-                partial: Some(partial),
-                overwrite,
-            },
-            file,
-        ))
+        let output = Self {
+            path,
+            partial: Some(partial),
+            overwrite,
+        };
+        Ok((output, file))
     }
 
     /// Gives the file its name. All of it must have been written.
@@ -94,6 +91,26 @@ impl Drop for OutputFile {
     }
 }
 
+/// Writes a file whole or not at all.
+///
+/// # Errors
+/// As [`OutputFile::create`] and [`OutputFile::publish`].
+pub(crate) fn write_file(path: &Path, bytes: &[u8], overwrite: bool) -> Result<()> {
+    let (output, mut file) = OutputFile::create(path, overwrite)?;
+    file.write_all(bytes)
+        .map_err(|reason| Error::write(path, reason))?;
+    output.publish()
+}
+
+/// Writes files to a folder, each as [`write_file`] does.
+///
+/// # Errors
+/// Those of [`write_file`].
+pub(crate) fn write_files(folder: &Path, files: Files, overwrite: bool) -> Result<()> {
+    let mut files = files.into_iter();
+    files.try_for_each(|(name, bytes)| write_file(&folder.join(name), &bytes, overwrite))
+}
+
 fn is_there(path: &Path, more: &str) -> Error {
     let path = path.display();
     Error::Usage(format!(
@@ -104,8 +121,6 @@ fn is_there(path: &Path, more: &str) -> Error {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::io::Write as _;
-
     use super::*;
 
     fn names(folder: &Path) -> Vec<String> {

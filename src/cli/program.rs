@@ -1,5 +1,5 @@
-//! Runs the program: parses the arguments, carries out the command, prints, and returns the exit
-//! code.
+//! Carries out command lines: as the program, which prints and returns an exit code, or within
+//! another one.
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -7,17 +7,20 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use super::ranks::{self, Membership};
+use super::args::{Cli, CodecCommand, Command, DataCommand, RunOptions};
+use super::ranks::{self, Leave};
+use super::run::run;
 use super::stage_times::StageTimes;
+use super::study::study;
 use super::{
-    Cli, CodecCommand, Command, DataCommand, Finished, RunOptions, Session, follow, messages,
-    signals, width,
+    Finished, Session, codec_bench, data, events, explain, follow, inspect, migrate, reports,
+    resume, screen, shells, signals, table,
 };
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::memory;
 use fedrecsim_methods::method::Entry;
 use fedrecsim_ranks::{Crew, Other, Place};
-use fedrecsim_report::report::{difference, terminal};
+use fedrecsim_report::report::terminal;
 
 /// The exit code of a command that was refused before it began, which all processes of a run know
 /// of.
@@ -28,39 +31,56 @@ const REFUSED: u8 = 2;
 ///
 /// A `main` of one line that adds a method of its own is in `examples/item_mean.rs`.
 pub fn program(methods: &[Entry]) -> ExitCode {
-    ExitCode::from(program_of(
-        std::env::args_os().collect(),
-        methods,
-        Vec::new(),
-    ))
+    let words = std::env::args_os().collect();
+    program_of(words, methods, Vec::new()).into()
 }
 
 /// Carries out the command line `words`, the first of which is the program's name, and returns the
 /// exit code. `itself` are the words that start this program, such as those of an interpreter and
 /// its script; none if its own file does.
 pub fn program_of(words: Vec<OsString>, methods: &[Entry], itself: Vec<OsString>) -> u8 {
-    let mut session = Session::new(methods);
-    session.visible = std::io::stderr().is_terminal();
-    let mut command = Cli::parse_from(understood(words)).command;
-    if let Command::Study(arguments) = &mut command {
-        arguments.program = itself;
-    }
+    let session = Session {
+        is_program: true,
+        visible: std::io::stderr().is_terminal(),
+        itself,
+        ..Session::new(methods)
+    };
+    let command = Cli::parse_from(understood(words)).command;
     let mut membership = None;
     let finished = memory::caught(|| execute(command, &session, &mut membership))
         .and_then(|finished| finished.map(print));
-    let is_in_order = finished
-        .as_ref()
-        .err()
-        .is_none_or(|error| error.exit_code() == REFUSED);
+    let refused = |error: &Error| error.exit_code() == REFUSED;
+    let is_in_order = finished.as_ref().err().is_none_or(refused);
     let finished = finished.unwrap_or_else(Finished::from);
     let errors = finished.errors.iter();
-    errors.for_each(|error| messages::error(&error.to_string()));
+    errors.for_each(|error| screen::error(&error.to_string()));
     // The end of MPI waits for the other processes. After a failure these may wait for this one,
     // and it ends without: mpirun then ends the others.
-    if let Some(membership) = membership.filter(|_| is_in_order) {
-        membership.leave();
+    if let Some(leave) = membership.filter(|_| is_in_order) {
+        leave();
     }
     finished.exit_code()
+}
+
+/// Carries out a command within this program: `words` are those of a command line, after the name
+/// of the program.
+///
+/// # Errors
+/// [`Error::Usage`] for words that no command takes, and what keeps the command from its end. What
+/// stops a run early is no error here; [`Finished`] has it.
+pub fn carry_out<W: Into<OsString>>(
+    words: impl IntoIterator<Item = W>,
+    session: &Session,
+) -> Result<Finished> {
+    execute(parsed(words)?, session, &mut None)
+}
+
+/// Reads the words of a command line, after the name of the program.
+pub(crate) fn parsed<W: Into<OsString>>(words: impl IntoIterator<Item = W>) -> Result<Command> {
+    let words = words.into_iter().map(Into::<OsString>::into);
+    Cli::try_parse_from(std::iter::once("fedrecsim".into()).chain(words))
+        .map(|cli| cli.command)
+        .map_err(|refusal| Error::Usage(refusal.to_string()))
 }
 
 /// Returns the words of a command line as the parser understands them. It takes `help --help` for
@@ -79,70 +99,48 @@ fn understood(mut words: Vec<OsString>) -> Vec<OsString> {
 fn execute(
     command: Command,
     session: &Session,
-    membership: &mut Option<Membership>,
+    membership: &mut Option<Leave>,
 ) -> Result<Finished> {
-    let columns = width::of_text();
+    let (vocabulary, columns) = (session.vocabulary(), screen::of_text());
     Ok(match command {
         Command::Run(arguments) => on_place(
             &arguments.options,
             membership,
             session,
             |other| follow::follow_run(&arguments, session, other),
-            |crew| super::run(&arguments, session, crew),
+            |crew| run(&arguments, session, crew),
         )?,
         Command::Resume(arguments) => on_place(
             &arguments.options,
             membership,
             session,
             |other| follow::follow_resume(&arguments, session, other),
-            |crew| super::resume(&arguments, session, crew),
+            |crew| resume::resume(&arguments, session, crew),
         )?,
-        Command::Diff(arguments) => {
-            let comparison = difference::compare(&arguments.one, &arguments.other)?;
-            Finished {
-                differs: !comparison.is_equal(),
-                ..comparison.to_string().into()
-            }
-        }
-        Command::Study(arguments) => {
-            ranks::refuse_several("study")?;
-            signals::listen(&session.interrupted)?;
-            super::study(&arguments, session)?
-        }
-        Command::Compare(arguments) => super::compare(&arguments, &session.vocabulary())?.into(),
-        Command::Html(arguments) => {
-            Finished::in_files(super::html(&arguments, &session.vocabulary())?)
-        }
-        Command::Events(arguments) => {
-            signals::listen(&session.interrupted)?;
-            super::events(&arguments, session)?
-        }
-        Command::Replay(arguments) => {
-            signals::listen(&session.interrupted)?;
-            super::replay(&arguments, session)?
-        }
-        Command::Validate(arguments) => super::validate(&arguments, session),
-        Command::Migrate(arguments) => super::migrate(&arguments)?.into(),
-        Command::Explain(arguments) => {
-            super::explain(&arguments, &session.vocabulary(), columns)?.into()
-        }
-        Command::Schema => super::schema(&session.vocabulary()).into(),
-        Command::Methods => super::methods(session.methods, columns).into(),
-        Command::Codecs => super::codecs(&session.vocabulary(), columns).into(),
-        Command::Table(arguments) => super::table(&arguments)?.into(),
+        Command::Diff(arguments) => reports::diff(&arguments)?,
+        Command::Study(arguments) => study(&arguments, session)?,
+        Command::Compare(arguments) => reports::compare(&arguments, &vocabulary)?.into(),
+        Command::Html(arguments) => Finished::in_files(reports::html(&arguments, &vocabulary)?),
+        Command::Events(arguments) => events::events(&arguments, session)?,
+        Command::Replay(arguments) => events::replay(&arguments, session)?,
+        Command::Validate(arguments) => inspect::validate(&arguments, session),
+        Command::Migrate(arguments) => migrate::migrate(&arguments)?.into(),
+        Command::Explain(arguments) => explain::explain(&arguments, &vocabulary, columns)?.into(),
+        Command::Schema => inspect::schema(&vocabulary).into(),
+        Command::Methods => explain::methods(session.methods, columns).into(),
+        Command::Codecs => explain::codecs(&vocabulary, columns).into(),
+        Command::Table(arguments) => table::table(&arguments)?.into(),
         Command::Codec(CodecCommand::Bench(arguments)) => {
-            super::codec_bench(&arguments, &session.vocabulary())?.into()
+            codec_bench::bench(&arguments, &vocabulary)?.into()
         }
-        Command::Data(DataCommand::List(arguments)) => super::data_list(&arguments, columns).into(),
-        Command::Data(DataCommand::Fetch(arguments)) => {
-            super::data_fetch(&arguments, session.visible)
-        }
+        Command::Data(DataCommand::List(arguments)) => data::list(&arguments, columns).into(),
+        Command::Data(DataCommand::Fetch(arguments)) => data::fetch(&arguments, session.visible),
         Command::Data(DataCommand::Describe(arguments)) => {
-            super::data_describe(&arguments, &session.vocabulary())?.into()
+            data::describe(&arguments, &vocabulary)?.into()
         }
-        Command::Presets => super::presets(columns).into(),
-        Command::Completions(arguments) => super::completions(&arguments).into(),
-        Command::Man(arguments) => super::man(&arguments)?.into(),
+        Command::Presets => inspect::presets(columns).into(),
+        Command::Completions(arguments) => shells::completions(&arguments).into(),
+        Command::Man(arguments) => shells::man(&arguments)?.into(),
     })
 }
 
@@ -150,14 +148,17 @@ fn execute(
 /// the run.
 fn on_place(
     options: &RunOptions,
-    membership: &mut Option<Membership>,
+    membership: &mut Option<Leave>,
     session: &Session,
     follow: impl FnOnce(Other) -> Result<()>,
     lead: impl FnOnce(Option<Crew>) -> Result<Finished>,
 ) -> Result<Finished> {
+    if !session.is_program {
+        return lead(None);
+    }
     signals::listen(&session.interrupted)?;
-    let (place, joined) = ranks::join(&session.interrupted)?;
-    *membership = Some(joined);
+    let (place, leave) = ranks::join(&session.interrupted)?;
+    *membership = Some(leave);
     let times = options.stage_times.then(StageTimes::measure).transpose()?;
     let crew = match place {
         Place::Alone => None,
@@ -170,35 +171,33 @@ fn on_place(
     };
     let mut finished = lead(crew)?;
     if let Some(times) = times {
-        messages::print(&times.table());
+        screen::print(&times.table());
     }
-    if let Some(columns) = width::of_stdout().filter(|_| !options.json) {
+    if let Some(columns) = screen::of_stdout().filter(|_| !options.json) {
         finished.output = terminal::fitted(&finished.output, columns);
     }
     Ok(finished)
 }
 
-/// Prints the warnings and the output. An output that cannot be printed is an error, unless files have what it says.
+/// Prints the warnings and the output. An output that cannot be printed is an error, unless files
+/// have what it says.
 fn print(mut finished: Finished) -> Finished {
-    finished
-        .warnings
-        .iter()
-        .for_each(|text| messages::warn(text));
+    let warnings = finished.warnings.iter();
+    warnings.for_each(|text| screen::warn(text));
     let mut stdout = std::io::stdout();
     let printed = stdout
         .write_all(finished.output.as_bytes())
         .and_then(|()| stdout.flush());
     match printed {
+        Ok(()) => {}
         // A reader that takes only the first lines and closes the pipe has what it wants.
         Err(reason) if reason.kind() == ErrorKind::BrokenPipe => {}
-        Err(reason) if finished.is_in_files => messages::warn(&format!(
+        Err(reason) if finished.is_in_files => screen::warn(&format!(
             "the summary cannot be printed: {reason}; the report has it"
         )),
-        Err(reason) => {
-            let error = Error::write("standard output", reason);
-            finished.errors.push(error);
-        }
-        Ok(()) => {}
+        Err(reason) => finished
+            .errors
+            .push(Error::write("standard output", reason)),
     }
     finished
 }

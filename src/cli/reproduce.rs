@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use super::InputArgs;
+use super::args::InputArgs;
 
 /// Returns the command that runs `input` once more: the name of the program that is running, and
 /// the arguments that the result depends on.
@@ -29,7 +29,7 @@ pub(crate) fn command(input: &InputArgs) -> Vec<String> {
 
 /// Returns the name of the program that is running, without its folder: a program that offers these
 /// commands with methods of its own has another one than `fedrecsim`.
-pub fn program() -> String {
+pub(crate) fn program() -> String {
     let called = std::env::args_os().next().unwrap_or_default();
     let name = shown(Path::new(&called).file_name().unwrap_or_default());
     match name
@@ -48,21 +48,17 @@ fn shown(text: &OsStr) -> String {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use clap::Parser;
-
     use super::*;
-    use crate::cli::{Cli, Command};
+    use crate::cli::args::Command;
+    use crate::cli::program::parsed;
 
     /// If this fails, whoever repeats a run overwrites a report, or leaves out what the result
     /// depends on.
     #[test]
     fn the_command_has_what_the_result_depends_on_and_nothing_else() {
-        let line = "own run a.toml --seed 7 --threads 2 --out o --data-dir d --set a.b=1 --set c=x=y --json \
+        let line = "run a.toml --seed 7 --threads 2 --out o --data-dir d --set a.b=1 --set c=x=y --json \
                     --overwrite --checkpoint-every 5 --keep-checkpoint --max-wall-time 5m --expect-digest 01234567";
-        let Command::Run(run) = Cli::try_parse_from(line.split_whitespace())
-            .unwrap()
-            .command
-        else {
+        let Command::Run(run) = parsed(line.split_whitespace()).unwrap() else {
             panic!("`run` is parsed as another command")
         };
         let words = command(&run.input);

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use super::args::ResumeArgs;
 use super::carry_out::{Job, carry_out};
-use super::inputs::{Inputs, threads_of};
-use super::messages::warn;
-use super::{Finished, ResumeArgs, Session, leftovers, ranks};
+use super::inputs::{Task, threads_of};
+use super::{Finished, Session, leftovers};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_ranks::Crew;
 use fedrecsim_report::report::{self, EarlierReport, ReportFolder};
@@ -14,12 +14,12 @@ use fedrecsim_sim::checkpoint::{self, Build, Header, Keeper, Opened};
 use fedrecsim_sim::sim::Checkpoints;
 
 /// Goes on with the run whose checkpoint is in a folder, and writes its report there. The other
-/// arguments are those of [`run`](super::run).
+/// arguments are those of [`run`](super::run::run).
 ///
 /// # Errors
 /// [`Error::Unrestorable`] if there is no sound checkpoint, or one of another run, build or data set;
 /// the errors that keep a run from starting, and a report from being written.
-pub fn resume(
+pub(crate) fn resume(
     arguments: &ResumeArgs,
     session: &Session,
     mut crew: Option<Crew>,
@@ -38,7 +38,7 @@ pub fn resume(
         world: archive,
     } = found.checkpoint;
     for reason in found.passed_over {
-        warn(&format!(
+        session.warn(&format!(
             "{reason}; going on from the checkpoint after round {}",
             header.rounds
         ));
@@ -50,35 +50,25 @@ pub fn resume(
         leftovers::remove_from(&folder)?;
     }
     check_rounds(arguments, &header, complete.as_ref())?;
-    let Planned {
-        saved,
-        scenario,
-        placed,
-        directories,
-        extension,
-    } = plan(arguments, &header, session, complete.is_some())?;
-    let inputs = match &mut crew {
-        None => Inputs::load(&placed, &directories, session.methods)?,
-        Some(crew) => {
-            let rounds = header.rounds.to_le_bytes().to_vec();
-            crew.combine(&mut |_| Ok(()), || Ok(rounds))?;
-            let plan = ranks::plan(&scenario, Some(header.rounds))?;
-            ranks::assemble(crew, &plan, (&placed, &directories, session.methods))?
-        }
-    };
+    let Planned { saved, task, added } = plan(arguments, &header, session, complete.is_some())?;
+    if let Some(crew) = &mut crew {
+        let rounds = header.rounds.to_le_bytes().to_vec();
+        crew.combine(&mut |_| Ok(()), || Ok(rounds))?;
+    }
+    let inputs = task.inputs(crew.as_mut(), session.methods)?;
     let running = Build::running(&crate::PROGRAM, &inputs.world.method.version())?;
     if !arguments.other_build {
         header.check_build(&running)?;
     }
     header.check(&saved, &inputs.fingerprint())?;
     header.take_over(running);
-    header.scenario = scenario.to_toml()?;
+    header.scenario = task.scenario.to_toml()?;
     header.ranks = crew.as_ref().map_or(1, Crew::ranks) as u32;
-    let added = extension.into_iter();
-    let added = added.flat_map(|text| ["--set".to_owned(), text]);
-    header.command.extend(added);
+    if let Some(added) = added {
+        header.command.extend(["--set".to_owned(), added]);
+    }
     header.replaces = complete.map(|report| report.digest).or(header.replaces);
-    header.every = options.checkpoint_every.map_or(header.every, u32::from);
+    header.every = options.checkpoint_every.unwrap_or(header.every);
     let job = Job {
         options,
         threads: threads_of(arguments.threads),
@@ -91,26 +81,22 @@ pub fn resume(
         crew,
         folder: Some(folder),
     };
-    let keeper = Keeper::new(&arguments.folder, header, scenario.training.rounds);
+    let keeper = Keeper::new(&arguments.folder, header, task.scenario.training.rounds);
     let checkpoints = Checkpoints {
         resumed: Some(archive),
         store: Box::new(keeper.until(options.deadline(session.started))),
     };
-    carry_out(scenario, inputs.world, checkpoints, job, session)
+    carry_out(task.scenario, inputs.world, checkpoints, job, session)
 }
 
 /// What a run that goes on is to do.
 pub(crate) struct Planned {
     /// The scenario of the checkpoint.
-    pub saved: Scenario,
-    /// The scenario with the rounds that were added to it.
-    pub scenario: Scenario,
-    /// The same with the paths where its files are now.
-    pub placed: Scenario,
-    /// The folders with data sets.
-    pub directories: Vec<PathBuf>,
+    saved: Scenario,
+    /// The task, with the rounds that were added.
+    pub task: Task,
     /// The override that adds rounds, if there is one.
-    extension: Option<String>,
+    added: Option<String>,
 }
 
 /// Returns what the run of a checkpoint is to do. `is_complete` says whether it has its report.
@@ -124,29 +110,23 @@ pub(crate) fn plan(
     is_complete: bool,
 ) -> Result<Planned> {
     let saved = scenario_of(header, &[], session)?;
-    let planned = saved.training.rounds;
-    let directories = arguments
-        .data_dir
-        .as_ref()
-        .map_or(header.data_directories.clone(), |named| vec![named.clone()]);
+    let named = arguments.data_dir.clone().map(|folder| vec![folder]);
+    let directories = named.unwrap_or_else(|| header.data_directories.clone());
     // A run that was stopped soon after rounds were added to it has no checkpoint that says so.
-    let added = Header::rounds_of_run_in(&arguments.folder)?
-        .filter(|rounds| *rounds > header.rounds && *rounds != planned);
-    let rounds = arguments
-        .rounds
-        .map(u32::from)
-        .or(added.filter(|_| !is_complete));
-    let extension = rounds.map(|rounds| format!("training.rounds={rounds}"));
-    let scenario = scenario_of(header, extension.as_slice(), session)?;
-    // The report shows the scenario as it was given, wherever its files are read from.
-    let placed = placed(&scenario, &header.directory, &directories);
-    Ok(Planned {
-        saved,
+    let earlier = Header::rounds_of_run_in(&arguments.folder)?
+        .filter(|rounds| *rounds > header.rounds && *rounds != saved.training.rounds);
+    let rounds = arguments.rounds.or(earlier.filter(|_| !is_complete));
+    let added = rounds.map(|rounds| format!("training.rounds={rounds}"));
+    let scenario = scenario_of(header, added.as_slice(), session)?;
+    let task = Task {
+        // The report shows the scenario as it was given, wherever its files are read from.
+        placed: placed(&scenario, &header.directory, &directories),
         scenario,
-        placed,
+        warnings: Vec::new(),
         directories,
-        extension,
-    })
+        checkpoint: Some(header.rounds),
+    };
+    Ok(Planned { saved, task, added })
 }
 
 /// Returns the scenario of a checkpoint with these overrides.
@@ -177,29 +157,25 @@ fn check_rounds(
     complete: Option<&EarlierReport>,
 ) -> Result<()> {
     let folder = arguments.folder.display();
-    match (arguments.rounds.map(u32::from), complete) {
+    let refusal = match (arguments.rounds, complete) {
         (None, Some(_)) => {
-            let more = if header.keep {
-                "; --rounds N adds rounds to it"
-            } else {
-                ""
+            let more = match header.keep {
+                true => "; --rounds N adds rounds to it",
+                false => "",
             };
-            Err(Error::Usage(format!(
-                "{folder} holds the report of a complete run: there is nothing to resume{more}"
-            )))
+            format!("{folder} holds the report of a complete run: there is nothing to resume{more}")
         }
-        (Some(asked), Some(report)) if u64::from(asked) <= report.rounds => {
-            Err(Error::Usage(format!(
-                "--rounds {asked}: the run in {folder} is complete with its {} rounds; name more",
-                report.rounds
-            )))
-        }
-        (Some(asked), _) if asked <= header.rounds => Err(Error::Usage(format!(
+        (Some(asked), Some(report)) if u64::from(asked) <= report.rounds => format!(
+            "--rounds {asked}: the run in {folder} is complete with its {} rounds; name more",
+            report.rounds
+        ),
+        (Some(asked), _) if asked <= header.rounds => format!(
             "--rounds {asked}: the checkpoint in {folder} is after round {} already; name more",
             header.rounds
-        ))),
-        _ => Ok(()),
-    }
+        ),
+        _ => return Ok(()),
+    };
+    Err(Error::Usage(refusal))
 }
 
 /// Returns `scenario` with the paths of its files replaced by where the run found them. That run
@@ -208,31 +184,23 @@ fn check_rounds(
 /// it is.
 fn placed(scenario: &Scenario, directory: &Path, data_directories: &[PathBuf]) -> Scenario {
     let mut placed = scenario.clone();
-    let speeds = match &mut placed.devices.speed {
-        SpeedSpec::Trace(trace) => Some(&mut trace.path),
-        SpeedSpec::Lognormal(_) | SpeedSpec::Classes(_) => None,
-    };
-    let stays = match &mut placed.availability.pattern {
-        AvailabilityPattern::Trace(spec) => Some(&mut spec.path),
-        AvailabilityPattern::Always
-        | AvailabilityPattern::Daily(_)
-        | AvailabilityPattern::OnOff(_) => None,
-    };
-    let rates = match &mut placed.network.rates {
-        RatesSpec::Trace(trace) => Some(&mut trace.path),
-        RatesSpec::Lognormal(_) => None,
-    };
-    for path in [placed.dataset.path.as_mut(), speeds, stays, rates]
-        .into_iter()
-        .flatten()
-    {
-        let places =
-            std::iter::once(directory).chain(data_directories.iter().map(PathBuf::as_path));
+    let mut paths: Vec<&mut PathBuf> = placed.dataset.path.as_mut().into_iter().collect();
+    if let SpeedSpec::Trace(trace) = &mut placed.devices.speed {
+        paths.push(&mut trace.path);
+    }
+    if let AvailabilityPattern::Trace(trace) = &mut placed.availability.pattern {
+        paths.push(&mut trace.path);
+    }
+    if let RatesSpec::Trace(trace) = &mut placed.network.rates {
+        paths.push(&mut trace.path);
+    }
+    for path in paths {
+        let data = data_directories.iter().map(PathBuf::as_path);
         // An absolute path that is joined to a folder stays as it is.
-        if let Some(found) = places
-            .map(|folder| folder.join(&*path))
-            .find(|place| place.exists())
-        {
+        let mut places = std::iter::once(directory)
+            .chain(data)
+            .map(|folder| folder.join(&*path));
+        if let Some(found) = places.find(|place| place.exists()) {
             *path = found;
         }
     }

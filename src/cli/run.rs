@@ -3,19 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::args::RunArgs;
 #[cfg(feature = "parquet")]
 use super::args::TableFormat;
 use super::carry_out::{Job, carry_out};
 use super::estimates::Expected;
-use super::inputs::{Inputs, absolute, data_directories, threads_of};
+use super::inputs::{Inputs, Task, absolute, threads_of};
 use super::inspect::strictness;
-use super::{Finished, RunArgs, Session, leftovers, messages, ranks, reproduce};
+use super::{Finished, Session, leftovers, reproduce, screen};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_ranks::Crew;
 #[cfg(feature = "parquet")]
 use fedrecsim_report::report::arrow;
 use fedrecsim_report::report::{self, EXPORTERS, ReportFolder};
-use fedrecsim_scenario::scenario::{self, Loaded, Scenario};
+use fedrecsim_scenario::scenario::Scenario;
 use fedrecsim_sim::checkpoint::{self, Build, Header, Keeper};
 use fedrecsim_sim::sim::{Checkpoints, World};
 
@@ -23,35 +24,25 @@ use fedrecsim_sim::sim::{Checkpoints, World};
 /// processes, and writes its report.
 ///
 /// # Errors
-/// Returns every error that keeps a run from starting, and a report from being written. A run that
-/// stops early is no error here: its finished rounds are reported.
-pub fn run(arguments: &RunArgs, session: &Session, mut crew: Option<Crew>) -> Result<Finished> {
-    let (input, options, methods) = (&arguments.input, &arguments.options, session.methods);
+/// Every error that keeps a run from starting, and a report from being written. A run that stops
+/// early is no error here: its finished rounds are reported.
+pub(crate) fn run(
+    arguments: &RunArgs,
+    session: &Session,
+    mut crew: Option<Crew>,
+) -> Result<Finished> {
+    let options = &arguments.options;
     options.check()?;
-    let Loaded { scenario, warnings } = scenario::load_with_warnings(
-        &input.scenario,
-        &input.overrides(),
-        &session.vocabulary(),
-        strictness(arguments.strict),
-    )?;
+    let task = Task::of(&arguments.input, strictness(arguments.strict), session)?;
     // The folder is claimed before anything is read or computed, as a run whose report cannot be
     // written is not worth its time.
-    let folder = if arguments.no_report {
-        None
-    } else {
-        Some(claim(arguments, &scenario)?)
+    let folder = match arguments.no_report {
+        true => None,
+        false => Some(claim(arguments, &task.scenario)?),
     };
     let model_file = options.model_file(arguments.overwrite)?;
-    let directories = data_directories(input.data_dir.as_deref());
-    let inputs = match &mut crew {
-        None => Inputs::load(&scenario, &directories, methods)?,
-        Some(crew) => ranks::assemble(
-            crew,
-            &ranks::plan(&scenario, None)?,
-            (&scenario, &directories, methods),
-        )?,
-    };
-    warnings.iter().for_each(|text| messages::warn(text));
+    let inputs = task.inputs(crew.as_mut(), session.methods)?;
+    task.warnings.iter().for_each(|text| session.warn(text));
     // What a run takes is estimated for one process.
     if crew.is_none() {
         expect(&inputs.world, arguments, session.visible)?;
@@ -60,30 +51,28 @@ pub fn run(arguments: &RunArgs, session: &Session, mut crew: Option<Crew>) -> Re
     if let Some(folder) = &folder {
         // The checkpoints of a run that this one replaces would be taken for its own.
         checkpoint::remove_all(folder.path())?;
-        if options.checkpoint_every.is_some()
-            || arguments.keep_checkpoint
-            || options.max_wall_time.is_some()
-        {
-            let ranks = crew.as_ref().map_or(1, Crew::ranks) as u32;
-            let about = (folder, &warnings[..], ranks);
-            let header = header(arguments, &scenario, &inputs, &directories, about)?;
-            let keeper = Keeper::new(folder.path(), header, scenario.training.rounds);
+        let at_the_end = arguments.keep_checkpoint || options.max_wall_time.is_some();
+        if options.checkpoint_every.is_some() || at_the_end {
+            let mut header = header(arguments, &task, &inputs)?;
+            header.replaces = folder.earlier_report().map(|report| report.digest);
+            header.ranks = crew.as_ref().map_or(1, Crew::ranks) as u32;
+            let keeper = Keeper::new(folder.path(), header, task.scenario.training.rounds);
             checkpoints.store = Box::new(keeper.until(options.deadline(session.started)));
         }
     }
     let job = Job {
         options,
-        threads: threads_of(input.threads),
+        threads: threads_of(arguments.input.threads),
         folder,
         model_file,
-        command: reproduce::command(input),
-        warnings,
+        command: reproduce::command(&arguments.input),
+        warnings: task.warnings,
         other_builds: Vec::new(),
         expect_digest: arguments.expect_digest.as_deref(),
         keep: arguments.keep_checkpoint,
         crew,
     };
-    carry_out(scenario, inputs.world, checkpoints, job, session)
+    carry_out(task.scenario, inputs.world, checkpoints, job, session)
 }
 
 /// Says on standard error what a run of `world` will take, and refuses one that would not fit into
@@ -97,7 +86,7 @@ fn expect(world: &Arc<World>, arguments: &RunArgs, visible: bool) -> Result<()> 
         return Ok(());
     };
     if visible {
-        messages::note(&expected.line());
+        screen::note(&expected.line());
     }
     if arguments.force {
         Ok(())
@@ -137,33 +126,25 @@ fn claim(arguments: &RunArgs, scenario: &Scenario) -> Result<ReportFolder> {
 }
 
 /// Returns what checkpoints of the run say about it.
-fn header(
-    arguments: &RunArgs,
-    scenario: &Scenario,
-    inputs: &Inputs,
-    directories: &[PathBuf],
-    (folder, warnings, ranks): (&ReportFolder, &[String], u32),
-) -> Result<Header> {
+fn header(arguments: &RunArgs, task: &Task, inputs: &Inputs) -> Result<Header> {
+    let scenario = &task.scenario;
     let parameters = scenario.method.parameters.as_object();
+    let keys = parameters.into_iter().flat_map(|table| table.keys());
     Ok(Header {
         build: Build::running(&crate::PROGRAM, &inputs.world.method.version())?,
         other_builds: Vec::new(),
         name: scenario.name.clone(),
         scenario: scenario.to_toml()?,
-        parameters: parameters
-            .into_iter()
-            .flatten()
-            .map(|(key, _)| key.clone())
-            .collect(),
+        parameters: keys.cloned().collect(),
         fingerprint: inputs.fingerprint(),
         command: reproduce::command(&arguments.input),
-        warnings: warnings.to_vec(),
+        warnings: task.warnings.clone(),
         directory: absolute(Path::new(".")),
-        data_directories: directories.iter().map(|folder| absolute(folder)).collect(),
-        replaces: folder.earlier_report().map(|report| report.digest),
-        every: arguments.options.checkpoint_every.map_or(0, u32::from),
+        data_directories: task.directories.iter().map(|path| absolute(path)).collect(),
+        replaces: None,
+        every: arguments.options.checkpoint_every.unwrap_or(0),
         keep: arguments.keep_checkpoint,
         rounds: 0,
-        ranks,
+        ranks: 1,
     })
 }

@@ -1,33 +1,46 @@
 //! What every command is given beside its arguments, and what it leaves.
 
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use fedrecsim_core::error::Error;
+use super::{screen, signals};
+use fedrecsim_core::error::{Error, Result};
 use fedrecsim_methods::method::Entry;
 use fedrecsim_methods::method::registry::vocabulary_of;
 use fedrecsim_scenario::scenario::MethodVocabulary;
 
 /// What a command is given beside its arguments.
-pub struct Session<'m> {
+pub struct Session<'s> {
     /// The methods that scenarios may name.
-    pub methods: &'m [Entry],
+    pub methods: &'s [Entry],
     /// Tells the command to stop once it is set.
     pub interrupted: Arc<AtomicBool>,
+    /// Has a study carry out its runs in threads of this process, and is told of their progress,
+    /// line by line. Without it each run is a process, and standard error is told.
+    pub tell: Option<&'s (dyn Fn(&str) + Sync)>,
+    /// Whether the command has the process to itself, and so its signals and its ranks.
+    pub(crate) is_program: bool,
     /// Whether somebody watches standard error, so that a bar may be shown there.
-    pub visible: bool,
+    pub(crate) visible: bool,
+    /// The words that start this program, such as those of an interpreter and its script; none if
+    /// its own file does.
+    pub(crate) itself: Vec<OsString>,
     /// When the command began, from which its wall-clock time counts.
-    pub started: Instant,
+    pub(crate) started: Instant,
 }
 
-impl<'m> Session<'m> {
-    /// Begins a session that nobody watches.
-    pub fn new(methods: &'m [Entry]) -> Self {
+impl<'s> Session<'s> {
+    /// Begins a session of a command within another program, with these methods.
+    pub fn new(methods: &'s [Entry]) -> Self {
         Self {
             methods,
             interrupted: Arc::default(),
+            tell: None,
+            is_program: false,
             visible: false,
+            itself: Vec::new(),
             started: Instant::now(),
         }
     }
@@ -38,6 +51,40 @@ impl<'m> Session<'m> {
 
     pub(crate) fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// Has signals stop the command, if it has the process to itself.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the system does not let this process listen.
+    pub(crate) fn listen(&self) -> Result<()> {
+        if self.is_program {
+            signals::listen(&self.interrupted)?;
+        }
+        Ok(())
+    }
+
+    /// Tells a note.
+    pub(crate) fn note(&self, text: &str) {
+        self.told(text, screen::note, text);
+    }
+
+    /// Tells a warning.
+    pub(crate) fn warn(&self, text: &str) {
+        self.told(text, screen::warn, &format!("warning: {text}"));
+    }
+
+    /// Tells a line as it is.
+    pub(crate) fn line(&self, text: &str) {
+        self.told(&format!("{text}\n"), screen::print, text);
+    }
+
+    /// Has standard error show `text`, unless this session tells `line` to somebody else.
+    fn told(&self, text: &str, on_stderr: fn(&str), line: &str) {
+        match self.tell {
+            None => on_stderr(text),
+            Some(tell) => tell(line),
+        }
     }
 }
 
@@ -61,9 +108,8 @@ impl Finished {
     /// Returns the end of a command whose files have what `output` says.
     pub(crate) fn in_files(output: String) -> Self {
         Self {
-            output,
             is_in_files: true,
-            ..Self::default()
+            ..output.into()
         }
     }
 

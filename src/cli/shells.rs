@@ -2,13 +2,12 @@
 
 use clap::CommandFactory;
 
-use super::Cli;
-use super::args::{CompletionsArgs, ManArgs};
+use super::args::{Cli, CompletionsArgs, ManArgs};
 use super::reproduce::program;
 use fedrecsim_core::error::{Error, Result};
 
 /// Returns the script by which a shell completes the program's commands and options.
-pub fn completions(arguments: &CompletionsArgs) -> String {
+pub(crate) fn completions(arguments: &CompletionsArgs) -> String {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut Cli::command(), program(), &mut script);
     String::from_utf8_lossy(&script).into_owned()
@@ -19,7 +18,7 @@ pub fn completions(arguments: &CompletionsArgs) -> String {
 ///
 /// # Errors
 /// [`Error::Usage`] if there is no such command.
-pub fn man(arguments: &ManArgs) -> Result<String> {
+pub(crate) fn man(arguments: &ManArgs) -> Result<String> {
     let mut root = Cli::command();
     root.build();
     let command = match &arguments.command {

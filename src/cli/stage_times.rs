@@ -1,7 +1,6 @@
 //! Measures where the time of a run goes, stage by stage, for `--stage-times`.
 
 use std::cell::RefCell;
-use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -11,6 +10,7 @@ use tracing::{Event, Metadata, Subscriber};
 
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::stages::{Stage, TARGET};
+use fedrecsim_report::report::document::{Cell, Table};
 
 /// The time of every stage so far. A stage that is entered within another one stops the other's
 /// watch, so every nanosecond of a thread counts once.
@@ -60,43 +60,35 @@ impl StageTimes {
     }
 
     /// Returns milliseconds per round by stage, all threads together.
-    pub fn table(&self) -> String {
+    pub(super) fn table(&self) -> String {
         let read =
             |cells: &[AtomicU64], stage: Stage| cells[stage as usize].load(Ordering::Relaxed);
         let rounds = read(&self.entered, Stage::Select).max(1) as f64;
-        let busy = Stage::ALL.iter().filter(|stage| **stage != Stage::Wait);
-        let total = busy
-            .map(|stage| read(&self.nanoseconds, *stage))
-            .sum::<u64>()
-            .max(1);
-        let mut text = format!(
-            "{:<18} {:>12} {:>7} {:>12}\n",
-            "stage", "ms a round", "share", "times"
-        );
-        for stage in Stage::ALL {
-            let nanoseconds = read(&self.nanoseconds, stage) as f64;
-            let share = match stage {
-                Stage::Wait => String::new(),
-                _ => format!("{:.1} %", 100.0 * nanoseconds / total as f64),
-            };
-            let (milliseconds, times) = (
-                nanoseconds / rounds / 1e6,
-                read(&self.entered, stage) as f64 / rounds,
-            );
-            // Writing to a string cannot fail.
-            let _ = writeln!(
-                text,
-                "{:<18} {milliseconds:>12.3} {share:>7} {times:>12.1}",
-                stage.name()
-            );
-        }
-        let total = total as f64 / rounds / 1e6;
-        let _ = writeln!(
-            text,
-            "{:<18} {total:>12.3}   over all threads, waiting left out",
-            "sum"
-        );
-        text
+        let milliseconds = |stage| read(&self.nanoseconds, stage) as f64 / rounds / 1e6;
+        let is_busy = |stage: &Stage| *stage != Stage::Wait;
+        let total: f64 = Stage::ALL
+            .into_iter()
+            .filter(is_busy)
+            .map(milliseconds)
+            .sum();
+        let row = |stage: Stage| {
+            let share = 100.0 * milliseconds(stage) / total.max(f64::MIN_POSITIVE);
+            let share = Some(format!("{share:.1} %")).filter(|_| is_busy(&stage));
+            let times = read(&self.entered, stage) as f64 / rounds;
+            let shown = format!("{:.3}", milliseconds(stage));
+            vec![
+                Cell::from(stage.name()),
+                Cell::from(shown),
+                Cell::from(share.unwrap_or_default()),
+                Cell::from(format!("{times:.1}")),
+            ]
+        };
+        let header = ["stage", "ms a round", "share", "times"];
+        let rows = Stage::ALL.into_iter().map(row).collect();
+        format!(
+            "{}sum over all threads, waiting left out: {total:.3} ms a round\n",
+            Table::new("", header, rows).terminal()
+        )
     }
 }
 
@@ -111,7 +103,7 @@ impl Subscriber for StageTimes {
         let stage = Stage::ALL
             .iter()
             .position(|stage| stage.name() == span.metadata().name());
-        Id::from_u64(stage.map_or(Stage::ALL.len(), |stage| stage) as u64 + 1)
+        Id::from_u64(stage.unwrap_or(Stage::ALL.len()) as u64 + 1)
     }
 
     fn record(&self, _span: &Id, _values: &Record<'_>) {}

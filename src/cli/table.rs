@@ -7,8 +7,9 @@ use std::path::Path;
 use ndarray::Array2;
 use ndarray_npy::{NpzReader, ReadNpzError};
 
-use super::TableArgs;
+use super::args::TableArgs;
 use fedrecsim_core::error::{Error, Result};
+use fedrecsim_report::report::document::{self, Block, Cell, Document};
 use fedrecsim_report::report::plot::table::heat_map;
 use fedrecsim_report::report::table::{Summary, THRESHOLDS};
 
@@ -20,7 +21,7 @@ type Reader = NpzReader<BufReader<File>>;
 /// # Errors
 /// [`Error::Read`] for a file that is no such file, and for an array that it does not have; those
 /// of writing a picture.
-pub fn table(arguments: &TableArgs) -> Result<String> {
+pub(crate) fn table(arguments: &TableArgs) -> Result<String> {
     let path = &arguments.file;
     let file = File::open(path).map_err(|reason| Error::read(path, reason.to_string()))?;
     let mut reader =
@@ -48,33 +49,32 @@ pub fn table(arguments: &TableArgs) -> Result<String> {
 }
 
 fn text(described: &[(String, Array2<f64>)]) -> String {
-    let names = described.iter().map(|(name, _)| name.chars().count());
-    let width = names.max().unwrap_or(0).max("table".len());
-    let thresholds: String = THRESHOLDS
-        .iter()
-        .map(|threshold| match *threshold {
-            0.0 => format!(" {:>9}", "> 0"),
-            threshold => format!(" {:>9}", format!("> {threshold:.0e}")),
-        })
-        .collect();
-    let mut text = format!(
-        "Shares of values whose magnitude is above a threshold, and of rows with a value other than 0.\n\n\
-         {:<width$}  {:>13}{thresholds} {:>9} {:>12} {:>10}\n",
-        "table", "values", "rows", "mean |value|", "largest"
-    );
-    for (name, values) in described {
+    let above = THRESHOLDS.iter().map(|threshold| match *threshold {
+        0.0 => "> 0".to_owned(),
+        threshold => format!("> {threshold:.0e}"),
+    });
+    let shape = ["table", "values"].map(String::from).into_iter();
+    let sizes = ["rows", "mean |value|", "largest"].map(String::from);
+    let rows = described.iter().map(|(name, values)| {
         let summary = Summary::of(&values.view());
-        let shape = format!("{} x {}", summary.rows, summary.columns);
-        text.push_str(&format!("{name:<width$}  {shape:>13}"));
-        for share in summary.shares_above.iter().chain([&summary.rows_in_use]) {
-            text.push_str(&format!(" {:>8.2}%", 100.0 * share));
-        }
-        text.push_str(&format!(
-            " {:>12.4e} {:>10.3e}\n",
-            summary.mean_magnitude, summary.largest_magnitude
-        ));
+        let shares = summary.shares_above.iter().chain([&summary.rows_in_use]);
+        let shares = shares.map(|share| format!("{:.2}%", 100.0 * share));
+        let mut cells = vec![
+            name.clone(),
+            format!("{} x {}", summary.rows, summary.columns),
+        ];
+        cells.extend(shares);
+        cells.push(format!("{:.4e}", summary.mean_magnitude));
+        cells.push(format!("{:.3e}", summary.largest_magnitude));
+        cells.into_iter().map(Cell::from).collect()
+    });
+    let table = document::Table::new("", shape.chain(above).chain(sizes), rows.collect());
+    let title = "Shares of values whose magnitude is above a threshold, and of rows with a value other than 0.";
+    Document {
+        title: title.to_owned(),
+        blocks: vec![Block::Table(table)],
     }
-    text
+    .terminal()
 }
 
 /// Returns the names of the arrays, in the order of the file.

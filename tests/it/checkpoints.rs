@@ -1,17 +1,16 @@
 use std::fs;
-use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use fedrecsim::cli::{self, Finished, ResumeArgs, RunArgs, Session};
+use fedrecsim::cli::{Finished, Session};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_report::report::FolderLock;
 use fedrecsim_sim::sim::Stop;
 use serde_json::Value;
 
-use crate::support::{Workshop, assert_refusal, methods, quiet, run_command};
+use crate::support::{Words, Workshop, assert_refusal, methods};
 
 /// Overrides with which no frame arrives from some instant on, so that the run ends before its last
 /// round and its checkpoints stay.
@@ -22,30 +21,29 @@ pub const DOOMED: [&str; 4] = [
     "faults=[{ effect = \"drop\", from_s = 1.0 }]",
 ];
 
-pub fn saving(workshop: &Workshop, overrides: &[&str], every: u32) -> RunArgs {
-    let mut arguments = workshop.arguments(workshop.small(), overrides);
-    arguments.options.checkpoint_every = NonZeroU32::new(every);
-    arguments
+pub fn saving(workshop: &Workshop, overrides: &[&str], every: u32) -> Words {
+    workshop
+        .arguments(workshop.small(), overrides)
+        .and(&["--checkpoint-every", &every.to_string()])
 }
 
 pub fn resume(folder: &Path, data: &Path) -> Result<Finished> {
-    resume_command(&resuming(folder, data))
+    resuming(folder, data).carry_out()
 }
 
-/// Returns arguments of `resume`, with one thread.
-pub fn resuming(folder: &Path, data: &Path) -> ResumeArgs {
-    ResumeArgs {
-        folder: folder.to_owned(),
-        threads: NonZeroUsize::new(1),
-        data_dir: Some(data.to_owned()),
-        options: quiet(),
-        ..ResumeArgs::default()
-    }
-}
-
-/// Resumes in this process.
-pub fn resume_command(arguments: &ResumeArgs) -> Result<Finished> {
-    cli::resume(arguments, &Session::new(&methods()), None)
+/// Returns the words of `resume`, with one thread.
+pub fn resuming(folder: &Path, data: &Path) -> Words {
+    Words::new(&["resume"])
+        .path(folder)
+        .and(&[
+            "--threads",
+            "1",
+            "--json",
+            "--progress",
+            "off",
+            "--data-dir",
+        ])
+        .path(data)
 }
 
 /// Resumes with the program itself, as another build refuses the checkpoints of its runs, and
@@ -130,7 +128,7 @@ fn a_run_that_is_interrupted_reports_its_rounds_and_is_resumed() {
         }
         flag.store(true, Ordering::Relaxed);
     });
-    let stopped = cli::run(&arguments, &session, None).unwrap();
+    let stopped = arguments.carry_out_in(&session).unwrap();
     user.join().unwrap();
     assert!(matches!(stopped.errors[..], [Error::Interrupted]));
     assert_eq!(workshop.run_json()["complete"], false);
@@ -147,7 +145,8 @@ fn a_run_that_is_interrupted_reports_its_rounds_and_is_resumed() {
 #[test]
 fn a_damaged_checkpoint_is_passed_over_and_an_unsound_folder_refused() {
     let workshop = Workshop::new();
-    let stopped = run_command(&saving(&workshop, &DOOMED, 1))
+    let stopped = saving(&workshop, &DOOMED, 1)
+        .carry_out()
         .unwrap()
         .errors
         .into_iter()
@@ -224,9 +223,9 @@ fn other_ratings_are_refused() {
         "training = { rounds = 3 }\nevaluation.ranking.sampled.candidates = 20\n",
     );
     let overrides = [&source[..], &DOOMED].concat();
-    let mut arguments = workshop.arguments(scenario, &overrides);
-    arguments.options.checkpoint_every = NonZeroU32::new(1);
-    run_command(&arguments).unwrap();
+    let arguments = workshop.arguments(scenario, &overrides);
+    let every = ["--checkpoint-every", "1"];
+    arguments.and(&every).carry_out().unwrap();
     resume(&workshop.report(), &workshop.path("")).unwrap();
     workshop.write("ratings.txt", &ratings(6));
     let error = resume(&workshop.report(), &workshop.path("")).unwrap_err();
@@ -239,14 +238,13 @@ fn other_ratings_are_refused() {
 #[test]
 fn a_folder_with_a_checkpoint_is_resumed_or_overwritten_but_not_mixed() {
     let workshop = Workshop::new();
-    run_command(&saving(&workshop, &DOOMED, 1)).unwrap();
-    let mut arguments = saving(&workshop, &["training.rounds=2"], 5);
+    saving(&workshop, &DOOMED, 1).carry_out().unwrap();
+    let arguments = saving(&workshop, &["training.rounds=2"], 5);
     assert_refusal(
-        &run_command(&arguments).unwrap_err(),
+        &arguments.carry_out().unwrap_err(),
         &["left a checkpoint in", "fedrecsim resume", "--overwrite"],
     );
-    arguments.overwrite = true;
-    run_command(&arguments).unwrap();
+    arguments.and(&["--overwrite"]).carry_out().unwrap();
     // Checkpoints of the run before would be taken for this one's if it were killed before it left
     // one of its own.
     assert!(!has_checkpoint(&workshop.report()));
@@ -261,9 +259,8 @@ fn only_the_report_that_the_run_was_to_replace_is_resumed_over() {
     let workshop = Workshop::new();
     workshop.run(workshop.small(), &[]).unwrap();
     let older = fs::read(workshop.report().join("run.json")).unwrap();
-    let mut arguments = saving(&workshop, &DOOMED, 1);
-    arguments.overwrite = true;
-    run_command(&arguments).unwrap();
+    let arguments = saving(&workshop, &DOOMED, 1).and(&["--overwrite"]);
+    arguments.carry_out().unwrap();
     let stopped = report(&workshop.report());
     // The folder is now as if the run had been killed before it wrote its own report.
     fs::write(workshop.report().join("run.json"), &older).unwrap();
@@ -282,13 +279,12 @@ fn only_the_report_that_the_run_was_to_replace_is_resumed_over() {
 #[test]
 fn a_folder_at_which_another_process_is_at_work_is_refused() {
     let workshop = Workshop::new();
-    run_command(&saving(&workshop, &DOOMED, 1)).unwrap();
+    saving(&workshop, &DOOMED, 1).carry_out().unwrap();
     let other = FolderLock::take(&workshop.report()).unwrap();
-    let mut arguments = saving(&workshop, &DOOMED, 1);
-    for overwrite in [false, true] {
-        arguments.overwrite = overwrite;
+    let arguments = saving(&workshop, &DOOMED, 1);
+    for arguments in [&arguments, &arguments.and(&["--overwrite"])] {
         assert_refusal(
-            &run_command(&arguments).unwrap_err(),
+            &arguments.carry_out().unwrap_err(),
             &["another process is at work on the run in"],
         );
     }

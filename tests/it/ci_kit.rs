@@ -1,13 +1,12 @@
 use std::fs;
 use std::process::{Command, Output};
 
-use fedrecsim::cli::RunArgs;
 use fedrecsim_core::error::Error;
 use fedrecsim_report::report::difference::{self, Comparison};
 use fedrecsim_sim::sim::Stop;
 use serde_json::Value;
 
-use crate::support::{Workshop, assert_refusal, run_command};
+use crate::support::{Workshop, assert_refusal};
 
 fn fedrecsim(workshop: &Workshop, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fedrecsim"));
@@ -24,12 +23,8 @@ fn diff(workshop: &Workshop, one: &str, other: &str) -> fedrecsim_core::error::R
 
 /// Runs the small scenario with its report in the folder `name`, and returns its digest.
 fn run_into(workshop: &Workshop, name: &str, overrides: &[&str]) -> String {
-    let out = Some(workshop.path(name));
-    run_command(&RunArgs {
-        out,
-        ..workshop.arguments(workshop.small(), overrides)
-    })
-    .unwrap();
+    let arguments = workshop.arguments_to(&workshop.path(name), &workshop.small(), overrides);
+    arguments.carry_out().unwrap();
     let text = fs::read_to_string(workshop.path(name).join("run.json")).unwrap();
     serde_json::from_str::<Value>(&text).unwrap()["digest"]
         .as_str()
@@ -43,16 +38,15 @@ fn run_into(workshop: &Workshop, name: &str, overrides: &[&str]) -> String {
 fn another_digest_than_the_expected_one_is_an_error_and_reported() {
     let workshop = Workshop::new();
     let digest = run_into(&workshop, "first", &[]);
-    let expecting = |expected: &str| RunArgs {
-        overwrite: true,
-        expect_digest: Some(expected.to_owned()),
-        ..workshop.arguments(workshop.small(), &[])
+    let expecting = |expected: &str| {
+        let arguments = workshop.arguments(workshop.small(), &[]);
+        arguments.and(&["--overwrite", "--expect-digest", expected])
     };
     for expected in [&digest[..8], &digest] {
-        assert!(run_command(&expecting(expected)).unwrap().errors.is_empty());
+        assert!(expecting(expected).carry_out().unwrap().errors.is_empty());
     }
     fs::remove_dir_all(workshop.report()).unwrap();
-    let finished = run_command(&expecting("0123456789")).unwrap();
+    let finished = expecting("0123456789").carry_out().unwrap();
     let [mismatch @ Error::Told { .. }] = &finished.errors[..] else {
         panic!("{:?}", finished.errors)
     };
@@ -239,11 +233,8 @@ fn the_scenario_in_the_report_runs_to_the_same_digest() {
     ];
     let digest = run_into(&workshop, "first", &overrides);
     let resolved = workshop.path("first/scenario.toml");
-    let again = RunArgs {
-        out: Some(workshop.path("again")),
-        ..workshop.arguments(resolved, &[])
-    };
-    run_command(&again).unwrap();
+    let again = workshop.arguments_to(&workshop.path("again"), &resolved, &[]);
+    again.carry_out().unwrap();
     let comparison = diff(&workshop, "first", "again").unwrap();
     assert!(
         comparison.is_equal() && comparison.to_string().contains(&digest),
@@ -266,10 +257,9 @@ fn a_scenario_of_the_users_own_is_not_replaced() {
     let own = fs::read_to_string(workshop.small()).unwrap();
     fs::create_dir(workshop.report()).unwrap();
     fs::write(workshop.report().join("scenario.toml"), &own).unwrap();
-    let mut arguments = workshop.arguments(workshop.report().join("scenario.toml"), &[]);
-    arguments.overwrite = true;
+    let arguments = workshop.arguments(workshop.report().join("scenario.toml"), &[]);
     assert_refusal(
-        &run_command(&arguments).unwrap_err(),
+        &arguments.and(&["--overwrite"]).carry_out().unwrap_err(),
         &["scenario.toml would be replaced", "--out"],
     );
     assert_eq!(
@@ -325,10 +315,9 @@ fn the_report_shows_the_command_that_repeats_the_run() {
 #[test]
 fn no_digest_is_expected_of_a_run_whose_time_was_up() {
     let workshop = Workshop::new();
-    let mut arguments = workshop.arguments(workshop.small(), &[]);
-    arguments.options.max_wall_time = Some(std::time::Duration::ZERO);
-    arguments.expect_digest = Some("00000000".to_owned());
-    let finished = run_command(&arguments).unwrap();
+    let arguments = workshop.arguments(workshop.small(), &[]);
+    let expecting = ["--max-wall-time", "0s", "--expect-digest", "00000000"];
+    let finished = arguments.and(&expecting).carry_out().unwrap();
     let [stopped] = &finished.errors[..] else {
         panic!("{:?}", finished.errors);
     };

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use crate::checkpoints::{
     DOOMED, has_checkpoint, report, resume, resume_with_program, saving, uninterrupted,
 };
-use crate::support::{Workshop, assert_refusal, run_command};
+use crate::support::{Workshop, assert_refusal};
 
 /// The name of a checkpoint while it is written.
 const PARTIAL: &str = ".fedrecsim-checkpoint.partial";
@@ -74,7 +74,7 @@ fn a_run_that_is_killed_is_resumed_to_the_same_report() {
 #[test]
 fn whatever_a_kill_leaves_is_resumed_from_and_tidied_up() {
     let workshop = Workshop::new();
-    run_command(&saving(&workshop, &DOOMED, 1)).unwrap();
+    saving(&workshop, &DOOMED, 1).carry_out().unwrap();
     let whole = report(&workshop.report());
     let (older, newer) = checkpoints_in(&workshop.report());
     let oldest = workshop.report().join("checkpoint-1.bin");
@@ -99,7 +99,7 @@ fn whatever_a_kill_leaves_is_resumed_from_and_tidied_up() {
     for name in [PARTIAL, ".fedrecsim.lock", ".fedrecsim-run.json.partial"] {
         fs::write(workshop.report().join(name), &bytes[..10]).unwrap();
     }
-    run_command(&saving(&workshop, &DOOMED, 1)).unwrap();
+    saving(&workshop, &DOOMED, 1).carry_out().unwrap();
     assert!(report(&workshop.report()) == whole);
 }
 
@@ -320,7 +320,7 @@ fn kills_at_any_instant_cost_one_checkpoint_at_most() {
                 (Some(0), String::new())
             );
         } else if !workshop.report().join("run.json").exists() {
-            run_command(&saving(&workshop, &overrides, EVERY)).unwrap();
+            saving(&workshop, &overrides, EVERY).carry_out().unwrap();
         }
         assert!(report(&workshop.report()) == whole, "kill {kill}");
     }

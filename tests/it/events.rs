@@ -1,13 +1,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use fedrecsim::cli::{self, EventFormat, EventsArgs, Finished, ReplayArgs, Session};
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim::cli::Finished;
+use fedrecsim_core::error::Error;
 use fedrecsim_core::units::SimTime;
 use fedrecsim_sim::sim::{RunControl, Simulation, Stop, Until};
 use serde_json::Value;
 
-use crate::support::{Workshop, assert_refusal, methods, run, small, world};
+use crate::support::{Words, Workshop, assert_refusal, run, small, world};
 
 /// Overrides with which everything happens that can: late updates, a line at the server, dropouts,
 /// departures, faults.
@@ -22,19 +22,12 @@ const BUSY: [&str; 8] = [
     "faults=[{effect=\"drop\", direction=\"up\", probability=0.1}]",
 ];
 
-fn arguments(workshop: &Workshop, format: EventFormat, overrides: &[&str]) -> EventsArgs {
-    EventsArgs {
-        input: workshop.input(workshop.small(), overrides),
-        format,
-        from_round: 1,
-        to_round: None,
-        out: Some(workshop.path("events")),
-        overwrite: false,
-    }
-}
-
-fn events(arguments: &EventsArgs) -> Result<Finished> {
-    cli::events(arguments, &Session::new(&methods()))
+/// Returns the words of `events`, which writes to the file `name`.
+fn events(workshop: &Workshop, format: &str, overrides: &[&str], name: &str) -> Words {
+    workshop
+        .input("events", &workshop.small(), overrides)
+        .and(&["--threads", "2", "--format", format, "--out"])
+        .path(&workshop.path(name))
 }
 
 fn lines(path: &PathBuf) -> Vec<Value> {
@@ -48,7 +41,9 @@ fn lines(path: &PathBuf) -> Vec<Value> {
 #[test]
 fn the_lines_add_up_to_the_report() {
     let workshop = Workshop::new();
-    events(&arguments(&workshop, EventFormat::Jsonl, &BUSY)).unwrap();
+    events(&workshop, "jsonl", &BUSY, "events")
+        .carry_out()
+        .unwrap();
     let lines = lines(&workshop.path("events"));
     workshop.run(workshop.small(), &BUSY).unwrap();
     let report = workshop.run_json();
@@ -125,7 +120,9 @@ fn the_lines_add_up_to_the_report() {
 #[test]
 fn the_trace_of_a_busy_run_is_one_json_object_whose_slices_do_not_overlap() {
     let workshop = Workshop::new();
-    events(&arguments(&workshop, EventFormat::Trace, &BUSY)).unwrap();
+    events(&workshop, "trace", &BUSY, "events")
+        .carry_out()
+        .unwrap();
     let text = std::fs::read_to_string(workshop.path("events")).unwrap();
     let trace: Value = serde_json::from_str(&text).unwrap();
     let mut ends: BTreeMap<(u64, u64), f64> = BTreeMap::new();
@@ -168,11 +165,8 @@ fn a_log_of_one_round_has_all_of_its_participations_and_stops_the_run() {
     let workshop = Workshop::new();
     // Nobody would wait for so many rounds. The run ends because nothing more is to be written.
     let overrides = [&BUSY[1..], &["training.rounds=1000000"]].concat();
-    let one = EventsArgs {
-        to_round: Some(1),
-        ..arguments(&workshop, EventFormat::Jsonl, &overrides)
-    };
-    let finished = cli::events(&one, &Session::new(&methods())).unwrap();
+    let one = events(&workshop, "jsonl", &overrides, "events").and(&["--to-round", "1"]);
+    let finished = one.carry_out().unwrap();
     assert!(finished.errors.is_empty(), "{:?}", finished.errors);
     let lines = lines(&workshop.path("events"));
     assert!(lines.iter().all(|line| line["round"] == 1));
@@ -187,7 +181,9 @@ fn a_log_of_one_round_has_all_of_its_participations_and_stops_the_run() {
 #[test]
 fn a_picture_of_a_round_is_svg() {
     let workshop = Workshop::new();
-    events(&arguments(&workshop, EventFormat::Svg, &BUSY)).unwrap();
+    events(&workshop, "svg", &BUSY, "events")
+        .carry_out()
+        .unwrap();
     let picture = std::fs::read_to_string(workshop.path("events")).unwrap();
     assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
     assert_eq!(
@@ -201,46 +197,29 @@ fn a_picture_of_a_round_is_svg() {
 #[test]
 fn a_file_that_is_there_is_left_alone() {
     let workshop = Workshop::new();
-    let arguments = arguments(&workshop, EventFormat::Jsonl, &[]);
+    let arguments = events(&workshop, "jsonl", &[], "events");
     workshop.write("events", "precious");
     assert_refusal(
-        &events(&arguments).unwrap_err(),
+        &arguments.carry_out().unwrap_err(),
         &["there already", "--overwrite"],
     );
     assert_eq!(
         std::fs::read_to_string(workshop.path("events")).unwrap(),
         "precious"
     );
-    events(&EventsArgs {
-        overwrite: true,
-        ..arguments
-    })
-    .unwrap();
+    arguments.and(&["--overwrite"]).carry_out().unwrap();
     assert!(!lines(&workshop.path("events")).is_empty());
-    let backward = EventsArgs {
-        from_round: 3,
-        to_round: Some(2),
-        ..arguments_of_another(&workshop)
-    };
+    let another = events(&workshop, "jsonl", &[], "another");
+    let backward = another.and(&["--from-round", "3", "--to-round", "2"]);
     assert_refusal(
-        &events(&backward).unwrap_err(),
+        &backward.carry_out().unwrap_err(),
         &["--to-round 2 is before --from-round 3"],
     );
-    let beyond = EventsArgs {
-        from_round: 4,
-        ..arguments_of_another(&workshop)
-    };
+    let beyond = another.and(&["--from-round", "4"]);
     assert_refusal(
-        &events(&beyond).unwrap_err(),
+        &beyond.carry_out().unwrap_err(),
         &["--from-round 4: the scenario has 3 rounds"],
     );
-}
-
-fn arguments_of_another(workshop: &Workshop) -> EventsArgs {
-    EventsArgs {
-        out: Some(workshop.path("another")),
-        ..arguments(workshop, EventFormat::Jsonl, &[])
-    }
 }
 
 /// If this fails, a full disk goes unnoticed.
@@ -248,12 +227,8 @@ fn arguments_of_another(workshop: &Workshop) -> EventsArgs {
 #[test]
 fn a_file_that_cannot_be_written_fails_the_command() {
     let workshop = Workshop::new();
-    let full = EventsArgs {
-        out: Some(PathBuf::from("/dev/full")),
-        overwrite: true,
-        ..arguments(&workshop, EventFormat::Jsonl, &BUSY)
-    };
-    let error = events(&full).unwrap_err();
+    let full = events(&workshop, "jsonl", &BUSY, "/dev/full").and(&["--overwrite"]);
+    let error = full.carry_out().unwrap_err();
     assert!(
         matches!(&error, Error::Write { path, .. } if path.ends_with("full")),
         "{error}"
@@ -289,14 +264,10 @@ fn a_run_up_to_an_instant_is_the_beginning_of_the_whole_run() {
     assert_eq!(later.digest, whole.digest);
 }
 
-fn replay(workshop: &Workshop, until_s: f64) -> String {
-    let arguments = ReplayArgs {
-        input: workshop.input(workshop.small(), &BUSY),
-        until_s,
-    };
-    cli::replay(&arguments, &Session::new(&methods()))
-        .unwrap()
-        .output
+fn replay(workshop: &Workshop, overrides: &[&str], until_s: f64) -> Finished {
+    let input = workshop.input("replay", &workshop.small(), overrides);
+    let until = ["--threads", "2", "--until-s", &until_s.to_string()];
+    input.and(&until).carry_out().unwrap()
 }
 
 /// If this fails, `replay` shows another state than the run is in.
@@ -305,21 +276,22 @@ fn a_replay_tells_who_is_at_what() {
     let workshop = Workshop::new();
     let whole = run(small(&BUSY), 2);
     let middle = (whole.rounds[1].virtual_time_s + whole.rounds[2].virtual_time_s) / 2.0;
-    let state = replay(&workshop, middle);
+    let replay = |until_s| replay(&workshop, &BUSY, until_s).output;
+    let state = replay(middle);
     assert!(state.contains("round 3 of 4 is open"), "{state}");
     assert!(state.contains("2 steps"), "{state}");
     assert!(state.contains("under way"), "{state}");
-    let over = replay(&workshop, 1e9);
+    let over = replay(1e9);
     assert!(over.contains("the last of 4 rounds has ended"), "{over}");
-    let before = replay(&workshop, 0.0);
+    let before = replay(0.0);
     assert!(
         before.contains("round 1 of 4 is open") && before.contains("0 steps"),
         "{before}"
     );
     // These instants are the very end of the run, and a nanosecond before it.
     let end = whole.rounds[3].virtual_time_s;
-    assert!(replay(&workshop, end).contains("the last of 4 rounds has ended"));
-    assert!(replay(&workshop, end - 1e-9).contains("round 4 of 4 is open"));
+    assert!(replay(end).contains("the last of 4 rounds has ended"));
+    assert!(replay(end - 1e-9).contains("round 4 of 4 is open"));
 }
 
 /// If this fails, the end of a run that failed is shown as its state at a later time.
@@ -331,11 +303,7 @@ fn a_replay_of_a_run_that_fails_on_the_way_says_so() {
         "training.mode.over-selection={factor=1.0, deadline_s=1e-6}",
         "network.preset=\"mobile-pessimistic\"",
     ];
-    let arguments = ReplayArgs {
-        input: workshop.input(workshop.small(), &nobody),
-        until_s: 50.0,
-    };
-    let finished = cli::replay(&arguments, &Session::new(&methods())).unwrap();
+    let finished = replay(&workshop, &nobody, 50.0);
     assert!(
         matches!(&finished.errors[..], [error] if matches!(error.ended_by(), Some(Stop::NobodyFinished { .. }))),
         "{:?}",

@@ -1,14 +1,13 @@
 use std::fs;
-use std::num::NonZeroU32;
 use std::sync::atomic::Ordering;
 
-use fedrecsim::cli::{self, ResumeArgs, RunArgs, Session};
+use fedrecsim::cli::Session;
 use fedrecsim_core::error::Error;
 use fedrecsim_sim::sim::Stop;
 use serde_json::Value;
 
-use crate::checkpoints::{report, resume, resume_command, resuming};
-use crate::support::{Workshop, assert_refusal, methods, run_command};
+use crate::checkpoints::{report, resume, resuming};
+use crate::support::{Words, Workshop, assert_refusal, methods};
 
 /// Returns the report and its files, without the command, which says how the run came to its
 /// rounds.
@@ -34,11 +33,14 @@ fn without_checkpoints(
     )
 }
 
-fn to_round(workshop: &Workshop, rounds: u32) -> ResumeArgs {
-    ResumeArgs {
-        rounds: NonZeroU32::new(rounds),
-        ..resuming(&workshop.report(), &workshop.path(""))
-    }
+fn to_round(workshop: &Workshop, rounds: u32) -> Words {
+    resuming(&workshop.report(), &workshop.path("")).and(&["--rounds", &rounds.to_string()])
+}
+
+/// Returns the words of a run that keeps its last checkpoint.
+fn keeping(workshop: &Workshop, overrides: &[&str]) -> Words {
+    let arguments = workshop.arguments(workshop.small(), overrides);
+    arguments.and(&["--keep-checkpoint"])
 }
 
 /// If this fails, rounds that are added to a complete run come to another result than a run that
@@ -65,11 +67,7 @@ fn a_complete_run_is_extended_to_the_result_of_a_longer_one() {
             let workshop = Workshop::new();
             let rounds = format!("training.rounds={begun}");
             let overrides_begun = [overrides, &[rounds.as_str()]].concat();
-            let arguments = RunArgs {
-                keep_checkpoint: true,
-                ..workshop.arguments(workshop.small(), &overrides_begun)
-            };
-            run_command(&arguments).unwrap();
+            keeping(&workshop, &overrides_begun).carry_out().unwrap();
             assert!(
                 without_checkpoints(report(&workshop.report())) == run_with(begun, overrides),
                 "{overrides:?}"
@@ -77,7 +75,8 @@ fn a_complete_run_is_extended_to_the_result_of_a_longer_one() {
             // It is extended twice, as the extended run leaves a checkpoint, too.
             for longer in [5, 6] {
                 assert!(
-                    resume_command(&to_round(&workshop, longer))
+                    to_round(&workshop, longer)
+                        .carry_out()
                         .unwrap()
                         .errors
                         .is_empty()
@@ -101,10 +100,8 @@ fn a_complete_run_is_extended_to_the_result_of_a_longer_one() {
 #[test]
 fn a_complete_run_keeps_one_checkpoint_if_asked_to() {
     let workshop = Workshop::new();
-    let mut arguments = workshop.arguments(workshop.small(), &[]);
-    arguments.keep_checkpoint = true;
-    arguments.options.checkpoint_every = NonZeroU32::new(1);
-    run_command(&arguments).unwrap();
+    let arguments = keeping(&workshop, &[]).and(&["--checkpoint-every", "1"]);
+    arguments.carry_out().unwrap();
     let (_, files) = report(&workshop.report());
     let kept: Vec<&str> = files
         .iter()
@@ -117,9 +114,8 @@ fn a_complete_run_keeps_one_checkpoint_if_asked_to() {
         &refused,
         &["there is nothing to resume", "--rounds N adds rounds"],
     );
-    arguments.overwrite = false;
     assert_refusal(
-        &run_command(&arguments).unwrap_err(),
+        &arguments.carry_out().unwrap_err(),
         &["the report folder", "is there already"],
     );
     assert!(
@@ -132,19 +128,10 @@ fn a_complete_run_keeps_one_checkpoint_if_asked_to() {
 #[test]
 fn an_extension_that_was_stopped_is_resumed() {
     let workshop = Workshop::new();
-    let arguments = RunArgs {
-        keep_checkpoint: true,
-        ..workshop.arguments(workshop.small(), &[])
-    };
-    run_command(&arguments).unwrap();
+    keeping(&workshop, &[]).carry_out().unwrap();
     let complete = fs::read(workshop.report().join("run.json")).unwrap();
-    let mut extending = to_round(&workshop, 6);
-    extending.options.max_wall_time = Some(std::time::Duration::ZERO);
-    let stopped = resume_command(&extending)
-        .unwrap()
-        .errors
-        .into_iter()
-        .next();
+    let extending = to_round(&workshop, 6).and(&["--max-wall-time", "0s"]);
+    let stopped = extending.carry_out().unwrap().errors.into_iter().next();
     assert!(
         matches!(
             stopped.as_ref().and_then(Error::ended_by),
@@ -166,34 +153,31 @@ fn an_extension_that_was_stopped_is_resumed() {
 #[test]
 fn rounds_that_are_over_already_are_refused() {
     let workshop = Workshop::new();
-    let mut arguments = workshop.arguments(workshop.small(), &["training.rounds=4"]);
-    arguments.options.max_wall_time = Some(std::time::Duration::ZERO);
-    run_command(&arguments).unwrap();
+    let arguments = workshop.arguments(workshop.small(), &["training.rounds=4"]);
+    let in_no_time = arguments.and(&["--max-wall-time", "0s"]);
+    in_no_time.carry_out().unwrap();
     assert_refusal(
-        &resume_command(&to_round(&workshop, 1)).unwrap_err(),
+        &to_round(&workshop, 1).carry_out().unwrap_err(),
         &["--rounds 1", "after round 1 already"],
     );
     // A run that was stopped may be made shorter, too; and longer again if its checkpoint is kept.
     assert!(
-        resume_command(&to_round(&workshop, 2))
+        to_round(&workshop, 2)
+            .carry_out()
             .unwrap()
             .errors
             .is_empty()
     );
     assert!(report(&workshop.report()) == run_with(2, &[]));
-    let refused = resume_command(&to_round(&workshop, 9)).unwrap_err();
+    let refused = to_round(&workshop, 9).carry_out().unwrap_err();
     assert_refusal(
         &refused,
         &["there is no checkpoint in", "--keep-checkpoint"],
     );
     let kept = Workshop::new();
-    let arguments = RunArgs {
-        keep_checkpoint: true,
-        ..kept.arguments(kept.small(), &[])
-    };
-    run_command(&arguments).unwrap();
+    keeping(&kept, &[]).carry_out().unwrap();
     assert_refusal(
-        &resume_command(&to_round(&kept, 3)).unwrap_err(),
+        &to_round(&kept, 3).carry_out().unwrap_err(),
         &["--rounds 3", "complete with its 3 rounds"],
     );
 }
@@ -203,15 +187,11 @@ fn rounds_that_are_over_already_are_refused() {
 #[test]
 fn an_extension_that_was_stopped_at_once_keeps_its_rounds() {
     let workshop = Workshop::new();
-    let arguments = RunArgs {
-        keep_checkpoint: true,
-        ..workshop.arguments(workshop.small(), &[])
-    };
-    run_command(&arguments).unwrap();
+    keeping(&workshop, &[]).carry_out().unwrap();
     let methods = methods();
     let session = Session::new(&methods);
     session.interrupted.store(true, Ordering::Relaxed);
-    let stopped = cli::resume(&to_round(&workshop, 6), &session, None).unwrap();
+    let stopped = to_round(&workshop, 6).carry_out_in(&session).unwrap();
     assert!(matches!(stopped.errors[..], [Error::Interrupted]));
     assert_eq!(workshop.run_json()["rounds"], 2);
     assert!(
@@ -228,13 +208,13 @@ fn an_extension_that_was_stopped_at_once_keeps_its_rounds() {
 #[test]
 fn a_run_that_was_made_shorter_is_extended_again() {
     let workshop = Workshop::new();
-    let mut arguments = workshop.arguments(workshop.small(), &["training.rounds=9"]);
-    (arguments.options.max_wall_time, arguments.keep_checkpoint) =
-        (Some(std::time::Duration::ZERO), true);
-    run_command(&arguments).unwrap();
+    let arguments = keeping(&workshop, &["training.rounds=9"]);
+    let in_no_time = arguments.and(&["--max-wall-time", "0s"]);
+    in_no_time.carry_out().unwrap();
     for rounds in [2, 4] {
         assert!(
-            resume_command(&to_round(&workshop, rounds))
+            to_round(&workshop, rounds)
+                .carry_out()
                 .unwrap()
                 .errors
                 .is_empty()

@@ -3,7 +3,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fedrecsim::cli::{self, Session};
+use fedrecsim::cli::Session;
 use fedrecsim_core::error::Error;
 use fedrecsim_methods::method::registry::METHODS;
 use fedrecsim_sim::sim::{self, Outcome, RunControl};
@@ -60,7 +60,7 @@ fn a_command_that_is_interrupted_at_once_leaves_a_report_without_rounds() {
     let arguments = workshop.arguments(workshop.small(), &[]);
     let session = Session::new(METHODS);
     session.interrupted.store(true, Ordering::Relaxed);
-    let finished = cli::run(&arguments, &session, None).unwrap();
+    let finished = arguments.carry_out_in(&session).unwrap();
     let error = finished
         .errors
         .into_iter()

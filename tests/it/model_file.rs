@@ -3,16 +3,16 @@ use std::fs::File;
 use ndarray::Array2;
 use ndarray_npy::NpzReader;
 
-use crate::support::{SMALL, Workshop, parse, run, run_command};
+use crate::support::{SMALL, Workshop, parse, run};
 
 /// If this fails, the parameters that a user analyses are not those that the run was judged by.
 #[test]
 fn the_saved_model_is_the_server_table_of_the_last_round() {
     let workshop = Workshop::new();
-    let mut arguments = workshop.arguments(workshop.small(), &[]);
     let path = workshop.path("model.npz");
-    arguments.options.save_model = Some(path.clone());
-    assert!(run_command(&arguments).unwrap().errors.is_empty());
+    let arguments = workshop.arguments(workshop.small(), &[]);
+    let arguments = arguments.and(&["--save-model"]).path(&path);
+    assert!(arguments.carry_out().unwrap().errors.is_empty());
     let table: Array2<f32> = NpzReader::new(File::open(&path).unwrap())
         .unwrap()
         .by_name("C")

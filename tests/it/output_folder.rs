@@ -2,7 +2,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Workshop, assert_refusal, run_command};
+use crate::support::{Workshop, assert_refusal};
 
 /// A scenario whose data set is missing. A program that read its ratings before it claims the
 /// folder would report that first.
@@ -14,9 +14,8 @@ const WITHOUT_DATA: &str =
 #[track_caller]
 fn assert_said_before_the_run(workshop: &Workshop, out: &Path, parts: &[&str]) {
     let scenario = workshop.write("without-data.toml", WITHOUT_DATA);
-    let mut arguments = workshop.arguments(scenario, &[]);
-    arguments.out = Some(out.to_owned());
-    let error = run_command(&arguments).unwrap_err();
+    let arguments = workshop.arguments_to(out, &scenario, &[]);
+    let error = arguments.carry_out().unwrap_err();
     assert_refusal(&error, parts);
     let folder = out.display().to_string();
     assert!(
@@ -100,11 +99,10 @@ fn with_a_good_folder_the_missing_data_set_is_what_is_said() {
 #[test]
 fn overwriting_is_asked_for_by_name() {
     let workshop = Workshop::new();
-    let mut arguments = workshop.arguments(workshop.small(), &["training.rounds=1"]);
-    run_command(&arguments).unwrap();
-    assert_refusal(&run_command(&arguments).unwrap_err(), &["--overwrite"]);
-    arguments.overwrite = true;
-    run_command(&arguments).unwrap();
+    let arguments = workshop.arguments(workshop.small(), &["training.rounds=1"]);
+    arguments.carry_out().unwrap();
+    assert_refusal(&arguments.carry_out().unwrap_err(), &["--overwrite"]);
+    arguments.and(&["--overwrite"]).carry_out().unwrap();
     assert_eq!(workshop.run_json()["rounds"], 1);
 }
 

@@ -1,10 +1,9 @@
-use fedrecsim::cli;
 use fedrecsim_methods::method::registry::{METHODS, vocabulary_of};
 use fedrecsim_scenario::scenario;
 use serde_json::json;
 
 use crate::import_paths::code_of;
-use crate::support::{Workshop, methods, small_with};
+use crate::support::{Words, Workshop, small_with};
 
 /// If this fails, a method of another program is not read, trained, scored or reported like those
 /// of this crate, or the example no longer computes what it says: with full participation, one
@@ -62,13 +61,13 @@ fn scenario_files_know_the_examples_name_keys_and_ranges() {
 
 #[test]
 fn the_commands_that_only_look_show_the_example() {
-    let (methods, vocabulary) = (methods(), vocabulary_of(&methods()));
-    let text = cli::methods(&methods, 80);
+    let output = |command| Words::new(&[command]).carry_out().unwrap().output;
+    let text = output("methods");
     assert!(
         text.contains("[method.item-mean]\n") && text.contains("step_decay = 1.0\n  # Exponent a"),
         "{text}"
     );
-    assert!(cli::schema(&vocabulary).contains("\"item-mean\""));
+    assert!(output("schema").contains("\"item-mean\""));
 }
 
 /// If this fails, the crate's own list has a method that is not meant for it.

@@ -1,7 +1,5 @@
 use std::fs::{self, File};
 
-use clap::Parser;
-use fedrecsim::cli::{self, Cli, TableArgs};
 use fedrecsim_core::error::Error;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_sim::sim::outcome::Accuracy;
@@ -9,7 +7,7 @@ use fedrecsim_sim::sim::{RunControl, Simulation};
 use ndarray::{Array1, Array2};
 use ndarray_npy::NpzReader;
 
-use crate::support::{Workshop, run, run_command, small, small_with, world};
+use crate::support::{Words, Workshop, run, small, small_with, world};
 
 /// If this fails, whoever studies a method sees another table than the user's, or one that is not
 /// there.
@@ -100,7 +98,7 @@ fn methods_without_personal_tables_are_refused() {
             "evaluation.item_table=\"another-users\"",
         ],
     );
-    let error = run_command(&arguments).unwrap_err().to_string();
+    let error = arguments.carry_out().unwrap_err().to_string();
     assert!(error.contains("keep no item table of their own"), "{error}");
 }
 
@@ -109,10 +107,10 @@ fn methods_without_personal_tables_are_refused() {
 #[test]
 fn users_without_a_table_of_their_own_are_saved_with_their_items() {
     let workshop = Workshop::new();
-    let mut arguments = workshop.arguments(workshop.small(), &["method=\"fedmf\""]);
     let path = workshop.path("model.npz");
-    (arguments.options.save_model, arguments.options.save_users) = (Some(path.clone()), vec![3]);
-    run_command(&arguments).unwrap();
+    let arguments = workshop.arguments(workshop.small(), &["method=\"fedmf\""]);
+    let arguments = arguments.and(&["--save-users", "3", "--save-model"]);
+    arguments.path(&path).carry_out().unwrap();
     let mut saved = NpzReader::new(File::open(&path).unwrap()).unwrap();
     assert_eq!(saved.names().unwrap(), ["V", "items-3"]);
     let items: Array1<u8> = saved.by_name("items-3").unwrap();
@@ -128,52 +126,31 @@ fn users_without_a_table_of_their_own_are_saved_with_their_items() {
 #[test]
 fn saved_users_are_described_and_drawn() {
     let workshop = Workshop::new();
-    let mut arguments = workshop.arguments(workshop.small(), &[]);
     let path = workshop.path("model.npz");
-    (arguments.options.save_model, arguments.options.save_users) =
-        (Some(path.clone()), vec![3, 11]);
-    run_command(&arguments).unwrap();
+    let arguments = workshop.arguments(workshop.small(), &[]);
+    let arguments = arguments.and(&["--save-users", "3,11", "--save-model"]);
+    arguments.path(&path).carry_out().unwrap();
     let mut saved = NpzReader::new(File::open(&path).unwrap()).unwrap();
     let table: Array2<f32> = saved.by_name("D-11").unwrap();
     let items: Array1<u8> = saved.by_name("items-11").unwrap();
     assert_eq!((table.dim(), items.len()), ((150, 8), 150));
     let counts = [1, 2, 3].map(|number| items.iter().filter(|item| **item == number).count());
     assert!(counts[0] > 0 && counts[1..] == [1, 1], "{counts:?}");
-    let all = TableArgs {
-        file: path,
-        sum: Vec::new(),
-        map: None,
-        heat_map: None,
-    };
-    let described = cli::table(&all).unwrap();
+    let all = Words::new(&["table"]).path(&path);
+    let described = all.carry_out().unwrap().output;
     for part in ["C ", "D-3 ", "D-11 ", "150 x 8", "> 1e-2"] {
         assert!(described.contains(part), "{part} in {described}");
     }
     assert!(!described.contains("items-"), "{described}");
     let heat_map = workshop.path("heat.svg");
-    let one = TableArgs {
-        sum: ["C", "D-11"].map(String::from).into(),
-        heat_map: Some(heat_map.clone()),
-        ..all.clone()
-    };
-    cli::table(&one).unwrap();
+    let one = all.and(&["--sum", "C,D-11", "--heat-map"]).path(&heat_map);
+    one.carry_out().unwrap();
     let drawn = fs::read_to_string(heat_map).unwrap();
     assert!(drawn.contains("Heat map") && drawn.contains("C + D-11"));
-    let wrong = TableArgs {
-        sum: vec!["D-4".to_owned()],
-        ..one
-    };
-    let error = cli::table(&wrong).unwrap_err().to_string();
+    let wrong = all.and(&["--sum", "D-4"]);
+    let error = wrong.carry_out().unwrap_err().to_string();
     assert!(error.contains("it has no array `D-4`; it has C"), "{error}");
-    let moved = Cli::try_parse_from([
-        "fedrecsim",
-        "table",
-        "m.npz",
-        "--sum",
-        "C",
-        "--map",
-        "c.svg",
-    ]);
-    let told = moved.unwrap_err().to_string();
+    let moved = all.and(&["--sum", "C", "--map", "c.svg"]);
+    let told = moved.carry_out().unwrap_err().to_string();
     assert!(told.contains("item-tables.ipynb"), "{told}");
 }

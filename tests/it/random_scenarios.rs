@@ -21,7 +21,6 @@ mod rules;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::Cursor;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use fedrecsim_core::error::{Error, Result};
@@ -44,7 +43,7 @@ use toml::{Table, Value};
 use self::device_work::{DeviceWork, Watch, assert_energy};
 use self::rules::Draft;
 use crate::fuzz_case;
-use crate::support::{Workshop, assert_balanced, assert_finite, run_command};
+use crate::support::{Workshop, assert_balanced, assert_finite};
 
 /// A scenario file, of which a failing case shows the text.
 #[derive(Clone)]
@@ -453,9 +452,9 @@ fn check(file: &File) {
     }
 
     let scenario_file = workshop.write("random.toml", &file.text);
-    let mut arguments = workshop.arguments(scenario_file, &[]);
-    arguments.input.threads = NonZeroUsize::new(3);
-    let finished = run_command(&arguments).unwrap();
+    let arguments = workshop.input("run", &scenario_file, &[]);
+    let arguments = arguments.and(&["--threads", "3", "--json", "--progress", "off", "--out"]);
+    let finished = arguments.path(&workshop.report()).carry_out().unwrap();
     let reason = |error: Option<&Error>| error.map(ToString::to_string);
     match outcome.learned_nothing {
         true => assert!(

@@ -1,7 +1,5 @@
 use std::path::{Path, PathBuf};
 
-use clap::Parser;
-use fedrecsim::cli::{Cli, Command, DataCommand};
 use fedrecsim_methods::method::registry::vocabulary;
 use fedrecsim_scenario::scenario::{self, Scenario, SourceSpec};
 
@@ -124,112 +122,6 @@ fn every_example_of_a_scenario_is_valid_and_runs() {
     assert!(examples > 0, "the documentation shows no scenario");
 }
 
-/// Returns the words of a command line as a shell would split it, up to a comment or a redirection.
-fn words(line: &str) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
-    let mut quote = None;
-    let mut inside = false;
-    for character in line.chars() {
-        match (quote, character) {
-            (Some(open), _) if open == character => quote = None,
-            (None, '\'' | '"') => {
-                quote = Some(character);
-                if !inside {
-                    words.push(String::new());
-                }
-            }
-            (None, '#' | '>') if !inside => break,
-            (None, ' ') => {
-                inside = false;
-                continue;
-            }
-            _ if inside => words.last_mut().unwrap().push(character),
-            _ => words.push(character.to_string()),
-        }
-        inside = true;
-    }
-    words
-}
-
-/// Returns every command of this program in `text` with its line, without `fedrecsim` or
-/// `cargo run --release --`.
-fn commands(text: &str) -> Vec<(usize, Vec<String>)> {
-    let command = |line: &str| {
-        let line = line.trim_start_matches(['#', '$', ' ']);
-        let arguments = line
-            .strip_prefix("fedrecsim ")
-            .or_else(|| line.strip_prefix("cargo run --release -- "))?;
-        Some(words(arguments))
-    };
-    text.lines()
-        .enumerate()
-        .filter_map(|(line, text)| Some((line + 1, command(text)?)))
-        .collect()
-}
-
-/// If this fails, a command that the documentation or the head of a scenario shows is refused.
-#[test]
-fn every_command_that_is_shown_is_accepted() {
-    let mut shown = Vec::new();
-    for document in documents() {
-        for (start, block) in blocks(&read(&document), "sh") {
-            let place = |line| format!("{}:{}", document.display(), start + line);
-            shown.extend(
-                commands(&block)
-                    .into_iter()
-                    .map(|(line, words)| (place(line), words)),
-            );
-        }
-    }
-    for file in files_in("scenarios", "toml") {
-        let place = |line| format!("{}:{line}", file.display());
-        shown.extend(
-            commands(&read(&file))
-                .into_iter()
-                .map(|(line, words)| (place(line), words)),
-        );
-    }
-    assert!(shown.len() >= 4, "{shown:?}");
-    for (place, words) in shown {
-        let arguments = std::iter::once("fedrecsim".to_owned()).chain(words);
-        let parsed =
-            Cli::try_parse_from(arguments).unwrap_or_else(|error| panic!("{place}: {error}"));
-        let (files, overrides) = match parsed.command {
-            Command::Run(run) => (vec![run.input.scenario.clone()], run.input.overrides()),
-            Command::Events(events) => (
-                vec![events.input.scenario.clone()],
-                events.input.overrides(),
-            ),
-            Command::Replay(replay) => (
-                vec![replay.input.scenario.clone()],
-                replay.input.overrides(),
-            ),
-            Command::Validate(validate) => (validate.scenarios, validate.set),
-            Command::Data(DataCommand::Describe(data)) => (vec![data.scenario], data.set),
-            Command::Data(_)
-            | Command::Resume(_)
-            | Command::Study(_)
-            | Command::Compare(_)
-            | Command::Diff(_)
-            | Command::Html(_)
-            | Command::Explain(_)
-            | Command::Migrate(_)
-            | Command::Schema
-            | Command::Methods
-            | Command::Codecs
-            | Command::Codec(_)
-            | Command::Table(_)
-            | Command::Presets
-            | Command::Completions(_)
-            | Command::Man(_) => continue,
-        };
-        for file in files {
-            let scenario = scenario::load(&repository("").join(&file), &overrides, &vocabulary());
-            scenario.unwrap_or_else(|error| panic!("{place}: {error}"));
-        }
-    }
-}
-
 /// If this fails, the documentation links to a file that does not exist.
 #[test]
 fn every_file_that_the_documentation_links_to_exists() {
@@ -256,21 +148,6 @@ fn every_file_that_the_documentation_links_to_exists() {
             }
         }
     }
-}
-
-#[test]
-fn commands_are_split_as_a_shell_does() {
-    let split = |line: &str| commands(line).remove(0).1;
-    assert_eq!(
-        split("#   fedrecsim run a.toml --set x=1 # a comment"),
-        ["run", "a.toml", "--set", "x=1"]
-    );
-    assert_eq!(split("$ fedrecsim schema > file"), ["schema"]);
-    assert_eq!(
-        split("cargo run --release -- run 'a b' --set y={\"z\"}"),
-        ["run", "a b", "--set", "y={z}"]
-    );
-    assert!(commands("cargo test --release\ncargo build").is_empty());
 }
 
 #[test]

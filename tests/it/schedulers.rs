@@ -1,27 +1,24 @@
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
-use fedrecsim::cli::RunArgs;
 use fedrecsim_core::error::Error;
 use fedrecsim_sim::sim::Stop;
 
-use crate::checkpoints::{
-    DOOMED, has_checkpoint, report, resume, resume_command, resuming, saving, uninterrupted,
-};
-use crate::support::{Workshop, assert_refusal, run_command};
+use crate::checkpoints::{DOOMED, has_checkpoint, report, resume, resuming, saving, uninterrupted};
+use crate::support::{Workshop, assert_refusal};
 
 /// A wall-clock time that is over when the first round is.
-const NO_TIME: Option<Duration> = Some(Duration::ZERO);
+const NO_TIME: [&str; 2] = ["--max-wall-time", "0s"];
 
 /// If this fails, a job that stops in time loses its rounds, does not say so by its exit code, or
 /// comes to another result than a run that had all the time.
 #[test]
 fn a_run_whose_time_is_up_stops_with_a_checkpoint_and_is_resumed() {
     let workshop = Workshop::new();
-    let mut arguments = workshop.arguments(workshop.small(), &[]);
-    arguments.options.max_wall_time = NO_TIME;
-    let stopped = run_command(&arguments)
+    let arguments = workshop.arguments(workshop.small(), &[]);
+    let stopped = arguments
+        .and(&NO_TIME)
+        .carry_out()
         .unwrap()
         .errors
         .into_iter()
@@ -41,13 +38,8 @@ fn a_run_whose_time_is_up_stops_with_a_checkpoint_and_is_resumed() {
     assert!(workshop.report().join("checkpoint-1.bin").is_file());
     // The scenario has three rounds. One more is run before the time is up once more, and the last
     // one is no stop.
-    let mut in_no_time = resuming(&workshop.report(), &workshop.path(""));
-    in_no_time.options.max_wall_time = NO_TIME;
-    let again = resume_command(&in_no_time)
-        .unwrap()
-        .errors
-        .into_iter()
-        .next();
+    let in_no_time = resuming(&workshop.report(), &workshop.path("")).and(&NO_TIME);
+    let again = in_no_time.carry_out().unwrap().errors.into_iter().next();
     assert!(
         matches!(
             again.as_ref().and_then(Error::ended_by),
@@ -55,7 +47,7 @@ fn a_run_whose_time_is_up_stops_with_a_checkpoint_and_is_resumed() {
         ),
         "{again:?}"
     );
-    assert!(resume_command(&in_no_time).unwrap().errors.is_empty());
+    assert!(in_no_time.carry_out().unwrap().errors.is_empty());
     assert!(
         report(&workshop.report()) == uninterrupted(&[]),
         "checkpoints are left, or the result is another one"
@@ -65,10 +57,9 @@ fn a_run_whose_time_is_up_stops_with_a_checkpoint_and_is_resumed() {
 #[test]
 fn a_run_with_time_enough_leaves_nothing_but_its_report() {
     let workshop = Workshop::new();
-    let limit = Some(Duration::from_secs(1 << 20));
-    let mut arguments = workshop.arguments(workshop.small(), &[]);
-    arguments.options.max_wall_time = limit;
-    assert!(run_command(&arguments).unwrap().errors.is_empty());
+    let arguments = workshop.arguments(workshop.small(), &[]);
+    let in_days = arguments.and(&["--max-wall-time", "12days"]);
+    assert!(in_days.carry_out().unwrap().errors.is_empty());
     assert!(report(&workshop.report()) == uninterrupted(&[]));
 }
 
@@ -77,12 +68,12 @@ fn a_run_with_time_enough_leaves_nothing_but_its_report() {
 #[test]
 fn resume_leaves_checkpoints_at_the_interval_that_it_is_given() {
     let workshop = Workshop::new();
-    let mut arguments = workshop.arguments(workshop.small(), &DOOMED);
-    arguments.options.max_wall_time = NO_TIME;
-    run_command(&arguments).unwrap();
-    let mut arguments = resuming(&workshop.report(), &workshop.path(""));
-    arguments.options.checkpoint_every = std::num::NonZeroU32::new(2);
-    let stopped = resume_command(&arguments)
+    let arguments = workshop.arguments(workshop.small(), &DOOMED);
+    arguments.and(&NO_TIME).carry_out().unwrap();
+    let arguments = resuming(&workshop.report(), &workshop.path(""));
+    let stopped = arguments
+        .and(&["--checkpoint-every", "2"])
+        .carry_out()
         .unwrap()
         .errors
         .into_iter()
@@ -118,14 +109,10 @@ fn checkpoints_in(folder: &Path) -> Vec<u32> {
 #[test]
 fn a_checkpoint_of_another_run_is_refused() {
     let (ours, theirs) = (Workshop::new(), Workshop::new());
-    run_command(&saving(&ours, &DOOMED, 1)).unwrap();
+    saving(&ours, &DOOMED, 1).carry_out().unwrap();
     let before = report(&ours.report());
-    run_command(&saving(
-        &theirs,
-        &[&DOOMED[..], &["seed=4", "training.rounds=60"]].concat(),
-        1,
-    ))
-    .unwrap();
+    let overrides = [&DOOMED[..], &["seed=4", "training.rounds=60"]].concat();
+    saving(&theirs, &overrides, 1).carry_out().unwrap();
     let newest = checkpoints_in(&theirs.report()).into_iter().max().unwrap();
     let copied = ours.report().join("checkpoint-49.bin");
     fs::copy(
@@ -155,9 +142,8 @@ fn a_checkpoint_of_another_run_is_refused() {
 #[test]
 fn the_next_command_removes_what_a_complete_run_could_not() {
     let workshop = Workshop::new();
-    let mut arguments = workshop.arguments(workshop.small(), &[]);
-    arguments.options.max_wall_time = NO_TIME;
-    run_command(&arguments).unwrap();
+    let arguments = workshop.arguments(workshop.small(), &[]);
+    arguments.and(&NO_TIME).carry_out().unwrap();
     let name = "checkpoint-1.bin";
     fs::copy(workshop.report().join(name), workshop.path(name)).unwrap();
     resume(&workshop.report(), &workshop.path("")).unwrap();
@@ -177,15 +163,11 @@ fn the_next_command_removes_what_a_complete_run_could_not() {
     assert_refusal(&refused, &["holds the report of a complete run"]);
     assert!(report(&workshop.report()) == complete, "after `resume`");
     leave();
-    let refused = run_command(&workshop.arguments(workshop.small(), &[])).unwrap_err();
+    let refused = arguments.carry_out().unwrap_err();
     assert_refusal(&refused, &["is there already", "--overwrite"]);
     assert!(report(&workshop.report()) == complete, "after `run`");
     leave();
-    let anew = RunArgs {
-        overwrite: true,
-        ..workshop.arguments(workshop.small(), &[])
-    };
-    run_command(&anew).unwrap();
+    arguments.and(&["--overwrite"]).carry_out().unwrap();
     assert!(
         report(&workshop.report()) == complete,
         "after `run --overwrite`"

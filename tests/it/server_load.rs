@@ -1,5 +1,3 @@
-use fedrecsim::cli::{self, EventFormat, EventsArgs, Session};
-
 use fedrecsim_core::units::SimTime;
 use fedrecsim_scenario::scenario::Scenario;
 use fedrecsim_sim::sim::outcome::events::{Booking, RoundSpan};
@@ -8,7 +6,7 @@ use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::sim::{Outcome, RoundObserver, RunControl, Simulation};
 use serde_json::Value;
 
-use crate::support::{Workshop, methods, run, small, small_with, world};
+use crate::support::{Workshop, run, small, small_with, world};
 
 /// Bytes of a dense frame: the header, and 150 rows of 32 values.
 const FRAME: u64 = 28 + 4 * 150 * 32;
@@ -378,15 +376,10 @@ fn the_report_has_a_line_for_every_round_and_the_run_in_its_summary() {
 #[test]
 fn a_trace_of_events_has_tracks_of_the_load_of_the_server() {
     let workshop = Workshop::new();
-    let arguments = EventsArgs {
-        input: workshop.input(workshop.small(), &BUSY),
-        format: EventFormat::Trace,
-        from_round: 1,
-        to_round: None,
-        out: Some(workshop.path("events")),
-        overwrite: false,
-    };
-    cli::events(&arguments, &Session::new(&methods())).unwrap();
+    let input = workshop.input("events", &workshop.small(), &BUSY);
+    let arguments = input.and(&["--threads", "2", "--format", "trace", "--out"]);
+    let arguments = arguments.path(&workshop.path("events"));
+    arguments.carry_out().unwrap();
     let trace: Value =
         serde_json::from_slice(&std::fs::read(workshop.path("events")).unwrap()).unwrap();
     let counters: Vec<&Value> = trace["traceEvents"]

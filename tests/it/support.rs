@@ -1,9 +1,9 @@
-use std::num::NonZeroUsize;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fedrecsim::cli::{self, Finished, InputArgs, ProgressArg, RunArgs, RunOptions, Session};
+use fedrecsim::cli::{self, Finished, Session};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset;
@@ -179,30 +179,31 @@ impl Workshop {
         self.path("report")
     }
 
-    /// Returns `scenario` as a command takes it, on two threads.
-    pub fn input(&self, scenario: PathBuf, overrides: &[&str]) -> InputArgs {
-        InputArgs {
-            scenario,
-            set: overrides.iter().map(ToString::to_string).collect(),
-            seed: None,
-            data_dir: Some(self.folder.path().to_owned()),
-            threads: NonZeroUsize::new(2),
-        }
+    /// Returns the words of a command that runs `scenario`.
+    pub fn input(&self, command: &str, scenario: &Path, overrides: &[&str]) -> Words {
+        let set = overrides.iter().flat_map(|text| ["--set", text]);
+        Words::new(&[command])
+            .path(scenario)
+            .and(&set.collect::<Vec<_>>())
+            .and(&["--data-dir"])
+            .path(self.folder.path())
     }
 
-    /// Returns arguments of `run` for `scenario`; the report goes to [`Self::report`].
-    pub fn arguments(&self, scenario: PathBuf, overrides: &[&str]) -> RunArgs {
-        RunArgs {
-            input: self.input(scenario, overrides),
-            out: Some(self.report()),
-            options: quiet(),
-            ..RunArgs::default()
-        }
+    /// Returns the words of a quiet `run` of `scenario` on two threads, with its report in `out`.
+    pub fn arguments_to(&self, out: &Path, scenario: &Path, overrides: &[&str]) -> Words {
+        self.input("run", scenario, overrides)
+            .and(&["--threads", "2", "--json", "--progress", "off", "--out"])
+            .path(out)
+    }
+
+    /// Returns the same with the report in [`Self::report`].
+    pub fn arguments(&self, scenario: PathBuf, overrides: &[&str]) -> Words {
+        self.arguments_to(&self.report(), &scenario, overrides)
     }
 
     /// Runs `scenario` as the command does.
     pub fn run(&self, scenario: PathBuf, overrides: &[&str]) -> Result<Finished> {
-        run_command(&self.arguments(scenario, overrides))
+        self.arguments(scenario, overrides).carry_out()
     }
 
     /// Checks that `scenario` is refused: the exit code is 2, no report folder is left, and the
@@ -229,18 +230,33 @@ impl Workshop {
     }
 }
 
-/// Returns the options of a run that prints JSON and no progress.
-pub fn quiet() -> RunOptions {
-    RunOptions {
-        json: true,
-        progress: ProgressArg::Off,
-        ..RunOptions::default()
-    }
-}
+/// The words of a command, after the name of the program.
+#[derive(Clone)]
+pub struct Words(Vec<OsString>);
 
-/// Runs the command in this process.
-pub fn run_command(arguments: &RunArgs) -> Result<Finished> {
-    cli::run(arguments, &Session::new(&methods()), None)
+impl Words {
+    pub fn new(words: &[&str]) -> Self {
+        Self(words.iter().map(OsString::from).collect())
+    }
+
+    /// Returns these words and more.
+    pub fn and(&self, words: &[&str]) -> Self {
+        Self([&self.0[..], &Self::new(words).0].concat())
+    }
+
+    /// Returns these words and a path.
+    pub fn path(&self, path: &Path) -> Self {
+        Self([&self.0[..], &[path.into()]].concat())
+    }
+
+    /// Carries out the command in this process, with the methods of [`methods`].
+    pub fn carry_out(&self) -> Result<Finished> {
+        self.carry_out_in(&Session::new(&methods()))
+    }
+
+    pub fn carry_out_in(&self, session: &Session) -> Result<Finished> {
+        cli::carry_out(&self.0, session)
+    }
 }
 
 /// Checks that the error refuses an input, and says `parts`.

@@ -223,9 +223,8 @@ fn above_the_limit_there_is_no_file_and_the_summary_says_how_to_have_it() {
     let workshop = Workshop::new();
     workshop.run(workshop.small(), &VARIED).unwrap();
     assert!(workshop.report().join("users.csv").exists());
-    let mut again = workshop.arguments(workshop.small(), &above);
-    again.overwrite = true;
-    crate::support::run_command(&again).unwrap();
+    let again = workshop.arguments(workshop.small(), &above);
+    again.and(&["--overwrite"]).carry_out().unwrap();
     assert!(
         !workshop.report().join("users.csv").exists(),
         "the file of an earlier report stays"

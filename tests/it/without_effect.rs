@@ -1,12 +1,11 @@
 use std::path::PathBuf;
 
-use fedrecsim::cli::{self, Session, ValidateArgs};
 use fedrecsim_core::error::Error;
-use fedrecsim_methods::method::registry::{METHODS, vocabulary};
+use fedrecsim_methods::method::registry::{vocabulary};
 use fedrecsim_scenario::scenario::{self, Loaded, Strictness};
 
 use crate::checkpoints::{DOOMED, resume, saving};
-use crate::support::{SMALL, Workshop, assert_refusal, repository, run_command};
+use crate::support::{SMALL, Words, Workshop, assert_refusal, repository};
 
 fn strings(overrides: &[&str]) -> Vec<String> {
     overrides.iter().map(ToString::to_string).collect()
@@ -353,25 +352,15 @@ fn a_printed_scenario_has_no_warnings_and_neither_has_any_of_the_project() {
 fn a_key_without_effect_is_a_warning_or_with_strict_a_fault() {
     let workshop = Workshop::new();
     let overrides = ["method.fedrap.regularizer=\"none\"", "method.fedrap.mu=3"];
-    let arguments = ValidateArgs {
-        scenarios: vec![workshop.small()],
-        set: strings(&overrides),
-        strict: false,
-        estimate: false,
-        data_dir: None,
-        threads: None,
-    };
-    let found = cli::validate(&arguments, &Session::new(METHODS));
+    let set = overrides.iter().flat_map(|text| ["--set", text]);
+    let arguments = Words::new(&["validate"])
+        .path(&workshop.small())
+        .and(&set.collect::<Vec<_>>());
+    let found = arguments.carry_out().unwrap();
     assert!(found.errors.is_empty() && found.output.contains("valid"));
     let warning = "--set:1:18: `mu` has no effect: `regularizer` is `none`";
     assert_eq!(found.warnings, [warning]);
-    let found = cli::validate(
-        &ValidateArgs {
-            strict: true,
-            ..arguments
-        },
-        &Session::new(METHODS),
-    );
+    let found = arguments.and(&["--strict"]).carry_out().unwrap();
     assert!(found.output.is_empty() && found.warnings.is_empty());
     assert_refusal(&found.errors[0], &[warning, "small.toml: 1 fault"]);
 
@@ -383,9 +372,10 @@ fn a_key_without_effect_is_a_warning_or_with_strict_a_fault() {
     let summary = std::fs::read_to_string(workshop.report().join("summary.md")).unwrap();
     assert!(summary.contains(warning), "{summary}");
     let other = Workshop::new();
-    let mut arguments = other.arguments(other.small(), &overrides);
-    arguments.strict = true;
-    assert_refusal(&run_command(&arguments).unwrap_err(), &[warning]);
+    let strict = other
+        .arguments(other.small(), &overrides)
+        .and(&["--strict"]);
+    assert_refusal(&strict.carry_out().unwrap_err(), &[warning]);
     assert!(!other.report().exists());
 }
 
@@ -395,7 +385,7 @@ fn a_key_without_effect_is_a_warning_or_with_strict_a_fault() {
 fn a_resumed_run_reports_the_warnings_of_the_run_that_was_stopped() {
     let workshop = Workshop::new();
     let overrides = [&DOOMED[..], &["training.waiting_limit_s=60"]].concat();
-    run_command(&saving(&workshop, &overrides, 1)).unwrap();
+    saving(&workshop, &overrides, 1).carry_out().unwrap();
     std::fs::remove_file(workshop.report().join("run.json")).unwrap();
     resume(&workshop.report(), &workshop.path(".")).unwrap();
     assert_eq!(

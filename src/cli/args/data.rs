@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 /// What to do with data sets.
 #[derive(Clone, Debug, Subcommand)]
-pub enum DataCommand {
+pub(crate) enum DataCommand {
     /// List the public data sets: what they hold, whose they are, what their licences allow, and
     /// which are here.
     List(DataListArgs),
@@ -27,7 +27,7 @@ pub enum DataCommand {
 
 /// Arguments of `data describe`.
 #[derive(Clone, Debug, Args)]
-pub struct DataDescribeArgs {
+pub(crate) struct DataDescribeArgs {
     /// The scenario file.
     #[arg(value_name = "SCENARIO")]
     pub scenario: PathBuf,
@@ -42,7 +42,7 @@ pub struct DataDescribeArgs {
 
 /// Arguments of `data list`.
 #[derive(Clone, Debug, Args)]
-pub struct DataListArgs {
+pub(crate) struct DataListArgs {
     /// Folder with the data sets [default: $FEDRECSIM_DATA, then data, then ../shared/data].
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
@@ -50,7 +50,7 @@ pub struct DataListArgs {
 
 /// Arguments of `data fetch`.
 #[derive(Clone, Debug, Args)]
-pub struct DataFetchArgs {
+pub(crate) struct DataFetchArgs {
     /// The data sets, by the names that `dataset.name` has for them.
     #[arg(value_name = "NAME", required = true)]
     pub names: Vec<String>,

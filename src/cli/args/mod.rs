@@ -1,6 +1,5 @@
 //! Declares what can be written on the command line.
 
-use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,13 +13,13 @@ mod values;
 #[cfg(test)]
 mod tests;
 
-pub use data::{DataCommand, DataDescribeArgs, DataFetchArgs, DataListArgs};
-pub use study::{CompareArgs, HtmlArgs, StudyArgs};
-pub use tables::{CodecBenchArgs, CodecCommand, TableArgs};
+pub(crate) use data::{DataCommand, DataDescribeArgs, DataFetchArgs, DataListArgs};
+pub(crate) use study::{CompareArgs, HtmlArgs, StudyArgs};
+pub(crate) use tables::{CodecBenchArgs, CodecCommand, TableArgs};
 #[cfg(feature = "parquet")]
-pub use values::TableFormat;
+pub(crate) use values::TableFormat;
 
-use values::{digest, duration, rounds, threads, virtual_seconds};
+use values::{digest, from_one, seeds, threads, virtual_seconds};
 
 /// Simulates federated recommendation and measures what accuracy costs in bytes and in time.
 ///
@@ -33,7 +32,7 @@ use values::{digest, duration, rounds, threads, virtual_seconds};
     arg_required_else_help = true,
     max_term_width = 100
 )]
-pub struct Cli {
+pub(crate) struct Cli {
     /// The command.
     #[command(subcommand)]
     pub command: Command,
@@ -41,7 +40,7 @@ pub struct Cli {
 
 /// What to do.
 #[derive(Clone, Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Run a scenario and write its report.
     ///
     /// Ctrl-C gives up the round in progress and reports the finished ones; a second Ctrl-C ends
@@ -125,7 +124,7 @@ pub enum Command {
 
 /// What is run.
 #[derive(Clone, Debug, Default, Args)]
-pub struct InputArgs {
+pub(crate) struct InputArgs {
     /// The scenario file.
     #[arg(value_name = "SCENARIO")]
     pub scenario: PathBuf,
@@ -133,18 +132,14 @@ pub struct InputArgs {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Seed, in place of the scenario's.
-    // TOML integers end at 2^63 - 1, and the seed must survive being printed as one. A negative one
-    // is refused.
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = seeds())]
     pub seed: Option<u64>,
     /// Folder with the data sets [default: $FEDRECSIM_DATA, then data, then ../shared/data].
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
     /// Worker threads; the result does not depend on them [default: all cores].
-    // Without a limit, more threads than any machine has would take minutes to start before they
-    // exhaust the machine.
-    #[arg(long, value_name = "N", value_parser = threads)]
-    pub threads: Option<NonZeroUsize>,
+    #[arg(long, value_name = "N", value_parser = threads())]
+    pub threads: Option<u16>,
 }
 
 impl InputArgs {
@@ -158,7 +153,7 @@ impl InputArgs {
 
 /// Arguments of `run`.
 #[derive(Clone, Debug, Default, Args)]
-pub struct RunArgs {
+pub(crate) struct RunArgs {
     /// What is run.
     #[command(flatten)]
     pub input: InputArgs,
@@ -204,20 +199,20 @@ pub struct RunArgs {
 
 /// The options that `run` and `resume` share.
 #[derive(Clone, Debug, Default, Args)]
-pub struct RunOptions {
+pub(crate) struct RunOptions {
     /// Leave a checkpoint in the report folder after every N rounds, for `resume` to go on from
     /// [default of `resume`: as before].
     ///
     /// The last two are kept until the run is complete. A crash loses N rounds at most.
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = rounds)]
-    pub checkpoint_every: Option<NonZeroU32>,
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = from_one())]
+    pub checkpoint_every: Option<u32>,
     /// Stop after the round in which this wall-clock time is over (such as 55m), with a checkpoint
     /// for `resume`.
     ///
     /// The time counts from the start of the command. The finished rounds are reported, and the
     /// exit code is 1, as after Ctrl-C. Leave time for the longest round and for writing the
     /// report.
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub max_wall_time: Option<Duration>,
     /// Write the interactive page, `report.html`, beside the other files of the report.
     #[arg(long)]
@@ -252,7 +247,7 @@ pub struct RunOptions {
 
 /// How progress is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum ProgressArg {
+pub(crate) enum ProgressArg {
     /// A bar on a terminal; elsewhere a line after a round, at most every 10 seconds.
     #[default]
     Auto,
@@ -264,13 +259,13 @@ pub enum ProgressArg {
 
 /// Arguments of `resume`.
 #[derive(Clone, Debug, Default, Args)]
-pub struct ResumeArgs {
+pub(crate) struct ResumeArgs {
     /// The report folder of the run that was stopped.
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
     /// Worker threads; the result does not depend on them [default: all cores].
-    #[arg(long, value_name = "N", value_parser = threads)]
-    pub threads: Option<NonZeroUsize>,
+    #[arg(long, value_name = "N", value_parser = threads())]
+    pub threads: Option<u16>,
     /// Folder with the data sets [default: where the run found them when it began].
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
@@ -278,8 +273,8 @@ pub struct ResumeArgs {
     ///
     /// A complete run is extended in this way if `run --keep-checkpoint` has left its checkpoint.
     /// The result is that of a run that was begun with N rounds.
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = rounds)]
-    pub rounds: Option<NonZeroU32>,
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = from_one())]
+    pub rounds: Option<u32>,
     /// Go on although another build of the program, or another version of the method, has left the
     /// checkpoint. The report says so.
     #[arg(long)]
@@ -291,7 +286,7 @@ pub struct ResumeArgs {
 
 /// Arguments of `diff`.
 #[derive(Clone, Debug, Args)]
-pub struct DiffArgs {
+pub(crate) struct DiffArgs {
     /// A report folder, or its `run.json`.
     #[arg(value_name = "A")]
     pub one: PathBuf,
@@ -302,7 +297,7 @@ pub struct DiffArgs {
 
 /// Arguments of `events`.
 #[derive(Clone, Debug, Args)]
-pub struct EventsArgs {
+pub(crate) struct EventsArgs {
     /// What is run.
     #[command(flatten)]
     pub input: InputArgs,
@@ -310,11 +305,11 @@ pub struct EventsArgs {
     #[arg(long, value_enum, default_value_t = EventFormat::Jsonl)]
     pub format: EventFormat,
     /// Leave out the participations that began in a round before this one.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = from_one())]
     pub from_round: u32,
     /// Leave out those that began in a round after this one [default: the last round; of a picture,
     /// --from-round].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = from_one())]
     pub to_round: Option<u32>,
     /// The file [default: standard output].
     #[arg(long, value_name = "FILE")]
@@ -326,7 +321,7 @@ pub struct EventsArgs {
 
 /// How events are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum EventFormat {
+pub(crate) enum EventFormat {
     /// One JSON object per event and line.
     Jsonl,
     /// The Trace Event format, for ui.perfetto.dev or chrome://tracing: a track for the rounds and
@@ -341,7 +336,7 @@ pub enum EventFormat {
 
 /// Arguments of `replay`.
 #[derive(Clone, Debug, Args)]
-pub struct ReplayArgs {
+pub(crate) struct ReplayArgs {
     /// What is run.
     #[command(flatten)]
     pub input: InputArgs,
@@ -352,7 +347,7 @@ pub struct ReplayArgs {
 
 /// Arguments of `validate`.
 #[derive(Clone, Debug, Args)]
-pub struct ValidateArgs {
+pub(crate) struct ValidateArgs {
     /// The scenario files.
     #[arg(required = true, value_name = "SCENARIO")]
     pub scenarios: Vec<PathBuf>,
@@ -373,13 +368,13 @@ pub struct ValidateArgs {
     #[arg(long, value_name = "DIR", requires = "estimate")]
     pub data_dir: Option<PathBuf>,
     /// Worker threads that an estimate is for [default: all cores].
-    #[arg(long, value_name = "N", value_parser = threads, requires = "estimate")]
-    pub threads: Option<NonZeroUsize>,
+    #[arg(long, value_name = "N", value_parser = threads(), requires = "estimate")]
+    pub threads: Option<u16>,
 }
 
 /// Arguments of `migrate`.
 #[derive(Clone, Debug, Args)]
-pub struct MigrateArgs {
+pub(crate) struct MigrateArgs {
     /// The files to rewrite.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
@@ -387,7 +382,7 @@ pub struct MigrateArgs {
 
 /// Arguments of `explain`.
 #[derive(Clone, Debug, Args)]
-pub struct ExplainArgs {
+pub(crate) struct ExplainArgs {
     /// A key, such as `training.mode`, or the end of one [default: the list of all keys].
     #[arg(value_name = "KEY")]
     pub key: Option<String>,
@@ -401,7 +396,7 @@ pub struct ExplainArgs {
 
 /// Arguments of `completions`.
 #[derive(Clone, Debug, Args)]
-pub struct CompletionsArgs {
+pub(crate) struct CompletionsArgs {
     /// The shell.
     #[arg(value_enum)]
     pub shell: clap_complete::Shell,
@@ -409,7 +404,7 @@ pub struct CompletionsArgs {
 
 /// Arguments of `man`.
 #[derive(Clone, Debug, Args)]
-pub struct ManArgs {
+pub(crate) struct ManArgs {
     /// A command of the program [default: the program].
     #[arg(value_name = "COMMAND")]
     pub command: Option<String>,

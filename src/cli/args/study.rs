@@ -1,18 +1,17 @@
 //! Declares the arguments of `study`, `compare` and `html`.
 
-use std::ffi::OsString;
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::Args;
 
 use super::ProgressArg;
-use super::values::{gigabytes, rounds, threads};
+use super::values::{from_one, gigabytes, seeds, threads};
 use fedrecsim_report::study::plan::Shard;
 
 /// Arguments of `study`.
 #[derive(Clone, Debug, Args)]
-pub struct StudyArgs {
+pub(crate) struct StudyArgs {
     /// The study file.
     #[arg(value_name = "STUDY")]
     pub study: PathBuf,
@@ -24,21 +23,21 @@ pub struct StudyArgs {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Seeds in place of those of the file.
-    #[arg(long, value_name = "N,N", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    #[arg(long, value_name = "N,N", value_delimiter = ',', value_parser = seeds())]
     pub seeds: Vec<u64>,
     /// Folder with the data sets [default: $FEDRECSIM_DATA, then data, then ../shared/data].
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
     /// Threads of all runs together, of which a run that is much longer than the others has several
     /// [default: all cores].
-    #[arg(long, value_name = "N", value_parser = threads)]
-    pub threads: Option<NonZeroUsize>,
+    #[arg(long, value_name = "N", value_parser = threads())]
+    pub threads: Option<u16>,
     /// Memory of all runs together, in GB [default: what is free; without a limit with --launch].
     #[arg(long, value_name = "GB", value_parser = gigabytes)]
     pub memory: Option<f64>,
     /// The most runs at once, which share the threads [default: as many as there are threads].
-    #[arg(long, value_name = "N", value_parser = threads)]
-    pub jobs: Option<NonZeroUsize>,
+    #[arg(long, value_name = "N", value_parser = threads())]
+    pub jobs: Option<u16>,
     /// Run only part I of N, so that N machines can share the runs. Every part has its share of
     /// every arm.
     #[arg(long, value_name = "I/N")]
@@ -70,8 +69,8 @@ pub struct StudyArgs {
           conflicts_with_all = ["shard", "merge", "no_run", "dry_run", "launch", "memory"])]
     pub slurm: Option<Option<NonZeroUsize>>,
     /// Leave a checkpoint of a run after every N rounds [default: ten in a run].
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = rounds)]
-    pub checkpoint_every: Option<NonZeroU32>,
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = from_one())]
+    pub checkpoint_every: Option<u32>,
     /// Check the study and list its runs, and run nothing.
     #[arg(long, conflicts_with = "no_run")]
     pub dry_run: bool,
@@ -81,14 +80,11 @@ pub struct StudyArgs {
     /// How progress is shown on standard error; a line is for every run that has ended.
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub progress: ProgressArg,
-    /// The words that start this program, which starts the runs; its own file if there are none.
-    #[arg(skip)]
-    pub program: Vec<OsString>,
 }
 
 /// Arguments of `compare`.
 #[derive(Clone, Debug, Args)]
-pub struct CompareArgs {
+pub(crate) struct CompareArgs {
     /// Report folders.
     #[arg(required = true, value_name = "DIR")]
     pub reports: Vec<PathBuf>,
@@ -108,7 +104,7 @@ pub struct CompareArgs {
 
 /// Arguments of `html`.
 #[derive(Clone, Debug, Args)]
-pub struct HtmlArgs {
+pub(crate) struct HtmlArgs {
     /// Folders of reports, studies or comparisons.
     #[arg(required = true, value_name = "DIR")]
     pub folders: Vec<PathBuf>,

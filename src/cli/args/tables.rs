@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 /// What to do with codecs.
 #[derive(Clone, Debug, Subcommand)]
-pub enum CodecCommand {
+pub(crate) enum CodecCommand {
     /// Show what codecs make of a table of your own: bytes, errors, and the speed of encoding and
     /// decoding.
     Bench(CodecBenchArgs),
@@ -14,7 +14,7 @@ pub enum CodecCommand {
 
 /// Arguments of `codec bench`.
 #[derive(Clone, Debug, Args)]
-pub struct CodecBenchArgs {
+pub(crate) struct CodecBenchArgs {
     /// The table: a NumPy array of two dimensions, of float32 or float64, saved with numpy.save.
     #[arg(value_name = "FILE.npy")]
     pub file: PathBuf,
@@ -26,7 +26,7 @@ pub struct CodecBenchArgs {
 
 /// Arguments of `table`.
 #[derive(Clone, Debug, Args)]
-pub struct TableArgs {
+pub(crate) struct TableArgs {
     /// The file of `run --save-model`.
     #[arg(value_name = "FILE.npz")]
     pub file: PathBuf,

@@ -1,15 +1,15 @@
-//! Declares and parses the values of options.
+//! Declares the values of options: their ranges, and how those are read that clap does not know.
 
-use std::num::{NonZeroU32, NonZeroUsize};
-use std::time::Duration;
+use std::ops::RangeInclusive;
 
 #[cfg(feature = "parquet")]
 use clap::ValueEnum;
+use clap::builder::{RangedI64ValueParser, RangedU64ValueParser};
 
 /// The formats of tables.
 #[cfg(feature = "parquet")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum TableFormat {
+pub(crate) enum TableFormat {
     /// `rounds.csv` and `users.csv`.
     #[default]
     Csv,
@@ -17,47 +17,43 @@ pub enum TableFormat {
     Parquet,
 }
 
-/// Parses a virtual time that the clock can show.
+/// Takes a number of threads. Without a limit, more threads than any machine has would take minutes
+/// to start before they exhaust the machine.
+pub(crate) fn threads() -> RangedI64ValueParser<u16> {
+    RangedI64ValueParser::new().range(1..=1024)
+}
+
+/// Takes a number of rounds or of one round.
+pub(crate) fn from_one() -> RangedI64ValueParser<u32> {
+    RangedI64ValueParser::new().range(1..)
+}
+
+/// Takes a seed. TOML integers end at 2^63 - 1, and the seed must survive being printed as one.
+pub(crate) fn seeds() -> RangedU64ValueParser {
+    RangedU64ValueParser::new().range(..=i64::MAX as u64)
+}
+
+/// Takes a virtual time that the clock can show.
 pub(crate) fn virtual_seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.0..=1e10).contains(&seconds) => Ok(seconds),
-        _ => Err("expected a number of seconds from 0 to 1e10".to_owned()),
-    }
+    number(text, 0.0..=1e10, "a number of seconds from 0 to 1e10")
 }
 
-/// Parses a number of threads from 1 to 1024.
-pub(crate) fn threads(text: &str) -> Result<NonZeroUsize, String> {
-    match text.parse::<NonZeroUsize>() {
-        Ok(threads) if threads.get() <= 1024 => Ok(threads),
-        _ => Err("expected a whole number from 1 to 1024".to_owned()),
-    }
+/// Takes an amount of memory in gigabytes.
+pub(crate) fn gigabytes(text: &str) -> Result<f64, String> {
+    let above_zero = f64::MIN_POSITIVE..=1e6;
+    number(text, above_zero, "a number of gigabytes above 0")
 }
 
-/// Parses a number of rounds, at least one.
-pub(crate) fn rounds(text: &str) -> Result<NonZeroU32, String> {
-    text.parse()
-        .map_err(|_| format!("expected a whole number from 1 to {}", u32::MAX))
+fn number(text: &str, range: RangeInclusive<f64>, expected: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| format!("expected {expected}"))
 }
 
-/// Parses a duration with its unit, such as `55m` or `1h 30m`.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text)
-        .map_err(|_| "expected a duration with its unit, such as 55m, 90s or 1h30m".to_owned())
-}
-
-/// Parses the beginning of a digest, at least 8 hexadecimal digits, and returns it in lower case.
+/// Takes the beginning of a digest, at least 8 hexadecimal digits, in lower case.
 pub(crate) fn digest(text: &str) -> Result<String, String> {
     if (8..=64).contains(&text.len()) && text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         Ok(text.to_ascii_lowercase())
     } else {
         Err("expected 8 to 64 hexadecimal digits".to_owned())
-    }
-}
-
-/// Parses an amount of memory in gigabytes.
-pub(crate) fn gigabytes(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(amount) if amount > 0.0 && amount <= 1e6 => Ok(amount),
-        _ => Err("expected a number of gigabytes above 0".to_owned()),
     }
 }

@@ -1,7 +1,7 @@
 //! Carries out `data describe`: says what the ratings are like that a scenario reads, before
 //! anything is run on them.
 
-use crate::cli::DataDescribeArgs;
+use crate::cli::args::DataDescribeArgs;
 use crate::cli::inputs::data_directories;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::rng::Streams;
@@ -15,7 +15,10 @@ use fedrecsim_scenario::scenario::{self, MethodVocabulary, SourceSpec};
 /// # Errors
 /// Those of reading the scenario and its ratings and of splitting them, and [`Error::Usage`] for a
 /// generated population.
-pub fn describe(arguments: &DataDescribeArgs, vocabulary: &[MethodVocabulary]) -> Result<String> {
+pub(crate) fn describe(
+    arguments: &DataDescribeArgs,
+    vocabulary: &[MethodVocabulary],
+) -> Result<String> {
     let scenario = scenario::load(&arguments.scenario, &arguments.set, vocabulary)?;
     let spec = &scenario.dataset;
     if matches!(spec.source, SourceSpec::Generated { .. }) {
@@ -23,75 +26,55 @@ pub fn describe(arguments: &DataDescribeArgs, vocabulary: &[MethodVocabulary]) -
             "the population of this scenario is generated, and described by `dataset.generator`";
         return Err(Error::Usage(message.to_owned()));
     }
-    let file = registry::locate(
-        &spec.source,
-        spec.path.as_deref(),
-        &data_directories(arguments.data_dir.as_deref()),
-    )?;
-    let all = delimited::read(&file.path, &file.layout)?;
-    let mut text = format!("{}: {}\n", file.path.display(), size(&all));
+    let directories = data_directories(arguments.data_dir.as_deref());
+    let file = registry::locate(&spec.source, spec.path.as_deref(), &directories)?;
+    let mut all = delimited::read(&file.path, &file.layout)?;
+    let head = format!("{}: {}", file.path.display(), size(&all));
+    let mut lines = Vec::new();
     let streams = Streams::new(scenario.seed);
-    let all = match &spec.subset {
-        Some(subset) => {
-            let part = all.subset(subset, streams)?;
-            text.push_str(&format!(
-                "  the subset that the scenario keeps: {}\n",
-                size(&part)
-            ));
-            part
-        }
-        None => all,
-    };
-    let (users, rows) = (all.user_names.len() as u64, all.interactions.len() as u64);
+    if let Some(subset) = &spec.subset {
+        all = all.subset(subset, streams)?;
+        let kept = size(&all);
+        lines.push(format!("the subset that the scenario keeps: {kept}"));
+    }
+    let (users, ratings) = (all.user_names.len(), all.interactions.len());
     let kept = all.keep_active_users(spec.minimum_interactions)?;
-    let left_out = (
-        users - kept.user_names.len() as u64,
-        rows - kept.interactions.len() as u64,
-    );
-    let mut line = |words: String| text.push_str(&format!("  {words}\n"));
-    if left_out.0 > 0 {
-        line(format!(
+    let left_out = users - kept.user_names.len();
+    if left_out > 0 {
+        lines.push(format!(
             "minimum_interactions = {} leaves out {} with {}, and leaves {}",
             spec.minimum_interactions,
-            counted(left_out.0, "user"),
-            counted(left_out.1, "rating"),
+            counted(left_out as u64, "user"),
+            counted((ratings - kept.interactions.len()) as u64, "rating"),
             size(&kept)
         ));
     }
     let pairs = kept.user_names.len() as u64 * u64::from(kept.items);
-    line(format!(
-        "{} of all pairs of a user and an item",
-        percent(kept.interactions.len() as u64, pairs)
-    ));
-    line(format!(
-        "ratings of a user: {}",
-        spread(counts(&kept.users, kept.user_names.len()))
-    ));
-    let items: Vec<u32> = kept.interactions.iter().map(|rating| rating.item).collect();
-    line(format!(
-        "ratings of an item: {}",
-        spread(counts(&items, kept.items as usize))
-    ));
+    let share = percent(kept.interactions.len() as u64, pairs);
+    let of_users = spread(counts(kept.users.iter(), kept.user_names.len()));
+    let items = kept.interactions.iter().map(|rating| &rating.item);
+    let of_items = spread(counts(items, kept.items as usize));
+    lines.extend([
+        format!("{share} of all pairs of a user and an item"),
+        format!("ratings of a user: {of_users}"),
+        format!("ratings of an item: {of_items}"),
+    ]);
     let (repeated, tied) = (repeated_pairs(&kept), tied_users(&kept));
     if repeated > 0 {
-        line(format!(
-            "{} of a pair that occurred before",
-            counted(repeated, "rating")
-        ));
+        let ratings = counted(repeated, "rating");
+        lines.push(format!("{ratings} of a pair that occurred before"));
     }
     if tied > 0 {
-        line(format!(
-            "{} whose latest time is that of several ratings: their order in the file decides",
-            counted(tied, "user")
+        let users = counted(tied, "user");
+        lines.push(format!(
+            "{users} whose latest time is that of several ratings: their order in the file decides"
         ));
     }
-    line(values(&kept));
+    lines.push(values(&kept));
     let split = dataset::split_of(kept, file.ordered_by_item, spec, streams)?;
-    line(format!(
-        "{} of them to train on, after the split",
-        thousands(split.training_ratings() as u64)
-    ));
-    Ok(text)
+    let training = thousands(split.training_ratings() as u64);
+    lines.push(format!("{training} of them to train on, after the split"));
+    Ok(format!("{head}\n  {}\n", lines.join("\n  ")))
 }
 
 fn size(ratings: &Ratings) -> String {
@@ -104,11 +87,9 @@ fn size(ratings: &Ratings) -> String {
 }
 
 /// Returns how often each number below `count` occurs.
-fn counts(numbers: &[u32], count: usize) -> Vec<u64> {
+fn counts<'n>(numbers: impl Iterator<Item = &'n u32>, count: usize) -> Vec<u64> {
     let mut counts = vec![0; count];
-    numbers
-        .iter()
-        .for_each(|&number| counts[number as usize] += 1);
+    numbers.for_each(|number| counts[*number as usize] += 1);
     counts
 }
 
@@ -130,16 +111,9 @@ fn spread(mut counts: Vec<u64>) -> String {
 
 /// Returns the range and the mean of the ratings in words.
 fn values(ratings: &Ratings) -> String {
-    let all = || {
-        ratings
-            .interactions
-            .iter()
-            .map(|interaction| interaction.rating)
-    };
-    let (least, most) = (
-        all().fold(f32::INFINITY, f32::min),
-        all().fold(f32::NEG_INFINITY, f32::max),
-    );
+    let all = || ratings.interactions.iter().map(|row| row.rating);
+    let least = all().fold(f32::INFINITY, f32::min);
+    let most = all().fold(f32::NEG_INFINITY, f32::max);
     if least >= most {
         return "all ratings are alike, so that no method can learn their values".to_owned();
     }
@@ -149,13 +123,8 @@ fn values(ratings: &Ratings) -> String {
 
 /// Returns the number of ratings whose user has rated the item in a row further up.
 fn repeated_pairs(ratings: &Ratings) -> u64 {
-    let pair = |(&user, rating): (&u32, &dataset::ratings::Interaction)| (user, rating.item);
-    let mut pairs: Vec<(u32, u32)> = ratings
-        .users
-        .iter()
-        .zip(&ratings.interactions)
-        .map(pair)
-        .collect();
+    let rows = ratings.users.iter().zip(&ratings.interactions);
+    let mut pairs: Vec<(u32, u32)> = rows.map(|(user, rating)| (*user, rating.item)).collect();
     pairs.sort_unstable();
     pairs.windows(2).filter(|two| two[0] == two[1]).count() as u64
 }

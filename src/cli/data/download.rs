@@ -22,6 +22,13 @@ const FRUITLESS_MAX: u32 = 3;
 /// The attempts in all.
 const ATTEMPTS_MAX: u32 = 1000;
 
+/// What a user can do without a network.
+const WITHOUT_NETWORK: &str = ". Without a network, let another machine download the file, and give it with `--archive FILE`; \
+     a copy of it elsewhere is named with `--from URL`";
+
+/// What a user can do if the provider does not give the file.
+const FROM_ELSEWHERE: &str = "; a copy of the file elsewhere is named with `--from URL`";
+
 /// Is told how many bytes have arrived, and of how many, where that is known.
 pub(crate) type Progress<'a> = &'a mut dyn FnMut(u64, Option<u64>);
 
@@ -83,20 +90,15 @@ const TEXT_BYTES_MAX: u64 = 1 << 16;
 /// [`Error::Fetch`] if the server cannot be reached or refuses, and for what is no text or a long
 /// one.
 pub(crate) fn text(url: &str) -> Result<String> {
-    let response = agent(url)
-        .get(url)
-        .call()
-        .map_err(|reason| Error::fetch(url, in_words(&reason)))?;
+    let response = agent(url).get(url).call();
+    let response = response.map_err(|reason| unreachable(url, &reason, ""))?;
     match response.status() {
         StatusCode::OK => {
-            let body = response
-                .into_body()
-                .into_with_config()
-                .limit(TEXT_BYTES_MAX)
-                .read_to_string();
-            body.map_err(|reason| Error::fetch(url, reason))
+            let body = response.into_body().into_with_config();
+            let text = body.limit(TEXT_BYTES_MAX).read_to_string();
+            text.map_err(|reason| Error::fetch(url, reason))
         }
-        status => Err(Error::fetch(url, answered(status))),
+        status => Err(refused(url, status, "")),
     }
 }
 
@@ -119,17 +121,13 @@ fn agent(url: &str) -> Agent {
 fn attempt(agent: &Agent, url: &str, partial: &Partial, progress: Progress) -> Result<Attempt> {
     let mut request = agent.get(url).header("Accept-Encoding", "identity");
     let version = partial.version();
-    let have = if version.is_some() {
-        partial.length()
-    } else {
-        0
-    };
+    let have = version.as_ref().map_or(0, |_| partial.length());
     if let (Some(version), 1..) = (version, have) {
-        request = request
-            .header("Range", format!("bytes={have}-"))
-            .header("If-Range", version);
+        request = request.header("Range", format!("bytes={have}-"));
+        request = request.header("If-Range", version);
     }
-    let response = request.call().map_err(|reason| unreachable(url, &reason))?;
+    let response = request.call();
+    let response = response.map_err(|reason| unreachable(url, &reason, WITHOUT_NETWORK))?;
     let (mut file, start) = match response.status() {
         StatusCode::OK => (partial.begin(version_of(&response))?, 0),
         StatusCode::PARTIAL_CONTENT if range_start(&response) == Some(have) => {
@@ -145,7 +143,7 @@ fn attempt(agent: &Agent, url: &str, partial: &Partial, progress: Progress) -> R
                 reason: "the server sent another part of the file".to_owned(),
             });
         }
-        status => return Err(refused(url, status)),
+        status => return Err(refused(url, status, FROM_ELSEWHERE)),
     };
     let expected = response
         .body()
@@ -154,67 +152,42 @@ fn attempt(agent: &Agent, url: &str, partial: &Partial, progress: Progress) -> R
     let mut body = response.into_body().into_reader();
     let mut buffer = vec![0; 1 << 16];
     let mut length = start;
-    loop {
+    let reason = loop {
         progress(length, expected);
         match body.read(&mut buffer) {
             Ok(0) if expected.is_none_or(|expected| expected == length) => {
                 return Ok(Attempt::Whole);
             }
-            Ok(0) => {
-                return Ok(Attempt::CutOff {
-                    length,
-                    reason: "it ended too early".to_owned(),
-                });
-            }
+            Ok(0) => break "it ended too early".to_owned(),
             Ok(read) => {
                 file.write_all(&buffer[..read])
                     .map_err(|reason| Error::write(&partial.path, reason))?;
                 length += read as u64;
             }
             Err(reason) if reason.kind() == io::ErrorKind::Interrupted => {}
-            Err(reason) => {
-                return Ok(Attempt::CutOff {
-                    length,
-                    reason: reason.to_string(),
-                });
-            }
+            Err(reason) => break reason.to_string(),
         }
-    }
+    };
+    Ok(Attempt::CutOff { length, reason })
 }
 
-/// Returns why a server gave no answer.
-fn in_words(reason: &ureq::Error) -> String {
-    match reason {
+/// Returns the error of a server that gave no answer, with what else can be done.
+fn unreachable(url: &str, reason: &ureq::Error, remedy: &str) -> Error {
+    let reason = match reason {
         ureq::Error::HostNotFound => "there is no such host, or no network".to_owned(),
         other => other.to_string(),
-    }
+    };
+    Error::fetch(url, reason + remedy)
 }
 
-/// Returns the error of a server that gave no answer.
-fn unreachable(url: &str, reason: &ureq::Error) -> Error {
+/// Returns the error of a server whose answer gives nothing, with what else can be done.
+fn refused(url: &str, status: StatusCode, remedy: &str) -> Error {
+    let meaning = status.canonical_reason().unwrap_or("no reason");
+    let code = status.as_u16();
     Error::fetch(
         url,
-        format!(
-            "{}. Without a network, let another machine download the file, and give it with `--archive FILE`; a copy of \
-             it elsewhere is named with `--from URL`",
-            in_words(reason)
-        ),
+        format!("the server answers {code} ({meaning}){remedy}"),
     )
-}
-
-/// Returns what a server answers that gives nothing.
-fn answered(status: StatusCode) -> String {
-    let meaning = status.canonical_reason().unwrap_or("no reason");
-    format!("the server answers {} ({meaning})", status.as_u16())
-}
-
-/// Returns the error of a server that does not give the file.
-fn refused(url: &str, status: StatusCode) -> Error {
-    let reason = format!(
-        "{}; a copy of the file elsewhere is named with `--from URL`",
-        answered(status)
-    );
-    Error::fetch(url, reason)
 }
 
 fn header(response: &Response<Body>, name: HeaderName) -> Option<&str> {

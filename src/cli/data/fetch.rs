@@ -8,8 +8,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::checksum;
 use super::download::download;
 use super::unpack::{LIMITS, unpack};
+use crate::cli::Finished;
+use crate::cli::args::DataFetchArgs;
 use crate::cli::inputs::data_directories;
-use crate::cli::{DataFetchArgs, Finished};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_data::dataset::public::{Archive, KnownDataset, by_hand, datasets};
 use fedrecsim_data::dataset::registry;
@@ -19,17 +20,16 @@ use fedrecsim_scenario::scenario::SourceSpec;
 /// Fetches the data sets, and returns what was done and what went wrong. One that cannot be had
 /// does not keep the others from being fetched. Progress is shown if `visible` is true.
 pub fn fetch(arguments: &DataFetchArgs, visible: bool) -> Finished {
+    let sets = match chosen(arguments) {
+        Ok(sets) => sets,
+        Err(error) => return error.into(),
+    };
     let mut finished = Finished::default();
-    match chosen(arguments) {
-        Ok(sets) => {
-            for set in sets {
-                match fetch_one(set, arguments, visible) {
-                    Ok(text) => finished.output.push_str(&text),
-                    Err(error) => finished.errors.push(error),
-                }
-            }
+    for set in sets {
+        match fetch_one(set, arguments, visible) {
+            Ok(text) => finished.output += &text,
+            Err(error) => finished.errors.push(error),
         }
-        Err(error) => finished.errors.push(error),
     }
     finished
 }
@@ -38,11 +38,10 @@ pub fn fetch(arguments: &DataFetchArgs, visible: bool) -> Finished {
 fn chosen(arguments: &DataFetchArgs) -> Result<Vec<&'static KnownDataset>> {
     let by_name = |name: &String| {
         if let Some(set) = by_hand().iter().find(|set| set.name == *name) {
-            let message = format!(
-                "{name} has to be fetched by hand, from {}. {}",
-                set.page, set.steps
-            );
-            return Err(Error::Usage(message));
+            let (page, steps) = (&set.page, &set.steps);
+            return Err(Error::Usage(format!(
+                "{name} has to be fetched by hand, from {page}. {steps}"
+            )));
         }
         let found = datasets().iter().find(|set| set.name == *name);
         found.ok_or_else(|| {
@@ -55,26 +54,22 @@ fn chosen(arguments: &DataFetchArgs) -> Result<Vec<&'static KnownDataset>> {
     };
     let sets: Vec<_> = arguments.names.iter().map(by_name).collect::<Result<_>>()?;
     if arguments.archive.is_some() && sets.len() > 1 {
-        return Err(Error::Usage(
-            "--archive is the file of one data set; name that one alone".to_owned(),
-        ));
+        let message = "--archive is the file of one data set; name that one alone";
+        return Err(Error::Usage(message.to_owned()));
     }
-    if let Some(from) = arguments.from.as_ref().filter(|from| !from.contains("://")) {
-        return Err(Error::Usage(format!(
+    match &arguments.from {
+        Some(from) if !from.contains("://") => Err(Error::Usage(format!(
             "--from {from} is no address, such as https://example.org/data"
-        )));
+        ))),
+        _ => Ok(sets),
     }
-    Ok(sets)
 }
 
 fn fetch_one(set: &KnownDataset, arguments: &DataFetchArgs, visible: bool) -> Result<String> {
     let folders = data_directories(arguments.data_dir.as_deref());
     if let Ok(found) = registry::locate(&SourceSpec::Public { name: set.id }, None, &folders) {
-        return Ok(format!(
-            "{}: {} is here already\n",
-            set.name,
-            found.path.display()
-        ));
+        let path = found.path.display();
+        return Ok(format!("{}: {path} is here already\n", set.name));
     }
     let bar = bar(&set.name, visible);
     let job = Job {
@@ -140,10 +135,8 @@ impl Job<'_> {
         let target = self.folder.join(self.file);
         let own = target.parent().unwrap_or(self.folder);
         let ratings = target.file_name().unwrap_or_default().to_string_lossy();
-        if own
-            .read_dir()
-            .is_ok_and(|mut entries| entries.next().is_some())
-        {
+        let is_in_use = |mut entries: fs::ReadDir| entries.next().is_some();
+        if own.read_dir().is_ok_and(is_in_use) {
             return Err(Error::Usage(format!(
                 "{} is there already, but has no {ratings}; move it out of the way, or name another --data-dir",
                 own.display()
@@ -157,11 +150,7 @@ impl Job<'_> {
         });
         // A downloaded archive is not kept: what it held is in the folder by now, or it could not
         // be unpacked.
-        let removed = if is_temporary {
-            Some(fs::remove_file(&file))
-        } else {
-            None
-        };
+        let removed = is_temporary.then(|| fs::remove_file(&file));
         match (used, removed) {
             (Ok(verdict), _) => Ok(format!("{} is from {origin}; {verdict}", target.display())),
             (Err(error), Some(removed)) => Err(of_download(error, origin, &file, removed)),
@@ -172,21 +161,16 @@ impl Job<'_> {
     /// Returns the provider's file, where it is from, and whether nobody but this command wants it.
     fn obtain(&self, progress: super::download::Progress) -> Result<(PathBuf, String, bool)> {
         let here = self.folder.join(self.archive.file_name());
-        if let Some(file) = self
+        let given = self
             .given
-            .map(Path::to_owned)
-            .or_else(|| here.is_file().then(|| here.clone()))
-        {
-            let origin = file.display().to_string();
-            return Ok((file, origin, false));
+            .or(Some(here.as_path()).filter(|here| here.is_file()));
+        if let Some(file) = given {
+            return Ok((file.to_owned(), file.display().to_string(), false));
         }
+        let name = self.archive.file_name();
         let url = match self.from {
-            Some(from) => format!(
-                "{}/{}",
-                from.trim_end_matches('/'),
-                self.archive.file_name()
-            ),
-            None => self.archive.url.to_owned(),
+            Some(from) => format!("{}/{name}", from.trim_end_matches('/')),
+            None => self.archive.url.clone(),
         };
         download(&url, &here, progress)?;
         Ok((here, url, true))

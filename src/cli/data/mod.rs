@@ -11,70 +11,64 @@ mod fetch;
 #[cfg(feature = "fetch")]
 mod unpack;
 
-pub use describe::describe;
+pub(crate) use describe::describe;
 #[cfg(feature = "fetch")]
-pub use fetch::fetch;
-#[cfg(not(feature = "fetch"))]
-pub use unable::fetch;
+pub(crate) use fetch::fetch;
 
+#[cfg(not(feature = "fetch"))]
+use super::Finished;
+#[cfg(not(feature = "fetch"))]
+use super::args::DataFetchArgs;
+use super::args::DataListArgs;
 use super::inputs::data_directories;
-use super::{DataListArgs, wrapped};
+use super::wrapped;
+#[cfg(not(feature = "fetch"))]
+use fedrecsim_core::error::Error;
 use fedrecsim_data::dataset::public::{by_hand, datasets};
 use fedrecsim_data::dataset::registry;
 use fedrecsim_scenario::scenario::SourceSpec;
 
+/// Says that this program was built without what it takes to fetch anything.
 #[cfg(not(feature = "fetch"))]
-mod unable {
-    use crate::cli::{DataFetchArgs, Finished};
-    use fedrecsim_core::error::Error;
-
-    /// Says that this program was built without what it takes to fetch anything.
-    pub fn fetch(_arguments: &DataFetchArgs, _visible: bool) -> Finished {
-        Finished::from(Error::Usage(
-            "this program was built without the feature `fetch`, with which data sets are fetched: build it \
-             with `--features fetch`, or unpack them by hand in a data folder; `data list` has their addresses"
-                .to_owned(),
-        ))
-    }
+pub(crate) fn fetch(_arguments: &DataFetchArgs, _visible: bool) -> Finished {
+    Finished::from(Error::Usage(
+        "this program was built without the feature `fetch`, with which data sets are fetched: build it \
+         with `--features fetch`, or unpack them by hand in a data folder; `data list` has their addresses"
+            .to_owned(),
+    ))
 }
 
 /// Returns the public data sets with their providers, their licences and their places, in lines of
 /// `width` columns.
-pub fn list(arguments: &DataListArgs, width: usize) -> String {
+pub(crate) fn list(arguments: &DataListArgs, width: usize) -> String {
     let folders = data_directories(arguments.data_dir.as_deref());
-    let mut text = String::new();
-    let mut entry = |name: &str, lines: &[String]| {
-        text.push_str(&format!("{name}\n"));
-        lines
-            .iter()
-            .for_each(|line| text.push_str(&wrapped(line, "  ", width)));
-        text.push('\n');
-    };
-    for set in datasets() {
+    let entry =
+        |[name, title, holds]: [&str; 3], from: &str, [licence, cite]: [&str; 2], place: &str| {
+            let lines = [
+                format!("{title}: {holds}"),
+                from.to_owned(),
+                format!("licence: {licence}"),
+                format!("cite: {cite}"),
+                place.to_owned(),
+            ];
+            let lines = lines.iter().map(|line| wrapped(line, "  ", width));
+            format!("{name}\n{}\n", lines.collect::<String>())
+        };
+    let fetched = datasets().iter().map(|set| {
         let place = match registry::locate(&SourceSpec::Public { name: set.id }, None, &folders) {
             Ok(found) => format!("here: {}", found.path.display()),
             Err(_) => format!("not here: fedrecsim data fetch {}", set.name),
         };
-        let lines = [
-            format!("{}: {}", set.title, set.holds),
-            format!("{} ({})", set.archive.url, set.archive.length),
-            format!("licence: {}", set.licence),
-            format!("cite: {}", set.citation),
-            place,
-        ];
-        entry(&set.name, &lines);
-    }
-    for set in by_hand() {
-        let lines = [
-            format!("{}: {}", set.title, set.holds),
-            set.page.to_owned(),
-            format!("licence: {}", set.licence),
-            format!("cite: {}", set.citation),
-            format!("by hand: {}.", set.steps),
-        ];
-        entry(&set.name, &lines);
-    }
-    text
+        let from = format!("{} ({})", set.archive.url, set.archive.length);
+        let head = [&set.name, &set.title, &set.holds].map(String::as_str);
+        entry(head, &from, [&set.licence, &set.citation], &place)
+    });
+    let by_hand = by_hand().iter().map(|set| {
+        let head = [&set.name, &set.title, &set.holds].map(String::as_str);
+        let place = format!("by hand: {}.", set.steps);
+        entry(head, &set.page, [&set.licence, &set.citation], &place)
+    });
+    fetched.chain(by_hand).collect()
 }
 
 #[cfg(test)]

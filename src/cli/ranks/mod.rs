@@ -6,18 +6,15 @@
 
 mod data;
 
-use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use super::inputs::Inputs;
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_methods::method::Entry;
 #[cfg(feature = "mpi")]
 use fedrecsim_ranks::Group;
-use fedrecsim_ranks::{Crew, Identity, Place};
-use fedrecsim_scenario::scenario::Scenario;
-use fedrecsim_sim::checkpoint::Build;
+use fedrecsim_ranks::{Identity, Place};
 
-pub use data::{Side, load};
+pub(crate) use data::{Side, load};
 
 /// The variables with which launchers tell a process how many there are.
 const SIZES: [&str; 2] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"];
@@ -28,41 +25,30 @@ const NUMBERS: [&str; 2] = ["PMIX_RANK", "PMI_RANK"];
 /// The variable with which Slurm's `srun` tells how many processes it has started.
 const SIZE_OF_STEP: &str = "SLURM_STEP_NUM_TASKS";
 
-/// The membership of this process in the group of its run. A process that ends without leaving it
-/// has mpirun end the others.
-pub(crate) struct Membership {
-    #[cfg(feature = "mpi")]
-    group: Option<Group>,
-}
+/// Leaves the group of a run, which waits until all other processes do so. A process that ends
+/// without has mpirun end the others.
+pub(crate) type Leave = Box<dyn FnOnce()>;
 
 /// Finds out what this process is.
 ///
 /// # Errors
 /// [`Error::Usage`] if it is one of several and was built without MPI, or MPI does not work.
-pub(crate) fn join(
-    interrupted: &std::sync::Arc<std::sync::atomic::AtomicBool>,
-) -> Result<(Place, Membership)> {
+pub(crate) fn join(interrupted: &Arc<AtomicBool>) -> Result<(Place, Leave)> {
     match launched(|name| std::env::var(name).ok()) {
-        Launched::Alone | Launched::Of(1) => Ok((Place::Alone, Membership::alone())),
+        Launched::Of(1) => Ok((Place::Alone, Box::new(|| ()))),
         launched => join_group(launched, interrupted),
     }
 }
 
 #[cfg(feature = "mpi")]
-fn join_group(
-    launched: Launched,
-    interrupted: &std::sync::Arc<std::sync::atomic::AtomicBool>,
-) -> Result<(Place, Membership)> {
-    let (place, group) = Group::join(std::sync::Arc::clone(interrupted))?;
+fn join_group(launched: Launched, interrupted: &Arc<AtomicBool>) -> Result<(Place, Leave)> {
+    let (place, group) = Group::join(Arc::clone(interrupted))?;
     launched.check(place.ranks())?;
-    Ok((place, Membership { group: Some(group) }))
+    Ok((place, Box::new(|| group.leave())))
 }
 
 #[cfg(not(feature = "mpi"))]
-fn join_group(
-    launched: Launched,
-    _interrupted: &std::sync::Arc<std::sync::atomic::AtomicBool>,
-) -> Result<(Place, Membership)> {
+fn join_group(launched: Launched, _interrupted: &Arc<AtomicBool>) -> Result<(Place, Leave)> {
     Err(Error::Usage(format!(
         "this is one of {launched} processes that a launcher such as mpirun has started, and the program was built without \
          MPI, so that each would carry out the whole run; build it with `cargo build --release --features mpi`, which takes \
@@ -70,27 +56,10 @@ fn join_group(
     )))
 }
 
-impl Membership {
-    /// Leaves the group, which waits until all other processes do so.
-    pub(crate) fn leave(self) {
-        #[cfg(feature = "mpi")]
-        self.group.into_iter().for_each(Group::leave);
-    }
-
-    fn alone() -> Self {
-        Self {
-            #[cfg(feature = "mpi")]
-            group: None,
-        }
-    }
-}
-
 /// How this process was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Launched {
-    /// By no launcher.
-    Alone,
-    /// As one of so many.
+    /// As one of so many; without a launcher, as the only one.
     Of(u32),
     /// As one of an unknown number.
     OfSome,
@@ -116,7 +85,6 @@ impl Launched {
 impl std::fmt::Display for Launched {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Alone => formatter.write_str("1"),
             Self::Of(processes) => write!(formatter, "{processes}"),
             Self::OfSome => formatter.write_str("several"),
         }
@@ -130,7 +98,7 @@ fn launched(variable: impl Fn(&str) -> Option<String>) -> Launched {
         return Launched::Of(processes);
     }
     if NUMBERS.iter().all(|name| number(name).is_none()) {
-        return Launched::Alone;
+        return Launched::Of(1);
     }
     number(SIZE_OF_STEP).map_or(Launched::OfSome, Launched::Of)
 }
@@ -141,7 +109,7 @@ fn launched(variable: impl Fn(&str) -> Option<String>) -> Launched {
 /// [`Error::Usage`].
 pub(crate) fn refuse_several(command: &str) -> Result<()> {
     match launched(|name| std::env::var(name).ok()) {
-        Launched::Alone | Launched::Of(1) => Ok(()),
+        Launched::Of(1) => Ok(()),
         processes => Err(Error::Usage(format!(
             "`{command}` is carried out by one process, and a launcher such as mpirun has started {processes}; only `run` \
              and `resume` have a use for several"
@@ -149,65 +117,12 @@ pub(crate) fn refuse_several(command: &str) -> Result<()> {
     }
 }
 
-/// Returns what all processes must have in common before they read their data. `checkpoint` is the
-/// number of rounds of the checkpoint that they go on from, if they do.
-///
-/// # Errors
-/// Those of [`fedrecsim_ranks::check`], of a program that cannot read its own file, and of a scenario
-/// that cannot be written.
-pub(crate) fn plan(scenario: &Scenario, checkpoint: Option<u32>) -> Result<Identity> {
-    fedrecsim_ranks::check(scenario)?;
-    let checkpoint = checkpoint.map_or("none".to_owned(), |rounds| {
-        format!("that after round {rounds}")
-    });
-    Ok(named([
-        (
-            "build of the program",
-            Build::running(&crate::PROGRAM, "")?
-                .describe()
-                .replace(", ", "\n"),
-        ),
-        ("scenario", scenario.name.clone()),
-        ("resolved scenario", scenario.to_toml()?),
-        ("checkpoint", checkpoint),
-    ]))
-}
-
-/// Returns what all processes must have in common once they have read their data.
-pub(crate) fn contents(inputs: &Inputs) -> Identity {
-    named([
-        ("method's own version", inputs.world.method.version()),
-        (
-            "digest of the data set and the traces",
-            inputs.fingerprint(),
-        ),
-    ])
-}
-
-fn named<const N: usize>(texts: [(&str, String); N]) -> Identity {
+/// Returns what processes have in common, each with its name.
+pub(crate) fn named<const N: usize>(texts: [(&str, String); N]) -> Identity {
     texts
         .into_iter()
         .map(|(what, text)| (what.to_owned(), text))
         .collect()
-}
-
-/// Reads the data of process 0, once all processes have agreed on what they are about to run, and
-/// again on what they have read.
-///
-/// # Errors
-/// Those of reading, and an error if another process cannot begin or is about to run something
-/// else.
-pub(crate) fn assemble(
-    crew: &mut Crew,
-    plan: &Identity,
-    (scenario, directories, methods): (&Scenario, &[PathBuf], &[Entry]),
-) -> Result<Inputs> {
-    crew.agree(plan, false)?;
-    let inputs = load(scenario, directories, methods, Side::Zero(crew))?;
-    let inputs =
-        inputs.ok_or_else(|| Error::Usage("the data of process 0 are not whole".to_owned()))?;
-    crew.agree(&contents(&inputs), true)?;
-    Ok(inputs)
 }
 
 #[cfg(test)]
@@ -225,8 +140,8 @@ mod tests {
                     .map(|(_, value)| (*value).to_owned())
             })
         };
-        assert_eq!(with(&[]), Launched::Alone);
-        assert_eq!(with(&[("SLURM_STEP_NUM_TASKS", "4")]), Launched::Alone);
+        assert_eq!(with(&[]), Launched::Of(1));
+        assert_eq!(with(&[("SLURM_STEP_NUM_TASKS", "4")]), Launched::Of(1));
         assert_eq!(with(&[("OMPI_COMM_WORLD_SIZE", "4")]), Launched::Of(4));
         assert_eq!(
             with(&[("PMI_SIZE", "2"), ("OMPI_COMM_WORLD_SIZE", "no number")]),

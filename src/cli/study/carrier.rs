@@ -2,62 +2,21 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use clap::Parser;
-
 use super::folder::{ToDo, failure_of, forget, log_of};
-use crate::cli::{self, Cli, ProgressArg, Session, messages};
+use crate::cli::{self, Session};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_methods::method::Entry;
 use fedrecsim_report::report::read::{SavedReport, SavedRun};
 
 /// The most characters of a reason.
 const LONGEST_REASON: usize = 600;
-
-/// How the runs of a study are carried out, and who is told of it.
-#[derive(Clone, Copy)]
-pub(crate) enum How<'a> {
-    /// Each run is a process of its own. Standard error is told; `visible` shows a bar there.
-    Processes { visible: bool },
-    /// Each run is a thread of this process. This function is told, line by line.
-    Threads { tell: &'a (dyn Fn(&str) + Sync) },
-}
-
-impl How<'_> {
-    /// Returns whether a bar shows the progress.
-    pub(crate) fn has_bar(&self) -> bool {
-        matches!(self, Self::Processes { visible: true })
-    }
-
-    /// Tells a note.
-    pub(crate) fn note(&self, text: &str) {
-        match self {
-            Self::Processes { .. } => messages::note(text),
-            Self::Threads { tell } => tell(text),
-        }
-    }
-
-    /// Tells a warning.
-    pub(crate) fn warn(&self, text: &str) {
-        match self {
-            Self::Processes { .. } => messages::warn(text),
-            Self::Threads { tell } => tell(&format!("warning: {text}")),
-        }
-    }
-
-    /// Tells a line as it is.
-    pub(crate) fn line(&self, text: &str) {
-        match self {
-            Self::Processes { .. } => messages::print(&format!("{text}\n")),
-            Self::Threads { tell } => tell(text),
-        }
-    }
-}
 
 /// A run that is about to start.
 #[derive(Clone, Debug)]
@@ -82,28 +41,32 @@ pub(crate) struct Start {
 
 impl Start {
     /// Returns the words of the run's command, after those that start this program.
-    fn words(&self) -> Vec<OsString> {
-        let mut words = Vec::new();
-        let mut option = |name: &str, value: OsString| words.extend([name.into(), value]);
+    fn words(&self, progress: &str) -> Vec<OsString> {
+        let mut words: Vec<OsString> = Vec::new();
         if self.to_do == ToDo::Resume {
-            option("resume", self.folder.clone().into());
+            words.extend(["resume".into(), self.folder.clone().into()]);
         } else {
-            option("run", self.base.clone().into());
-            self.set.iter().for_each(|set| option("--set", set.into()));
-            option("--seed", self.seed.to_string().into());
-            option("--out", self.folder.clone().into());
-        }
-        option(
-            "--checkpoint-every",
-            self.checkpoint_every.to_string().into(),
-        );
-        option("--threads", self.threads.to_string().into());
-        option("--progress", "rounds".into());
-        if let Some(folder) = &self.data_dir {
-            option("--data-dir", folder.clone().into());
-        }
-        if self.to_do != ToDo::Resume {
+            words.extend(["run".into(), self.base.clone().into()]);
+            let set = self.set.iter();
+            words.extend(set.flat_map(|set| ["--set".into(), set.into()]));
+            words.extend(["--seed".into(), self.seed.to_string().into()]);
+            words.extend(["--out".into(), self.folder.clone().into()]);
             words.push("--overwrite".into());
+        }
+        let [every, threads] =
+            [self.checkpoint_every as usize, self.threads].map(|number| number.to_string());
+        let options = [
+            ("--checkpoint-every", every.as_str()),
+            ("--threads", &threads),
+            ("--progress", progress),
+        ];
+        words.extend(
+            options
+                .into_iter()
+                .flat_map(|(name, value)| [name.into(), value.into()]),
+        );
+        if let Some(folder) = &self.data_dir {
+            words.extend(["--data-dir".into(), folder.clone().into()]);
         }
         words
     }
@@ -134,7 +97,7 @@ impl Start {
     pub(crate) fn process(&self, program: &[OsString]) -> Result<Carrier> {
         let log = self.begin()?;
         let unwritten = |reason| Error::write(log_of(&self.folder), reason);
-        let words = [program, &self.words()].concat();
+        let words = [program, &self.words("rounds")].concat();
         let spawned = Command::new(&words[0])
             .args(&words[1..])
             .stdin(Stdio::null())
@@ -174,36 +137,21 @@ impl Start {
         methods: &[Entry],
         interrupted: &Arc<AtomicBool>,
     ) -> Result<Option<String>> {
-        use std::io::Write as _;
-
-        let words = match self.to_do {
+        let (every, mut log) = (self.checkpoint_every, self.begin()?);
+        let begins = match self.to_do {
             ToDo::Resume => "goes on from its last checkpoint",
             ToDo::Begin | ToDo::BeginAnew | ToDo::Nothing => "begins",
         };
-        let every = self.checkpoint_every;
-        writeln!(
-            self.begin()?,
-            "{words}, with {every} rounds from one checkpoint to the next"
-        )
-        .map_err(|reason| Error::write(log_of(&self.folder), reason))?;
+        let noted = writeln!(
+            log,
+            "{begins}, with {every} rounds from one checkpoint to the next"
+        );
+        noted.map_err(|reason| Error::write(log_of(&self.folder), reason))?;
         let session = Session {
             interrupted: Arc::clone(interrupted),
             ..Session::new(methods)
         };
-        let words = std::iter::once("fedrecsim".into()).chain(self.words());
-        let finished = match Cli::try_parse_from(words).map(|cli| cli.command) {
-            Ok(cli::Command::Run(mut arguments)) => {
-                arguments.options.progress = ProgressArg::Off;
-                cli::run(&arguments, &session, None)
-            }
-            Ok(cli::Command::Resume(mut arguments)) => {
-                arguments.options.progress = ProgressArg::Off;
-                cli::resume(&arguments, &session, None)
-            }
-            Ok(_) => unreachable!("the words of a run begin with `run` or `resume`"),
-            Err(refused) => Err(Error::Usage(refused.to_string())),
-        };
-        match finished {
+        match cli::carry_out(self.words("off"), &session) {
             Ok(finished) if matches!(finished.errors[..], [Error::Interrupted, ..]) => {
                 Err(Error::Interrupted)
             }
@@ -326,6 +274,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::cli::program::parsed;
 
     /// If this fails, a run of a study has another scenario than its arm, or a command that the
     /// program refuses.
@@ -341,27 +290,24 @@ mod tests {
             threads: 2,
             data_dir: Some("d".into()),
         };
-        let command = |start: &Start| {
-            let words = std::iter::once("p".into()).chain(start.words());
-            Cli::try_parse_from(words).unwrap().command
-        };
-        let cli::Command::Run(run) = command(&start) else {
-            panic!("{:?}", start.words())
+        let command = |start: &Start| parsed(start.words("off")).unwrap();
+        let cli::args::Command::Run(run) = command(&start) else {
+            panic!("{:?}", start.words("off"))
         };
         assert_eq!(
             run.input.overrides(),
             ["codec.uplink={ delta = true }", "seed=3"]
         );
         assert_eq!((run.out, run.overwrite), (Some("o/3".into()), true));
-        let words = start.words();
+        let words = start.words("off");
         start.to_do = ToDo::BeginAnew;
         assert_eq!(
             words,
-            start.words(),
+            start.words("off"),
             "a checkpoint of another build is not in the way"
         );
         start.to_do = ToDo::Resume;
-        let cli::Command::Resume(resume) = command(&start) else {
+        let cli::args::Command::Resume(resume) = command(&start) else {
             panic!("not resumed")
         };
         assert_eq!(resume.folder, Path::new("o/3"));

@@ -5,16 +5,19 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-use super::carrier::{Carrier, End, How, Start};
-use super::fit::Rehearsal;
+use super::Work;
+use super::carrier::{Carrier, End, Start};
+use super::fit::{Rehearsal, refuse_what_does_not_fit};
 use super::folder::{ToDo, log_of, note_failure};
 use super::limits::{Limits, Taken};
-use super::progress::{Ended, StudyProgress};
-use super::{Work, start};
+use super::progress::StudyProgress;
+use crate::cli::args::StudyArgs;
 use crate::cli::inputs::threads_of;
-use crate::cli::{StudyArgs, memory};
+use crate::cli::{Session, memory};
 use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::units::Bytes;
 use fedrecsim_report::study::plan::RunId;
+use fedrecsim_report::study::record::StudyRecord;
 
 /// The time between two looks at the runs.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -45,17 +48,9 @@ struct Running {
 /// # Errors
 /// What keeps the study from starting, and a process or a thread that cannot be started. Runs that
 /// fail are no error.
-pub(super) fn execute(work: &mut Work, wanted: Vec<RunId>, how: How<'_>) -> Result<()> {
-    let arguments = work.arguments;
-    let mut to_do = Vec::new();
-    for run in wanted {
-        let state = work.folder.to_do(&work.plan, run)?;
-        if state != ToDo::Nothing {
-            to_do.push((run, state));
-        }
-    }
-    let mut arms: Vec<usize> = to_do.iter().map(|(run, _)| run.arm).collect();
-    arms.dedup();
+pub(super) fn execute(work: &Work, record: &mut StudyRecord, wanted: Vec<RunId>) -> Result<()> {
+    let (arguments, session) = (work.arguments, work.session);
+    let (left, arms) = work.left_of(&wanted)?;
     let threads = threads_of(arguments.threads);
     let jobs = arguments.jobs.map_or(threads, usize::from);
     let budget_bytes = budget(arguments);
@@ -65,55 +60,62 @@ pub(super) fn execute(work: &mut Work, wanted: Vec<RunId>, how: How<'_>) -> Resu
         memory_bytes: budget_bytes.unwrap_or(u64::MAX),
         by_length: false,
     };
-    let program = match how {
-        How::Processes { .. } => program(arguments)?,
-        How::Threads { .. } => Vec::new(),
+    let (program, rehearsal) = match session.tell {
+        None => (
+            program(work)?,
+            Rehearsal::in_own_process(limits.least_threads()),
+        ),
+        Some(_) => (
+            Vec::new(),
+            Rehearsal::in_any_process(limits.least_threads()),
+        ),
     };
-    let rehearsal = budget_bytes.is_some().then(|| match how {
-        How::Processes { .. } => Rehearsal {
-            threads: limits.least_threads(),
-            beside_bytes: 0,
-        },
-        How::Threads { .. } => Rehearsal::in_any_process(limits.least_threads()),
-    });
-    work.estimate(&arms, rehearsal)?;
+    work.estimate(record, &arms, budget_bytes.map(|_| rehearsal))?;
     if let Some(budget_bytes) = budget_bytes {
-        work.refuse_what_does_not_fit(&arms, budget_bytes)?;
-        work.folder.write_record(&work.record)?;
+        refuse_what_does_not_fit(record, &arms, budget_bytes)?;
+        work.write_record(record)?;
     }
-    if !to_do.is_empty() {
-        how.note(&work.announcement(&arms, to_do.len()));
+    if !left.is_empty() {
+        session.note(&announcement(work, record, &arms, left.len()));
     }
-    let round_s = |arm: &usize| work.record.arms[*arm].round_s;
-    let has_times = arms.iter().all(|arm| round_s(arm).is_some());
+    let has_times = arms.iter().all(|arm| record.arms[*arm].round_s.is_some());
     // A command of `--launch` may have reserved a number of cores for each run, so that all have
     // the same number of threads.
     limits.by_length = has_times && arguments.launch.is_none();
-    let queued = |(run, state)| waiting(work, has_times, run, state);
-    let mut waiting: Vec<Waiting> = to_do.into_iter().map(queued).collect();
+    let queued = |(run, state)| waiting(work, record, has_times, run, state);
+    let mut waiting: Vec<Waiting> = left.into_iter().map(queued).collect();
     if has_times && jobs > 1 {
         // The longest run begins first, since threads would be idle if it were the last one.
         waiting.sort_by(|one, other| other.weight.total_cmp(&one.weight));
     }
-    let weights: f64 = waiting.iter().map(|run| run.weight).sum();
-    let progress = StudyProgress::new(waiting.len(), weights, arguments.progress, how);
-    carry_on(work, waiting.into(), limits, (&program, how), progress)
+    let weights = waiting.iter().map(|run| run.weight).sum();
+    let progress = StudyProgress::new(waiting.len(), weights, arguments.progress, session);
+    carry_on(work, waiting.into(), limits, &program, progress)
+}
+
+/// Returns how many runs there are to do and what they are expected to take, in words.
+fn announcement(work: &Work, record: &StudyRecord, arms: &[usize], runs: usize) -> String {
+    let needed = arms.iter().filter_map(|arm| record.arms[*arm].memory_bytes);
+    let memory = needed.max().map_or(String::new(), |bytes| {
+        format!("; the largest needs {} of memory", Bytes::new(bytes))
+    });
+    let (title, all) = (&work.plan.study.title, work.plan.runs(None).len());
+    format!("{title}: {runs} of {all} runs to do{memory}")
 }
 
 /// Returns the words that start a run's process: those of `--launch`, then those of this program.
-fn program(arguments: &StudyArgs) -> Result<Vec<OsString>> {
-    let before = match &arguments.launch {
-        None => Vec::new(),
-        Some(text) => shlex::split(text)
-            .filter(|words| !words.is_empty())
-            .ok_or_else(|| {
-                Error::Usage(format!(
-                    "--launch {text}: expected a command; a quotation mark may be missing"
-                ))
-            })?,
-    };
-    let mut words: Vec<OsString> = before.into_iter().map(OsString::from).collect();
-    words.extend(own_words(arguments)?);
+fn program(work: &Work) -> Result<Vec<OsString>> {
+    let mut words = Vec::new();
+    if let Some(text) = &work.arguments.launch {
+        let before = shlex::split(text).filter(|words| !words.is_empty());
+        let before = before.ok_or_else(|| {
+            Error::Usage(format!(
+                "--launch {text}: expected a command; a quotation mark may be missing"
+            ))
+        })?;
+        words.extend(before.into_iter().map(OsString::from));
+    }
+    words.extend(own_words(work.session)?);
     Ok(words)
 }
 
@@ -123,9 +125,9 @@ fn program(arguments: &StudyArgs) -> Result<Vec<OsString>> {
 /// # Errors
 /// [`Error::Usage`] if the program's own file is to start it, and the system does not say which one
 /// that is.
-pub(super) fn own_words(arguments: &StudyArgs) -> Result<Vec<OsString>> {
-    if !arguments.program.is_empty() {
-        return Ok(arguments.program.clone());
+pub(super) fn own_words(session: &Session) -> Result<Vec<OsString>> {
+    if !session.itself.is_empty() {
+        return Ok(session.itself.clone());
     }
     let own = std::env::current_exe().map_err(|reason| {
         Error::Usage(format!("the program does not know where it is: {reason}"))
@@ -143,15 +145,15 @@ fn budget(arguments: &StudyArgs) -> Option<u64> {
     }
 }
 
-fn waiting(work: &Work, has_times: bool, run: RunId, to_do: ToDo) -> Waiting {
-    let known = &work.record.arms[run.arm];
+fn waiting(work: &Work, record: &StudyRecord, has_times: bool, run: RunId, to_do: ToDo) -> Waiting {
+    let known = &record.arms[run.arm];
     let rounds = work.plan.arms[run.arm].scenario.training.rounds;
     let serial = known.serial_s.zip(known.round_s);
     Waiting {
         id: run,
         name: work.plan.name(run),
         // The number of threads is decided when the run starts.
-        start: start(work.arguments, &work.plan, &work.folder, run, to_do, 1),
+        start: work.start(run, to_do, 1),
         memory_bytes: known.memory_bytes.unwrap_or(0),
         // Weights are comparable only if all arms have an estimate.
         weight: f64::from(rounds) * known.round_s.filter(|_| has_times).unwrap_or(1.0),
@@ -165,32 +167,30 @@ fn carry_on(
     work: &Work,
     mut waiting: VecDeque<Waiting>,
     limits: Limits,
-    (program, how): (&[OsString], How<'_>),
+    program: &[OsString],
     mut progress: StudyProgress<'_>,
 ) -> Result<()> {
+    let session = work.session;
     let (mut running, mut held): (Vec<Running>, Vec<Waiting>) = (Vec::new(), Vec::new());
     let (mut told, mut unstarted) = (false, None);
-    let is_at_work = |run: &Waiting| work.folder.is_at_work(&work.plan, run.id);
+    let is_at_work = |run: &Waiting| work.is_at_work(run.id);
     while !(waiting.is_empty() && running.is_empty() && held.is_empty()) {
-        if (work.session.is_interrupted() || unstarted.is_some()) && !told {
+        if (session.is_interrupted() || unstarted.is_some()) && !told {
             waiting.clear();
             held.clear();
             running.iter().for_each(|run| run.carrier.tell_to_stop());
             told = true;
         }
-        let taken = Taken::by(
-            running
-                .iter()
-                .map(|Running { run, .. }| (run.start.threads, run.memory_bytes)),
-        );
         let under_way = running.iter().map(|running| &running.run);
+        let shares = under_way.clone();
+        let taken = Taken::by(shares.map(|run| (run.start.threads, run.memory_bytes)));
         let unfinished = waiting.iter().chain(&held).chain(under_way);
         let left: f64 = unfinished.map(|run| run.weight).sum();
         let next = limits.next(waiting.iter().map(|run| run.memory_bytes), taken);
         if let Some(mut run) = next.and_then(|place| waiting.remove(place)) {
             run.start.threads = limits.threads_for((run.weight / left, run.serial_share), taken);
             if is_at_work(&run) {
-                how.note(&format!(
+                session.note(&format!(
                     "{}: a process of an earlier study is still at work on it; waiting for its end",
                     run.name
                 ));
@@ -198,15 +198,15 @@ fn carry_on(
                 continue;
             }
             // What is to be done may have changed, as another process may have been at work on it.
-            run.start.to_do = work.folder.to_do(&work.plan, run.id)?;
+            run.start.to_do = work.to_do(run.id)?;
             if run.start.to_do == ToDo::Nothing {
-                let done = Ended::Done(&run.start.folder);
-                progress.ended(&run.name, run.weight, Duration::ZERO, done);
+                let folder = &run.start.folder;
+                progress.ended(&run.name, folder, run.weight, Duration::ZERO, &End::Done);
                 continue;
             }
-            let started = match how {
-                How::Processes { .. } => run.start.process(program),
-                How::Threads { .. } => run.start.thread(work.session.methods),
+            let started = match session.tell {
+                None => run.start.process(program),
+                Some(_) => run.start.thread(session.methods),
             };
             match started {
                 Ok(carrier) => running.push(Running {
@@ -230,11 +230,8 @@ fn carry_on(
         let (still_held, free): (Vec<Waiting>, _) = held.into_iter().partition(is_at_work);
         held = still_held;
         waiting.extend(free);
-        progress.look(
-            running
-                .iter()
-                .map(|running| (log_of(&running.run.start.folder), running.run.weight)),
-        );
+        let under_way = running.iter().map(|running| &running.run);
+        progress.look(under_way.map(|run| (log_of(&run.start.folder), run.weight)));
         std::thread::sleep(LOOK_EVERY);
     }
     progress.finish();
@@ -244,18 +241,16 @@ fn carry_on(
 /// Tells of a run that has ended, and notes why it failed if it did. One that was told to stop has
 /// not failed.
 fn end(run: &Running, how: &End, progress: &mut StudyProgress<'_>) -> Result<()> {
-    let folder = &run.run.start.folder;
-    let outcome = match how {
-        End::Done => Ended::Done(folder),
-        End::Stopped => Ended::Stopped,
-        End::Failed(reason) => {
-            note_failure(folder, reason)?;
-            Ended::Failed(reason)
-        }
+    let Running { run, began, .. } = run;
+    let folder = &run.start.folder;
+    if let End::Failed(reason) = how {
+        note_failure(folder, reason)?;
+    }
+    let anew = match run.start.to_do {
+        ToDo::BeginAnew => " (begun anew, as another build of the program left its checkpoint)",
+        _ => "",
     };
-    let anew = (run.run.start.to_do == ToDo::BeginAnew)
-        .then_some(" (begun anew, as another build of the program left its checkpoint)");
-    let name = format!("{}{}", run.run.name, anew.unwrap_or_default());
-    progress.ended(&name, run.run.weight, run.began.elapsed(), outcome);
+    let name = format!("{}{anew}", run.name);
+    progress.ended(&name, folder, run.weight, began.elapsed(), how);
     Ok(())
 }

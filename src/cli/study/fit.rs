@@ -8,6 +8,7 @@ use crate::cli::memory;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::units::Bytes;
 use fedrecsim_data::dataset;
+use fedrecsim_report::study::record::{ArmRecord, StudyRecord};
 
 /// The memory of a process of this program before it has read anything, which counts for every run.
 const BYTES_OF_A_PROCESS: u64 = 16 << 20;
@@ -22,6 +23,14 @@ pub(crate) struct Rehearsal {
 }
 
 impl Rehearsal {
+    /// Describes a rehearsal in a process that is as small as that of a run.
+    pub(crate) fn in_own_process(threads: usize) -> Self {
+        Self {
+            threads,
+            beside_bytes: 0,
+        }
+    }
+
     /// Describes a rehearsal in a process that holds much else, such as an interpreter with data
     /// frames: what it has now is no part of a run.
     pub(crate) fn in_any_process(threads: usize) -> Self {
@@ -43,79 +52,72 @@ impl Work<'_> {
     ///
     /// # Errors
     /// [`Error::Usage`] with what keeps arms from starting, such as a data set that is not there.
-    pub(super) fn estimate(&mut self, arms: &[usize], rehearsal: Option<Rehearsal>) -> Result<()> {
+    pub(super) fn estimate(
+        &self,
+        record: &mut StudyRecord,
+        arms: &[usize],
+        rehearsal: Option<Rehearsal>,
+    ) -> Result<()> {
         let directories = data_directories(self.arguments.data_dir.as_deref());
         let mut faults = Vec::new();
         for &arm in arms {
             if self.session.is_interrupted() {
                 break;
             }
-            let (planned, known) = (&self.plan.arms[arm], &mut self.record.arms[arm]);
+            let (planned, known) = (&self.plan.arms[arm], &mut record.arms[arm]);
+            let scenario = &planned.scenario;
             let looked = match rehearsal.filter(|_| known.memory_bytes.is_none()) {
-                None => dataset::look_for(&planned.scenario.dataset, &directories),
-                Some(rehearsal) => {
-                    Inputs::load(&planned.scenario, &directories, self.session.methods).map(
-                        |inputs| {
-                            // If the first round fails, the run will say why.
-                            if let Ok(expected) =
-                                Expected::of(&inputs.world, rehearsal.threads, false)
-                            {
-                                // What an earlier arm has left may be in use again, so that the
-                                // process has not grown by all that is needed.
-                                let own =
-                                    expected.peak_bytes().saturating_sub(rehearsal.beside_bytes);
-                                known.memory_bytes = Some(own.max(expected.needed_bytes()));
-                                known.round_s = Some(expected.round_s());
-                                known.serial_s = Some(expected.serial_s());
-                            }
-                        },
-                    )
-                }
+                None => dataset::look_for(&scenario.dataset, &directories),
+                Some(rehearsal) => Inputs::load(scenario, &directories, self.session.methods)
+                    .map(|inputs| rehearsal.note(&inputs, known)),
             };
             if let Err(error) = looked {
                 faults.push(format!("arm `{}`: {error}", planned.arm.name));
             }
         }
-        if faults.is_empty() {
-            Ok(())
-        } else {
-            Err(Error::Usage(faults.join("\n")))
-        }
+        refused(faults, "\n", "")
     }
+}
 
-    /// Refuses arms of which a single run needs more than `budget_bytes`.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] with all of them.
-    pub(super) fn refuse_what_does_not_fit(&self, arms: &[usize], budget_bytes: u64) -> Result<()> {
-        let too_large = |arm: &usize| {
-            let known = &self.record.arms[*arm];
-            let needed = known.memory_bytes.filter(|needed| *needed > budget_bytes)?;
-            let needed = Bytes::new(needed);
-            Some(format!("arm `{}` needs {needed} of memory", known.name))
+impl Rehearsal {
+    /// Rehearses the first rounds of an arm, and notes what they take.
+    fn note(&self, inputs: &Inputs, known: &mut ArmRecord) {
+        // If the first round fails, the run will say why.
+        let Ok(expected) = Expected::of(&inputs.world, self.threads, false) else {
+            return;
         };
-        let told: Vec<String> = arms.iter().filter_map(too_large).collect();
-        if told.is_empty() {
-            return Ok(());
-        }
-        Err(Error::Usage(format!(
-            "{}; a run may have {} (--memory)",
-            told.join("; "),
-            Bytes::new(budget_bytes)
-        )))
+        // What an earlier arm has left may be in use again, so that the process has not grown by
+        // all that is needed.
+        let own = expected.peak_bytes().saturating_sub(self.beside_bytes);
+        known.memory_bytes = Some(own.max(expected.needed_bytes()));
+        known.round_s = Some(expected.estimate.wall_time_per_round_s);
+        known.serial_s = Some(expected.estimate.serial_time_per_round_s);
     }
+}
 
-    /// Returns how many runs there are to do and what they are expected to take, in words.
-    pub(super) fn announcement(&self, arms: &[usize], runs: usize) -> String {
-        let needed = arms
-            .iter()
-            .filter_map(|arm| self.record.arms[*arm].memory_bytes);
-        let memory = match needed.max() {
-            None => String::new(),
-            Some(bytes) => format!("; the largest needs {} of memory", Bytes::new(bytes)),
-        };
-        let (title, all) = (&self.plan.study.title, self.plan.runs(None).len());
-        format!("{title}: {runs} of {all} runs to do{memory}")
+/// Refuses arms of which a single run needs more than `budget_bytes`.
+///
+/// # Errors
+/// [`Error::Usage`] with all of them.
+pub(super) fn refuse_what_does_not_fit(
+    record: &StudyRecord,
+    arms: &[usize],
+    budget_bytes: u64,
+) -> Result<()> {
+    let too_large = |arm: &usize| {
+        let known = &record.arms[*arm];
+        let needed = known.memory_bytes.filter(|needed| *needed > budget_bytes)?;
+        let needed = Bytes::new(needed);
+        Some(format!("arm `{}` needs {needed} of memory", known.name))
+    };
+    let budget = format!("; a run may have {} (--memory)", Bytes::new(budget_bytes));
+    refused(arms.iter().filter_map(too_large).collect(), "; ", &budget)
+}
+
+fn refused(faults: Vec<String>, between: &str, end: &str) -> Result<()> {
+    match faults.is_empty() {
+        true => Ok(()),
+        false => Err(Error::Usage(faults.join(between) + end)),
     }
 }
 

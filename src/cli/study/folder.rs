@@ -6,21 +6,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::Work;
+use crate::cli::output_file::write_files;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_report::report::FolderLock;
 use fedrecsim_report::report::read::{SavedReport, SavedRun};
-use fedrecsim_report::study::plan::{Plan, RunId, Shard, as_saved};
+use fedrecsim_report::study::plan::{PlannedArm, RunId, as_saved};
 use fedrecsim_report::study::record::{FILE_NAME, StudyRecord};
 use fedrecsim_report::study::results::{ArmResults, Results, RunResult, RunState};
 use fedrecsim_report::study::sharing;
 use fedrecsim_sim::checkpoint::{self, Build};
-
-/// A study's folder, which no other process can take meanwhile if it was opened.
-#[derive(Debug)]
-pub(crate) struct StudyFolder {
-    path: PathBuf,
-    _lock: Option<FolderLock>,
-}
 
 /// What is to be done for a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,21 +31,21 @@ pub(crate) enum ToDo {
     BeginAnew,
 }
 
-impl StudyFolder {
-    /// Takes the folder at `path`, which is made if it is not there.
+impl Work<'_> {
+    /// Takes the folder, which is made if it is not there, until the lock is dropped. Returns the
+    /// record of the study that goes on there or begins, which is not written yet.
     ///
     /// # Errors
-    /// [`Error::Usage`] if something else than a study is in it, or another process is at work
-    /// there.
-    pub(crate) fn open(path: PathBuf) -> Result<Self> {
-        fs::create_dir_all(&path).map_err(|reason| Error::write(&path, reason))?;
-        let lock = FolderLock::take(&path)?;
-        let mut entries = fs::read_dir(&path).map_err(|reason| Error::read(&path, reason))?;
+    /// [`Error::Usage`] if something else than this study is in the folder, or another process is at
+    /// work there.
+    pub(super) fn begin(&self) -> Result<(FolderLock, StudyRecord)> {
+        let path = &self.path;
+        fs::create_dir_all(path).map_err(|reason| Error::write(path, reason))?;
+        let lock = FolderLock::take(path)?;
+        let mut entries = fs::read_dir(path).map_err(|reason| Error::read(path, reason))?;
         let is_ours = |entry: fs::DirEntry| {
-            entry
-                .file_name()
-                .to_string_lossy()
-                .starts_with(".fedrecsim")
+            let name = entry.file_name();
+            name.to_string_lossy().starts_with(".fedrecsim")
         };
         if !path.join(FILE_NAME).exists() && !entries.all(|entry| entry.is_ok_and(is_ours)) {
             return Err(Error::Usage(format!(
@@ -58,48 +53,43 @@ impl StudyFolder {
                 path.display()
             )));
         }
-        Ok(Self {
-            path,
-            _lock: Some(lock),
-        })
+        let (record, earlier) = self.record()?;
+        let changes = earlier.map_or(Vec::new(), |earlier| earlier.changes(&record));
+        if !changes.is_empty() {
+            return Err(Error::Usage(format!(
+                "the study has changed since its runs in {} began: {}; undo that, or name another folder with --out",
+                path.display(),
+                changes.join("; ")
+            )));
+        }
+        Ok((lock, record))
     }
 
-    /// Returns the folder at `path` without taking it, for a single run of the study, whose own
-    /// folder is taken instead.
-    pub(crate) fn shared(path: PathBuf) -> Self {
-        Self { path, _lock: None }
-    }
-
-    /// Returns the folder.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Returns the record of the study that was begun here, if there is one.
+    /// Returns the record of this study, and that of the study that was begun in the folder, if
+    /// there is one.
     ///
     /// # Errors
     /// [`Error::Read`] or [`Error::Usage`] for a record that cannot be read.
-    pub(crate) fn record(&self) -> Result<Option<StudyRecord>> {
-        let path = self.path.join(FILE_NAME);
-        if path.exists() {
-            record_in(&self.path).map(Some)
-        } else {
-            Ok(None)
-        }
+    pub(super) fn record(&self) -> Result<(StudyRecord, Option<StudyRecord>)> {
+        let is_begun = self.path.join(FILE_NAME).exists();
+        let earlier = is_begun.then(|| record_in(&self.path)).transpose()?;
+        let shard = self.arguments.shard;
+        let record = StudyRecord::of(&self.plan, &self.text, shard, earlier.as_ref())?;
+        Ok((record, earlier))
     }
 
     /// Writes the record.
     ///
     /// # Errors
     /// [`Error::Write`].
-    pub(crate) fn write_record(&self, record: &StudyRecord) -> Result<()> {
+    pub(super) fn write_record(&self, record: &StudyRecord) -> Result<()> {
         let files = vec![(FILE_NAME.to_owned(), record.render()?.into_bytes())];
-        super::write_files(&self.path, files, true)
+        write_files(&self.path, files, true)
     }
 
     /// Returns the folder of a run's report.
-    pub fn run(&self, plan: &Plan, run: RunId) -> PathBuf {
-        self.path.join(plan.folder(run))
+    pub(super) fn folder_of(&self, run: RunId) -> PathBuf {
+        self.path.join(self.plan.folder(run))
     }
 
     /// Returns what is to be done for a run.
@@ -107,62 +97,64 @@ impl StudyFolder {
     /// # Errors
     /// Those of a scenario that cannot be written, which no file gives, and of a program that
     /// cannot read its own file.
-    pub(crate) fn to_do(&self, plan: &Plan, run: RunId) -> Result<ToDo> {
-        let folder = self.run(plan, run);
-        let scenario = plan.scenario(run);
+    pub(super) fn to_do(&self, run: RunId) -> Result<ToDo> {
+        let (folder, scenario) = (self.folder_of(run), self.plan.scenario(run));
         let saved = as_saved(&scenario)?;
         if SavedRun::read(&folder).is_ok_and(|report| report.complete && report.scenario == saved) {
             return Ok(ToDo::Nothing);
         }
         let table = |text: &str| text.parse::<toml::Table>().ok();
         let ours = table(&scenario.to_toml()?);
-        let found = if checkpoint::is_in(&folder) {
-            checkpoint::find(&folder).ok()
-        } else {
-            None
-        };
-        let headers = found.map(|found| found.checkpoint.header);
-        let Some(header) = headers.filter(|header| table(&header.scenario) == ours) else {
+        let found = checkpoint::is_in(&folder).then(|| checkpoint::find(&folder).ok());
+        let header = found.flatten().map(|found| found.checkpoint.header);
+        let Some(header) = header.filter(|header| table(&header.scenario) == ours) else {
             return Ok(ToDo::Begin);
         };
         // The version of a method that changes by itself is compared by the run.
         let running = Build::running(&crate::PROGRAM, &header.build.method)?;
-        Ok(if header.check_build(&running).is_ok() {
-            ToDo::Resume
-        } else {
-            ToDo::BeginAnew
+        Ok(match header.check_build(&running) {
+            Ok(()) => ToDo::Resume,
+            Err(_) => ToDo::BeginAnew,
         })
+    }
+
+    /// Returns those of `runs` that are still to be done, each with what that is, and their arms.
+    ///
+    /// # Errors
+    /// As [`Self::to_do`].
+    pub(super) fn left_of(&self, runs: &[RunId]) -> Result<(Vec<(RunId, ToDo)>, Vec<usize>)> {
+        let mut left = Vec::new();
+        for &run in runs {
+            left.push((run, self.to_do(run)?));
+        }
+        left.retain(|(_, to_do)| *to_do != ToDo::Nothing);
+        let mut arms: Vec<usize> = left.iter().map(|(run, _)| run.arm).collect();
+        arms.dedup();
+        Ok((left, arms))
     }
 
     /// Returns whether a process is at work on a run, as one does that a killed study has left
     /// behind.
-    pub(crate) fn is_at_work(&self, plan: &Plan, run: RunId) -> bool {
+    pub(super) fn is_at_work(&self, run: RunId) -> bool {
         // A folder that is not there, or that nobody can write to, has nobody at work.
-        matches!(FolderLock::take(&self.run(plan, run)), Err(Error::Usage(_)))
+        matches!(FolderLock::take(&self.folder_of(run)), Err(Error::Usage(_)))
     }
 
-    /// Returns the results of the runs of a part, or of all of them.
+    /// Returns the results of the runs of the part, or of all of them.
     ///
     /// # Errors
     /// [`Error::Read`] for a report that is complete and cannot be read.
-    pub(crate) fn results(
-        &self,
-        plan: &Plan,
-        shard: Option<Shard>,
-        without_data: &[usize],
-    ) -> Result<Results> {
-        let mut arms: Vec<ArmResults> = plan
-            .arms
-            .iter()
-            .map(|arm| ArmResults {
-                name: arm.arm.name.clone(),
-                timing: sharing::depends_on_timing(&arm.scenario),
-                compare_to: arm.arm.compare_to,
-                runs: Vec::new(),
-            })
-            .collect();
+    pub(super) fn results(&self) -> Result<Results> {
+        let (plan, shard, without_data) = (&self.plan, self.arguments.shard, self.without_data());
+        let results_of = |arm: &PlannedArm| ArmResults {
+            name: arm.arm.name.clone(),
+            timing: sharing::depends_on_timing(&arm.scenario),
+            compare_to: arm.arm.compare_to,
+            runs: Vec::new(),
+        };
+        let mut arms: Vec<ArmResults> = plan.arms.iter().map(results_of).collect();
         for run in plan.runs(shard) {
-            let state = match self.state(plan, run)? {
+            let state = match self.state(run)? {
                 RunState::NotRun if without_data.contains(&run.arm) => RunState::NoData,
                 state => state,
             };
@@ -186,21 +178,18 @@ impl StudyFolder {
     ///
     /// # Errors
     /// [`Error::Read`] for a report that is complete and cannot be read.
-    pub(crate) fn state(&self, plan: &Plan, run: RunId) -> Result<RunState> {
-        let folder = self.run(plan, run);
-        if self.to_do(plan, run)? == ToDo::Nothing {
+    pub(super) fn state(&self, run: RunId) -> Result<RunState> {
+        let folder = self.folder_of(run);
+        if self.to_do(run)? == ToDo::Nothing {
             let report = SavedReport::read(&folder)?;
-            return Ok(report
-                .run
-                .failure()
-                .map_or_else(|| RunState::Done(Box::new(report)), RunState::Failed));
+            let failure = report.run.failure();
+            return Ok(failure.map_or_else(|| RunState::Done(Box::new(report)), RunState::Failed));
         }
         // A run that is not complete and has not failed was stopped with the study.
-        Ok(
-            fs::read_to_string(failure_of(&folder)).map_or(RunState::NotRun, |reason| {
-                RunState::Failed(reason.trim().to_owned())
-            }),
-        )
+        let failure = fs::read_to_string(failure_of(&folder));
+        Ok(failure.map_or(RunState::NotRun, |reason| {
+            RunState::Failed(reason.trim().to_owned())
+        }))
     }
 }
 

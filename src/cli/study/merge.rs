@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::folder::{StudyFolder, ToDo, failure_of, forget, log_of, record_in};
+use super::Work;
+use super::folder::{ToDo, failure_of, forget, log_of, record_in};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_report::report::read::SavedRun;
-use fedrecsim_report::study::plan::{Plan, as_saved};
+use fedrecsim_report::study::plan::as_saved;
 use fedrecsim_report::study::record::StudyRecord;
 
 /// The file that is copied last, since a run counts as complete when it is there.
@@ -18,23 +19,15 @@ const LAST: &str = "run.json";
 /// # Errors
 /// [`Error::Usage`] for a part of another study, naming what differs; [`Error::Read`] and
 /// [`Error::Write`].
-pub(crate) fn merge(
-    folder: &StudyFolder,
-    plan: &Plan,
-    record: &StudyRecord,
-    parts: &[PathBuf],
-) -> Result<()> {
+pub(super) fn merge(work: &Work, record: &StudyRecord, parts: &[PathBuf]) -> Result<()> {
     for part in parts {
-        let of_part = record_in(part)?;
-        let same_part = StudyRecord {
+        let of_part = StudyRecord {
             shard: None,
-            ..of_part
+            ..record_in(part)?
         };
-        let mut changes = same_part.changes(record);
-        if changes.is_empty()
-            && same_part.arms.len() + same_part.seeds.len()
-                != record.arms.len() + record.seeds.len()
-        {
+        let mut changes = of_part.changes(record);
+        let size = |record: &StudyRecord| record.arms.len() + record.seeds.len();
+        if changes.is_empty() && size(&of_part) != size(record) {
             changes.push("arms or seeds were added since".to_owned());
         }
         if !changes.is_empty() {
@@ -44,14 +37,14 @@ pub(crate) fn merge(
             )));
         }
     }
-    for run in plan.runs(None) {
-        if folder.to_do(plan, run)? == ToDo::Nothing {
+    for run in work.plan.runs(None) {
+        if work.to_do(run)? == ToDo::Nothing {
             continue;
         }
-        let (saved, to) = (as_saved(&plan.scenario(run))?, folder.run(plan, run));
-        for from in parts.iter().map(|part| part.join(plan.folder(run))) {
-            if SavedRun::read(&from).is_ok_and(|report| report.complete && report.scenario == saved)
-            {
+        let (saved, to) = (as_saved(&work.plan.scenario(run))?, work.folder_of(run));
+        let is_whole = |report: SavedRun| report.complete && report.scenario == saved;
+        for from in parts.iter().map(|part| part.join(work.plan.folder(run))) {
+            if SavedRun::read(&from).is_ok_and(is_whole) {
                 take_run(&from, &to)?;
                 break;
             }
@@ -66,7 +59,7 @@ pub(crate) fn merge(
 ///
 /// # Errors
 /// [`Error::Read`] and [`Error::Write`].
-pub(crate) fn take_run(from: &Path, to: &Path) -> Result<()> {
+pub(super) fn take_run(from: &Path, to: &Path) -> Result<()> {
     copy_folder(from, to)?;
     forget(&failure_of(to))?;
     copy_if_there(&log_of(from), &log_of(to))
@@ -74,32 +67,29 @@ pub(crate) fn take_run(from: &Path, to: &Path) -> Result<()> {
 
 /// Copies the files of a report.
 fn copy_folder(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to).map_err(|reason| Error::write(to, reason))?;
+    let unread = |reason| Error::read(from, reason);
     let mut names = Vec::new();
-    for entry in fs::read_dir(from).map_err(|reason| Error::read(from, reason))? {
-        let entry = entry.map_err(|reason| Error::read(from, reason))?;
+    for entry in fs::read_dir(from).map_err(unread)? {
+        let entry = entry.map_err(unread)?;
         let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
         if is_file && !entry.file_name().to_string_lossy().starts_with('.') {
             names.push(entry.file_name());
         }
     }
     names.sort_by_key(|name| name == LAST);
-    names
-        .iter()
-        .try_for_each(|name| copy(&from.join(name), &to.join(name)))
+    let mut names = names.iter();
+    names.try_for_each(|name| copy(&from.join(name), &to.join(name)))
 }
 
 fn copy_if_there(from: &Path, to: &Path) -> Result<()> {
-    if !from.is_file() {
-        return Ok(());
+    match from.is_file() {
+        true => copy(from, to),
+        false => Ok(()),
     }
-    let folder = to.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).map_err(|reason| Error::write(folder, reason))?;
-    copy(from, to)
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
-    fs::copy(from, to)
-        .map(|_| ())
-        .map_err(|reason| Error::write(to, reason))
+    let folder = to.parent().unwrap_or(Path::new("."));
+    let copied = fs::create_dir_all(folder).and_then(|()| fs::copy(from, to));
+    copied.map(drop).map_err(|reason| Error::write(to, reason))
 }

@@ -1,19 +1,23 @@
-//! Runs of a study that something else than the command carries out: threads of a program in
-//! another language, or the workers of a cluster.
+//! Runs of a study that something else than the command carries out, such as the workers of a
+//! cluster.
 //!
-//! [`in_threads`] is `study` with a thread of this process for each run. Elsewhere, [`prepare`]
-//! lists the runs and what each takes, [`carry_out`] does one of them wherever it is called,
-//! `study` with `--no-run` writes the tables, and [`listed`] says what has become of each. The
-//! folder is that of `study`, so that either may go on with what the other has begun.
+//! [`prepare`] lists the runs and what each takes, [`carry_out`] does one of them wherever it is
+//! called, `study` with `--no-run` writes the tables, and [`listed`] says what has become of each.
+//! The folder is that of `study`, so that either may go on with what the other has begun. The words
+//! are those of the command `study`.
 
-use super::carrier::{How, failure_of_report};
+use std::ffi::OsString;
+
+use super::Work;
+use super::carrier::failure_of_report;
 use super::fit::Rehearsal;
-use super::folder::{StudyFolder, ToDo, note_failure};
-use super::{Work, out, planned, runs_with_data, start};
+use super::folder::{ToDo, note_failure};
+use crate::cli::Session;
+use crate::cli::args::{Command, StudyArgs};
 use crate::cli::inputs::threads_of;
-use crate::cli::{Finished, Session, StudyArgs};
+use crate::cli::program::parsed;
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_report::study::plan::{Plan, RunId};
+use fedrecsim_report::report::FolderLock;
 use fedrecsim_report::study::record::StudyRecord;
 use fedrecsim_report::study::results::RunState;
 
@@ -41,90 +45,70 @@ pub struct Prepared {
     pub round_s: Option<f64>,
 }
 
-/// The folder of a study whose runs are carried out somewhere. Nobody else begins there until it is
-/// dropped.
-#[derive(Debug)]
-pub struct Held(#[expect(dead_code)] StudyFolder);
-
-/// Carries out a study in threads of this process, and tells lines of progress as runs end.
-///
-/// # Errors
-/// Those of `study`.
-pub fn in_threads(
-    arguments: &StudyArgs,
-    session: &Session,
-    tell: &(dyn Fn(&str) + Sync),
-) -> Result<Finished> {
-    super::carry_out(arguments, session, How::Threads { tell })
+/// Reads the words of a study.
+fn arguments(words: Vec<OsString>) -> Result<StudyArgs> {
+    match parsed(words)? {
+        Command::Study(arguments) => Ok(arguments),
+        _ => Err(Error::Usage("expected the words of `study`".to_owned())),
+    }
 }
 
 /// Checks a study, takes and begins its folder, rehearses the arms that have runs to do with
-/// `threads`, and lists its runs. Arms whose data set is not there are left out where the study
-/// says so.
+/// `threads`, and lists its runs. Nobody else begins in the folder until the lock is dropped. Arms
+/// whose data set is not there are left out where the study says so.
 ///
 /// # Errors
 /// Those of `study`.
 pub fn prepare(
-    arguments: &StudyArgs,
+    words: Vec<OsString>,
     session: &Session,
     threads: usize,
-) -> Result<(Held, Vec<Prepared>)> {
+) -> Result<(FolderLock, Vec<Prepared>)> {
     let rehearsal = Rehearsal::in_any_process(threads);
-    let (plan, text) = planned(arguments, session)?;
-    let mut work = Work::begin(arguments, session, plan, &text)?;
-    let runs = work.runs_with_data();
-    let mut arms = Vec::new();
-    for run in &runs {
-        if work.folder.to_do(&work.plan, *run)? != ToDo::Nothing {
-            arms.push(run.arm);
-        }
-    }
-    arms.dedup();
-    work.estimate(&arms, Some(rehearsal))?;
+    let arguments = arguments(words)?;
+    let work = Work::of(&arguments, session)?;
+    let (lock, mut record) = work.begin()?;
+    let (_, arms) = work.left_of(&work.runs_with_data())?;
+    work.estimate(&mut record, &arms, Some(rehearsal))?;
     if session.is_interrupted() {
         return Err(Error::Interrupted);
     }
-    work.folder.write_record(&work.record)?;
-    let prepared = described(&work.plan, &work.record, &work.folder, &runs)?;
-    Ok((Held(work.folder), prepared))
+    work.write_record(&record)?;
+    Ok((lock, described(&work, &record)?))
 }
 
 /// Lists the runs of a study and what has become of each, without taking its folder.
 ///
 /// # Errors
 /// Those of a study that is not there or has faults, and of a report that cannot be read.
-pub fn listed(arguments: &StudyArgs, session: &Session) -> Result<Vec<Prepared>> {
-    let (plan, text) = planned(arguments, session)?;
-    let folder = StudyFolder::shared(out(arguments, &plan));
-    let record = StudyRecord::of(&plan, &text, arguments.shard, folder.record()?.as_ref())?;
-    described(&plan, &record, &folder, &runs_with_data(arguments, &plan))
+pub fn listed(words: Vec<OsString>, session: &Session) -> Result<Vec<Prepared>> {
+    let arguments = arguments(words)?;
+    let work = Work::of(&arguments, session)?;
+    let (record, _) = work.record()?;
+    described(&work, &record)
 }
 
-fn described(
-    plan: &Plan,
-    record: &StudyRecord,
-    folder: &StudyFolder,
-    runs: &[RunId],
-) -> Result<Vec<Prepared>> {
-    let described = |run: &RunId| {
-        let (known, scenario) = (&record.arms[run.arm], &plan.arms[run.arm].scenario);
-        let failure = match folder.state(plan, *run)? {
+fn described(work: &Work, record: &StudyRecord) -> Result<Vec<Prepared>> {
+    let mut runs = Vec::new();
+    for run in work.runs_with_data() {
+        let (known, scenario) = (&record.arms[run.arm], &work.plan.arms[run.arm].scenario);
+        let failure = match work.state(run)? {
             RunState::Failed(reason) => Some(reason),
             _ => None,
         };
-        Ok(Prepared {
+        runs.push(Prepared {
             arm: known.name.clone(),
             seed: run.seed,
-            folder: plan.folder(*run).display().to_string(),
-            is_done: folder.to_do(plan, *run)? == ToDo::Nothing,
+            folder: work.plan.folder(run).display().to_string(),
+            is_done: work.to_do(run)? == ToDo::Nothing,
             failure,
             method: scenario.method.name.clone(),
             rounds: scenario.training.rounds,
             memory_bytes: known.memory_bytes,
             round_s: known.round_s,
-        })
-    };
-    runs.iter().map(described).collect()
+        });
+    }
+    Ok(runs)
 }
 
 /// Carries out one run of a study that was [prepared](prepare), from its last checkpoint if there
@@ -135,31 +119,29 @@ fn described(
 /// [`Error::Interrupted`] if the session was interrupted, after a checkpoint that was due;
 /// [`Error::Usage`] for a run that the study does not have, or on which another process is at work.
 pub fn carry_out(
-    arguments: &StudyArgs,
+    words: Vec<OsString>,
     session: &Session,
     (arm, seed): (&str, u64),
 ) -> Result<Option<String>> {
-    let (plan, _) = planned(arguments, session)?;
-    let is_it = |run: &RunId| plan.arms[run.arm].arm.name == arm && run.seed == seed;
-    let run = plan.runs(None).into_iter().find(is_it);
+    let arguments = arguments(words)?;
+    let work = Work::of(&arguments, session)?;
+    let mut runs = work.plan.runs(None).into_iter();
+    let run = runs.find(|run| work.plan.arms[run.arm].arm.name == arm && run.seed == seed);
     let run =
         run.ok_or_else(|| Error::Usage(format!("the study has no run {arm}, seed {seed}")))?;
-    let folder = StudyFolder::shared(out(arguments, &plan));
-    let to_do = folder.to_do(&plan, run)?;
-    let of_report = folder.run(&plan, run);
+    let (to_do, folder) = (work.to_do(run)?, work.folder_of(run));
     if to_do == ToDo::Nothing {
-        return Ok(failure_of_report(&of_report));
+        return Ok(failure_of_report(&folder));
     }
-    if folder.is_at_work(&plan, run) {
+    if work.is_at_work(run) {
         return Err(Error::Usage(format!(
             "another process is at work on {arm}, seed {seed}"
         )));
     }
-    let threads = threads_of(arguments.threads);
-    let start = start(arguments, &plan, &folder, run, to_do, threads);
+    let start = work.start(run, to_do, threads_of(arguments.threads));
     let reason = start.carry_out(session.methods, &session.interrupted)?;
     if let Some(reason) = &reason {
-        note_failure(&of_report, reason)?;
+        note_failure(&folder, reason)?;
     }
     Ok(reason)
 }

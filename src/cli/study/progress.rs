@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::carrier::How;
-use crate::cli::ProgressArg;
+use super::carrier::End;
+use crate::cli::Session;
+use crate::cli::args::ProgressArg;
 use fedrecsim_core::metric::Metric;
 use fedrecsim_core::units::Bytes;
 use fedrecsim_report::report::metrics;
@@ -25,20 +26,9 @@ const TAIL_BYTES: u64 = 4096;
 /// The length of the bar in thousandths of all work.
 const WHOLE: u64 = 1000;
 
-/// How a run has ended.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Ended<'a> {
-    /// With a report in this folder.
-    Done(&'a Path),
-    /// Because it was told to stop.
-    Stopped,
-    /// Without a result, for this reason.
-    Failed(&'a str),
-}
-
 /// The progress over all runs.
 pub(crate) struct StudyProgress<'a> {
-    how: How<'a>,
+    session: &'a Session<'a>,
     runs: usize,
     over: usize,
     failed: usize,
@@ -52,8 +42,13 @@ pub(crate) struct StudyProgress<'a> {
 
 impl<'a> StudyProgress<'a> {
     /// Begins to show the progress of so many runs, which together have this weight.
-    pub(crate) fn new(runs: usize, weight: f64, asked: ProgressArg, how: How<'a>) -> Self {
-        let bar = (asked == ProgressArg::Auto && how.has_bar() && runs > 0).then(|| {
+    pub(crate) fn new(
+        runs: usize,
+        weight: f64,
+        asked: ProgressArg,
+        session: &'a Session<'a>,
+    ) -> Self {
+        let bar = (asked == ProgressArg::Auto && session.visible && runs > 0).then(|| {
             let bar = ProgressBar::new(WHOLE);
             if let Ok(style) = ProgressStyle::with_template("[{bar:24}] {msg}") {
                 bar.set_style(style.progress_chars("=> "));
@@ -65,7 +60,7 @@ impl<'a> StudyProgress<'a> {
         let now = Instant::now();
         let has_lines = asked != ProgressArg::Off;
         Self {
-            how,
+            session,
             runs,
             over: 0,
             failed: 0,
@@ -78,27 +73,32 @@ impl<'a> StudyProgress<'a> {
         }
     }
 
-    /// Tells of a run that has ended.
-    pub(crate) fn ended(&mut self, name: &str, weight: f64, took: Duration, how: Ended) {
+    /// Tells of a run that has ended, with its report in `folder` if it has a result.
+    pub(crate) fn ended(
+        &mut self,
+        name: &str,
+        folder: &Path,
+        weight: f64,
+        took: Duration,
+        how: &End,
+    ) {
         self.over += 1;
         self.done_weight += weight;
         let took = words::duration(took.as_secs_f64());
         let what = match how {
-            Ended::Done(folder) => format!("{}, took {took}", result_in(folder)),
-            Ended::Stopped => "stopped".to_owned(),
-            Ended::Failed(reason) => {
+            End::Done => format!("{}, took {took}", result_in(folder)),
+            End::Stopped => "stopped".to_owned(),
+            End::Failed(reason) => {
                 self.failed += 1;
                 format!("failed after {took}: {reason}")
             }
         };
-        let left = self
-            .left(0.0)
-            .map(|left| format!("; {left} left"))
-            .unwrap_or_default();
+        let left = self.left(0.0).map(|left| format!("; {left} left"));
+        let left = left.unwrap_or_default();
         let line = format!("{}/{}: {name}: {what}{left}", self.over, self.runs);
         match &self.bar {
-            Some(bar) => bar.suspend(|| self.how.line(&line)),
-            None if self.has_lines => self.how.line(&line),
+            Some(bar) => bar.suspend(|| self.session.line(&line)),
+            None if self.has_lines => self.session.line(&line),
             None => {}
         }
         self.looked = self.began;
@@ -107,11 +107,8 @@ impl<'a> StudyProgress<'a> {
     /// Looks at the logs of the runs that are under way now and then, each with its weight, and
     /// moves the bar.
     pub(crate) fn look(&mut self, running: impl Iterator<Item = (PathBuf, f64)>) {
-        let Some(bar) = self
-            .bar
-            .clone()
-            .filter(|_| self.looked.elapsed() >= LOGS_EVERY)
-        else {
+        let is_due = self.looked.elapsed() >= LOGS_EVERY;
+        let Some(bar) = self.bar.clone().filter(|_| is_due) else {
             return;
         };
         self.looked = Instant::now();
@@ -121,15 +118,12 @@ impl<'a> StudyProgress<'a> {
             part += weight * share_of(&tail(&log));
         }
         bar.set_position((self.share(part) * WHOLE as f64) as u64);
-        let failed = if self.failed > 0 {
-            format!(", {} failed", self.failed)
-        } else {
-            String::new()
+        let failed = match self.failed {
+            0 => String::new(),
+            failed => format!(", {failed} failed"),
         };
-        let left = self
-            .left(part)
-            .map(|left| format!(", {left} left"))
-            .unwrap_or_default();
+        let left = self.left(part).map(|left| format!(", {left} left"));
+        let left = left.unwrap_or_default();
         bar.set_message(format!(
             "{} of {} runs{failed}, {under_way} under way{left}",
             self.over, self.runs
@@ -145,10 +139,9 @@ impl<'a> StudyProgress<'a> {
 
     /// Returns the share of the work that is done, if so much of the runs under way is.
     fn share(&self, part: f64) -> f64 {
-        if self.weight > 0.0 {
-            ((self.done_weight + part) / self.weight).clamp(0.0, 1.0)
-        } else {
-            1.0
+        match self.weight > 0.0 {
+            true => ((self.done_weight + part) / self.weight).clamp(0.0, 1.0),
+            false => 1.0,
         }
     }
 
@@ -171,19 +164,15 @@ fn result_in(folder: &Path) -> String {
     let Ok(report) = SavedReport::read(folder) else {
         return "done".to_owned();
     };
-    let headline = report.run.scenario["evaluation"]["headline"]
-        .as_str()
-        .and_then(Metric::named);
-    let accuracy = headline.and_then(|headline| {
-        let value = report.run.accuracy.test.get(&headline.name())?;
-        Some(format!(
-            "{} {}, ",
-            metrics::label(&headline.name()),
-            words::accuracy(*value)
-        ))
+    let run = report.run;
+    let headline = run.scenario["evaluation"]["headline"].as_str();
+    let accuracy = headline.and_then(Metric::named).and_then(|headline| {
+        let name = headline.name();
+        let value = words::accuracy(*run.accuracy.test.get(&name)?);
+        Some(format!("{} {value}, ", metrics::label(&name)))
     });
-    let bytes = report.run.bytes.up.sent + report.run.bytes.down.sent;
-    format!("{}{} sent", accuracy.unwrap_or_default(), Bytes::new(bytes))
+    let bytes = Bytes::new(run.bytes.up.sent + run.bytes.down.sent);
+    format!("{}{bytes} sent", accuracy.unwrap_or_default())
 }
 
 /// Returns the end of a log.
@@ -233,10 +222,16 @@ mod tests {
     /// If this fails, the time that is left is that of another amount of work.
     #[test]
     fn the_share_of_the_work_counts_runs_by_their_weight() {
-        let mut progress =
-            StudyProgress::new(3, 10.0, ProgressArg::Off, How::Processes { visible: false });
+        let session = Session::new(&[]);
+        let mut progress = StudyProgress::new(3, 10.0, ProgressArg::Off, &session);
         assert_eq!((progress.share(0.0), progress.left(0.0)), (0.0, None));
-        progress.ended("a", 5.0, Duration::from_secs(1), Ended::Stopped);
+        progress.ended(
+            "a",
+            Path::new("a"),
+            5.0,
+            Duration::from_secs(1),
+            &End::Stopped,
+        );
         assert_eq!(progress.share(2.5), 0.75);
         assert!(progress.left(0.0).is_some());
     }

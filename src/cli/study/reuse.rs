@@ -5,19 +5,15 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::folder::{StudyFolder, ToDo, record_in};
+use super::Work;
+use super::folder::{ToDo, record_in};
 use super::merge::take_run;
 use fedrecsim_core::error::{Error, Result};
+use fedrecsim_methods::method::Entry;
 use fedrecsim_methods::method::registry::METHODS;
 use fedrecsim_report::report::read::SavedRun;
-use fedrecsim_report::study::plan::{Plan, RunId, as_saved};
+use fedrecsim_report::study::plan::{RunId, as_saved};
 use fedrecsim_sim::checkpoint;
-
-/// A complete run of another study.
-struct Found {
-    scenario: Value,
-    folder: PathBuf,
-}
 
 /// Copies those of `runs` that are still to begin from the folders of other studies, where a
 /// complete run has the same scenario and seed and was made by this executable and no other one,
@@ -28,12 +24,7 @@ struct Found {
 /// # Errors
 /// [`Error::Read`] for a folder without a study, and for runs that cannot be read;
 /// [`Error::Write`].
-pub(crate) fn reuse(
-    folder: &StudyFolder,
-    plan: &Plan,
-    runs: &[RunId],
-    studies: &[PathBuf],
-) -> Result<usize> {
+pub(super) fn reuse(work: &Work, runs: &[RunId], studies: &[PathBuf]) -> Result<usize> {
     let mut found = Vec::new();
     for study in studies {
         record_in(study)?;
@@ -41,19 +32,15 @@ pub(crate) fn reuse(
     }
     let mut taken = 0;
     for &run in runs {
-        if !matches!(folder.to_do(plan, run)?, ToDo::Begin | ToDo::BeginAnew) {
-            continue;
-        }
-        let scenario = plan.scenario(run);
-        if !METHODS
-            .iter()
-            .any(|method| method.name == scenario.method.name)
-        {
+        let scenario = work.plan.scenario(run);
+        let is_known = |method: &Entry| method.name == scenario.method.name;
+        let begins = matches!(work.to_do(run)?, ToDo::Begin | ToDo::BeginAnew);
+        if !begins || !METHODS.iter().any(is_known) {
             continue;
         }
         let scenario = as_saved(&scenario)?;
-        if let Some(found) = found.iter().find(|found| found.scenario == scenario) {
-            take_run(&found.folder, &folder.run(plan, run))?;
+        if let Some((_, folder)) = found.iter().find(|(other, _)| *other == scenario) {
+            take_run(folder, &work.folder_of(run))?;
             taken += 1;
         }
     }
@@ -61,8 +48,8 @@ pub(crate) fn reuse(
 }
 
 /// Returns the complete runs of a study that this executable has made from their beginning, arm by
-/// arm.
-fn complete_runs(study: &Path) -> Result<Vec<Found>> {
+/// arm: the scenario and the folder of each.
+fn complete_runs(study: &Path) -> Result<Vec<(Value, PathBuf)>> {
     let executable = checkpoint::executable_digest();
     let is_ours = |run: &SavedRun| {
         !executable.is_empty() && run.executable == executable && run.other_builds.is_empty()
@@ -72,10 +59,7 @@ fn complete_runs(study: &Path) -> Result<Vec<Found>> {
         for folder in folders_in(&arm)? {
             let run = SavedRun::read(&folder).ok();
             if let Some(run) = run.filter(|run| run.failure().is_none() && is_ours(run)) {
-                found.push(Found {
-                    scenario: run.scenario,
-                    folder,
-                });
+                found.push((run.scenario, folder));
             }
         }
     }

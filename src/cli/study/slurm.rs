@@ -8,10 +8,15 @@ use super::execute::own_words;
 use super::fit::Rehearsal;
 use crate::cli::Finished;
 use crate::cli::inputs::{absolute, threads_of};
+use crate::cli::output_file::write_file;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::units::Bytes;
-use fedrecsim_report::report::words::duration;
+use fedrecsim_report::report::words::{counted, duration};
 use fedrecsim_report::study::plan::{RunId, Shard};
+use fedrecsim_report::study::record::StudyRecord;
+
+/// The script, with a comment where each of its two parts that differ by study belongs.
+const TEMPLATE: &str = include_str!("slurm.sh");
 
 /// The name of the script in the study's folder.
 pub(crate) const SCRIPT: &str = "slurm.sh";
@@ -45,23 +50,17 @@ struct Taken {
 /// # Errors
 /// What keeps the study from starting, [`Error::Usage`] for a path that no script can hold, and
 /// [`Error::Write`].
-pub(super) fn write(work: &mut Work) -> Result<Finished> {
+pub(super) fn write(work: &Work, record: &mut StudyRecord) -> Result<Finished> {
     let cores = work.arguments.threads.map_or(1, usize::from);
     let jobs = work.arguments.jobs.map_or(cores, usize::from);
     let runs = work.runs_with_data();
     let mut arms: Vec<usize> = runs.iter().map(|run| run.arm).collect();
     arms.dedup();
-    let rehearsal = Rehearsal {
-        threads: (cores / jobs).max(1).min(threads_of(None)),
-        beside_bytes: 0,
-    };
-    work.estimate(&arms, Some(rehearsal))?;
-    work.folder.write_record(&work.record)?;
-    let most = work
-        .arguments
-        .slurm
-        .flatten()
-        .map_or(MOST_PARTS, usize::from);
+    let threads = (cores / jobs).max(1).min(threads_of(None));
+    work.estimate(record, &arms, Some(Rehearsal::in_own_process(threads)))?;
+    work.write_record(record)?;
+    let asked = work.arguments.slurm.flatten();
+    let most = asked.map_or(MOST_PARTS, usize::from);
     let count = work.plan.runs(None).len().min(most);
     let of_part = |index| {
         let mut part = work.plan.runs(Some(Shard { index, count }));
@@ -73,10 +72,10 @@ pub(super) fn write(work: &mut Work) -> Result<Finished> {
     let tasks: Vec<usize> = (1..=count)
         .filter(|part| !parts[part - 1].is_empty())
         .collect();
-    let limits = limits(work, &parts, jobs);
+    let limits = limits(work, record, &parts, jobs);
     let text = script(work, (count, &tasks), cores, limits)?;
-    let files = vec![(SCRIPT.to_owned(), text.into_bytes())];
-    super::write_files(work.folder.path(), files, true)?;
+    let script = work.path.join(SCRIPT);
+    write_file(&script, text.as_bytes(), true)?;
     let limits = match limits {
         Some((minutes, megabytes)) => format!(
             "{} and {} each",
@@ -85,22 +84,24 @@ pub(super) fn write(work: &mut Work) -> Result<Finished> {
         ),
         None => "no limits, since the rounds of an arm could not be rehearsed".to_owned(),
     };
-    let script = work.folder.path().join(SCRIPT);
-    let script = script.display();
+    let (runs, tasks, script) = (runs.len(), tasks.len(), script.display());
+    let cores = counted(cores as u64, "core");
     Ok(Finished::in_files(format!(
-        "written to {script}: {} runs in {} tasks with {cores} core{}, {limits}\n`bash {script}` submits them, and a \
-         job that puts them together\n",
-        runs.len(),
-        tasks.len(),
-        if cores == 1 { "" } else { "s" }
+        "written to {script}: {runs} runs in {tasks} tasks with {cores}, {limits}\n`bash {script}` submits them, and a \
+         job that puts them together\n"
     )))
 }
 
 /// Returns the minutes and the megabytes that a task asks for: as much as the greediest part takes,
 /// with room; `None` if an arm has no estimate.
-fn limits(work: &Work, parts: &[Vec<RunId>], jobs: usize) -> Option<(u64, u64)> {
+fn limits(
+    work: &Work,
+    record: &StudyRecord,
+    parts: &[Vec<RunId>],
+    jobs: usize,
+) -> Option<(u64, u64)> {
     let taken = |run: &RunId| {
-        let arm = &work.record.arms[run.arm];
+        let arm = &record.arms[run.arm];
         let rounds = work.plan.arms[run.arm].scenario.training.rounds;
         Some(Taken {
             seconds: arm.round_s? * f64::from(rounds),
@@ -143,26 +144,25 @@ fn script(
     cores: usize,
     limits: Option<(u64, u64)>,
 ) -> Result<String> {
-    let (arguments, folder) = (work.arguments, work.folder.path());
+    let (arguments, folder) = (work.arguments, &work.path);
     let log = absolute(&folder.join("slurm-")).display().to_string();
     if log.contains(['"', '\n', '\\']) {
         return Err(unfit(folder));
     }
     let log = log.replace('%', "%%");
-    let mut study = own_words(arguments)?
-        .iter()
-        .map(|word| word_of(Path::new(word)))
-        .collect::<Result<Vec<_>>>()?;
-    study.extend(["study".to_owned(), word_of(&absolute(&arguments.study))?]);
+    let own = own_words(work.session)?;
+    let own = own.iter().map(|word| word_of(Path::new(word)));
+    let mut study = own.collect::<Result<Vec<_>>>()?.join(" ");
+    study += &format!(" study {}", word_of(&absolute(&arguments.study))?);
     for set in &arguments.set {
-        study.extend(["--set".to_owned(), word(set)?]);
+        study += &format!(" --set {}", word(set)?);
     }
     if !arguments.seeds.is_empty() {
         let seeds: Vec<String> = arguments.seeds.iter().map(u64::to_string).collect();
-        study.extend(["--seeds".to_owned(), seeds.join(",")]);
+        study += &format!(" --seeds {}", seeds.join(","));
     }
     if let Some(data) = &arguments.data_dir {
-        study.extend(["--data-dir".to_owned(), word_of(&absolute(data))?]);
+        study += &format!(" --data-dir {}", word_of(&absolute(data))?);
     }
     let mut of_a_part = format!("--threads {cores} --progress rounds");
     for arms in &arguments.arms {
@@ -189,82 +189,20 @@ fn script(
     };
     let name = &work.plan.study.name;
     let job = name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
-    let head = format!(
-        "#!/usr/bin/env bash\n\
-         #SBATCH --job-name={job}\n\
-         #SBATCH --array={}\n\
-         #SBATCH --nodes=1\n\
-         #SBATCH --ntasks=1\n\
-         #SBATCH --cpus-per-task={cores}\n\
-         {asked}#SBATCH --requeue\n\
-         #SBATCH --open-mode=append\n\
-         #SBATCH --signal=B:USR1@120\n\
-         #SBATCH --output=\"{log}%a.log\"\n",
-        ranges(tasks),
+    let array = ranges(tasks);
+    let asked = format!(
+        "#SBATCH --job-name={job}\n#SBATCH --array={array}\n#SBATCH --cpus-per-task={cores}\n\
+         {asked}#SBATCH --output=\"{log}%a.log\"\n"
     );
     let settings = format!(
-        "job={job}\nparts={parts}\nfolder={}\nstudy=({})\nof_a_part=({of_a_part})\ncd {}\n{data}",
+        "job={job}\nparts={parts}\nfolder={}\nstudy=({study})\nof_a_part=({of_a_part})\ncd {}\n{data}",
         word_of(&absolute(folder))?,
-        study.join(" "),
         word_of(&absolute(Path::new(".")))?,
     );
-    Ok(format!("{head}{ABOUT}{settings}{BODY}"))
+    Ok(TEMPLATE
+        .replacen("# (what each task asks for)\n", &asked, 1)
+        .replacen("# (this study)\n", &settings, 1))
 }
-
-/// What the script says about itself.
-const ABOUT: &str = r"
-# A study of fedrecsim, for the scheduler Slurm. Written by `fedrecsim study --slurm`; the limits are twice what the runs
-# were estimated to take, and ten minutes.
-#
-#   bash slurm.sh          submits the parts, and a job that puts them together when all of them have ended
-#   sbatch slurm.sh        submits the parts alone
-#   bash slurm.sh merge    puts together what there is
-#
-# A part that comes near its time limit stops and queues again, as does one whose node is lost; both go on from their
-# checkpoints. One that is cancelled (scancel) leaves its checkpoints and ends. The same commands go on with a study that has ended early.
-set -euo pipefail
-
-";
-
-/// The part of the script that is the same for every study.
-const BODY: &str = r#"
-if [[ "${1:-}" == merge ]]; then
-    there=()
-    for ((part = 1; part <= parts; part++)); do
-        if [[ -d "$folder-part-$part-of-$parts" ]]; then
-            there+=("$folder-part-$part-of-$parts")
-        fi
-    done
-    exec "${study[@]}" --out "$folder" --merge "${there[@]}"
-fi
-
-if [[ -z "${SLURM_ARRAY_TASK_ID:-}" ]]; then
-    array="$(sbatch --parsable "$folder/slurm.sh")"
-    sbatch --job-name="$job-merge" --dependency="afterany:${array%%;*}" --ntasks=1 --mem=2000M --time=30:00 \
-        --output="${folder//%/%%}/slurm-merge.log" --wrap="bash $(printf %q "$folder/slurm.sh") merge"
-    exit
-fi
-
-part="$SLURM_ARRAY_TASK_ID"
-"${study[@]}" --out "$folder-part-$part-of-$parts" --shard "$part/$parts" "${of_a_part[@]}" &
-run=$!
-requeue=no
-stop() { kill -TERM "$run" 2> /dev/null || true; }
-# Slurm sends USR1 two minutes before the time limit, and TERM to a task that is cancelled.
-trap 'requeue=yes; stop' USR1
-trap 'requeue=no; stop' TERM
-code=0
-wait "$run" || code=$?
-# A signal ends the wait, while the study is still leaving its checkpoints.
-while kill -0 "$run" 2> /dev/null; do
-    code=0
-    wait "$run" || code=$?
-done
-if [[ $requeue == yes && $code -ne 0 && "${SLURM_RESTART_COUNT:-0}" -lt 100 ]]; then
-    scontrol requeue "${SLURM_ARRAY_JOB_ID}_$part"
-fi
-exit "$code"
-"#;
 
 /// Returns ascending numbers as Slurm takes them: `1-3,5`.
 fn ranges(numbers: &[usize]) -> String {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
-use crate::cli::{Cli, Command, DataCommand};
+use crate::cli::args::{Cli, Command, DataCommand};
 use fedrecsim_methods::method::registry::vocabulary;
 use fedrecsim_report::study::{self, against, file::Changes, plan::Plan};
 use fedrecsim_scenario::scenario;
@@ -83,10 +83,15 @@ fn blocks_of(documents: &[(PathBuf, String)], language: &str) -> Vec<String> {
 
 /// Returns the command lines of these documents that start this program, each as its arguments.
 fn commands(documents: &[(PathBuf, String)]) -> Vec<Vec<String>> {
+    commands_of(&blocks_of(documents, "sh"))
+}
+
+/// Returns the command lines of these texts that start this program, each as its arguments.
+fn commands_of(texts: &[String]) -> Vec<Vec<String>> {
     let mut commands = Vec::new();
-    for block in blocks_of(documents, "sh") {
+    for text in texts {
         // A command may go on in the next line.
-        for line in block.replace("\\\n", " ").lines() {
+        for line in text.replace("\\\n", " ").lines() {
             let line = line.split('#').next().unwrap().split(" > ").next().unwrap();
             let arguments = line
                 .strip_prefix("fedrecsim ")
@@ -99,6 +104,16 @@ fn commands(documents: &[(PathBuf, String)]) -> Vec<Vec<String>> {
         }
     }
     commands
+}
+
+/// Returns the comments of the scenarios of this repository.
+fn heads_of_scenarios() -> Vec<String> {
+    let comment = |line: &str| Some(line.strip_prefix('#')?.trim_start().to_owned() + "\n");
+    let files = std::fs::read_dir(project().join("scenarios")).unwrap();
+    files
+        .map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap())
+        .map(|text| text.lines().filter_map(comment).collect())
+        .collect()
 }
 
 fn load(path: &Path, overrides: &[String]) {
@@ -188,7 +203,8 @@ fn the_mistake_in_the_documents_is_told_in_these_words() {
     );
 }
 
-/// If this fails, a document or a committed report shows a command that the program refuses.
+/// If this fails, a document, a committed report or the head of a scenario shows a command that the
+/// program refuses.
 #[test]
 fn commands_in_the_documents_name_scenarios_that_exist_and_values_that_fit() {
     let of_documents = commands(&documents());
@@ -201,7 +217,9 @@ fn commands_in_the_documents_name_scenarios_that_exist_and_values_that_fit() {
         of_reports.len() >= 3,
         "the reports have lost their commands"
     );
-    for arguments in [of_documents, of_reports].concat() {
+    let heads = commands_of(&heads_of_scenarios());
+    assert!(heads.len() >= 4, "the scenarios have lost their commands");
+    for arguments in [of_documents, of_reports, heads].concat() {
         let parsed = Cli::try_parse_from(&arguments)
             .unwrap_or_else(|error| panic!("{arguments:?}: {error}"));
         match parsed.command {
@@ -227,21 +245,7 @@ fn commands_in_the_documents_name_scenarios_that_exist_and_values_that_fit() {
                         .unwrap_or_else(|error| panic!("{arguments:?}: {error}"));
                 }
             }
-            Command::Resume(_)
-            | Command::Compare(_)
-            | Command::Diff(_)
-            | Command::Html(_)
-            | Command::Explain(_)
-            | Command::Migrate(_)
-            | Command::Schema
-            | Command::Methods
-            | Command::Codecs
-            | Command::Codec(_)
-            | Command::Table(_)
-            | Command::Data(_)
-            | Command::Presets
-            | Command::Completions(_)
-            | Command::Man(_) => {}
+            _ => {}
         }
     }
 }

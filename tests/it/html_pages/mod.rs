@@ -7,7 +7,6 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use fedrecsim::cli::{self, CompareArgs, HtmlArgs, RunArgs};
 use fedrecsim_methods::method::registry::vocabulary_of;
 use fedrecsim_report::report::chart::{Axis, Chart, Series};
 use fedrecsim_report::report::column::Unit;
@@ -15,7 +14,7 @@ use fedrecsim_report::report::document::{Block, Cell, Document, Fact, Table};
 use fedrecsim_report::report::html;
 use serde_json::Value;
 
-use crate::support::{Workshop, methods, run_command};
+use crate::support::{Words, Workshop};
 
 /// The most time that a browser may take for a page, which needs a few seconds.
 const PATIENCE: Duration = Duration::from_secs(240);
@@ -203,26 +202,15 @@ fn assert_sound(seen: &Value) {
 }
 
 fn compare(reports: &[PathBuf], out: &Path) {
-    let arguments = CompareArgs {
-        reports: reports.to_vec(),
-        out: Some(out.to_owned()),
-        to: None,
-        figures: Vec::new(),
-        overwrite: false,
-    };
-    cli::compare(&arguments, &vocabulary_of(&methods())).unwrap();
+    let words = Words::new(&["compare", "--out"]).path(out);
+    let words = reports.iter().fold(words, |words, path| words.path(path));
+    words.carry_out().unwrap();
 }
 
 fn remade(folder: &Path) -> Vec<u8> {
     let page = folder.join("report.html");
     let _ = std::fs::remove_file(&page);
-    cli::html(
-        &HtmlArgs {
-            folders: vec![folder.to_owned()],
-        },
-        &vocabulary_of(&methods()),
-    )
-    .unwrap();
+    Words::new(&["html"]).path(folder).carry_out().unwrap();
     std::fs::read(page).unwrap()
 }
 
@@ -236,9 +224,8 @@ fn the_page_of_a_run_opens_and_its_numbers_are_those_of_run_json() {
         "evaluation.selection=best-validation",
         "audit={}",
     ];
-    let mut arguments = workshop.arguments(workshop.small(), &overrides);
-    arguments.options.html = true;
-    run_command(&arguments).unwrap();
+    let arguments = workshop.arguments(workshop.small(), &overrides);
+    arguments.and(&["--html"]).carry_out().unwrap();
     let page = workshop.report().join("report.html");
     let bytes = std::fs::read(&page).unwrap();
     assert!(bytes.len() < 6_000_000, "{} bytes", bytes.len());
@@ -281,11 +268,8 @@ fn the_page_of_a_comparison_opens_and_is_made_again_from_its_folder() {
         let overrides = [seed.as_str(), dropout.as_str()];
         let out = workshop.path(&format!("run-{number}"));
         folders.push(out.clone());
-        run_command(&RunArgs {
-            out: Some(out.clone()),
-            ..workshop.arguments(workshop.small(), &overrides)
-        })
-        .unwrap();
+        let arguments = workshop.arguments_to(&out, &workshop.small(), &overrides);
+        arguments.carry_out().unwrap();
         assert!(
             !out.join("report.html").exists(),
             "a page was made that nobody asked for"
@@ -297,13 +281,8 @@ fn the_page_of_a_comparison_opens_and_is_made_again_from_its_folder() {
     let bytes = std::fs::read(&page).unwrap();
     assert!(bytes.len() < 6_000_000, "{} bytes", bytes.len());
     assert_eq!(remade(&out), bytes);
-    let error = cli::html(
-        &HtmlArgs {
-            folders: vec![workshop.path("")],
-        },
-        &[],
-    )
-    .unwrap_err();
+    let neither = Words::new(&["html"]).path(&workshop.path(""));
+    let error = neither.carry_out().unwrap_err();
     assert_eq!(error.exit_code(), 2, "{error}");
     for width in [1280, 390] {
         let Some(seen) = opened(&page, width) else {
@@ -318,15 +297,11 @@ fn the_page_of_a_comparison_opens_and_is_made_again_from_its_folder() {
 #[test]
 fn a_page_of_an_earlier_report_does_not_stay() {
     let workshop = Workshop::new();
-    let mut arguments = workshop.arguments(workshop.small(), &[]);
-    arguments.options.html = true;
-    run_command(&arguments).unwrap();
+    let arguments = workshop.arguments(workshop.small(), &[]);
+    arguments.and(&["--html"]).carry_out().unwrap();
     assert!(workshop.report().join("report.html").exists());
-    run_command(&RunArgs {
-        overwrite: true,
-        ..workshop.arguments(workshop.small(), &["seed=4"])
-    })
-    .unwrap();
+    let another = workshop.arguments(workshop.small(), &["seed=4"]);
+    another.and(&["--overwrite"]).carry_out().unwrap();
     assert!(!workshop.report().join("report.html").exists());
 }
 

@@ -154,6 +154,29 @@ impl Table {
         }
     }
 
+    /// Returns the table for a terminal: the first column to the left, the others, which are numbers,
+    /// to the right.
+    pub fn terminal(&self) -> String {
+        let header: Vec<&str> = self.header.iter().map(String::as_str).collect();
+        let rows = self.rows.iter();
+        let rows: Vec<Vec<&str>> = rows
+            .map(|row| row.iter().map(|cell| cell.text.as_str()).collect())
+            .collect();
+        let lines = || std::iter::once(&header).chain(&rows);
+        let columns = 0..header.len();
+        let width_of = |column: usize| lines().map(|line| line[column].chars().count()).max();
+        let widths: Vec<usize> = columns.filter_map(width_of).collect();
+        let padded = |(place, (cell, width)): (usize, (&&str, &usize))| match place {
+            0 => format!("{cell:<width$}"),
+            _ => format!("  {cell:>width$}"),
+        };
+        let line = |cells: &Vec<&str>| {
+            let padded: String = cells.iter().zip(&widths).enumerate().map(padded).collect();
+            padded.trim_end().to_owned() + "\n"
+        };
+        lines().map(line).collect()
+    }
+
     /// Returns the table as Markdown: the first column to the left, the others, which are numbers,
     /// to the right.
     fn markdown(&self) -> String {
@@ -221,8 +244,8 @@ impl Document {
         parts.join("\n\n") + "\n"
     }
 
-    /// Returns the document for a terminal. Tables, charts and code are left out.
-    pub(crate) fn terminal(&self) -> String {
+    /// Returns the document for a terminal. Charts and code are left out.
+    pub fn terminal(&self) -> String {
         let mut text = self.title.clone() + "\n";
         for block in &self.blocks {
             text += &match block {
@@ -232,6 +255,7 @@ impl Document {
                     let line = |(term, text): &(String, String)| format!("  {term:<14}{text}\n");
                     terms.iter().map(line).collect()
                 }
+                Block::Table(table) => format!("\n{}\n", table.terminal()),
                 _ => String::new(),
             };
         }

@@ -14,7 +14,8 @@ use zip::write::SimpleFileOptions;
 use super::checksum::{RECORDS, sha256_of};
 use super::fetch::{Job, fetch};
 use super::unpack::{Limits, unpack};
-use crate::cli::{DataFetchArgs, Finished};
+use crate::cli::Finished;
+use crate::cli::args::DataFetchArgs;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_data::dataset::public::{Archive, Content, KnownDataset, datasets};
 

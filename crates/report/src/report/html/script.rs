@@ -3,7 +3,7 @@
 use fedrecsim_core::error::{Error, Result};
 
 /// Returns the refusal of a build that has no charting library.
-fn absent() -> Error {
+pub(super) fn absent() -> Error {
     Error::Usage(
         "this program was built without the feature `html`, which makes report.html; build it with \
          `cargo install --path . --features html`"

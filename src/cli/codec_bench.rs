@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 use ndarray::Array2;
 use ndarray_npy::{ReadNpyError, read_npy};
 
-use crate::cli::CodecBenchArgs;
+use super::args::CodecBenchArgs;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::rng::Streams;
 use fedrecsim_model::codec::{BlockCodecs, CodecMemory, EncodeContext, Frame, Randomness};
 use fedrecsim_model::model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::model::layout::Layout;
 use fedrecsim_model::model::table::{Table, TableShape};
+use fedrecsim_report::report::document::{self, Block, Cell, Document};
 use fedrecsim_scenario::scenario::{self, CodecSpec, MethodVocabulary};
 
 /// The codecs that are measured, as values of `codec.uplink`.
@@ -64,59 +65,65 @@ struct Measured {
 /// # Errors
 /// [`Error::Read`] for a file that is no table of floating-point numbers, and [`Error::Scenario`]
 /// for a codec that cannot be read.
-pub fn bench(arguments: &CodecBenchArgs, vocabulary: &[MethodVocabulary]) -> Result<String> {
+pub(crate) fn bench(arguments: &CodecBenchArgs, vocabulary: &[MethodVocabulary]) -> Result<String> {
     let table = read(&arguments.file)?;
     let shape = table.shape();
-    let dense_bytes = 4 * shape.values();
-    let mut text = format!(
-        "{}: {} x {} values, {} bytes in single precision\n\n{:>12} {:>9} {:>8} {:>10} {:>10} {:>9} {:>9}  codec\n",
+    let named = arguments.codecs.iter().map(String::as_str);
+    let (mut rows, mut remarks) = (Vec::new(), Vec::new());
+    for name in MEASURED.into_iter().chain(named) {
+        let spec = codec_of(name, vocabulary)?;
+        let cells = match measure(&BlockCodecs::of_uplink(&spec), &table) {
+            Ok(measured) => measured.cells(shape).map(Cell::from).to_vec(),
+            Err(error) => {
+                remarks.push(Block::text(format!("{name}: {error}")));
+                vec![Cell::from("-"); HEADER.len() - 1]
+            }
+        };
+        rows.push([vec![Cell::from(name)], cells].concat());
+    }
+    let title = format!(
+        "{}: {} x {} values, {} bytes in single precision",
         arguments.file.display(),
         shape.rows,
         shape.dimension,
-        dense_bytes,
-        "bytes",
-        "bits each",
-        "of f32",
-        "error",
-        "largest",
-        "enc. GB/s",
-        "dec. GB/s",
+        4 * shape.values()
     );
-    let named = arguments.codecs.iter().map(String::as_str);
-    for name in MEASURED.into_iter().chain(named) {
-        let spec = codec_of(name, vocabulary)?;
-        text.push_str(&match measure(&BlockCodecs::of_uplink(&spec), &table) {
-            Ok(measured) => line(name, &measured, shape),
-            Err(error) => format!("{:>73}  {name}: {error}\n", "-"),
-        });
-    }
-    text.push_str(
-        "\nThe error is the root of the mean square of what a receiver has too little or too much, as a share of that of the \
-         values.\nGB/s are of the values in single precision, on one core, in 10^9 bytes.\n",
-    );
-    Ok(text)
+    let explained = "The error is the root of the mean square of what a receiver has too little or too much, as a share of that \
+                     of the values.\nGB/s are of the values in single precision, on one core, in 10^9 bytes.";
+    let mut blocks = vec![Block::Table(document::Table::new("", HEADER, rows))];
+    blocks.append(&mut remarks);
+    blocks.push(Block::text(explained));
+    Ok(Document { title, blocks }.terminal())
 }
 
-fn line(name: &str, measured: &Measured, shape: TableShape) -> String {
-    let Measured {
-        frame,
-        relative_error,
-        largest_error,
-        encode_s,
-        decode_s,
-    } = measured;
-    let (bytes, values) = (frame.bytes.len() as f64, shape.values().max(1) as f64);
-    let speed = |seconds: f64| 4.0 * values / seconds.max(1e-12) / 1e9;
-    format!(
-        "{:>12} {:>9.3} {:>7.2}% {:>10.2e} {:>10.2e} {:>9.3} {:>9.3}  {name}\n",
-        frame.bytes.len(),
-        8.0 * bytes / values,
-        100.0 * bytes / (4.0 * values),
-        relative_error,
-        largest_error,
-        speed(*encode_s),
-        speed(*decode_s),
-    )
+/// The columns of the table.
+const HEADER: [&str; 8] = [
+    "codec",
+    "bytes",
+    "bits each",
+    "of f32",
+    "error",
+    "largest",
+    "enc. GB/s",
+    "dec. GB/s",
+];
+
+impl Measured {
+    /// Returns the figures in the order of the columns.
+    fn cells(&self, shape: TableShape) -> [String; HEADER.len() - 1] {
+        let (bytes, values) = (self.frame.bytes.len(), shape.values().max(1) as f64);
+        let bits = 8.0 * bytes as f64 / values;
+        let speed = |seconds: f64| format!("{:.3}", 4.0 * values / seconds.max(1e-12) / 1e9);
+        [
+            bytes.to_string(),
+            format!("{bits:.3}"),
+            format!("{:.2}%", 100.0 * bits / 32.0),
+            format!("{:.2e}", self.relative_error),
+            format!("{:.2e}", self.largest_error),
+            speed(self.encode_s),
+            speed(self.decode_s),
+        ]
+    }
 }
 
 /// Reads a codec as a scenario would have it.
@@ -127,29 +134,23 @@ fn codec_of(name: &str, vocabulary: &[MethodVocabulary]) -> Result<CodecSpec> {
 
 /// Reads a table of two dimensions, of single or double precision.
 fn read(path: &Path) -> Result<Table> {
-    let of = |values: Array2<f32>| {
-        let shape = TableShape {
-            rows: values.nrows(),
-            dimension: values.ncols(),
-        };
-        // The values are copied in row-major order, whatever the order in the file is.
-        let values: Vec<f32> = values.iter().copied().collect();
-        Table::from_values(shape, values)
-            .ok_or_else(|| Error::read(path, "its values do not fit its shape"))
+    let values = match read_npy::<_, Array2<f32>>(path) {
+        Err(ReadNpyError::WrongDescriptor(_)) => {
+            read_npy::<_, Array2<f64>>(path).map(|values| values.mapv(|value| value as f32))
+        }
+        single => single,
     };
-    match read_npy::<_, Array2<f32>>(path) {
-        Ok(values) => of(values),
-        Err(ReadNpyError::WrongDescriptor(_)) => match read_npy::<_, Array2<f64>>(path) {
-            Ok(values) => of(values.mapv(|value| value as f32)),
-            Err(error) => Err(refused(path, &error)),
-        },
-        Err(error) => Err(refused(path, &error)),
-    }
-}
-
-fn refused(path: &Path, error: &ReadNpyError) -> Error {
-    let hint = "; what is needed is a NumPy array of two dimensions, of float32 or float64, saved with numpy.save";
-    Error::read(path, format!("{error}{hint}"))
+    let values = values.map_err(|error| {
+        let hint = "what is needed is a NumPy array of two dimensions, of float32 or float64, saved with numpy.save";
+        Error::read(path, format!("{error}; {hint}"))
+    })?;
+    let shape = TableShape {
+        rows: values.nrows(),
+        dimension: values.ncols(),
+    };
+    // The values are copied in row-major order, whatever the order in the file is.
+    Table::from_values(shape, values.iter().copied().collect::<Vec<f32>>())
+        .ok_or_else(|| Error::read(path, "its values do not fit its shape"))
 }
 
 /// Encodes the whole table and decodes it again, several times.
@@ -158,17 +159,12 @@ fn measure(codecs: &BlockCodecs, table: &Table) -> Result<Measured> {
     let update = ModelUpdate::whole(&Model::of_table("table", table.clone()));
     let base = Model::of_table("table", Table::zeros(table.shape()));
     let encode = || {
-        let mut memory = CodecMemory::default();
-        let randomness = Randomness::of_upload(Streams::new(0), 0, 0);
-        codecs.encode(
-            &update,
-            &layout,
-            &mut EncodeContext {
-                base: &base,
-                memory: &mut memory,
-                randomness,
-            },
-        )
+        let mut context = EncodeContext {
+            base: &base,
+            memory: &mut CodecMemory::default(),
+            randomness: Randomness::of_upload(Streams::new(0), 0, 0),
+        };
+        codecs.encode(&update, &layout, &mut context)
     };
     let frame = encode()?;
     let decoded = codecs
@@ -176,16 +172,12 @@ fn measure(codecs: &BlockCodecs, table: &Table) -> Result<Measured> {
         .apply(&layout, &base)?;
     let pairs = || table.as_slice().iter().zip(decoded.table(0).as_slice());
     let errors = || pairs().map(|(meant, has)| f64::from(*meant) - f64::from(*has));
-    let squares: f64 = table
-        .as_slice()
-        .iter()
-        .map(|value| f64::from(*value) * f64::from(*value))
-        .sum();
-    let of_errors: f64 = errors().map(|error| error * error).sum();
-    let relative_error = if squares > 0.0 {
-        fedrecsim_core::math::sqrt(of_errors / squares)
-    } else {
-        0.0
+    let square = |value: f64| value * value;
+    let squares: f64 = pairs().map(|(meant, _)| square(f64::from(*meant))).sum();
+    let of_errors: f64 = errors().map(square).sum();
+    let relative_error = match squares > 0.0 {
+        true => fedrecsim_core::math::sqrt(of_errors / squares),
+        false => 0.0,
     };
     Ok(Measured {
         relative_error,
@@ -240,17 +232,14 @@ mod tests {
         );
         let measured = |name: &str| {
             text.lines()
-                .find(|line| line.ends_with(name))
+                .find(|line| line.starts_with(name))
                 .unwrap()
                 .to_owned()
         };
         for name in MEASURED {
-            assert!(measured(&format!("  {name}")).contains('%'), "{text}");
+            assert!(measured(name).contains('%'), "{text}");
         }
-        assert!(
-            measured("\"dense-f32\"").trim().starts_with("508"),
-            "{text}"
-        );
+        assert!(measured("\"dense-f32\"").contains(" 508 "), "{text}");
         assert!(
             measured("\"dense-f32\"").contains("0.00e0") && text.contains("top-share = 0.5"),
             "{text}"

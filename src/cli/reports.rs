@@ -1,0 +1,84 @@
+//! Carries out the commands that look at reports which exist: `diff`, `compare` and `html`.
+
+use std::path::Path;
+
+use super::Finished;
+use super::args::{CompareArgs, DiffArgs, HtmlArgs};
+use super::output_file::{write_file, write_files};
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_report::report::read::SavedReport;
+use fedrecsim_report::report::{difference, html, run};
+use fedrecsim_report::study::compare::{self, Wanted};
+use fedrecsim_report::study::{saved, tables};
+use fedrecsim_scenario::scenario::MethodVocabulary;
+
+/// The name of the tables' files.
+const NAME: &str = "compare";
+
+/// Says in what two reports differ.
+///
+/// # Errors
+/// [`Error::Read`] for a report that cannot be read.
+pub(crate) fn diff(arguments: &DiffArgs) -> Result<Finished> {
+    let comparison = difference::compare(&arguments.one, &arguments.other)?;
+    Ok(Finished {
+        differs: !comparison.is_equal(),
+        ..comparison.to_string().into()
+    })
+}
+
+/// Returns the tables as Markdown, and writes them with pictures to the folder that the arguments
+/// name.
+///
+/// # Errors
+/// [`Error::Read`] for a report that cannot be read, [`Error::Usage`] for reports that cannot be
+/// compared and for files that are there already, [`Error::Write`].
+pub(crate) fn compare(arguments: &CompareArgs, vocabulary: &[MethodVocabulary]) -> Result<String> {
+    let reports = arguments.reports.iter();
+    let reports: Vec<SavedReport> = reports
+        .map(|folder| SavedReport::read(folder))
+        .collect::<Result<_>>()?;
+    let wanted = Wanted {
+        title: format!("Comparison of {} reports", reports.len()),
+        compare_to: arguments.to.clone(),
+        figures: arguments.figures.clone(),
+    };
+    let results = compare::results(reports, wanted, vocabulary)?;
+    if let Some(folder) = &arguments.out {
+        std::fs::create_dir_all(folder).map_err(|reason| Error::write(folder, reason))?;
+        write_files(folder, tables::files(&results, NAME)?, arguments.overwrite)?;
+    }
+    Ok(tables::markdown(&results))
+}
+
+/// Makes the pages, and returns where they are, a line for each.
+///
+/// # Errors
+/// [`Error::Usage`] for a folder that holds neither a report nor tables of a study, and in a build
+/// without the feature `html`; [`Error::Read`] for a report that cannot be read; [`Error::Write`].
+pub(crate) fn html(arguments: &HtmlArgs, vocabulary: &[MethodVocabulary]) -> Result<String> {
+    html::check()?;
+    let mut written = String::new();
+    for folder in &arguments.folders {
+        let page = page(folder, vocabulary)?;
+        let path = folder.join(html::FILE_NAME);
+        write_file(&path, page.as_bytes(), true)?;
+        written += &format!("written to {}\n", path.display());
+    }
+    Ok(written)
+}
+
+/// Returns the page of what is in `folder`.
+fn page(folder: &Path, vocabulary: &[MethodVocabulary]) -> Result<String> {
+    if folder.join("run.json").exists() {
+        return run::page_of_folder(folder, vocabulary);
+    }
+    if folder.join(saved::FILE_NAME).exists() {
+        return tables::page(&saved::read(folder)?);
+    }
+    Err(Error::Usage(format!(
+        "{} holds neither the run.json of a report nor the {} of a study or a comparison",
+        folder.display(),
+        saved::FILE_NAME
+    )))
+}

@@ -1,0 +1,131 @@
+//! Prints messages on standard error, in lines that fit the terminal, and coloured only where the
+//! terminal shows colours and `NO_COLOR` does not forbid them; and says how many columns there are.
+//!
+//! A message that cannot be printed, because the disk is full, the terminal is gone or nobody reads
+//! the pipe any more, is dropped: it must neither end a run nor change an exit code.
+
+use std::ffi::OsStr;
+use std::io::Write;
+
+use clap::builder::styling::{AnsiColor, Style};
+use terminal_size::{Width, terminal_size_of};
+
+use super::wrapped;
+
+/// The width of text that is wrapped, where the terminal has as many columns or more.
+const WIDTH: usize = 80;
+
+/// The least width that text is wrapped to; in less, most lines would hold one word.
+const LEAST: usize = 30;
+
+/// Returns the number of columns of standard output: those of the terminal, or what `COLUMNS` says;
+/// `None` for a file or a pipe, whose lines are as long as they are.
+pub(crate) fn of_stdout() -> Option<usize> {
+    columns(
+        terminal_size_of(std::io::stdout()).map(|(Width(columns), _)| columns),
+        variable().as_deref(),
+    )
+}
+
+/// Returns the same of standard error.
+pub(crate) fn of_stderr() -> Option<usize> {
+    columns(
+        terminal_size_of(std::io::stderr()).map(|(Width(columns), _)| columns),
+        variable().as_deref(),
+    )
+}
+
+/// Returns the width of text that is wrapped on standard output.
+pub(crate) fn of_text() -> usize {
+    of_stdout().map_or(WIDTH, |columns| columns.min(WIDTH))
+}
+
+fn variable() -> Option<std::ffi::OsString> {
+    std::env::var_os("COLUMNS")
+}
+
+fn columns(terminal: Option<u16>, variable: Option<&OsStr>) -> Option<usize> {
+    let stated = variable
+        .and_then(OsStr::to_str)
+        .and_then(|text| text.parse().ok());
+    // A terminal that does not know its size says that it has none.
+    let known = terminal
+        .map(usize::from)
+        .filter(|columns| *columns > 0)
+        .or(stated);
+    known
+        .filter(|columns| *columns > 0)
+        .map(|columns| columns.max(LEAST))
+}
+
+/// Prints text as it is.
+pub(crate) fn print(text: &str) {
+    // There is no better place to tell that standard error cannot be written to. This stream drops
+    // colours where they do not belong.
+    let _ = anstream::stderr().write_all(text.as_bytes());
+}
+
+/// Prints a note, broken between words where the terminal ends.
+pub(crate) fn note(text: &str) {
+    print(&fitted(text, of_stderr()));
+}
+
+/// Prints an error, on a line of its own.
+pub(crate) fn error(text: &str) {
+    print(&headed("error:", AnsiColor::Red, text, of_stderr()));
+}
+
+/// Prints a warning about something that does not stop a run, on a line of its own.
+pub(crate) fn warn(text: &str) {
+    print(&headed("warning:", AnsiColor::Yellow, text, of_stderr()));
+}
+
+/// Returns `text` after a coloured word.
+fn headed(head: &str, color: AnsiColor, text: &str, columns: Option<usize>) -> String {
+    let style = Style::new().bold().fg_color(Some(color.into()));
+    let plain = fitted(&format!("{head} {text}"), columns);
+    format!("{style}{head}{style:#}{}", &plain[head.len()..])
+}
+
+/// Returns `text` in lines of so many columns. A text of several lines stays as it is, since it
+/// shows excerpts of files.
+fn fitted(text: &str, columns: Option<usize>) -> String {
+    match columns {
+        Some(columns) if !text.contains('\n') => wrapped(text, "", columns),
+        _ => format!("{text}\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_broken_between_words_and_an_excerpt_is_not() {
+        let text = "the run has learned nothing, and that is all that there is to say";
+        let broken = headed("error:", AnsiColor::Red, text, Some(40));
+        assert_eq!(
+            broken,
+            "\u{1b}[1m\u{1b}[31merror:\u{1b}[0m the run has learned nothing, and\nthat is all that there is to say\n"
+        );
+        let excerpt = "two lines\n  |  and an excerpt that is longer than the terminal is wide";
+        assert!(
+            headed("error:", AnsiColor::Red, excerpt, Some(40)).ends_with(&format!(" {excerpt}\n"))
+        );
+        assert!(headed("error:", AnsiColor::Red, text, None).ends_with(&format!(" {text}\n")));
+    }
+
+    #[test]
+    fn the_terminal_decides_before_the_variable_and_without_both_nothing_is_wrapped() {
+        let stated = |terminal, variable: &str| columns(terminal, Some(OsStr::new(variable)));
+        assert_eq!(columns(Some(61), None), Some(61));
+        assert_eq!(stated(Some(61), "100"), Some(61));
+        assert_eq!(stated(Some(0), "72"), Some(72));
+        assert_eq!(stated(None, "60"), Some(60));
+        assert_eq!(stated(None, "3"), Some(LEAST));
+        assert_eq!(
+            [stated(None, "0"), stated(None, "wide"), columns(None, None)],
+            [None, None, None]
+        );
+    }
+}
