@@ -6,8 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::args::{EventFormat, EventsArgs, InputArgs, ReplayArgs};
-use super::inputs::{Task, threads_of};
+use super::inputs::threads_of;
 use super::output_file::OutputFile;
+use super::task::Task;
 use super::{Finished, Session};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::units::{SimDuration, SimTime};

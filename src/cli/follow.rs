@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::args::{ResumeArgs, RunArgs};
-use super::inputs::{Task, threads_of};
+use super::inputs::threads_of;
 use super::inspect::strictness;
-use super::ranks::{Side, load};
+use super::ranks::{Side, contents, load};
+use super::task::Task;
 use super::{Session, resume, run};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::memory;
@@ -88,13 +89,14 @@ fn follow(
     if !announce(other.link.as_mut(), Ok(identity))? {
         return Ok(());
     }
-    let read = memory::contained(|| load(&task, session.methods, Side::Other(&mut other)));
+    let place = (&task.placed, &task.directories[..], session.methods);
+    let read = memory::contained(|| load(place, Side::Other(&mut other)));
     let inputs = match read {
         Ok(Some(inputs)) => inputs,
         Ok(None) => return Ok(()),
         Err(error) => return refuse(&mut other, error),
     };
-    if !announce(other.link.as_mut(), Ok(inputs.identity()))? {
+    if !announce(other.link.as_mut(), Ok(contents(&inputs)))? {
         return Ok(());
     }
     let Other { rank, ranks, link } = other;

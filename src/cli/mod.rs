@@ -31,6 +31,7 @@ mod signals;
 mod stage_times;
 mod study;
 mod table;
+mod task;
 #[cfg(test)]
 mod tests;
 

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::args::ResumeArgs;
 use super::carry_out::{Job, carry_out};
-use super::inputs::{Task, threads_of};
+use super::inputs::threads_of;
+use super::task::Task;
 use super::{Finished, Session, leftovers};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_ranks::Crew;

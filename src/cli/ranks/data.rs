@@ -1,14 +1,16 @@
 //! Reads the data of a run in several processes, each of which keeps the ratings of its own users.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::cli::inputs::{Inputs, Task};
+use crate::cli::inputs::Inputs;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset::share::{self, Totals};
 use fedrecsim_data::dataset::{self, Dataset};
 use fedrecsim_methods::method::Entry;
 use fedrecsim_ranks::{Crew, Other, Shares, contribute, server_needs_ratings};
+use fedrecsim_scenario::scenario::Scenario;
 
 /// The side of a process on which data are read.
 pub(crate) enum Side<'a> {
@@ -22,15 +24,17 @@ pub(crate) enum Side<'a> {
 /// users.
 type Share = ([u8; blake3::OUT_LEN], Totals);
 
-/// Reads the ratings and traces of a task, as [`Inputs::load`] does, and keeps the ratings of
+/// Reads the ratings and traces of a scenario, as [`Inputs::load`] does, and keeps the ratings of
 /// the users of this process, which alone are drawn or kept of a file on the way where that can be
 /// done. Process 0 keeps those of all users if the server needs them. Returns `None` if the run
 /// does not go on.
 ///
 /// # Errors
 /// Those of reading, and of talking to the other processes.
-pub(crate) fn load(task: &Task, methods: &[Entry], side: Side<'_>) -> Result<Option<Inputs>> {
-    let (scenario, directories) = (&task.placed, &task.directories);
+pub(crate) fn load(
+    (scenario, directories, methods): (&Scenario, &[PathBuf], &[Entry]),
+    side: Side<'_>,
+) -> Result<Option<Inputs>> {
     let (rank, ranks) = match &side {
         Side::Zero(crew) => (0, crew.ranks()),
         Side::Other(other) => (other.rank, other.ranks as usize),

@@ -9,6 +9,7 @@ mod data;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::inputs::Inputs;
 use fedrecsim_core::error::{Error, Result};
 #[cfg(feature = "mpi")]
 use fedrecsim_ranks::Group;
@@ -115,6 +116,15 @@ pub(crate) fn refuse_several(command: &str) -> Result<()> {
              and `resume` have a use for several"
         ))),
     }
+}
+
+/// Returns what all processes must have in common once they have read their data.
+pub(crate) fn contents(inputs: &Inputs) -> Identity {
+    let data = "digest of the data set and the traces";
+    named([
+        ("method's own version", inputs.world.method.version()),
+        (data, inputs.fingerprint()),
+    ])
 }
 
 /// Returns what processes have in common, each with its name.

@@ -1,0 +1,87 @@
+//! What `run` and `resume` are about to run, which is the same in every process of a run.
+
+use std::path::PathBuf;
+
+use super::Session;
+use super::args::InputArgs;
+use super::inputs::{Inputs, data_directories};
+use super::ranks::{Side, contents, load, named};
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_methods::method::Entry;
+use fedrecsim_ranks::{self as ranks, Crew, Identity};
+use fedrecsim_scenario::scenario::{self, Loaded, Scenario, Strictness};
+use fedrecsim_sim::checkpoint::Build;
+
+/// A run that is about to begin or to go on.
+pub(crate) struct Task {
+    /// The scenario as the report shows it.
+    pub scenario: Scenario,
+    /// The same with its files where this process finds them.
+    pub placed: Scenario,
+    /// What is to be warned of.
+    pub warnings: Vec<String>,
+    /// The folders with data sets.
+    pub directories: Vec<PathBuf>,
+    /// The rounds of the checkpoint from which the run goes on, if it does.
+    pub checkpoint: Option<u32>,
+}
+
+impl Task {
+    /// Returns the task of a command that runs a scenario.
+    ///
+    /// # Errors
+    /// Those of the scenario.
+    pub(crate) fn of(input: &InputArgs, strictness: Strictness, session: &Session) -> Result<Self> {
+        let Loaded { scenario, warnings } = scenario::load_with_warnings(
+            &input.scenario,
+            &input.overrides(),
+            &session.vocabulary(),
+            strictness,
+        )?;
+        Ok(Self {
+            placed: scenario.clone(),
+            scenario,
+            warnings,
+            directories: data_directories(input.data_dir.as_deref()),
+            checkpoint: None,
+        })
+    }
+
+    /// Returns what all processes must have in common before they read their data.
+    ///
+    /// # Errors
+    /// Those of [`ranks::check`], of a program that cannot read its own file, and of a scenario that
+    /// cannot be written.
+    pub(crate) fn identity(&self) -> Result<Identity> {
+        ranks::check(&self.scenario)?;
+        let build = Build::running(&crate::PROGRAM, "")?.describe();
+        let checkpoint = self.checkpoint.map_or("none".to_owned(), |rounds| {
+            format!("that after round {rounds}")
+        });
+        Ok(named([
+            ("build of the program", build.replace(", ", "\n")),
+            ("scenario", self.scenario.name.clone()),
+            ("resolved scenario", self.scenario.to_toml()?),
+            ("checkpoint", checkpoint),
+        ]))
+    }
+
+    /// Reads the data of this process. If it has others beside it, these have to agree on what they
+    /// are about to run, and then on what they have read.
+    ///
+    /// # Errors
+    /// Those of reading, and an error if another process cannot begin or is about to run something
+    /// else.
+    pub(crate) fn inputs(&self, crew: Option<&mut Crew>, methods: &[Entry]) -> Result<Inputs> {
+        let Some(crew) = crew else {
+            return Inputs::load(&self.placed, &self.directories, methods);
+        };
+        crew.agree(&self.identity()?, false)?;
+        let place = (&self.placed, &self.directories[..], methods);
+        let inputs = load(place, Side::Zero(crew))?;
+        let inputs =
+            inputs.ok_or_else(|| Error::Usage("the data of process 0 are not whole".to_owned()))?;
+        crew.agree(&contents(&inputs), true)?;
+        Ok(inputs)
+    }
+}
