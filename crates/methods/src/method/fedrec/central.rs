@@ -9,14 +9,10 @@
 //! Factorization Meets the Neighborhood, KDD 2008; learning rates and order of steps as in the
 //! authors' code of FedRec (Guanyu-Lin/FedRec 521b7cf).
 
-use std::sync::Arc;
-
-use super::client::FedRecScratch;
-use super::numerics::Style;
-use super::{Factors, FedRecParameters, Settings};
+use super::{FedRec, FedRecParameters};
+use crate::method::declare::Declared;
 use crate::method::prelude::*;
 use fedrecsim_core::ids::InvitationId;
-use fedrecsim_model::model::table::SharedTable;
 
 /// Describes the method to the registry.
 pub const ENTRY: Entry = Entry::at_server::<Pmf<false>>();
@@ -44,18 +40,8 @@ parameters! {
 /// Makes the steps of a FedRec, with SVD++ if `WITH_O`.
 #[derive(Debug)]
 pub struct Pmf<const WITH_O: bool> {
-    settings: Arc<Settings>,
+    fedrec: FedRec<WITH_O>,
     streams: Streams,
-}
-
-impl<const WITH_O: bool> Pmf<WITH_O> {
-    /// Returns the part of a model that the server of FedRec has, which are the item tables.
-    fn item_tables(&self, model: &Model) -> Result<Model> {
-        let names = self.settings.factors.tables();
-        let layout = model.layout().blocks()[..names.len()].to_vec();
-        let tables = names.iter().map(|name| Table::clone(table_of(model, name)));
-        Ok(Model::of_tables(Layout::new(layout), tables))
-    }
 }
 
 impl<const WITH_O: bool> Central for Pmf<WITH_O> {
@@ -77,94 +63,74 @@ impl<const WITH_O: bool> Central for Pmf<WITH_O> {
     const DRAWS_NEGATIVES: bool = false;
     const PREDICTS_RATINGS: bool = true;
 
-    fn new(parameters: PmfParameters, problem: &Problem) -> Self {
-        let PmfParameters {
-            latent_dimension,
-            learning_rate,
-            learning_rate_decay,
-            regularization,
-            initial_range,
-        } = parameters;
+    fn new(p: PmfParameters, problem: &Problem) -> Self {
         let parameters = FedRecParameters {
-            latent_dimension,
-            style: Style::Batch,
-            learning_rate,
-            learning_rate_decay,
-            regularization,
-            initial_range,
+            latent_dimension: p.latent_dimension,
+            learning_rate: p.learning_rate,
+            learning_rate_decay: p.learning_rate_decay,
+            regularization: p.regularization,
+            initial_range: p.initial_range,
             ..FedRecParameters::default()
         };
-        let factors = match WITH_O {
-            true => Factors::SvdPlusPlus,
-            false => Factors::Pmf,
-        };
         Self {
-            settings: Arc::new(Settings::new(factors, parameters, problem)),
+            fedrec: FedRec::new(parameters, problem),
             streams: problem.streams,
         }
     }
 
     /// The item tables come first. A user's row of U starts as on the user's device.
     fn blocks(&self, size: ProblemSize) -> Vec<Block> {
-        let mut blocks = self.settings.blocks(size.items);
-        let (streams, start) = (self.streams, self.settings.start());
-        blocks.pop();
-        let users = weights(
-            "U",
-            size.users,
-            self.settings.parameters.latent_dimension as usize,
-        );
-        blocks.push(users.start(Start::table(move |_, shape| {
-            let row = BlockLayout::weights("U", TableShape { rows: 1, ..shape });
-            let of_user = |user: usize| -> SharedTable {
-                let mut stream = streams.stream(Purpose::PrivateInit, user as u64, 0);
-                start.table_of(&mut stream, &row)
-            };
-            let rows: Vec<SharedTable> = (0..shape.rows).map(of_user).collect();
-            Table::new(
-                shape,
-                rows.iter()
-                    .flat_map(|row| row.as_slice())
-                    .copied()
-                    .collect(),
-            )
-        })));
+        let mut blocks = self.fedrec.blocks(size);
+        let streams = self.streams;
+        for user in blocks.iter_mut().filter(|block| block.name() == "U") {
+            let (of_one, d) = (user.clone(), user.layout.shape.dimension);
+            *user = weights("U", size.users, d).start(Start::table(move |_, shape| {
+                let mut values = Vec::with_capacity(shape.values());
+                for user in 0..shape.rows as u64 {
+                    let mut stream = streams.stream(Purpose::PrivateInit, user, 0);
+                    let row = of_one.start.table_of(&mut stream, &of_one.layout);
+                    values.extend_from_slice(row.as_slice());
+                }
+                Table::new(shape, values)
+            }));
+        }
         blocks
     }
 
+    /// Has all devices of a FedRec take part in a step, from the present item tables.
     fn pass(&self, pass: Pass<'_, ()>) -> Result<StepReport> {
-        let (settings, step) = (&self.settings, pass.step);
-        let received = self.item_tables(pass.model)?;
-        let of_users = received.blocks().len();
-        let blocks = settings.blocks(pass.problem.items);
-        let shared = &blocks[..of_users];
-        let rules: Vec<ServerRule> = shared.iter().map(|block| block.rule).collect();
-        let upload = Layout::new(shared.iter().map(Block::sent).collect());
-        let averager = Averager::with_rules(received.clone(), upload, &rules);
-        let mut server = settings.scheduled(averager);
-        let (shape, iteration) = (received.table(0).shape(), settings.iteration(step.step));
+        let (fedrec, step) = (&self.fedrec, pass.step);
+        let names = FedRec::<WITH_O>::TABLES;
+        let tables = names
+            .iter()
+            .map(|name| Table::clone(table_of(pass.model, name)));
+        let starts: Vec<(&str, Table)> = names.iter().copied().zip(tables).collect();
+        let parameters = fedrec.parameters.clone();
+        let federated = Declared::<FedRec<WITH_O>>::starting_at(parameters, pass.problem, &starts);
+        let (received, mut server) = (federated.initial(), federated.server());
+        let (users, iteration) = (names.len(), fedrec.iteration(step.step));
         let (mut visits, mut losses) = (0, 0.0);
         let mut sums = server.accumulator();
-        let scratch = &mut FedRecScratch::default();
         for (number, sent) in (0..).zip(pass.ratings) {
-            scratch.items.clone_from(&sent.items);
-            scratch.ratings.clone_from(&sent.ratings);
-            let vector = pass.model.table_mut(of_users).row_mut(sent.user.index());
+            let vector = pass.model.table_mut(users).row_mut(sent.user.index());
+            let rated = (&sent.items[..], &sent.ratings[..]);
             let decays = (iteration, iteration);
-            let (loss, row_visits) = settings.participate(&received, vector, decays, scratch);
-            (losses, visits) = (losses + loss, visits + row_visits);
-            let update = ModelUpdate::of_blocks(scratch.updates(settings.factors, shape)?);
-            let invitation_id = InvitationId(number);
-            let contribution = Contribution::fresh(sent.user, invitation_id, &update, &received);
-            sums.absorb(&[contribution])?;
+            let trained = fedrec.participate(&received, vector, decays, rated, |_, _| Ok(()))?;
+            losses += trained.loss;
+            visits += trained.work.row_visits;
+            let update = ModelUpdate::of_blocks(trained.blocks);
+            let invitation = InvitationId(number);
+            sums.absorb(&[Contribution::fresh(
+                sent.user, invitation, &update, &received,
+            )])?;
         }
         let stepped = server.step(sums, step)?;
-        let users = pass.model.table(of_users).as_slice();
-        let report = pass.report(("U", users), (losses, pass.ratings.len()), 0)?;
-        for (at, name) in settings.factors.tables().iter().enumerate() {
+        let vectors = pass.model.table(users).as_slice();
+        let report = pass.report(("U", vectors), (losses, pass.ratings.len()), 0)?;
+        for (at, name) in names.iter().enumerate() {
             let table = server.model().table(at);
             step.check_magnitude(name, largest_magnitude(table.as_slice()))?;
-            pass.model.set_table(at, Arc::clone(table))?;
+            pass.model.set_table(at, table.clone())?;
         }
         Ok(StepReport {
             row_visits: stepped.row_visits + visits,
@@ -178,10 +144,7 @@ impl<const WITH_O: bool> Central for Pmf<WITH_O> {
         context: &ScoringContext<'a>,
         _scratch: &mut Scratch,
     ) -> Result<Box<dyn Scorer + 'a>> {
-        let (factors, context) = (self.settings.factors, *context);
         let vector = table_of(context.model, "U").row(context.user.index());
-        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
-            factors.score(vector, &context, items, scores)
-        }))
+        Ok(FedRec::<WITH_O>::scorer_with(vector, context))
     }
 }

@@ -19,20 +19,18 @@
 //! nothing but sums. [`central`] is the same without federation.
 //!
 //! Source: Lin, Liang, Pan and Ming, FedRec: Federated Recommendation with Explicit Feedback (IEEE
-//! Intelligent Systems 2020), and the authors' code Guanyu-Lin/FedRec at 521b7cf. [`numerics`]
+//! Intelligent Systems 2020), and the authors' code Guanyu-Lin/FedRec at 521b7cf. [`participation`]
 //! states the equations.
 
-use std::sync::Arc;
-
-use self::numerics::{Filling, HybridFilling, Style, decayed};
 use super::prelude::*;
+use super::user_vector::{collect_last_ratings, draw_unrated, score_items};
 use super::without_effect;
-use client::FedRecScratch;
+use participation::Participation;
+use profile::Profile;
 
 pub mod central;
-mod client;
-pub mod numerics;
-pub mod profile;
+mod participation;
+mod profile;
 #[cfg(test)]
 mod tests;
 
@@ -42,32 +40,33 @@ pub const ENTRY: Entry = Entry::of::<FedRec<false>>();
 /// Describes the method with SVD++ to the registry.
 pub const SVD_PLUS_PLUS: Entry = Entry::of::<FedRec<true>>();
 
-/// Says which model is trained.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Factors {
-    /// Probabilistic matrix factorisation, with the item table V.
-    Pmf,
-    /// SVD++, with the item tables V and O.
-    SvdPlusPlus,
-}
-
-impl Factors {
-    /// Returns the names of the item tables.
-    fn tables(self) -> &'static [&'static str] {
-        match self {
-            Self::Pmf => &["V"],
-            Self::SvdPlusPlus => &["V", "O"],
-        }
-    }
-}
-
 choices! {
+    /// When the user vector moves within a participation.
+    pub enum Style {
+        /// Once, by the mean gradient over all of its items (Algorithm 2).
+        Batch,
+        /// After every item (Algorithm 5).
+        Stochastic,
+    }
+
     /// Where the ratings of unrated items come from.
     pub enum Strategy {
         /// The user's mean rating (equation 5).
         UserAveraging,
         /// The user's mean rating at first, predicted ratings later (equation 6).
         HybridFilling,
+    }
+
+    /// Which of two readings of hybrid filling is followed.
+    pub enum HybridFilling {
+        /// The authors' code: a temporary copy of U, and in SVD++ of O, takes the local steps, gives
+        /// the virtual ratings and is discarded; it is made only in iterations that predict, which are
+        /// those numbered above T_predict when the first has number 0.
+        Code,
+        /// The slides' Algorithm 3: U itself takes the local steps, over the rated items, in every
+        /// iteration, and O stays as it is; iterations from number T_predict on predict when the first
+        /// has number 1.
+        Slides,
     }
 }
 
@@ -108,39 +107,17 @@ parameters! {
     }
 }
 
-/// Holds what all clients share, with the defaults of the style filled in.
-#[derive(Debug)]
-pub(crate) struct Settings {
-    factors: Factors,
+/// Is FedRec, with SVD++ if `WITH_O`.
+#[derive(Clone, Debug)]
+pub struct FedRec<const WITH_O: bool> {
     parameters: FedRecParameters,
     learning_rate: f64,
     steps_per_iteration: u32,
-    filling: Filling,
 }
 
-impl Settings {
-    fn new(factors: Factors, parameters: FedRecParameters, problem: &Problem) -> Self {
-        let (learning_rate, steps) = match (parameters.style, factors) {
-            (Style::Batch, Factors::Pmf) => (0.8, 1),
-            (Style::Batch, Factors::SvdPlusPlus) => (0.4, 1),
-            // Data sets with 2^32 users or more are refused on reading.
-            (Style::Stochastic, _) => (0.01, problem.users as u32),
-        };
-        Self {
-            factors,
-            learning_rate: parameters.learning_rate.unwrap_or(learning_rate),
-            steps_per_iteration: parameters.steps_per_iteration.unwrap_or(steps).max(1),
-            filling: match parameters.strategy {
-                Strategy::UserAveraging => Filling::UserAveraging,
-                Strategy::HybridFilling => Filling::Hybrid {
-                    reading: parameters.hybrid_filling,
-                    predict_from: parameters.predict_from,
-                    local_steps: parameters.local_steps,
-                },
-            },
-            parameters,
-        }
-    }
+impl<const WITH_O: bool> FedRec<WITH_O> {
+    /// The names of the item tables.
+    const TABLES: &[&str] = if WITH_O { &["V", "O"] } else { &["V"] };
 
     /// Returns the iteration (from 0) that the step of this number (from 0) belongs to.
     fn iteration(&self, step: u32) -> u32 {
@@ -149,41 +126,91 @@ impl Settings {
 
     /// Returns the learning rate after this many decays.
     fn rate(&self, decays: u32) -> f32 {
-        let decay = self.parameters.learning_rate_decay;
-        decayed(self.learning_rate, decay, decays)
+        let decay = math::pow(self.parameters.learning_rate_decay, f64::from(decays));
+        (self.learning_rate * decay) as f32
     }
 
-    fn start(&self) -> Start {
-        let range = self.parameters.initial_range;
-        each(move |stream| ((stream.open_unit() - 0.5) * range) as f32)
-    }
-
-    /// Describes the item tables and the user vector. Both tables move by the mean over those who
-    /// sent a row; V is sent as a gradient, and O as what the device has subtracted.
-    fn blocks(&self, items: usize) -> Vec<Block> {
-        let rule = ServerRule {
-            combine: Combine::MeanPerSender,
-            ..ServerRule::MEAN
+    /// Makes a participation with these rated items and, behind them, virtual ones, in which
+    /// `user_vector` is trained and the learning rate has fallen `decays` times. `check` is shown
+    /// what was trained and what is uploaded. The loss is the mean squared error over the rated
+    /// items. In SVD++, every visit of a row of V comes with one of the same item's row of O.
+    fn participate(
+        &self,
+        model: &Model,
+        user_vector: &mut [f32],
+        (iteration, decays): (u32, u32),
+        (items, ratings): (&[u32], &[f32]),
+        check: impl Fn(&'static str, &[f32]) -> Result<()>,
+    ) -> Result<Trained> {
+        let (v, d) = (table_of(model, "V"), user_vector.len());
+        let (mut rows, mut moves) = (Vec::new(), Vec::new());
+        v.append_rows(items, &mut rows);
+        if WITH_O {
+            table_of(model, "O").append_rows(items, &mut moves);
+        }
+        let rated = if WITH_O { ratings.len() } else { 0 };
+        let mut profile = Profile::new(rated, moves.clone(), d);
+        let mut gradients = vec![0.0; rows.len()];
+        let participation = Participation {
+            parameters: &self.parameters,
+            rows: &rows,
+            ratings,
+            iteration,
+            rate: self.rate(decays),
         };
-        let d = self.parameters.latent_dimension;
-        let tables = self.factors.tables().iter();
-        let tables = tables.map(|name| item_table(*name, items, d).as_gradient().rule(rule));
-        let blocks = tables.chain([vector("U", d).private()]);
-        blocks.map(|block| block.start(self.start())).collect()
+        let loss = participation.train(user_vector, &mut profile, &mut gradients);
+        let rows_of_o = profile.into_rows();
+        (moves.iter_mut().zip(rows_of_o)).for_each(|(before, after)| *before -= after);
+        check("U", user_vector)?;
+        check("gradient of V", &gradients)?;
+        check("step of O", &moves)?;
+
+        let mut order: Vec<usize> = (0..items.len()).collect();
+        order.sort_unstable_by_key(|place| items[*place]);
+        let listed: Vec<u32> = order.iter().map(|place| items[*place]).collect();
+        let update = |values: Vec<f32>| {
+            let mut ordered = Vec::with_capacity(values.len());
+            let rows = order
+                .iter()
+                .map(|place| &values[place * d..(place + 1) * d]);
+            rows.for_each(|row| ordered.extend_from_slice(row));
+            TableUpdate::listed(v.shape(), listed.clone(), &ordered, 1.0)
+        };
+        let tables = [gradients, moves].into_iter().take(Self::TABLES.len());
+        let row_visits = participation.row_visits(d) * Self::TABLES.len() as u64;
+        Ok(Trained {
+            blocks: tables.map(update).collect::<Result<_>>()?,
+            loss,
+            samples: ratings.len(),
+            work: Work::of_row_visits(row_visits),
+        })
     }
 
-    /// Returns the server with the learning rate of the iteration for V.
-    fn scheduled(self: &Arc<Self>, averager: Averager) -> Averager {
-        let settings = Arc::clone(self);
-        averager.with_rate(client::V, move |step| {
-            f64::from(settings.rate(settings.iteration(step)))
+    /// Makes the scorer of a user with this vector, which predicts ratings.
+    fn scorer_with<'a>(
+        user_vector: &'a [f32],
+        context: &ScoringContext<'a>,
+    ) -> Box<dyn Scorer + 'a> {
+        let (model, table) = (context.model, table_of(context.model, "V"));
+        let (mut own, mut ratings, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+        if WITH_O {
+            collect_last_ratings(&context.own, &mut own, &mut ratings);
+            table_of(model, "O").append_rows(&own, &mut rows);
+        }
+        let profile = Profile::new(own.len(), rows, user_vector.len());
+        Box::new(move |items: &[u32], scores: &mut [f32]| {
+            let mut profile = profile.clone();
+            score_items(profile.at(user_vector, own.len()), table, items, scores);
+            // The profile for an item that the user has rated leaves the item itself out.
+            for (item, score) in items.iter().zip(scores) {
+                if let Ok(place) = own.binary_search(item) {
+                    let vector = profile.at(user_vector, place);
+                    score_items(vector, table, &[*item], std::slice::from_mut(score));
+                }
+            }
         })
     }
 }
-
-/// Is FedRec, with SVD++ if `WITH_O`.
-#[derive(Debug)]
-pub struct FedRec<const WITH_O: bool>(Arc<Settings>);
 
 impl<const WITH_O: bool> Declare for FedRec<WITH_O> {
     type Parameters = FedRecParameters;
@@ -227,51 +254,73 @@ impl<const WITH_O: bool> Declare for FedRec<WITH_O> {
     }
 
     fn new(parameters: FedRecParameters, problem: &Problem) -> Self {
-        let factors = match WITH_O {
-            true => Factors::SvdPlusPlus,
-            false => Factors::Pmf,
+        let (learning_rate, steps) = match (parameters.style, WITH_O) {
+            (Style::Batch, false) => (0.8, 1),
+            (Style::Batch, true) => (0.4, 1),
+            // Data sets with 2^32 users or more are refused on reading.
+            (Style::Stochastic, _) => (0.01, problem.users as u32),
         };
-        Self(Arc::new(Settings::new(factors, parameters, problem)))
+        Self {
+            learning_rate: parameters.learning_rate.unwrap_or(learning_rate),
+            steps_per_iteration: parameters.steps_per_iteration.unwrap_or(steps).max(1),
+            parameters,
+        }
     }
 
+    /// Both item tables move by the mean over those who sent a row. V is sent as a gradient, and O
+    /// as what the device has subtracted.
     fn blocks(&self, size: ProblemSize) -> Vec<Block> {
-        self.0.blocks(size.items)
+        let rule = ServerRule {
+            combine: Combine::MeanPerSender,
+            ..ServerRule::MEAN
+        };
+        let (d, range) = (
+            self.parameters.latent_dimension,
+            self.parameters.initial_range,
+        );
+        let start = each(move |stream| ((stream.open_unit() - 0.5) * range) as f32);
+        let tables = Self::TABLES
+            .iter()
+            .map(|name| item_table(*name, size.items, d));
+        let tables = tables.map(|table| table.as_gradient().rule(rule));
+        let blocks = tables.chain([vector("U", d).private()]);
+        blocks.map(|block| block.start(start.clone())).collect()
     }
 
     fn counts(&self) -> Counts {
-        match self.0.parameters.sends_counts {
+        match self.parameters.sends_counts {
             true => Counts::Rows,
             false => Counts::Nothing,
         }
     }
 
+    /// Trains on the rated items, each with its last rating, and on `virtual_items_per_rated` times
+    /// as many unrated ones (or as many as there are), drawn without replacement.
     fn train(
         &self,
         own: &mut Own<Remembered<u32>>,
         task: &LocalTask<'_>,
-        scratch: &mut Scratch,
+        _scratch: &mut Scratch,
     ) -> Result<Trained> {
-        let (settings, scratch) = (&*self.0, scratch.memory::<FedRecScratch>());
-        let shape = task.model.table(client::V).shape();
-        let per_rated = settings.parameters.virtual_items_per_rated as usize;
-        scratch.collect(task, shape.rows, per_rated);
-        let iteration = settings.iteration(task.step.0);
-        let decays = match settings.parameters.style {
+        let p = &self.parameters;
+        let (mut items, mut ratings) = (Vec::new(), Vec::new());
+        collect_last_ratings(&task.own, &mut items, &mut ratings);
+        if p.virtual_items_per_rated > 0 {
+            let count = p.virtual_items_per_rated as usize * items.len();
+            let catalogue = table_of(task.model, "V").shape().rows;
+            let (mut stream, mut unrated) = (task.named_stream("fedrec/virtual-items"), Vec::new());
+            draw_unrated(&items, (catalogue, count), &mut stream, &mut unrated);
+            items.extend(unrated);
+        }
+        let iteration = self.iteration(task.step.0);
+        let decays = match p.style {
             Style::Batch => iteration,
             Style::Stochastic => own.memory.0,
         };
-        let (vector, decays) = (own.get_mut("U"), (iteration, decays));
-        let (loss, row_visits) = settings.participate(task.model, vector, decays, scratch);
         own.memory.0 += 1;
-        task.check_magnitude("U", largest_magnitude(own.get("U")))?;
-        task.check_magnitude("gradient of V", largest_magnitude(&scratch.gradients))?;
-        task.check_magnitude("step of O", largest_magnitude(&scratch.moves))?;
-        Ok(Trained {
-            blocks: scratch.updates(settings.factors, shape)?,
-            loss,
-            samples: scratch.ratings.len(),
-            work: Work::of_row_visits(row_visits),
-        })
+        let (rated, decays) = ((&items[..], &ratings[..]), (iteration, decays));
+        let check = |name, values: &[f32]| task.check_magnitude(name, largest_magnitude(values));
+        self.participate(task.model, own.get_mut("U"), decays, rated, check)
     }
 
     fn scorer<'a>(
@@ -280,13 +329,13 @@ impl<const WITH_O: bool> Declare for FedRec<WITH_O> {
         context: &ScoringContext<'a>,
         _scratch: &mut Scratch,
     ) -> Result<Box<dyn Scorer + 'a>> {
-        let (factors, context) = (self.0.factors, *context);
-        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
-            factors.score(own.get("U"), &context, items, scores);
-        }))
+        Ok(Self::scorer_with(own.get("U"), context))
     }
 
+    /// V moves with the learning rate of the iteration.
     fn server(&self, averager: Averager) -> Box<dyn Server> {
-        Box::new(self.0.scheduled(averager))
+        let fedrec = self.clone();
+        let rate = move |step| f64::from(fedrec.rate(fedrec.iteration(step)));
+        Box::new(averager.with_rate(0, rate))
     }
 }

@@ -12,51 +12,17 @@
 //! the stochastic style.
 
 use fedrecsim_core::math;
+use fedrecsim_model::model::neural::dense::add_scaled;
 
-/// Says what is multiplied with V_i, and learns what belongs to it besides U. Items are meant by
-/// their place among the rows of a participation.
-pub(crate) trait Profile: Clone {
-    /// Returns the vector that is multiplied with the row of V at `place`.
-    fn at<'a>(&'a mut self, user_vector: &'a [f32], place: usize) -> &'a [f32];
-
-    /// Moves by the gradient of one item, whose row of V and error are given, with a rate and a
-    /// weight of the regulariser.
-    fn step(&mut self, place: usize, row: &[f32], error: f32, pass: (f32, f32));
-
-    /// Moves by the mean gradient over the first items, one for each of `errors`, with `rows` of V.
-    fn step_together(&mut self, rows: &[f32], errors: &[f32], pass: (f32, f32));
-
-    /// Returns a copy for the local steps of hybrid filling.
-    fn for_local_steps(&self) -> Self;
-}
-
-/// Is the profile of probabilistic matrix factorisation, which is U.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct UserAlone;
-
-impl Profile for UserAlone {
-    #[inline]
-    fn at<'a>(&'a mut self, user_vector: &'a [f32], _place: usize) -> &'a [f32] {
-        user_vector
-    }
-
-    fn step(&mut self, _place: usize, _row: &[f32], _error: f32, _pass: (f32, f32)) {}
-
-    fn step_together(&mut self, _rows: &[f32], _errors: &[f32], _pass: (f32, f32)) {}
-
-    fn for_local_steps(&self) -> Self {
-        *self
-    }
-}
-
-/// Is the profile of SVD++.
+/// Is what a user's rated items contribute to profiles. In probabilistic matrix factorisation there
+/// are none. Items are meant by their place among the rows of a participation.
 ///
 /// A step of the stochastic style moves all rated rows but one by the same amount, apart from the
 /// regulariser, which shrinks them by the same factor. So the rows are kept as `scale` times a
 /// remainder plus `offset`, and a step takes time that does not grow with the number of rated
 /// items.
 #[derive(Clone, Debug)]
-pub(crate) struct WithRatedItems {
+pub(crate) struct Profile {
     /// The number of rated items.
     rated: usize,
     /// The remainders of the rated items' rows of O, then the rows of O of the virtual items.
@@ -71,7 +37,7 @@ pub(crate) struct WithRatedItems {
     vector: Vec<f32>,
 }
 
-impl WithRatedItems {
+impl Profile {
     /// Makes the profile from the rows of O (`dimension` values each), of which the first `rated`
     /// are those of the rated items.
     pub(crate) fn new(rated: usize, rows: Vec<f32>, dimension: usize) -> Self {
@@ -89,6 +55,15 @@ impl WithRatedItems {
         profile
     }
 
+    /// Returns a copy for the local steps of hybrid filling, in which, as in the authors' code, a
+    /// rated item's own row moves with the others.
+    pub(crate) fn for_local_steps(&self) -> Self {
+        Self {
+            spares_own: false,
+            ..self.clone()
+        }
+    }
+
     /// Returns the rows of O, in the order of the participation.
     pub(crate) fn into_rows(mut self) -> Vec<f32> {
         self.settle();
@@ -97,28 +72,27 @@ impl WithRatedItems {
 
     /// Returns the root of the number of rows of O that are in the profile of the item at `place`.
     fn root(&self, place: usize) -> f32 {
-        math::sqrt((self.rated - usize::from(place < self.rated)) as f64) as f32
+        match self.rated - usize::from(place < self.rated) {
+            0 => 0.0,
+            others => math::sqrt(others as f64) as f32,
+        }
     }
 
-    /// Writes the row of O of a rated item to `row`.
-    fn read(&self, place: usize, row: &mut Vec<f32>) {
-        let remainder = &self.rows[place * self.sum.len()..(place + 1) * self.sum.len()];
-        row.clear();
-        row.extend(
-            remainder
-                .iter()
-                .zip(&self.offset)
-                .map(|(value, offset)| self.scale * value + offset),
-        );
+    /// Replaces `row` by the row of O at `place` if `is_in` the sum, and by zeros otherwise.
+    fn read(&self, place: usize, is_in: bool, row: &mut [f32]) {
+        if !is_in {
+            return row.fill(0.0);
+        }
+        let remainder = &self.rows[place * row.len()..];
+        for ((value, remainder), offset) in row.iter_mut().zip(remainder).zip(&self.offset) {
+            *value = self.scale * remainder + offset;
+        }
     }
 
     /// Makes the remainders the rows themselves.
     fn settle(&mut self) {
-        let dimension = self.sum.len();
-        for row in self.rows.chunks_exact_mut(dimension).take(self.rated) {
-            row.iter_mut()
-                .zip(&self.offset)
-                .for_each(|(value, offset)| *value = self.scale * *value + offset);
+        for row in self.rows.chunks_exact_mut(self.sum.len()).take(self.rated) {
+            move_row(row, self.scale, 1.0, &self.offset);
         }
         self.scale = 1.0;
         self.offset.fill(0.0);
@@ -128,25 +102,19 @@ impl WithRatedItems {
     fn add_up(&mut self) {
         self.sum.fill(0.0);
         for row in self.rows.chunks_exact(self.sum.len()).take(self.rated) {
-            self.sum
-                .iter_mut()
-                .zip(row)
-                .for_each(|(sum, value)| *sum += value);
+            add_scaled(1.0, row, &mut self.sum);
         }
     }
-}
 
-impl Profile for WithRatedItems {
-    fn at<'a>(&'a mut self, user_vector: &'a [f32], place: usize) -> &'a [f32] {
+    /// Returns the vector that is multiplied with the row of V at `place`.
+    #[inline]
+    pub(crate) fn at<'a>(&'a mut self, user_vector: &'a [f32], place: usize) -> &'a [f32] {
         let root = self.root(place);
         if root == 0.0 {
             return user_vector;
         }
         let mut vector = std::mem::take(&mut self.vector);
-        match place < self.rated {
-            true => self.read(place, &mut vector),
-            false => vector.fill(0.0),
-        }
+        self.read(place, place < self.rated, &mut vector);
         for ((value, sum), u) in vector.iter_mut().zip(&self.sum).zip(user_vector) {
             *value = u + (sum - *value) / root;
         }
@@ -154,7 +122,16 @@ impl Profile for WithRatedItems {
         &self.vector
     }
 
-    fn step(&mut self, place: usize, row: &[f32], error: f32, (rate, regularization): (f32, f32)) {
+    /// Moves by the gradient of one item, whose row of V and error are given, with this rate and
+    /// weight of the regulariser.
+    #[inline]
+    pub(crate) fn step(
+        &mut self,
+        place: usize,
+        row: &[f32],
+        error: f32,
+        (rate, regularization): (f32, f32),
+    ) {
         let (root, dimension) = (self.root(place), self.sum.len());
         if root == 0.0 {
             return;
@@ -163,17 +140,11 @@ impl Profile for WithRatedItems {
         let is_spared = place < self.rated && self.spares_own;
         let moved = (self.rated - usize::from(is_spared)) as f32;
         let mut own = std::mem::take(&mut self.vector);
-        match is_spared {
-            true => self.read(place, &mut own),
-            false => own.fill(0.0),
-        }
+        self.read(place, is_spared, &mut own);
         for ((sum, own), v) in self.sum.iter_mut().zip(&own).zip(row) {
             *sum = keep * (*sum - own) + moved * (factor * v) + own;
         }
-        self.offset
-            .iter_mut()
-            .zip(row)
-            .for_each(|(offset, v)| *offset = keep * *offset + factor * v);
+        move_row(&mut self.offset, keep, factor, row);
         self.scale *= keep;
         if !(0.5..=2.0).contains(&self.scale) {
             self.settle();
@@ -184,34 +155,30 @@ impl Profile for WithRatedItems {
                 *value = (own - offset) / self.scale;
             }
         } else if place >= self.rated {
-            at_place
-                .iter_mut()
-                .zip(row)
-                .for_each(|(value, v)| *value = keep * *value + factor * v);
+            move_row(at_place, keep, factor, row);
         }
         self.vector = own;
     }
 
-    fn step_together(&mut self, rows: &[f32], errors: &[f32], (rate, regularization): (f32, f32)) {
+    /// Moves by the mean gradient over the first items, one for each of `errors`, with `rows` of V.
+    pub(crate) fn step_together(
+        &mut self,
+        rows: &[f32],
+        errors: &[f32],
+        (rate, regularization): (f32, f32),
+    ) {
         self.settle();
         let (dimension, count) = (self.sum.len(), errors.len() as f32);
-        let pulls = |place: usize| match self.root(place) {
+        let pull = |(place, error)| match self.root(place) {
             0.0 => 0.0,
-            root => errors[place] / root,
+            root => error / root,
         };
-        let pulls: Vec<f32> = (0..errors.len()).map(pulls).collect();
+        let pulls: Vec<f32> = errors.iter().enumerate().map(pull).collect();
+        let pulled = || rows.chunks_exact(dimension).zip(&pulls);
         let mut all = vec![0.0; dimension];
-        for (pull, row) in pulls.iter().zip(rows.chunks_exact(dimension)) {
-            all.iter_mut()
-                .zip(row)
-                .for_each(|(sum, v)| *sum += pull * v);
-        }
-        let moved = self
-            .rows
-            .chunks_exact_mut(dimension)
-            .zip(rows.chunks_exact(dimension))
-            .zip(&pulls);
-        for (place, ((row, of_v), pull)) in moved.enumerate() {
+        pulled().for_each(|(row, pull)| add_scaled(*pull, row, &mut all));
+        let of_o = self.rows.chunks_exact_mut(dimension).enumerate();
+        for ((place, row), (of_v, pull)) in of_o.zip(pulled()) {
             for ((o, v), all) in row.iter_mut().zip(of_v).zip(&all) {
                 let gradient = match place < self.rated {
                     true => all - pull * v + regularization * (count - 1.0) * *o,
@@ -222,13 +189,12 @@ impl Profile for WithRatedItems {
         }
         self.add_up();
     }
+}
 
-    /// Returns a copy in whose steps, as in the authors' code, a rated item's own row moves with
-    /// the others.
-    fn for_local_steps(&self) -> Self {
-        Self {
-            spares_own: false,
-            ..self.clone()
-        }
+/// Multiplies the values of a row by `keep`, and adds `factor` times those of another one.
+#[inline]
+fn move_row(row: &mut [f32], keep: f32, factor: f32, other: &[f32]) {
+    for (value, other) in row.iter_mut().zip(other) {
+        *value = keep * *value + factor * other;
     }
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::central::{Pmf, PmfParameters};
-use super::numerics::*;
-use super::profile::UserAlone;
-use super::{Factors, FedRec, FedRecParameters, FedRecScratch};
+use super::participation::{Participation, dot, mean};
+use super::profile::Profile;
+use super::{FedRec, FedRecParameters, HybridFilling, Strategy, Style};
 use crate::method::central::AtServer;
-use crate::method::declare::Declared;
+use crate::method::declare::{Declare, Declared};
 use crate::method::server::{Contribution, StepContext, StepWeights, WeightTotals};
 use crate::method::{Client, LocalTask, Method, Placement, Problem, Scratch};
 use fedrecsim_core::ids::{InvitationId, Round, UserId};
@@ -16,7 +16,8 @@ use fedrecsim_data::dataset::Dataset;
 use fedrecsim_data::dataset::ratings::Interaction;
 use fedrecsim_data::dataset::split::Splitter;
 use fedrecsim_model::model::state::StateVisitor;
-use fedrecsim_model::model::table::{TableShape, extend_bytes, floats};
+use fedrecsim_model::model::table::{extend_bytes, floats};
+use fedrecsim_scenario::scenario::sizes::ProblemSize;
 use fedrecsim_scenario::scenario::{NegativesSpec, SplitSpec};
 
 mod profile;
@@ -50,38 +51,46 @@ fn example() -> Example {
 }
 
 impl Example {
-    fn participation(&self, style: Style, filling: Filling) -> Participation<'_> {
-        let (rows, ratings) = (&self.rows[..], &self.ratings[..]);
+    fn participation<'a>(&'a self, parameters: &'a FedRecParameters) -> Participation<'a> {
         Participation {
-            style,
-            rows,
-            ratings,
-            filling,
+            parameters,
+            rows: &self.rows,
+            ratings: &self.ratings,
             iteration: ITERATION,
             rate: RATE,
-            regularization: LAMBDA,
         }
     }
 
-    /// Returns U after the participation, and the gradients.
-    fn train(&self, participation: &Participation<'_>) -> (Vec<f32>, Vec<f32>) {
-        let (mut user, mut gradients) =
-            (self.user.clone(), vec![f32::NAN; participation.rows.len()]);
-        participation.train(
-            &mut user,
-            &mut UserAlone,
-            &mut gradients,
-            &mut Memory::default(),
-        );
-        (user, gradients)
+    /// Returns U after the participation, the gradients, and the loss.
+    fn train(&self, parameters: &FedRecParameters) -> (Vec<f32>, Vec<f32>, f64) {
+        let (mut user, mut gradients) = (self.user.clone(), vec![f32::NAN; self.rows.len()]);
+        let mut nothing = Profile::new(0, Vec::new(), DIMENSION);
+        let participation = self.participation(parameters);
+        let loss = participation.train(&mut user, &mut nothing, &mut gradients);
+        (user, gradients, loss)
     }
 }
 
-fn hybrid(reading: HybridFilling, predict_from: u32, local_steps: u32) -> Filling {
-    Filling::Hybrid {
-        reading,
+fn averaging(style: Style) -> FedRecParameters {
+    FedRecParameters {
+        style,
+        regularization: f64::from(LAMBDA),
+        ..FedRecParameters::default()
+    }
+}
+
+fn hybrid(
+    style: Style,
+    hybrid_filling: HybridFilling,
+    predict_from: u32,
+    local_steps: u32,
+) -> FedRecParameters {
+    FedRecParameters {
+        strategy: Strategy::HybridFilling,
+        hybrid_filling,
         predict_from,
         local_steps,
+        ..averaging(style)
     }
 }
 
@@ -114,8 +123,7 @@ fn slope(values: &[f32], axis: usize, loss: impl Fn(&[f32]) -> f64) -> f64 {
 #[test]
 fn batch_gradients_are_the_slopes_of_the_loss_at_the_old_user_vector() {
     let example = example();
-    let (user, gradients) =
-        example.train(&example.participation(Style::Batch, Filling::UserAveraging));
+    let (user, gradients, _) = example.train(&averaging(Style::Batch));
     let mean_rating = 22.0 / 7.0;
     let target = |index: usize| {
         example
@@ -143,8 +151,7 @@ fn batch_gradients_are_the_slopes_of_the_loss_at_the_old_user_vector() {
 #[test]
 fn the_stochastic_style_moves_the_user_vector_after_every_item() {
     let example = example();
-    let (user, gradients) =
-        example.train(&example.participation(Style::Stochastic, Filling::UserAveraging));
+    let (user, gradients, _) = example.train(&averaging(Style::Stochastic));
     let mut expected = example.user.clone();
     for (index, row) in example.rows.chunks_exact(DIMENSION).enumerate() {
         let target = example
@@ -176,32 +183,29 @@ fn the_stochastic_style_moves_the_user_vector_after_every_item() {
 fn the_two_readings_begin_to_predict_when_their_sources_do() {
     let first = |reading| {
         (0..20)
-            .find(|iteration| hybrid(reading, 10, 1).predicts(*iteration))
+            .find(|iteration| hybrid(Style::Batch, reading, 10, 1).predicts(*iteration))
             .unwrap()
     };
     assert_eq!(
         (first(HybridFilling::Code), first(HybridFilling::Slides)),
         (11, 9)
     );
-    assert!((0..200).all(|iteration| !Filling::UserAveraging.predicts(iteration)));
+    assert!((0..200).all(|iteration| !averaging(Style::Batch).predicts(iteration)));
 }
 
 #[test]
 fn before_it_predicts_the_codes_hybrid_filling_is_user_averaging() {
     let example = example();
     for style in [Style::Batch, Style::Stochastic] {
-        let averaging = example.train(&example.participation(style, Filling::UserAveraging));
-        let early =
-            example.train(&example.participation(style, hybrid(HybridFilling::Code, ITERATION, 3)));
-        assert_eq!(averaging, early);
+        let early = example.train(&hybrid(style, HybridFilling::Code, ITERATION, 3));
+        assert_eq!(example.train(&averaging(style)), early);
     }
 }
 
 #[test]
 fn a_prediction_without_local_steps_pulls_virtual_rows_only_by_the_regulariser() {
     let example = example();
-    let (_, gradients) =
-        example.train(&example.participation(Style::Batch, hybrid(HybridFilling::Code, 1, 0)));
+    let (_, gradients, _) = example.train(&hybrid(Style::Batch, HybridFilling::Code, 1, 0));
     let virtual_values = RATED * DIMENSION..;
     for (gradient, row) in gradients[virtual_values.clone()]
         .iter()
@@ -218,29 +222,30 @@ fn local_steps_stay_in_the_slides_reading_alone() {
     let mut example = example();
     example.rows.truncate(RATED * DIMENSION);
     for style in [Style::Batch, Style::Stochastic] {
-        let plain = example.train(&example.participation(style, Filling::UserAveraging));
-        let code = example.train(&example.participation(style, hybrid(HybridFilling::Code, 1, 3)));
-        let slides =
-            example.train(&example.participation(style, hybrid(HybridFilling::Slides, 1, 3)));
+        let [code, slides] = [HybridFilling::Code, HybridFilling::Slides]
+            .map(|reading| hybrid(style, reading, 1, 3));
+        let averaging = averaging(style);
+        let visits = |parameters| example.participation(parameters).row_visits(DIMENSION);
+        assert_eq!(visits(&averaging), RATED as u64);
+        assert_eq!(visits(&code), RATED as u64);
+        assert_eq!(visits(&slides), 4 * RATED as u64);
+        let [plain, code, slides] =
+            [averaging, code, slides].map(|parameters| example.train(&parameters));
         assert_eq!(
             plain, code,
             "without virtual items nothing needs a prediction"
         );
         assert_ne!(plain.0, slides.0);
-        let visits = |filling| example.participation(style, filling).row_visits(DIMENSION);
-        assert_eq!(visits(Filling::UserAveraging), RATED as u64);
-        assert_eq!(visits(hybrid(HybridFilling::Code, 1, 3)), RATED as u64);
-        assert_eq!(
-            visits(hybrid(HybridFilling::Slides, 1, 3)),
-            4 * RATED as u64
-        );
     }
 }
 
 #[test]
 fn the_learning_rate_decays_by_iteration() {
-    assert_eq!(decayed(0.8, 0.9, 0), 0.8);
-    assert_eq!(decayed(0.8, 0.9, 2), (0.8f64 * 0.81) as f32);
+    let size = ProblemSize { users: 1, items: 1 };
+    let problem = Problem::of_size(size, Streams::new(0));
+    let method = <FedRec<false> as Declare>::new(FedRecParameters::default(), &problem);
+    assert_eq!(method.rate(0), 0.8);
+    assert_eq!(method.rate(2), (0.8f64 * 0.81) as f32);
     assert_eq!(mean(&[1.0, 2.0, 6.0]), 3.0);
     assert_eq!(dot(&[1.0, 2.0, 3.0, 4.0, 5.0], &[1.0; 5]), 15.0);
 }
@@ -248,26 +253,27 @@ fn the_learning_rate_decays_by_iteration() {
 /// If this fails, the rows of an update do not belong to the items that it lists.
 #[test]
 fn an_update_lists_its_items_in_order_with_their_own_rows() {
-    let shape = TableShape {
-        rows: 9,
-        dimension: 3,
+    let size = ProblemSize { users: 1, items: 9 };
+    let problem = Problem::of_size(size, Streams::new(4));
+    let method = Declared::<FedRec<false>>::new(FedRecParameters::default(), &problem);
+    let model = method.initial();
+    let gradients = |items: &[u32]| -> Vec<(usize, Vec<f32>)> {
+        let mut user = vec![0.5; 20];
+        let rated = (items, &[3.0, 3.0, 3.0][..]);
+        let nothing = |_: &'static str, _: &[f32]| Ok(());
+        let declared = method.declared();
+        let trained = declared.participate(&model, &mut user, (0, 0), rated, nothing);
+        let update = trained.unwrap().blocks.remove(0);
+        let rows = update.iter();
+        rows.map(|(row, bytes)| (row, floats(bytes).collect()))
+            .collect()
     };
-    for items in [vec![5, 2, 8], vec![2, 5, 8]] {
-        let gradients: Vec<f32> = items
-            .iter()
-            .flat_map(|item| [0.0, 0.25, 0.5].map(|part| *item as f32 + part))
-            .collect();
-        let mut scratch = FedRecScratch::default();
-        (scratch.items, scratch.gradients) = (items, gradients);
-        let update = scratch.updates(Factors::Pmf, shape).unwrap().remove(0);
-        let rows: Vec<(usize, Vec<f32>)> = update
-            .iter()
-            .map(|(row, bytes)| (row, floats(bytes).collect()))
-            .collect();
-        let expected =
-            [2, 5, 8].map(|row| (row, [0.0, 0.25, 0.5].map(|part| row as f32 + part).to_vec()));
-        assert_eq!(rows, expected);
-    }
+    let ordered = gradients(&[2, 5, 8]);
+    assert_eq!(gradients(&[5, 2, 8]), ordered);
+    let rows: Vec<usize> = ordered.iter().map(|(row, _)| *row).collect();
+    assert_eq!(rows, [2, 5, 8]);
+    // With equal ratings, the gradients of two rows differ only if the rows do.
+    assert_ne!(ordered[0].1, ordered[1].1);
 }
 
 /// If this fails, reports show another training loss than the mean square of the errors on the
@@ -275,14 +281,7 @@ fn an_update_lists_its_items_in_order_with_their_own_rows() {
 #[test]
 fn the_loss_of_a_batch_is_the_mean_square_of_its_errors() {
     let example = example();
-    let participation = example.participation(Style::Batch, Filling::UserAveraging);
-    let (mut user, mut gradients) = (example.user.clone(), vec![0.0; example.rows.len()]);
-    let found = participation.train(
-        &mut user,
-        &mut UserAlone,
-        &mut gradients,
-        &mut Memory::default(),
-    );
+    let (_, _, found) = example.train(&averaging(Style::Batch));
     let rows = example.rows.chunks_exact(DIMENSION);
     let errors = rows
         .zip(&example.ratings)
@@ -319,7 +318,7 @@ fn the_batch_style_without_virtual_items_is_the_unfederated_method_to_the_bit() 
 }
 
 fn compare_with_central<const WITH_O: bool>(dataset: &Arc<Dataset>) {
-    let factors = [Factors::Pmf, Factors::SvdPlusPlus][usize::from(WITH_O)];
+    let name = <FedRec<WITH_O> as Declare>::NAME;
     let problem = Problem::new(dataset, Streams::new(3), Placement::Federated);
     let federated = Declared::<FedRec<WITH_O>>::new(FedRecParameters::default(), &problem);
     let central = AtServer::<Pmf<WITH_O>>::new(PmfParameters::default(), &problem);
@@ -366,17 +365,17 @@ fn compare_with_central<const WITH_O: bool>(dataset: &Arc<Dataset>) {
                 .unwrap();
         }
         central_server.step(gathered, &context).unwrap();
-        for ((name, table), (_, central)) in
+        for ((block, table), (_, central)) in
             server.model().tables().zip(central_server.model().tables())
         {
-            assert_eq!(table, central, "{name} of {factors:?} after step {step}");
+            assert_eq!(table, central, "{block} of {name} after step {step}");
         }
     }
-    let tables = factors.tables().len();
+    let tables = FedRec::<WITH_O>::TABLES.len();
     let initial = federated.initial();
     assert!(
         (0..tables).all(|table| server.model().table(table) != initial.table(table)),
-        "{factors:?} stands still"
+        "{name} stands still"
     );
     for (client, user) in clients.iter_mut().zip(users()) {
         let (mut private, mut bytes) = (Vec::new(), Vec::new());

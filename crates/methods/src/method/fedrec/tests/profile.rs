@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
-use super::super::numerics::{Filling, HybridFilling, Memory, Participation, Style};
-use super::super::profile::WithRatedItems;
-use super::super::{FedRec, FedRecParameters};
+use super::super::participation::Participation;
+use super::super::profile::Profile;
+use super::super::{FedRec, FedRecParameters, HybridFilling, Strategy, Style};
 use crate::method::declare::Declared;
 use crate::method::server::{Contribution, StepContext, StepWeights, WeightTotals};
 use crate::method::{Method, Placement, Problem, ScoringContext, Scratch, task};
@@ -148,7 +148,7 @@ impl Plain {
     }
 
     /// Trains the same in single precision, and returns U, the gradients of V, and O.
-    fn quickly(&self, style: Style, filling: Filling) -> [Vec<f32>; 3] {
+    fn quickly(&self, style: Style, filling: &FedRecParameters) -> [Vec<f32>; 3] {
         let flat = |rows: &[Vec<f64>]| {
             rows.iter()
                 .flatten()
@@ -156,27 +156,24 @@ impl Plain {
                 .collect::<Vec<f32>>()
         };
         let (rows, ratings) = (flat(&self.rows), flat(std::slice::from_ref(&self.ratings)));
-        let (rate, regularization) = (self.rate as f32, self.lambda as f32);
-        let participation = Participation {
+        let parameters = FedRecParameters {
             style,
+            regularization: self.lambda,
+            ..filling.clone()
+        };
+        let participation = Participation {
+            parameters: &parameters,
             rows: &rows,
             ratings: &ratings,
-            filling,
             iteration: ITERATION,
-            rate,
-            regularization,
+            rate: self.rate as f32,
         };
         let (mut user, mut gradients) = (
             flat(std::slice::from_ref(&self.user)),
             vec![f32::NAN; rows.len()],
         );
-        let mut profile = WithRatedItems::new(ratings.len(), flat(&self.o), DIMENSION);
-        participation.train(
-            &mut user,
-            &mut profile,
-            &mut gradients,
-            &mut Memory::default(),
-        );
+        let mut profile = Profile::new(ratings.len(), flat(&self.o), DIMENSION);
+        participation.train(&mut user, &mut profile, &mut gradients);
         [user, gradients, profile.into_rows()]
     }
 
@@ -205,11 +202,23 @@ impl Plain {
     }
 }
 
-const CODE: Filling = Filling::Hybrid {
-    reading: HybridFilling::Code,
-    predict_from: 1,
-    local_steps: 3,
-};
+fn averaging() -> FedRecParameters {
+    FedRecParameters::default()
+}
+
+fn hybrid(hybrid_filling: HybridFilling, predict_from: u32, local_steps: u32) -> FedRecParameters {
+    FedRecParameters {
+        strategy: Strategy::HybridFilling,
+        hybrid_filling,
+        predict_from,
+        local_steps,
+        ..averaging()
+    }
+}
+
+fn code(local_steps: u32) -> FedRecParameters {
+    hybrid(HybridFilling::Code, 1, local_steps)
+}
 
 fn assert_near(found: &[f32], expected: &[Vec<f64>], what: &str) {
     let expected: Vec<f64> = expected.iter().flatten().copied().collect();
@@ -236,7 +245,7 @@ fn a_stochastic_participation_moves_every_row_as_the_plain_way_does() {
         (0.125, 0.0),
     ] {
         for rated in [1, 2, 3, 12] {
-            for (filling, local_steps) in [(Filling::UserAveraging, None), (CODE, Some(3))] {
+            for (filling, local_steps) in [(averaging(), None), (code(3), Some(3))] {
                 let mut plain = Plain::example(rated, rate, lambda);
                 // Steps as long as these would leave the range in which both ways can be compared.
                 if rate > 1.0 {
@@ -246,9 +255,12 @@ fn a_stochastic_participation_moves_every_row_as_the_plain_way_does() {
                         .flatten()
                         .for_each(|value| *value *= 0.25);
                 }
-                let [user, gradients, o] = plain.quickly(Style::Stochastic, filling);
+                let [user, gradients, o] = plain.quickly(Style::Stochastic, &filling);
                 let expected = plain.train(local_steps);
-                let name = format!("rate {rate}, lambda {lambda}, {rated} rated, {filling:?}");
+                let name = format!(
+                    "rate {rate}, lambda {lambda}, {rated} rated, {:?}",
+                    filling.strategy
+                );
                 assert_near(
                     &user,
                     std::slice::from_ref(&plain.user),
@@ -268,7 +280,7 @@ fn the_batch_style_moves_u_v_and_o_by_the_slopes_of_the_mean_loss() {
     const STEP: f64 = 1e-5;
     for rated in [1, 2, 6] {
         let plain = Plain::example(rated, 0.125, 0.0625);
-        let [user, gradients, o] = plain.quickly(Style::Batch, Filling::UserAveraging);
+        let [user, gradients, o] = plain.quickly(Style::Batch, &averaging());
         let (count, rate) = (plain.rows.len() as f64, plain.rate);
         let check = |found: f64, what: &str, moved: &dyn Fn(f64) -> f64| {
             let slope = (moved(STEP) - moved(-STEP)) / (2.0 * STEP);
@@ -321,36 +333,23 @@ fn the_batch_style_moves_u_v_and_o_by_the_slopes_of_the_mean_loss() {
 fn local_steps_leave_o_as_it_is_and_predictions_use_it() {
     for style in [Style::Batch, Style::Stochastic] {
         let mut plain = Plain::example(6, 0.125, 0.0625);
-        let averaging = plain.quickly(style, Filling::UserAveraging);
-        let code = plain.quickly(style, CODE);
-        let none = plain.quickly(
-            style,
-            Filling::Hybrid {
-                reading: HybridFilling::Code,
-                predict_from: 1,
-                local_steps: 0,
-            },
-        );
+        let averaged = plain.quickly(style, &averaging());
+        let [none, predicted] = [0, 3].map(|steps| plain.quickly(style, &code(steps)));
         assert!(
-            averaging != code && code != none && none != averaging,
+            averaged != predicted && predicted != none && none != averaged,
             "{style:?}"
         );
         plain.rows.truncate(6);
         plain.o.truncate(6);
-        let averaging = plain.quickly(style, Filling::UserAveraging);
         assert_eq!(
-            plain.quickly(style, CODE),
-            averaging,
+            plain.quickly(style, &code(3)),
+            plain.quickly(style, &averaging()),
             "without virtual items nothing needs a prediction"
         );
     }
     let plain = Plain::example(6, 0.125, 0.0625);
-    let slides = |local_steps| Filling::Hybrid {
-        reading: HybridFilling::Slides,
-        predict_from: ITERATION + 1,
-        local_steps,
-    };
-    let [_, gradients, _] = plain.quickly(Style::Batch, slides(0));
+    let slides = |local_steps| hybrid(HybridFilling::Slides, ITERATION + 1, local_steps);
+    let [_, gradients, _] = plain.quickly(Style::Batch, &slides(0));
     for place in 6..6 + VIRTUAL {
         for axis in 0..DIMENSION {
             let (gradient, v) = (
@@ -364,8 +363,8 @@ fn local_steps_leave_o_as_it_is_and_predictions_use_it() {
         }
     }
     assert_ne!(
-        plain.quickly(Style::Batch, slides(2)),
-        plain.quickly(Style::Batch, slides(0))
+        plain.quickly(Style::Batch, &slides(2)),
+        plain.quickly(Style::Batch, &slides(0))
     );
 }
 
