@@ -16,12 +16,11 @@
 
 use super::declare::learn::{self, draw_rows, score_by_network};
 use super::prelude::*;
-use device::{DeviceBuffers, prediction_network};
-use fedrecsim_model::model::neural::optimizer::AdamSettings;
-use hypernetwork::{HyperNetwork, HyperShape, HyperStep};
+use fedrecsim_model::model::neural::loss::binary_cross_entropy;
+use fedrecsim_model::model::neural::{PerceptronBuffers, RowBatch};
+use hypernetwork::HyperShape;
 
-pub mod device;
-pub mod hypernetwork;
+mod hypernetwork;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -57,35 +56,38 @@ parameters! {
 pub struct MetaMf {
     parameters: MetaMfParameters,
     shape: HyperShape,
-    network: Perceptron,
-    streams: Streams,
 }
 
-impl MetaMf {
-    fn hypernetwork(&self) -> HyperNetwork {
-        let mut stream = self.streams.stream(Purpose::GlobalInit, 0, 0);
-        HyperNetwork::new(self.shape, &mut stream)
-    }
+/// Holds the gradients of a device's mean loss, with respect to the rows of its items and the
+/// parameters of its prediction network.
+#[derive(Clone, Debug)]
+struct DeviceGradient {
+    rows: Vec<f32>,
+    network: Vec<f32>,
+    loss: f64,
+}
 
-    /// Returns how the server steps.
-    fn step(&self) -> HyperStep {
-        let p = &self.parameters;
-        HyperStep {
-            adam: AdamSettings {
-                weight_decay: p.weight_decay,
-                ..AdamSettings::with_rate(p.learning_rate)
-            },
-            clip_norm: p.clip_norm,
+impl DeviceGradient {
+    /// Computes the gradients of the mean binary cross-entropy over `samples` (position of the row,
+    /// whether positive).
+    fn of(network: &Perceptron, parameters: &[f32], rows: &[f32], samples: &[(u32, bool)]) -> Self {
+        let (mut batch, mut buffers) = (RowBatch::default(), PerceptronBuffers::default());
+        let dimension = network.layers()[0].inputs;
+        batch.collect(samples, rows.len() / dimension);
+        batch.gather(rows, dimension, buffers.inputs_mut());
+        network.forward(parameters, &[], &mut buffers);
+        let (logits, by_logits) = buffers.outputs_and_gradient();
+        let mean = 1.0 / samples.len() as f32;
+        let loss = binary_cross_entropy(logits, batch.targets(), mean, by_logits);
+        let mut by_network = vec![0.0; network.parameters()];
+        network.backward(parameters, &[], &mut buffers, &mut by_network, &mut []);
+        let mut by_rows = vec![0.0; rows.len()];
+        batch.scatter(buffers.input_gradient(), &mut by_rows);
+        Self {
+            rows: by_rows,
+            network: by_network,
+            loss: f64::from(loss) / samples.len() as f64,
         }
-    }
-
-    /// Describes what the server makes for each user.
-    fn made(&self, items: usize) -> Vec<Block> {
-        let table = item_table("E", items, self.parameters.latent_dimension);
-        let blocks = [table].into_iter().chain(perceptron(&self.network));
-        blocks
-            .map(|block| block.made_by_server().as_gradient())
-            .collect()
     }
 }
 
@@ -105,33 +107,14 @@ impl Declare for MetaMf {
     );
 
     fn new(parameters: MetaMfParameters, problem: &Problem) -> Self {
-        let shape = HyperShape {
-            users: problem.users,
-            items: problem.items,
-            dimension: parameters.latent_dimension as usize,
-            memory: parameters.memory_units as usize,
-            hidden: parameters.hidden_units as usize,
-            item_factors: parameters.item_rank as usize,
-        };
-        Self {
-            network: prediction_network(shape.dimension),
-            shape,
-            parameters,
-            streams: problem.streams,
-        }
+        let shape = HyperShape::new(&parameters, problem.size());
+        Self { parameters, shape }
     }
 
     /// The server's own parameters never travel.
-    fn blocks(&self, size: ProblemSize) -> Vec<Block> {
-        let own = self.shape.layout();
-        let own = own.blocks().iter().cloned().map(Block::of);
-        own.map(Block::server_only)
-            .chain(self.made(size.items))
-            .collect()
-    }
-
-    fn initial(&self, _drawn: Model) -> Model {
-        self.hypernetwork().to_model()
+    fn blocks(&self, _size: ProblemSize) -> Vec<Block> {
+        let own = self.shape.blocks().into_iter().map(Block::server_only);
+        own.chain(self.shape.made()).collect()
     }
 
     fn is_weighed(&self) -> bool {
@@ -153,12 +136,11 @@ impl Declare for MetaMf {
         task: &LocalTask<'_>,
         scratch: &mut Scratch,
     ) -> Result<Trained> {
-        let table = table_of(task.model, "E");
+        let (table, network) = (table_of(task.model, "E"), &self.shape.prediction);
         let rows = draw_rows(task, table, scratch)?;
-        let round_rows = &scratch.round_rows;
-        let weights = learn::parameters(task.model, "W1", &self.network);
-        let (samples, mut buffers) = (round_rows.samples(), DeviceBuffers::default());
-        let gradient = device::gradient(&self.network, &weights, &rows, samples, &mut buffers);
+        let (samples, listed) = (scratch.round_rows.samples(), scratch.round_rows.rows());
+        let weights = learn::parameters(task.model, "W1", network);
+        let gradient = DeviceGradient::of(network, &weights, &rows, samples);
         for (name, values) in [
             ("the item embeddings", &rows),
             ("the prediction network", &weights),
@@ -167,18 +149,16 @@ impl Declare for MetaMf {
         ] {
             task.check_magnitude(name, largest_magnitude(values))?;
         }
-        let listed = round_rows.rows().to_vec();
-        let work = Work {
-            row_visits: listed.len() as u64,
-            multiply_adds: gradient.multiply_adds,
-        };
-        let items = TableUpdate::listed(table.shape(), listed, &gradient.rows, 1.0)?;
-        let network = learn::layer_updates(&self.network, &gradient.network);
+        let items = TableUpdate::listed(table.shape(), listed.to_vec(), &gradient.rows, 1.0)?;
+        let of_network = learn::layer_updates(network, &gradient.network);
         Ok(Trained {
-            blocks: [vec![items], network].concat(),
+            blocks: [vec![items], of_network].concat(),
             loss: gradient.loss,
             samples: samples.len(),
-            work,
+            work: Work {
+                row_visits: listed.len() as u64,
+                multiply_adds: 3 * network.multiply_adds(listed.len()),
+            },
         })
     }
 
@@ -188,18 +168,14 @@ impl Declare for MetaMf {
         context: &ScoringContext<'a>,
         _scratch: &mut Scratch,
     ) -> Result<Box<dyn Scorer + 'a>> {
-        let table = table_of(context.model, "E");
-        let weights = learn::parameters(context.model, "W1", &self.network);
+        let (table, network) = (table_of(context.model, "E"), &self.shape.prediction);
+        let weights = learn::parameters(context.model, "W1", network);
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
-            score_by_network(&self.network, &weights, &[], table, items, scores)
+            score_by_network(network, &weights, &[], table, items, scores)
         }))
     }
 
-    fn server(&self, _averager: Averager) -> Box<dyn Server> {
-        let download = self.made(self.shape.items);
-        let download = Layout::new(download.into_iter().map(|block| block.layout).collect());
-        let (networks, equal_weights) = (self.hypernetwork(), self.parameters.equal_weights);
-        let server = server::MetaMfServer::new(networks, download, self.step(), equal_weights);
-        Box::new(server)
+    fn server(&self, averager: Averager) -> Box<dyn Server> {
+        Box::new(server::MetaMfServer::new(self, averager.model()))
     }
 }

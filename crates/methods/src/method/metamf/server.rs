@@ -2,53 +2,45 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::hypernetwork::{Contribution as Gradients, GROUP, Generated, HyperNetwork, HyperStep};
+use super::hypernetwork::{GROUP, Gradients, HyperNetwork};
+use super::{MetaMf, MetaMfParameters};
 use crate::method::network;
-use crate::method::server::{
-    Accumulator, Contribution, Download, PersonalDownloads, Server, StepContext, StepReport,
-    WeightTotals, downcast,
-};
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::UserId;
-use fedrecsim_model::model::blocks::Model;
-use fedrecsim_model::model::layout::Layout;
+use crate::method::prelude::*;
+use crate::method::server::{Download, WeightTotals, downcast};
 use fedrecsim_model::model::magnitude::MagnitudeCounts;
+use fedrecsim_model::model::neural::dense::add_scaled;
 use fedrecsim_model::model::neural::optimizer::{
-    AdamMoments, AdamStep, clipping_factor, scale, squared_norm,
+    AdamMoments, AdamSettings, AdamStep, clipping_factor, scale, squared_norm,
 };
 use fedrecsim_model::model::noisy_sum::NoisySum;
-use fedrecsim_model::model::state::StateVisitor;
-use fedrecsim_model::model::table::{RowSet, TableUpdate, floats};
+use fedrecsim_model::model::table::Base;
 
 /// Holds the networks, and the state of Adam for them.
 pub(super) struct MetaMfServer {
+    parameters: MetaMfParameters,
     networks: Arc<HyperNetwork>,
-    download: Layout,
-    settings: HyperStep,
     moments: AdamMoments,
     steps: u64,
-    equal_weights: bool,
+    layout: Layout,
     /// The networks as a model. It is a copy of all parameters, which is made when it is needed.
     model: OnceLock<Model>,
 }
 
 impl MetaMfServer {
-    pub(super) fn new(
-        networks: HyperNetwork,
-        download: Layout,
-        settings: HyperStep,
-        equal_weights: bool,
-    ) -> Self {
+    /// Makes the server with this model.
+    pub(super) fn new(method: &MetaMf, model: &Model) -> Self {
+        let networks = HyperNetwork {
+            shape: method.shape.clone(),
+            values: network::parameters(model, 0),
+        };
         let mut moments = AdamMoments::default();
-        moments.reset(networks.parameters().len());
-        let networks = Arc::new(networks);
+        moments.reset(networks.values.len());
         Self {
-            networks,
-            download,
-            settings,
+            parameters: method.parameters.clone(),
+            networks: Arc::new(networks),
             moments,
             steps: 0,
-            equal_weights,
+            layout: model.layout().clone(),
             model: OnceLock::new(),
         }
     }
@@ -56,19 +48,19 @@ impl MetaMfServer {
 
 impl Server for MetaMfServer {
     fn model(&self) -> &Model {
-        self.model.get_or_init(|| self.networks.to_model())
+        let made = || network::model(self.layout.clone(), &self.networks.values);
+        self.model.get_or_init(made)
     }
 
     fn set_model(&mut self, model: Model) -> Result<()> {
         self.model().check_same_layout(&model)?;
-        Arc::make_mut(&mut self.networks).set_parameters(&model);
+        Arc::make_mut(&mut self.networks).values = network::parameters(&model, 0);
         self.model = OnceLock::from(model);
         Ok(())
     }
 
     fn download(&self) -> Download {
-        let (networks, layout) = (Arc::clone(&self.networks), self.download.clone());
-        Download::PerUser(Arc::new(Downloads { networks, layout }))
+        Download::PerUser(self.networks.clone())
     }
 
     fn accumulator(&self) -> Box<dyn Accumulator> {
@@ -77,86 +69,48 @@ impl Server for MetaMfServer {
 
     fn noisy_accumulator(&self, noise: NoisySum) -> Option<Box<dyn Accumulator>> {
         // A weight that an upload says of itself would tell what the noise is to hide.
-        self.equal_weights
-            .then(|| -> Box<dyn Accumulator> { Box::new(Sums::new(&self.networks, Some(noise))) })
+        let sums = || -> Box<dyn Accumulator> { Box::new(Sums::new(&self.networks, Some(noise))) };
+        self.parameters.equal_weights.then(sums)
     }
 
     fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
         let mut sums = downcast::<Sums>(sums)?;
         sums.flush()?;
-        let Sums {
-            mut gradient,
-            noise,
-            totals,
-            uploads,
-            multiply_adds,
-            networks,
-            ..
-        } = *sums;
-        if let Some(noise) = noise {
-            gradient.resize(networks.parameters().len(), 0.0);
+        let mut gradient = sums.gradient;
+        if let Some(noise) = sums.noise {
+            gradient.resize(self.networks.values.len(), 0.0);
             noise.add_noise(&mut gradient);
         }
         // Parameters can only change in place while nothing else holds the networks.
-        drop(networks);
-        let report = StepReport {
-            uploads,
-            multiply_adds,
+        drop(sums.networks);
+        let divisor = (step.normalise)(&sums.totals).divisor;
+        if !gradient.is_empty() && divisor != 0.0 {
+            scale(&mut gradient, (1.0 / divisor) as f32);
+            let (norm, p) = (f64::from(squared_norm(&gradient)), &self.parameters);
+            let factor = clipping_factor(norm, p.clip_norm);
+            if factor != 1.0 {
+                scale(&mut gradient, factor);
+            }
+            self.steps += 1;
+            self.model = OnceLock::new();
+            let settings = AdamSettings {
+                weight_decay: p.weight_decay,
+                ..AdamSettings::with_rate(p.learning_rate)
+            };
+            let values = &mut Arc::make_mut(&mut self.networks).values;
+            AdamStep::new(&settings, self.steps).apply(values, &gradient, &mut self.moments);
+        }
+        Ok(StepReport {
+            uploads: sums.uploads,
+            multiply_adds: sums.multiply_adds,
             ..StepReport::default()
-        };
-        let divisor = (step.normalise)(&totals).divisor;
-        if gradient.is_empty() || divisor == 0.0 {
-            return Ok(report);
-        }
-        scale(&mut gradient, (1.0 / divisor) as f32);
-        let factor = clipping_factor(f64::from(squared_norm(&gradient)), self.settings.clip_norm);
-        if factor != 1.0 {
-            scale(&mut gradient, factor);
-        }
-        self.steps += 1;
-        self.model = OnceLock::new();
-        let parameters = Arc::make_mut(&mut self.networks).parameters_mut();
-        AdamStep::new(&self.settings.adam, self.steps).apply(
-            parameters,
-            &gradient,
-            &mut self.moments,
-        );
-        Ok(report)
+        })
     }
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
         state.values(&mut self.moments.first)?;
         state.values(&mut self.moments.second)?;
         state.plain(&mut self.steps)
-    }
-}
-
-/// Makes downloads from the networks of one step.
-#[derive(Debug)]
-struct Downloads {
-    networks: Arc<HyperNetwork>,
-    layout: Layout,
-}
-
-impl PersonalDownloads for Downloads {
-    fn download(&self, user: UserId) -> Result<Model> {
-        self.downloads(&[user])?
-            .pop()
-            .ok_or_else(|| Error::Update(format!("nothing was generated for {user}")))
-    }
-
-    fn downloads(&self, users: &[UserId]) -> Result<Vec<Model>> {
-        let users: Vec<u32> = users.iter().map(|user| user.0).collect();
-        let model = |generated: Generated| {
-            let values = [generated.items, generated.network].concat();
-            network::model(self.layout.clone(), &values)
-        };
-        Ok(self
-            .networks
-            .generate(&users)
-            .into_iter()
-            .map(model)
-            .collect())
     }
 }
 
@@ -192,41 +146,29 @@ impl Sums {
         }
     }
 
-    /// Back-propagates the pending contributions through the networks: together, or each by itself
-    /// where its part of the sum is bounded.
+    /// Back-propagates the pending contributions through the networks.
     ///
     /// # Errors
     /// As [`NoisySum::add`].
     fn flush(&mut self) -> Result<()> {
-        let Self {
-            networks,
-            pending,
-            gradient,
-            noise,
-            multiply_adds,
-            ..
-        } = self;
+        let (networks, pending) = (&self.networks, std::mem::take(&mut self.pending));
         if pending.is_empty() {
             return Ok(());
         }
-        gradient.resize(networks.parameters().len(), 0.0);
-        let mut part = Vec::new();
-        for group in pending.chunks(if noise.is_some() { 1 } else { GROUP }) {
-            *multiply_adds += group
-                .iter()
-                .map(|one| networks.multiply_adds(one.rows.len()))
-                .sum::<u64>();
-            match noise {
-                None => networks.add_gradient(group, gradient),
-                Some(noise) => {
-                    part.clear();
-                    part.resize(gradient.len(), 0.0);
-                    networks.add_gradient(group, &mut part);
-                    noise.add(&part, gradient)?;
-                }
-            }
+        self.gradient.resize(networks.values.len(), 0.0);
+        let work = pending
+            .iter()
+            .map(|one| networks.shape.multiply_adds(one.rows.len()));
+        self.multiply_adds += work.sum::<u64>();
+        let Some(noise) = &self.noise else {
+            networks.add_gradient(&pending, &mut self.gradient);
+            return Ok(());
+        };
+        for one in &pending {
+            let mut part = vec![0.0; self.gradient.len()];
+            networks.add_gradient(std::slice::from_ref(one), &mut part);
+            noise.add(&part, &mut self.gradient)?;
         }
-        pending.clear();
         Ok(())
     }
 }
@@ -235,30 +177,27 @@ impl Accumulator for Sums {
     fn absorb(&mut self, contributions: &[Contribution<'_>]) -> Result<()> {
         for contribution in contributions {
             let by_method = contribution.weight_by_method();
-            let weight = by_method * contribution.weight;
-            self.totals
-                .add(by_method, contribution.weight, contribution.is_fresh);
+            let (weight, is_fresh) = (contribution.weight, contribution.is_fresh);
+            self.totals.add(by_method, weight, is_fresh);
             let Some((items, network)) = contribution.update.blocks.split_first() else {
                 continue;
             };
-            let rows = match &items.rows {
-                RowSet::Listed(rows) => rows.clone(),
-                RowSet::All => (0..items.shape.rows as u32).collect(),
+            let mut of_network = Vec::new();
+            for block in network {
+                // Rows that a lossy codec has left out are zero.
+                of_network.extend(floats(&block.to_whole_bytes(Base::Zeros)?));
+            }
+            let gradients = Gradients {
+                user: contribution.user,
+                weight: (by_method * weight) as f32,
+                rows: items.iter().map(|(row, _)| row as u32).collect(),
+                of_rows: floats(&items.values).collect(),
+                of_network,
             };
-            let network_gradient =
-                whole_network(network, self.networks.prediction_network().parameters());
-            let row_gradient: Vec<f32> = floats(&items.values).collect();
-            for values in [&row_gradient, &network_gradient] {
+            for values in [&gradients.of_rows, &gradients.of_network] {
                 self.uploads.add_times(&MagnitudeCounts::of(values, 1.0), 1);
             }
-            let (user, weight) = (contribution.user.0, weight as f32);
-            self.pending.push(Gradients {
-                user,
-                weight,
-                rows,
-                row_gradient,
-                network_gradient,
-            });
+            self.pending.push(gradients);
             // Groups end at the same places however many contributions come at a time, so that sums
             // keep their order.
             if self.pending.len() == GROUP {
@@ -283,31 +222,10 @@ impl Accumulator for Sums {
         if self.gradient.is_empty() {
             self.gradient = other.gradient;
         } else {
-            self.gradient
-                .iter_mut()
-                .zip(&other.gradient)
-                .for_each(|(sum, more)| *sum += more);
+            add_scaled(1.0, &other.gradient, &mut self.gradient);
         }
         Ok(())
     }
-}
-
-/// Returns the gradient with respect to all parameters of the prediction network. Rows that a lossy
-/// codec has left out are zero.
-fn whole_network(blocks: &[TableUpdate], parameters: usize) -> Vec<f32> {
-    let mut all = Vec::with_capacity(parameters);
-    for block in blocks {
-        let start = all.len();
-        all.resize(start + block.shape.values(), 0.0);
-        for (row, bytes) in block.iter() {
-            let place = start + row * block.shape.dimension;
-            all[place..place + block.shape.dimension]
-                .iter_mut()
-                .zip(floats(bytes))
-                .for_each(|(to, value)| *to = value);
-        }
-    }
-    all
 }
 
 #[cfg(test)]
@@ -315,14 +233,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::method::declare::Declared;
-    use crate::method::metamf::{MetaMf, MetaMfParameters};
     use crate::method::tests::{problem_of, with_step};
-    use crate::method::{Method, Phase};
     use fedrecsim_core::ids::InvitationId;
-    use fedrecsim_core::rng::Streams;
-    use fedrecsim_model::model::blocks::ModelUpdate;
-    use fedrecsim_model::model::layout::BlockLayout;
-    use fedrecsim_model::model::table::Table;
 
     const USERS: u32 = 4;
 
@@ -367,8 +279,14 @@ mod tests {
 
     /// Returns the sum of the gradients of all users.
     fn of_all(method: &Declared<MetaMf>, value: f32, noise: Option<NoisySum>) -> Vec<f32> {
-        let networks = Arc::new(method.declared().hypernetwork());
-        absorb(method, &[0, 1, 2, 3], value, Sums::new(&networks, noise)).gradient
+        let server = MetaMfServer::new(method.declared(), &method.initial());
+        absorb(
+            method,
+            &[0, 1, 2, 3],
+            value,
+            Sums::new(&server.networks, noise),
+        )
+        .gradient
     }
 
     fn length(values: impl Iterator<Item = f32>) -> f64 {
@@ -425,16 +343,8 @@ mod tests {
     fn the_noise_is_in_a_step_once() {
         let method = method();
         let gradient_after = |sums: Sums| {
-            let step = HyperStep {
-                clip_norm: f64::MAX,
-                ..method.declared().step()
-            };
-            let mut server = MetaMfServer::new(
-                method.declared().hypernetwork(),
-                method.download_layout(Phase::default()),
-                step,
-                true,
-            );
+            let mut server = MetaMfServer::new(method.declared(), &method.initial());
+            server.parameters.clip_norm = f64::MAX;
             with_step(0, |context| server.step(Box::new(sums), context)).unwrap();
             // After one step, Adam's first moment is a tenth of the gradient with its weight decay.
             server

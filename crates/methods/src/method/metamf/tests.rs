@@ -3,29 +3,45 @@
 
 #![allow(clippy::unwrap_used)]
 
-use super::device::{DeviceBuffers, DeviceGradient, gradient, prediction_network};
-use super::hypernetwork::{Contribution, GROUP, Generated, HyperNetwork, HyperShape};
+use super::hypernetwork::{GROUP, Gradients, HyperNetwork, HyperShape};
+use super::{DeviceGradient, MetaMfParameters};
+use crate::method::declare::start_of;
+use crate::method::network;
+use crate::method::server::PersonalDownloads;
+use fedrecsim_core::ids::UserId;
 use fedrecsim_core::math::gradient::gradient_check_within;
-use fedrecsim_core::rng::{Purpose, Streams};
+use fedrecsim_core::rng::Streams;
+use fedrecsim_model::model::blocks::Model;
 use fedrecsim_model::model::neural::optimizer::{AdamMoments, AdamSettings, AdamStep, scale};
+use fedrecsim_scenario::scenario::sizes::ProblemSize;
 
-const SHAPE: HyperShape = HyperShape {
-    users: 20,
-    items: 7,
-    dimension: 8,
-    memory: 6,
-    hidden: 9,
-    item_factors: 3,
-};
+const USERS: usize = 20;
+const ITEMS: usize = 7;
+const DIMENSION: usize = 8;
+const MEMORY: usize = 6;
+const HIDDEN: usize = 9;
+const RANK: usize = 3;
+
+/// Makes a network with its start.
+fn started(parameters: &MetaMfParameters, size: ProblemSize) -> HyperNetwork {
+    let shape = HyperShape::new(parameters, size);
+    let values = network::parameters(&start_of(shape.blocks(), Streams::new(2)), 0);
+    HyperNetwork { shape, values }
+}
 
 fn hypernetwork() -> HyperNetwork {
-    let mut network = HyperNetwork::new(
-        SHAPE,
-        &mut Streams::new(2).stream(Purpose::GlobalInit, 0, 0),
-    );
+    let parameters = MetaMfParameters {
+        latent_dimension: DIMENSION as u32,
+        memory_units: MEMORY as u32,
+        hidden_units: HIDDEN as u32,
+        item_rank: RANK as u32,
+        ..MetaMfParameters::default()
+    };
+    let (users, items) = (USERS, ITEMS);
+    let mut network = started(&parameters, ProblemSize { users, items });
     // Biases are made non-zero, so that their effect on the loss can be seen.
     for (place, value) in network
-        .parameters_mut()
+        .values
         .iter_mut()
         .enumerate()
         .filter(|(_, value)| **value == 0.0)
@@ -43,22 +59,14 @@ fn samples(user: u32) -> Vec<(u32, bool)> {
         .collect()
 }
 
-fn generated(network: &HyperNetwork, user: u32) -> Generated {
-    network.generate(&[user]).remove(0)
+fn generated(network: &HyperNetwork, user: u32) -> Model {
+    network.download(UserId(user)).unwrap()
 }
 
 fn device_gradient(network: &HyperNetwork, user: u32) -> DeviceGradient {
-    let Generated {
-        items,
-        network: parameters,
-    } = generated(network, user);
-    gradient(
-        &prediction_network(8),
-        &parameters,
-        &items,
-        &samples(user),
-        &mut DeviceBuffers::default(),
-    )
+    let model = generated(network, user);
+    let (rows, parameters) = (model.table(0).as_slice(), network::parameters(&model, 1));
+    DeviceGradient::of(&network.shape.prediction, &parameters, rows, &samples(user))
 }
 
 /// Returns the mean loss over all samples of `users`, as server and devices compute it.
@@ -92,7 +100,7 @@ impl<'a> Reader<'a> {
 
     fn head(&mut self, memory: &[f64], outputs: usize) -> Vec<f64> {
         let hidden: Vec<f64> = self
-            .layer(memory, SHAPE.hidden)
+            .layer(memory, HIDDEN)
             .into_iter()
             .map(|unit| unit.max(0.0))
             .collect();
@@ -102,14 +110,8 @@ impl<'a> Reader<'a> {
 
 /// Returns the same mean loss, computed in double precision from the published equations.
 fn reference_loss(parameters: &[f64], users: &[u32]) -> f64 {
-    let HyperShape {
-        users: all_users,
-        items,
-        dimension,
-        memory,
-        item_factors,
-        ..
-    } = SHAPE;
+    let (dimension, memory, item_factors) = (DIMENSION, MEMORY, RANK);
+    let (all_users, items) = (USERS, ITEMS);
     let (mut sum, mut count) = (0.0, 0);
     for &user in users {
         let mut reader = Reader(parameters);
@@ -180,16 +182,16 @@ fn back_propagated(network: &HyperNetwork, users: &[u32]) -> Vec<f32> {
             .iter()
             .flat_map(|row| gradient.rows[*row as usize * 8..][..8].to_vec())
             .collect();
-        Contribution {
-            user: *user,
+        Gradients {
+            user: UserId(*user),
             weight: samples(*user).len() as f32,
             rows,
-            row_gradient: values,
-            network_gradient: gradient.network.clone(),
+            of_rows: values,
+            of_network: gradient.network.clone(),
         }
     };
     let contributions: Vec<_> = users.iter().zip(&gradients).map(contribution).collect();
-    let mut total = vec![0.0; network.parameters().len()];
+    let mut total = vec![0.0; network.values.len()];
     contributions
         .chunks(GROUP)
         .for_each(|group| network.add_gradient(group, &mut total));
@@ -209,7 +211,7 @@ fn back_propagation_agrees_with_central_differences() {
     let users: Vec<u32> = (0..18).collect();
     let gradient = back_propagated(&network, &users);
     let start: Vec<f64> = network
-        .parameters()
+        .values
         .iter()
         .map(|value| f64::from(*value))
         .collect();
@@ -234,7 +236,8 @@ fn back_propagation_agrees_with_central_differences() {
 #[test]
 fn a_user_gets_the_same_alone_and_in_company() {
     let network = hypernetwork();
-    let together = network.generate(&Vec::from_iter(0..20));
+    let users: Vec<UserId> = (0..20).map(UserId).collect();
+    let together = network.downloads(&users).unwrap();
     for (user, in_company) in (0..20).zip(&together) {
         assert_eq!(generated(&network, user), *in_company, "user {user}");
     }
@@ -242,28 +245,18 @@ fn a_user_gets_the_same_alone_and_in_company() {
         together[0], together[1],
         "every user has a model of its own"
     );
-    assert_eq!(together[0].items.len(), 7 * 8);
+    assert_eq!(together[0].table(0).as_slice().len(), 7 * 8);
     assert_eq!(
-        together[0].network.len(),
-        prediction_network(8).parameters()
+        network::parameters(&together[0], 1).len(),
+        network.shape.prediction.parameters()
     );
 }
 
 /// If this fails, the initial parameters are not those of the published code.
 #[test]
 fn the_start_has_the_published_spread() {
-    let shape = HyperShape {
-        users: 200,
-        items: 100,
-        dimension: 32,
-        memory: 128,
-        hidden: 512,
-        item_factors: 8,
-    };
-    let network = HyperNetwork::new(
-        shape,
-        &mut Streams::new(2).stream(Purpose::GlobalInit, 0, 0),
-    );
+    let (users, items) = (200, 100);
+    let network = started(&MetaMfParameters::default(), ProblemSize { users, items });
     let spread = |values: &[f32]| {
         (values
             .iter()
@@ -272,7 +265,7 @@ fn the_start_has_the_published_spread() {
             / values.len() as f64)
             .sqrt()
     };
-    let (embeddings, rest) = network.parameters().split_at(200 * 32);
+    let (embeddings, rest) = network.values.split_at(200 * 32);
     assert!((spread(embeddings) - 1.0).abs() < 0.03);
     let memory = &rest[..32 * 128];
     assert!((spread(memory) - (2.0f64 / 160.0).sqrt()).abs() < 0.005);
@@ -288,10 +281,10 @@ fn steps_lower_the_loss() {
     let before = mean_loss(&network, &users);
     let settings = AdamSettings::with_rate(3e-3);
     let mut moments = AdamMoments::default();
-    moments.reset(network.parameters().len());
+    moments.reset(network.values.len());
     for step in 1..=60 {
         let gradient = back_propagated(&network, &users);
-        AdamStep::new(&settings, step).apply(network.parameters_mut(), &gradient, &mut moments);
+        AdamStep::new(&settings, step).apply(&mut network.values, &gradient, &mut moments);
     }
     let after = mean_loss(&network, &users);
     assert!(after < 0.7 * before, "{before} to {after}");
@@ -310,7 +303,7 @@ fn the_work_of_a_contribution_is_that_of_what_it_uses() {
         |rows: u64| 3 * ((18 + 3 + 3 * rows + 24) * 9 + 3 * 6 * 9 + 8 * 6) + 2 * rows * 3 * 8;
     for rows in [0, 1, 5] {
         assert_eq!(
-            network.multiply_adds(rows),
+            network.shape.multiply_adds(rows),
             work(rows as u64),
             "{rows} rows"
         );
