@@ -31,7 +31,7 @@ use crate::choices;
 use crate::method::declare::{Block, uniform, weights};
 use fedrecsim_core::math::{self, LANES, Lanes};
 use fedrecsim_model::model::neural::Layer;
-use fedrecsim_model::model::neural::dense::{add_scaled, dot};
+use fedrecsim_model::model::neural::dense::{add_scaled, dot, multiply};
 use fedrecsim_model::model::table::{Table, TableUpdate};
 
 /// The slope of the leaky rectifier below zero, which is Keras's.
@@ -48,6 +48,20 @@ choices! {
     }
 }
 
+/// The layers in the order of their parameters, each with its inputs as multiples of k, and whether
+/// it has k outputs and not one. The last one has k inputs if it reads products.
+const LAYERS: [(&str, usize, bool); 9] = [
+    ("neighbour", 1, true),
+    ("own", 1, true),
+    ("neighbour-attention", 2, false),
+    ("aggregate", 2, true),
+    ("user", 1, true),
+    ("item", 1, true),
+    ("item-attention", 2, false),
+    ("expanded", 2, true),
+    ("output", 2, false),
+];
+
 /// The positions of the layers.
 pub(super) const NEIGHBOUR: usize = 0;
 pub(super) const OWN: usize = 1;
@@ -59,18 +73,6 @@ pub(super) const ITEM_ATTENTION: usize = 6;
 pub(super) const EXPANDED: usize = 7;
 pub(super) const OUTPUT: usize = 8;
 
-const NAMES: [&str; 9] = [
-    "neighbour",
-    "own",
-    "neighbour-attention",
-    "aggregate",
-    "user",
-    "item",
-    "item-attention",
-    "expanded",
-    "output",
-];
-
 /// Describes the layers of the network and the places of their parameters in one flat slice.
 #[derive(Clone, Debug)]
 pub(crate) struct GraphNetwork {
@@ -81,30 +83,26 @@ pub(crate) struct GraphNetwork {
     predictor: Predictor,
 }
 
-/// Holds the embeddings of the neighbours of a device's own items.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Neighbours {
-    /// The embeddings, those of the first own item first.
-    pub values: Vec<f32>,
-    /// For each own item, the number of its neighbours.
-    pub counts: Vec<usize>,
-}
-
 /// Holds for each own item the attention-weighted sum of its neighbours' embeddings and behind it
 /// the sum of their attention, k + 1 values for each.
 pub(crate) type Gathered = Vec<f32>;
 
-/// Holds what a device makes of its own items before it looks at any item to rate.
+/// Holds what a device makes of an own item j before it looks at any item to rate.
 #[derive(Clone, Debug)]
-pub(crate) struct Expansion {
-    /// The vectors h_j, one after the other.
-    pub own: Vec<f32>,
-    /// The vectors \[s_j; h_j\].
+pub(crate) struct OwnItem {
+    /// The vector \[s_j; h_j\].
     pub joined: Vec<f32>,
-    /// The vectors z_j.
-    pub states: Vec<f32>,
-    /// The part of each item's attention that does not depend on u.
-    pub logits: Vec<f32>,
+    /// The vector z_j.
+    pub state: Vec<f32>,
+    /// The part of the attention to the item that does not depend on u.
+    pub logit: f32,
+}
+
+impl OwnItem {
+    /// Returns the vector h_j.
+    pub(crate) fn own(&self) -> &[f32] {
+        &self.joined[self.state.len()..]
+    }
 }
 
 /// Holds how a user's vector was expanded by those of its own items.
@@ -123,119 +121,98 @@ pub(crate) struct ExpandedUser {
 impl GraphNetwork {
     /// Describes the network for embeddings of `dimension` values.
     pub(crate) fn new(dimension: usize, predictor: Predictor) -> Self {
-        let (k, pair) = (dimension, 2 * dimension);
-        let features = if predictor == Predictor::PublishedCode {
-            pair
-        } else {
-            k
-        };
-        let shapes = [
-            (k, k),
-            (k, k),
-            (pair, 1),
-            (pair, k),
-            (k, k),
-            (k, k),
-            (pair, 1),
-            (pair, k),
-            (features, 1),
-        ];
         let mut end = 0;
-        let layers = shapes.map(|(inputs, outputs)| {
-            let layer = Layer::at(end, inputs, outputs);
+        let layer = |(name, inputs, has_many): (&str, usize, bool)| {
+            let reads_products = name == "output" && predictor == Predictor::Product;
+            let inputs = if reads_products { 1 } else { inputs };
+            let outputs = if has_many { dimension } else { 1 };
+            let layer = Layer::at(end, inputs * dimension, outputs);
             end = layer.bias.end;
             layer
-        });
+        };
         Self {
             dimension,
-            layers: layers.into(),
+            layers: LAYERS.map(layer).into(),
             predictor,
         }
     }
 
     /// Returns the number of parameters.
-    pub fn parameters(&self) -> usize {
+    pub(crate) fn parameters(&self) -> usize {
         self.layers[OUTPUT].bias.end
     }
 
     /// Describes the blocks of the parameters, which are those of each layer, its weights before
     /// its bias. The weights start after Glorot, and the biases at zero.
     pub(super) fn blocks(&self) -> Vec<Block> {
-        let blocks = |(layer, name): (&Layer, &str)| {
+        let blocks = |(layer, (name, ..)): (&Layer, (&str, usize, bool))| {
             let reach = math::sqrt(6.0 / (layer.inputs + layer.outputs) as f64);
             let of_layer = weights(format!("{name}-W"), layer.outputs, layer.inputs);
             let bias = weights(format!("{name}-b"), 1, layer.outputs);
             [of_layer.start(uniform(reach)), bias]
         };
-        self.layers.iter().zip(NAMES).flat_map(blocks).collect()
+        self.layers.iter().zip(LAYERS).flat_map(blocks).collect()
     }
 
     /// Returns the updates of these blocks from one flat slice.
     pub(super) fn updates(&self, values: &[f32]) -> Vec<TableUpdate> {
-        let update = |(block, place): (Block, Range<usize>)| {
-            TableUpdate::whole(&Table::new(block.layout.shape, values[place].to_vec()))
+        let mut rest = values;
+        let update = |block: Block| {
+            let shape = block.layout.shape;
+            let (of_block, others) = rest.split_at(shape.values());
+            rest = others;
+            TableUpdate::whole(&Table::new(shape, of_block.to_vec()))
         };
-        let places = self
-            .layers
-            .iter()
-            .flat_map(|layer| [layer.weights.clone(), layer.bias.clone()]);
-        self.blocks().into_iter().zip(places).map(update).collect()
+        self.blocks().into_iter().map(update).collect()
+    }
+
+    /// Returns the places of the weights with which a layer reads the first and the second of two
+    /// vectors.
+    pub(super) fn halves(&self, layer: usize) -> [Range<usize>; 2] {
+        let Range { start, end } = self.layers[layer].weights;
+        [start..start + self.dimension, start + self.dimension..end]
     }
 
     /// Returns sigma(W x + b) of the layer at this position.
     pub(crate) fn activated(&self, layer: usize, parameters: &[f32], x: &[f32]) -> Vec<f32> {
         let mut z = self.layers[layer].forward_one(parameters, x);
-        logistic(&mut z);
+        by_lanes(&mut z, math::sigmoid);
         z
     }
 
-    /// Returns the vectors h_j of own items with these embeddings, one after the other.
-    pub(crate) fn own_vectors(&self, parameters: &[f32], rows: &[f32]) -> Vec<f32> {
-        rows.chunks_exact(self.dimension)
-            .flat_map(|row| self.activated(OWN, parameters, row))
-            .collect()
-    }
-
-    /// Returns the weights of n in the attention to it, and for every own item the part that does
-    /// not depend on n.
-    pub(super) fn attention_parts(&self, parameters: &[f32], own: &[f32]) -> (Vec<f32>, Vec<f32>) {
-        let [neighbour, attention] =
-            [NEIGHBOUR, NEIGHBOUR_ATTENTION].map(|layer| &self.layers[layer]);
-        let (of_own, of_neighbour) = parameters[attention.weights.clone()].split_at(self.dimension);
-        let mut by_embedding = vec![0.0; self.dimension];
-        for (row, factor) in parameters[neighbour.weights.clone()]
-            .chunks_exact(self.dimension)
-            .zip(of_neighbour)
-        {
-            add_scaled(*factor, row, &mut by_embedding);
-        }
-        let common = parameters[attention.bias.start]
-            + dot(of_neighbour, &parameters[neighbour.bias.clone()]);
-        let parts = own
-            .chunks_exact(self.dimension)
-            .map(|own| common + dot(of_own, own));
+    /// Returns the weights of n in the attention to it, and for every own item, whose vectors h_j
+    /// are given, the part that does not depend on n.
+    pub(super) fn attention_parts<'a>(
+        &self,
+        parameters: &[f32],
+        own: impl Iterator<Item = &'a [f32]>,
+    ) -> (Vec<f32>, Vec<f32>) {
+        let [of_own, of_neighbour] = self.halves(NEIGHBOUR_ATTENTION).map(|at| &parameters[at]);
+        let (neighbour, mut by_embedding) = (&self.layers[NEIGHBOUR], vec![0.0; self.dimension]);
+        let weights = &parameters[neighbour.weights.clone()];
+        multiply(of_neighbour, weights, self.dimension, &mut by_embedding);
+        let bias = parameters[self.layers[NEIGHBOUR_ATTENTION].bias.start];
+        let common = bias + dot(of_neighbour, &parameters[neighbour.bias.clone()]);
+        let parts = own.map(|own| common + dot(of_own, own));
         (by_embedding, parts.collect())
     }
 
     /// Gathers what the neighbours of the own items contribute, with the attention that these
-    /// parameters give them.
+    /// parameters give them. For each own item, the embeddings of its neighbours are given one
+    /// after the other.
     pub(crate) fn gather(
         &self,
         parameters: &[f32],
-        own: &[f32],
-        neighbours: &Neighbours,
+        own: &[Vec<f32>],
+        neighbours: &[Vec<f32>],
     ) -> Gathered {
         let k = self.dimension;
-        let (by_embedding, parts) = self.attention_parts(parameters, own);
-        let mut gathered = vec![0.0; neighbours.counts.len() * (k + 1)];
-        let mut rest = neighbours.values.chunks_exact(k);
-        for ((count, part), sums) in neighbours
-            .counts
-            .iter()
-            .zip(parts)
-            .zip(gathered.chunks_exact_mut(k + 1))
-        {
-            for embedding in rest.by_ref().take(*count) {
+        let (by_embedding, parts) =
+            self.attention_parts(parameters, own.iter().map(|own| &own[..]));
+        let mut gathered = vec![0.0; neighbours.len() * (k + 1)];
+        let of_items = gathered.chunks_exact_mut(k + 1).zip(neighbours);
+        for ((sums, embeddings), part) in of_items.zip(parts) {
+            for embedding in embeddings.chunks_exact(k) {
                 let attention = leaky(part + dot(&by_embedding, embedding));
                 add_scaled(attention, embedding, &mut sums[..k]);
                 sums[k] += attention;
@@ -246,57 +223,52 @@ impl GraphNetwork {
 
     /// Computes what does not depend on the user's embedding, from the vectors h_j and what was
     /// gathered. A device that has gathered nothing yet has no neighbours.
-    pub(crate) fn expand(&self, parameters: &[f32], own: Vec<f32>, gathered: &[f32]) -> Expansion {
-        let k = self.dimension;
-        let [neighbour, attention] = [NEIGHBOUR, ITEM_ATTENTION].map(|layer| &self.layers[layer]);
-        let bias = &parameters[neighbour.bias.clone()];
-        let of_state = &parameters[attention.weights.clone()][k..];
-        let (mut joined, mut states, mut logits) = (Vec::new(), Vec::new(), Vec::new());
+    pub(crate) fn expand(
+        &self,
+        parameters: &[f32],
+        own: &[Vec<f32>],
+        gathered: &[f32],
+    ) -> Vec<OwnItem> {
+        let (k, neighbour) = (self.dimension, &self.layers[NEIGHBOUR]);
+        let [_, of_state] = self.halves(ITEM_ATTENTION).map(|at| &parameters[at]);
+        let attention_bias = parameters[self.layers[ITEM_ATTENTION].bias.start];
         let mut gathered = gathered.chunks_exact(k + 1);
-        for own in own.chunks_exact(k) {
-            let start = joined.len();
-            joined.resize(start + k, 0.0);
+        let expand = |own: &Vec<f32>| {
+            let mut joined = vec![0.0; k];
             if let Some(sums) = gathered.next() {
                 let rows = parameters[neighbour.weights.clone()].chunks_exact(k);
-                for ((value, row), bias) in joined[start..].iter_mut().zip(rows).zip(bias) {
+                let rows = rows.zip(&parameters[neighbour.bias.clone()]);
+                for (value, (row, bias)) in joined.iter_mut().zip(rows) {
                     *value = dot(row, &sums[..k]) + sums[k] * bias;
                 }
             }
             joined.extend_from_slice(own);
-            let state = self.layers[AGGREGATE].forward_one(parameters, &joined[start..]);
-            logits.push(dot(of_state, &state) + parameters[attention.bias.start]);
-            states.extend(state);
-        }
-        Expansion {
-            own,
-            joined,
-            states,
-            logits,
-        }
+            let state = self.layers[AGGREGATE].forward_one(parameters, &joined);
+            let logit = dot(of_state, &state) + attention_bias;
+            OwnItem {
+                joined,
+                state,
+                logit,
+            }
+        };
+        own.iter().map(expand).collect()
     }
 
     /// Expands the user's vector u by those of the own items.
     pub(crate) fn expand_user(
         &self,
         parameters: &[f32],
-        expansion: &Expansion,
+        expansion: &[OwnItem],
         user: &[f32],
     ) -> ExpandedUser {
-        let k = self.dimension;
-        let of_user = dot(
-            &parameters[self.layers[ITEM_ATTENTION].weights.clone()][..k],
-            user,
-        );
-        let logits: Vec<f32> = expansion
-            .logits
-            .iter()
-            .map(|logit| of_user + logit)
-            .collect();
+        let [of_user, _] = self.halves(ITEM_ATTENTION);
+        let of_user = dot(&parameters[of_user], user);
+        let logits: Vec<f32> = expansion.iter().map(|item| of_user + item.logit).collect();
         let mut attention: Vec<f32> = logits.iter().map(|logit| leaky(*logit)).collect();
         softmax(&mut attention);
-        let mut joined = vec![0.0; k];
-        for (attention, own) in attention.iter().zip(expansion.own.chunks_exact(k)) {
-            add_scaled(*attention, own, &mut joined);
+        let mut joined = vec![0.0; self.dimension];
+        for (attention, item) in attention.iter().zip(expansion) {
+            add_scaled(*attention, item.own(), &mut joined);
         }
         joined.extend_from_slice(user);
         let vector = self.layers[EXPANDED].forward_one(parameters, &joined);
@@ -312,11 +284,7 @@ impl GraphNetwork {
     pub(crate) fn features(&self, user: &[f32], item: &[f32]) -> Vec<f32> {
         match self.predictor {
             Predictor::PublishedCode => [user, item].concat(),
-            Predictor::Product => user
-                .iter()
-                .zip(item)
-                .map(|(user, item)| user * item)
-                .collect(),
+            Predictor::Product => times(user, item),
         }
     }
 
@@ -328,27 +296,18 @@ impl GraphNetwork {
         item: &[f32],
         by_features: &[f32],
     ) -> (Vec<f32>, Vec<f32>) {
-        let times = |other: &[f32]| {
-            by_features
-                .iter()
-                .zip(other)
-                .map(|(by, other)| by * other)
-                .collect()
-        };
         match self.predictor {
             Predictor::PublishedCode => {
                 let (by_user, by_item) = by_features.split_at(self.dimension);
                 (by_user.to_vec(), by_item.to_vec())
             }
-            Predictor::Product => (times(item), times(user)),
+            Predictor::Product => (times(by_features, item), times(by_features, user)),
         }
     }
 
     /// Returns the output, a number between 0 and 1, for what the last layer reads.
     pub(crate) fn output(&self, parameters: &[f32], features: &[f32]) -> f32 {
-        let mut output = self.layers[OUTPUT].forward_one(parameters, features);
-        logistic(&mut output);
-        output[0]
+        self.activated(OUTPUT, parameters, features)[0]
     }
 
     /// Returns the number of multiply-adds of training on `samples` ratings with `own` own items
@@ -363,9 +322,14 @@ impl GraphNetwork {
     }
 }
 
+/// Returns the products of two vectors, value by value.
+pub(super) fn times(a: &[f32], b: &[f32]) -> Vec<f32> {
+    a.iter().zip(b).map(|(a, b)| a * b).collect()
+}
+
 /// Returns the leaky rectifier of `x`.
 fn leaky(x: f32) -> f32 {
-    if x < 0.0 { SLOPE * x } else { x }
+    leaky_slope(x) * x
 }
 
 /// Returns the derivative of the leaky rectifier at `x`.
@@ -380,10 +344,6 @@ fn by_lanes(values: &mut [f32], function: impl Fn(&Lanes) -> Lanes) {
         lanes[..chunk.len()].copy_from_slice(chunk);
         chunk.copy_from_slice(&function(&lanes)[..chunk.len()]);
     }
-}
-
-fn logistic(values: &mut [f32]) {
-    by_lanes(values, math::sigmoid);
 }
 
 /// Replaces logits by their softmax.

@@ -7,101 +7,56 @@
 //! they are.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::RangeInclusive;
 
+use super::FedPerGnnParameters;
+use crate::method::prelude::*;
 use crate::method::third_party::{ArrivedRequest, Exchange, Reply, ThirdParty};
-use fedrecsim_core::error::Result;
-use fedrecsim_core::rng::{PortableDraws, Streams};
-use fedrecsim_core::work::Work;
-use fedrecsim_model::model::blocks::ModelUpdate;
-use fedrecsim_model::model::layout::{BlockLayout, Layout, ValueType};
-use fedrecsim_model::model::state::StateVisitor;
-use fedrecsim_model::model::table::{RowSet, Table, TableShape, TableUpdate, floats};
+use fedrecsim_model::model::layout::ValueType;
 
-use super::graph::Neighbours;
-
-/// Says how much is exchanged.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sizes {
-    /// The most own items of a device.
-    pub own_items: usize,
-    /// The most neighbours of an item.
-    pub neighbours: usize,
-    /// The length of an embedding.
-    pub dimension: usize,
-}
-
-impl Sizes {
-    fn pseudonyms(&self) -> TableShape {
-        TableShape {
-            rows: self.own_items,
-            dimension: 1,
-        }
-    }
-
-    fn embedding(&self) -> TableShape {
-        TableShape {
-            rows: 1,
-            dimension: self.dimension,
-        }
-    }
-
-    /// Row p N + q holds the embedding of neighbour q of the item whose pseudonym was sent in row
-    /// p, where N is the most neighbours of an item.
-    fn neighbours(&self) -> TableShape {
-        TableShape {
-            rows: self.own_items * self.neighbours,
-            dimension: self.dimension,
-        }
-    }
-
-    /// Describes what is exchanged.
-    pub(crate) fn exchange(&self) -> Exchange {
-        let pseudonyms = BlockLayout::weights("pseudonyms", self.pseudonyms()).of(ValueType::U64);
-        let request = [
-            pseudonyms,
-            BlockLayout::weights("embedding", self.embedding()),
+impl FedPerGnnParameters {
+    /// Describes what is exchanged: a pseudonym of each own item and an embedding, and in return
+    /// embeddings of neighbours. Row p N + q of these belongs to neighbour q of the item whose
+    /// pseudonym was sent in row p, where N is the most neighbours of an item.
+    pub(super) fn exchange(&self) -> Exchange {
+        let [own_items, neighbours, k] = [
+            self.own_items,
+            self.neighbours_per_item,
+            self.latent_dimension,
         ];
-        let reply = BlockLayout::weights("neighbours", self.neighbours());
+        let block = |name, rows: usize, columns| {
+            BlockLayout::weights(name, TableShape::of_items(rows, columns)).statistic()
+        };
+        let (own_items, neighbours) = (own_items as usize, neighbours as usize);
+        let pseudonyms = block("pseudonyms", own_items, 1).of(ValueType::U64);
         Exchange {
-            request: Layout::new(request.map(BlockLayout::statistic).into()),
-            reply: Layout::new(vec![reply.statistic()]),
+            request: Layout::new(vec![pseudonyms, block("embedding", 1, k)]),
+            reply: Layout::new(vec![block("neighbours", own_items * neighbours, k)]),
         }
     }
 
     /// Makes the request of a device with these own items and this embedding.
-    pub(crate) fn request(&self, key: &[u8; 32], own: &[u32], embedding: Vec<f32>) -> ModelUpdate {
-        let pseudonyms: Vec<u8> = own
-            .iter()
-            .flat_map(|item| pseudonym(key, *item).to_le_bytes())
-            .collect();
-        let rows = RowSet::Listed((0..own.len() as u32).collect());
+    pub(super) fn request(&self, key: &[u8; 32], own: &[u32], embedding: Vec<f32>) -> ModelUpdate {
+        let layout = self.exchange().request;
+        let [of_pseudonyms, of_embedding] = [0, 1].map(|at| layout.blocks()[at].shape);
+        let pseudonyms = own.iter().map(|item| pseudonym(key, *item));
+        let pseudonyms: Vec<u8> = pseudonyms.flat_map(u64::to_le_bytes).collect();
         let pseudonyms = TableUpdate {
-            rows,
-            ..TableUpdate::raw(self.pseudonyms(), ValueType::U64, pseudonyms.into())
+            rows: RowSet::Listed((0..own.len() as u32).collect()),
+            ..TableUpdate::raw(of_pseudonyms, ValueType::U64, pseudonyms.into())
         };
-        ModelUpdate::of_blocks(vec![
-            pseudonyms,
-            TableUpdate::whole(&Table::new(self.embedding(), embedding)),
-        ])
+        let embedding = TableUpdate::whole(&Table::new(of_embedding, embedding));
+        ModelUpdate::of_blocks(vec![pseudonyms, embedding])
     }
 
-    /// Reads a reply to a request for this many own items.
-    pub(crate) fn neighbours_in(&self, reply: Option<&ModelUpdate>, own: usize) -> Neighbours {
-        let mut found = Neighbours {
-            values: Vec::new(),
-            counts: vec![0; own],
-        };
-        let Some(block) = reply.and_then(|reply| reply.blocks.first()) else {
-            return found;
-        };
-        for (row, bytes) in block.iter() {
+    /// Reads a reply to a request for this many own items: for each of them the embeddings of its
+    /// neighbours, one after the other.
+    pub(super) fn neighbours_in(&self, reply: Option<&ModelUpdate>, own: usize) -> Vec<Vec<f32>> {
+        let mut found = vec![Vec::new(); own];
+        for (row, bytes) in reply.into_iter().flat_map(|reply| reply.blocks[0].iter()) {
             // Rows of items that were not asked for would come last.
-            let Some(count) = found.counts.get_mut(row / self.neighbours) else {
-                break;
-            };
-            *count += 1;
-            found.values.extend(floats(bytes));
+            if let Some(found) = found.get_mut(row / self.neighbours_per_item as usize) {
+                found.extend(floats(bytes));
+            }
         }
         found
     }
@@ -109,16 +64,19 @@ impl Sizes {
 
 /// Returns the pseudonym of an item.
 fn pseudonym(key: &[u8; 32], item: u32) -> u64 {
-    let hash = blake3::keyed_hash(key, &item.to_le_bytes());
-    hash.as_bytes()
-        .first_chunk::<8>()
-        .map_or(0, |bytes| u64::from_le_bytes(*bytes))
+    word(blake3::keyed_hash(key, &item.to_le_bytes()).as_bytes())
+}
+
+/// Returns the number in the first eight bytes.
+fn word(bytes: &[u8]) -> u64 {
+    let first = bytes.first_chunk();
+    first.map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
 /// Knows who asked for which pseudonym, and what embedding everybody sent last.
 #[derive(Clone, Debug)]
 pub(super) struct Matchmaker {
-    sizes: Sizes,
+    parameters: FedPerGnnParameters,
     streams: Streams,
     askers: BTreeSet<(u64, u32)>,
     embeddings: BTreeMap<u32, Vec<f32>>,
@@ -126,9 +84,9 @@ pub(super) struct Matchmaker {
 
 impl Matchmaker {
     /// Makes the third party that has not heard of anybody.
-    pub(crate) fn new(sizes: Sizes, streams: Streams) -> Self {
+    pub(super) fn new(parameters: FedPerGnnParameters, streams: Streams) -> Self {
         Self {
-            sizes,
+            parameters,
             streams,
             askers: BTreeSet::new(),
             embeddings: BTreeMap::new(),
@@ -136,60 +94,42 @@ impl Matchmaker {
     }
 }
 
-/// Returns the pseudonyms in a request, with their rows.
-fn pseudonyms_in(request: &ModelUpdate) -> impl Iterator<Item = (usize, u64)> {
-    let word = |bytes: &[u8]| {
-        bytes
-            .first_chunk::<8>()
-            .map_or(0, |bytes| u64::from_le_bytes(*bytes))
-    };
-    request.blocks[0]
-        .iter()
-        .map(move |(row, bytes)| (row, word(bytes)))
-}
-
-fn everybody(pseudonym: u64) -> RangeInclusive<(u64, u32)> {
-    (pseudonym, 0)..=(pseudonym, u32::MAX)
-}
-
 impl ThirdParty for Matchmaker {
     fn reply(&self, request: &ArrivedRequest<'_>) -> Result<Reply> {
-        let Sizes { neighbours, .. } = self.sizes;
-        let (user, invitation) = (request.user.0, request.invitation_id.0);
-        let mut stream = self.streams.named(
-            "fedpergnn/neighbours",
-            u64::from(user),
-            u64::from(invitation),
-        );
+        let neighbours = self.parameters.neighbours_per_item as usize;
+        let (user, invitation) = (request.user.0, u64::from(request.invitation_id.0));
+        let name = "fedpergnn/neighbours";
+        let mut stream = self.streams.named(name, u64::from(user), invitation);
         let (mut rows, mut values) = (Vec::new(), Vec::new());
-        for (position, pseudonym) in pseudonyms_in(request.update) {
-            let asked = self
-                .askers
-                .range(everybody(pseudonym))
-                .map(|(_, asker)| *asker);
-            let mut others: Vec<u32> = asked.filter(|asker| *asker != user).collect();
+        for (position, bytes) in request.update.blocks[0].iter() {
+            let pseudonym = word(bytes);
+            let asked = self.askers.range((pseudonym, 0)..=(pseudonym, u32::MAX));
+            let others = asked
+                .map(|(_, asker)| *asker)
+                .filter(|asker| *asker != user);
+            let mut others: Vec<u32> = others.collect();
             stream.draw_to_front(&mut others, neighbours);
-            let known = others
-                .iter()
-                .take(neighbours)
-                .filter_map(|other| self.embeddings.get(other));
+            others.truncate(neighbours);
+            let known = others.iter().filter_map(|other| self.embeddings.get(other));
             for (number, embedding) in known.enumerate() {
                 rows.push((position * neighbours + number) as u32);
                 values.extend_from_slice(embedding);
             }
         }
         let work = Work::of_row_visits(rows.len() as u64);
-        let update = TableUpdate::listed(self.sizes.neighbours(), rows, &values, 1.0)?;
+        let shape = self.parameters.exchange().reply.blocks()[0].shape;
+        let update = TableUpdate::listed(shape, rows, &values, 1.0)?;
         Ok(Reply::new(ModelUpdate::of_table(update), work))
     }
 
     fn absorb(&mut self, requests: &[ArrivedRequest<'_>]) -> Result<()> {
         for request in requests {
             let user = request.user.0;
-            self.askers
-                .extend(pseudonyms_in(request.update).map(|(_, pseudonym)| (pseudonym, user)));
-            self.embeddings
-                .insert(user, floats(&request.update.blocks[1].values).collect());
+            let [pseudonyms, embedding] = [0, 1].map(|at| &request.update.blocks[at]);
+            let asked = pseudonyms.iter().map(|(_, bytes)| (word(bytes), user));
+            self.askers.extend(asked);
+            let embedding = floats(&embedding.values).collect();
+            self.embeddings.insert(user, embedding);
         }
         Ok(())
     }

@@ -26,16 +26,17 @@
 //! already heard of, and never the user itself.
 
 use self::gradient::Participation;
-use self::graph::{Gathered, GraphNetwork, ITEM, Predictor, USER};
-use self::matching::{Matchmaker, Sizes};
+use self::graph::{Gathered, GraphNetwork, ITEM, OWN, Predictor, USER};
+use self::matching::Matchmaker;
 use super::prelude::*;
 use super::third_party::{Exchange, LocalRequest, ThirdParty};
 use super::user_vector::collect_last_ratings;
 use super::{network, without_effect};
 use fedrecsim_data::dataset::OwnData;
+use fedrecsim_model::model::neural::optimizer::sgd_step;
 
-pub mod gradient;
-pub mod graph;
+mod gradient;
+mod graph;
 mod matching;
 #[cfg(test)]
 mod tests;
@@ -85,14 +86,6 @@ const PUBLISHED_SCALE: f64 = 100.0;
 const INITIAL_REACH: f64 = 0.05;
 
 impl FedPerGnnParameters {
-    fn sizes(&self) -> Sizes {
-        Sizes {
-            own_items: self.own_items as usize,
-            neighbours: self.neighbours_per_item as usize,
-            dimension: self.latent_dimension as usize,
-        }
-    }
-
     /// Returns the scale of the Laplace noise on gradients.
     fn gradient_noise(&self) -> f64 {
         match self.epsilon > 0.0 {
@@ -110,11 +103,11 @@ impl FedPerGnnParameters {
 
     fn label(&self, rating: f32) -> f32 {
         let label = f64::from(rating) / self.scale();
-        let label = match self.as_published_labels {
-            true => label.trunc(),
-            false => label,
-        };
-        label as f32
+        (if self.as_published_labels {
+            label.trunc()
+        } else {
+            label
+        }) as f32
     }
 }
 
@@ -138,31 +131,30 @@ struct Rated {
     own: Vec<u32>,
 }
 
-impl Rated {
-    /// Returns the own items of the graph.
-    fn own_items(&self) -> Vec<u32> {
-        let own = self.own.iter();
-        own.map(|position| self.items[*position as usize]).collect()
-    }
-}
-
 impl FedPerGnn {
     /// Collects what the user has rated. The own items of the graph are the same at all times.
     fn rated(&self, user: UserId, data: &OwnData<'_>) -> Rated {
         let (mut items, mut ratings) = (Vec::new(), Vec::new());
         collect_last_ratings(data, &mut items, &mut ratings);
+        let (name, user) = ("fedpergnn/own-items", u64::from(user.0));
+        let mut stream = self.streams.named(name, user, 0);
         let mut own: Vec<u32> = (0..items.len() as u32).collect();
         let count = self.parameters.own_items as usize;
-        let (name, user) = ("fedpergnn/own-items", u64::from(user.0));
-        self.streams
-            .named(name, user, 0)
-            .draw_to_front(&mut own, count);
+        stream.draw_to_front(&mut own, count);
         own.truncate(count);
         Rated {
             items,
             ratings,
             own,
         }
+    }
+
+    /// Returns the own items of the graph.
+    fn own_items(&self, user: UserId, data: &OwnData<'_>) -> Vec<u32> {
+        let Rated { items, own, .. } = self.rated(user, data);
+        own.iter()
+            .map(|position| items[*position as usize])
+            .collect()
     }
 
     /// Draws the factors of dropout for this many ratings; there are none without dropout.
@@ -177,9 +169,8 @@ impl FedPerGnn {
             true => 0.0,
             false => kept,
         };
-        (0..2 * self.network.dimension * ratings)
-            .map(draw)
-            .collect()
+        let count = 2 * self.network.dimension * ratings;
+        (0..count).map(draw).collect()
     }
 }
 
@@ -234,11 +225,11 @@ impl Declare for FedPerGnn {
     }
 
     fn exchange(&self) -> Option<Exchange> {
-        Some(self.parameters.sizes().exchange())
+        Some(self.parameters.exchange())
     }
 
     fn third_party(&self) -> Option<Box<dyn ThirdParty>> {
-        let matchmaker = Matchmaker::new(self.parameters.sizes(), self.streams);
+        let matchmaker = Matchmaker::new(self.parameters.clone(), self.streams);
         Some(Box::new(matchmaker))
     }
 
@@ -247,17 +238,14 @@ impl Declare for FedPerGnn {
         own: &Own<Remembered<Gathered>>,
         task: &LocalTask<'_>,
     ) -> Result<LocalRequest> {
-        let items = self.rated(task.user, &task.own).own_items();
+        let (p, items) = (&self.parameters, self.own_items(task.user, &task.own));
         // A step moves the embedding by the rate times a clipped gradient, and the noise follows
         // from that.
-        let noise = self.parameters.learning_rate * self.parameters.gradient_noise();
+        let noise = p.learning_rate * p.gradient_noise();
         let mut embedding = own.get("user").to_vec();
         let stream = task.named_stream("fedpergnn/noise-of-embedding");
         upload::add_noise(&mut embedding, noise, stream);
-        let request = self
-            .parameters
-            .sizes()
-            .request(&self.key, &items, embedding);
+        let request = p.request(&self.key, &items, embedding);
         let work = Work::of_row_visits(items.len() as u64);
         Ok(LocalRequest::new(request, work))
     }
@@ -268,49 +256,50 @@ impl Declare for FedPerGnn {
         task: &LocalTask<'_>,
         _scratch: &mut Scratch,
     ) -> Result<Trained> {
-        let (parameters, network) = (&self.parameters, &self.network);
+        let (p, network, table) = (&self.parameters, &self.network, table_of(task.model, "E"));
         let rated = self.rated(task.user, &task.own);
-        let labels = rated.ratings.iter().map(|rating| parameters.label(*rating));
-        let labels: Vec<f32> = labels.collect();
-        let table = table_of(task.model, "E");
+        let labels: Vec<f32> = rated
+            .ratings
+            .iter()
+            .map(|rating| p.label(*rating))
+            .collect();
         let mut rows = Vec::new();
         table.append_rows(&rated.items, &mut rows);
         let weights = network::parameters(task.model, 1);
-        let neighbours = parameters
-            .sizes()
-            .neighbours_in(task.reply, rated.own.len());
+        let neighbours = p.neighbours_in(task.reply, rated.own.len());
         let participation = Participation {
             user: own.get("user"),
             rows: &rows,
             labels: &labels,
             own: &rated.own,
             neighbours: &neighbours,
-            dropout: &self.dropout(task, rated.items.len()),
+            dropout: &self.dropout(task, labels.len()),
         };
         let (mut gradient, gathered) = participation.gradient(network, &weights);
-        upload::clip(&mut gradient, parameters.clip_norm);
+        upload::clip(&mut gradient, p.clip_norm);
         let largest = largest_magnitude(&gradient.rows);
         task.check_magnitude("gradient of the item embeddings", largest)?;
-        let (embedding, rate) = (own.get_mut("user"), parameters.learning_rate as f32);
-        let moved = embedding.iter_mut().zip(&gradient.user);
-        moved.for_each(|(value, by)| *value -= rate * by);
+        let embedding = own.get_mut("user");
+        sgd_step(embedding, &gradient.user, p.learning_rate as f32, 0.0);
         task.check_magnitude("the user's embedding", largest_magnitude(embedding))?;
         own.memory = Remembered(gathered);
 
         let of_items = (&rated.items[..], &gradient.rows[..]);
-        let items = upload::of_items(parameters, task, table.shape(), of_items)?;
+        let items = upload::of_items(p, task, table.shape(), of_items)?;
         let stream = task.named_stream("fedpergnn/noise-of-network");
-        upload::add_noise(&mut gradient.network, parameters.gradient_noise(), stream);
+        upload::add_noise(&mut gradient.network, p.gradient_noise(), stream);
         let largest = largest_magnitude(&gradient.network);
         task.check_magnitude("gradient of the network, with noise", largest)?;
-        let (count, found) = (rated.items.len(), neighbours.counts.iter().sum());
+        let found: usize = neighbours.iter().map(Vec::len).sum();
+        let (own_items, found) = (rated.own.len(), found / network.dimension);
+        let of_network = network.updates(&gradient.network);
         Ok(Trained {
-            blocks: [vec![items], network.updates(&gradient.network)].concat(),
+            blocks: [vec![items], of_network].concat(),
             loss: gradient.loss,
-            samples: count,
+            samples: labels.len(),
             work: Work {
-                row_visits: count as u64,
-                multiply_adds: network.multiply_adds(count, rated.own.len(), found),
+                row_visits: labels.len() as u64,
+                multiply_adds: network.multiply_adds(labels.len(), own_items, found),
             },
         })
     }
@@ -323,18 +312,17 @@ impl Declare for FedPerGnn {
     ) -> Result<Box<dyn Scorer + 'a>> {
         let (network, table) = (&self.network, table_of(context.model, "E"));
         let weights = network::parameters(context.model, 1);
-        let mut rows = Vec::new();
-        let items = self.rated(context.user, &context.own).own_items();
-        table.append_rows(&items, &mut rows);
-        let vectors = network.own_vectors(&weights, &rows);
-        let expansion = network.expand(&weights, vectors, &own.memory.0);
+        let items = self.own_items(context.user, &context.own).into_iter();
+        let vectors = items.map(|item| network.activated(OWN, &weights, table.row(item as usize)));
+        let vectors: Vec<Vec<f32>> = vectors.collect();
+        let expansion = network.expand(&weights, &vectors, &own.memory.0);
         let user = network.activated(USER, &weights, own.get("user"));
-        let user = network.expand_user(&weights, &expansion, &user);
+        let user = network.expand_user(&weights, &expansion, &user).vector;
         let scale = self.parameters.scale() as f32;
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
             for (item, score) in items.iter().zip(scores) {
                 let item = network.activated(ITEM, &weights, table.row(*item as usize));
-                *score = scale * network.output(&weights, &network.features(&user.vector, &item));
+                *score = scale * network.output(&weights, &network.features(&user, &item));
             }
         }))
     }

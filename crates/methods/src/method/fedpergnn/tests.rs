@@ -1,8 +1,8 @@
 #![allow(clippy::unwrap_used)]
 
 use super::gradient::{Gradient, Participation};
-use super::graph::{GraphNetwork, ITEM, Neighbours, Predictor, USER};
-use super::matching::{Matchmaker, Sizes};
+use super::graph::{GraphNetwork, ITEM, OWN as OWN_LAYER, Predictor, USER};
+use super::matching::Matchmaker;
 use super::{FedPerGnnParameters, upload};
 use crate::method::third_party::{ArrivedRequest, ThirdParty};
 use crate::method::{LocalTask, Phase};
@@ -28,11 +28,10 @@ fn numbers(name: &str, count: usize) -> Vec<f32> {
 }
 
 /// Returns the neighbours of the own items, of which the second has none.
-fn neighbours() -> Neighbours {
-    Neighbours {
-        values: numbers("neighbours", 6 * K),
-        counts: vec![2, 0, 4],
-    }
+fn neighbours() -> Vec<Vec<f32>> {
+    let values = numbers("neighbours", 6 * K);
+    let (first, third) = values.split_at(2 * K);
+    vec![first.to_vec(), Vec::new(), third.to_vec()]
 }
 
 /// Returns factors of dropout for every label, about a fifth of them zero.
@@ -99,7 +98,7 @@ fn weighted(vectors: &[Vec<f64>], weights: &[f64]) -> Vec<f64> {
 fn reference_loss(
     flat: &[f64],
     predictor: Predictor,
-    neighbours: &Neighbours,
+    neighbours: &[Vec<f32>],
     dropout: &[f32],
 ) -> f64 {
     let mut reader = Reader(flat);
@@ -125,11 +124,9 @@ fn reference_loss(
         .iter()
         .map(|item| own.activated(rows[*item as usize]))
         .collect();
-    let mut embeddings = neighbours.values.chunks_exact(K);
-    let states = own.iter().zip(&neighbours.counts).map(|(own, count)| {
+    let states = own.iter().zip(neighbours).map(|(own, embeddings)| {
         let known = embeddings
-            .by_ref()
-            .take(*count)
+            .chunks_exact(K)
             .map(|one| one.iter().map(|x| f64::from(*x)).collect::<Vec<_>>());
         let known: Vec<Vec<f64>> = known.map(|embedding| neighbour.apply(&embedding)).collect();
         let attention = known
@@ -184,13 +181,7 @@ fn the_gradient_agrees_with_central_differences() {
         for (neighbours, dropout) in [
             (neighbours(), Vec::new()),
             (neighbours(), dropout()),
-            (
-                Neighbours {
-                    values: Vec::new(),
-                    counts: vec![0; 3],
-                },
-                Vec::new(),
-            ),
+            (vec![Vec::new(); 3], Vec::new()),
         ] {
             let network = GraphNetwork::new(K, predictor);
             let (user, rows) = (numbers("user", K), numbers("rows", LABELS.len() * K));
@@ -226,7 +217,7 @@ fn the_gradient_agrees_with_central_differences() {
             gradient_check_within(1e-3, &start, &found, reference).unwrap_or_else(|wrong| {
                 panic!(
                     "{predictor:?}, {} neighbours: {wrong}",
-                    neighbours.values.len() / K
+                    neighbours.concat().len() / K
                 )
             });
         }
@@ -241,9 +232,12 @@ fn outputs(predictor: Predictor, user: &[f32]) -> Vec<f32> {
         numbers("rows", 5 * K),
         numbers("parameters", network.parameters()),
     );
-    let own = network.own_vectors(&parameters, &rows[..3 * K]);
+    let own = rows[..3 * K].chunks_exact(K);
+    let own: Vec<Vec<f32>> = own
+        .map(|row| network.activated(OWN_LAYER, &parameters, row))
+        .collect();
     let gathered = network.gather(&parameters, &own, &neighbours());
-    let expansion = network.expand(&parameters, own, &gathered);
+    let expansion = network.expand(&parameters, &own, &gathered);
     let user = network.expand_user(
         &parameters,
         &expansion,
@@ -277,19 +271,23 @@ fn the_published_predictor_orders_items_alike_for_everybody_and_the_product_does
     assert!(distinct(Predictor::Product) > 1);
 }
 
-const SIZES: Sizes = Sizes {
-    own_items: 4,
-    neighbours: 2,
-    dimension: K,
-};
+fn sizes() -> FedPerGnnParameters {
+    FedPerGnnParameters {
+        own_items: 4,
+        neighbours_per_item: 2,
+        latent_dimension: K as u32,
+        ..FedPerGnnParameters::default()
+    }
+}
+
 const KEY: [u8; 32] = [7; 32];
 
 /// Returns a third party that these users, with these items each, have asked; a user's embedding
 /// repeats its number.
 fn matchmaker(users: &[(u32, &[u32])]) -> Matchmaker {
-    let mut third_party = Matchmaker::new(SIZES, Streams::new(1));
+    let mut third_party = Matchmaker::new(sizes(), Streams::new(1));
     for (user, items) in users {
-        let request = SIZES.request(&KEY, items, vec![*user as f32; K]);
+        let request = sizes().request(&KEY, items, vec![*user as f32; K]);
         let arrived =
             ArrivedRequest::new(UserId(*user), InvitationId(0), Phase::default(), &request);
         third_party.absorb(&[arrived]).unwrap();
@@ -299,7 +297,7 @@ fn matchmaker(users: &[(u32, &[u32])]) -> Matchmaker {
 
 /// Returns the users whose embeddings `user` is sent for each of `items`.
 fn told(third_party: &Matchmaker, user: u32, items: &[u32], invitation: u32) -> Vec<Vec<u32>> {
-    let request = SIZES.request(&KEY, items, vec![0.5; K]);
+    let request = sizes().request(&KEY, items, vec![0.5; K]);
     let arrived = ArrivedRequest::new(
         UserId(user),
         InvitationId(invitation),
@@ -307,19 +305,14 @@ fn told(third_party: &Matchmaker, user: u32, items: &[u32], invitation: u32) -> 
         &request,
     );
     let reply = third_party.reply(&arrived).unwrap();
-    let mut found = SIZES.neighbours_in(Some(&reply.update), items.len());
-    assert_eq!(
-        reply.work.row_visits as usize,
-        found.counts.iter().sum::<usize>()
-    );
-    let mut take = |count: usize| {
-        let values: Vec<f32> = found.values.drain(..count * K).collect();
-        values
-            .chunks_exact(K)
-            .map(|embedding| embedding[0] as u32)
-            .collect()
+    let found = sizes().neighbours_in(Some(&reply.update), items.len());
+    let told = found.concat().len() / K;
+    assert_eq!(reply.work.row_visits as usize, told);
+    let users = |embeddings: &Vec<f32>| {
+        let embeddings = embeddings.chunks_exact(K);
+        embeddings.map(|embedding| embedding[0] as u32).collect()
     };
-    found.counts.iter().map(|count| take(*count)).collect()
+    found.iter().map(users).collect()
 }
 
 /// If this fails, a device is told of users who share no item with it, of itself, or of more users
@@ -356,7 +349,7 @@ fn the_third_party_finds_the_others_who_asked_for_an_item() {
 #[test]
 fn pseudonyms_are_no_item_numbers_and_differ_by_key() {
     let words = |key: [u8; 32]| -> Vec<u8> {
-        SIZES.request(&key, &[0, 1, 2], vec![0.0; K]).blocks[0]
+        sizes().request(&key, &[0, 1, 2], vec![0.0; K]).blocks[0]
             .values
             .to_vec()
     };

@@ -3,28 +3,26 @@
 
 use super::FedPerGnnParameters;
 use super::gradient::Gradient;
+use crate::method::prelude::*;
 use crate::method::user_vector::draw_unrated;
-use crate::method::{LocalTask, largest_magnitude};
-use fedrecsim_core::error::Result;
-use fedrecsim_core::rng::{PortableDraws, Stream};
 use fedrecsim_model::model::neural::optimizer::{clipping_factor, scale, squared_norm};
 use fedrecsim_model::model::noise::{Law, Noise};
-use fedrecsim_model::model::table::{TableShape, TableUpdate};
 
 /// Scales a gradient down, all of its parts by one factor, so that its norm is at most `limit`.
 pub(super) fn clip(gradient: &mut Gradient, limit: f64) {
-    let mut parts = [
-        &mut gradient.user,
-        &mut gradient.rows,
-        &mut gradient.network,
-    ];
-    let squared: f64 = parts
-        .iter()
-        .map(|values| f64::from(squared_norm(values)))
-        .sum();
-    let factor = clipping_factor(squared, limit);
+    let Gradient {
+        user,
+        rows,
+        network,
+        ..
+    } = gradient;
+    let parts = [user, rows, network];
+    let squares = parts
+        .each_ref()
+        .map(|values| f64::from(squared_norm(values)));
+    let factor = clipping_factor(squares.iter().sum(), limit);
     if factor != 1.0 {
-        parts.iter_mut().for_each(|values| scale(values, factor));
+        parts.into_iter().for_each(|values| scale(values, factor));
     }
 }
 
@@ -44,46 +42,38 @@ pub(super) fn of_items(
     shape: TableShape,
     (rated, gradients): (&[u32], &[f32]),
 ) -> Result<TableUpdate> {
-    let mut stream = task.named_stream("fedpergnn/pseudo-items");
-    let mut items = Vec::new();
-    draw_unrated(
-        rated,
-        (shape.rows, parameters.pseudo_items as usize),
-        &mut stream,
-        &mut items,
-    );
+    let (mut stream, mut items) = (task.named_stream("fedpergnn/pseudo-items"), Vec::new());
+    let drawn = (shape.rows, parameters.pseudo_items as usize);
+    draw_unrated(rated, drawn, &mut stream, &mut items);
     items.extend_from_slice(rated);
     items.sort_unstable();
-    let mut rows = gradients.chunks_exact(shape.dimension);
-    let mut is_rated = rated.iter().copied().peekable();
+    let mut rows = rated
+        .iter()
+        .zip(gradients.chunks_exact(shape.dimension))
+        .peekable();
     let width = deviation(gradients);
     let mut values = Vec::with_capacity(items.len() * shape.dimension);
     for item in &items {
-        match is_rated.next_if_eq(item).and_then(|_| rows.next()) {
-            Some(row) => values.extend_from_slice(row),
-            None => values
-                .extend((0..shape.dimension).map(|_| (width * stream.standard_normal()) as f32)),
+        match rows.next_if(|(rated, _)| *rated == item) {
+            Some((_, row)) => values.extend_from_slice(row),
+            None => {
+                let noise = |_| (width * stream.standard_normal()) as f32;
+                values.extend((0..shape.dimension).map(noise));
+            }
         }
     }
-    add_noise(
-        &mut values,
-        parameters.gradient_noise(),
-        task.named_stream("fedpergnn/noise-of-items"),
-    );
-    task.check_magnitude(
-        "gradient of the item embeddings, with noise",
-        largest_magnitude(&values),
-    )?;
+    let stream = task.named_stream("fedpergnn/noise-of-items");
+    add_noise(&mut values, parameters.gradient_noise(), stream);
+    let largest = largest_magnitude(&values);
+    task.check_magnitude("gradient of the item embeddings, with noise", largest)?;
     TableUpdate::listed(shape, items, &values, 1.0)
 }
 
 /// Returns the standard deviation of `values`; 0 if there are none.
 fn deviation(values: &[f32]) -> f64 {
-    let count = values.len().max(1) as f64;
-    let mean = values.iter().map(|value| f64::from(*value)).sum::<f64>() / count;
-    let squares: f64 = values
-        .iter()
-        .map(|value| (f64::from(*value) - mean) * (f64::from(*value) - mean))
-        .sum();
-    fedrecsim_core::math::sqrt(squares / count)
+    let values = || values.iter().map(|value| f64::from(*value));
+    let count = values().len().max(1) as f64;
+    let mean = values().sum::<f64>() / count;
+    let squares: f64 = values().map(|value| (value - mean) * (value - mean)).sum();
+    math::sqrt(squares / count)
 }
