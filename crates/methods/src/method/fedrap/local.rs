@@ -1,93 +1,29 @@
-//! Implements FedRAP's local training: the rows of a participation are gathered, trained in all
-//! epochs, and written back.
+//! Runs the epochs of a participation in FedRAP.
 
 use super::moving_rows::{C, D, MovingRows};
 use super::noise::Disturbance;
-use super::parameters::{Objective, Plan, Tables};
-use crate::method::declare::learn::draw_samples;
+use super::parameters::{FedRap, Objective};
 use crate::method::prelude::*;
-use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_model::model::batch::RoundRows;
 use fedrecsim_model::model::kernel::additive::{self, AdditiveStep};
-use fedrecsim_model::model::kernel::{
-    Block as Lanes, PackedRows, RowWeights, TableRows, packed_vector, unpack_into,
-};
-
-/// Trains a user's private parameters and the rows of C, and returns the update of C.
-pub(super) fn train(
-    (plan, items): (&Plan, usize),
-    own: &mut Own<()>,
-    task: &LocalTask<'_>,
-    scratch: &mut Scratch,
-) -> Result<Trained> {
-    draw_samples(task, &mut scratch.samples)?;
-    let gathering = enter(Stage::Gather);
-    let (samples, round_rows) = (&scratch.samples.samples, &mut scratch.round_rows);
-    match plan.packs_every_row() {
-        false => round_rows.collect(&samples.items, &samples.labels, items),
-        true => round_rows.collect_whole_catalogue(&samples.items, &samples.labels, items),
-    }
-    let rows = round_rows.rows().to_vec();
-    let mut epochs = Epochs::new(plan, own, task, &rows);
-    let (table, dimension) = (task.model.table(0), plan.dimension());
-    let downloaded = TableRows {
-        values: table.as_slice(),
-        dimension,
-        rows: &rows,
-    };
-    let (d, start) = own.rows_mut("D");
-    let packed = &mut scratch.packed;
-    let mut moving = MovingRows::new(
-        (rows.len(), dimension),
-        plan.keeps_d()
-            .then(|| d.found(&rows, start, &mut scratch.slots)),
-        plan.shares().then_some(downloaded),
-        packed,
-        std::mem::take(&mut scratch.values),
-    );
-    drop(gathering);
-    epochs.run(round_rows, packed, &mut scratch.weights, &mut moving);
-    moving.move_out_at_once(packed, epochs.others_scale);
-    let (values, [largest_d, mut largest_c]) = moving.finish();
-    let mut update = TableUpdate::of_rows(table.shape(), RowSet::All, values.into());
-    // All other rows have decayed by the same factor.
-    if plan.shares() && !plan.packs_every_row() {
-        update.rows = RowSet::Listed(rows);
-        update.others_scale = epochs.others_scale;
-    }
-    if let Some(disturbance) = &mut epochs.disturbance {
-        (update, largest_c) = disturbance.upload(update, largest_c)?;
-    }
-    unpack_into(&epochs.w, own.get_mut("w"));
-    own.get_mut("b")[0] = epochs.b;
-    task.check_magnitude("w", largest_magnitude(own.get("w")))?;
-    task.check_magnitude("b", epochs.b.abs())?;
-    task.check_magnitude("C", largest_c)?;
-    task.check_magnitude("D", largest_d)?;
-    Ok(Trained {
-        blocks: vec![update],
-        loss: epochs.loss,
-        samples: round_rows.samples().len(),
-        work: Work::of_row_visits(epochs.row_visits),
-    })
-}
+use fedrecsim_model::model::kernel::{Block as Lanes, PackedRows, RowWeights, packed_vector};
 
 /// Holds the state of a participation's epochs.
-struct Epochs<'a> {
-    plan: &'a Plan,
-    w: Vec<Lanes>,
-    b: f32,
+pub(super) struct Epochs<'a> {
+    plan: &'a FedRap,
+    pub w: Vec<Lanes>,
+    pub b: f32,
     /// The next step.
     step: AdditiveStep,
     order: Stream,
     /// The factor by which the steps have scaled the rows that none of them touched.
-    others_scale: f32,
+    pub others_scale: f32,
     /// The running mean of the batch losses, weighted by batch size and never reset, as in the
     /// published code.
-    loss: f64,
+    pub loss: f64,
     loss_sum: f64,
     occurrences: f64,
-    row_visits: u64,
+    pub row_visits: u64,
     /// The number of steps so far.
     steps: usize,
     /// The number of steps, unless the loss hardly changes any more.
@@ -95,26 +31,22 @@ struct Epochs<'a> {
     /// The number of rows that the present batch moves by more than their decay.
     visits_per_step: u64,
     /// What clips and disturbs C, if something does.
-    disturbance: Option<Disturbance<'a>>,
+    pub disturbance: Option<Disturbance<'a>>,
 }
 
 impl<'a> Epochs<'a> {
     /// Prepares to train the rows of the items `rows` (ascending).
-    fn new(plan: &'a Plan, own: &Own<()>, task: &LocalTask<'a>, rows: &[u32]) -> Self {
+    pub(super) fn new(plan: &'a FedRap, own: &Own<()>, task: &LocalTask<'a>, rows: &[u32]) -> Self {
         // Repeated multiplication gives the same bits on every platform, which a power function
         // need not.
         let decay = (0..task.round.0).fold(1.0, |decay, _| decay * f64::from(plan.round_decay));
-        let rate_of = |rate: f32| (f64::from(rate) * decay) as f32;
         let factor = plan.curriculum_factor(task.round.0);
-        let step = AdditiveStep {
-            data_weight: 1.0,
-            network_rate: rate_of(plan.parameters.learning_rate_network as f32),
-            table_rate: rate_of(plan.table_rate),
-            weight_decay: plan.weight_decay,
-            lambda: plan.lambda * factor,
-            mu: plan.mu * factor,
-            penalty: plan.penalty,
-        };
+        let mut step = plan.step;
+        for rate in [&mut step.network_rate, &mut step.table_rate] {
+            *rate = (f64::from(*rate) * decay) as f32;
+        }
+        step.lambda *= factor;
+        step.mu *= factor;
         let disturbance = |noise| Disturbance::new(noise, task, rows, step.table_rate);
         Self {
             plan,
@@ -136,7 +68,7 @@ impl<'a> Epochs<'a> {
 
     /// Runs all epochs over the rows, which move in as the first step reaches them and out as the
     /// last one does, if it is known to be the last one.
-    fn run(
+    pub(super) fn run(
         &mut self,
         round_rows: &mut RoundRows,
         packed: &mut PackedRows,
@@ -164,7 +96,7 @@ impl<'a> Epochs<'a> {
             }
             self.loss = self.loss_sum / self.occurrences;
             // This does not hold after the first epoch, when `before` is zero.
-            if (self.loss - before).abs() < self.plan.tolerance() * before.abs() {
+            if (self.loss - before).abs() < self.plan.tolerance * before.abs() {
                 break;
             }
         }
@@ -193,12 +125,12 @@ impl<'a> Epochs<'a> {
     ) {
         let (plan, step) = (self.plan, self.step);
         self.steps += 1;
-        let decay = step.table_rate * plan.weight_decay;
+        let decay = step.table_rate * step.weight_decay;
         self.others_scale *= 1.0 - decay;
         let (w, b) = (&mut self.w, &mut self.b);
-        let (tables, averages_d) = (plan.parameters.tables, plan.parameters.aggregate_d);
         let is_last = self.steps == self.last_step && self.steps > 1;
-        let moves_out = is_last && tables == Tables::Both && self.disturbance.is_none();
+        let has_both = plan.shares() && plan.keeps_d();
+        let moves_out = is_last && has_both && self.disturbance.is_none();
         if moves_out {
             moving.turn_round(self.others_scale);
         }
@@ -207,10 +139,10 @@ impl<'a> Epochs<'a> {
             false => additive::step(packed, weights, w, b, &step),
         };
         // An ablated table is zero and stays zero.
-        match (tables, averages_d) {
-            (Tables::Both, _) => {}
-            (Tables::COnly, _) | (Tables::DOnly, true) => packed.clear_table(D),
-            (Tables::DOnly, false) => packed.clear_table(C),
+        for (table, is_there) in [(D, plan.keeps_d()), (C, plan.shares())] {
+            if !is_there {
+                packed.clear_table(table);
+            }
         }
         if let Some(disturbance) = &mut self.disturbance {
             disturbance.disturb_step(packed, step.table_rate, decay);

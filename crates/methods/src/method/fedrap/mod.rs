@@ -6,7 +6,9 @@
 //! b. Items are scored with the client's own w, b and D and the newest averaged C.
 
 use super::prelude::*;
+use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_model::model::kernel::score::{ScaledSum, score_sums};
+use fedrecsim_model::model::kernel::{TableRows, unpack_into};
 
 pub mod central;
 mod local;
@@ -17,20 +19,15 @@ mod parameters;
 mod tests;
 
 use super::OwnNoise;
-use parameters::Plan;
+use super::declare::learn::draw_samples;
+use local::Epochs;
+use moving_rows::MovingRows;
 pub use parameters::{
-    Curriculum, FedRapParameters, Noise, NoiseAt, Objective, Regularizer, Tables,
+    Curriculum, FedRap, FedRapParameters, Noise, NoiseAt, Objective, Regularizer, Tables,
 };
 
 /// Describes the method to the registry.
 pub const ENTRY: Entry = Entry::of::<FedRap>();
-
-/// Holds the settings that follow from the parameters.
-#[derive(Debug)]
-pub struct FedRap {
-    plan: Plan,
-    items: usize,
-}
 
 impl Declare for FedRap {
     type Parameters = FedRapParameters;
@@ -46,49 +43,92 @@ impl Declare for FedRap {
         parameters::resolve(parameters)
     }
 
-    fn new(mut parameters: FedRapParameters, problem: &Problem) -> Self {
-        if let Some(noise) = &mut parameters.noise {
-            noise.participants.get_or_insert(problem.users as u32);
-        }
-        Self {
-            plan: Plan::new(parameters),
-            items: problem.items,
-        }
+    fn new(parameters: FedRapParameters, problem: &Problem) -> Self {
+        Self::of(parameters, problem.size())
     }
 
     /// All users start with the same w, b and D. A table that is left out has no rows.
     fn blocks(&self, size: ProblemSize) -> Vec<Block> {
-        let k = self.plan.parameters.latent_dimension;
-        let rule = ServerRule {
-            threshold: self.plan.parameters.server_threshold,
-            ..ServerRule::MEAN
-        };
+        let (k, threshold) = (
+            self.parameters.latent_dimension,
+            self.parameters.server_threshold,
+        );
         let rows = |is_there: bool| if is_there { size.items } else { 0 };
+        let table = |name, rows| item_table(name, rows, k).start(normal(1.0));
+        let own = |block: Block| block.private().alike();
         let function = uniform(1.0 / f64::from(k).sqrt());
-        let own = |block: Block| block.private().alike().start(function.clone());
-        let c = item_table("C", rows(self.plan.shares()), k).start(normal(1.0));
-        let d = item_table("D", rows(self.plan.keeps_d()), k)
-            .private()
-            .alike();
         vec![
-            c.rule(rule),
-            own(vector("w", k)),
-            own(vector("b", 1)),
-            d.start(normal(1.0)),
+            table("C", rows(self.shares())).rule(ServerRule {
+                threshold,
+                ..ServerRule::MEAN
+            }),
+            own(vector("w", k).start(function.clone())),
+            own(vector("b", 1).start(function)),
+            own(table("D", rows(self.keeps_d()))),
         ]
     }
 
     fn own_noise(&self) -> Option<OwnNoise> {
-        noise::worth(&self.plan)
+        noise::worth(self)
     }
 
+    /// Gathers the rows of the participation, trains them in all epochs, and writes them back.
     fn train(
         &self,
         own: &mut Own<()>,
         task: &LocalTask<'_>,
         scratch: &mut Scratch,
     ) -> Result<Trained> {
-        local::train((&self.plan, self.items), own, task, scratch)
+        draw_samples(task, &mut scratch.samples)?;
+        let gathering = enter(Stage::Gather);
+        let (samples, round_rows) = (&scratch.samples.samples, &mut scratch.round_rows);
+        match self.packs_every_row() {
+            false => round_rows.collect(&samples.items, &samples.labels, self.items),
+            true => round_rows.collect_whole_catalogue(&samples.items, &samples.labels, self.items),
+        }
+        let rows = round_rows.rows().to_vec();
+        let mut epochs = Epochs::new(self, own, task, &rows);
+        let (table, dimension) = (task.model.table(0), self.dimension());
+        let downloaded = TableRows {
+            values: table.as_slice(),
+            dimension,
+            rows: &rows,
+        };
+        let (d, start) = own.rows_mut("D");
+        let packed = &mut scratch.packed;
+        let mut moving = MovingRows::new(
+            (rows.len(), dimension),
+            self.keeps_d()
+                .then(|| d.found(&rows, start, &mut scratch.slots)),
+            self.shares().then_some(downloaded),
+            packed,
+            std::mem::take(&mut scratch.values),
+        );
+        drop(gathering);
+        epochs.run(round_rows, packed, &mut scratch.weights, &mut moving);
+        moving.move_out_at_once(packed, epochs.others_scale);
+        let (values, [largest_d, mut largest_c]) = moving.finish();
+        let mut update = TableUpdate::of_rows(table.shape(), RowSet::All, values.into());
+        // All other rows have decayed by the same factor.
+        if self.shares() && !self.packs_every_row() {
+            update.rows = RowSet::Listed(rows);
+            update.others_scale = epochs.others_scale;
+        }
+        if let Some(disturbance) = &mut epochs.disturbance {
+            (update, largest_c) = disturbance.upload(update, largest_c)?;
+        }
+        unpack_into(&epochs.w, own.get_mut("w"));
+        own.get_mut("b")[0] = epochs.b;
+        task.check_magnitude("w", largest_magnitude(own.get("w")))?;
+        task.check_magnitude("b", epochs.b.abs())?;
+        task.check_magnitude("C", largest_c)?;
+        task.check_magnitude("D", largest_d)?;
+        Ok(Trained {
+            blocks: vec![update],
+            loss: epochs.loss,
+            samples: round_rows.samples().len(),
+            work: Work::of_row_visits(epochs.row_visits),
+        })
     }
 
     fn scorer<'a>(
@@ -97,19 +137,19 @@ impl Declare for FedRap {
         context: &ScoringContext<'a>,
         _scratch: &mut Scratch,
     ) -> Result<Box<dyn Scorer + 'a>> {
-        let (plan, table) = (&self.plan, table_of(context.model, "C"));
+        let table = table_of(context.model, "C");
         let (w, b, (d, start)) = (own.get("w"), own.get("b")[0], own.rows("D"));
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
             let row = |item: &u32| ScaledSum {
                 scaled: &[],
                 scale: 0.0,
-                plain: match plan.shares() {
+                plain: match self.shares() {
                     true => table.row(*item as usize),
                     false => &[],
                 },
             };
             let mut rows: Vec<ScaledSum<'_>> = items.iter().map(row).collect();
-            if plan.keeps_d() {
+            if self.keeps_d() {
                 d.read_rows(items, start, &mut Vec::new(), |position, d, scale| {
                     (rows[position].scaled, rows[position].scale) = (d, scale);
                 });

@@ -13,7 +13,7 @@
 //! them, they are not packed with the others: one number says what has become of them.
 
 use super::moving_rows::C;
-use super::parameters::{Noise, NoiseAt, Plan};
+use super::parameters::{FedRap, Noise, NoiseAt};
 use crate::method::OwnNoise;
 use crate::method::prelude::*;
 use fedrecsim_core::math::LANES;
@@ -43,7 +43,7 @@ impl Noise {
 ///   the ones before that others see. The noise on C is eta_t z 2 eta_t tau / n_s, which is z eta_t
 ///   / n_s times 2 eta_t tau. The divergences of the steps add up, and with them the inverse
 ///   squares of these multipliers, if the number of steps is the same for all data.
-pub(super) fn worth(plan: &Plan) -> Option<OwnNoise> {
+pub(super) fn worth(plan: &FedRap) -> Option<OwnNoise> {
     let noise = plan.noise()?;
     if noise.multiplier == 0.0 {
         return Some(OwnNoise::Absent);
@@ -55,14 +55,16 @@ pub(super) fn worth(plan: &Plan) -> Option<OwnNoise> {
     // The rates of the steps are then these multiples of the first one.
     let rates = std::iter::successors(Some(1.0), |rate| Some(rate * decay));
     let rates = rates.take(plan.parameters.local_epochs as usize);
-    let never_stops = has_one_batch && plan.tolerance() == 0.0;
+    let never_stops = has_one_batch && plan.tolerance == 0.0;
     Some(match noise.at {
         NoiseAt::Upload if has_one_batch => OwnNoise::Gaussian(of_each / rates.sum::<f64>()),
         NoiseAt::Upload if decay < 1.0 => OwnNoise::Gaussian(of_each * (1.0 - decay)),
         NoiseAt::Gradient if never_stops && plan.round_decay < 1.0 => OwnNoise::FallsByRound,
         NoiseAt::Gradient if never_stops => {
             let inverse_squares: f64 = rates.map(|rate| 1.0 / (rate * rate)).sum();
-            OwnNoise::Gaussian(of_each * f64::from(plan.table_rate) / math::sqrt(inverse_squares))
+            OwnNoise::Gaussian(
+                of_each * f64::from(plan.step.table_rate) / math::sqrt(inverse_squares),
+            )
         }
         _ => OwnNoise::StepsByData,
     })

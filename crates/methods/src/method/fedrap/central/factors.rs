@@ -9,17 +9,6 @@ use fedrecsim_model::model::neural::loss::{Targets, binary_cross_entropy};
 use fedrecsim_model::model::table::Table;
 use fedrecsim_model::per_instruction_set;
 
-/// Holds the rates and weights of a step.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Rates {
-    /// The learning rates of C, D, w and b.
-    pub of_blocks: [f32; 4],
-    /// The weight of the term that drives C and D apart.
-    pub lambda: f32,
-    /// The weight of the penalty on C.
-    pub mu: f32,
-}
-
 /// Holds the memory of one batch. Nothing passes from one batch to the next.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Batch {
@@ -33,7 +22,8 @@ pub(crate) struct Batch {
 impl Batch {
     /// Makes one step of gradient descent on the loss of the batch `samples`, and returns its
     /// binary cross-entropy as a sum over the batch. All gradients are taken at the parameters
-    /// before the step. `tables` are C (m x k), D (n m x k), w (n x k) and b (n x 1).
+    /// before the step. `tables` are C (m x k), D (n m x k), w (n x k) and b (n x 1), and `rates`
+    /// are their learning rates.
     ///
     /// With g = (p - y) / B and the logit w . (D + C) + b, the gradients of a sample are g (D + C)
     /// for w, g for b, g w - 2 lambda (D - C) / (B k) for D, and g w + 2 lambda (D - C) / (B k) +
@@ -42,7 +32,8 @@ impl Batch {
         &mut self,
         tables: [&mut Table; 4],
         samples: &[Sample],
-        rates: &Rates,
+        rates: [f32; 4],
+        (lambda, mu): (f32, f32),
     ) -> f32 {
         let shape = tables[C].shape();
         let (items, dimension) = (shape.rows, shape.dimension);
@@ -67,7 +58,7 @@ impl Batch {
         let mean = 1.0 / samples.len() as f32;
         let loss = binary_cross_entropy(&self.logits, &self.targets, mean, &mut self.by_logits);
         let per_value = mean / dimension as f32;
-        let weights = (2.0 * rates.lambda * per_value, rates.mu * per_value);
+        let weights = (2.0 * lambda * per_value, mu * per_value);
         let width = 3 * dimension + 1;
         self.gradients.resize(samples.len() * width, 0.0);
         let gradients = self.gradients.chunks_exact_mut(width);
@@ -82,8 +73,7 @@ impl Batch {
             // The gradient of b is the last chunk, of one value.
             let of_blocks = gradients.chunks(dimension);
             for ((block, row), gradient) in places(sample).into_iter().enumerate().zip(of_blocks) {
-                let rate = rates.of_blocks[block];
-                add_scaled(-rate, gradient, tables[block].row_mut(row));
+                add_scaled(-rates[block], gradient, tables[block].row_mut(row));
             }
         }
         loss
@@ -124,11 +114,8 @@ mod tests {
         USERS * DIMENSION,
         USERS,
     ];
-    const RATES: Rates = Rates {
-        of_blocks: [0.0; 4],
-        lambda: 0.3,
-        mu: 0.7,
-    };
+    const LAMBDA: f32 = 0.3;
+    const MU: f32 = 0.7;
 
     fn start() -> Vec<f32> {
         let mut stream = Streams::new(6).stream(Purpose::GlobalInit, 0, 0);
@@ -148,9 +135,14 @@ mod tests {
     }
 
     /// Makes a step from these values, and returns the values after it and the loss.
-    fn stepped(values: &[f32], batch: &mut Batch, rates: &Rates) -> (Vec<f32>, f32) {
+    fn stepped(
+        values: &[f32],
+        batch: &mut Batch,
+        rates: [f32; 4],
+        weights: (f32, f32),
+    ) -> (Vec<f32>, f32) {
         let mut tables = tables(values);
-        let loss = batch.step(tables.each_mut(), &self::batch(), rates);
+        let loss = batch.step(tables.each_mut(), &self::batch(), rates, weights);
         let values = tables.iter().flat_map(|table| table.as_slice());
         (values.copied().collect(), loss)
     }
@@ -179,9 +171,7 @@ mod tests {
                 - if sample.is_positive { z } else { 0.0 };
             let apart: f64 = (0..DIMENSION).map(|i| (d[i] - c[i]) * (d[i] - c[i])).sum();
             let sparse: f64 = c.iter().map(|c| c.abs()).sum();
-            entropy
-                + (-f64::from(RATES.lambda) * apart + f64::from(RATES.mu) * sparse)
-                    / DIMENSION as f64
+            entropy + (-f64::from(LAMBDA) * apart + f64::from(MU) * sparse) / DIMENSION as f64
         };
         batch.iter().map(of_sample).sum::<f64>() / batch.len() as f64
     }
@@ -190,11 +180,7 @@ mod tests {
     #[test]
     fn the_gradient_agrees_with_central_differences() {
         let start = start();
-        let rates = Rates {
-            of_blocks: [1.0; 4],
-            ..RATES
-        };
-        let (moved, _) = stepped(&start, &mut Batch::default(), &rates);
+        let (moved, _) = stepped(&start, &mut Batch::default(), [1.0; 4], (LAMBDA, MU));
         let gradient: Vec<f64> = start
             .iter()
             .zip(&moved)
@@ -210,9 +196,9 @@ mod tests {
     fn each_rate_moves_its_own_block() {
         let start = start();
         for block in [C, D, W, B] {
-            let mut rates = RATES;
-            rates.of_blocks[block] = 0.5;
-            let (moved, _) = stepped(&start, &mut Batch::default(), &rates);
+            let mut rates = [0.0; 4];
+            rates[block] = 0.5;
+            let (moved, _) = stepped(&start, &mut Batch::default(), rates, (LAMBDA, MU));
             let (before, after) = (tables(&start), tables(&moved));
             let has_moved = [C, D, W, B].map(|other| before[other] != after[other]);
             assert_eq!(has_moved, [C, D, W, B].map(|other| other == block));
@@ -222,14 +208,9 @@ mod tests {
     /// If this fails, the centralised FedRAP does not learn, or a batch depends on the one before.
     #[test]
     fn steps_lower_the_loss() {
-        let rates = Rates {
-            of_blocks: [0.5; 4],
-            lambda: 0.0,
-            mu: 0.0,
-        };
         let (mut values, mut memory, mut losses) = (start(), Batch::default(), Vec::new());
         for _ in 0..301 {
-            let (moved, loss) = stepped(&values, &mut memory, &rates);
+            let (moved, loss) = stepped(&values, &mut memory, [0.5; 4], (0.0, 0.0));
             values = moved;
             losses.push(loss);
         }

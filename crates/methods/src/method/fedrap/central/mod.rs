@@ -12,7 +12,7 @@ use super::{FedRap, FedRapParameters};
 use crate::method::declare::Declared;
 use crate::method::network;
 use crate::method::prelude::*;
-use factors::{Batch, Rates};
+use factors::Batch;
 use fedrecsim_model::model::kernel::score::{ScaledSum, score_sums};
 
 mod factors;
@@ -115,17 +115,15 @@ impl Central for CentRap {
         let shared = p.learning_rate_tables * decay;
         let own = shared * p.personal_rate_multiplier;
         let of_blocks = [shared, own, network, network];
-        let rates = Rates {
-            of_blocks: of_blocks.map(|rate| rate as f32),
-            lambda: p.lambda as f32,
-            mu: p.mu as f32,
-        };
-        let samples = pass.samples("centrap")?;
-        let mut batch = Batch::default();
-        let batches = samples.chunks(p.batch_size as usize);
-        let blocks = [C, D, W, B];
-        let losses =
-            batches.map(|samples| batch.step(pass.model.tables_mut(blocks), samples, &rates));
+        let (rates, penalties) = (
+            of_blocks.map(|rate| rate as f32),
+            (p.lambda as f32, p.mu as f32),
+        );
+        let (samples, mut batch) = (pass.samples("centrap")?, Batch::default());
+        let losses = samples.chunks(p.batch_size as usize).map(|samples| {
+            let tables = pass.model.tables_mut([C, D, W, B]);
+            batch.step(tables, samples, rates, penalties)
+        });
         let loss = losses.map(f64::from).sum();
         for (block, (name, rate)) in ["C", "D", "w", "b"].into_iter().zip(of_blocks).enumerate() {
             let shrink = (1.0 - rate * p.weight_decay) as f32;

@@ -4,8 +4,9 @@
 use crate::method::without_effect;
 use crate::{choices, parameters};
 use fedrecsim_model::model::kernel::MAX_DIMENSION;
-use fedrecsim_model::model::kernel::additive::Penalty;
+use fedrecsim_model::model::kernel::additive::{AdditiveStep, Penalty};
 use fedrecsim_scenario::scenario::ParameterFault;
+use fedrecsim_scenario::scenario::sizes::ProblemSize;
 
 choices! {
     /// Which of the two FedRAPs is trained: the code that produced the paper's numbers is not the
@@ -134,16 +135,15 @@ parameters! {
 /// Holds the settings of training: the parameters, with the objective's defaults filled in, and what
 /// follows from them.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Plan {
-    pub parameters: FedRapParameters,
-    pub batch_size: usize,
-    pub table_rate: f32,
-    pub batch_decay: f32,
-    pub round_decay: f32,
-    pub weight_decay: f32,
-    pub lambda: f32,
-    pub mu: f32,
-    pub penalty: Penalty,
+pub struct FedRap {
+    pub(super) parameters: FedRapParameters,
+    pub(super) items: usize,
+    pub(super) batch_size: usize,
+    /// The first step of the first round, without a curriculum.
+    pub(super) step: AdditiveStep,
+    pub(super) batch_decay: f32,
+    pub(super) round_decay: f32,
+    pub(super) tolerance: f64,
 }
 
 impl FedRapParameters {
@@ -166,76 +166,73 @@ impl FedRapParameters {
     }
 }
 
-impl Plan {
+impl FedRap {
     /// Returns the settings that follow from these parameters.
-    pub(crate) fn new(mut p: FedRapParameters) -> Self {
+    pub(super) fn of(mut p: FedRapParameters, size: ProblemSize) -> Self {
         p.fill();
+        if let Some(noise) = &mut p.noise {
+            noise.participants.get_or_insert(size.users as u32);
+        }
         // None of these is left out any more.
-        let filled = |key: Option<f64>| key.unwrap_or_default() as f32;
+        let filled = |key: Option<f64>| key.unwrap_or_default();
         let has_penalty = p.regularizer != Regularizer::None && p.tables != Tables::DOnly;
+        let weight = |weight: f64, counts: bool| if counts { weight as f32 } else { 0.0 };
         Self {
+            items: size.items,
             batch_size: p.batch_size.map_or(usize::MAX, |size| size as usize),
-            table_rate: filled(p.learning_rate_tables),
-            batch_decay: filled(p.learning_rate_batch_decay),
-            round_decay: filled(p.learning_rate_round_decay),
-            weight_decay: filled(p.weight_decay),
-            // The term of lambda needs both tables, and the penalty needs C.
-            lambda: if p.tables == Tables::Both {
-                p.lambda as f32
-            } else {
-                0.0
+            step: AdditiveStep {
+                data_weight: 1.0,
+                network_rate: p.learning_rate_network as f32,
+                table_rate: filled(p.learning_rate_tables) as f32,
+                weight_decay: filled(p.weight_decay) as f32,
+                // The term of lambda needs both tables, and the penalty needs C.
+                lambda: weight(p.lambda, p.tables == Tables::Both),
+                mu: weight(p.mu, has_penalty),
+                penalty: match (p.regularizer, p.objective) {
+                    (Regularizer::L2, _) => Penalty::L2,
+                    (Regularizer::L1Subgradient, _) => Penalty::L1,
+                    (Regularizer::L1Proximal, _) | (_, Objective::Paper) => Penalty::L1Proximal,
+                    (_, Objective::PublishedCode) => Penalty::L1,
+                },
             },
-            mu: if has_penalty { p.mu as f32 } else { 0.0 },
-            penalty: match (p.regularizer, p.objective) {
-                (Regularizer::L2, _) => Penalty::L2,
-                (Regularizer::L1Subgradient, _) => Penalty::L1,
-                (Regularizer::L1Proximal, _) | (_, Objective::Paper) => Penalty::L1Proximal,
-                (_, Objective::PublishedCode) => Penalty::L1,
-            },
+            batch_decay: filled(p.learning_rate_batch_decay) as f32,
+            round_decay: filled(p.learning_rate_round_decay) as f32,
+            tolerance: filled(p.early_stop_tolerance),
             parameters: p,
         }
     }
 
     /// Returns the number of columns of both tables.
-    pub(crate) fn dimension(&self) -> usize {
+    pub(super) fn dimension(&self) -> usize {
         self.parameters.latent_dimension as usize
     }
 
-    /// Returns the relative change of the loss below which the epochs end.
-    pub(crate) fn tolerance(&self) -> f64 {
-        self.parameters.early_stop_tolerance.unwrap_or_default()
-    }
-
     /// Returns the noise on C, if there is one and C travels.
-    pub(crate) fn noise(&self) -> Option<&Noise> {
+    pub(super) fn noise(&self) -> Option<&Noise> {
         self.parameters.noise.as_ref().filter(|_| self.shares())
     }
 
     /// Returns whether a table travels.
-    pub(crate) fn shares(&self) -> bool {
+    pub(super) fn shares(&self) -> bool {
         self.parameters.tables != Tables::DOnly || self.parameters.aggregate_d
     }
 
     /// Returns whether a private table D is kept.
-    pub(crate) fn keeps_d(&self) -> bool {
-        match self.parameters.tables {
-            Tables::Both => true,
-            Tables::COnly => false,
-            Tables::DOnly => !self.parameters.aggregate_d,
-        }
+    pub(super) fn keeps_d(&self) -> bool {
+        self.parameters.tables == Tables::Both || !self.shares()
     }
 
     /// Returns whether steps have to go through every row of C, and not only through those of the
     /// samples: the regularisers of the paper run over the whole matrix, and so does noise in
     /// gradients. Elsewhere all other rows decay alike.
-    pub(crate) fn packs_every_row(&self) -> bool {
+    pub(super) fn packs_every_row(&self) -> bool {
         let noise = self.parameters.noise.as_ref();
         self.parameters.objective == Objective::Paper
             || noise.is_some_and(|noise| noise.at == NoiseAt::Gradient)
     }
 
     /// Returns the factor of lambda and mu in round `round` (from 0).
-    pub(crate) fn curriculum_factor(&self, round: u32) -> f32 {
+    pub(super) fn curriculum_factor(&self, round: u32) -> f32 {
         match self.parameters.objective {
             Objective::PublishedCode => 1.0,
             Objective::Paper => self.parameters.curriculum.factor(round),
@@ -271,6 +268,7 @@ pub(super) fn resolve(p: &mut FedRapParameters) -> Vec<ParameterFault> {
                        could be disturbed";
     let unused = "`objective` is `published-code`, which computes it and never uses it";
     let no_penalty = !without_c && p.regularizer == Regularizer::None;
+    let is_published = p.objective == Objective::PublishedCode;
     let rules = [
         ("mu", without_c, no_c),
         ("mu", no_penalty, "`regularizer` is `none`"),
@@ -278,11 +276,7 @@ pub(super) fn resolve(p: &mut FedRapParameters) -> Vec<ParameterFault> {
         ("server_threshold", nothing_travels, no_c),
         ("lambda", p.tables != Tables::Both, one_table),
         ("noise", nothing_travels, undisturbed),
-        (
-            "curriculum",
-            p.objective == Objective::PublishedCode,
-            unused,
-        ),
+        ("curriculum", is_published, unused),
     ];
     let mut faults = without_effect(p, &rules);
     if p.aggregate_d && !without_c {

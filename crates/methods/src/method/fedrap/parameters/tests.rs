@@ -3,6 +3,10 @@
 use super::*;
 use serde_json::Value;
 
+fn plan_of(parameters: FedRapParameters) -> FedRap {
+    FedRap::of(parameters, ProblemSize { users: 1, items: 1 })
+}
+
 #[test]
 fn curricula_follow_the_papers_formulas_and_the_code_ignores_them() {
     let factor = |curriculum, round| {
@@ -11,7 +15,7 @@ fn curricula_follow_the_papers_formulas_and_the_code_ignores_them() {
             curriculum,
             ..Default::default()
         };
-        Plan::new(parameters).curriculum_factor(round)
+        plan_of(parameters).curriculum_factor(round)
     };
     assert_eq!(factor(Curriculum::Fixed, 0), 1.0);
     assert!((factor(Curriculum::Tanh, 9) - 0.761_594_2).abs() < 1e-6);
@@ -30,30 +34,34 @@ fn curricula_follow_the_papers_formulas_and_the_code_ignores_them() {
         curriculum: Curriculum::Frac,
         ..Default::default()
     };
-    assert_eq!(Plan::new(code).curriculum_factor(3), 1.0);
+    assert_eq!(plan_of(code).curriculum_factor(3), 1.0);
 }
 
 #[test]
 fn ablations_drop_the_terms_that_lose_their_meaning() {
     let plan = |tables, regularizer| {
-        Plan::new(FedRapParameters {
+        plan_of(FedRapParameters {
             tables,
             regularizer,
             ..Default::default()
         })
     };
-    assert_eq!(plan(Tables::COnly, Regularizer::L1).lambda, 0.0);
-    assert_eq!(plan(Tables::COnly, Regularizer::L1).mu, 0.1);
-    assert_eq!(plan(Tables::DOnly, Regularizer::L1).mu, 0.0);
-    assert_eq!(plan(Tables::Both, Regularizer::None).mu, 0.0);
-    assert_eq!(plan(Tables::Both, Regularizer::None).lambda, 0.1);
-    assert_eq!(plan(Tables::Both, Regularizer::L2).penalty, Penalty::L2);
+    assert_eq!(plan(Tables::COnly, Regularizer::L1).step.lambda, 0.0);
+    assert_eq!(plan(Tables::COnly, Regularizer::L1).step.mu, 0.1);
+    assert_eq!(plan(Tables::DOnly, Regularizer::L1).step.mu, 0.0);
+    assert_eq!(plan(Tables::Both, Regularizer::None).step.mu, 0.0);
+    assert_eq!(plan(Tables::Both, Regularizer::None).step.lambda, 0.1);
+    assert_eq!(
+        plan(Tables::Both, Regularizer::L2).step.penalty,
+        Penalty::L2
+    );
     let penalty = |objective, regularizer| {
-        Plan::new(FedRapParameters {
+        plan_of(FedRapParameters {
             objective,
             regularizer,
             ..Default::default()
         })
+        .step
         .penalty
     };
     for objective in [Objective::PublishedCode, Objective::Paper] {
@@ -76,7 +84,7 @@ fn ablations_drop_the_terms_that_lose_their_meaning() {
 #[test]
 fn ablations_decide_which_table_is_kept_and_which_travels() {
     let plan = |tables, aggregate_d| {
-        let plan = Plan::new(FedRapParameters {
+        let plan = plan_of(FedRapParameters {
             tables,
             aggregate_d,
             ..Default::default()
@@ -113,7 +121,7 @@ fn resolving_writes_down_what_training_uses() {
         let mut resolved = written.clone();
         assert_eq!((super::super::ENTRY.resolve)(&mut resolved), []);
         assert_eq!(resolved["weight_decay"], 0.5, "what was written stays");
-        let plan = |value: Value| Plan::new(serde_json::from_value(value).expect("parameters"));
+        let plan = |value: Value| plan_of(serde_json::from_value(value).expect("parameters"));
         assert_eq!(plan(resolved.clone()), plan(written));
         assert!(resolved.get("learning_rate_round_decay").is_some());
     }
