@@ -103,11 +103,10 @@ impl FedPerGnnParameters {
 
     fn label(&self, rating: f32) -> f32 {
         let label = f64::from(rating) / self.scale();
-        (if self.as_published_labels {
-            label.trunc()
-        } else {
-            label
-        }) as f32
+        match self.as_published_labels {
+            true => label.trunc() as f32,
+            false => label as f32,
+        }
     }
 }
 
