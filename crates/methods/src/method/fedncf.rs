@@ -90,7 +90,7 @@ impl Declare for FedNcf {
     fn score(&self) -> Score {
         Score::Perceptron {
             network: self.network(),
-            vector: "u",
+            vector: Some("u"),
             table: "V",
         }
     }

@@ -12,14 +12,15 @@ pub enum Score {
     Own,
     /// By a product.
     Dot(Product),
-    /// By a network that reads a private vector and row j of a shared item table.
+    /// By a network that reads a private vector, if there is one, and row j of a shared item table.
     Perceptron {
         /// The network, whose blocks [`perceptron`](super::perceptron) declares as shared or
         /// private.
         network: Perceptron,
         /// The private vector.
-        vector: &'static str,
-        /// The shared item table.
+        vector: Option<&'static str>,
+        /// The shared item table. If it is sent as a gradient, so is the network, and the device
+        /// makes no step.
         table: &'static str,
     },
 }

@@ -32,7 +32,6 @@ use crate::method::declare::{Block, uniform, weights};
 use fedrecsim_core::math::{self, LANES, Lanes};
 use fedrecsim_model::model::neural::Layer;
 use fedrecsim_model::model::neural::dense::{add_scaled, dot, multiply};
-use fedrecsim_model::model::table::{Table, TableUpdate};
 
 /// The slope of the leaky rectifier below zero, which is Keras's.
 const SLOPE: f32 = 0.3;
@@ -152,18 +151,6 @@ impl GraphNetwork {
             [of_layer.start(uniform(reach)), bias]
         };
         self.layers.iter().zip(LAYERS).flat_map(blocks).collect()
-    }
-
-    /// Returns the updates of these blocks from one flat slice.
-    pub(super) fn updates(&self, values: &[f32]) -> Vec<TableUpdate> {
-        let mut rest = values;
-        let update = |block: Block| {
-            let shape = block.layout.shape;
-            let (of_block, others) = rest.split_at(shape.values());
-            rest = others;
-            TableUpdate::whole(&Table::new(shape, of_block.to_vec()))
-        };
-        self.blocks().into_iter().map(update).collect()
     }
 
     /// Returns the places of the weights with which a layer reads the first and the second of two

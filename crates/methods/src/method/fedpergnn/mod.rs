@@ -28,6 +28,7 @@
 use self::gradient::Participation;
 use self::graph::{Gathered, GraphNetwork, ITEM, OWN, Predictor, USER};
 use self::matching::Matchmaker;
+use super::declare::learn::layer_updates;
 use super::prelude::*;
 use super::third_party::{Exchange, LocalRequest, ThirdParty};
 use super::user_vector::collect_last_ratings;
@@ -291,7 +292,7 @@ impl Declare for FedPerGnn {
         task.check_magnitude("gradient of the network, with noise", largest)?;
         let found: usize = neighbours.iter().map(Vec::len).sum();
         let (own_items, found) = (rated.own.len(), found / network.dimension);
-        let of_network = network.updates(&gradient.network);
+        let of_network = layer_updates(&network.layers, &gradient.network);
         Ok(Trained {
             blocks: [vec![items], of_network].concat(),
             loss: gradient.loss,

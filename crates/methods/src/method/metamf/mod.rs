@@ -14,10 +14,7 @@
 //! of any users. This simulator chooses the logistic loss on positives and drawn negatives, and all
 //! samples of the users of a step.
 
-use super::declare::learn::{self, draw_rows, score_by_network};
 use super::prelude::*;
-use fedrecsim_model::model::neural::loss::binary_cross_entropy;
-use fedrecsim_model::model::neural::{PerceptronBuffers, RowBatch};
 use hypernetwork::HyperShape;
 
 mod hypernetwork;
@@ -56,39 +53,6 @@ parameters! {
 pub struct MetaMf {
     parameters: MetaMfParameters,
     shape: HyperShape,
-}
-
-/// Holds the gradients of a device's mean loss, with respect to the rows of its items and the
-/// parameters of its prediction network.
-#[derive(Clone, Debug)]
-struct DeviceGradient {
-    rows: Vec<f32>,
-    network: Vec<f32>,
-    loss: f64,
-}
-
-impl DeviceGradient {
-    /// Computes the gradients of the mean binary cross-entropy over `samples` (position of the row,
-    /// whether positive).
-    fn of(network: &Perceptron, parameters: &[f32], rows: &[f32], samples: &[(u32, bool)]) -> Self {
-        let (mut batch, mut buffers) = (RowBatch::default(), PerceptronBuffers::default());
-        let dimension = network.layers()[0].inputs;
-        batch.collect(samples, rows.len() / dimension);
-        batch.gather(rows, dimension, buffers.inputs_mut());
-        network.forward(parameters, &[], &mut buffers);
-        let (logits, by_logits) = buffers.outputs_and_gradient();
-        let mean = 1.0 / samples.len() as f32;
-        let loss = binary_cross_entropy(logits, batch.targets(), mean, by_logits);
-        let mut by_network = vec![0.0; network.parameters()];
-        network.backward(parameters, &[], &mut buffers, &mut by_network, &mut []);
-        let mut by_rows = vec![0.0; rows.len()];
-        batch.scatter(buffers.input_gradient(), &mut by_rows);
-        Self {
-            rows: by_rows,
-            network: by_network,
-            loss: f64::from(loss) / samples.len() as f64,
-        }
-    }
 }
 
 impl Declare for MetaMf {
@@ -130,49 +94,21 @@ impl Declare for MetaMf {
         self.parameters.equal_weights
     }
 
-    fn train(
-        &self,
-        _own: &mut Own<()>,
-        task: &LocalTask<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<Trained> {
-        let (table, network) = (table_of(task.model, "E"), &self.shape.prediction);
-        let rows = draw_rows(task, table, scratch)?;
-        let (samples, listed) = (scratch.round_rows.samples(), scratch.round_rows.rows());
-        let weights = learn::parameters(task.model, "W1", network);
-        let gradient = DeviceGradient::of(network, &weights, &rows, samples);
-        for (name, values) in [
-            ("the item embeddings", &rows),
-            ("the prediction network", &weights),
-            ("the gradient of the item embeddings", &gradient.rows),
-            ("the gradient of the prediction network", &gradient.network),
-        ] {
-            task.check_magnitude(name, largest_magnitude(values))?;
+    fn score(&self) -> Score {
+        Score::Perceptron {
+            network: self.shape.prediction.clone(),
+            vector: None,
+            table: "E",
         }
-        let items = TableUpdate::listed(table.shape(), listed.to_vec(), &gradient.rows, 1.0)?;
-        let of_network = learn::layer_updates(network, &gradient.network);
-        Ok(Trained {
-            blocks: [vec![items], of_network].concat(),
-            loss: gradient.loss,
-            samples: samples.len(),
-            work: Work {
-                row_visits: listed.len() as u64,
-                multiply_adds: 3 * network.multiply_adds(listed.len()),
-            },
-        })
     }
 
-    fn scorer<'a>(
-        &'a self,
-        _own: &'a Own<()>,
-        context: &ScoringContext<'a>,
-        _scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
-        let (table, network) = (table_of(context.model, "E"), &self.shape.prediction);
-        let weights = learn::parameters(context.model, "W1", network);
-        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
-            score_by_network(network, &weights, &[], table, items, scores)
-        }))
+    /// All samples are one batch, of whose mean loss the gradients are sent.
+    fn training(&self) -> Training {
+        Training::of(1, u32::MAX)
+    }
+
+    fn trains_on_sampled_rows(&self) -> bool {
+        false
     }
 
     fn server(&self, averager: Averager) -> Box<dyn Server> {

@@ -4,16 +4,17 @@
 #![allow(clippy::unwrap_used)]
 
 use super::hypernetwork::{GROUP, Gradients, HyperNetwork, HyperShape};
-use super::{DeviceGradient, MetaMfParameters};
-use crate::method::declare::start_of;
+use super::{MetaMf, MetaMfParameters};
+use crate::method::declare::{Declared, start_of};
 use crate::method::network;
+use crate::method::prelude::*;
 use crate::method::server::PersonalDownloads;
-use fedrecsim_core::ids::UserId;
+use crate::method::tests::problem_of;
+use fedrecsim_core::ids::{InvitationId, Round};
 use fedrecsim_core::math::gradient::gradient_check_within;
-use fedrecsim_core::rng::Streams;
-use fedrecsim_model::model::blocks::Model;
+use fedrecsim_data::dataset::negatives::Samples;
 use fedrecsim_model::model::neural::optimizer::{AdamMoments, AdamSettings, AdamStep, scale};
-use fedrecsim_scenario::scenario::sizes::ProblemSize;
+use fedrecsim_model::model::table::Base;
 
 const USERS: usize = 20;
 const ITEMS: usize = 7;
@@ -29,16 +30,19 @@ fn started(parameters: &MetaMfParameters, size: ProblemSize) -> HyperNetwork {
     HyperNetwork { shape, values }
 }
 
-fn hypernetwork() -> HyperNetwork {
-    let parameters = MetaMfParameters {
+fn parameters() -> MetaMfParameters {
+    MetaMfParameters {
         latent_dimension: DIMENSION as u32,
         memory_units: MEMORY as u32,
         hidden_units: HIDDEN as u32,
         item_rank: RANK as u32,
         ..MetaMfParameters::default()
-    };
+    }
+}
+
+fn hypernetwork() -> HyperNetwork {
     let (users, items) = (USERS, ITEMS);
-    let mut network = started(&parameters, ProblemSize { users, items });
+    let mut network = started(&parameters(), ProblemSize { users, items });
     // Biases are made non-zero, so that their effect on the loss can be seen.
     for (place, value) in network
         .values
@@ -63,10 +67,36 @@ fn generated(network: &HyperNetwork, user: u32) -> Model {
     network.download(UserId(user)).unwrap()
 }
 
+/// Holds the gradients that a device sends, of every item's row and of its network, and its loss.
+struct DeviceGradient {
+    rows: Vec<f32>,
+    network: Vec<f32>,
+    loss: f64,
+}
+
 fn device_gradient(network: &HyperNetwork, user: u32) -> DeviceGradient {
+    let method = Declared::<MetaMf>::new(parameters(), &problem_of(USERS, ITEMS));
     let model = generated(network, user);
-    let (rows, parameters) = (model.table(0).as_slice(), network::parameters(&model, 1));
-    DeviceGradient::of(&network.shape.prediction, &parameters, rows, &samples(user))
+    let labelled = samples(user).into_iter();
+    let (items, labels) = labelled
+        .map(|(item, label)| (item, f32::from(label)))
+        .unzip();
+    let (samples, names) = (
+        Samples { items, labels },
+        (UserId(user), Round(0), InvitationId(0)),
+    );
+    let task = LocalTask::with_samples(names, &model, &samples, Streams::new(1), f32::MAX);
+    let mut client = method.client(UserId(user));
+    let sent = client.train(&task, &mut Scratch::default()).unwrap();
+    let values = |block: &TableUpdate| -> Vec<f32> {
+        floats(&block.to_whole_bytes(Base::Zeros).unwrap()).collect()
+    };
+    let (rows, network) = sent.update.blocks.split_first().unwrap();
+    DeviceGradient {
+        rows: values(rows),
+        network: network.iter().flat_map(values).collect(),
+        loss: sent.loss,
+    }
 }
 
 /// Returns the mean loss over all samples of `users`, as server and devices compute it.

@@ -35,7 +35,7 @@ pub(super) fn train<S>(
             table,
         } => {
             assert_eq!(loss, Loss::BinaryCrossEntropy, "networks are trained by it");
-            network::train(network, [vector, table], training, own, task, scratch)
+            network::train(network, (*vector, table), training, own, task, scratch)
         }
         Score::Dot(names) if loss == Loss::BinaryCrossEntropy && names.item_bias.is_none() => {
             product::train(names, training, own, task, scratch)
@@ -92,7 +92,8 @@ pub(super) fn scorer<'a, S>(
             vector,
             table,
         } => {
-            let (user, table) = (own.get(vector), own.table(table, context.model)?);
+            let user = vector.map_or(&[][..], |name| own.get(name));
+            let table = own.table(table, context.model)?;
             let weights = network::of_user(&network, own, context.model);
             Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
                 score_by_network(&network, &weights, user, &table, items, scores);

@@ -1,4 +1,5 @@
-//! Trains and scores a network that reads a private vector and a row of a shared item table.
+//! Trains and scores a network that reads a row of a shared item table, and perhaps a private
+//! vector.
 
 use super::super::score::{Optimizer, Training};
 use super::super::{Own, Trained, table_of};
@@ -10,7 +11,7 @@ use fedrecsim_core::work::Work;
 use fedrecsim_model::model::blocks::Model;
 use fedrecsim_model::model::neural::loss::binary_cross_entropy;
 use fedrecsim_model::model::neural::optimizer::{AdamMoments, AdamSettings, AdamStep, sgd_step};
-use fedrecsim_model::model::neural::{Perceptron, PerceptronBuffers, RowBatch};
+use fedrecsim_model::model::neural::{Layer, Perceptron, PerceptronBuffers, RowBatch};
 use fedrecsim_model::model::table::{Table, TableShape, TableUpdate};
 
 /// Holds the gradient and the moments of parameters that have one learning rate.
@@ -20,6 +21,8 @@ struct Group {
     rate: f64,
     decay: f64,
     turn: u8,
+    /// Whether the gradient is sent, and no step is made.
+    is_sent: bool,
 }
 
 impl Group {
@@ -32,12 +35,14 @@ impl Group {
             rate: block.rate,
             decay: block.decay,
             turn: block.turn,
+            is_sent: block.sends_gradient,
         }
     }
 
     fn step(&mut self, parameters: &mut [f32], optimizer: Optimizer, step: u64) {
         let Self { rate, decay, .. } = *self;
         match optimizer {
+            _ if self.is_sent => {}
             Optimizer::Sgd => sgd_step(parameters, &self.gradient, rate as f32, decay as f32),
             Optimizer::Adam => {
                 let settings = AdamSettings {
@@ -54,14 +59,17 @@ impl Group {
 /// The name of a network's first block.
 const FIRST_LAYER: &str = "W1";
 
-/// Trains a private vector, the rows of a shared item table and a network on the binary
-/// cross-entropy.
+/// The name of a network in messages.
+const NETWORK: &str = "the network";
+
+/// Trains the rows of a shared item table and a network, and perhaps a private vector, on the binary
+/// cross-entropy. If these are sent as gradients, it takes none of the steps.
 ///
 /// Rows that are not in the batch have a gradient of zero. Adam still moves those that it has moved
 /// before, as it does in PyTorch with a dense embedding.
 pub(super) fn train<S>(
     network: &Perceptron,
-    [vector, table]: [&'static str; 2],
+    (vector, table): (Option<&'static str>, &'static str),
     training: &Training,
     own: &mut Own<S>,
     task: &LocalTask<'_>,
@@ -71,9 +79,9 @@ pub(super) fn train<S>(
     let mut rows = draw_rows(task, downloaded, scratch)?;
     let round_rows = &mut scratch.round_rows;
     let distinct = round_rows.rows().len();
-    let mut user = own.get(vector).to_vec();
+    let mut user = vector.map_or_else(Vec::new, |name| own.get(name).to_vec());
     let mut weights = of_user(network, own, task.model);
-    let mut of_user = Group::of(own.block(vector), user.len());
+    let mut of_user = Group::of(own.block(vector.unwrap_or(table)), user.len());
     let mut of_rows = Group::of(own.block(table), rows.len());
     let mut of_weights = Group::of(own.block(FIRST_LAYER), weights.len());
     let mut turns = [of_user.turn, of_rows.turn, of_weights.turn];
@@ -86,7 +94,7 @@ pub(super) fn train<S>(
         batch.collect(samples, distinct);
         let mut loss = 0.0;
         for turn in turns.chunk_by(|one, other| one == other) {
-            batch.gather(&rows, user.len(), buffers.inputs_mut());
+            batch.gather(&rows, downloaded.shape().dimension, buffers.inputs_mut());
             network.forward(&weights, &user, &mut buffers);
             let (logits, by_logits) = buffers.outputs_and_gradient();
             let mean = 1.0 / batch.occurrences() as f32;
@@ -109,15 +117,22 @@ pub(super) fn train<S>(
         }
         loss
     });
-    task.check_magnitude(vector, largest_magnitude(&user))?;
+    if let Some(name) = vector {
+        task.check_magnitude(name, largest_magnitude(&user))?;
+        own.get_mut(name).copy_from_slice(&user);
+    }
+    if of_rows.is_sent {
+        task.check_magnitude(table, largest_magnitude(&rows))?;
+        task.check_magnitude(NETWORK, largest_magnitude(&weights))?;
+        (rows, weights) = (of_rows.gradient, of_weights.gradient);
+    }
     let mut blocks = vec![listed_update(task, table, round_rows.rows(), &rows)?];
-    task.check_magnitude("the network", largest_magnitude(&weights))?;
-    own.get_mut(vector).copy_from_slice(&user);
+    task.check_magnitude(NETWORK, largest_magnitude(&weights))?;
     match own.has(FIRST_LAYER) {
         true => own
             .run_mut(FIRST_LAYER, weights.len())
             .copy_from_slice(&weights),
-        false => blocks.extend(layer_updates(network, &weights)),
+        false => blocks.extend(layer_updates(network.layers(), &weights)),
     }
     Ok(Trained {
         blocks,
@@ -136,7 +151,7 @@ pub(super) fn of_user<S>(network: &Perceptron, own: &Own<S>, model: &Model) -> V
 }
 
 /// Returns the updates of a network's blocks, which are sent whole.
-pub(crate) fn layer_updates(network: &Perceptron, parameters: &[f32]) -> Vec<TableUpdate> {
+pub(crate) fn layer_updates(layers: &[Layer], parameters: &[f32]) -> Vec<TableUpdate> {
     let mut rest = parameters;
     let mut next = |rows, dimension| {
         let shape = TableShape::new(rows, dimension);
@@ -144,8 +159,8 @@ pub(crate) fn layer_updates(network: &Perceptron, parameters: &[f32]) -> Vec<Tab
         rest = others;
         TableUpdate::whole(&Table::new(shape, values.to_vec()))
     };
-    let layers = network.layers().iter();
     layers
+        .iter()
         .flat_map(|layer| [next(layer.outputs, layer.inputs), next(1, layer.outputs)])
         .collect()
 }
