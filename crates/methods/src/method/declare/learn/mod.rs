@@ -16,7 +16,7 @@ mod groups;
 mod network;
 mod product;
 
-pub(crate) use network::{layer_updates, parameters, score_by_network};
+pub(crate) use network::{layer_updates, score_by_network};
 pub(crate) use product::{gather, update};
 
 /// Trains the blocks that `score` names.

@@ -166,7 +166,7 @@ pub(crate) fn layer_updates(layers: &[Layer], parameters: &[f32]) -> Vec<TableUp
 }
 
 /// Returns the flat parameters of a network whose blocks begin with `first` in a model.
-pub(crate) fn parameters(model: &Model, first: &str, network: &Perceptron) -> Vec<f32> {
+fn parameters(model: &Model, first: &str, network: &Perceptron) -> Vec<f32> {
     let start = model.layout().position(first).unwrap_or_default();
     let blocks = start..start + 2 * network.layers().len();
     blocks
