@@ -18,7 +18,7 @@ use super::network;
 use super::server::{
     Accumulator, Contribution, Download, Server, StepContext, StepReport, downcast,
 };
-use super::user_vector::{collect_last_ratings, score_items};
+use super::user_vector::{last_ratings, score_items};
 use super::{
     Client, LocalTask, LocalUpdate, Method, Phase, Problem, Scorer, ScoringContext, Scratch,
 };
@@ -335,8 +335,7 @@ impl<M> Clone for CentralClient<M> {
 impl<M: Central> Client for CentralClient<M> {
     fn train(&mut self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
         let shape = TableShape::new(task.items(), 1);
-        let (mut items, mut ratings): (Vec<u32>, Vec<f32>) = (Vec::new(), Vec::new());
-        collect_last_ratings(&task.own, &mut items, &mut ratings);
+        let (items, ratings) = last_ratings(&task.own);
         let mut values = Vec::with_capacity(4 * ratings.len());
         extend_bytes(&mut values, &ratings);
         let update = TableUpdate::of_rows(shape, RowSet::Listed(items), values.into());

@@ -47,15 +47,9 @@ impl DistinctPositives {
     }
 }
 
-/// Replaces `items` by the items that the user has rated, ascending and each once, and `ratings` by
-/// the last rating of each.
-pub(super) fn collect_last_ratings(
-    own: &OwnData<'_>,
-    items: &mut Vec<u32>,
-    ratings: &mut Vec<f32>,
-) {
-    items.clear();
-    ratings.clear();
+/// Returns the items that the user has rated, ascending and each once, and the last rating of each.
+pub(super) fn last_ratings(own: &OwnData<'_>) -> (Vec<u32>, Vec<f32>) {
+    let (mut items, mut ratings) = (Vec::new(), Vec::new());
     for (&item, rating) in own.items().iter().zip(own.ratings().iter()) {
         match ratings.last_mut() {
             Some(last) if items.last() == Some(&item) => *last = rating,
@@ -65,21 +59,22 @@ pub(super) fn collect_last_ratings(
             }
         }
     }
+    (items, ratings)
 }
 
-/// Replaces `unrated` by `count` items of the catalogue that are not `rated` (ascending), drawn
-/// without replacement; by all of them if there are fewer.
+/// Draws `count` items of the catalogue that are not `rated` (ascending), without replacement; all
+/// of them if there are fewer.
 pub(super) fn draw_unrated(
     rated: &[u32],
     (catalogue, count): (usize, usize),
     stream: &mut Stream,
-    unrated: &mut Vec<u32>,
-) {
+) -> Vec<u32> {
     let mut rated = rated.iter().copied().peekable();
-    unrated.clear();
-    unrated.extend((0..catalogue as u32).filter(|item| rated.next_if_eq(item).is_none()));
-    stream.draw_to_front(unrated, count);
+    let is_unrated = |item: &u32| rated.next_if_eq(item).is_none();
+    let mut unrated: Vec<u32> = (0..catalogue as u32).filter(is_unrated).collect();
+    stream.draw_to_front(&mut unrated, count);
     unrated.truncate(count);
+    unrated
 }
 
 /// Returns the error of a participation whose system of equations has no solution.

@@ -31,7 +31,7 @@ use self::matching::Matchmaker;
 use super::declare::learn::layer_updates;
 use super::prelude::*;
 use super::third_party::{Exchange, LocalRequest, ThirdParty};
-use super::user_vector::collect_last_ratings;
+use super::user_vector::last_ratings;
 use super::{network, without_effect};
 use fedrecsim_data::dataset::OwnData;
 use fedrecsim_model::model::neural::optimizer::sgd_step;
@@ -134,8 +134,7 @@ struct Rated {
 impl FedPerGnn {
     /// Collects what the user has rated. The own items of the graph are the same at all times.
     fn rated(&self, user: UserId, data: &OwnData<'_>) -> Rated {
-        let (mut items, mut ratings) = (Vec::new(), Vec::new());
-        collect_last_ratings(data, &mut items, &mut ratings);
+        let (items, ratings) = last_ratings(data);
         let (name, user) = ("fedpergnn/own-items", u64::from(user.0));
         let mut stream = self.streams.named(name, user, 0);
         let mut own: Vec<u32> = (0..items.len() as u32).collect();

@@ -42,15 +42,13 @@ pub(super) fn of_items(
     shape: TableShape,
     (rated, gradients): (&[u32], &[f32]),
 ) -> Result<TableUpdate> {
-    let (mut stream, mut items) = (task.named_stream("fedpergnn/pseudo-items"), Vec::new());
+    let mut stream = task.named_stream("fedpergnn/pseudo-items");
     let drawn = (shape.rows, parameters.pseudo_items as usize);
-    draw_unrated(rated, drawn, &mut stream, &mut items);
+    let mut items = draw_unrated(rated, drawn, &mut stream);
     items.extend_from_slice(rated);
     items.sort_unstable();
-    let mut rows = rated
-        .iter()
-        .zip(gradients.chunks_exact(shape.dimension))
-        .peekable();
+    let rows = gradients.chunks_exact(shape.dimension);
+    let mut rows = rated.iter().zip(rows).peekable();
     let width = deviation(gradients);
     let mut values = Vec::with_capacity(items.len() * shape.dimension);
     for item in &items {

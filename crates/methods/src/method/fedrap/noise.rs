@@ -17,7 +17,7 @@ use super::parameters::{FedRap, Noise, NoiseAt};
 use crate::method::OwnNoise;
 use crate::method::prelude::*;
 use fedrecsim_core::math::LANES;
-use fedrecsim_model::model::kernel::{Block as Lanes, PackedRows, TableRows};
+use fedrecsim_model::model::kernel::{Block as Lanes, PackedRows};
 use fedrecsim_model::model::noise::{self, Law};
 use fedrecsim_model::per_instruction_set;
 
@@ -62,9 +62,8 @@ pub(super) fn worth(plan: &FedRap) -> Option<OwnNoise> {
         NoiseAt::Gradient if never_stops && plan.round_decay < 1.0 => OwnNoise::FallsByRound,
         NoiseAt::Gradient if never_stops => {
             let inverse_squares: f64 = rates.map(|rate| 1.0 / (rate * rate)).sum();
-            OwnNoise::Gaussian(
-                of_each * f64::from(plan.step.table_rate) / math::sqrt(inverse_squares),
-            )
+            let of_step = of_each * f64::from(plan.step.table_rate);
+            OwnNoise::Gaussian(of_step / math::sqrt(inverse_squares))
         }
         _ => OwnNoise::StepsByData,
     })
@@ -95,15 +94,10 @@ impl<'a> Disturbance<'a> {
         let dimension = downloaded.shape().dimension;
         let mut before = PackedRows::default();
         before.reset(rows.len(), dimension, 1);
-        let (values, stream) = (downloaded.as_slice(), task.named_stream("fedrap/noise"));
-        before.gather(
-            0,
-            &TableRows {
-                values,
-                dimension,
-                rows,
-            },
-        );
+        for (position, row) in rows.iter().enumerate() {
+            before.set_row(position, 0, downloaded.row(*row as usize), 1.0);
+        }
+        let stream = task.named_stream("fedrap/noise");
         let deviation = match noise.at {
             NoiseAt::Gradient => 1.0,
             NoiseAt::Upload => noise.deviation(rate),

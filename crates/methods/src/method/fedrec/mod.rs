@@ -23,7 +23,7 @@
 //! states the equations.
 
 use super::prelude::*;
-use super::user_vector::{collect_last_ratings, draw_unrated, score_items};
+use super::user_vector::{draw_unrated, last_ratings, score_items};
 use super::without_effect;
 use participation::Participation;
 use profile::Profile;
@@ -192,9 +192,9 @@ impl<const WITH_O: bool> FedRec<WITH_O> {
         context: &ScoringContext<'a>,
     ) -> Box<dyn Scorer + 'a> {
         let (model, table) = (context.model, table_of(context.model, "V"));
-        let (mut own, mut ratings, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut own, mut rows) = (Vec::new(), Vec::new());
         if WITH_O {
-            collect_last_ratings(&context.own, &mut own, &mut ratings);
+            own = last_ratings(&context.own).0;
             table_of(model, "O").append_rows(&own, &mut rows);
         }
         let profile = Profile::new(own.len(), rows, user_vector.len());
@@ -303,14 +303,12 @@ impl<const WITH_O: bool> Declare for FedRec<WITH_O> {
         _scratch: &mut Scratch,
     ) -> Result<Trained> {
         let p = &self.parameters;
-        let (mut items, mut ratings) = (Vec::new(), Vec::new());
-        collect_last_ratings(&task.own, &mut items, &mut ratings);
+        let (mut items, ratings) = last_ratings(&task.own);
         if p.virtual_items_per_rated > 0 {
             let count = p.virtual_items_per_rated as usize * items.len();
             let catalogue = table_of(task.model, "V").shape().rows;
-            let (mut stream, mut unrated) = (task.named_stream("fedrec/virtual-items"), Vec::new());
-            draw_unrated(&items, (catalogue, count), &mut stream, &mut unrated);
-            items.extend(unrated);
+            let mut stream = task.named_stream("fedrec/virtual-items");
+            items.extend(draw_unrated(&items, (catalogue, count), &mut stream));
         }
         let iteration = self.iteration(task.step.0);
         let decays = match p.style {

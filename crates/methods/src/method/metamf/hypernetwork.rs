@@ -32,6 +32,8 @@ pub(crate) struct HyperShape {
     /// The heads map the memory's output to W1 and b1, to W2 and b2, and to the item table's
     /// factors.
     pub heads: [Perceptron; 3],
+    /// The number of values that each head generates, matrix by matrix.
+    parts: [[usize; 2]; 3],
 }
 
 impl HyperShape {
@@ -47,8 +49,10 @@ impl HyperShape {
         // The hidden layer has a quarter as many units as an item row has values, as in the
         // published code (`item_emb_size / 4`).
         let prediction = Perceptron::new(0, &[dimension, (dimension / 4).max(1), 1]);
-        let heads = Self::parts(items, rank, &prediction)
-            .map(|parts| Perceptron::new(0, &[memory, hidden, parts.iter().sum()]));
+        let of_layer = |layer: &Layer| [layer.weights.len(), layer.bias.len()];
+        let [first, second] = [0, 1].map(|layer| of_layer(&prediction.layers()[layer]));
+        let parts = [first, second, [items * rank, rank * dimension]];
+        let head = |parts: [usize; 2]| Perceptron::new(0, &[memory, hidden, parts.iter().sum()]);
         Self {
             users,
             items,
@@ -57,17 +61,9 @@ impl HyperShape {
             hidden,
             rank,
             prediction,
-            heads,
+            heads: parts.map(head),
+            parts,
         }
-    }
-
-    /// Returns the number of values that each head generates, matrix by matrix.
-    fn parts(items: usize, rank: usize, prediction: &Perceptron) -> [[usize; 2]; 3] {
-        let dimension = prediction.layers()[0].inputs;
-        let [first, second] = [0, 1].map(|layer| &prediction.layers()[layer]);
-        let of_layer = |layer: &Layer| [layer.weights.len(), layer.bias.len()];
-        let factors = [items * rank, rank * dimension];
-        [of_layer(first), of_layer(second), factors]
     }
 
     /// Describes the server's matrices, in the order of the parameters. They start as in the
@@ -81,8 +77,10 @@ impl HyperShape {
             weights("users", self.users, k).start(normal(1.0)),
             weights("memory", k, memory).start(xavier(k, memory)),
         ];
-        let parts = Self::parts(self.items, self.rank, &self.prediction);
-        for (name, parts) in ["first layer", "second layer", "items"].iter().zip(parts) {
+        for (name, parts) in ["first layer", "second layer", "items"]
+            .iter()
+            .zip(self.parts)
+        {
             let start = Start::table(move |stream, shape| {
                 let mut values = Vec::with_capacity(shape.values());
                 for outputs in parts {
@@ -175,18 +173,13 @@ impl PersonalDownloads for HyperNetwork {
 impl HyperNetwork {
     /// Returns the memory's output for each user, c_u = e_u K, as the inputs of a network.
     fn memories(&self, users: impl ExactSizeIterator<Item = UserId>) -> PerceptronBuffers {
-        let HyperShape {
-            users: n,
-            dimension: k,
-            memory,
-            ..
-        } = self.shape;
-        let mut buffers = PerceptronBuffers::default();
-        buffers.inputs_mut().reset(users.len(), memory);
+        let (s, values, mut buffers) = (&self.shape, &self.values, PerceptronBuffers::default());
+        buffers.inputs_mut().reset(users.len(), s.memory);
         for (lane, user) in users.enumerate() {
-            let mut output = vec![0.0; memory];
-            let rows = self.values[n * k..].chunks_exact(memory);
-            for (factor, row) in self.values[user.index() * k..][..k].iter().zip(rows) {
+            let mut output = vec![0.0; s.memory];
+            let embedding = &values[user.index() * s.dimension..][..s.dimension];
+            let rows = values[s.users * s.dimension..].chunks_exact(s.memory);
+            for (factor, row) in embedding.iter().zip(rows) {
                 add_scaled(*factor, row, &mut output);
             }
             buffers.inputs_mut().set_sample(lane, &output);
@@ -205,14 +198,10 @@ impl HyperNetwork {
         let made = s.made().into_iter().map(|block| block.layout);
         let layout = Layout::new(made.collect());
         let one = |lane| {
-            let mut head = 0;
-            let [first, second, factors] = heads.each_mut().map(|buffers| {
+            let [first, second, factors] = [0, 1, 2].map(|head| {
                 let mut outputs = vec![0.0; s.outputs(head)];
-                buffers
-                    .outputs_and_gradient()
-                    .0
-                    .read_sample(lane, &mut outputs);
-                head += 1;
+                let (of_head, _) = heads[head].outputs_and_gradient();
+                of_head.read_sample(lane, &mut outputs);
                 outputs
             });
             let (left, right) = factors.split_at(s.items * s.rank);
@@ -256,11 +245,9 @@ impl HyperNetwork {
         }
         for (one, by_memory) in group.iter().zip(&by_memory) {
             for input in 0..s.dimension {
-                let start = (s.users * s.dimension) + input * s.memory;
-                let (row, at) = (
-                    start..start + s.memory,
-                    one.user.index() * s.dimension + input,
-                );
+                let at = one.user.index() * s.dimension + input;
+                let start = s.users * s.dimension + input * s.memory;
+                let row = start..start + s.memory;
                 add_scaled(values[at], by_memory, &mut total[row.clone()]);
                 total[at] += dot(by_memory, &values[row]);
             }
@@ -289,15 +276,9 @@ impl HyperNetwork {
         buffers: &mut PerceptronBuffers,
         total: &mut [f32],
     ) {
-        let HyperShape {
-            items,
-            rank,
-            hidden,
-            dimension,
-            ..
-        } = self.shape;
-        let weights = self.shape.outputs(2) * hidden;
-        let (weights, bias) = parameters.split_at(weights);
+        let s = &self.shape;
+        let (hidden, of_items) = (s.hidden, s.items * s.rank);
+        let (weights, bias) = parameters.split_at(s.outputs(2) * hidden);
         let (by_weights, by_bias) = total.split_at_mut(weights.len());
         let row = |output: usize| output * hidden..(output + 1) * hidden;
         let (activations, gradient) = buffers.outputs_and_gradient();
@@ -308,7 +289,7 @@ impl HyperNetwork {
             // `Perceptron` does not rectify its last layer, so that the rectifier is applied here.
             let negative = units.iter_mut().filter(|unit| **unit < 0.0);
             negative.for_each(|unit| *unit = 0.0);
-            let outputs = items * rank..bias.len();
+            let outputs = of_items..bias.len();
             let right = outputs.map(|output| dot(&weights[row(output)], &units) + bias[output]);
             let right: Vec<f32> = right.collect();
             let mut by_right = vec![0.0; right.len()];
@@ -319,19 +300,19 @@ impl HyperNetwork {
                 by_bias[output] += value;
                 backward_output(value, weights, &units, by_weights, &mut by_units) + bias[output]
             };
-            let rows = one.of_rows.chunks_exact(dimension);
+            let rows = one.of_rows.chunks_exact(s.dimension);
             for (item, by_row) in one.rows.iter().zip(rows) {
                 let by_row: Vec<f32> = by_row.iter().map(|value| value * one.weight).collect();
-                let bases = right.chunks_exact(dimension);
-                let bases = bases.zip(by_right.chunks_exact_mut(dimension));
+                let bases = right.chunks_exact(s.dimension);
+                let bases = bases.zip(by_right.chunks_exact_mut(s.dimension));
                 for (number, (basis, by_basis)) in bases.enumerate() {
-                    let output = *item as usize * rank + number;
+                    let output = *item as usize * s.rank + number;
                     let left = back_propagate(output, dot(&by_row, basis));
                     add_scaled(left, &by_row, by_basis);
                 }
             }
             for (number, value) in by_right.iter().enumerate() {
-                back_propagate(items * rank + number, *value);
+                back_propagate(of_items + number, *value);
             }
             let rectified = by_units.iter_mut().zip(&units);
             let rectified = rectified.filter(|(_, unit)| **unit == 0.0);

@@ -3,10 +3,10 @@
 //!
 //! The paper says no more than that. Here the server has one C, and for each user a w, a b and a
 //! table D of its own, as FedRAP has, and from the same start. It minimises the loss of FedRAP's
-//! published code, over mini-batches of the samples of all users: the mean binary cross-entropy -
-//! lambda times the mean of (D_j - C_j)^2 + mu times the mean of
-//! |C_j| over the values of the batch's rows. A step of the server is one pass over every positive with freshly drawn
-//! negatives, from the pool that the scenario names.
+//! published code, over mini-batches of the samples of all users: the mean binary cross-entropy,
+//! minus lambda times the mean of (D_j - C_j)^2, plus mu times the mean of |C_j|, both over the
+//! values of the batch's rows. A step of the server is one pass over every positive with freshly
+//! drawn negatives, from the pool that the scenario names.
 
 use super::{FedRap, FedRapParameters};
 use crate::method::declare::Declared;
@@ -94,13 +94,12 @@ impl Central for CentRap {
             latent_dimension: self.parameters.latent_dimension,
             ..FedRapParameters::default()
         };
-        let (fedrap, users) = (
-            Declared::<FedRap>::new(parameters, &self.problem),
-            self.problem.users,
-        );
+        let fedrap = Declared::<FedRap>::new(parameters, &self.problem);
         let own = fedrap.own(UserId(0));
         let of_users = [own.rows("D").1.as_slice(), own.get("w"), own.get("b")];
-        let of_users = of_users.map(|values| values.repeat(users)).concat();
+        let of_users = of_users
+            .map(|values| values.repeat(self.problem.users))
+            .concat();
         let c = fedrap.initial().table(0).as_slice().to_vec();
         network::set(&mut drawn, 0, &[c, of_users].concat());
         drawn
@@ -115,10 +114,8 @@ impl Central for CentRap {
         let shared = p.learning_rate_tables * decay;
         let own = shared * p.personal_rate_multiplier;
         let of_blocks = [shared, own, network, network];
-        let (rates, penalties) = (
-            of_blocks.map(|rate| rate as f32),
-            (p.lambda as f32, p.mu as f32),
-        );
+        let rates = of_blocks.map(|rate| rate as f32);
+        let penalties = (p.lambda as f32, p.mu as f32);
         let (samples, mut batch) = (pass.samples("centrap")?, Batch::default());
         let losses = samples.chunks(p.batch_size as usize).map(|samples| {
             let tables = pass.model.tables_mut([C, D, W, B]);
