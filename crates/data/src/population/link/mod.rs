@@ -11,6 +11,7 @@ use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
 use fedrecsim_core::units::{BitsPerSecond, Bytes, Direction, SimDuration, SimTime};
 use fedrecsim_scenario::scenario::{NetworkSpec, RatesSpec, ServerLinkSpec, Sharing};
 
+mod equal;
 mod tcp;
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,36 @@ impl LinkShare {
             cap,
             weight: NonZeroU32::MIN,
         }
+    }
+}
+
+/// A model of how transfers share the server's link: the four numbers that it decides. `latency` is
+/// one-way.
+trait SharingModel {
+    /// Returns how long a transfer takes before its first byte leaves.
+    fn start_up(&self, latency: SimDuration) -> SimDuration;
+
+    /// Returns the time from the departure of the last byte to its arrival.
+    fn latency_after(&self, latency: SimDuration) -> SimDuration;
+
+    /// Returns what a transfer may have of the server's link, whose own rate is `server`, if the
+    /// user's link has `rate`.
+    fn share(
+        &self,
+        rate: BitsPerSecond,
+        server: Option<BitsPerSecond>,
+        latency: SimDuration,
+    ) -> LinkShare;
+
+    /// Returns what transfers share of a link of `rate`.
+    fn capacity(&self, rate: BitsPerSecond) -> BitsPerSecond;
+}
+
+/// Returns the model that a scenario names.
+fn model_of(sharing: Sharing) -> &'static dyn SharingModel {
+    match sharing {
+        Sharing::Equal => &equal::Equal,
+        Sharing::Tcp => &tcp::Tcp,
     }
 }
 
@@ -74,19 +105,12 @@ impl Link {
 
     /// Returns how long a transfer takes before its first byte leaves.
     pub fn start_up(&self) -> SimDuration {
-        match self.sharing {
-            Sharing::Equal => SimDuration::ZERO,
-            Sharing::Tcp => tcp::start_up(self.latency),
-        }
+        model_of(self.sharing).start_up(self.latency)
     }
 
-    /// Returns the time from the departure of the last byte to its arrival. TCP's is part of the
-    /// start-up.
+    /// Returns the time from the departure of the last byte to its arrival.
     pub fn latency_after(&self) -> SimDuration {
-        match self.sharing {
-            Sharing::Equal => self.latency,
-            Sharing::Tcp => SimDuration::ZERO,
-        }
+        model_of(self.sharing).latency_after(self.latency)
     }
 
     /// Returns what a transfer may have of the server's link at the instant `at`.
@@ -139,20 +163,14 @@ impl Link {
     }
 
     fn claim(&self, rate: BitsPerSecond) -> LinkShare {
-        match self.sharing {
-            Sharing::Equal => LinkShare::equal(rate),
-            Sharing::Tcp => tcp::claim(rate, self.server, self.latency),
-        }
+        model_of(self.sharing).share(rate, self.server, self.latency)
     }
 }
 
 /// Returns what transfers in this direction share of the server's link; `None` is no limit.
 pub fn shared_capacity(network: &NetworkSpec, direction: Direction) -> Option<BitsPerSecond> {
     let rate = server_rate(&network.server, direction);
-    match network.sharing {
-        Sharing::Equal => rate,
-        Sharing::Tcp => rate.map(tcp::payload_rate),
-    }
+    rate.map(|rate| model_of(network.sharing).capacity(rate))
 }
 
 fn server_rate(server: &ServerLinkSpec, direction: Direction) -> Option<BitsPerSecond> {

@@ -24,7 +24,7 @@
 
 use std::num::NonZeroU32;
 
-use super::LinkShare;
+use super::{LinkShare, SharingModel};
 use fedrecsim_core::units::{BitsPerSecond, SimDuration};
 
 /// The start-up cost in percent of the one-way latency (`network/latency-factor` 13.01).
@@ -39,24 +39,42 @@ const QUEUE_BYTES: u128 = 20_537;
 /// The weight of a penalty of one picosecond, if there were weights as large.
 const WEIGHT_PICOSECONDS: u128 = 1000 << 44;
 
-/// Returns how long a transfer takes before its first byte leaves.
-pub(super) fn start_up(latency: SimDuration) -> SimDuration {
-    let nanoseconds = u128::from(latency.as_nanos()) * LATENCY_FACTOR_PERCENT / 100;
-    SimDuration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
+/// TCP transfers.
+pub(super) struct Tcp;
+
+impl SharingModel for Tcp {
+    fn start_up(&self, latency: SimDuration) -> SimDuration {
+        let nanoseconds = u128::from(latency.as_nanos()) * LATENCY_FACTOR_PERCENT / 100;
+        SimDuration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
+    }
+
+    /// The latency is part of the start-up.
+    fn latency_after(&self, _latency: SimDuration) -> SimDuration {
+        SimDuration::ZERO
+    }
+
+    fn share(
+        &self,
+        rate: BitsPerSecond,
+        server: Option<BitsPerSecond>,
+        latency: SimDuration,
+    ) -> LinkShare {
+        claim(rate, server, latency)
+    }
+
+    fn capacity(&self, rate: BitsPerSecond) -> BitsPerSecond {
+        payload_rate(rate)
+    }
 }
 
 /// Returns the rate at which a link of `rate` carries payload, rounded down.
-pub(super) fn payload_rate(rate: BitsPerSecond) -> BitsPerSecond {
+fn payload_rate(rate: BitsPerSecond) -> BitsPerSecond {
     bits_per_second(u128::from(rate.get()) * PAYLOAD_PERCENT / 100)
 }
 
 /// Returns what a transfer may have of the server's link, whose own rate is `server`, if the user's
 /// link has `rate`.
-pub(super) fn claim(
-    rate: BitsPerSecond,
-    server: Option<BitsPerSecond>,
-    latency: SimDuration,
-) -> LinkShare {
+fn claim(rate: BitsPerSecond, server: Option<BitsPerSecond>, latency: SimDuration) -> LinkShare {
     let round_trip_ns = 2 * u128::from(latency.as_nanos());
     let window = (WINDOW_BYTES * 8 * 1_000_000_000)
         .checked_div(round_trip_ns)
@@ -87,7 +105,7 @@ mod tests {
     fn a_claim_is_what_the_formulas_of_lv08_say() {
         let mbit = BitsPerSecond::from_mbit_f64;
         let latency = SimDuration::from_millis_f64(20.0);
-        assert_eq!(start_up(latency), SimDuration::from_nanos(260_200_000));
+        assert_eq!(Tcp.start_up(latency), SimDuration::from_nanos(260_200_000));
         assert_eq!(payload_rate(mbit(100.0)), mbit(97.0));
         // 4 MiB in 40 ms are 838.9 Mbit/s.
         assert_eq!(claim(mbit(10.0), None, latency).cap, mbit(9.7));
