@@ -1,7 +1,7 @@
 //! The other ranks, as rank 0 reaches them from the beginning of the program to its end: at first all
 //! agree on what they are about to run.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::link::{Link, Parcel};
 use super::wire::{Outbox, Question};
@@ -10,42 +10,26 @@ use fedrecsim_core::error::{Error, Result};
 /// What the ranks of a run must have in common: a name and a text for each, such as the scenario.
 pub type Identity = Vec<(String, String)>;
 
-/// What a rank says before the first round.
-#[derive(Serialize, Deserialize)]
-enum Hello {
-    /// It is about to run this.
-    Ready(Identity),
-    /// It knows this of its users, and waits for what is known of all.
-    Share(Vec<u8>),
-    /// It cannot go on.
-    Failed(String),
-}
+/// What a rank says before the first round: what it knows, or why it cannot go on.
+type Hello = std::result::Result<Vec<u8>, String>;
 
-/// What rank 0 answers.
-#[derive(Serialize, Deserialize)]
-enum Answer {
-    /// All agree.
-    Go,
-    /// This is known of all users.
-    Whole(Vec<u8>),
-    /// The run does not begin.
-    End,
-}
+/// What rank 0 answers; `None` if the run does not begin.
+type Answer = Option<Vec<u8>>;
 
 /// Tells rank 0 what this rank is about to run, or why it cannot, and waits for the answer. Returns
 /// whether the run goes on.
 ///
 /// # Errors
-/// `Stop::ProcessLost` if rank 0 is not there any more.
+/// [`Stop::ProcessLost`](fedrecsim_sim::sim::Stop::ProcessLost) if rank 0 is gone.
 pub fn announce(
     link: &mut dyn Link,
     identity: std::result::Result<Identity, String>,
 ) -> Result<bool> {
-    say(link, &identity.map_or_else(Hello::Failed, Hello::Ready))?;
-    Ok(matches!(
-        postcard::from_bytes(&link.receive()?.bytes),
-        Ok(Answer::Go)
-    ))
+    let identity = match identity {
+        Ok(identity) => Ok(encoded(&identity)?),
+        Err(reason) => Err(reason),
+    };
+    Ok(contribute(link, identity)?.is_some())
 }
 
 /// Tells rank 0 what is known of the users of this rank, or why nothing is, and returns what is
@@ -57,11 +41,8 @@ pub fn contribute(
     link: &mut dyn Link,
     share: std::result::Result<Vec<u8>, String>,
 ) -> Result<Option<Vec<u8>>> {
-    say(link, &share.map_or_else(Hello::Failed, Hello::Share))?;
-    Ok(match postcard::from_bytes(&link.receive()?.bytes) {
-        Ok(Answer::Whole(whole)) => Some(whole),
-        Ok(Answer::Go | Answer::End) | Err(_) => None,
-    })
+    link.send(Parcel::last(encoded::<Hello>(&share)?))?;
+    Ok(postcard::from_bytes::<Answer>(&link.receive()?.bytes).unwrap_or(None))
 }
 
 /// The ways from rank 0 to the other ranks, in their order. When it is dropped, they are told to
@@ -128,15 +109,8 @@ impl Crew {
     /// `Error::Usage` for the first rank that is about to run
     /// something else, or cannot.
     pub fn agree(&mut self, own: &Identity, is_last: bool) -> Result<()> {
-        for (place, link) in self.links.iter_mut().enumerate() {
-            self.speaks[place] = false;
-            hear(place + 1, link.as_mut(), own)?;
-        }
-        for (place, link) in self.links.iter_mut().enumerate() {
-            say(link.as_mut(), &Answer::Go)?;
-            self.speaks[place] = !is_last;
-        }
-        Ok(())
+        self.hear(&mut |rank, theirs| compare(rank, theirs, own))?;
+        self.tell(Vec::new(), !is_last)
     }
 
     /// Hears what every rank knows of its users, gives it to `add`, and tells all ranks the `whole`
@@ -149,14 +123,33 @@ impl Crew {
         add: &mut dyn FnMut(&[u8]) -> Result<()>,
         whole: impl FnOnce() -> Result<Vec<u8>>,
     ) -> Result<()> {
+        self.hear(&mut |_, share| add(share))?;
+        self.tell(whole()?, true)
+    }
+
+    /// Hears what every rank has to say, in their order.
+    fn hear(&mut self, each: &mut dyn FnMut(usize, &[u8]) -> Result<()>) -> Result<()> {
         for (place, link) in self.links.iter_mut().enumerate() {
             self.speaks[place] = false;
-            add(&hear_share(place + 1, link.as_mut())?)?;
+            let rank = place + 1;
+            match postcard::from_bytes::<Hello>(&link.receive()?.bytes) {
+                Ok(Ok(said)) => each(rank, &said)?,
+                Ok(Err(reason)) => {
+                    let refusal = format!("rank {rank} cannot begin: {reason}");
+                    return Err(Error::Usage(refusal));
+                }
+                Err(_) => return Err(otherwise(rank)),
+            }
         }
-        let whole = whole()?;
+        Ok(())
+    }
+
+    /// Answers all ranks, which then speak `once_more` or do not.
+    fn tell(&mut self, answer: Vec<u8>, once_more: bool) -> Result<()> {
+        let answer = encoded::<Answer>(&Some(answer))?;
         for (place, link) in self.links.iter_mut().enumerate() {
-            say(link.as_mut(), &Answer::Whole(whole.clone()))?;
-            self.speaks[place] = true;
+            link.send(Parcel::last(answer.clone()))?;
+            self.speaks[place] = once_more;
         }
         Ok(())
     }
@@ -176,7 +169,8 @@ impl Drop for Crew {
                 owed -= u32::from(part.is_last);
             }
             if self.speaks[place] {
-                let _ = say(link.as_mut(), &Answer::End);
+                let end = encoded::<Answer>(&None).map(Parcel::last);
+                let _ = end.and_then(|end| link.send(end));
                 continue;
             }
             let stop = Outbox::default().message(Vec::new(), Question::Stop);
@@ -186,16 +180,12 @@ impl Drop for Crew {
     }
 }
 
-/// Hears what the rank on the other side of `link`, of this number, is about to run, and compares
-/// it with `own`.
+/// Compares what a rank is about to run with what rank 0 runs.
 ///
 /// # Errors
-/// [`Error::Usage`], with what differs or why the rank cannot run, and `Stop::ProcessLost`.
-fn hear(rank: usize, link: &mut dyn Link, own: &Identity) -> Result<()> {
-    let theirs = match heard(rank, link)? {
-        Hello::Ready(theirs) => theirs,
-        Hello::Share(_) | Hello::Failed(_) => return Err(otherwise(rank)),
-    };
+/// [`Error::Usage`], with what differs.
+fn compare(rank: usize, theirs: &[u8], own: &Identity) -> Result<()> {
+    let theirs: Identity = postcard::from_bytes(theirs).map_err(|_| otherwise(rank))?;
     let text_of = |name: &str| {
         theirs
             .iter()
@@ -211,31 +201,8 @@ fn hear(rank: usize, link: &mut dyn Link, own: &Identity) -> Result<()> {
     )))
 }
 
-/// Hears what the rank on the other side of `link`, of this number, knows of its users.
-///
-/// # Errors
-/// As [`hear`].
-fn hear_share(rank: usize, link: &mut dyn Link) -> Result<Vec<u8>> {
-    match heard(rank, link)? {
-        Hello::Share(share) => Ok(share),
-        Hello::Ready(_) | Hello::Failed(_) => Err(otherwise(rank)),
-    }
-}
-
-fn say(link: &mut dyn Link, what: &impl Serialize) -> Result<()> {
-    link.send(Parcel::last(
-        postcard::to_stdvec(what).map_err(|reason| Error::Usage(reason.to_string()))?,
-    ))
-}
-
-fn heard(rank: usize, link: &mut dyn Link) -> Result<Hello> {
-    match postcard::from_bytes(&link.receive()?.bytes) {
-        Ok(Hello::Failed(reason)) => {
-            Err(Error::Usage(format!("rank {rank} cannot begin: {reason}")))
-        }
-        Ok(hello) => Ok(hello),
-        Err(_) => Err(otherwise(rank)),
-    }
+fn encoded<T: Serialize>(what: &T) -> Result<Vec<u8>> {
+    postcard::to_stdvec(what).map_err(|reason| Error::Usage(reason.to_string()))
 }
 
 fn otherwise(rank: usize) -> Error {
