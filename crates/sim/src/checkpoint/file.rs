@@ -1,6 +1,6 @@
 //! Writes a checkpoint file piece by piece, and reads one only if all of it is sound.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use fedrecsim_model::model::archive::{Archive, ArchiveReader};
 const MAGIC: [u8; 8] = *b"FEDRECSC";
 /// The magic number of a part that another process of the run has written.
 const MAGIC_OF_PART: [u8; 8] = *b"FEDRECSP";
-const VERSION: u32 = 14;
+const VERSION: u32 = 15;
 /// Bytes before the archive: magic number and version.
 const START: u64 = 12;
 /// Bytes after the archive: length and checksum.
@@ -71,37 +71,31 @@ pub struct Opened {
     pub world: ArchiveReader,
 }
 
-/// A checkpoint that is being written.
+/// A checkpoint that is being written under another name. It is removed again unless it is
+/// published, since what is left of it would only take the room that is missing.
 pub(super) struct Writing {
+    partial: PathBuf,
     file: BufWriter<File>,
     digest: blake3::Hasher,
     length: u64,
 }
 
 impl Writing {
-    /// Begins a checkpoint at `path`.
-    pub(crate) fn create(path: &Path, header: &Header) -> io::Result<Self> {
-        let mut writing = Self::begin(path, MAGIC)?;
-        let mut archive = Archive::default();
-        archive.put(header);
-        writing.append(&archive.take().map_err(io::Error::other)?)?;
-        Ok(writing)
-    }
-
-    /// Begins a part of a checkpoint at `path`.
-    pub(crate) fn create_part(path: &Path) -> io::Result<Self> {
-        Self::begin(path, MAGIC_OF_PART)
-    }
-
-    fn begin(path: &Path, magic: [u8; 8]) -> io::Result<Self> {
-        let file = BufWriter::with_capacity(1 << 16, File::create(path)?);
+    /// Begins a checkpoint with this header, or a part of one, at `partial`.
+    pub(crate) fn create(partial: PathBuf, header: Option<&Header>) -> io::Result<Self> {
         let mut writing = Self {
-            file,
+            file: BufWriter::with_capacity(1 << 16, File::create(&partial)?),
+            partial,
             digest: blake3::Hasher::new(),
             length: 0,
         };
-        writing.put(&magic)?;
+        writing.put(&header.map_or(MAGIC_OF_PART, |_| MAGIC))?;
         writing.put(&VERSION.to_le_bytes())?;
+        if let Some(header) = header {
+            let mut archive = Archive::default();
+            archive.put(header);
+            writing.append(&archive.take().map_err(io::Error::other)?)?;
+        }
         Ok(writing)
     }
 
@@ -112,22 +106,33 @@ impl Writing {
     }
 
     /// Ends the checkpoint with the checksums of its parts, and returns when it is on the disk.
-    pub(crate) fn finish(mut self, parts: &[Checksum]) -> io::Result<()> {
+    pub(crate) fn finish(&mut self, parts: &[Checksum]) -> io::Result<()> {
         parts
             .iter()
             .try_for_each(|checksum| self.append(checksum))?;
         self.put(&self.length.to_le_bytes())?;
         let checksum = self.digest.finalize();
         self.file.write_all(checksum.as_bytes())?;
-        self.file
-            .into_inner()
-            .map_err(io::IntoInnerError::into_error)?
-            .sync_all()
+        self.file.flush()?;
+        self.file.get_ref().sync_all()
+    }
+
+    /// Gives the finished checkpoint its name, and returns when that is on the disk.
+    pub(crate) fn publish(self, path: &Path) -> io::Result<()> {
+        fs::rename(&self.partial, path)?;
+        sync_names(path.parent().unwrap_or(path))
     }
 
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.digest.update(bytes);
         self.file.write_all(bytes)
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        // A checkpoint that was published is no longer there.
+        let _ = fs::remove_file(&self.partial);
     }
 }
 
@@ -138,7 +143,7 @@ impl Writing {
 /// [`Error::Read`] for a file that cannot be read, [`Error::Unrestorable`] for one that is no
 /// checkpoint, incomplete, damaged, of another version of the layout, or has a part that was
 /// written for another one.
-pub fn open(path: &Path) -> Result<Opened> {
+pub(crate) fn open(path: &Path) -> Result<Opened> {
     open_with(path, |folder, rounds, part| {
         open_part(folder, rounds, part).map(drop)
     })

@@ -88,19 +88,13 @@ pub fn is_in(folder: &Path) -> bool {
 /// # Errors
 /// [`Error::Write`] for a checkpoint that cannot be removed.
 pub fn remove_others(folder: &Path) -> Result<()> {
-    let Ok(Found { path: kept, .. }) = find(folder) else {
+    let Ok(Found { checkpoint, .. }) = find(folder) else {
         return Ok(());
     };
-    let found = numbered(folder).map_err(|reason| Error::write(folder, reason))?;
-    let rounds_kept = found
-        .iter()
-        .find(|(_, path)| *path == kept)
-        .map(|(rounds, _)| *rounds);
-    for (_, path) in found.into_iter().filter(|(_, path)| *path != kept) {
-        fs::remove_file(&path).map_err(|reason| Error::write(path, reason))?;
-    }
-    parts::remove(folder, |rounds| Some(rounds) != rounds_kept)
-        .map_err(|reason| Error::write(folder, reason))
+    let kept = checkpoint.header.rounds;
+    remove(folder, |name| {
+        rounds_of(name).is_some_and(|rounds| rounds != kept)
+    })
 }
 
 /// Removes every checkpoint from `folder`, and what a crash left of one, when a run is complete or
@@ -109,20 +103,35 @@ pub fn remove_others(folder: &Path) -> Result<()> {
 /// # Errors
 /// [`Error::Write`] for a checkpoint that cannot be removed.
 pub fn remove_all(folder: &Path) -> Result<()> {
-    for (_, path) in numbered(folder).map_err(|reason| Error::write(folder, reason))? {
-        fs::remove_file(&path).map_err(|reason| Error::write(path, reason))?;
-    }
+    remove(folder, |name| {
+        name == PARTIAL || parts::is_partial(name) || rounds_of(name).is_some()
+    })
+}
+
+/// Removes the files in `folder` for whose names `goes` is true.
+///
+/// # Errors
+/// [`Error::Write`] for a file that cannot be removed.
+pub(super) fn remove(folder: &Path, goes: impl Fn(&str) -> bool) -> Result<()> {
     let unremoved = |reason| Error::write(folder, reason);
-    parts::remove(folder, |_| true)
-        .and_then(|()| parts::remove_partial(folder))
-        .map_err(unremoved)?;
-    let partial = folder.join(PARTIAL);
-    match fs::remove_file(&partial) {
-        Err(reason) if reason.kind() != io::ErrorKind::NotFound => {
-            Err(Error::write(partial, reason))
+    for entry in fs::read_dir(folder).map_err(unremoved)? {
+        let entry = entry.map_err(unremoved)?;
+        // A directory or a pipe of such a name is somebody else's.
+        if entry.file_name().to_str().is_some_and(&goes) && entry.path().is_file() {
+            fs::remove_file(entry.path()).map_err(|reason| Error::write(entry.path(), reason))?;
         }
-        _ => Ok(()),
     }
+    Ok(())
+}
+
+/// Returns the rounds of the checkpoint that a file of this name is, or is a part of.
+pub(super) fn rounds_of(name: &str) -> Option<u32> {
+    let whole = |name: &str| {
+        let number = name.strip_prefix("checkpoint-")?.strip_suffix(".bin")?;
+        let rounds = number.parse().ok()?;
+        (name == name_of(rounds)).then_some(rounds)
+    };
+    whole(name).or_else(|| parts::rounds_of(name))
 }
 
 pub(super) fn name_of(rounds: u32) -> String {
@@ -143,12 +152,7 @@ fn named(folder: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name();
-        let rounds = name.to_str().and_then(|name| {
-            name.strip_prefix("checkpoint-")?
-                .strip_suffix(".bin")?
-                .parse()
-                .ok()
-        });
+        let rounds = name.to_str().and_then(rounds_of);
         if let Some(rounds) = rounds.filter(|rounds| name == name_of(*rounds).as_str()) {
             found.push((rounds, entry.path()));
         }

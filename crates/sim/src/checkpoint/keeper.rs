@@ -1,16 +1,13 @@
 //! Leaves checkpoints of a run in its folder, and keeps the last two.
 
-use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use super::file::{Checksum, Header, Writing, checksum_of_part, sync_names};
-use super::folder::{PARTIAL, name_of, numbered};
-use super::parts;
+use super::file::{Checksum, Header, Writing, checksum_of_part};
+use super::folder::{PARTIAL, name_of, numbered, remove, rounds_of};
 use super::scenario_file;
-use crate::sim::CheckpointStore;
-use crate::sim::Stop;
+use crate::sim::{CheckpointStore, Stop};
 use fedrecsim_core::error::{Error, Result};
 
 /// The number of checkpoints that are kept: one to go on from, and one in case that the first
@@ -59,33 +56,26 @@ impl Keeper {
         self
     }
 
-    fn partial(&self) -> PathBuf {
-        self.folder.join(PARTIAL)
-    }
-
     fn path(&self) -> PathBuf {
         self.folder.join(name_of(self.header.rounds))
     }
 
-    /// Returns the result of `step`, a part of writing the open checkpoint. If it failed, the
-    /// checkpoint is given up.
-    fn checked<T>(&mut self, step: io::Result<T>) -> Result<T> {
-        step.map_err(|source| {
-            self.give_up();
-            let stop = Stop::CheckpointUnwritten {
-                path: self.path(),
-                rounds: self.header.rounds,
-                left: self.left,
-                source,
-            };
-            stop.into()
-        })
+    /// Gives the open checkpoint up, because it or the part of another process could not be written
+    /// at `path`.
+    fn unwritten(&mut self, path: PathBuf, source: io::Error) -> Error {
+        self.writing = None;
+        let stop = Stop::CheckpointUnwritten {
+            path,
+            rounds: self.header.rounds,
+            left: self.left,
+            source,
+        };
+        stop.into()
     }
 
-    fn give_up(&mut self) {
-        self.writing = None;
-        // What is left of the file would only take the room that is missing.
-        let _ = fs::remove_file(self.partial());
+    /// Returns the result of a part of writing the open checkpoint.
+    fn checked<T>(&mut self, step: io::Result<T>) -> Result<T> {
+        step.map_err(|source| self.unwritten(self.path(), source))
     }
 
     /// Returns the checksums of the parts that the other processes have written.
@@ -101,31 +91,26 @@ impl Keeper {
         (1..ranks).map(checksum).collect()
     }
 
-    /// Renames the file to its final name, and removes older checkpoints.
-    fn publish(&mut self) -> io::Result<()> {
+    /// Completes the checkpoint, and removes older ones.
+    fn publish(&mut self, mut writing: Writing) -> io::Result<()> {
+        writing.finish(&self.checksums_of_parts()?)?;
         if !self.is_named {
             // From now on a checkpoint of another run is told from one of this run.
             scenario_file::write(&self.folder, &self.header.scenario)?;
             self.is_named = true;
         }
-        fs::rename(self.partial(), self.path())?;
-        // The name, too, has to be on the disk before an older checkpoint is removed.
-        sync_names(&self.folder)?;
+        writing.publish(&self.path())?;
         let rounds = self.header.rounds;
         self.left = Some(rounds);
         // Newer checkpoints are damaged ones that were passed over: they do not count, and the run
         // will replace them.
-        let older: Vec<_> = numbered(&self.folder)?
-            .into_iter()
-            .filter(|(number, _)| *number < rounds)
-            .collect();
+        let mut older = numbered(&self.folder)?;
+        older.retain(|(number, _)| *number < rounds);
         let kept = older.get(KEPT - 2).map_or(rounds, |(number, _)| *number);
         // An old checkpoint that stays takes room but does no other harm.
-        older
-            .iter()
-            .skip(KEPT - 1)
-            .for_each(|(_, path)| drop(fs::remove_file(path)));
-        let _ = parts::remove(&self.folder, |number| number < kept);
+        let _ = remove(&self.folder, |name| {
+            rounds_of(name).is_some_and(|number| number < kept)
+        });
         Ok(())
     }
 }
@@ -159,23 +144,14 @@ impl CheckpointStore for Keeper {
 
     fn part_unwritten(&mut self, error: Error) -> Error {
         match error {
-            Error::Write { path, source } => {
-                self.give_up();
-                let stop = Stop::CheckpointUnwritten {
-                    path,
-                    rounds: self.header.rounds,
-                    left: self.left,
-                    source,
-                };
-                stop.into()
-            }
+            Error::Write { path, source } => self.unwritten(path, source),
             other => other,
         }
     }
 
     fn begin(&mut self, rounds: u32) -> Result<()> {
         self.header.rounds = rounds;
-        let writing = Writing::create(&self.partial(), &self.header);
+        let writing = Writing::create(self.folder.join(PARTIAL), Some(&self.header));
         self.writing = Some(self.checked(writing)?);
         Ok(())
     }
@@ -192,20 +168,7 @@ impl CheckpointStore for Keeper {
         let Some(writing) = self.writing.take() else {
             return Ok(());
         };
-        let published = self
-            .checksums_of_parts()
-            .and_then(|parts| writing.finish(&parts))
-            .and_then(|()| self.publish());
+        let published = self.publish(writing);
         self.checked(published)
-    }
-}
-
-impl Drop for Keeper {
-    fn drop(&mut self) {
-        // A checkpoint is still open if a part of the simulation stopped answering in the middle of
-        // it.
-        if self.writing.is_some() {
-            self.give_up();
-        }
     }
 }

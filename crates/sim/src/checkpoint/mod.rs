@@ -11,7 +11,7 @@
 //! | bytes | field |
 //! |---|---|
 //! | 8 | magic: `FEDRECSC` |
-//! | 4 | version of the layout, little-endian: 14 |
+//! | 4 | version of the layout, little-endian: 15 |
 //! | n | the values of an [`archive`](fedrecsim_model::model::archive): the header, then the world; and 32 bytes for each part |
 //! | 8 | n, little-endian |
 //! | 32 | BLAKE3 of everything before |
@@ -28,13 +28,14 @@ mod scenario_file;
 #[cfg(test)]
 mod tests;
 
-pub use build::{Build, Program, executable_digest};
-pub use file::{Header, Opened, open};
-pub use folder::open_after;
-pub use folder::{Found, find, is_in, remove_all, remove_others, sync_folder};
-pub use keeper::Keeper;
-pub use parts::PartKeeper;
-pub use scenario_file::{FILE_NAME as SCENARIO_FILE, is_in_the_way, text_of as scenario_text};
+pub use self::{
+    build::{Build, Program, executable_digest},
+    file::{Header, Opened},
+    folder::{Found, find, is_in, open_after, remove_all, remove_others, sync_folder},
+    keeper::Keeper,
+    parts::PartKeeper,
+    scenario_file::{FILE_NAME as SCENARIO_FILE, is_in_the_way, text_of as scenario_text},
+};
 
 use std::path::Path;
 

@@ -5,11 +5,10 @@
 //! which process 0 writes and renames last, has the digest of each part, and counts only with all
 //! of them.
 
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::file::{Writing, name_of_part, sync_names};
+use super::file::{Writing, name_of_part};
 use crate::sim::CheckpointStore;
 use fedrecsim_core::error::{Error, Result};
 
@@ -34,11 +33,6 @@ impl PartKeeper {
         }
     }
 
-    fn partial(&self) -> PathBuf {
-        self.folder
-            .join(format!("{PARTIAL_START}{}{PARTIAL_END}", self.rank))
-    }
-
     fn path(&self) -> PathBuf {
         self.folder
             .join(name_of_part(self.rounds, (self.rank, self.ranks)))
@@ -47,8 +41,6 @@ impl PartKeeper {
     fn checked<T>(&mut self, step: io::Result<T>) -> Result<T> {
         step.map_err(|source| {
             self.writing = None;
-            // What is left of the file would only take the room that is missing.
-            let _ = fs::remove_file(self.partial());
             Error::write(self.path(), source)
         })
     }
@@ -65,7 +57,8 @@ impl CheckpointStore for PartKeeper {
 
     fn begin(&mut self, rounds: u32) -> Result<()> {
         self.rounds = rounds;
-        let writing = Writing::create_part(&self.partial());
+        let partial = format!("{PARTIAL_START}{}{PARTIAL_END}", self.rank);
+        let writing = Writing::create(self.folder.join(partial), None);
         self.writing = Some(self.checked(writing)?);
         Ok(())
     }
@@ -79,53 +72,24 @@ impl CheckpointStore for PartKeeper {
     }
 
     fn commit(&mut self) -> Result<()> {
-        let Some(writing) = self.writing.take() else {
+        let Some(mut writing) = self.writing.take() else {
             return Ok(());
         };
-        let (partial, path) = (self.partial(), self.path());
         let published = writing
             .finish(&[])
-            .and_then(|()| fs::rename(partial, path))
-            .and_then(|()| sync_names(&self.folder));
+            .and_then(|()| writing.publish(&self.path()));
         self.checked(published)
     }
 }
 
-/// Removes the parts of the checkpoints in `folder` for whose rounds `goes` is true.
-///
-/// # Errors
-/// Those of the system.
-pub(super) fn remove(folder: &Path, goes: impl Fn(u32) -> bool) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        if name.to_str().and_then(rounds_of).is_some_and(&goes) && entry.path().is_file() {
-            fs::remove_file(entry.path())?;
-        }
-    }
-    Ok(())
-}
-
-/// Removes what a crash has left of parts in `folder`.
-///
-/// # Errors
-/// Those of the system.
-pub(super) fn remove_partial(folder: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let is_partial =
-            |name: &str| name.starts_with(PARTIAL_START) && name.ends_with(PARTIAL_END);
-        if name.to_str().is_some_and(is_partial) {
-            fs::remove_file(entry.path())?;
-        }
-    }
-    Ok(())
+/// Returns whether this is the name of a part that was being written.
+pub(super) fn is_partial(name: &str) -> bool {
+    name.starts_with(PARTIAL_START) && name.ends_with(PARTIAL_END)
 }
 
 /// Returns the rounds of the checkpoint that a file of this name is a part of; `None` if it is no
 /// such file.
-fn rounds_of(name: &str) -> Option<u32> {
+pub(super) fn rounds_of(name: &str) -> Option<u32> {
     let (rounds, part) = name
         .strip_prefix("checkpoint-")?
         .strip_suffix(".bin")?
@@ -142,7 +106,11 @@ fn rounds_of(name: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::fs;
+    use std::path::Path;
+
     use super::super::file::open_part;
+    use super::super::folder::remove;
     use super::*;
 
     fn write(folder: &Path, who: (u32, u32), rounds: u32, bytes: &[u8]) {
@@ -178,8 +146,8 @@ mod tests {
         ));
         fs::write(path.join("checkpoint-5.part-01-of-3.bin"), "mine").unwrap();
         fs::write(path.join(".fedrecsim-checkpoint.part-2.partial"), "half").unwrap();
-        remove(path, |rounds| rounds < 15).unwrap();
-        remove_partial(path).unwrap();
+        let goes = |name: &str| is_partial(name) || rounds_of(name).is_some_and(|of| of < 15);
+        remove(path, goes).unwrap();
         let mut names: Vec<String> = fs::read_dir(path)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
