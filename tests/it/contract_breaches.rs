@@ -327,7 +327,7 @@ fn assert_broken(entry: &Entry, clause: Clause, parts: &[&str]) {
     );
     for part in parts
         .iter()
-        .chain(&[clause.promise(), "method `flawed` breaks the clause"])
+        .chain(&[breach.promise, "method `flawed` breaks the clause"])
     {
         assert!(message.contains(part), "no {part:?} in: {message}");
     }

@@ -5,9 +5,11 @@ use fedrecsim_model::codec::BlockCodecs;
 use fedrecsim_model::model::layout::ValueType;
 use fedrecsim_sim::privacy::{Mechanism, Protection};
 use fedrecsim_sim::sim::{self, Outcome, RunControl, World};
-use fedrecsim_sim::testing::SixteenBits;
 
+use self::sixteen_bits::SixteenBits;
 use crate::support::{assert_balanced, small_with, world};
+
+mod sixteen_bits;
 
 fn lossy_world(method: &str, overrides: &[&str]) -> World {
     let mut world = world(small_with(method, overrides));

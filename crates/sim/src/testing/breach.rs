@@ -39,69 +39,17 @@ pub enum Clause {
     Resumes,
 }
 
-impl Clause {
-    /// Every clause, those that are checked fastest first.
-    pub(crate) const ALL: [Self; 13] = [
-        Self::Parameters,
-        Self::Sizes,
-        Self::FreshClients,
-        Self::Uploads,
-        Self::ScoresAlone,
-        Self::Buffers,
-        Self::Snapshots,
-        Self::SavedState,
-        Self::PrivateState,
-        Self::Repeats,
-        Self::EveryWorld,
-        Self::LossyCodecs,
-        Self::Resumes,
-    ];
-
-    /// Returns the clause in words.
-    pub const fn promise(self) -> &'static str {
-        match self {
-            Self::Parameters => "parameters that the schema does not allow are refused, by name",
-            Self::Sizes => "the method announces the size of every block that it makes",
-            Self::FreshClients => {
-                "clients that have just been made for one user score alike, in finite numbers"
-            }
-            Self::ScoresAlone => {
-                "the score of an item does not depend on the other items that are asked for"
-            }
-            Self::Uploads => {
-                "training comes to its end, with an update of the announced layout that changes something"
-            }
-            Self::Buffers => "training does not depend on what the buffers were used for before",
-            Self::Snapshots => "a snapshot is the client as it was, and trains on like it",
-            Self::SavedState => {
-                "a client that is saved and restored is the same, scores alike and trains on alike"
-            }
-            Self::PrivateState => "no value of the private state stands in a frame",
-            Self::Repeats => {
-                "the same scenario and seed give the same digest, again and with more threads"
-            }
-            Self::EveryWorld => {
-                "runs come to their end with every network, codec, cohort and evaluation"
-            }
-            Self::LossyCodecs => {
-                "runs come to their end with codecs that lose something in both directions"
-            }
-            Self::Resumes => {
-                "a run that goes on from a checkpoint ends as one that was never stopped"
-            }
-        }
-    }
-}
-
 /// A clause that a method breaks, with what was seen.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("method `{method}` breaks the clause {clause:?} ({}): {seen}", clause.promise())]
+#[error("method `{method}` breaks the clause {clause:?} ({promise}): {seen}")]
 #[non_exhaustive]
 pub struct Breach {
     /// The name of the method.
     pub method: String,
     /// The clause.
     pub clause: Clause,
+    /// What the clause promises, in words.
+    pub promise: &'static str,
     /// What was seen instead, in words.
     pub seen: String,
 }

@@ -37,30 +37,31 @@
 //! assert!(wrong.contains("coordinate 1 is 4.875e0, and central differences give -4.87"), "{wrong}");
 //! ```
 //!
-//! The rest are parts that the checks consist of, for tests that look at something else: a
-//! [codec](SixteenBits) that loses something, [checkpoints](CheckpointsInMemory) in memory, and
-//! what holds for the [bytes](check_balance) and the [figures](check_figures) of every outcome.
+//! The rest are parts that the checks consist of, for tests that look at something else:
+//! [checkpoints](CheckpointsInMemory) in memory, and what holds for the [bytes](check_balance) and
+//! the [figures](check_figures) of every outcome.
 
 mod bench;
 mod breach;
 mod clauses;
-mod lossy;
 mod outcome;
 mod resuming;
 #[cfg(test)]
-mod work;
+mod tests;
 
 use serde_json::Value as Json;
 
-pub use breach::{Breach, Clause};
+pub use self::{
+    breach::{Breach, Clause},
+    outcome::{check_balance, check_figures},
+    resuming::{CheckpointsInMemory, check_resumed_runs},
+};
 pub use fedrecsim_core::math::gradient::{
     Coordinate, WrongGradient, gradient_check, gradient_check_within, numeric_gradient,
 };
-pub use lossy::SixteenBits;
-pub use outcome::{check_balance, check_figures};
-pub use resuming::{CheckpointsInMemory, check_resumed_runs};
 
 use breach::Seen;
+use clauses::{parameters, privacy, runs, scores, state, training};
 
 use crate::sim::World;
 use fedrecsim_core::error::Error;
@@ -109,14 +110,14 @@ impl<'m> Contract<'m> {
         }
     }
 
-    /// Checks every clause, in the order of [`Clause::ALL`].
+    /// Checks every clause, those that are checked fastest first.
     ///
     /// # Errors
     /// The first clause that the method breaks.
     pub fn check(&self) -> Result<(), Breach> {
-        Clause::ALL
-            .into_iter()
-            .try_for_each(|clause| self.check_clause(clause))
+        CLAUSES
+            .iter()
+            .try_for_each(|(clause, ..)| self.check_clause(*clause))
     }
 
     /// Checks one clause.
@@ -124,33 +125,21 @@ impl<'m> Contract<'m> {
     /// # Errors
     /// The breach, if the method breaks it.
     pub fn check_clause(&self, clause: Clause) -> Result<(), Breach> {
-        let kept = match clause {
-            Clause::Parameters => clauses::parameters::are_checked(self),
-            Clause::Sizes => clauses::parameters::announce_every_block(self),
-            Clause::FreshClients => clauses::scores::of_a_user_that_never_took_part(self),
-            Clause::ScoresAlone => clauses::scores::are_alike_in_any_company(self),
-            Clause::Uploads => clauses::training::has_the_layout_of_uploads(self),
-            Clause::Buffers => clauses::training::is_alike_with_used_buffers(self),
-            Clause::Snapshots => clauses::state::is_copied_by_a_snapshot(self),
-            Clause::SavedState => clauses::state::is_saved_and_restored(self),
-            Clause::PrivateState => clauses::privacy::no_private_value_is_sent(self),
-            Clause::Repeats => clauses::runs::repeat_their_digest(self),
-            Clause::EveryWorld => clauses::runs::work_in_every_world(self),
-            Clause::LossyCodecs => clauses::runs::work_with_lossy_codecs(self),
-            Clause::Resumes => clauses::runs::go_on_from_checkpoints(self),
+        let of = |clause| CLAUSES.iter().filter(move |(listed, ..)| *listed == clause);
+        let Some(Seen(seen)) = of(clause).find_map(|(.., check)| check(self).err()) else {
+            return Ok(());
         };
-        kept.map_err(|Seen(seen)| {
-            // Most checks train, and a client that cannot train breaks that clause and no other.
-            let failed = clauses::training::comes_to_its_end(self).err();
-            let (clause, seen) = match failed {
-                Some(Seen(failed)) => (Clause::Uploads, failed),
-                None => (clause, seen),
-            };
-            Breach {
-                method: self.entry.name.to_owned(),
-                clause,
-                seen,
-            }
+        // Most checks train, and a client that cannot train breaks that clause and no other.
+        let (clause, seen) = match training::comes_to_its_end(self) {
+            Err(Seen(failed)) => (Clause::Uploads, failed),
+            Ok(()) => (clause, seen),
+        };
+        let promise = of(clause).map(|(_, promise, _)| *promise).next();
+        Err(Breach {
+            method: self.entry.name.to_owned(),
+            clause,
+            promise: promise.unwrap_or_default(),
+            seen,
         })
     }
 
@@ -189,6 +178,78 @@ impl<'m> Contract<'m> {
         (self.entry.schema)().to_value()
     }
 }
+
+/// A check of a clause.
+type Check = fn(&Contract<'_>) -> Result<(), Seen>;
+
+/// Every clause with what it promises and the check of it, those that are checked fastest first.
+const CLAUSES: [(Clause, &str, Check); 13] = [
+    (
+        Clause::Parameters,
+        "parameters that the schema does not allow are refused, by name",
+        parameters::are_checked,
+    ),
+    (
+        Clause::Sizes,
+        "the method announces the size of every block that it makes",
+        parameters::announce_every_block,
+    ),
+    (
+        Clause::FreshClients,
+        "clients that have just been made for one user score alike, in finite numbers",
+        scores::of_a_user_that_never_took_part,
+    ),
+    (
+        Clause::Uploads,
+        "training comes to its end, with an update of the announced layout that changes something",
+        training::has_the_layout_of_uploads,
+    ),
+    (
+        Clause::ScoresAlone,
+        "the score of an item does not depend on the other items that are asked for",
+        scores::are_alike_in_any_company,
+    ),
+    (
+        Clause::Buffers,
+        "training does not depend on what the buffers were used for before",
+        training::is_alike_with_used_buffers,
+    ),
+    (
+        Clause::Snapshots,
+        "a snapshot is the client as it was, and trains on like it",
+        state::is_copied_by_a_snapshot,
+    ),
+    (
+        Clause::SavedState,
+        "a client that is saved and restored is the same, scores alike and trains on alike",
+        state::is_saved_and_restored,
+    ),
+    (
+        Clause::PrivateState,
+        "no value of the private state stands in a frame",
+        privacy::no_private_value_is_sent,
+    ),
+    (
+        Clause::Repeats,
+        "the same scenario and seed give the same digest, again and with more threads",
+        runs::repeat_their_digest,
+    ),
+    (
+        Clause::EveryWorld,
+        "runs come to their end with every network, codec, cohort and evaluation",
+        runs::work_in_every_world,
+    ),
+    (
+        Clause::LossyCodecs,
+        "runs come to their end with codecs that lose something in both directions",
+        runs::work_with_lossy_codecs,
+    ),
+    (
+        Clause::Resumes,
+        "a run that goes on from a checkpoint ends as one that was never stopped",
+        runs::go_on_from_checkpoints,
+    ),
+];
 
 /// The scenario of every check: it trains in milliseconds, without variance of devices or links and
 /// without dropout.

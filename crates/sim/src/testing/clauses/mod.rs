@@ -1,8 +1,8 @@
 //! The checks of the contract's clauses, by what they look at.
 
-pub mod parameters;
-pub mod privacy;
-pub mod runs;
-pub mod scores;
-pub mod state;
-pub mod training;
+pub(super) mod parameters;
+pub(super) mod privacy;
+pub(super) mod runs;
+pub(super) mod scores;
+pub(super) mod state;
+pub(super) mod training;

@@ -2,10 +2,8 @@
 
 use crate::sim::{self, Outcome, RunControl, World};
 use crate::testing::breach::{Seen, ensure};
-use crate::testing::lossy::SixteenBits;
 use crate::testing::outcome::difference;
 use crate::testing::{Contract, check_balance, check_figures, check_resumed_runs};
-use fedrecsim_model::codec::BlockCodecs;
 
 /// Runs the world to its end and checks its outcome.
 fn run(world: World, threads: usize) -> Result<Outcome, Seen> {
@@ -87,28 +85,22 @@ pub(crate) fn work_in_every_world(contract: &Contract<'_>) -> Result<(), Seen> {
 /// Checks that runs come to their end, and repeat their digest, with a codec that loses something,
 /// remembers it on the device and draws at random.
 pub(crate) fn work_with_lossy_codecs(contract: &Contract<'_>) -> Result<(), Seen> {
-    const OVERRIDES: [&str; 2] = [
+    const LOSSY: [&str; 4] = [
         "training.participation={ cohort = 15 }",
         "network.dropout=0.2",
+        "codec.uplink={ delta = true, values = \"int8\", error_feedback = true }",
+        "codec.downlink={ values = \"int8\" }",
     ];
-    let lossy_world = || {
-        let mut world = contract.world(&OVERRIDES)?;
-        (world.uplink, world.downlink) = (
-            BlockCodecs::every(SixteenBits),
-            BlockCodecs::every(SixteenBits),
-        );
-        Ok::<World, Seen>(world)
-    };
-    let lossy = run(lossy_world()?, 1)?;
+    let lossy = run(contract.world(&LOSSY)?, 1)?;
     same(
         &lossy,
-        &run(lossy_world()?, 3)?,
+        &run(contract.world(&LOSSY)?, 3)?,
         "a run on one thread and one on three",
     )?;
     if !contract.entry.placement.trains() {
         return Ok(());
     }
-    let lossless = run(contract.world(&OVERRIDES)?, 2)?;
+    let lossless = run(contract.world(&LOSSY[..2])?, 2)?;
     ensure(lossless.digest != lossy.digest, || {
         "what the codec loses has no effect on the result".to_owned()
     })

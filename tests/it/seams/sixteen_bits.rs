@@ -1,4 +1,4 @@
-//! A codec that loses something, as no codec of the crate does.
+//! A codec of a program of its own, which loses something.
 
 use fedrecsim_core::error::Result;
 use fedrecsim_core::rng::PortableDraws;
