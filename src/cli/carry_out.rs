@@ -95,7 +95,7 @@ pub(crate) fn carry_out(
         interrupted: Arc::clone(&session.interrupted),
     };
     let simulation = match job.crew {
-        None => sim::run_to_end(world, &control, &mut watch, checkpoints)?,
+        None => sim::run_to_end(world, &control, &mut watch, checkpoints, None)?,
         Some(crew) => on_ranks(world, &control, &mut watch, checkpoints, crew)?,
     };
     let users = match &job.model_file {

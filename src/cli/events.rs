@@ -17,8 +17,7 @@ use fedrecsim_report::report::events::timeline::Timeline;
 use fedrecsim_report::report::events::{EventLog, Form};
 use fedrecsim_report::report::{overrides, setup};
 use fedrecsim_scenario::scenario::{Policy, Scenario, Strictness};
-use fedrecsim_sim::sim::outcome::events::{Booking, RoundSpan};
-use fedrecsim_sim::sim::outcome::network::GaugesSince;
+use fedrecsim_sim::sim::outcome::{Booking, GaugesSince, RoundSpan};
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::sim::{RoundObserver, RunControl, Simulation, Stop, Until};
 

@@ -15,7 +15,6 @@ const STILL_CIRCULAR: &[&str] = &[
     "report/report/plot",
     "report/study",
     "scenario/scenario",
-    "sim/sim",
 ];
 
 /// Returns the imports of one actor from another in the file at `path` (below `src/`).

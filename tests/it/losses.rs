@@ -1,7 +1,7 @@
 use std::io::Cursor;
 
+use fedrecsim_sim::sim::outcome::Losses;
 use fedrecsim_sim::sim::outcome::RoundRecord;
-use fedrecsim_sim::sim::outcome::losses::Losses;
 use fedrecsim_sim::sim::{Outcome, RunControl, Simulation, Until};
 
 use crate::support::{Workshop, run, small_with, world};

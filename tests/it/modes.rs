@@ -10,7 +10,7 @@ use fedrecsim_methods::method::server;
 use fedrecsim_model::model::blocks::Model;
 use fedrecsim_model::model::layout::Layout;
 use fedrecsim_model::model::table::Table;
-use fedrecsim_sim::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
+use fedrecsim_sim::sim::outcome::{Booking, Ending, LinkEvent, RoundSpan};
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::sim::workers::{Assignment, Device, Download, Invitation, Invited};
 use fedrecsim_sim::sim::{self, Outcome, RoundObserver, RunControl, Stop, World};
@@ -136,7 +136,7 @@ impl Loop {
         };
         let worked = Assignment { invited, device }.work_out(&world, &AtomicBool::default());
         let trained = worked.result.unwrap();
-        self.devices.insert(user, trained.device);
+        self.devices.insert(user, trained.device.unwrap());
         let upload = &trained.upload;
         let frame = upload.bytes(UserId(user), &invitation, &world).unwrap();
         let layout = self.world.upload_layout(Phase::default());

@@ -12,7 +12,7 @@ use fedrecsim_data::dataset;
 use fedrecsim_methods::method::{Client, Entry, Method, pfedrec};
 use fedrecsim_model::model::blocks::Model;
 use fedrecsim_scenario::scenario::{CodecChoice, CodecName, CompositionSpec, SelectSpec};
-use fedrecsim_sim::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
+use fedrecsim_sim::sim::outcome::{Booking, Ending, LinkEvent, RoundSpan};
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::sim::{self, Outcome, RoundObserver, RunControl, World};
 

@@ -12,7 +12,7 @@ use fedrecsim_core::error::Error;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_methods::method::Entry;
 use fedrecsim_ranks::Shares;
-use fedrecsim_sim::sim::outcome::users::UserRecord;
+use fedrecsim_sim::sim::outcome::UserRecord;
 use fedrecsim_sim::sim::{Outcome, Simulation, Stop};
 
 use crate::resume::MODES;

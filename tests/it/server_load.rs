@@ -1,8 +1,8 @@
 use fedrecsim_core::units::SimTime;
 use fedrecsim_scenario::scenario::Scenario;
-use fedrecsim_sim::sim::outcome::events::{Booking, RoundSpan};
-use fedrecsim_sim::sim::outcome::network::{Gauges, GaugesSince, Level};
+use fedrecsim_sim::sim::outcome::{Booking, RoundSpan};
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim_sim::sim::outcome::{Gauges, GaugesSince, Level};
 use fedrecsim_sim::sim::{Outcome, RoundObserver, RunControl, Simulation};
 use serde_json::Value;
 

@@ -1,5 +1,5 @@
 use fedrecsim_core::ids::UserId;
-use fedrecsim_sim::sim::outcome::events::{Booking, RoundSpan};
+use fedrecsim_sim::sim::outcome::{Booking, RoundSpan};
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::sim::{self, Outcome, RoundObserver, RunControl};
 

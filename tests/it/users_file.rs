@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
-use fedrecsim_sim::sim::outcome::network::NetworkRecord;
-use fedrecsim_sim::sim::outcome::users::{UserAccount, handled_bytes};
+use fedrecsim_sim::sim::outcome::NetworkRecord;
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow};
+use fedrecsim_sim::sim::outcome::{UserAccount, handled_bytes};
 
 use crate::support::{Workshop, run, small, world};
 
@@ -46,7 +46,9 @@ fn what_users_have_adds_up_to_the_run() {
                 lost,
                 cancelled,
                 under_way,
-                ..
+                taking_part_ns: _,
+                inference_bytes,
+                work,
             } = user.account;
             assert_eq!(
                 invited,
@@ -59,7 +61,14 @@ fn what_users_have_adds_up_to_the_run() {
                 "{mode}: {user:?}"
             );
             bytes += user.bytes;
-            all += user.account;
+            all.invited += invited;
+            all.completed += completed;
+            all.lost += lost;
+            all.cancelled += cancelled;
+            all.late += late;
+            all.stale += stale;
+            all.inference_bytes += inference_bytes;
+            all.work += work;
         }
         assert_eq!((bytes, all.work), (outcome.bytes, outcome.work), "{mode}");
         let total = |of: fn(&fedrecsim_sim::sim::outcome::RoundRecord) -> u32| {

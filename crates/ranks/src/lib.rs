@@ -38,10 +38,12 @@ mod wire;
 
 #[cfg(feature = "mpi")]
 pub use self::mpi::Group;
-pub use crew::{Crew, Identity, announce, contribute};
-pub use link::{Link, Parcel, in_memory};
-pub use serve::{Rank, serve};
-pub use share::Shares;
+pub use self::{
+    crew::{Crew, Identity, announce, contribute},
+    link::{Link, Parcel, in_memory},
+    serve::{Rank, serve},
+    share::Shares,
+};
 
 /// What this process is among those of its run.
 pub enum Place {
@@ -89,7 +91,7 @@ pub fn run_to_end(
     let world = world.into();
     check(&world.scenario)?;
     let workers = rank_zero::workers(crew);
-    sim::run_to_end_with(world, control, observer, checkpoints, workers)
+    sim::run_to_end(world, control, observer, checkpoints, Some(workers))
 }
 
 /// Checks that `scenario` can be carried out on several ranks.

@@ -151,7 +151,7 @@ impl Others {
     /// next question.
     pub(super) fn tell(&mut self, place: usize, user: UserId, message: ToClient) -> FromClient {
         match &message {
-            ToClient::Received(..) | ToClient::ShowPersonalTable => {}
+            ToClient::ShowPersonalTable => {}
             ToClient::Participate(_) => {
                 self.to_train.insert(place);
                 self.notes[place].push((user, message.clone()));

@@ -12,12 +12,11 @@ use fedrecsim_core::memory;
 use fedrecsim_methods::method::Placement;
 use fedrecsim_model::model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::model::state::restore_model;
-use fedrecsim_sim::sim::Stop;
-use fedrecsim_sim::sim::World;
 use fedrecsim_sim::sim::workers::{
-    CheckpointStore, Download, FromClient, Pool, SavedPart, Scoring, Threads, UserAccuracy,
-    WorkedOut, Workers, take_devices,
+    Download, FromClient, Pool, SavedPart, Scoring, Threads, UserAccuracy, WorkedOut, Workers,
+    take_devices,
 };
+use fedrecsim_sim::sim::{CheckpointStore, Stop, World};
 
 /// The number of bytes from which on a piece of a checkpoint is written to the store.
 const WRITTEN_AT_ONCE: usize = 1 << 20;

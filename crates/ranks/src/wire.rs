@@ -208,7 +208,7 @@ impl Inbox {
     /// # Errors
     /// `Error::Unrestorable` for a message that cannot be read,
     /// and those of `tell`.
-    pub fn open(
+    pub(crate) fn open(
         &mut self,
         message: Parcel,
         world: &World,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use fedrecsim_scenario::scenario::{Policy, Trust};
-use fedrecsim_sim::privacy::accountant::Curve;
+use fedrecsim_sim::privacy::Curve;
 use fedrecsim_sim::sim::outcome::{AuditRecord, NoEpsilon, Sampling};
 use fedrecsim_sim::sim::{Outcome, World};
 use fedrecsim_sim::testing::check_resumed_runs;

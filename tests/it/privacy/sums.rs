@@ -9,8 +9,8 @@ use fedrecsim_model::model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::model::layout::Layout;
 use fedrecsim_model::model::table::{Base, floats};
 use fedrecsim_scenario::scenario::UploadUse;
+use fedrecsim_sim::privacy::Curve;
 use fedrecsim_sim::privacy::SumNoise;
-use fedrecsim_sim::privacy::accountant::Curve;
 use fedrecsim_sim::sim::Outcome;
 use fedrecsim_sim::sim::outcome::NoEpsilon;
 

@@ -5,7 +5,7 @@ use fedrecsim_core::legs::{Job, Route};
 use fedrecsim_core::units::Direction;
 use fedrecsim_scenario::scenario::Scenario;
 use fedrecsim_sim::sim::RoundObserver;
-use fedrecsim_sim::sim::outcome::events::{Booking, LinkEvent, RoundSpan};
+use fedrecsim_sim::sim::outcome::{Booking, LinkEvent, RoundSpan};
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
 
 use crate::support::Workshop;

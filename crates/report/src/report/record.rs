@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 
 pub use super::load::NetworkSummary;
 use fedrecsim_scenario::scenario::{FaultSpec, Policy, Scenario};
-use fedrecsim_sim::sim::outcome::losses::Losses;
-pub use fedrecsim_sim::sim::outcome::users::{DeviceBytes, UserRecord};
+use fedrecsim_sim::sim::outcome::Losses;
 pub use fedrecsim_sim::sim::outcome::{
     Accuracy, AuditFigures, AuditRecord, ByDirection, Distribution, Flow, NoEpsilon, PrivacyRecord,
     ProblemSize, RoundRecord, SPARSITY_THRESHOLDS, Sampling, Sparsity, SplitAccuracy, VersionsCost,
     Work,
 };
+pub use fedrecsim_sim::sim::outcome::{DeviceBytes, UserRecord};
 
 /// The version of the layout of `run.json` and `rounds.csv`.
 pub(crate) const FORMAT: u32 = 1;

@@ -634,8 +634,8 @@ mod tests {
     use fedrecsim_core::error::Error;
     use fedrecsim_core::units::BitsPerSecond;
     use fedrecsim_scenario::scenario::{FaultEffect, FaultSpec};
-    use fedrecsim_sim::sim::outcome::losses::Losses;
-    use fedrecsim_sim::sim::outcome::network::Waits;
+    use fedrecsim_sim::sim::outcome::Losses;
+    use fedrecsim_sim::sim::outcome::Waits;
 
     fn csv_of(record: &RunRecord) -> Result<String> {
         csv(record, Place::Rounds)

@@ -8,7 +8,7 @@ use super::rounds::{flow_columns, work_columns};
 use super::words::thousands;
 use fedrecsim_core::error::Result;
 use fedrecsim_scenario::scenario::DevicesSpec;
-use fedrecsim_sim::sim::outcome::users::UserAccount;
+use fedrecsim_sim::sim::outcome::UserAccount;
 
 const TABLE: &[Place] = &[Place::Users];
 

@@ -20,9 +20,9 @@ use fedrecsim_scenario::scenario::{
     OverSelectionSpec, Participation, Policy, PublicDataset, RatesSpec, ReportSpec, Scenario,
     Selection, ServerSpec, SourceSpec, SpeedSpec, SplitSpec, TrainingSpec,
 };
-use fedrecsim_sim::sim::outcome::losses::Losses;
-use fedrecsim_sim::sim::outcome::network::{Gauges, Level, NetworkRecord, Waits};
-use fedrecsim_sim::sim::outcome::users::UserAccount;
+use fedrecsim_sim::sim::outcome::Losses;
+use fedrecsim_sim::sim::outcome::UserAccount;
+use fedrecsim_sim::sim::outcome::{Gauges, Level, NetworkRecord, Waits};
 
 const USERS: u32 = 943;
 

@@ -11,9 +11,11 @@ use fedrecsim_model::model::table::{Base, RowSet, TableUpdate, extend_bytes, flo
 
 /// Returns the length (L2) of what `update` contributes, over all blocks together. Squares are
 /// added in the order of blocks and rows, in double precision.
-pub fn length(update: &ModelUpdate, layout: &Layout, base: &Model) -> f64 {
-    let squares = floating(update, layout)
-        .map(|(block, reference)| square_of(block, base_of(base, reference)));
+pub(crate) fn length(update: &ModelUpdate, layout: &Layout, base: &Model) -> f64 {
+    let blocks = update.blocks.iter().zip(layout.blocks());
+    let squares = blocks
+        .filter(|(block, _)| block.value_type == ValueType::F32)
+        .map(|(block, described)| square_of(block, base.base_of(described)));
     fedrecsim_core::math::sqrt(squares.sum())
 }
 
@@ -21,7 +23,12 @@ pub fn length(update: &ModelUpdate, layout: &Layout, base: &Model) -> f64 {
 ///
 /// # Errors
 /// [`Error::Update`] if it has no finite length.
-pub fn clip(update: &mut ModelUpdate, layout: &Layout, base: &Model, limit: f64) -> Result<()> {
+pub(crate) fn clip(
+    update: &mut ModelUpdate,
+    layout: &Layout,
+    base: &Model,
+    limit: f64,
+) -> Result<()> {
     let length = length(update, layout, base);
     if !length.is_finite() {
         return Err(Error::Update(
@@ -44,29 +51,12 @@ pub fn clip(update: &mut ModelUpdate, layout: &Layout, base: &Model, limit: f64)
 ///
 /// # Errors
 /// As [`TableUpdate::to_whole_bytes`].
-pub fn list_every_row(block: &mut TableUpdate, base: Base<'_>) -> Result<()> {
+pub(crate) fn list_every_row(block: &mut TableUpdate, base: Base<'_>) -> Result<()> {
     if block.rows != RowSet::All {
         block.values = block.to_whole_bytes(base)?.into();
         (block.rows, block.others_scale) = (RowSet::All, 1.0);
     }
     Ok(())
-}
-
-type Described<'a> = &'a fedrecsim_model::model::layout::BlockLayout;
-
-fn floating<'a>(
-    update: &'a ModelUpdate,
-    layout: &'a Layout,
-) -> impl Iterator<Item = (&'a TableUpdate, Described<'a>)> {
-    update
-        .blocks
-        .iter()
-        .zip(layout.blocks())
-        .filter(|(block, _)| block.value_type == ValueType::F32)
-}
-
-fn base_of<'a>(base: &'a Model, block: Described<'_>) -> Base<'a> {
-    base.base_of(block)
 }
 
 /// Returns the square of the length of what an update of a block contributes.

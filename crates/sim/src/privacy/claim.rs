@@ -98,7 +98,7 @@ pub struct PrivacyRecord {
 
 /// Describes a run as far as its claim depends on it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Circumstances {
+pub(crate) struct Circumstances {
     /// Whether some upload lists the rows that training touched.
     pub lists_rows: bool,
     /// Whether uploads carry a weight.
@@ -116,7 +116,7 @@ pub struct Circumstances {
 
 /// Counts what users have given away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spent {
+pub(crate) struct Spent {
     /// The number of steps.
     pub steps: u32,
     /// The number of invitations of the user who has had the most.
@@ -125,7 +125,7 @@ pub struct Spent {
 
 /// States what a run may claim.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PrivacyClaim {
+pub(crate) struct PrivacyClaim {
     /// The record before the first step.
     start: PrivacyRecord,
     /// The curve of what is counted; `None` if no epsilon is claimed.

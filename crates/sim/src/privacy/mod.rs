@@ -13,16 +13,20 @@ use fedrecsim_model::model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::model::layout::Layout;
 use fedrecsim_scenario::scenario::{CodecSpec, PrivacySpec, Trust};
 
-pub mod accountant;
+mod accountant;
 mod change;
 mod claim;
 mod noise;
 mod virtual_items;
 
-pub use change::{clip, length, list_every_row};
-pub use claim::{Circumstances, NoEpsilon, PrivacyClaim, PrivacyRecord, Sampling, Spent};
-pub use noise::{DeviceNoise, SumNoise};
-pub use virtual_items::VirtualItems;
+pub use self::{
+    accountant::Curve,
+    claim::{NoEpsilon, PrivacyRecord, Sampling},
+    noise::SumNoise,
+};
+pub(crate) use claim::{Circumstances, PrivacyClaim, Spent};
+use noise::DeviceNoise;
+use virtual_items::VirtualItems;
 
 /// Describes the update that a mechanism protects.
 #[derive(Clone, Copy, Debug)]

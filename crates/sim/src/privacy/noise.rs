@@ -14,7 +14,7 @@ use fedrecsim_scenario::scenario::{CodecSpec, GaussianSpec, LaplaceSpec};
 /// sends by its values, the rows that training did not touch have noise too; where it lists the
 /// rows that training touched, these alone have.
 #[derive(Clone, Debug)]
-pub struct DeviceNoise {
+pub(crate) struct DeviceNoise {
     law: Law,
     /// The length to which a contribution is clipped before, if it is.
     clip: Option<f64>,

@@ -16,7 +16,7 @@ use fedrecsim_scenario::scenario::VirtualItemsSpec;
 
 /// Adds the rows of so many items that the user has not rated for each rated one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct VirtualItems {
+pub(crate) struct VirtualItems {
     per_rated_item: f64,
 }
 

@@ -9,7 +9,8 @@
 use std::slice;
 
 use super::device::Device;
-use super::messages::{FromClient, Invited, ToClient};
+use super::invitation::Invited;
+use super::messages::{FromClient, ToClient};
 use super::training::{Assignment, Trained, WorkedOut};
 use fedrecsim_core::error::Error;
 use fedrecsim_model::model::kernel::prefetch;
@@ -63,9 +64,6 @@ impl ClientActor {
                 self.part = Part::Submitted(invited);
                 FromClient::Done
             }
-            (ToClient::Received(frame, format), Part::Submitted(_) | Part::Trained(_)) => {
-                FromClient::Sound(format.reads(&frame))
-            }
             (ToClient::TrainingEnded, Part::Trained(_)) => self.end_training(),
             (ToClient::ShowPersonalTable, _) if !self.is_away() => FromClient::PersonalTable(
                 self.device().map(|device| device.client.personal_table()),
@@ -84,7 +82,7 @@ impl ClientActor {
     fn end_training(&mut self) -> FromClient {
         match std::mem::take(&mut self.part) {
             Part::Trained(Ok(trained)) => {
-                self.parameters = Parameters::Held(trained.device);
+                self.take_back(trained.device);
                 FromClient::Upload(trained.upload)
             }
             Part::Trained(Err(error)) => FromClient::Failed(*error),
@@ -112,6 +110,27 @@ impl ClientActor {
                 None
             }
         }
+    }
+
+    /// Returns what it was invited to, if its training has not been worked out.
+    pub(crate) fn submitted(&self) -> Option<&Invited> {
+        match &self.part {
+            Part::Submitted(invited) => Some(invited),
+            _ => None,
+        }
+    }
+
+    /// Takes the result of a training that was worked out elsewhere.
+    pub(crate) fn trained(&mut self, result: Result<Trained, Error>) {
+        self.part = Part::Trained(result.map(Box::new).map_err(Box::new));
+    }
+
+    /// Returns whether it is as it was before its first message.
+    pub(crate) fn is_new(&self) -> bool {
+        matches!(
+            (&self.parameters, &self.part),
+            (Parameters::Untouched, Part::Nothing)
+        )
     }
 
     /// Takes the result of the training that [`Self::begin_training`] handed out.

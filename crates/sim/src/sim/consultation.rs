@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::download::FrameFormat;
 use super::world::World;
 use crate::privacy::Protection;
 use fedrecsim_core::error::Result;
@@ -78,15 +77,7 @@ impl Consultation {
     }
 }
 
-/// Returns how a request or a reply of `layout` is to be read. Both are lists of rows.
-pub(crate) fn format(layout: &Layout) -> FrameFormat {
-    FrameFormat {
-        codecs: BlockCodecs::every(CodecName::RowsF32),
-        layout: layout.clone(),
-    }
-}
-
-/// Decodes a request or a reply.
+/// Decodes a request or a reply, each of which is a list of rows.
 ///
 /// # Errors
 /// `Error::Frame` if the frame does not have `layout`.

@@ -1,6 +1,8 @@
 //! A user's device, and everything that it keeps from one participation to the next.
 
+use super::world::World;
 use fedrecsim_core::error::Result;
+use fedrecsim_core::ids::UserId;
 use fedrecsim_methods::method::Client;
 use fedrecsim_model::codec::CodecMemory;
 use fedrecsim_model::model::state::StateVisitor;
@@ -15,12 +17,12 @@ pub struct Device {
 }
 
 impl Device {
-    /// Makes a device that has not taken part yet.
-    pub(crate) fn new(client: Box<dyn Client>) -> Self {
-        Self {
-            client,
+    /// Makes the device of a user who has not taken part yet.
+    pub(crate) fn new(user: UserId, world: &World) -> Box<Self> {
+        Box::new(Self {
+            client: world.method.client(user),
             memory: CodecMemory::default(),
-        }
+        })
     }
 
     /// Returns a copy, which the user goes back to if its participation is cut off before the

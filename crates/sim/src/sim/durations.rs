@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 
-use super::outcome::Distribution;
-use super::outcome::network::Waits;
+use super::outcome::{Distribution, Waits};
+use super::resident::unanswered;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_model::model::archive::{Archive, ArchiveReader, damaged};
 
@@ -27,7 +27,7 @@ impl Durations {
     /// # Errors
     /// [`Error::Actor`] if a histogram cannot be made.
     pub(crate) fn new() -> Result<Self> {
-        let histogram = Histogram::new(DIGITS).map_err(|reason| defect(&reason))?;
+        let histogram = Histogram::new(DIGITS).map_err(defect)?;
         Ok(Self {
             histogram,
             sum: 0,
@@ -41,9 +41,7 @@ impl Durations {
     /// # Errors
     /// [`Error::Actor`] if the histogram has no room for it.
     pub(crate) fn record(&mut self, nanoseconds: u64) -> Result<()> {
-        self.histogram
-            .record(nanoseconds)
-            .map_err(|reason| defect(&reason))?;
+        self.histogram.record(nanoseconds).map_err(defect)?;
         self.sum += u128::from(nanoseconds);
         self.least = self.least.min(nanoseconds);
         self.greatest = self.greatest.max(nanoseconds);
@@ -87,9 +85,7 @@ impl Durations {
     /// # Errors
     /// [`Error::Actor`] if the histogram has no room for one of them.
     pub(crate) fn add(&mut self, other: &Self) -> Result<()> {
-        self.histogram
-            .add(&other.histogram)
-            .map_err(|reason| defect(&reason))?;
+        self.histogram.add(&other.histogram).map_err(defect)?;
         self.sum += other.sum;
         self.least = self.least.min(other.least);
         self.greatest = self.greatest.max(other.greatest);
@@ -142,11 +138,8 @@ fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
 }
 
-fn defect(reason: &dyn ToString) -> Error {
-    Error::Actor {
-        actor: "histogram",
-        reason: reason.to_string(),
-    }
+fn defect(reason: impl ToString) -> Error {
+    unanswered("histogram", reason)
 }
 
 /// Returns the number of seconds with three significant digits.

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::outcome::{ByDirection, Flow, RoundRecord, VersionsCost};
+use super::outcome::{ByDirection, RoundRecord};
 use super::simulation::{RunControl, Simulation};
 use super::workers::{MakeWorkers, Rehearsal, Rehearsed, bytes_of_a_device};
 use super::world::World;
@@ -80,7 +80,7 @@ pub fn estimate(world: &Arc<World>, threads: usize, length: RehearsalLength) -> 
 /// What a rehearsal has shown.
 struct Shown {
     /// The first rounds.
-    rounds: Vec<RoundShown>,
+    rounds: Vec<RoundRecord>,
     /// The wall-clock time of trainings and scoring on one thread, and of everything else, over
     /// `timed_rounds`.
     parallel: Duration,
@@ -88,17 +88,6 @@ struct Shown {
     timed_rounds: usize,
     rehearsed: Rehearsed,
     bytes_of_a_device: u64,
-}
-
-/// What a rehearsed round was like.
-#[derive(Clone, Copy, Debug)]
-struct RoundShown {
-    bytes: ByDirection<Flow>,
-    duration_s: f64,
-    invited: u32,
-    /// What it has cost so far to keep versions of the model; `None` if downloads are no
-    /// differences.
-    versions: Option<VersionsCost>,
 }
 
 /// How long downloads are that bring the differences since the version that a user has.
@@ -116,7 +105,7 @@ struct Differences {
 
 impl Differences {
     /// Returns what the first rounds have shown; `None` if downloads are no differences.
-    fn shown(world: &World, rounds: &[RoundShown]) -> Option<Self> {
+    fn shown(world: &World, rounds: &[RoundRecord]) -> Option<Self> {
         let (first, last) = (rounds.first()?, rounds.last()?);
         let cost = last.versions?;
         let begin_with_seed = world.scenario.codec.first_download == FirstDownload::Seed;
@@ -189,19 +178,7 @@ fn rehearse(world: &Arc<World>, threads: usize, length: RehearsalLength) -> Resu
         let Some(record) = simulation.step()? else {
             break;
         };
-        let RoundRecord {
-            bytes,
-            duration_s,
-            invited,
-            versions,
-            ..
-        } = record;
-        shown.push(RoundShown {
-            bytes,
-            duration_s,
-            invited,
-            versions,
-        });
+        shown.push(record);
         if shown.len() == 1 && !is_enough(1, began.elapsed()) {
             before = (began.elapsed(), rehearsed());
         }
@@ -245,8 +222,8 @@ fn rehearse(world: &Arc<World>, threads: usize, length: RehearsalLength) -> Resu
 /// others, since asynchronous modes begin by inviting more users than later.
 fn mean_of_a_round(
     world: &World,
-    shown: &[RoundShown],
-    amount: impl Fn(&RoundShown) -> f64,
+    shown: &[RoundRecord],
+    amount: impl Fn(&RoundRecord) -> f64,
 ) -> f64 {
     let [first, later @ ..] = shown else {
         return 0.0;
@@ -311,7 +288,7 @@ impl Shown {
 
     fn estimate(&self, world: &World, threads: usize) -> Estimate {
         let mean =
-            |amount: &dyn Fn(&RoundShown) -> f64| mean_of_a_round(world, &self.rounds, amount);
+            |amount: &dyn Fn(&RoundRecord) -> f64| mean_of_a_round(world, &self.rounds, amount);
         let invited_per_round = mean(&|round| f64::from(round.invited));
         let uploads_at_once = self.uploads_at_once(world);
         let users = world.dataset.users() as f64;
@@ -348,21 +325,22 @@ impl Shown {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::sim::small;
+    use crate::sim::outcome::Flow;
+    use crate::sim::tests::small;
 
-    fn round(up: u64, down: u64, duration_s: f64, invited: u32) -> RoundShown {
+    fn round(up: u64, down: u64, duration_s: f64, invited: u32) -> RoundRecord {
         let flow = |sent| Flow {
             sent,
             ..Flow::default()
         };
-        RoundShown {
+        RoundRecord {
             bytes: ByDirection {
                 up: flow(up),
                 down: flow(down),
             },
             duration_s,
             invited,
-            versions: None,
+            ..RoundRecord::default()
         }
     }
 

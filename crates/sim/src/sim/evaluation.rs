@@ -42,13 +42,6 @@ pub struct Scored {
     pub download_bytes: u64,
 }
 
-/// The buffers of one worker thread, which carry nothing from one user to the next.
-#[derive(Default)]
-struct Buffers {
-    scoring: ScoringBuffers,
-    scratch: Scratch,
-}
-
 /// Buffers for items and their scores.
 #[derive(Default)]
 struct ScoringBuffers {
@@ -58,7 +51,8 @@ struct ScoringBuffers {
 }
 
 thread_local! {
-    static BUFFERS: RefCell<Buffers> = RefCell::default();
+    /// The buffers of one worker thread, which carry nothing from one user to the next.
+    static BUFFERS: RefCell<(ScoringBuffers, Scratch)> = RefCell::default();
 }
 
 /// Returns the accuracy of the evaluated user at `position`, by the scores of `client` with
@@ -73,8 +67,7 @@ pub(crate) fn user_accuracy(
     client: &dyn Client,
     model: &Model,
 ) -> Result<UserAccuracy> {
-    BUFFERS.with_borrow_mut(|buffers| {
-        let Buffers { scoring, scratch } = buffers;
+    BUFFERS.with_borrow_mut(|(scoring, scratch)| {
         let user = world.candidates.evaluated_users()[position];
         let context = ScoringContext::new(user, model, world.dataset.own_data(user), world.streams)
             .with_negatives(&world.dataset, &world.scenario.dataset.negatives);

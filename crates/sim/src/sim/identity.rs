@@ -9,7 +9,7 @@ use fedrecsim_scenario::scenario::Policy;
 /// The parts of a world by which a saved simulation is checked. A command compares the whole
 /// scenario and the data as well.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Identity {
+pub(crate) struct Identity {
     policy: Policy,
     method: String,
     seed: u64,

@@ -7,33 +7,42 @@ use std::sync::Arc;
 use actix::prelude::*;
 use bytes::Bytes;
 
-use super::consultation::{Consultation, ReplySource};
-use super::download::{Download, FrameFormat};
+use super::checkpoints::Save;
+use super::consultation::Consultation;
+use super::download::Download;
 use super::durations::Durations;
-use super::outcome::events::RoundSpan;
-pub use super::outcome::events::{Booking, Ending, LinkEvent};
-pub use super::outcome::losses::{LossCause, Losses};
-use super::outcome::network::{Gauges, Level};
+use super::invitation::{Invitation, Invited, Participant};
 use super::outcome::{
     AuditRecord, ByDirection, Flow, Outcome, PrivacyRecord, RoundRecord, VersionsCost,
 };
+use super::outcome::{Booking, Ending, RoundSpan};
+use super::resident::Ask;
 use super::upload::Upload;
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::{InvitationId, Round, Step, UserId};
+use fedrecsim_core::ids::{Step, UserId};
 use fedrecsim_core::legs::Peer;
-pub use fedrecsim_core::units::Direction;
 use fedrecsim_core::units::{Bytes as Size, SimTime};
 use fedrecsim_core::work::Work;
 use fedrecsim_methods::method::{PersonalTable, Phase, ThirdParty};
 use fedrecsim_model::model::blocks::Model;
 use fedrecsim_model::model::magnitude::{MagnitudeCounts, SupportCount};
 
-/// Network -> server: begin a new step.
+/// Network -> server: this has happened now.
 #[derive(Message)]
 #[rtype(result = "Result<Orders>")]
-pub(crate) struct BeginStep {
-    pub step: Step,
+pub(crate) struct Happened {
     pub now: SimTime,
+    pub news: News,
+}
+
+/// What the server is told of, besides the frames that arrive.
+pub(crate) enum News {
+    /// A new step begins.
+    StepBegins(Step),
+    /// This participation was cut off.
+    ParticipationLost(Participant),
+    /// The server wanted to be woken at this time.
+    AlarmRings,
 }
 
 /// Server -> network: do this now.
@@ -49,37 +58,12 @@ pub(crate) struct Orders {
     pub step_due: bool,
 }
 
-/// An invitation to take part, the same for everybody who is invited with it.
-#[derive(Clone, Debug)]
-pub struct Invitation {
-    /// The step whose model is downloaded.
-    pub step: Step,
-    /// The number of the invitation.
-    pub id: InvitationId,
-    /// The model, encoded.
-    pub download: Arc<Download>,
-}
-
-/// An invitation as its user has it. A training depends on this and on the user's device alone.
-#[derive(Clone)]
-pub struct Invited {
-    pub user: UserId,
-    pub invitation: Invitation,
-    /// Where the third party's reply comes from, if the method has a third party.
-    pub reply_source: Option<ReplySource>,
-    /// Whether the user keeps a copy of its parameters from before the training, since it may be
-    /// cut off, or be scored meanwhile.
-    pub keep: bool,
-}
-
 /// Network -> client. A user's actor has no mailbox but is called directly, see [`super::workers`].
 #[derive(Clone)]
 pub enum ToClient {
     /// You are invited, and the download is on its way to you. Submit your training, since its
     /// inputs are fixed by now.
     Participate(Invited),
-    /// This frame came over the link for you, and is to be read in this format.
-    Received(Bytes, FrameFormat),
     /// Your training has come to its virtual end, so upload its result.
     TrainingEnded,
     /// Somebody who studies the method asks for the item table that you keep for yourself, if you
@@ -92,8 +76,6 @@ pub enum ToClient {
 
 /// Client -> network: the answer to a [`ToClient`].
 pub enum FromClient {
-    /// The answer to [`ToClient::Received`]: whether the frame can be read.
-    Sound(bool),
     /// The answer to [`ToClient::TrainingEnded`] if the training has succeeded.
     Upload(Upload),
     /// The answer to [`ToClient::TrainingEnded`] if the training has failed.
@@ -131,6 +113,18 @@ impl Effort {
     }
 }
 
+/// What the network asks the server.
+pub(crate) trait AskServer:
+    Ask<Happened> + Ask<RequestArrived> + Ask<UploadArrived> + Ask<CloseStep> + Ask<Save>
+{
+}
+
+/// What the network asks the third party.
+pub(crate) trait AskThirdParty:
+    Ask<ConsultThirdParty> + Ask<RequestArrived> + Ask<AbsorbRequests> + Ask<Save>
+{
+}
+
 /// Network -> third party: hand yourself out as you are now, for the users who are invited now.
 #[derive(Message)]
 #[rtype(result = "Result<Arc<dyn ThirdParty>>")]
@@ -141,8 +135,7 @@ pub(crate) struct ConsultThirdParty;
 #[derive(Message)]
 #[rtype(result = "Result<bool>")]
 pub(crate) struct RequestArrived {
-    pub user: UserId,
-    pub invitation_id: InvitationId,
+    pub participant: Participant,
     /// The phase of the method in which the sender takes part.
     pub phase: Phase,
     /// The frame as it came over the link.
@@ -158,8 +151,7 @@ pub(crate) struct AbsorbRequests;
 #[derive(Message)]
 #[rtype(result = "Result<Receipt>")]
 pub(crate) struct UploadArrived {
-    pub user: UserId,
-    pub invitation_id: InvitationId,
+    pub participant: Participant,
     pub upload: Upload,
     pub now: SimTime,
 }
@@ -171,22 +163,6 @@ pub(crate) struct Receipt {
     pub ending: Ending,
     /// The orders for now, or the reason why the run ends.
     pub orders: Result<Orders>,
-}
-
-/// Network -> server: this participation was cut off.
-#[derive(Message)]
-#[rtype(result = "Result<Orders>")]
-pub(crate) struct ParticipationLost {
-    pub user: UserId,
-    pub invitation_id: InvitationId,
-    pub now: SimTime,
-}
-
-/// Network -> server: you asked to be woken at this time.
-#[derive(Message)]
-#[rtype(result = "Result<Orders>")]
-pub(crate) struct AlarmRang {
-    pub now: SimTime,
 }
 
 /// Network -> server: the step is due, so make it.
@@ -226,31 +202,6 @@ pub(crate) struct StepOutcome {
     pub privacy: Option<PrivacyRecord>,
 }
 
-/// The numbers of participations in a round, by what became of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    /// Users invited.
-    pub invited: u32,
-    /// Participations that a dropout, a departure or a fault cut off, by cause.
-    pub lost: Losses,
-    /// Participations that the server gave up.
-    pub cancelled: u32,
-    /// Updates that arrived after their step was over, or were computed from a model too old to be
-    /// used.
-    pub late: u32,
-    /// Those of the late ones that were computed from a model too old to be used.
-    pub stale: u32,
-}
-
-/// What was watched at the server's link in a round.
-#[derive(Debug, Default)]
-pub(crate) struct RoundNetwork {
-    /// The quantities over the time of the round.
-    pub levels: Gauges<Level>,
-    /// The waits in the line for a connection that ended in the round; `None` if there were none.
-    pub waits: Option<Box<Durations>>,
-}
-
 /// Network -> metrics: book what has happened since the last booking. The answer gives the list
 /// back. It is sent in the middle of a round to keep the list short, and when the run ends.
 #[derive(Message)]
@@ -261,12 +212,11 @@ pub(crate) struct Book(pub Vec<Booking>);
 #[derive(Message)]
 #[rtype(result = "Result<RoundBooked>")]
 pub(crate) struct RoundEnded {
-    pub round: Round,
-    pub began: SimTime,
-    pub ended: SimTime,
-    pub counts: Counts,
-    /// What was watched at the server's link.
-    pub network: RoundNetwork,
+    /// What the network has counted, and when the round began and ended. The metrics fill in the
+    /// rest.
+    pub record: RoundRecord,
+    /// The waits in the line for a connection that ended in the round; `None` if there were none.
+    pub waits: Option<Box<Durations>>,
     /// The outcomes of its steps together.
     pub made: StepOutcome,
     /// What has happened on the links and devices and was not booked before.

@@ -7,7 +7,7 @@ use fedrecsim_scenario::scenario::EvaluationSpec;
 
 /// The figures of a run, with what they need.
 #[derive(Clone, Debug)]
-pub struct MetricSet {
+pub(crate) struct MetricSet {
     /// The figures.
     pub metrics: Vec<Metric>,
     /// Whether one of them needs ranks among the candidates.

@@ -4,13 +4,13 @@
 //!   Simulation            step, step_until, save, restore, model, set_model, finish
 //!       |  commands
 //!  ─ ─ ─|─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ the simulation's own thread ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─
-//!       v    BeginStep, UplinkArrived, ParticipationLost, AlarmRang, CloseStep
+//!       v    Happened{news}, UploadArrived, RequestArrived, CloseStep
 //!   Network ------------------------------------------------------> ServerActor
 //!    clock [ns],  <------------------------------------------------  global table,
 //!    calendar,       Orders{invitation, alarm, step_due},            cohorts,
 //!    links [bit/s],  StepOutcome{model, given_up}                    averages
 //!    faults
-//!     |   |   |      Participate, Received, TrainingEnded, CutOff
+//!     |   |   |      Participate, TrainingEnded, BreakOff
 //!     |   |   +---------------------------------------------------> ClientActor, one per user:
 //!     |   |                                                          private parameters
 //!     |   |                                                           |  submitted trainings
@@ -30,7 +30,7 @@
 //! rules of each mode, `cohort` and `oort` pick users, `averages` makes the step), and `download`
 //! is what it sends; `network` (`invitations`, `transfers`, `server_link`, `event_handlers`,
 //! `watch`) has the clock, with its `calendar` and the `fair_link` that all transfers share;
-//! `client` is a user, with `training`, `exchange` and the `workers` that compute for it;
+//! `client` is a user, with `training`, `consultation` and the `workers` that compute for it;
 //! `third_party` answers requests; `metrics` measures, with its `ledger` and `evaluation`. `run`
 //! drives a simulation to its end, `world` holds what all of them may read, [`outcome`] is what
 //! remains of a run, and `checkpoints` are stored on the way. The actors know the messages and the
@@ -49,7 +49,7 @@
 //! **Legs.** A participation is a list of transfers and work ([`Leg`](fedrecsim_core::legs::Leg)): download,
 //! training and upload for most methods. Where clients download only the rows that they need, they
 //! ask the server for them first. Where a method has a third party, its client asks that one before
-//! it trains (`exchange`). A dropout is one draw over the time that all legs take together, and the
+//! it trains (`consultation`). A dropout is one draw over the time that all legs take together, and the
 //! ledger is kept for each peer.
 //!
 //! **Parallelism.** What a client trains on is fixed as soon as it is invited, so it submits its
@@ -80,8 +80,7 @@ mod estimate;
 mod evaluation;
 mod fair_link;
 mod identity;
-#[doc(hidden)]
-pub mod internals;
+mod invitation;
 mod ledger;
 mod messages;
 mod metric_set;
@@ -96,9 +95,9 @@ mod run;
 mod selection;
 mod server;
 mod simulation;
-#[cfg(test)]
-mod small;
 mod stop;
+#[cfg(test)]
+mod tests;
 mod third_party;
 mod training;
 mod upload;
@@ -106,11 +105,18 @@ mod user_order;
 pub mod workers;
 mod world;
 
-pub use checkpoints::{CheckpointStore, Checkpoints};
-pub use estimate::{Estimate, MemoryEstimate, RehearsalLength, estimate};
-pub use observer::RoundObserver;
-pub use outcome::Outcome;
-pub use run::{run, run_from, run_to_end, run_to_end_with};
-pub use simulation::{RunControl, Simulation, Until};
-pub use stop::Stop;
-pub use world::World;
+#[doc(hidden)]
+pub use self::{
+    calendar::Calendar,
+    fair_link::{FairLink, FlowId},
+};
+pub use self::{
+    checkpoints::{CheckpointStore, Checkpoints},
+    estimate::{Estimate, MemoryEstimate, RehearsalLength, estimate},
+    observer::RoundObserver,
+    outcome::Outcome,
+    run::{run, run_from, run_to_end},
+    simulation::{RunControl, Simulation, Until},
+    stop::Stop,
+    world::World,
+};

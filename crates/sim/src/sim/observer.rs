@@ -3,8 +3,8 @@
 //!
 //! An observer is told what happens and is never asked anything, so it cannot affect a result.
 
-use super::outcome::events::{Booking, RoundSpan};
-use super::outcome::network::GaugesSince;
+use super::outcome::GaugesSince;
+use super::outcome::{Booking, RoundSpan};
 use super::outcome::{ByDirection, Flow, RoundRecord};
 
 /// Somebody who is told of every finished round.

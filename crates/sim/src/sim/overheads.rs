@@ -12,7 +12,7 @@ const VALUE_BYTES: u64 = 4;
 
 /// The overheads of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Overheads {
+pub(crate) struct Overheads {
     transport: Option<TransportSpec>,
     paillier: Option<PaillierSpec>,
     /// The bytes of keys and shares that a client of secure aggregation sends and receives.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::checkpoints::{CheckpointStore, Checkpoints};
 use super::observer::RoundObserver;
 use super::outcome::Outcome;
-use super::simulation::{MakeWorkers, RunControl, Simulation, all_users_here};
+use super::simulation::{RunControl, Simulation};
+use super::workers::{MakeWorkers, all_users_here};
 use super::world::World;
 use fedrecsim_core::error::Result;
 
@@ -36,11 +37,12 @@ pub fn run_from(
     observer: &mut dyn RoundObserver,
     checkpoints: Checkpoints,
 ) -> Result<Outcome> {
-    run_to_end(world, control, observer, checkpoints)?.finish_watched(observer)
+    run_to_end(world, control, observer, checkpoints, None)?.finish_watched(observer)
 }
 
 /// Runs `world` as [`run_from`] does, and returns the simulation that is over, for whoever wants to
-/// see more of it than its outcome.
+/// see more of it than its outcome. The users are with `workers`, or in this process if there are
+/// none.
 ///
 /// # Errors
 /// As [`run_from`].
@@ -49,23 +51,11 @@ pub fn run_to_end(
     control: &RunControl,
     observer: &mut dyn RoundObserver,
     checkpoints: Checkpoints,
-) -> Result<Simulation> {
-    run_to_end_with(world, control, observer, checkpoints, all_users_here())
-}
-
-/// Runs `world` as [`run_to_end`] does, with users who are with these workers.
-///
-/// # Errors
-/// As [`run_from`].
-pub fn run_to_end_with(
-    world: impl Into<Arc<World>>,
-    control: &RunControl,
-    observer: &mut dyn RoundObserver,
-    checkpoints: Checkpoints,
-    workers: MakeWorkers,
+    workers: Option<MakeWorkers>,
 ) -> Result<Simulation> {
     let Checkpoints { resumed, mut store } = checkpoints;
     let is_new = resumed.is_none();
+    let workers = workers.unwrap_or_else(all_users_here);
     let mut simulation = Simulation::with_workers(world, control, resumed, workers)?;
     if is_new && store.is_due_at_start() {
         leave_checkpoint(&mut simulation, store.as_mut())

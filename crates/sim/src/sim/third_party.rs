@@ -9,10 +9,11 @@ use actix::prelude::*;
 
 use super::checkpoints::Save;
 use super::consultation;
-use super::messages::{AbsorbRequests, ConsultThirdParty, RequestArrived};
+use super::invitation::Participant;
+use super::messages::{AbsorbRequests, AskThirdParty, ConsultThirdParty, RequestArrived};
+use super::resident::{Resident, unanswered};
 use super::world::World;
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_methods::method::third_party::ArrivedRequest;
 use fedrecsim_methods::method::{Phase, ThirdParty};
 use fedrecsim_model::model::archive::{Archive, ArchiveReader};
@@ -25,7 +26,7 @@ pub(crate) struct ThirdPartyActor {
     /// The third party as participants who are invited now will ask it.
     third_party: Arc<dyn ThirdParty>,
     /// The requests that have arrived since the last step.
-    arrived: Vec<(UserId, InvitationId, Phase, ModelUpdate)>,
+    arrived: Vec<(Participant, Phase, ModelUpdate)>,
 }
 
 impl ThirdPartyActor {
@@ -73,6 +74,8 @@ impl Actor for ThirdPartyActor {
     type Context = Context<Self>;
 }
 
+impl AskThirdParty for Resident<ThirdPartyActor> {}
+
 impl Handler<ConsultThirdParty> for ThirdPartyActor {
     type Result = Result<Arc<dyn ThirdParty>>;
 
@@ -86,23 +89,19 @@ impl Handler<RequestArrived> for ThirdPartyActor {
 
     fn handle(&mut self, arrival: RequestArrived, _context: &mut Self::Context) -> Result<bool> {
         let RequestArrived {
-            user,
-            invitation_id,
+            participant,
             phase,
             frame,
         } = arrival;
         let Some(exchange) = self.world.exchange(phase) else {
-            let reason = format!("{user} sends a request in a phase without any");
-            return Err(Error::Actor {
-                actor: "third party",
-                reason,
-            });
+            let reason = format!("{} sends a request in a phase without any", participant.0);
+            return Err(unanswered("third party", reason));
         };
-        match consultation::decode(&frame, &exchange.request) {
-            Ok(update) => self.arrived.push((user, invitation_id, phase, update)),
-            Err(_) => return Ok(false),
-        }
-        Ok(true)
+        let decoded = consultation::decode(&frame, &exchange.request);
+        let is_sound = decoded.is_ok();
+        self.arrived
+            .extend(decoded.map(|update| (participant, phase, update)));
+        Ok(is_sound)
     }
 }
 
@@ -114,10 +113,10 @@ impl Handler<AbsorbRequests> for ThirdPartyActor {
             return Ok(());
         }
         let mut arrived = std::mem::take(&mut self.arrived);
-        arrived.sort_by_key(|(user, invitation_id, ..)| (*user, *invitation_id));
+        arrived.sort_by_key(|(participant, ..)| *participant);
         let requests: Vec<ArrivedRequest<'_>> = arrived
             .iter()
-            .map(|(user, invitation_id, phase, update)| {
+            .map(|((user, invitation_id), phase, update)| {
                 ArrivedRequest::new(*user, *invitation_id, *phase, update)
             })
             .collect();

@@ -12,7 +12,8 @@ use bytes::Bytes;
 
 use super::consultation;
 use super::device::Device;
-use super::messages::{Effort, Invitation, Invited};
+use super::invitation::{Invitation, Invited};
+use super::messages::Effort;
 use super::upload::{self, Upload};
 use super::world::World;
 use crate::privacy::Protection;
@@ -44,8 +45,8 @@ pub struct WorkedOut {
 
 /// The result of a training. The device goes back to the user's actor, and the upload to the server.
 pub struct Trained {
-    /// The device after the training.
-    pub device: Box<Device>,
+    /// The device after the training; `None` if it is in another process, or another user's.
+    pub device: Option<Box<Device>>,
     /// The upload.
     pub upload: Upload,
 }
@@ -66,14 +67,12 @@ impl Assignment {
             .filter(|_| invited.keep)
             .map(|device| Box::new(device.snapshot()));
         let mut effort = Effort::default();
-        let result = if interrupted.load(Ordering::Relaxed) {
-            Err(Error::Interrupted)
-        } else {
-            SCRATCH.with_borrow_mut(|scratch| {
-                let device = device
-                    .unwrap_or_else(|| Box::new(Device::new(world.method.client(invited.user))));
+        let result = match interrupted.load(Ordering::Relaxed) {
+            true => Err(Error::Interrupted),
+            false => SCRATCH.with_borrow_mut(|scratch| {
+                let device = device.unwrap_or_else(|| Device::new(invited.user, world));
                 train(&invited, device, world, (scratch, &mut effort))
-            })
+            }),
         };
         WorkedOut {
             invited,
@@ -202,7 +201,10 @@ fn train(
     };
     effort.work = work;
     effort.upload = Some(world.upload_size(upload.parts()));
-    Ok(Box::new(Trained { device, upload }))
+    Ok(Box::new(Trained {
+        device: Some(device),
+        upload,
+    }))
 }
 
 #[cfg(test)]
@@ -212,7 +214,7 @@ pub(crate) mod tests {
 
     use super::*;
     use crate::sim::download::Download;
-    use crate::sim::small;
+    use crate::sim::tests::small;
     use fedrecsim_core::ids::{InvitationId, Step, UserId};
 
     /// Has user 3 of `world` train in the first step.

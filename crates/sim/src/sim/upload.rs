@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::messages::Invitation;
+use super::invitation::Invitation;
 use super::world::World;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::{InvitationId, UserId};
@@ -239,7 +239,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::sim::small;
+    use crate::sim::tests::small;
     use crate::sim::training::tests::trained;
 
     const WHOLE_TABLE: [&str; 2] = ["codec.uplink=\"dense-f32\"", "dataset.generator.items=3000"];

@@ -39,7 +39,7 @@ pub struct World {
     /// The items against which held-out items are ranked.
     pub candidates: Candidates,
     /// The figures of accuracy, with what they need.
-    pub metric_set: MetricSet,
+    pub(crate) metric_set: MetricSet,
     /// How the server runs its steps: the policy of the scenario's mode, or one that a program has
     /// given.
     pub policy: Policy,
@@ -64,13 +64,13 @@ pub struct World {
     /// The codecs of downloads.
     pub downlink: BlockCodecs,
     /// What travels with frames beside their bytes.
-    pub overheads: Overheads,
+    pub(crate) overheads: Overheads,
     /// The mechanism that protects an update between training and encoding, if there is one.
     pub privacy: Option<Arc<dyn Mechanism>>,
     /// The noise that the server adds to the sum of a step's updates, if it does.
     pub sum_noise: Option<SumNoise>,
     /// What is claimed of users' privacy, if something is done to protect it.
-    pub claim: Option<PrivacyClaim>,
+    pub(crate) claim: Option<PrivacyClaim>,
 }
 
 impl World {

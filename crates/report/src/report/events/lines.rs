@@ -7,7 +7,7 @@ use serde::Serialize;
 use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::legs::Route;
 use fedrecsim_sim::sim::outcome::PrivacyRecord;
-use fedrecsim_sim::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
+use fedrecsim_sim::sim::outcome::{Booking, Ending, LinkEvent, RoundSpan};
 
 use super::stretch::Stretch;
 

@@ -17,8 +17,8 @@ mod table;
 pub mod timeline;
 mod trace;
 
-use fedrecsim_sim::sim::outcome::events::{Booking, RoundSpan};
-use fedrecsim_sim::sim::outcome::network::GaugesSince;
+use fedrecsim_sim::sim::outcome::GaugesSince;
+use fedrecsim_sim::sim::outcome::{Booking, RoundSpan};
 use stretch::{Participations, Stretch};
 #[cfg(feature = "arrow")]
 pub use table::EventTable;
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
     use crate::tests::events as sample;
     use fedrecsim_core::units::SimTime;
-    use fedrecsim_sim::sim::outcome::network::Gauges;
+    use fedrecsim_sim::sim::outcome::Gauges;
 
     fn written(form: Form, rounds: RangeInclusive<u32>) -> String {
         let mut log = EventLog::begin(Vec::new(), form, rounds).unwrap();

@@ -73,11 +73,6 @@ impl Curve {
         }
     }
 
-    /// Returns the orders with their divergences.
-    pub fn points(&self) -> &[(f64, f64)] {
-        &self.points
-    }
-
     /// Returns the least epsilon that the mechanism has for `delta` if it is run so many times. The
     /// conversion is that of Canonne, Kamath and Steinke (NeurIPS 2020, proposition 12) and Balle
     /// et al. (AISTATS 2020, theorem 21).

@@ -77,7 +77,7 @@ fn divergences_are_those_with_many_digits() {
 fn the_published_example_of_the_moments_accountant_comes_out() {
     let curve = Curve::of_poisson_sample(0.01, 4.0);
     let integers = curve
-        .points()
+        .points
         .iter()
         .filter(|(order, _)| order.fract() == 0.0 && *order <= 33.0);
     let theirs =
@@ -96,7 +96,7 @@ fn a_sample_of_everybody_is_no_sample() {
         let exact = Curve::gaussian(multiplier);
         assert!(
             exact
-                .points()
+                .points
                 .iter()
                 .all(|(order, value)| *value == order / (2.0 * multiplier * multiplier))
         );
@@ -104,7 +104,7 @@ fn a_sample_of_everybody_is_no_sample() {
         assert_eq!(Curve::of_fixed_cohort(1.0, multiplier), exact);
         // A share just below 1 is all but everybody.
         let nearly = Curve::of_poisson_sample(1.0 - 1e-9, multiplier);
-        for ((order, found), (_, expected)) in nearly.points().iter().zip(exact.points()) {
+        for ((order, found), (_, expected)) in nearly.points.iter().zip(&exact.points) {
             assert!(
                 (found - expected).abs() < 1e-5 * expected,
                 "order {order}: {found} {expected}"

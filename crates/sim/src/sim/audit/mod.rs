@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use ndarray::Array2;
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use crate::sim::outcome::{AuditFigures, AuditRecord};
 use crate::sim::world::World;
@@ -20,13 +21,13 @@ use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::{Round, UserId};
 use fedrecsim_methods::method::server::Contribution;
 use fedrecsim_model::model::algebra::eigen::symmetric_eigen;
-use fedrecsim_model::model::archive::{Archive, ArchiveReader};
-use fedrecsim_model::model::layout::{BlockKind, Layout, ValueType};
+use fedrecsim_model::model::archive::{Archive, ArchiveReader, damaged};
+use fedrecsim_model::model::layout::{BlockKind, BlockLayout, Layout, ValueType};
 use fedrecsim_model::model::table::{Base, RowSet, TableUpdate, floats};
 use fedrecsim_scenario::scenario::AuditSpec;
 
 use probe::ChangedRows;
-use scores::{Figures, Group, figures, groups};
+use scores::{Group, figures, groups};
 
 /// The number of scores by which the probe guesses.
 const SCORES: usize = 3;
@@ -47,7 +48,7 @@ pub(crate) struct Audit {
 }
 
 /// What is known of a user from all its uploads.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Linked {
     uploads: u32,
     /// For each score, the sums over the uploads by item, less what an unchanged item has.
@@ -67,7 +68,7 @@ struct Sums {
 struct Found {
     user: UserId,
     rows: ChangedRows,
-    figures: Option<[Figures; SCORES]>,
+    figures: Option<[AuditFigures; SCORES]>,
     /// The share of the largest eigenvalue in the trace of what should be an outer product, if
     /// there is one.
     largest_eigenvalue: Option<f64>,
@@ -111,14 +112,7 @@ impl Audit {
     fn add(&mut self, found: &Found, items: usize) {
         if let Some(figures) = &found.figures {
             self.sums.users += 1;
-            self.sums
-                .figures
-                .iter_mut()
-                .zip(figures)
-                .for_each(|(sum, figures)| {
-                    sum.auc += figures.auc;
-                    sum.precision += figures.precision;
-                });
+            add_figures(&mut self.sums.figures, figures);
         }
         if let Some(share) = found.largest_eigenvalue {
             self.sums.outer_products += 1;
@@ -168,30 +162,20 @@ impl Audit {
     /// Guesses from all uploads of each user so far.
     fn link(&self, world: &World) -> Option<[AuditFigures; SCORES]> {
         let users: Vec<(&UserId, &Linked)> = self.linked.iter().collect();
-        let of_users: Vec<[Figures; SCORES]> = users
+        let of_users: Vec<[AuditFigures; SCORES]> = users
             .par_iter()
             .filter_map(|(user, linked)| linked.figures(world.dataset.train_items(**user)))
             .collect();
         let mut sums = [AuditFigures::default(); SCORES];
-        for of_user in &of_users {
-            sums.iter_mut().zip(of_user).for_each(|(sum, figures)| {
-                sum.auc += figures.auc;
-                sum.precision += figures.precision;
-            });
-        }
+        of_users
+            .iter()
+            .for_each(|of_user| add_figures(&mut sums, of_user));
         (!of_users.is_empty()).then(|| mean(&sums, of_users.len() as u64))
     }
 
     /// Appends what is known of users to `archive`, at the end of a round.
     pub(crate) fn save(&self, archive: &mut Archive) {
-        archive.put(&self.linked.len());
-        for (user, linked) in &self.linked {
-            archive.put(&(user, linked.uploads));
-            linked
-                .scores
-                .iter()
-                .for_each(|scores| archive.put_values(scores));
-        }
+        archive.put(&self.linked);
     }
 
     /// Reads what [`Self::save`] appended.
@@ -199,36 +183,35 @@ impl Audit {
     /// # Errors
     /// As [`ArchiveReader::take`].
     pub(crate) fn restore(&mut self, archive: &mut ArchiveReader, world: &World) -> Result<()> {
-        let count: usize = archive.take()?;
-        for _ in 0..count {
-            let (user, uploads): (UserId, u32) = archive.take()?;
-            let mut linked = Linked {
-                uploads,
-                ..Linked::default()
-            };
-            for scores in &mut linked.scores {
-                *scores = archive.take_values(world.dataset.items())?;
-            }
-            self.linked.insert(user, linked);
+        self.linked = archive.take()?;
+        let mut scores = self.linked.values().flat_map(|linked| &linked.scores);
+        match scores.all(|scores| scores.len() == world.dataset.items()) {
+            true => Ok(()),
+            false => Err(damaged("scores of other items")),
         }
-        Ok(())
     }
 }
 
 impl Linked {
     /// Returns how well the sums of the scores tell `rated` items (ascending) from others.
-    fn figures(&self, rated: &[u32]) -> Option<[Figures; SCORES]> {
+    fn figures(&self, rated: &[u32]) -> Option<[AuditFigures; SCORES]> {
         let mut all = [None; SCORES];
         for (scores, found) in self.scores.iter().zip(&mut all) {
             let mut scored: Vec<(f32, bool)> = scores.iter().map(|score| (*score, false)).collect();
             for item in rated {
                 scored.get_mut(*item as usize)?.1 = true;
             }
-            *found = figures(groups(&mut scored, Group { rated: 0, all: 0 }).into_iter());
+            *found = figures(&groups(&mut scored, Group { rated: 0, all: 0 }));
         }
         let [presence, norm, against_mean] = all;
         Some([presence?, norm?, against_mean?])
     }
+}
+
+fn add_figures(sums: &mut [AuditFigures; SCORES], figures: &[AuditFigures; SCORES]) {
+    sums.iter_mut()
+        .zip(figures)
+        .for_each(|(sum, figures)| *sum += *figures);
 }
 
 fn mean(sums: &[AuditFigures; SCORES], count: u64) -> [AuditFigures; SCORES] {
@@ -242,7 +225,7 @@ fn mean(sums: &[AuditFigures; SCORES], count: u64) -> [AuditFigures; SCORES] {
 /// table of floating-point numbers.
 fn find(contribution: &Contribution<'_>, asked: &[u32], world: &World) -> Option<Found> {
     let layout = world.upload_layout(contribution.phase);
-    let is_table = |block: &fedrecsim_model::model::layout::BlockLayout| {
+    let is_table = |block: &BlockLayout| {
         block.kind == BlockKind::ItemTable
             && block.value_type == ValueType::F32
             && block.shape.rows == world.dataset.items()
@@ -284,7 +267,7 @@ fn find(contribution: &Contribution<'_>, asked: &[u32], world: &World) -> Option
 }
 
 /// Returns how well the scores of an upload tell `rated` items (ascending) from others.
-fn of_upload(changed: &ChangedRows, rated: &[u32], items: usize) -> Option<[Figures; SCORES]> {
+fn of_upload(changed: &ChangedRows, rated: &[u32], items: usize) -> Option<[AuditFigures; SCORES]> {
     let mut distinct = rated.to_vec();
     distinct.dedup();
     let is_rated: Vec<bool> = changed
@@ -303,20 +286,17 @@ fn of_upload(changed: &ChangedRows, rated: &[u32], items: usize) -> Option<[Figu
             .copied()
             .zip(is_rated.iter().copied())
             .collect();
-        figures(groups(&mut scored, rest).into_iter())
+        figures(&groups(&mut scored, rest))
     };
     let present = Group {
         rated: rated_rows as u64,
         all: changed.rows.len() as u64,
     };
-    let presence = figures(
-        [present, rest]
-            .into_iter()
-            .filter(|group| group.all > 0)
-            .collect::<Vec<_>>()
-            .into_iter(),
-    );
-    Some([presence?, by(&changed.norms)?, by(&changed.against_mean)?])
+    Some([
+        figures(&[present, rest])?,
+        by(&changed.norms)?,
+        by(&changed.against_mean)?,
+    ])
 }
 
 /// Returns the share of the largest eigenvalue in the trace of a block that has as many values as
@@ -324,7 +304,7 @@ fn of_upload(changed: &ChangedRows, rated: &[u32], items: usize) -> Option<[Figu
 /// block. It is 1 if the block gives the vector away up to its sign.
 fn outer_product(layout: &Layout, blocks: &[TableUpdate], table: usize) -> Option<f64> {
     let size = layout.blocks()[table].shape.dimension;
-    let is_triangle = |block: &fedrecsim_model::model::layout::BlockLayout| {
+    let is_triangle = |block: &BlockLayout| {
         block.kind == BlockKind::Weights
             && block.value_type == ValueType::F32
             && block.shape.values() == size * (size + 1) / 2

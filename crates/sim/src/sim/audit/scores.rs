@@ -1,15 +1,6 @@
 //! Says how well scores of items tell a user's rated items from all others.
 
-/// How well scores tell rated items from others.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Figures {
-    /// The probability that a rated item has a higher score than another one, where ties count half
-    /// (AUC).
-    pub auc: f64,
-    /// The share of rated items among as many of the highest scores as there are rated items. Of
-    /// equal scores, each is as likely to be among them as any other.
-    pub precision: f64,
-}
+use crate::sim::outcome::AuditFigures;
 
 /// Some items with one score: how many of them are rated, and how many there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,9 +10,9 @@ pub(super) struct Group {
 }
 
 /// Returns the figures of groups in descending order of their scores; `None` if all items are
-/// rated, or none is.
-pub(super) fn figures(groups: impl Iterator<Item = Group> + Clone) -> Option<Figures> {
-    let (rated, all) = groups.clone().fold((0, 0), |(rated, all), group| {
+/// rated, or none is. Of equal scores, each is as likely to be among the highest as any other.
+pub(super) fn figures(groups: &[Group]) -> Option<AuditFigures> {
+    let (rated, all) = groups.iter().fold((0, 0), |(rated, all), group| {
         (rated + group.rated, all + group.all)
     });
     let others = all - rated;
@@ -31,7 +22,7 @@ pub(super) fn figures(groups: impl Iterator<Item = Group> + Clone) -> Option<Fig
     // The pairs in which the rated item is higher, twice, so that ties are whole numbers.
     let (mut wins_twice, mut others_left) = (0u128, others);
     let (mut places_left, mut hits) = (rated, 0.0);
-    for Group { rated, all } in groups {
+    for &Group { rated, all } in groups {
         let others = all - rated;
         others_left -= others;
         wins_twice += u128::from(rated) * u128::from(2 * others_left + others);
@@ -42,7 +33,7 @@ pub(super) fn figures(groups: impl Iterator<Item = Group> + Clone) -> Option<Fig
         }
     }
     let auc = wins_twice as f64 / (2.0 * rated as f64 * others as f64);
-    Some(Figures {
+    Some(AuditFigures {
         auc,
         precision: hits / rated as f64,
     })
@@ -68,12 +59,12 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn of(scored: &[(f32, bool)], rest: (u64, u64)) -> Option<Figures> {
+    fn of(scored: &[(f32, bool)], rest: (u64, u64)) -> Option<AuditFigures> {
         let rest = Group {
             rated: rest.0,
             all: rest.1,
         };
-        figures(groups(&mut scored.to_vec(), rest).into_iter())
+        figures(&groups(&mut scored.to_vec(), rest))
     }
 
     /// If this fails, an audit says that uploads tell more or less than they do.

@@ -92,14 +92,17 @@ impl<E> Calendar<E> {
     /// Makes the calendar of a checkpoint, with `events` in the order that [`Calendar::pending`]
     /// gives them. The order counts where times are equal. The appointments are those of the
     /// events, in the same order.
-    pub(crate) fn restore(now: SimTime, events: Vec<(SimTime, E)>) -> (Self, Vec<Appointment>) {
+    pub(crate) fn restore(now: SimTime, events: &[(SimTime, E)]) -> (Self, Vec<Appointment>)
+    where
+        E: Copy,
+    {
         let mut calendar = Self {
             now,
             ..Self::default()
         };
         let appointments = events
-            .into_iter()
-            .map(|(time, event)| calendar.schedule(time, event))
+            .iter()
+            .map(|(time, event)| calendar.schedule(*time, *event))
             .collect();
         (calendar, appointments)
     }
@@ -176,34 +179,17 @@ impl<E> Calendar<E> {
             .as_ref()
     }
 
-    /// Returns how many events are pending.
-    pub fn len(&self) -> usize {
-        self.pending
-    }
-
-    /// Returns whether no event is pending.
-    pub fn is_empty(&self) -> bool {
-        self.pending == 0
-    }
-
     /// Returns every pending event, in the order in which they would be popped.
-    pub(crate) fn pending(&self) -> Vec<(SimTime, Appointment, &E)> {
-        let mut pending = Vec::with_capacity(self.pending);
-        for entry in self
-            .queue
-            .iter()
-            .filter(|entry| is_live(&self.slots, entry))
-        {
-            let appointment = Appointment {
-                slot: entry.slot,
-                generation: entry.generation,
-            };
-            if let Some(event) = &self.slots[entry.slot as usize].event {
-                pending.push((SimTime::from_nanos(entry.time), appointment, event));
-            }
-        }
+    pub(crate) fn pending(&self) -> Vec<(SimTime, &E)> {
+        let entries = self.queue.iter();
+        let live = entries.filter(|entry| is_live(&self.slots, entry));
+        let event = |entry: &Entry| {
+            let event = self.slots[entry.slot as usize].event.as_ref()?;
+            Some((SimTime::from_nanos(entry.time), event))
+        };
+        let mut pending: Vec<_> = live.filter_map(event).collect();
         // The queue gives the events of one instant in their order, and the sort is stable.
-        pending.sort_by_key(|(time, ..)| *time);
+        pending.sort_by_key(|(time, _)| *time);
         pending
     }
 

@@ -7,12 +7,12 @@ use bytes::Bytes;
 
 use super::world::World;
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::UserId;
+use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::rng::Streams;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_methods::method::server;
 use fedrecsim_methods::method::task::Phase;
-use fedrecsim_model::codec::{BlockCodecs, Frame, FrameParts, Randomness};
+use fedrecsim_model::codec::{self, BlockCodecs, Frame, FrameParts, Randomness};
 use fedrecsim_model::model::blocks::Model;
 use fedrecsim_model::model::layout::Layout;
 
@@ -23,10 +23,12 @@ mod tables;
 mod versions;
 
 use personal::Personal;
-pub(crate) use rows::Participant;
 pub(crate) use saved::RestoredDownloads;
 use tables::{encode, has_the_bits_of_model};
 pub(crate) use versions::{HeldVersions, Version, Versions};
+
+/// A participation: its user and the number of its invitation.
+pub(crate) type Participant = (UserId, InvitationId);
 
 /// The download for all users who are invited between two steps of the server.
 ///
@@ -89,25 +91,6 @@ impl Content {
             received: OnceLock::new(),
             is_shared,
         }
-    }
-}
-
-/// The format in which a frame is to be read.
-#[derive(Clone, Debug)]
-pub struct FrameFormat {
-    pub(crate) codecs: BlockCodecs,
-    pub(crate) layout: Layout,
-}
-
-impl FrameFormat {
-    /// Returns whether `frame` can be read.
-    pub(crate) fn reads(&self, frame: &Bytes) -> bool {
-        if self.codecs.sends_changes() {
-            return versions::reads(self, frame).is_ok();
-        }
-        self.codecs
-            .decode(frame, &self.layout, &Model::none())
-            .is_ok()
     }
 }
 
@@ -268,12 +251,15 @@ impl Download {
         }
     }
 
-    /// Returns the format in which its frames are to be read.
-    pub(crate) fn format(&self) -> FrameFormat {
-        FrameFormat {
-            codecs: self.codecs.clone(),
-            layout: self.layout.clone(),
+    /// Returns whether its receiver can read `frame`. `rows` says how many rows the receiver has
+    /// asked for, if the frame is to have these alone.
+    pub(crate) fn is_sound(&self, frame: &Bytes, rows: Option<usize>) -> bool {
+        if self.codecs.sends_changes() {
+            return codec::unbundle(frame).is_ok();
         }
+        let of_rows = rows.map(|count| self.layout_of_rows(count));
+        let layout = of_rows.as_ref().unwrap_or(&self.layout);
+        self.codecs.decode(frame, layout, &Model::none()).is_ok()
     }
 
     /// Returns what `user` receives.

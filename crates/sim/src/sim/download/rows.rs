@@ -10,19 +10,15 @@ use std::borrow::Cow;
 use bytes::Bytes;
 
 use super::tables::{encode, has_the_bits_of_model};
-use super::{Download, Received};
+use super::{Download, Participant, Received};
 use crate::sim::consultation::Consultation;
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::work::Work;
 use fedrecsim_model::codec::{self, BlockCodecs, Frame, Randomness};
 use fedrecsim_model::model::blocks::{BlockValues, Model};
 use fedrecsim_model::model::layout::{BlockLayout, Layout};
 use fedrecsim_model::model::table::{Table, TableShape};
-
-/// A participation, by which its download is encoded.
-pub(crate) type Participant = (UserId, InvitationId);
 
 impl Download {
     /// Returns whether participants get the rows that they ask for. Those who score get the whole

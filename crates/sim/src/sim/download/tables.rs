@@ -3,8 +3,8 @@
 use fedrecsim_core::error::Result;
 use fedrecsim_model::codec::{BlockCodecs, CodecMemory, EncodeContext, Frame, Randomness};
 use fedrecsim_model::model::blocks::{BlockValues, Model, ModelUpdate};
-use fedrecsim_model::model::layout::{BlockKind, Layout};
-use fedrecsim_model::model::table::{RowSet, Table, TableUpdate, extend_bytes};
+use fedrecsim_model::model::layout::{BlockKind, BlockLayout, Layout};
+use fedrecsim_model::model::table::{RowSet, SharedTable, Table, TableUpdate, extend_bytes};
 
 /// Encodes a model. Receivers may have nothing yet, so rows that are left out are zero.
 pub(super) fn encode(
@@ -13,27 +13,36 @@ pub(super) fn encode(
     codecs: &BlockCodecs,
     randomness: Randomness,
 ) -> Result<Frame> {
-    let mut blocks = Vec::with_capacity(model.blocks().len());
-    for (block, values) in layout.blocks().iter().zip(model.blocks()) {
-        blocks.push(match (block.kind, values) {
-            (BlockKind::ItemTable, BlockValues::Table(table))
-                if codecs.of_block(block).leaves_rows_out() =>
-            {
-                nonzero_rows(table).unwrap_or_else(|| TableUpdate::of_table(table))
-            }
-            (_, BlockValues::Table(table)) => TableUpdate::of_table(table),
-            (_, BlockValues::Raw(bytes)) => {
-                TableUpdate::raw(block.shape, block.value_type, bytes.clone())
-            }
-        });
-    }
+    let update = |block: &BlockLayout, table: &SharedTable| {
+        let leaves_out =
+            block.kind == BlockKind::ItemTable && codecs.of_block(block).leaves_rows_out();
+        let nonzero = leaves_out.then(|| nonzero_rows(table)).flatten();
+        nonzero.unwrap_or_else(|| TableUpdate::of_table(table))
+    };
+    encode_with(update, model, (layout, codecs), &Model::none(), randomness)
+}
+
+/// Encodes a model whose tables travel as `update` says. Receivers have `base`.
+pub(super) fn encode_with(
+    update: impl Fn(&BlockLayout, &SharedTable) -> TableUpdate,
+    model: &Model,
+    (layout, codecs): (&Layout, &BlockCodecs),
+    base: &Model,
+    randomness: Randomness,
+) -> Result<Frame> {
+    let blocks = layout.blocks().iter().zip(model.blocks());
+    let blocks = blocks.map(|(block, values)| match values {
+        BlockValues::Table(table) => update(block, table),
+        BlockValues::Raw(bytes) => TableUpdate::raw(block.shape, block.value_type, bytes.clone()),
+    });
+    let update = ModelUpdate::of_blocks(blocks.collect());
     let mut context = EncodeContext {
-        base: &Model::none(),
+        base,
         memory: &mut CodecMemory::default(),
         randomness,
     };
     codecs
-        .encode(&ModelUpdate::of_blocks(blocks), layout, &mut context)
+        .encode(&update, layout, &mut context)
         .map_err(|error| error.within("a download"))
 }
 

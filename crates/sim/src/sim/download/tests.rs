@@ -2,11 +2,13 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::sim::small;
+use crate::sim::tests::small;
 use fedrecsim_core::rng::PortableDraws;
 use fedrecsim_methods::method::server::PersonalDownloads;
+use fedrecsim_model::codec::Beginning;
 use fedrecsim_model::model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::model::table::{Table, TableShape};
+use fedrecsim_scenario::scenario::CodecName;
 
 /// Returns a table of FedMF's shape in the small world, in which every third row is zero, and one
 /// value is a negative zero.
@@ -271,10 +273,7 @@ fn whoever_has_a_version_has_the_same_bits() {
     for first_download in ["values", "seed"] {
         let world = changing_world(first_download);
         let (mut versions, mut devices) = (Versions::new(Phase(0), &world), vec![None; 4]);
-        let format = FrameFormat {
-            codecs: world.downlink.clone(),
-            layout: world.download_layout(Phase(0)).clone(),
-        };
+        let format = (&world.downlink, world.download_layout(Phase(0)));
         for (number, model) in (0u32..).zip(models(&world, 9)) {
             let version = versions.advance(number, model.clone(), &world).unwrap();
             // Device 0 never misses a version, 1 every other one, and the others have long
@@ -288,16 +287,14 @@ fn whoever_has_a_version_has_the_same_bits() {
                 let frame = download.frame(user).unwrap();
                 assert_eq!(frame.parts, download.parts(user).unwrap());
                 assert_eq!(frame.parts.total(), frame.bytes.len() as u64);
-                assert!(format.reads(&frame.bytes));
+                assert!(download.is_sound(&frame.bytes, None));
                 let device = &mut devices[user.0 as usize];
                 let drawn = |seed| {
                     assert_eq!(seed, world.scenario.seed);
                     world.method.initial()
                 };
                 let held = device.take();
-                *device = Some(
-                    versions::received_on_a_device(&frame.bytes, held, &format, drawn).unwrap(),
-                );
+                *device = Some(received_on_a_device(&frame.bytes, held, format, drawn).unwrap());
                 let received = download.received(user).unwrap();
                 assert_eq!(received.frame_bytes, frame.bytes.len() as u64);
                 assert_eq!(
@@ -373,4 +370,41 @@ fn a_sequence_goes_on_after_a_checkpoint() {
         [None, Some(1), Some(3)].map(|held| version.frame(held).unwrap().bytes)
     };
     assert_eq!(next(&mut restored), next(&mut versions));
+}
+
+/// Returns the model that a device has after a frame of changes, of which `held` is the version
+/// that it had.
+///
+/// # Errors
+/// [`Error::Frame`] for anything but a sound frame that begins with a version that the device has.
+fn received_on_a_device(
+    frame: &Bytes,
+    held: Option<(u32, Model)>,
+    (codecs, layout): (&BlockCodecs, &Layout),
+    drawn: impl FnOnce(u64) -> Model,
+) -> Result<(u32, Model)> {
+    let bundle = codec::unbundle(frame)?;
+    let mut held = match bundle.beginning {
+        Beginning::Seed(seed) => held.or_else(|| Some((0, drawn(seed)))),
+        Beginning::Held | Beginning::Whole => held,
+    };
+    for (place, (number, own)) in bundle.versions.iter().enumerate() {
+        if held.as_ref().is_some_and(|(held, _)| held >= number) {
+            continue;
+        }
+        let is_whole = place == 0 && bundle.beginning == Beginning::Whole;
+        let whole = BlockCodecs::every(CodecName::SparseF32);
+        let (codecs, base) = match (&held, is_whole) {
+            (_, true) => (&whole, &Model::none()),
+            (Some((_, model)), false) => (codecs, model),
+            (None, false) => {
+                return Err(Error::Frame(
+                    "it changes a version that the device does not have".into(),
+                ));
+            }
+        };
+        let model = codecs.decode(own, layout, base)?.apply(layout, base)?;
+        held = Some((*number, model));
+    }
+    held.ok_or_else(|| Error::Frame("it has no model for a device that has none".into()))
 }

@@ -7,11 +7,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::tables::{changed_rows, has_the_bits_of_model};
-use super::{FrameFormat, Received};
+use super::Received;
+use super::tables::{changed_rows, encode_with, has_the_bits_of_model};
 use crate::sim::outcome::VersionsCost;
 use crate::sim::world::World;
 use fedrecsim_core::error::Result;
@@ -22,15 +21,15 @@ use fedrecsim_model::codec::{
     self, Beginning, BlockCodecs, CodecMemory, EncodeContext, Frame, FrameParts, Randomness,
 };
 use fedrecsim_model::model::archive::{Archive, ArchiveReader, damaged};
-use fedrecsim_model::model::blocks::{BlockValues, Model, ModelUpdate};
-use fedrecsim_model::model::layout::Layout;
+use fedrecsim_model::model::blocks::{Model, ModelUpdate};
+use fedrecsim_model::model::layout::{BlockLayout, Layout};
 use fedrecsim_model::model::state::{restore_model, save_model};
-use fedrecsim_model::model::table::{TableUpdate, VALUE_BYTES};
+use fedrecsim_model::model::table::{SharedTable, TableUpdate, VALUE_BYTES};
 use fedrecsim_scenario::scenario::{CodecName, FirstDownload};
 
 /// A version of what the participants of a phase download.
 #[derive(Debug)]
-pub struct Version {
+pub(crate) struct Version {
     number: u32,
     layout: Layout,
     /// The version as its receivers have it, with what the server meant by it.
@@ -56,7 +55,7 @@ enum Root {
 
 /// The versions of one phase's download, with the version that each user is known to have.
 #[derive(Debug)]
-pub struct Versions {
+pub(crate) struct Versions {
     phase: Phase,
     newest: Option<Arc<Version>>,
     /// For each user one more than the number of its version; 0 if it is not known to have one.
@@ -69,7 +68,7 @@ pub struct Versions {
 type Way<'v> = (Beginning, &'v [(u32, Frame)], Option<&'v Frame>);
 
 /// Users with the versions that they have, ascending.
-pub type HeldVersions = Vec<(UserId, u32)>;
+pub(crate) type HeldVersions = Vec<(UserId, u32)>;
 
 impl Versions {
     /// Begins the sequence of a phase.
@@ -240,25 +239,12 @@ impl Version {
     /// allows.
     fn next(&self, number: u32, intended: Model, world: &World) -> Result<Self> {
         let (layout, base, codecs) = (self.layout.clone(), &self.received.model, &world.downlink);
-        let mut blocks = Vec::with_capacity(layout.blocks().len());
-        for (block, values) in layout.blocks().iter().zip(intended.blocks()) {
-            blocks.push(match (values, base.named(&block.name)) {
-                (BlockValues::Table(table), Some(before)) => changed_rows(table, before),
-                (BlockValues::Table(table), None) => TableUpdate::of_table(table),
-                (BlockValues::Raw(bytes), _) => {
-                    TableUpdate::raw(block.shape, block.value_type, bytes.clone())
-                }
-            });
-        }
-        let randomness = Randomness::of_download(world.streams, None, number);
-        let mut context = EncodeContext {
-            base,
-            memory: &mut CodecMemory::default(),
-            randomness,
+        let update = |block: &BlockLayout, table: &SharedTable| match base.named(&block.name) {
+            Some(before) => changed_rows(table, before),
+            None => TableUpdate::of_table(table),
         };
-        let frame = codecs
-            .encode(&ModelUpdate::of_blocks(blocks), &layout, &mut context)
-            .map_err(|error| error.within("a download"))?;
+        let randomness = Randomness::of_download(world.streams, None, number);
+        let frame = encode_with(update, &intended, (&layout, codecs), base, randomness)?;
         let model = codecs
             .decode(&frame.bytes, &layout, base)?
             .apply(&layout, base)?;
@@ -440,58 +426,4 @@ impl Version {
         version.received.intended = intended;
         Ok(version)
     }
-}
-
-/// Returns whether every frame in a frame of changes can be read.
-pub(super) fn reads(format: &FrameFormat, frame: &Bytes) -> Result<()> {
-    let bundle = codec::unbundle(frame)?;
-    for (place, (_, own)) in bundle.versions.iter().enumerate() {
-        let is_whole = place == 0 && bundle.beginning == Beginning::Whole;
-        let whole = BlockCodecs::every(CodecName::SparseF32);
-        let codecs = if is_whole { &whole } else { &format.codecs };
-        codecs.decode(own, &format.layout, &Model::none())?;
-    }
-    Ok(())
-}
-
-/// Returns the model that a device has after a frame of changes, of which `held` is the version
-/// that it had.
-///
-/// # Errors
-/// [`Error::Frame`] for anything but a sound frame that begins with a version that the device has.
-#[cfg(test)]
-pub(super) fn received_on_a_device(
-    frame: &Bytes,
-    held: Option<(u32, Model)>,
-    format: &FrameFormat,
-    drawn: impl FnOnce(u64) -> Model,
-) -> Result<(u32, Model)> {
-    let bundle = codec::unbundle(frame)?;
-    let mut held = match bundle.beginning {
-        Beginning::Seed(seed) => held.or_else(|| Some((0, drawn(seed)))),
-        Beginning::Held | Beginning::Whole => held,
-    };
-    for (place, (number, own)) in bundle.versions.iter().enumerate() {
-        if held.as_ref().is_some_and(|(held, _)| held >= number) {
-            continue;
-        }
-        let is_whole = place == 0 && bundle.beginning == Beginning::Whole;
-        let whole = BlockCodecs::every(CodecName::SparseF32);
-        let (codecs, base) = match (&held, is_whole) {
-            (_, true) => (&whole, &Model::none()),
-            (Some((_, model)), false) => (&format.codecs, model),
-            (None, false) => {
-                return Err(fedrecsim_core::error::Error::Frame(
-                    "it changes a version that the device does not have".into(),
-                ));
-            }
-        };
-        let model = codecs
-            .decode(own, &format.layout, base)?
-            .apply(&format.layout, base)?;
-        held = Some((*number, model));
-    }
-    held.ok_or_else(|| {
-        fedrecsim_core::error::Error::Frame("it has no model for a device that has none".into())
-    })
 }

@@ -29,11 +29,8 @@
 //! never add up to more than the capacity.
 
 mod class;
-mod rates;
 mod work;
 
-#[cfg(test)]
-mod simgrid;
 #[cfg(test)]
 mod tests;
 
@@ -136,16 +133,6 @@ impl FairLink {
         }
     }
 
-    /// Returns how many transfers are in progress, or have ended and were not taken yet.
-    pub fn len(&self) -> usize {
-        self.flows.len()
-    }
-
-    /// Returns whether no transfer is in progress or left to be taken.
-    pub fn is_empty(&self) -> bool {
-        self.flows.is_empty()
-    }
-
     /// Starts a transfer of `size`, which goes no faster than its claim says. Returns false and
     /// does nothing if there is a transfer of that number, in progress or not taken yet.
     #[must_use = "a transfer that did not start will not end"]
@@ -222,6 +209,15 @@ impl FairLink {
         let (_, flow) = self.ended.pop_first()?;
         self.flows.remove(&flow);
         Some(flow)
+    }
+
+    /// Returns the present rate of all transfers in progress together, in whole bit/s. The rates
+    /// that single transfers lose to rounding are part of it.
+    pub(crate) fn rate(&self) -> u64 {
+        match self.capacity {
+            Some(capacity) if self.sharing > 0 => capacity,
+            _ => u64::try_from(self.capped_sum).unwrap_or(u64::MAX),
+        }
     }
 
     fn is_capped(&self, class: Class) -> bool {

@@ -9,6 +9,35 @@ use super::*;
 use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
 use fedrecsim_model::model::archive::{Archive, ArchiveReader};
 
+mod simgrid;
+
+impl FairLink {
+    /// Returns the present rate of a transfer in whole bit/s, rounded down; `None` if the transfer
+    /// is not in progress.
+    fn rate_of(&self, flow: FlowId) -> Option<u64> {
+        let class = self
+            .flows
+            .get(&flow)
+            .filter(|flow| flow.ended.is_none())?
+            .class;
+        if self.is_capped(class) {
+            return Some(class.cap);
+        }
+        let share = self.share();
+        let rate = u128::from(share.bits_per_second) * u128::from(class.weight);
+        Some((rate / u128::from(share.shares)) as u64)
+    }
+
+    /// Returns how many transfers are in progress, or have ended and were not taken yet.
+    fn len(&self) -> usize {
+        self.flows.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.flows.is_empty()
+    }
+}
+
 fn bits_per_second(rate: u64) -> BitsPerSecond {
     BitsPerSecond::new(rate)
 }

@@ -84,12 +84,6 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// Returns this rate times `weight` in whole bit/s, rounded down.
-    pub fn times(self, weight: u32) -> u64 {
-        let product = u128::from(self.bits_per_second) * u128::from(weight);
-        u64::try_from(product / u128::from(self.shares)).unwrap_or(u64::MAX)
-    }
-
     /// Returns the work that is done in `nanoseconds`, rounded down by less than one unit.
     pub(crate) fn work_in(self, nanoseconds: u64) -> Work {
         let shared = u128::from(self.bits_per_second) * u128::from(nanoseconds);

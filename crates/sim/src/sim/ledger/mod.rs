@@ -2,12 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::messages::Ending;
 use super::outcome::{ByDirection, Flow};
 use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::{InvitationId, UserId};
-use fedrecsim_core::legs::{Peer, Route};
-use fedrecsim_model::codec::FrameParts;
+use fedrecsim_core::ids::UserId;
+use fedrecsim_core::legs::Peer;
 
 mod peer;
 
@@ -54,7 +52,7 @@ impl Ledger {
     }
 
     /// Returns the ledger of a peer, and the user's account with that peer.
-    fn side<'a>(
+    pub(crate) fn side<'a>(
         &'a mut self,
         account: &'a mut Account,
         peer: Peer,
@@ -70,44 +68,6 @@ impl Ledger {
                 (ledger, account)
             }
         }
-    }
-
-    /// Books that a frame starts on its way. Its bytes are booked when its way ends.
-    ///
-    /// # Errors
-    /// `Error::Unbalanced` if the user has a frame on its way on
-    /// this route already.
-    pub(crate) fn sent(
-        &mut self,
-        account: &mut Account,
-        (invitation_id, route): (InvitationId, Route),
-        parts: FrameParts,
-    ) -> Result<()> {
-        let (_, account) = self.side(account, route.peer);
-        account.sent(invitation_id, route.direction, parts)
-    }
-
-    /// Books that a frame's way ends with `ending` after `carried` bytes. The other bytes never
-    /// left the sender. `received` is false if a fault swallows the frame. Returns the carried
-    /// bytes.
-    ///
-    /// # Errors
-    /// `Error::Unbalanced` if the frame was not on its way, has
-    /// fewer bytes, or arrives without some of them.
-    pub(crate) fn ended(
-        &mut self,
-        account: &mut Account,
-        (invitation_id, route): (InvitationId, Route),
-        ending: Ending,
-        (carried, received): (u64, bool),
-    ) -> Result<u64> {
-        let (ledger, account) = self.side(account, route.peer);
-        ledger.ended(
-            account,
-            (invitation_id, route.direction),
-            ending,
-            (carried, received),
-        )
     }
 
     /// Puts an account back, and adds up what was booked in it.
@@ -183,6 +143,11 @@ impl Ledger {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::sim::outcome::Ending;
+    use fedrecsim_core::ids::InvitationId;
+    use fedrecsim_core::legs::Route;
+    use fedrecsim_core::units::Direction;
+    use fedrecsim_model::codec::FrameParts;
 
     /// If this fails, bytes that went to a third party are missing in the total, or are counted as
     /// the server's.
@@ -203,17 +168,18 @@ mod tests {
             (Route::REQUEST, 7),
         ] {
             let (mut account, parts) = (ledger.take_out(user), parts(values));
-            ledger.sent(&mut account, (of, route), parts).unwrap();
+            let (_, side) = ledger.side(&mut account, route.peer);
+            side.sent(of, route.direction, parts).unwrap();
             ledger.enter(account).unwrap();
             let mut account = ledger.take_out(user);
-            ledger
-                .ended(
-                    &mut account,
-                    (of, route),
-                    Ending::Done,
-                    (parts.total(), true),
-                )
-                .unwrap();
+            let (peer, side) = ledger.side(&mut account, route.peer);
+            peer.ended(
+                side,
+                (of, route.direction),
+                Ending::Done,
+                (parts.total(), true),
+            )
+            .unwrap();
             ledger.enter(account).unwrap();
         }
         ledger.check_closed().unwrap();
@@ -248,22 +214,16 @@ mod tests {
     fn a_frame_belongs_to_its_peer() {
         let (mut ledger, of) = (Ledger::default(), InvitationId(0));
         let mut account = ledger.take_out(UserId(1));
-        ledger
-            .sent(
-                &mut account,
-                (of, Route::REQUEST),
-                FrameParts {
-                    header: 28,
-                    index: 0,
-                    values: 1,
-                    modelled: 0,
-                },
-            )
-            .unwrap();
-        assert!(
-            ledger
-                .ended(&mut account, (of, Route::UPLOAD), Ending::Done, (29, true))
-                .is_err()
-        );
+        let parts = FrameParts {
+            header: 28,
+            index: 0,
+            values: 1,
+            modelled: 0,
+        };
+        let (_, side) = ledger.side(&mut account, Peer::ThirdParty);
+        side.sent(of, Direction::Up, parts).unwrap();
+        let (server, side) = ledger.side(&mut account, Peer::Server);
+        let ended = server.ended(side, (of, Direction::Up), Ending::Done, (29, true));
+        assert!(ended.is_err());
     }
 }

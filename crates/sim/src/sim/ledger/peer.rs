@@ -3,10 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::sim::by_user::ByUser;
-use crate::sim::messages::{Direction, Ending};
+use crate::sim::outcome::Ending;
 use crate::sim::outcome::{ByDirection, Flow};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::{InvitationId, UserId};
+use fedrecsim_core::units::Direction;
 use fedrecsim_model::codec::FrameParts;
 
 /// The bytes by direction: of the run, of the open round and of each client.
@@ -70,13 +71,6 @@ fn send(flow: &mut Flow, parts: FrameParts) {
     flow.frames += 1;
 }
 
-fn side<T>(flows: &mut ByDirection<T>, direction: Direction) -> &mut T {
-    match direction {
-        Direction::Up => &mut flows.up,
-        Direction::Down => &mut flows.down,
-    }
-}
-
 impl PeerAccount {
     /// Books that a frame starts on its way. Its bytes are booked when its way ends.
     ///
@@ -88,26 +82,13 @@ impl PeerAccount {
         direction: Direction,
         parts: FrameParts,
     ) -> Result<()> {
-        let user = self.user;
-        match side(&mut self.on_their_way, direction).replace((invitation_id, parts)) {
+        let (user, on_its_way) = (self.user, self.on_their_way.of_mut(direction));
+        match on_its_way.replace((invitation_id, parts)) {
             None => Ok(()),
             Some((before, _)) => Err(Error::Unbalanced(format!(
                 "{user} sends ({direction:?}) in {invitation_id} and still in {before}"
             ))),
         }
-    }
-
-    /// Removes the frame of an invitation from those on their way, and returns its bytes by
-    /// purpose.
-    fn close(&mut self, invitation_id: InvitationId, direction: Direction) -> Result<FrameParts> {
-        let user = self.user;
-        let on_its_way = side(&mut self.on_their_way, direction);
-        let frame = on_its_way.take_if(|(of, _)| *of == invitation_id);
-        frame.map(|(_, parts)| parts).ok_or_else(|| {
-            Error::Unbalanced(format!(
-                "{user} has no frame on its way ({direction:?}) in {invitation_id}"
-            ))
-        })
     }
 }
 
@@ -145,8 +126,12 @@ impl PeerLedger {
         ending: Ending,
         (carried, received): (u64, bool),
     ) -> Result<u64> {
-        let user = account.user;
-        let parts = account.close(invitation_id, direction)?;
+        let (user, on_its_way) = (account.user, account.on_their_way.of_mut(direction));
+        let Some((_, parts)) = on_its_way.take_if(|(of, _)| *of == invitation_id) else {
+            return Err(Error::Unbalanced(format!(
+                "{user} has no frame on its way ({direction:?}) in {invitation_id}"
+            )));
+        };
         let whole = parts.total();
         if carried > whole || (ending.is_arrival() && !(carried == whole && received)) {
             let name = ending.name();
@@ -156,8 +141,8 @@ impl PeerLedger {
         }
         let kept = prefix(parts, carried);
         for flow in [
-            side(&mut self.round, direction),
-            side(&mut account.flows, direction),
+            self.round.of_mut(direction),
+            account.flows.of_mut(direction),
         ] {
             send(flow, kept);
             flow.delivered += if ending.is_arrival() { carried } else { 0 };
@@ -189,7 +174,7 @@ impl PeerLedger {
             (Direction::Down, on_their_way.down),
         ] {
             if let Some(frame) = frame {
-                side(&mut self.on_their_way, direction).insert(user, frame);
+                self.on_their_way.of_mut(direction).insert(user, frame);
             }
         }
         check_client("of the round", user, &flows)?;
@@ -229,32 +214,24 @@ impl PeerLedger {
         self.by_client.get(user).copied()
     }
 
-    /// Checks the equations of contract 3, in total and for every client.
+    /// Checks the equations of contract 3 at the end of a run, in total and for every client, and
+    /// that no frame is still on its way.
     ///
     /// # Errors
     /// [`Error::Unbalanced`], which names what does not hold.
-    pub(crate) fn check(&self) -> Result<()> {
+    pub(crate) fn check_closed(&self) -> Result<()> {
+        let ByDirection { up, down } = &self.on_their_way;
+        if let Some((user, (invitation_id, _))) = up.iter().chain(down.iter()).next() {
+            return Err(Error::Unbalanced(format!(
+                "a frame of {user} ({invitation_id}) never came to an end"
+            )));
+        }
         let mut of_clients = ByDirection::<Flow>::default();
         for (user, flows) in self.clients() {
             check_client("of the run", user, &flows)?;
             of_clients += flows;
         }
         check_sum("of the run", &of_clients, &self.total())
-    }
-
-    /// Checks the same as [`Self::check`] at the end of a run, and that no frame is still on its
-    /// way.
-    ///
-    /// # Errors
-    /// [`Error::Unbalanced`], which names what does not hold.
-    pub(crate) fn check_closed(&self) -> Result<()> {
-        let ByDirection { up, down } = &self.on_their_way;
-        match up.iter().chain(down.iter()).next() {
-            Some((user, (invitation_id, _))) => Err(Error::Unbalanced(format!(
-                "a frame of {user} ({invitation_id}) never came to an end"
-            ))),
-            None => self.check(),
-        }
     }
 }
 
@@ -450,7 +427,7 @@ mod tests {
             (ledger.total().up.lost, ledger.total().up.values),
             (138, 100)
         );
-        ledger.check().unwrap();
+        ledger.check_closed().unwrap();
     }
 
     #[test]
@@ -499,7 +476,7 @@ mod tests {
             )
             .unwrap();
         ledger.round.up.sent += 1;
-        assert!(ledger.check().is_err());
+        assert!(ledger.check_closed().is_err());
     }
 
     #[test]
@@ -519,10 +496,15 @@ mod tests {
                     (138, true),
                 )
                 .unwrap();
-            side(&mut ledger.round, direction).sent += 1;
-            side(ledger.by_client.get_mut(&UserId(1)).unwrap(), direction).sent += 1;
+            ledger.round.of_mut(direction).sent += 1;
+            let client = ledger.by_client.get_mut(&UserId(1)).unwrap();
+            client.of_mut(direction).sent += 1;
             assert!(
-                ledger.check().unwrap_err().to_string().contains("user 1"),
+                ledger
+                    .check_closed()
+                    .unwrap_err()
+                    .to_string()
+                    .contains("user 1"),
                 "{direction:?}"
             );
         }
@@ -534,7 +516,6 @@ mod tests {
         ledger
             .sends(InvitationId(0), UserId(1), Direction::Up, PARTS)
             .unwrap();
-        ledger.check().unwrap();
         assert!(
             ledger
                 .check_closed()

@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 
 use super::Books;
 use crate::sim::by_user::ByUser;
-use crate::sim::messages::{Booking, Direction, Ending, LinkEvent};
 use crate::sim::outcome;
-use crate::sim::outcome::users::UserAccount;
+use crate::sim::outcome::{Booking, Ending, LinkEvent};
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
-use fedrecsim_core::legs::{Job, Peer, Route};
+use fedrecsim_core::legs::{Job, Route};
+use fedrecsim_core::units::Direction;
 use fedrecsim_core::work::Work;
 use fedrecsim_model::model::kernel::prefetch;
 
@@ -32,7 +32,7 @@ const USERS_AHEAD: usize = 4;
 /// What a participation has taken so far. Whether this led to an update that is used is known at
 /// its end.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub struct Spent {
+pub(crate) struct Spent {
     download_bytes: u64,
     work: Work,
 }
@@ -132,7 +132,10 @@ impl Books {
     fn book_user(&mut self, user: UserId, bookings: Chain<'_>) -> Result<()> {
         let mut account = self.ledger.take_out(user);
         let mut spent = self.under_way.remove(&user);
-        let mut own = self.accounts.is_some().then(UserAccount::default);
+        let mut own = self
+            .accounts
+            .as_mut()
+            .map(|accounts| accounts.remove(&user).unwrap_or_default());
         let mut done = outcome::Work::default();
         for &Booking {
             invitation_id,
@@ -145,8 +148,8 @@ impl Books {
             }
             match event {
                 LinkEvent::Sent(route, parts) => {
-                    self.ledger
-                        .sent(&mut account, (invitation_id, route), parts)?
+                    let (_, account) = self.ledger.side(&mut account, route.peer);
+                    account.sent(invitation_id, route.direction, parts)?;
                 }
                 // These change no count. A frame is booked when it is sent and when its way ends.
                 LinkEvent::InLine(_) | LinkEvent::Connected(_) | LinkEvent::WorkBegan(_) => {}
@@ -157,12 +160,11 @@ impl Books {
                     received,
                     took_ns,
                 } => {
-                    let of = (invitation_id, route);
-                    let bytes = self
-                        .ledger
-                        .ended(&mut account, of, ending, (carried, received))?;
+                    let (ledger, account) = self.ledger.side(&mut account, route.peer);
+                    let of = (invitation_id, route.direction);
+                    let bytes = ledger.ended(account, of, ending, (carried, received))?;
                     if ending.is_arrival() {
-                        self.record_duration(Timed::Transfer(route), took_ns)?;
+                        self.record_duration(place_of(route), took_ns)?;
                     }
                     match (route, ending) {
                         (Route::UPLOAD, _) => book_end(&mut done, spent.take(), ending),
@@ -186,7 +188,7 @@ impl Books {
                     took_ns,
                     ..
                 } => {
-                    self.record_duration(Timed::Work(Job::Reply), took_ns)?;
+                    self.record_duration(place_of_job(Job::Reply), took_ns)?;
                 }
                 LinkEvent::WorkEnded {
                     job: Job::Reply,
@@ -202,7 +204,7 @@ impl Books {
                     done.finished += work.row_visits;
                     done.finished_multiply_adds += work.multiply_adds;
                     spent.get_or_insert_default().work += work;
-                    self.record_duration(Timed::Work(job), took_ns)?;
+                    self.record_duration(place_of_job(job), took_ns)?;
                 }
                 LinkEvent::WorkEnded { ending, work, .. } => {
                     done.lost += work.row_visits;
@@ -215,15 +217,16 @@ impl Books {
             self.under_way.insert(user, spent);
         }
         self.work += done;
-        if let (Some(accounts), Some(own)) = (&mut self.accounts, own) {
-            *accounts.get_or_insert_with(user, UserAccount::default) +=
-                UserAccount { work: done, ..own };
+        if let (Some(accounts), Some(mut own)) = (&mut self.accounts, own) {
+            own.work += done;
+            accounts.insert(user, own);
         }
         self.ledger.enter(account)
     }
 
-    pub(super) fn record_duration(&mut self, of: Timed, nanoseconds: u64) -> Result<()> {
-        self.durations[of.position()].record(nanoseconds)
+    /// Records a duration of what has this place in [`TIMED`].
+    pub(super) fn record_duration(&mut self, place: usize, nanoseconds: u64) -> Result<()> {
+        self.durations[place].record(nanoseconds)
     }
 }
 
@@ -236,71 +239,53 @@ fn book_end(done: &mut outcome::Work, spent: Option<Spent>, ending: Ending) {
     }
 }
 
-/// Names something whose duration is recorded.
+/// The methods in which something has a duration.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Timed {
-    Transfer(Route),
-    Work(Job),
-    Round,
+pub(super) enum Has {
+    Always,
+    WithThirdParty,
+    WithAskedRows,
 }
 
-impl Timed {
-    /// Everything whose duration is recorded, in the order of the histograms.
-    pub(crate) const ALL: [Self; 9] = [
-        Self::Transfer(Route::DOWNLOAD),
-        Self::Work(Job::Training),
-        Self::Transfer(Route::UPLOAD),
-        Self::Round,
-        Self::Work(Job::Request),
-        Self::Transfer(Route::REQUEST),
-        Self::Work(Job::Reply),
-        Self::Transfer(Route::REPLY),
-        Self::Transfer(Route::ROW_REQUEST),
-    ];
+/// What has a duration, by the name that reports use, in the order of the histograms.
+pub(super) const TIMED: [(&str, Has); 9] = [
+    ("download", Has::Always),
+    ("compute", Has::Always),
+    ("upload", Has::Always),
+    ("round", Has::Always),
+    ("preparation", Has::WithThirdParty),
+    ("request", Has::WithThirdParty),
+    ("consultation", Has::WithThirdParty),
+    ("reply", Has::WithThirdParty),
+    ("row-request", Has::WithAskedRows),
+];
 
-    /// Returns the name that reports use.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Transfer(route) => route.name(),
-            Self::Work(Job::Training) => "compute",
-            Self::Work(job) => job.name(),
-            Self::Round => "round",
-        }
+/// The place of rounds in [`TIMED`].
+pub(super) const ROUND: usize = 3;
+
+/// Returns the place of transfers on a route in [`TIMED`].
+fn place_of(route: Route) -> usize {
+    match route {
+        Route::DOWNLOAD | Route::ASKED_ROWS => 0,
+        Route::UPLOAD => 2,
+        Route::ROW_REQUEST => 8,
+        Route {
+            direction: Direction::Up,
+            ..
+        } => 5,
+        Route {
+            direction: Direction::Down,
+            ..
+        } => 7,
     }
+}
 
-    /// Returns whether it happens in methods with a third party alone.
-    pub(crate) fn is_of_a_third_party(self) -> bool {
-        match self {
-            Self::Transfer(route) => route.peer == Peer::ThirdParty,
-            Self::Work(job) => job != Job::Training,
-            Self::Round => false,
-        }
-    }
-
-    /// Returns whether it happens where participants ask for the rows that they download alone.
-    pub(crate) fn is_of_asked_rows(self) -> bool {
-        self == Self::Transfer(Route::ROW_REQUEST)
-    }
-
-    /// Returns its place in [`Self::ALL`].
-    fn position(self) -> usize {
-        match self {
-            Self::Transfer(Route::DOWNLOAD | Route::ASKED_ROWS) => 0,
-            Self::Work(Job::Training) => 1,
-            Self::Transfer(Route::UPLOAD) => 2,
-            Self::Round => 3,
-            Self::Work(Job::Request) => 4,
-            Self::Transfer(Route::ROW_REQUEST) => 8,
-            Self::Transfer(Route {
-                direction: Direction::Up,
-                ..
-            }) => 5,
-            Self::Work(Job::Reply) => 6,
-            Self::Transfer(Route {
-                direction: Direction::Down,
-                ..
-            }) => 7,
-        }
+/// Returns the place of a job in [`TIMED`].
+fn place_of_job(job: Job) -> usize {
+    match job {
+        Job::Training => 1,
+        Job::Request => 4,
+        Job::Reply => 6,
     }
 }
 
@@ -311,8 +296,20 @@ mod tests {
     /// If this fails, a duration is recorded under the name of another one.
     #[test]
     fn every_duration_has_the_histogram_of_its_name() {
-        for (place, timed) in Timed::ALL.into_iter().enumerate() {
-            assert_eq!(timed.position(), place, "{}", timed.name());
+        for route in [
+            Route::DOWNLOAD,
+            Route::UPLOAD,
+            Route::ROW_REQUEST,
+            Route::REQUEST,
+            Route::REPLY,
+        ] {
+            assert_eq!(TIMED[place_of(route)].0, route.name());
         }
+        for job in [Job::Request, Job::Reply] {
+            assert_eq!(TIMED[place_of_job(job)].0, job.name());
+        }
+        assert_eq!(TIMED[place_of_job(Job::Training)].0, "compute");
+        assert_eq!(TIMED[ROUND].0, "round");
+        assert_eq!(place_of(Route::ASKED_ROWS), place_of(Route::DOWNLOAD));
     }
 }

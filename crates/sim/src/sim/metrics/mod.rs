@@ -13,20 +13,20 @@ use actix::prelude::*;
 use super::by_user::ByUser;
 use super::checkpoints::Save;
 use super::durations::Durations;
-use super::evaluation;
+use super::evaluation::{self, Scored};
 use super::ledger::Ledger;
-use super::messages::{
-    Book, Booking, Collect, Counts, RoundBooked, RoundEnded, RoundNetwork, SetModel,
-};
-use super::outcome::events::RoundSpan;
-use super::outcome::network::NetworkRecord;
+use super::messages::{Book, Collect, RoundBooked, RoundEnded, SetModel};
+use super::outcome::NetworkRecord;
+use super::outcome::{Booking, RoundSpan};
 use super::outcome::{
     ByDirection, Flow, Outcome, ProblemSize, RoundRecord, Sparsity, SplitAccuracy, Work,
 };
+use super::resident::unanswered;
 use super::selection::select;
 use super::workers::Workers;
 use super::world::World;
 use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::ids::Round;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_model::codec::BlockCodecs;
 use fedrecsim_model::model::archive::{Archive, ArchiveReader};
@@ -37,7 +37,7 @@ mod bookings;
 mod saved;
 mod users;
 
-use bookings::{Chains, Spent, Timed};
+use bookings::{Chains, Has, ROUND, Spent, TIMED};
 use users::Accounts;
 
 /// The metrics' actor.
@@ -62,7 +62,7 @@ struct Books {
     chains: Chains,
     /// The accounts of single users, if they are kept.
     accounts: Option<Accounts>,
-    /// The durations in nanoseconds, in the order of [`Timed::ALL`].
+    /// The durations in nanoseconds, in the order of [`TIMED`].
     durations: Vec<Durations>,
     /// The waits in the line for a connection that ended in finished rounds.
     waits: Durations,
@@ -86,7 +86,7 @@ impl MetricsActor {
             .flat_map(BlockCodecs::formats)
             .collect();
         let keeps_accounts = world.scenario.report.lists(world.dataset.users());
-        let durations = Timed::ALL.iter().map(|_| Durations::new());
+        let durations = TIMED.iter().map(|_| Durations::new());
         let books = Books {
             ledger: Ledger::default(),
             has_third_party: world.has_third_party(),
@@ -130,10 +130,7 @@ impl MetricsActor {
 }
 
 fn closed() -> Error {
-    Error::Actor {
-        actor: "metrics",
-        reason: "the books are closed".to_owned(),
-    }
+    unanswered("metrics", "the books are closed")
 }
 
 impl Actor for MetricsActor {
@@ -145,47 +142,18 @@ impl Handler<RoundEnded> for MetricsActor {
 
     fn handle(&mut self, ended: RoundEnded, _context: &mut Self::Context) -> Self::Result {
         let (workers, world) = (Rc::clone(&self.workers), Arc::clone(&self.world));
-        let spec = &world.scenario;
-        let last = ended.round.0 + 1 == spec.training.rounds;
-        let due = last || (ended.round.0 + 1).is_multiple_of(spec.evaluation.every_rounds);
-        let made = ended
-            .made
-            .model
-            .as_ref()
-            .map(|(model, download)| (Arc::clone(download), model.clone()));
-        let measure = async move {
-            let Some((download, model)) = made.filter(|_| due) else {
-                return Ok(None);
-            };
-            let scored = workers.evaluate(download, model).await?;
-            let accuracy = evaluation::figures(
-                scored.iter().map(|scored| &scored.accuracy),
-                &world.metric_set,
-            );
-            let downloads = || scored.iter().map(|scored| scored.download_bytes);
-            let inference_bytes = downloads().sum();
-            let listed = world.scenario.report.lists(world.dataset.users());
-            let downloads = if listed {
-                downloads().collect()
-            } else {
-                Vec::new()
-            };
-            Ok(Some(Evaluated {
-                accuracy,
-                inference_bytes,
-                downloads,
-            }))
+        let (spec, round) = (&world.scenario, ended.record.round);
+        let due =
+            round == spec.training.rounds || round.is_multiple_of(spec.evaluation.every_rounds);
+        let made = ended.made.model.clone().filter(|_| due);
+        let evaluate = async move {
+            match made {
+                Some((model, download)) => workers.evaluate(download, model).await.map(Some),
+                None => Ok(None),
+            }
         };
-        AtomicResponse::new(Box::pin(measure.into_actor(self).map(
-            move |evaluated, actor, _| {
-                let world = Arc::clone(&actor.world);
-                let books = actor.books()?;
-                if let Ok(Some(Evaluated { downloads, .. })) = &evaluated {
-                    let users = world.candidates.evaluated_users().iter().copied();
-                    books.book_inference(users.zip(downloads.iter().copied()));
-                }
-                books.close_round(ended, evaluated)
-            },
+        AtomicResponse::new(Box::pin(evaluate.into_actor(self).map(
+            move |scored, actor, _| actor.books()?.close_round(ended, scored, &world),
         )))
     }
 }
@@ -237,37 +205,30 @@ impl Handler<Collect> for MetricsActor {
     }
 }
 
-/// The result of an evaluation.
-struct Evaluated {
-    accuracy: SplitAccuracy,
-    /// The bytes that the evaluated users downloaded in order to score.
-    inference_bytes: u64,
-    /// Those of each evaluated user, if accounts of users are kept.
-    downloads: Vec<u64>,
-}
-
 impl Books {
+    /// Closes a round, after which the evaluated users were `scored` if it was evaluated.
     fn close_round(
         &mut self,
         mut ended: RoundEnded,
-        evaluated: Result<Option<Evaluated>>,
+        scored: Result<Option<Vec<Scored>>>,
+        world: &World,
     ) -> Result<RoundBooked> {
         let _stage = enter(Stage::Simulate);
         // The bytes of the round are booked even if the model cannot be scored.
         self.book(&ended.bookings)?;
-        let (round, made) = (ended.round, &ended.made);
+        let (round, made) = (ended.record.round, &ended.made);
         let span = RoundSpan {
-            round: round.0 + 1,
-            began: ended.began,
-            ended: ended.ended,
+            round,
+            began: ended.record.network.began,
+            ended: ended.record.network.ended,
             aggregated: made.aggregated,
             steps: made.steps,
             privacy: made.privacy,
         };
         let bookings = std::mem::take(&mut ended.bookings);
-        let record = match evaluated {
-            Ok(evaluated) => Ok(self.record_round(ended, evaluated)?),
-            Err(error) => Err(error.in_round(round)),
+        let record = match scored {
+            Ok(scored) => Ok(self.record_round(ended, scored, world)?),
+            Err(error) => Err(error.in_round(Round(round - 1))),
         };
         Ok(RoundBooked {
             span,
@@ -279,67 +240,64 @@ impl Books {
 
     fn record_round(
         &mut self,
-        mut ended: RoundEnded,
-        evaluated: Option<Evaluated>,
+        ended: RoundEnded,
+        scored: Option<Vec<Scored>>,
+        world: &World,
     ) -> Result<RoundRecord> {
-        let duration = ended.ended.since(ended.began);
-        let network = self.network_of(&mut ended)?;
-        self.record_duration(Timed::Round, duration.as_nanos())?;
+        let RoundEnded {
+            mut record,
+            waits,
+            made,
+            ..
+        } = ended;
+        if let Some(waits) = waits {
+            record.network.waits = waits.waits();
+            self.waits.add(&waits)?;
+        }
+        let ended = record.network.ended;
+        let duration = ended.since(record.network.began);
+        self.record_duration(ROUND, duration.as_nanos())?;
         let bytes = self.ledger.end_round()?;
-        if let Some((model, _)) = ended.made.model.take() {
+        if let Some((model, _)) = made.model {
             self.model = model;
         }
         let mut averaged = MagnitudeCounts::default();
         for (_, table) in self.model.tables() {
             averaged.add_times(&MagnitudeCounts::of(table.as_slice(), 1.0), 1);
         }
-        let aggregated = ended.made.aggregated;
-        let loss = (aggregated > 0).then(|| ended.made.loss_sum / f64::from(aggregated));
+        let aggregated = made.aggregated;
+        if let Some(scored) = &scored {
+            self.book_inference(world.candidates.evaluated_users(), scored);
+        }
         let record = RoundRecord {
-            round: ended.round.0 + 1,
-            virtual_time_s: ended.ended.as_secs_f64(),
+            virtual_time_s: ended.as_secs_f64(),
             duration_s: duration.as_secs_f64(),
-            invited: ended.counts.invited,
             aggregated,
-            dropped: ended.counts.lost.total() as u32,
-            cancelled: ended.counts.cancelled,
-            late: ended.counts.late,
-            stale: ended.counts.stale,
-            losses: ended.counts.lost.clone(),
-            loss,
-            inference_bytes: evaluated
+            dropped: record.losses.total() as u32,
+            loss: (aggregated > 0).then(|| made.loss_sum / f64::from(aggregated)),
+            inference_bytes: scored
                 .as_ref()
-                .map(|evaluated| evaluated.inference_bytes),
-            accuracy: evaluated.map(|evaluated| evaluated.accuracy),
+                .map(|scored| scored.iter().map(|scored| scored.download_bytes).sum()),
+            accuracy: scored.map(|scored| {
+                let accuracies = scored.iter().map(|scored| &scored.accuracy);
+                evaluation::figures(accuracies, &world.metric_set)
+            }),
             bytes: bytes.all,
             third_party_bytes: self.has_third_party.then_some(bytes.third_party),
             work: std::mem::take(&mut self.work),
-            network,
             sparsity: (averaged.values > 0).then(|| Sparsity {
-                uploads: ended.made.uploads.shares(),
+                uploads: made.uploads.shares(),
                 averaged: averaged.shares(),
-                union: ended.made.union.share(),
+                union: made.union.share(),
             }),
-            versions: ended.made.versions,
-            audit: ended.made.audit,
-            privacy: ended.made.privacy,
+            versions: made.versions,
+            audit: made.audit,
+            privacy: made.privacy,
+            ..record
         };
-        self.digest_round(&ended, &record);
+        self.digest_round(&record, &made.uploads);
         self.rounds.push(record.clone());
         Ok(record)
-    }
-
-    /// Returns what was watched at the server's link in a round, and keeps its waits for the run.
-    fn network_of(&mut self, ended: &mut RoundEnded) -> Result<NetworkRecord> {
-        let RoundNetwork { levels, waits } = std::mem::take(&mut ended.network);
-        let ended_waits = waits.as_ref().map(|waits| waits.waits());
-        waits.map_or(Ok(()), |waits| self.waits.add(&waits))?;
-        Ok(NetworkRecord {
-            began: ended.began,
-            ended: ended.ended,
-            levels,
-            waits: ended_waits.unwrap_or_default(),
-        })
     }
 
     /// Takes over a model that was set from outside, and adds a mark to the digest, so that it
@@ -360,24 +318,24 @@ impl Books {
     /// floats by their bits, and the model. Energy is left out, since it is computed from bytes and
     /// work, which are included. So is what was watched at the server's link, and why
     /// participations were lost: both follow from what happened, and change nothing.
-    fn digest_round(&mut self, ended: &RoundEnded, record: &RoundRecord) {
+    fn digest_round(&mut self, record: &RoundRecord, uploads: &MagnitudeCounts) {
         let mut digest = blake3::Hasher::new();
         digest.update(self.digest.as_bytes());
         let mut number = |value: u64| {
             digest.update(&value.to_le_bytes());
         };
-        number(u64::from(ended.round.0));
-        number(ended.ended.as_nanos());
-        let Counts {
-            invited,
-            cancelled,
-            late,
-            ..
-        } = ended.counts;
-        [invited, record.dropped, cancelled, late, record.aggregated]
-            .into_iter()
-            .map(u64::from)
-            .for_each(&mut number);
+        number(u64::from(record.round - 1));
+        number(record.network.ended.as_nanos());
+        [
+            record.invited,
+            record.dropped,
+            record.cancelled,
+            record.late,
+            record.aggregated,
+        ]
+        .into_iter()
+        .map(u64::from)
+        .for_each(&mut number);
         number(record.loss.map_or(u64::MAX, f64::to_bits));
         for flow in [record.bytes.up, record.bytes.down] {
             flow.counts_for_digest().for_each(&mut number);
@@ -390,12 +348,7 @@ impl Books {
         }
         record.work.counts().into_iter().for_each(&mut number);
         number(record.inference_bytes.unwrap_or(u64::MAX));
-        ended
-            .made
-            .uploads
-            .above
-            .iter()
-            .for_each(|count| number(*count));
+        uploads.above.iter().for_each(|count| number(*count));
         if let Some(SplitAccuracy { validation, test }) = &record.accuracy {
             let all = test.iter().chain(validation.iter().flatten());
             all.for_each(|(_, figure)| number(figure.to_bits()));
@@ -414,12 +367,16 @@ impl Books {
         private_digests.iter().for_each(|private| {
             digest.update(private.as_bytes());
         });
-        let durations = Timed::ALL
+        let is_there = |has| match has {
+            Has::Always => true,
+            Has::WithThirdParty => self.has_third_party,
+            Has::WithAskedRows => self.asks_for_rows,
+        };
+        let durations = TIMED
             .iter()
             .zip(&self.durations)
-            .filter(|(timed, _)| self.has_third_party || !timed.is_of_a_third_party())
-            .filter(|(timed, _)| self.asks_for_rows || !timed.is_of_asked_rows())
-            .map(|(timed, durations)| (timed.name().to_owned(), durations.distribution()))
+            .filter(|((_, has), _)| is_there(*has))
+            .map(|((name, _), durations)| ((*name).to_owned(), durations.distribution()))
             .collect();
         let mut work = self.work;
         self.rounds.iter().for_each(|round| work += round.work);

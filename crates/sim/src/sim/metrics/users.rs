@@ -1,8 +1,9 @@
 //! The accounts of single users, which are kept where the scenario wants them in the report.
 
 use super::super::by_user::ByUser;
-use super::super::messages::{Ending, LinkEvent};
-use super::super::outcome::users::{DeviceBytes, UserAccount, UserRecord, handled_bytes};
+use super::super::evaluation::Scored;
+use super::super::outcome::{DeviceBytes, UserAccount, UserRecord, handled_bytes};
+use super::super::outcome::{Ending, LinkEvent};
 use super::Books;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
@@ -58,14 +59,14 @@ impl UserAccount {
 impl Books {
     /// Books what the devices of evaluated users would download in order to score, as after the
     /// latest evaluation.
-    pub(super) fn book_inference(&mut self, downloads: impl Iterator<Item = (UserId, u64)>) {
+    pub(super) fn book_inference(&mut self, users: &[UserId], scored: &[Scored]) {
         let Some(accounts) = &mut self.accounts else {
             return;
         };
-        for (user, bytes) in downloads {
+        for (user, scored) in users.iter().zip(scored) {
             accounts
-                .get_or_insert_with(user, UserAccount::default)
-                .inference_bytes = bytes;
+                .get_or_insert_with(*user, UserAccount::default)
+                .inference_bytes = scored.download_bytes;
         }
     }
 

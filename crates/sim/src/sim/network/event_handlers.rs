@@ -1,17 +1,15 @@
 //! The handling of the calendar's events: what each of them changes, and who is told of it.
 
-use bytes::Bytes as Frame;
-
 use super::participation::{Activity, Participation, Transfer, Way};
-use super::server_link::ServerLink;
 use super::transfers::{Traffic, absent};
-use super::{Event, Network, answered, unanswered};
+use super::{Event, Network};
 use crate::sim::consultation;
-use crate::sim::download::FrameFormat;
 use crate::sim::messages::{
-    AlarmRang, Effort, Ending, FromClient, LinkEvent, LossCause, Orders, ParticipationLost,
-    Receipt, RequestArrived, ToClient, UploadArrived,
+    Effort, FromClient, News, Orders, Receipt, RequestArrived, ToClient, UploadArrived,
 };
+use crate::sim::outcome::LossCause;
+use crate::sim::outcome::{Ending, LinkEvent};
+use crate::sim::resident::unanswered;
 use crate::sim::upload::Upload;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
@@ -35,10 +33,7 @@ impl Network {
         match event {
             Event::FrameArrived(user) => return self.frame_arrived(now, user),
             Event::Lost(user) => return self.cut_off(now, user).map(Followup::Obey),
-            Event::Alarm => {
-                let orders = answered(&self.peers.alarm_rang, AlarmRang { now })?;
-                return Ok(Followup::Obey(orders));
-            }
+            Event::Alarm => return self.tell_server(News::AlarmRings).map(Followup::Obey),
             Event::WorkEnded(user) => self.work_ended(now, user)?,
             Event::StartUpEnded(user) => {
                 let (traffic, participation) = self.participant(user)?;
@@ -121,49 +116,31 @@ impl Network {
     /// Handles a download or a reply that a fault has spoiled, which the client notices.
     fn failed_to_reach_client(&mut self, user: UserId, transfer: Transfer) -> Result<Orders> {
         let participation = self.take(user)?;
-        if let Some(Verdict::Corrupt { .. }) = transfer.fault {
-            let (frame, format) = self.sent_to_client(&participation, transfer.route)?;
-            let frame = transfer.as_it_arrives(&frame).unwrap_or_default();
-            match self.tell(user, ToClient::Received(frame, format)) {
-                FromClient::Sound(false) => {}
-                FromClient::Sound(true) => return Err(unnoticed("frame")),
-                _ => {
-                    let reason = "it does not say whether its frame is sound";
-                    return Err(unanswered("client", reason));
-                }
-            }
+        if let Some(Verdict::Corrupt { .. }) = transfer.fault
+            && self.client_can_read(&participation, &transfer)?
+        {
+            return Err(unnoticed("frame"));
         }
         self.failed(&participation, transfer)
     }
 
-    /// Returns the frame that was sent to the user on this route, and the format in which the user
-    /// reads it.
-    fn sent_to_client(
-        &self,
-        participation: &Participation,
-        route: Route,
-    ) -> Result<(Frame, FrameFormat)> {
+    /// Returns whether the client can read the frame of this transfer as it arrives.
+    fn client_can_read(&self, participation: &Participation, transfer: &Transfer) -> Result<bool> {
         let download = &participation.invitation.download;
-        let consultation = participation.consultation_with(route.peer);
-        match (route, consultation) {
-            (Route::DOWNLOAD, _) => {
-                Ok((download.frame(participation.user)?.bytes, download.format()))
+        let asked = participation.consultation_with(transfer.route.peer);
+        let frame = match (transfer.route, asked) {
+            (Route::DOWNLOAD, _) => download.frame(participation.user)?.bytes,
+            (_, Some(asked)) => asked.reply.bytes.clone(),
+            (_, None) => return Err(out_of_turn("a reply arrived")),
+        };
+        let frame = transfer.as_it_arrives(&frame).unwrap_or_default();
+        let exchange = self.world.exchange(download.phase());
+        Ok(match (transfer.route.peer, exchange) {
+            (Peer::ThirdParty, Some(exchange)) => {
+                consultation::decode(&frame, &exchange.reply).is_ok()
             }
-            (Route::ASKED_ROWS, Some(asked)) => {
-                let format = FrameFormat {
-                    layout: download.layout_of_rows(asked.rows),
-                    ..download.format()
-                };
-                Ok((asked.reply.bytes.clone(), format))
-            }
-            _ => {
-                let exchange = self.world.exchange(download.phase()).zip(consultation);
-                let (exchange, consultation) =
-                    exchange.ok_or_else(|| out_of_turn("a reply arrived"))?;
-                let format = consultation::format(&exchange.reply);
-                Ok((consultation.reply.bytes.clone(), format))
-            }
-        }
+            _ => download.is_sound(&frame, asked.map(|asked| asked.rows)),
+        })
     }
 
     /// Ends a participation because its transfer has failed.
@@ -191,19 +168,17 @@ impl Network {
             None => false,
             Some(frame) => {
                 let arrived = RequestArrived {
-                    user,
-                    invitation_id: participation.invitation.id,
+                    participant: (user, participation.invitation.id),
                     phase: participation.invitation.download.phase(),
                     frame,
                 };
-                let port = match (transfer.route.peer, &self.peers.third_party) {
-                    (Peer::Server, _) => &self.peers.rows_requested,
-                    (Peer::ThirdParty, Some(third_party)) => &third_party.request_arrived,
+                match (transfer.route.peer, &self.peers.third_party) {
+                    (Peer::Server, _) => self.peers.server.ask(arrived)?,
+                    (Peer::ThirdParty, Some(third_party)) => third_party.ask(arrived)?,
                     (Peer::ThirdParty, None) => {
                         return Err(unanswered("third party", "there is none"));
                     }
-                };
-                answered(port, arrived)?
+                }
             }
         };
         if !is_sound {
@@ -276,31 +251,30 @@ impl Network {
             }
         }
         if let Some(loss) = participation.loss {
-            self.traffic.calendar.cancel(loss.appointment);
+            self.traffic.cancel(loss.appointment);
         }
-        let (invitation_id, loss) = (participation.invitation.id, upload.loss);
+        let (participant, local_loss) = ((user, participation.invitation.id), upload.loss);
         let arrival = UploadArrived {
-            user,
-            invitation_id,
+            participant,
             upload,
             now,
         };
-        let Receipt { ending, orders } = answered(&self.peers.upload_arrived, arrival)?;
+        let Receipt { ending, orders } = self.peers.server.ask(arrival)?;
         if ending.is_arrival() && transfer.is_spoiled() {
             return Err(unnoticed("upload"));
         }
         let ended = transfer.ended(now, ending, transfer.size);
         self.traffic.book(&participation, ended);
         match ending {
-            Ending::Done => self.losses.push((user, invitation_id, loss)),
-            Ending::Late => self.counts.late += 1,
+            Ending::Done => self.local_losses.push((participant, local_loss)),
+            Ending::Late => self.record.late += 1,
             Ending::Stale => {
-                self.counts.late += 1;
-                self.counts.stale += 1;
+                self.record.late += 1;
+                self.record.stale += 1;
             }
             Ending::Lost | Ending::Cancelled | Ending::Unfinished => {
                 let cause = self.cause_of_failure(&participation, &transfer)?;
-                self.counts.lost.count(cause);
+                self.record.losses.count(cause);
             }
         }
         orders
@@ -329,13 +303,9 @@ impl Network {
         cause: LossCause,
     ) -> Result<Orders> {
         self.break_off(participation, interrupted_at)?;
-        self.counts.lost.count(cause);
-        let lost = ParticipationLost {
-            user: participation.user,
-            invitation_id: participation.invitation.id,
-            now: self.now(),
-        };
-        answered(&self.peers.participation_lost, lost)
+        self.record.losses.count(cause);
+        let participant = (participation.user, participation.invitation.id);
+        self.tell_server(News::ParticipationLost(participant))
     }
 
     /// Returns the cause for which a transfer fails, be it a dropout on the server's link or a
@@ -372,7 +342,7 @@ impl Network {
             users.iter().partition(|user| self.is_in_line(user));
         for user in waiting.into_iter().chain(others) {
             let participation = self.take(user)?;
-            self.counts.cancelled += 1;
+            self.record.cancelled += 1;
             let interrupted_at = self.interrupt(self.now(), &participation, Ending::Cancelled)?;
             self.break_off(&participation, interrupted_at)?;
         }
@@ -399,10 +369,9 @@ impl Network {
         participation: &Participation,
         interrupted_at: LinkEvent,
     ) -> Result<()> {
-        let loss = participation.loss.map(|loss| loss.appointment);
-        for appointment in [participation.next, loss].into_iter().flatten() {
-            self.traffic.calendar.cancel(appointment);
-        }
+        self.traffic.cancel(participation.next);
+        self.traffic
+            .cancel(participation.loss.and_then(|loss| loss.appointment));
         self.traffic.book(participation, interrupted_at);
         match self.tell(participation.user, ToClient::BreakOff) {
             FromClient::Done => Ok(()),
@@ -443,10 +412,9 @@ impl Network {
     /// Books the participations that are under way when the run ends.
     pub(super) fn book_unfinished(&mut self) -> Result<()> {
         // No user in the line takes a connection that becomes free now.
-        self.traffic
-            .server_link
-            .iter_mut()
-            .for_each(ServerLink::close);
+        if let Some(server) = &mut self.traffic.server_link {
+            server.line.clear();
+        }
         for (_, participation) in self.taking_part.drain() {
             let interrupted_at = self.interrupt(self.now(), &participation, Ending::Unfinished)?;
             self.traffic.book(&participation, interrupted_at);

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::participation::Participation;
-use super::{AHEAD, Network, answered, unanswered};
+use super::{AHEAD, Network};
 use crate::sim::consultation::ReplySource;
-use crate::sim::messages::{
-    ConsultThirdParty, FromClient, Invitation, Invited, LossCause, ToClient,
-};
+use crate::sim::invitation::{Invitation, Invited};
+use crate::sim::messages::{ConsultThirdParty, FromClient, ToClient};
+use crate::sim::outcome::LossCause;
+use crate::sim::resident::unanswered;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::legs::{Leg, Peer, Route};
@@ -24,7 +25,7 @@ impl Network {
         invitation: Invitation,
         cohort: Vec<UserId>,
     ) -> Result<()> {
-        self.counts.invited += cohort.len() as u32;
+        self.record.invited += cohort.len() as u32;
         let conditions = self.conditions_of(&cohort, invitation.id).await?;
         let cut_short = self.world.may_be_cut_short();
         let reply_source = self.reply_source()?;
@@ -97,7 +98,7 @@ impl Network {
     pub(super) fn reply_source(&self) -> Result<Option<ReplySource>> {
         let third_party = self.peers.third_party.as_ref();
         third_party
-            .map(|peer| answered(&peer.consult, ConsultThirdParty).map(ReplySource::ThirdParty))
+            .map(|peer| peer.ask(ConsultThirdParty).map(ReplySource::ThirdParty))
             .transpose()
     }
 

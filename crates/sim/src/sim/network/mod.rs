@@ -10,28 +10,28 @@ use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use actix::prelude::*;
+use actix::Recipient;
 use serde::{Deserialize, Serialize};
 
 use super::by_user::ByUser;
 use super::calendar::Calendar;
 use super::checkpoints::Save;
+use super::invitation::Participant;
 use super::messages::{
-    AbsorbRequests, AlarmRang, BeginStep, Book, Booking, CloseStep, ConsultThirdParty, Counts,
-    Direction, FromClient, Orders, ParticipationLost, RequestArrived, RoundBooked, RoundEnded,
-    StepOutcome, ToClient, UploadArrived,
+    AbsorbRequests, AskServer, AskThirdParty, Book, CloseStep, FromClient, Happened, News, Orders,
+    RoundBooked, RoundEnded, StepOutcome, ToClient,
 };
-use super::outcome::network::GaugesSince;
-use super::resident::Port;
+use super::outcome::Booking;
+use super::outcome::GaugesSince;
+use super::outcome::RoundRecord;
+use super::resident::{answer_of_metrics, unanswered};
 use super::user_order::sort_by_user;
 use super::workers::{Pool, Workers};
 use super::world::World;
-use crate::sim::Stop;
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::{InvitationId, Round, Step, UserId};
-use fedrecsim_core::memory;
+use fedrecsim_core::ids::{Round, Step, UserId};
 use fedrecsim_core::stages::{Stage, enter};
-use fedrecsim_core::units::SimTime;
+use fedrecsim_core::units::{Direction, SimTime};
 use fedrecsim_data::population::AvailabilityClock;
 use fedrecsim_model::model::kernel::prefetch;
 
@@ -45,7 +45,6 @@ mod watch;
 
 use event_handlers::Followup;
 use participation::Participation;
-pub(crate) use saved::NetworkState;
 use server_link::ServerLink;
 use transfers::Traffic;
 use watch::{Unshared, Watch};
@@ -80,34 +79,17 @@ const AHEAD: usize = 4;
 /// megabytes of them.
 const BOOKED_AT_ONCE: usize = 1 << 17;
 
-/// The actors to which the network talks, by what it tells them.
+/// The actors to which the network talks.
 pub(crate) struct Peers {
-    pub begin_step: Port<BeginStep>,
-    /// Tells the server that a request for rows has arrived.
-    pub rows_requested: Port<RequestArrived>,
-    pub upload_arrived: Port<UploadArrived>,
-    pub participation_lost: Port<ParticipationLost>,
-    pub alarm_rang: Port<AlarmRang>,
-    pub close_step: Port<CloseStep>,
-    pub save_server: Port<Save>,
-    /// The ports of the third party, in a method that has one.
-    pub third_party: Option<ThirdPartyPorts>,
+    pub server: Rc<dyn AskServer>,
+    /// The third party, in a method that has one.
+    pub third_party: Option<Rc<dyn AskThirdParty>>,
     /// The workers, with the actors of all users.
     pub workers: Rc<dyn Workers>,
     /// Tells the metrics what has happened, in the middle of a round or at the end of the run.
     pub book: Recipient<Book>,
     pub round_ended: Recipient<RoundEnded>,
     pub save_metrics: Recipient<Save>,
-}
-
-/// The ports of the third party.
-pub(crate) struct ThirdPartyPorts {
-    /// Asks for the third party itself, when users are invited.
-    pub consult: Port<ConsultThirdParty>,
-    pub request_arrived: Port<RequestArrived>,
-    /// Tells it that a step of the server is over.
-    pub absorb: Port<AbsorbRequests>,
-    pub save: Port<Save>,
 }
 
 /// The network. All other actors wait for it, so it needs no mailbox: whoever drives the simulation
@@ -126,8 +108,9 @@ pub(crate) struct Network {
     /// begins or ends.
     taking_part: ByUser<Box<Participation>>,
     /// The local losses of the updates that the server has taken in since its last step.
-    losses: Vec<(UserId, InvitationId, f64)>,
-    counts: Counts,
+    local_losses: Vec<(Participant, f64)>,
+    /// What is counted of the open round.
+    record: RoundRecord,
     availability: AvailabilityClock,
 }
 
@@ -139,30 +122,6 @@ struct OpenRound {
     step_has_begun: bool,
     /// The outcomes of the steps before it.
     made: StepOutcome,
-}
-
-/// Returns the error of an actor that does not answer, which was refused memory or has a defect.
-fn unanswered(actor: &'static str, reason: impl ToString) -> Error {
-    memory::shortage_of_this_thread().unwrap_or_else(|| Error::Actor {
-        actor,
-        reason: reason.to_string(),
-    })
-}
-
-/// Waits for the answer of the metrics, and returns it. The time is booked as the actors', less what
-/// other stages take of it.
-async fn asked<T>(
-    question: impl Future<Output = std::result::Result<Result<T>, MailboxError>>,
-) -> Result<T> {
-    let _stage = enter(Stage::Actors);
-    let answer = question.await;
-    answer.map_err(|reason| unanswered("metrics", reason))?
-}
-
-/// Asks an actor through its port, and returns its answer.
-fn answered<M: Message>(port: &Port<M>, message: M) -> M::Result {
-    let _stage = enter(Stage::Actors);
-    port(message)
 }
 
 impl Network {
@@ -191,8 +150,8 @@ impl Network {
             open: None,
             traffic,
             taking_part: ByUser::default(),
-            losses: Vec::new(),
-            counts: Counts::default(),
+            local_losses: Vec::new(),
+            record: RoundRecord::default(),
         }
     }
 
@@ -248,8 +207,7 @@ impl Network {
         let mut due = false;
         if !open.step_has_begun {
             self.watch_time_until(self.now());
-            let now = self.now();
-            let orders = answered(&self.peers.begin_step, BeginStep { step, now })?;
+            let orders = self.tell_server(News::StepBegins(step))?;
             open.step_has_begun = true;
             due = self.obey(orders).await?;
         }
@@ -289,18 +247,14 @@ impl Network {
         self.watch_time_until(self.now());
         self.book_unfinished()?;
         let bookings = std::mem::take(&mut self.traffic.bookings);
-        asked(self.peers.book.send(Book(bookings))).await
+        answer_of_metrics(self.peers.book.send(Book(bookings))).await
     }
 
     /// Returns the error for a step that is not due although no event is left, which is so if a
     /// transfer never ends.
     fn without_end(&self, step: Step) -> Error {
         match self.taking_part.keys().first() {
-            Some(&user) => Stop::TimeOverflow {
-                round: self.world.scenario.training.round_of(step),
-                user,
-            }
-            .into(),
+            Some(&user) => self.traffic.endless(user, step),
             None => {
                 let reason = "it waits for participations that nobody takes part in";
                 unanswered("server", reason)
@@ -363,15 +317,13 @@ impl Network {
         made: &mut StepOutcome,
         tell: &mut dyn FnMut(Vec<Booking>),
     ) -> Result<()> {
-        let outcome = answered(&self.peers.close_step, CloseStep { ends_round })?;
+        let outcome = self.peers.server.ask(CloseStep { ends_round })?;
         self.give_up(&outcome.given_up)?;
         if let Some(third_party) = &self.peers.third_party {
-            answered(&third_party.absorb, AbsorbRequests)?;
+            third_party.ask(AbsorbRequests)?;
         }
-        sort_by_user(&mut self.losses, |(user, invitation_id, _)| {
-            (*user, *invitation_id)
-        });
-        let losses = self.losses.drain(..).map(|(_, _, loss)| loss);
+        sort_by_user(&mut self.local_losses, |(participant, _)| *participant);
+        let losses = self.local_losses.drain(..).map(|(_, loss)| loss);
         let mut uploads = outcome.uploads;
         uploads.add_times(&made.uploads, 1);
         let mut union = outcome.union;
@@ -388,7 +340,7 @@ impl Network {
             // The rest of the round will need room for as many again.
             let room = Vec::with_capacity(self.traffic.bookings.len());
             let bookings = std::mem::replace(&mut self.traffic.bookings, room);
-            tell(asked(self.peers.book.send(Book(bookings))).await?);
+            tell(answer_of_metrics(self.peers.book.send(Book(bookings))).await?);
         }
         Ok(())
     }
@@ -410,19 +362,26 @@ impl Network {
     }
 
     async fn end_round(&mut self, open: OpenRound) -> Result<RoundBooked> {
-        let round = Round(self.rounds);
+        self.rounds += 1;
+        let mut record = std::mem::take(&mut self.record);
+        record.round = self.rounds;
+        (record.network.began, record.network.ended) = (open.began, self.now());
+        let waits;
+        (record.network.levels, waits) = self.traffic.watch.end_round();
         let ended = RoundEnded {
-            round,
-            began: open.began,
-            ended: self.now(),
-            counts: std::mem::take(&mut self.counts),
-            network: self.traffic.watch.end_round(),
+            record,
+            waits,
             made: open.made,
             // The list comes back when it is no longer needed, see [`Self::reuse`].
             bookings: std::mem::take(&mut self.traffic.bookings),
         };
-        self.rounds += 1;
-        asked(self.peers.round_ended.send(ended)).await
+        answer_of_metrics(self.peers.round_ended.send(ended)).await
+    }
+
+    /// Tells the server what has happened now, and returns its orders.
+    fn tell_server(&self, news: News) -> Result<Orders> {
+        let now = self.now();
+        self.peers.server.ask(Happened { now, news })
     }
 
     fn tell(&self, user: UserId, message: ToClient) -> FromClient {

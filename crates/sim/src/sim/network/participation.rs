@@ -5,7 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::sim::calendar::Appointment;
 use crate::sim::consultation::Consultation;
-use crate::sim::messages::{Effort, Ending, Invitation, LinkEvent, LossCause};
+use crate::sim::invitation::Invitation;
+use crate::sim::messages::Effort;
+use crate::sim::outcome::LossCause;
+use crate::sim::outcome::{Ending, LinkEvent};
 use crate::sim::upload::Upload;
 use crate::sim::world::World;
 use fedrecsim_core::error::Result;
@@ -37,10 +40,12 @@ pub(super) struct Participation {
 }
 
 /// The time when a participation is cut off.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Loss {
     pub at: SimTime,
-    pub appointment: Appointment,
+    /// `None` only while a checkpoint is read.
+    #[serde(skip)]
+    pub appointment: Option<Appointment>,
     /// The cause, in which every departure counts as one of the user's own. Whether an outage makes
     /// the user leave is looked up when it happens.
     pub cause: LossCause,
@@ -282,7 +287,7 @@ impl Participation {
         Ok(parts.map(|parts| world.overheads.added_to(route, parts)))
     }
 
-    /// Returns what is consultation with this peer before the training; `None` if nothing is, or if it
+    /// Returns the exchange with this peer before the training; `None` if there is none, or if it
     /// has not been worked out.
     pub(crate) fn consultation_with(&self, peer: Peer) -> Option<&Consultation> {
         self.effort.as_ref()?.consultation_with(peer)

@@ -1,23 +1,22 @@
 //! The state of the network in a checkpoint.
 //!
-//! A checkpoint stores the calendar, the participations and the server's link. Appointments are
-//! stored as positions in the list of pending events. The result of a training that has not ended
-//! is not stored. Its inputs are, and it is worked out again.
+//! A checkpoint stores the calendar, the participations and the server's link. Appointments are not
+//! stored, since a pending event tells whose it is. The result of a training that has not ended is
+//! not stored either. Its inputs are, and it is worked out again.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::participation::{Activity, Dropout, Loss, Participation, Transfer, Way};
-use super::server_link::{Places, SavedLink, ServerLink};
-use super::{Event, Network, answered, asked, unanswered};
-use crate::sim::calendar::Calendar;
+use super::{Event, Network};
+use crate::sim::calendar::{Appointment, Calendar};
 use crate::sim::checkpoints::Save;
 use crate::sim::consultation::{Consultation, ReplySource};
 use crate::sim::download::RestoredDownloads;
-use crate::sim::messages::{Invitation, Invited, LossCause};
+use crate::sim::invitation::{Invitation, Invited};
+use crate::sim::resident::{answer_of_metrics, unanswered};
 use crate::sim::upload::Upload;
-use crate::sim::world::World;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::{InvitationId, Step, UserId};
 use fedrecsim_core::units::SimTime;
@@ -28,7 +27,7 @@ use fedrecsim_model::model::archive::{Archive, ArchiveReader, damaged};
 const WRITTEN_AT_ONCE: usize = 1 << 20;
 
 /// A participation, without what follows from the scenario. In the checkpoint its download follows,
-/// then its upload, if it has one, and what it has consultation with a third party.
+/// then its upload, if it has one, and the exchange with a third party, if there was one.
 #[derive(Serialize, Deserialize)]
 struct Saved {
     user: UserId,
@@ -38,73 +37,8 @@ struct Saved {
     activity: Activity,
     upload: Option<(FrameParts, f64)>,
     has_consultation: bool,
-    next: Option<u32>,
     dropout: Option<Dropout>,
-    loss: Option<(SimTime, u32, LossCause)>,
-}
-
-/// The network of a checkpoint.
-pub(crate) struct NetworkState {
-    /// The number of rounds that are over.
-    rounds: u32,
-    now: SimTime,
-    events: Vec<(SimTime, Event)>,
-    link: Option<SavedLink>,
-    participations: Vec<(Saved, Invitation, Option<Upload>, Option<Consultation>)>,
-}
-
-impl NetworkState {
-    /// Reads the network's state from `archive`.
-    ///
-    /// # Errors
-    /// As [`ArchiveReader::take`].
-    pub(crate) fn restore(
-        archive: &mut ArchiveReader,
-        world: &World,
-        downloads: &mut RestoredDownloads,
-    ) -> Result<Self> {
-        let (rounds, now) = archive.take()?;
-        let events = archive.take()?;
-        let link = archive.take()?;
-        let count: u64 = archive.take()?;
-        let mut participations = Vec::new();
-        for _ in 0..count {
-            let saved: Saved = archive.take()?;
-            let (user, leg) = (saved.user, saved.leg);
-            if user.index() >= world.dataset.users() {
-                return Err(damaged(format!("{user} takes part and is not there")));
-            }
-            let invitation = Invitation {
-                step: saved.step,
-                id: saved.invitation_id,
-                download: downloads.take(archive, world)?,
-            };
-            if usize::from(leg) >= world.legs(invitation.download.phase()).len() {
-                return Err(damaged(format!(
-                    "{user} is at leg {leg}, which is not there"
-                )));
-            }
-            let upload = match saved.upload {
-                Some((parts, loss)) => {
-                    let frame = Frame::of_saved(archive.take_bytes()?.into(), parts)?;
-                    Some(Upload::saved(frame, loss))
-                }
-                None => None,
-            };
-            let consultation = match saved.has_consultation {
-                true => Some(Consultation::restore(archive)?),
-                false => None,
-            };
-            participations.push((saved, invitation, upload, consultation));
-        }
-        Ok(Self {
-            rounds,
-            now,
-            events,
-            link,
-            participations,
-        })
-    }
+    loss: Option<Loss>,
 }
 
 impl Network {
@@ -125,7 +59,7 @@ impl Network {
             // had.
             self.work_out_trainings().await?;
         }
-        let mut archive = answered(&self.peers.save_server, Save(Archive::default()))?;
+        let mut archive = self.peers.server.ask(Save(Archive::default()))?;
         self.peers.workers.save(
             self.rounds,
             &mut archive,
@@ -135,40 +69,25 @@ impl Network {
             },
         )?;
         if let Some(third_party) = &self.peers.third_party {
-            archive = answered(&third_party.save, Save(archive))?;
+            archive = third_party.ask(Save(archive))?;
         }
-        archive = asked(self.peers.save_metrics.send(Save(archive))).await?;
+        archive = answer_of_metrics(self.peers.save_metrics.send(Save(archive))).await?;
         self.append_to(&mut archive)?;
         write(archive.take()?)
     }
 
-    /// Appends the network's own state. Bookings, losses, counts and what was watched are left out,
-    /// since they belong to a round that is over.
+    /// Appends the network's own state. What belongs to a round that is over is left out: bookings,
+    /// local losses, and what was counted and watched.
     fn append_to(&self, archive: &mut Archive) -> Result<()> {
-        let pending = self.traffic.calendar.pending();
-        let events: Vec<(SimTime, Event)> = pending
-            .iter()
-            .map(|(time, _, event)| (*time, **event))
-            .collect();
-        let places: Places = (0..)
-            .zip(&pending)
-            .map(|(place, (_, appointment, _))| (*appointment, place))
-            .collect();
-        let link = self.traffic.server_link.as_ref();
         archive.put(&(self.rounds, self.now()));
-        archive.put(&events);
-        archive.put(&link.map(|link| link.save(&places)));
+        archive.put(&self.traffic.calendar.pending());
+        archive.put(&self.traffic.server_link);
         archive.put(&(self.taking_part.len() as u64));
         for (user, participation) in self.taking_part.iter() {
             let (invitation, upload) = (&participation.invitation, &participation.upload);
             // A participation that has its upload no longer needs the exchange.
-            let consultation = participation.effort.as_ref();
-            let consultation = consultation
-                .and_then(|effort| effort.third_party.as_ref())
-                .filter(|_| upload.is_none());
-            // The event of an appointment may have happened, and is then not among the pending
-            // ones.
-            let place_of = |appointment| places.get(&appointment).copied();
+            let effort = participation.effort.as_ref().filter(|_| upload.is_none());
+            let consultation = effort.and_then(|effort| effort.third_party.as_ref());
             archive.put(&Saved {
                 user,
                 step: invitation.step,
@@ -177,11 +96,8 @@ impl Network {
                 activity: participation.activity,
                 upload: upload.as_ref().map(|upload| (upload.parts(), upload.loss)),
                 has_consultation: consultation.is_some(),
-                next: participation.next.and_then(place_of),
                 dropout: participation.dropout,
-                loss: participation
-                    .loss
-                    .and_then(|loss| Some((loss.at, place_of(loss.appointment)?, loss.cause))),
+                loss: participation.loss,
             });
             invitation.download.save(user, archive)?;
             if let Some(upload) = upload {
@@ -197,76 +113,127 @@ impl Network {
     /// Takes over the state of a checkpoint. Trainings that are under way are worked out again.
     ///
     /// # Errors
-    /// `Error::Unrestorable` if the state is not one of this
-    /// world.
-    pub(crate) async fn resume(&mut self, state: NetworkState) -> Result<()> {
-        let (calendar, appointments) = Calendar::restore(state.now, state.events);
-        (self.rounds, self.traffic.calendar) = (state.rounds, calendar);
-        self.traffic.watch.begin_at(state.now);
-        let appointment = |place: u32| {
-            appointments
-                .get(place as usize)
-                .copied()
-                .ok_or_else(|| damaged("an appointment that is not there"))
-        };
-        if let Some(link) = state.link {
-            let network = &self.world.scenario.network;
-            self.traffic.server_link = ServerLink::restore(link, network, appointment)?;
-        }
+    /// As [`ArchiveReader::take`], also for a state that is not one of this world.
+    pub(crate) async fn restore(
+        &mut self,
+        archive: &mut ArchiveReader,
+        downloads: &mut RestoredDownloads,
+    ) -> Result<()> {
+        let now: SimTime;
+        (self.rounds, now) = archive.take()?;
+        let events: Vec<(SimTime, Event)> = archive.take()?;
+        self.traffic.server_link = archive.take()?;
+        self.traffic.watch.begin_at(now);
+        let count: u64 = archive.take()?;
         let mut is_effort_needed = false;
-        for (saved, invitation, upload, consultation) in state.participations {
-            let user = saved.user;
-            if upload.is_none() {
-                // A checkpoint has no exchange for a participation whose training fails. The third
-                // party is asked again for it.
-                let reply_source = match consultation {
-                    Some(consultation) => Some(ReplySource::Saved(Arc::new(consultation))),
-                    None => self.reply_source()?,
-                };
-                // A participation that outlasts its round may be cut off, so the user keeps its
-                // parameters from before the training.
-                self.submit(Invited {
-                    user,
-                    invitation: invitation.clone(),
-                    reply_source,
-                    keep: true,
-                })?;
-                // If a participation is at its first transfer, its training is worked out when that
-                // has arrived.
-                is_effort_needed |=
-                    matches!(saved.activity, Activity::Work { .. }) || saved.leg > 0;
-            }
-            let conditions = self.world.population.conditions(user, invitation.id);
-            let loss = match saved.loss {
-                Some((at, place, cause)) => Some(Loss {
-                    at,
-                    appointment: appointment(place)?,
-                    cause,
-                }),
-                None => None,
-            };
-            let participation = Participation {
-                leg: saved.leg,
-                activity: saved.activity,
-                upload,
-                next: saved.next.map(appointment).transpose()?,
-                dropout: saved.dropout,
-                loss,
-                ..Participation::new(user, invitation, conditions, state.now)
-            };
-            if let Activity::Transfer(
-                transfer @ Transfer {
-                    way: Way::Alone, ..
-                },
-            ) = &participation.activity
-            {
-                let arrives = participation.arrival(transfer);
-                self.traffic.unshared.enter(transfer, arrives);
-            }
-            self.taking_part.insert(user, Box::new(participation));
+        for _ in 0..count {
+            let participation = self.restored(archive, downloads, now)?;
+            // If a participation is at its first transfer, its training is worked out when that has
+            // arrived.
+            let works = matches!(participation.activity, Activity::Work { .. });
+            is_effort_needed |= participation.upload.is_none() && (works || participation.leg > 0);
+            self.taking_part.insert(participation.user, participation);
+        }
+        let (calendar, appointments) = Calendar::restore(now, &events);
+        self.traffic.calendar = calendar;
+        for ((time, event), appointment) in events.into_iter().zip(appointments) {
+            self.know_appointment(time, event, appointment)?;
         }
         if is_effort_needed {
             self.work_out_trainings().await?;
+        }
+        Ok(())
+    }
+
+    /// Reads a participation, and has its user submit its training again if that has not ended.
+    fn restored(
+        &mut self,
+        archive: &mut ArchiveReader,
+        downloads: &mut RestoredDownloads,
+        now: SimTime,
+    ) -> Result<Box<Participation>> {
+        let saved: Saved = archive.take()?;
+        let (user, leg) = (saved.user, saved.leg);
+        if user.index() >= self.world.dataset.users() {
+            return Err(damaged(format!("{user} takes part and is not there")));
+        }
+        let invitation = Invitation {
+            step: saved.step,
+            id: saved.invitation_id,
+            download: downloads.take(archive, &self.world)?,
+        };
+        if usize::from(leg) >= self.world.legs(invitation.download.phase()).len() {
+            return Err(damaged(format!(
+                "{user} is at leg {leg}, which is not there"
+            )));
+        }
+        let upload = match saved.upload {
+            Some((parts, loss)) => {
+                let frame = Frame::of_saved(archive.take_bytes()?.into(), parts)?;
+                Some(Upload::saved(frame, loss))
+            }
+            None => None,
+        };
+        // A checkpoint has no exchange for a participation whose training fails. The third party is
+        // asked again for it.
+        let reply_source = match saved.has_consultation {
+            true => Some(ReplySource::Saved(Arc::new(Consultation::restore(
+                archive,
+            )?))),
+            false => self.reply_source()?,
+        };
+        if upload.is_none() {
+            self.submit(Invited {
+                user,
+                invitation: invitation.clone(),
+                reply_source,
+                // A participation that outlasts its round may be cut off.
+                keep: true,
+            })?;
+        }
+        let conditions = self.world.population.conditions(user, invitation.id);
+        let participation = Participation {
+            leg,
+            activity: saved.activity,
+            upload,
+            dropout: saved.dropout,
+            loss: saved.loss,
+            ..Participation::new(user, invitation, conditions, now)
+        };
+        if let Activity::Transfer(transfer) = &participation.activity
+            && let Transfer {
+                way: Way::Alone, ..
+            } = transfer
+        {
+            let arrives = participation.arrival(transfer);
+            self.traffic.unshared.enter(transfer, arrives);
+        }
+        Ok(Box::new(participation))
+    }
+
+    /// Tells whoever waits for a pending event its appointment.
+    fn know_appointment(
+        &mut self,
+        time: SimTime,
+        event: Event,
+        appointment: Appointment,
+    ) -> Result<()> {
+        match event {
+            Event::Alarm => {}
+            Event::TransfersEnded(direction) => {
+                if let Some(server) = &mut self.traffic.server_link {
+                    server.lanes.of_mut(direction).next_end = Some((time, appointment));
+                }
+            }
+            Event::Lost(user) => {
+                if let Some(loss) = &mut self.participant(user)?.1.loss {
+                    loss.appointment = Some(appointment);
+                }
+            }
+            Event::FrameArrived(user)
+            | Event::WorkEnded(user)
+            | Event::StartUpEnded(user)
+            | Event::RateChanges(user) => self.participant(user)?.1.next = Some(appointment),
         }
         Ok(())
     }

@@ -8,19 +8,21 @@
 
 use std::sync::Arc;
 
+use super::Event;
 use super::participation::{Activity, Loss, Participation, Transfer, Way};
 use super::server_link::ServerLink;
 use super::watch::{Unshared, Watch};
-use super::{Event, unanswered};
-use crate::sim::Stop;
 use crate::sim::by_user::ByUser;
-use crate::sim::calendar::Calendar;
+use crate::sim::calendar::{Appointment, Calendar};
 use crate::sim::fair_link::FlowId;
-use crate::sim::messages::{Booking, LinkEvent, LossCause};
-use crate::sim::outcome::network::Gauges;
+use crate::sim::outcome::Gauges;
+use crate::sim::outcome::LossCause;
+use crate::sim::outcome::{Booking, LinkEvent};
+use crate::sim::resident::unanswered;
+use crate::sim::stop::Stop;
 use crate::sim::world::World;
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::UserId;
+use fedrecsim_core::ids::{Step, UserId};
 use fedrecsim_core::legs::{Job, Leg, Peer, Route};
 use fedrecsim_core::units::{Bytes, Direction, SimDuration, SimTime};
 use fedrecsim_data::population::Verdict;
@@ -158,15 +160,11 @@ impl Traffic {
     ) -> Result<()> {
         // The event of this appointment is happening, so it must not be cancelled below.
         if let Some(server) = &mut self.server_link {
-            server.lane(direction).next_end = None;
+            server.lanes.of_mut(direction).next_end = None;
         }
         let take_ended = |traffic: &mut Self| {
-            traffic
-                .server_link
-                .as_mut()?
-                .lane(direction)
-                .link
-                .take_ended(now)
+            let server = traffic.server_link.as_mut()?;
+            server.lanes.of_mut(direction).link.take_ended(now)
         };
         while let Some(FlowId(user)) = take_ended(self) {
             let user = UserId(user);
@@ -218,7 +216,8 @@ impl Traffic {
             Way::Shared => {
                 let flow = FlowId(participation.user.0);
                 let server = self.server_link.as_mut();
-                let carried = server.and_then(|server| server.lane(direction).link.stop(now, flow));
+                let carried =
+                    server.and_then(|server| server.lanes.of_mut(direction).link.stop(now, flow));
                 self.free_connection(taking_part)?;
                 self.reschedule(direction);
                 Ok(carried.unwrap_or(Bytes::new(0)))
@@ -274,7 +273,7 @@ impl Traffic {
         };
         // A user has at most one transfer in a direction, so its number is free.
         let claim = participation.link(direction).claim_at(now);
-        let lane = server.lane(direction);
+        let lane = server.lanes.of_mut(direction);
         let started = lane.link.start(now, FlowId(user.0), size, claim);
         debug_assert!(started, "{user} has two transfers in one direction");
         self.schedule_change(participation, direction);
@@ -300,7 +299,7 @@ impl Traffic {
         let (direction, flow) = (transfer.route.direction, FlowId(participation.user.0));
         let claim = participation.link(direction).claim_at(now);
         // The last byte may have left at this very instant, which the next event tells.
-        if server.lane(direction).link.change(now, flow, claim) {
+        if server.lanes.of_mut(direction).link.change(now, flow, claim) {
             self.schedule_change(participation, direction);
         }
     }
@@ -320,7 +319,7 @@ impl Traffic {
         let Some(server) = &mut self.server_link else {
             return;
         };
-        let lane = server.lane(direction);
+        let lane = server.lanes.of_mut(direction);
         // A transfer that ends beyond what the clock can show has no end; nor has anything that
         // waits for it.
         let next = lane.link.next_end().filter(|end| *end < SimTime::END);
@@ -354,25 +353,31 @@ impl Traffic {
         let appointment = self.calendar.schedule(at, lost);
         let loss = Loss {
             at,
-            appointment,
+            appointment: Some(appointment),
             cause,
         };
         if let Some(later) = participation.loss.replace(loss) {
-            self.calendar.cancel(later.appointment);
+            self.cancel(later.appointment);
         }
+    }
+
+    /// Cancels an appointment, unless its event has happened.
+    pub(crate) fn cancel(&mut self, appointment: Option<Appointment>) {
+        appointment.map(|appointment| self.calendar.cancel(appointment));
     }
 
     /// Checks that `time` is not beyond what the clock can show.
     fn check_time(&self, time: SimTime, participation: &Participation) -> Result<()> {
-        if time < SimTime::END {
-            return Ok(());
+        match time < SimTime::END {
+            true => Ok(()),
+            false => Err(self.endless(participation.user, participation.invitation.step)),
         }
-        let training = &self.world.scenario.training;
-        Err(Stop::TimeOverflow {
-            round: training.round_of(participation.invitation.step),
-            user: participation.user,
-        }
-        .into())
+    }
+
+    /// Returns the error of a participation that goes on beyond what the clock can show.
+    pub(crate) fn endless(&self, user: UserId, step: Step) -> Error {
+        let round = self.world.scenario.training.round_of(step);
+        Stop::TimeOverflow { round, user }.into()
     }
 
     /// Counts the time until `now`, before anything changes at that instant. The server has waited
@@ -388,26 +393,19 @@ impl Traffic {
     fn gauges(&self, waiting_users: u64) -> Gauges<u64> {
         match &self.server_link {
             Some(server) => Gauges {
-                up_bits_per_s: server.load(Direction::Up),
-                down_bits_per_s: server.load(Direction::Down),
+                up_bits_per_s: server.lanes.up.link.rate(),
+                down_bits_per_s: server.lanes.down.link.rate(),
                 transfers: server.in_progress.into(),
                 line: server.line.len() as u64,
                 waiting_users,
             },
-            None => {
-                let Unshared {
-                    transfers,
-                    up_bits_per_s,
-                    down_bits_per_s,
-                } = self.unshared;
-                Gauges {
-                    up_bits_per_s,
-                    down_bits_per_s,
-                    transfers,
-                    line: 0,
-                    waiting_users,
-                }
-            }
+            None => Gauges {
+                up_bits_per_s: self.unshared.bits_per_s.up,
+                down_bits_per_s: self.unshared.bits_per_s.down,
+                transfers: self.unshared.transfers,
+                line: 0,
+                waiting_users,
+            },
         }
     }
 

@@ -6,11 +6,11 @@
 
 use super::participation::{Transfer, Way};
 use crate::sim::durations::Durations;
-use crate::sim::messages::RoundNetwork;
-use crate::sim::outcome::network::{Gauges, GaugesSince, Level};
+use crate::sim::outcome::ByDirection;
+use crate::sim::outcome::{Gauges, GaugesSince, Level};
 use fedrecsim_core::error::Result;
 use fedrecsim_core::legs::Peer;
-use fedrecsim_core::units::{Bytes, Direction, SimDuration, SimTime};
+use fedrecsim_core::units::{Bytes, SimDuration, SimTime};
 
 /// What is watched in the open round.
 #[derive(Default)]
@@ -86,13 +86,11 @@ impl Watch {
             .unwrap_or_default()
     }
 
-    /// Ends the round, and returns what was watched in it.
-    pub(crate) fn end_round(&mut self) -> RoundNetwork {
+    /// Ends the round, and returns the quantities over its time, and the waits that ended in it if
+    /// there were any.
+    pub(crate) fn end_round(&mut self) -> (Gauges<Level>, Option<Box<Durations>>) {
         self.latest = None;
-        RoundNetwork {
-            levels: std::mem::take(&mut self.levels),
-            waits: self.waits.take(),
-        }
+        (std::mem::take(&mut self.levels), self.waits.take())
     }
 }
 
@@ -102,8 +100,7 @@ impl Watch {
 pub(super) struct Unshared {
     pub transfers: u64,
     /// The sums of their mean rates.
-    pub up_bits_per_s: u64,
-    pub down_bits_per_s: u64,
+    pub bits_per_s: ByDirection<u64>,
 }
 
 impl Unshared {
@@ -111,7 +108,7 @@ impl Unshared {
     pub(crate) fn enter(&mut self, transfer: &Transfer, arrives: SimTime) {
         if counts(transfer) {
             self.transfers += 1;
-            *self.rate_in(transfer.route.direction) +=
+            *self.bits_per_s.of_mut(transfer.route.direction) +=
                 mean_rate(transfer.size, arrives.since(transfer.began));
         }
     }
@@ -120,15 +117,8 @@ impl Unshared {
     pub(crate) fn leave(&mut self, transfer: &Transfer, arrives: SimTime) {
         if counts(transfer) {
             self.transfers -= 1;
-            *self.rate_in(transfer.route.direction) -=
+            *self.bits_per_s.of_mut(transfer.route.direction) -=
                 mean_rate(transfer.size, arrives.since(transfer.began));
-        }
-    }
-
-    fn rate_in(&mut self, direction: Direction) -> &mut u64 {
-        match direction {
-            Direction::Up => &mut self.up_bits_per_s,
-            Direction::Down => &mut self.down_bits_per_s,
         }
     }
 }
@@ -211,7 +201,7 @@ mod tests {
             watch.pass(at(now), line(value));
         }
         assert_eq!(
-            watch.end_round().levels.line,
+            watch.end_round().0.line,
             Level {
                 integral: 9 + 12,
                 max: 4

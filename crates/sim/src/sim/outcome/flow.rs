@@ -4,6 +4,8 @@ use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
+use fedrecsim_core::units::Direction;
+
 /// A value for each direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ByDirection<T> {
@@ -11,6 +13,16 @@ pub struct ByDirection<T> {
     pub up: T,
     /// The value for the direction to the users.
     pub down: T,
+}
+
+impl<T> ByDirection<T> {
+    /// Returns the value for a direction, to be changed.
+    pub(crate) fn of_mut(&mut self, direction: Direction) -> &mut T {
+        match direction {
+            Direction::Up => &mut self.up,
+            Direction::Down => &mut self.down,
+        }
+    }
 }
 
 impl<T: AddAssign> AddAssign for ByDirection<T> {

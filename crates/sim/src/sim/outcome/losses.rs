@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// The cause of the loss of a participation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum LossCause {
+pub(crate) enum LossCause {
     /// It dropped out, as `network.dropout` has it.
     Dropout,
     /// The user left, as the availability has it.

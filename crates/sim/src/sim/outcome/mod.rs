@@ -11,25 +11,30 @@ use serde::{Deserialize, Serialize};
 
 use fedrecsim_core::error::Error;
 use fedrecsim_model::model::blocks::Model;
-pub use fedrecsim_model::model::magnitude::MAGNITUDE_THRESHOLDS as SPARSITY_THRESHOLDS;
 use fedrecsim_scenario::scenario::Policy;
 
 mod audit;
-pub mod events;
+mod events;
 mod flow;
-pub mod losses;
+mod losses;
 mod model;
-pub mod network;
-pub mod users;
+mod network;
+mod users;
 
-pub use crate::privacy::{NoEpsilon, PrivacyRecord, Sampling};
-pub use audit::{AuditFigures, AuditRecord};
-pub use flow::{ByDirection, Flow};
-use losses::Losses;
-pub use model::{Sparsity, VersionsCost};
-use network::NetworkRecord;
-use users::DeviceBytes;
-pub use users::UserRecord;
+pub use self::{
+    audit::{AuditFigures, AuditRecord},
+    events::{Booking, Ending, LinkEvent, RoundSpan},
+    flow::{ByDirection, Flow},
+    losses::Losses,
+    model::{Sparsity, VersionsCost},
+    network::{Gauges, GaugesSince, Level, NetworkRecord, Waits},
+    users::{DeviceBytes, UserAccount, UserRecord, handled_bytes},
+};
+pub(crate) use losses::LossCause;
+pub use {
+    crate::privacy::{NoEpsilon, PrivacyRecord, Sampling},
+    fedrecsim_model::model::magnitude::MAGNITUDE_THRESHOLDS as SPARSITY_THRESHOLDS,
+};
 
 /// The outcome of a run.
 #[derive(Debug)]

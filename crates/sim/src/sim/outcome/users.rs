@@ -1,7 +1,5 @@
 //! What single users took part in, sent, received and spent.
 
-use std::ops::AddAssign;
-
 use serde::{Deserialize, Serialize};
 
 use super::{ByDirection, Flow, Work};
@@ -44,34 +42,6 @@ pub struct UserAccount {
     pub inference_bytes: u64,
     /// The training work.
     pub work: Work,
-}
-
-impl AddAssign for UserAccount {
-    fn add_assign(&mut self, other: Self) {
-        // The value is destructured, so that a field added later cannot be forgotten here.
-        let Self {
-            invited,
-            completed,
-            late,
-            stale,
-            lost,
-            cancelled,
-            under_way,
-            taking_part_ns,
-            inference_bytes,
-            work,
-        } = other;
-        self.invited += invited;
-        self.completed += completed;
-        self.late += late;
-        self.stale += stale;
-        self.lost += lost;
-        self.cancelled += cancelled;
-        self.under_way += under_way;
-        self.taking_part_ns += taking_part_ns;
-        self.inference_bytes += inference_bytes;
-        self.work += work;
-    }
 }
 
 /// How many bytes a device sent and received over a run. Users who never took part count with 0

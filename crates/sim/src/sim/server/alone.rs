@@ -18,11 +18,6 @@ pub(super) struct StepAlone {
 }
 
 impl ServerActor {
-    /// Returns whether the next step has no participants.
-    pub(super) fn steps_alone(&self) -> bool {
-        self.world.trains && !self.server.needs_participants()
-    }
-
     /// Makes a step without participants. The computation is done at once, and the step is due when
     /// its virtual time has passed.
     ///

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use roaring::RoaringBitmap;
+
 use super::oort::{Seen, Utilities};
 use super::roster::{Roster, SelectionContext};
 use crate::sim::world::World;
@@ -15,10 +17,6 @@ use fedrecsim_data::dataset::alias::AliasTable;
 use fedrecsim_model::model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::model::blocks::Utility;
 use fedrecsim_scenario::scenario::ClientSelection;
-
-/// If there are at most so many users for each one who is chosen, the chosen are marked in a bitmap
-/// of all users.
-const MEMBERS_A_CHOICE: u64 = 512;
 
 /// Chooses cohorts, and holds what it remembers from one choice to the next.
 pub(super) struct Cohorts {
@@ -64,7 +62,7 @@ impl Cohorts {
         archive.put(&(
             &self.last_in,
             self.next_in_turn,
-            self.utilities.as_ref().map(Utilities::seen),
+            self.utilities.as_ref().map(|utilities| &utilities.seen),
         ));
     }
 
@@ -76,7 +74,7 @@ impl Cohorts {
         let seen: Option<BTreeMap<UserId, Seen>>;
         (self.last_in, self.next_in_turn, seen) = archive.take()?;
         if let (Some(utilities), Some(seen)) = (&mut self.utilities, seen) {
-            utilities.restore(seen);
+            utilities.seen = seen;
         }
         Ok(())
     }
@@ -147,7 +145,6 @@ impl Cohorts {
             }
             ClientSelection::Uniform if everybody_can => {
                 sample_without_replacement(population, places as u32, &mut stream)
-                    .into_iter()
                     .map(UserId)
                     .collect()
             }
@@ -248,9 +245,7 @@ impl Cohorts {
         }
         let idle = self.roster.idle(at);
         let places = places.min(idle.len()) as u32;
-        let ranks = sample_without_replacement(idle.len() as u32, places, stream);
-        ranks
-            .into_iter()
+        sample_without_replacement(idle.len() as u32, places, stream)
             .filter_map(|rank| idle.of_rank(rank))
             .collect()
     }
@@ -301,7 +296,7 @@ impl Cohorts {
                 missing.min(rest.len()) as u32,
                 stream,
             );
-            chosen.extend(ranks.into_iter().map(|rank| rest[rank as usize]));
+            chosen.extend(ranks.map(|rank| rest[rank as usize]));
         }
         chosen.into_iter().collect()
     }
@@ -365,55 +360,20 @@ fn rests(last_in: &BTreeMap<UserId, Step>, user: UserId, step: Step) -> bool {
 }
 
 /// Draws `size` numbers of `0..population` uniformly without replacement, and returns them in
-/// ascending order. It takes O(size log size), by Floyd's algorithm (Bentley and Floyd 1987).
+/// ascending order, by Floyd's algorithm (Bentley and Floyd 1987).
 fn sample_without_replacement(
     population: u32,
     size: u32,
     stream: &mut impl PortableDraws,
-) -> Vec<u32> {
-    // A bit for every user takes less time than a tree of the chosen ones, and no more memory.
-    if u64::from(population) <= MEMBERS_A_CHOICE * u64::from(size) {
-        let mut chosen = vec![0u64; population.div_ceil(u64::BITS) as usize];
-        let mut insert = |number: u32| {
-            let (word, bit) = (
-                &mut chosen[(number / u64::BITS) as usize],
-                1 << (number % u64::BITS),
-            );
-            let is_new = *word & bit == 0;
-            *word |= bit;
-            is_new
-        };
-        draw_without_replacement(population, size, stream, &mut insert);
-        let ones = |(word, mut bits): (u32, u64)| {
-            std::iter::from_fn(move || {
-                let bit = (bits != 0).then(|| bits.trailing_zeros())?;
-                bits &= bits - 1;
-                Some(word * u64::BITS + bit)
-            })
-        };
-        return (0u32..).zip(chosen).flat_map(ones).collect();
-    }
-    let mut chosen = BTreeSet::new();
-    draw_without_replacement(population, size, stream, &mut |number| {
-        chosen.insert(number)
-    });
-    chosen.into_iter().collect()
-}
-
-/// Draws `size` numbers of `0..population` without replacement; `insert` says whether a number is
-/// new.
-fn draw_without_replacement(
-    population: u32,
-    size: u32,
-    stream: &mut impl PortableDraws,
-    insert: &mut impl FnMut(u32) -> bool,
-) {
+) -> impl Iterator<Item = u32> {
+    let mut chosen = RoaringBitmap::new();
     for last in population - size..population {
         let candidate = stream.below(last + 1);
-        if !insert(candidate) {
-            insert(last);
+        if !chosen.insert(candidate) {
+            chosen.insert(last);
         }
     }
+    chosen.into_iter()
 }
 
 /// Fills `chosen` up to `places` with users who are `eligible`, as `draw` draws them, without
@@ -447,11 +407,8 @@ mod tests {
     fn a_sample_is_distinct_ascending_and_uniform() {
         let mut counts = [0u32; 20];
         for step in 0..4000 {
-            let sample = sample_without_replacement(
-                20,
-                5,
-                &mut Streams::new(1).stream(Purpose::Cohort, 0, step),
-            );
+            let mut stream = Streams::new(1).stream(Purpose::Cohort, 0, step);
+            let sample: Vec<u32> = sample_without_replacement(20, 5, &mut stream).collect();
             assert!(sample.len() == 5 && sample.windows(2).all(|pair| pair[0] < pair[1]));
             sample
                 .into_iter()
@@ -462,21 +419,9 @@ mod tests {
             "{counts:?}"
         );
         let mut stream = Streams::new(1).stream(Purpose::Cohort, 0, 0);
-        assert_eq!(sample_without_replacement(4, 4, &mut stream), [0, 1, 2, 3]);
-    }
-
-    /// If this fails, the data structure that holds the chosen users decides who is chosen.
-    #[test]
-    fn a_bitmap_and_a_tree_draw_the_same_users() {
-        let stream = || Streams::new(1).stream(Purpose::Cohort, 0, 0);
-        let sample = sample_without_replacement(1000, 300, &mut stream());
-        let mut chosen = BTreeSet::new();
-        draw_without_replacement(1000, 300, &mut stream(), &mut |number| {
-            chosen.insert(number)
-        });
-        assert!(sample.into_iter().eq(chosen));
+        assert!(sample_without_replacement(4, 4, &mut stream).eq(0..4));
         assert_eq!(
-            sample_without_replacement(100_000, 3, &mut stream()).len(),
+            sample_without_replacement(100_000, 3, &mut stream).count(),
             3
         );
     }

@@ -9,6 +9,7 @@ use super::ServerActor;
 use crate::sim::download::{Download, Versions};
 use crate::sim::messages::RequestArrived;
 use crate::sim::outcome::VersionsCost;
+use crate::sim::resident::unanswered;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
 use fedrecsim_methods::method::server;
@@ -99,13 +100,11 @@ impl Handler<RequestArrived> for ServerActor {
     type Result = Result<bool>;
 
     fn handle(&mut self, arrival: RequestArrived, _context: &mut Self::Context) -> Result<bool> {
-        let user = arrival.user;
+        let (user, invitation_id) = arrival.participant;
         let open = self.open.get_mut(&user);
-        let Some(open) = open.filter(|open| open.invitation.id == arrival.invitation_id) else {
-            return Err(Error::Actor {
-                actor: "server",
-                reason: format!("{user} asks for rows without an invitation"),
-            });
+        let Some(open) = open.filter(|open| open.invitation.id == invitation_id) else {
+            let reason = format!("{user} asks for rows without an invitation");
+            return Err(unanswered("server", reason));
         };
         let rows = open.invitation.download.read_request(&arrival.frame).ok();
         open.asked = rows.map(Arc::from);

@@ -14,14 +14,16 @@ use super::by_user::ByUser;
 use super::checkpoints::Save;
 use super::download::{Download, RestoredDownloads, Versions};
 use super::identity::Identity;
+use super::invitation::{Invitation, Participant};
 use super::messages::{
-    AlarmRang, BeginStep, CloseStep, Ending, GetModel, Invitation, Orders, ParticipationLost,
-    Receipt, SetModel, StepOutcome, UploadArrived,
+    AskServer, CloseStep, GetModel, Happened, News, Orders, Receipt, SetModel, StepOutcome,
+    UploadArrived,
 };
+use super::outcome::Ending;
+use super::resident::{Resident, unanswered};
 use super::workers::Pool;
 use super::world::World;
-use crate::sim::Stop;
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::{InvitationId, Step, UserId};
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::units::SimTime;
@@ -216,7 +218,7 @@ impl ServerActor {
 
     /// Removes and returns a participation that has come to an end; `None` if the server had given
     /// it up before.
-    fn account_for(&mut self, user: UserId, invitation_id: InvitationId) -> Option<Open> {
+    fn account_for(&mut self, (user, invitation_id): Participant) -> Option<Open> {
         self.open
             .get(&user)
             .filter(|open| open.invitation.id == invitation_id)?;
@@ -270,26 +272,20 @@ impl Actor for ServerActor {
     type Context = Context<Self>;
 }
 
-impl Handler<BeginStep> for ServerActor {
+impl AskServer for Resident<ServerActor> {}
+
+impl Handler<Happened> for ServerActor {
     type Result = Result<Orders>;
 
-    fn handle(
-        &mut self,
-        BeginStep { step, now }: BeginStep,
-        _context: &mut Self::Context,
-    ) -> Result<Orders> {
-        let training = &self.world.scenario.training;
-        let limit = training.empty_rounds_limit;
-        if self.empty_steps >= limit {
-            return Err(Stop::NobodyFinished {
-                round: training.round_of(step),
-                steps: limit,
+    fn handle(&mut self, happened: Happened, _context: &mut Self::Context) -> Result<Orders> {
+        let Happened { now, news } = happened;
+        match news {
+            News::StepBegins(step) => return self.begin_step(step, now),
+            News::ParticipationLost(participant) => {
+                self.account_for(participant);
+                self.count_ended_participation(false);
             }
-            .into());
-        }
-        self.step = OpenStep::begin(step, &self.world);
-        if self.steps_alone() {
-            return self.step_alone(now);
+            News::AlarmRings => {}
         }
         self.advance(now)
     }
@@ -300,22 +296,20 @@ impl Handler<UploadArrived> for ServerActor {
 
     fn handle(&mut self, arrival: UploadArrived, _context: &mut Self::Context) -> Result<Receipt> {
         let UploadArrived {
-            user,
-            invitation_id,
+            participant,
             upload,
             now,
         } = arrival;
-        let Some(open) = self.account_for(user, invitation_id) else {
-            return Err(Error::Actor {
-                actor: "server",
-                reason: format!("{user} uploads without an invitation"),
-            });
+        let user = participant.0;
+        let Some(open) = self.account_for(participant) else {
+            let reason = format!("{user} uploads without an invitation");
+            return Err(unanswered("server", reason));
         };
         let Invitation { step, download, .. } = &open.invitation;
         let layout = self.world.upload_layout(download.phase());
         let mut scalars = upload.scalars(layout).ok();
         if self.world.checks_frames_on_arrival() {
-            let received = download.base_of(open.asked.as_deref(), (user, invitation_id))?;
+            let received = download.base_of(open.asked.as_deref(), participant)?;
             let frame = upload.bytes(user, &open.invitation, &self.world)?;
             let decoded = self.world.uplink.decode(&frame, layout, &received.model);
             scalars = scalars.filter(|_| decoded.is_ok());
@@ -345,28 +339,6 @@ impl Handler<UploadArrived> for ServerActor {
             ending,
             orders: self.advance(now),
         })
-    }
-}
-
-impl Handler<ParticipationLost> for ServerActor {
-    type Result = Result<Orders>;
-
-    fn handle(&mut self, lost: ParticipationLost, _context: &mut Self::Context) -> Result<Orders> {
-        self.account_for(lost.user, lost.invitation_id);
-        self.count_ended_participation(false);
-        self.advance(lost.now)
-    }
-}
-
-impl Handler<AlarmRang> for ServerActor {
-    type Result = Result<Orders>;
-
-    fn handle(
-        &mut self,
-        AlarmRang { now }: AlarmRang,
-        _context: &mut Self::Context,
-    ) -> Result<Orders> {
-        self.advance(now)
     }
 }
 

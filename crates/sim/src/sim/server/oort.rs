@@ -30,7 +30,8 @@ const STALENESS_BONUS: f64 = 0.1;
 #[derive(Debug)]
 pub(super) struct Utilities {
     spec: OortSpec,
-    seen: BTreeMap<UserId, Seen>,
+    /// The last participation of every user.
+    pub seen: BTreeMap<UserId, Seen>,
 }
 
 /// The last participation of a user.
@@ -66,16 +67,6 @@ impl Utilities {
                 step,
             },
         );
-    }
-
-    /// Returns the last participation of every user, for a checkpoint.
-    pub(crate) fn seen(&self) -> &BTreeMap<UserId, Seen> {
-        &self.seen
-    }
-
-    /// Takes over the last participations from a checkpoint.
-    pub(crate) fn restore(&mut self, seen: BTreeMap<UserId, Seen>) {
-        self.seen = seen;
     }
 
     /// Returns whether `user` was ever seen.
@@ -200,7 +191,7 @@ mod tests {
     fn what_was_seen_survives_a_checkpoint() {
         let before = seen(&[(0, 1.0, 1.0), (4, 0.98, 1.0)]);
         let mut restored = seen(&[]);
-        restored.restore(before.seen().clone());
+        restored.seen.clone_from(&before.seen);
         assert!(
             restored.has_seen(UserId(0))
                 && restored.has_seen(UserId(4))

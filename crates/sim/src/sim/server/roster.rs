@@ -188,8 +188,8 @@ mod tests {
 
     use super::*;
     use crate::sim::download::Download;
-    use crate::sim::messages::Invitation;
-    use crate::sim::small;
+    use crate::sim::invitation::Invitation;
+    use crate::sim::tests::small;
     use fedrecsim_core::units::SimDuration;
 
     /// Returns what the list must have, found by asking the clock about every user.

@@ -3,8 +3,9 @@
 
 use super::roster::SelectionContext;
 use super::{Open, ServerActor};
-use crate::sim::Stop;
-use crate::sim::messages::{Invitation, Orders};
+use crate::sim::invitation::Invitation;
+use crate::sim::messages::Orders;
+use crate::sim::stop::Stop;
 use crate::sim::world::World;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::{InvitationId, Step, UserId};
@@ -59,6 +60,27 @@ impl OpenStep {
 }
 
 impl ServerActor {
+    /// Begins a step, unless too many before it had no update.
+    ///
+    /// # Errors
+    /// [`Stop::NobodyFinished`], and those of [`Self::advance`].
+    pub(super) fn begin_step(&mut self, step: Step, now: SimTime) -> Result<Orders> {
+        let training = &self.world.scenario.training;
+        let limit = training.empty_rounds_limit;
+        if self.empty_steps >= limit {
+            return Err(Stop::NobodyFinished {
+                round: training.round_of(step),
+                steps: limit,
+            }
+            .into());
+        }
+        self.step = OpenStep::begin(step, &self.world);
+        match self.world.trains && !self.server.needs_participants() {
+            true => self.step_alone(now),
+            false => self.advance(now),
+        }
+    }
+
     /// Returns the orders for `now`, after an event.
     pub(super) fn advance(&mut self, now: SimTime) -> Result<Orders> {
         let mut orders = Orders::default();

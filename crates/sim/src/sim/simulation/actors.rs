@@ -8,32 +8,28 @@ use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Sender;
 
 use actix::prelude::*;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::super::baselines;
-use super::super::download::RestoredDownloads;
-use super::super::messages::{
-    Booking, Collect, FromClient, GetModel, RoundBooked, SetModel, ToClient,
-};
-use super::super::metrics::MetricsActor;
-use super::super::network::{Network, NetworkState, Peers, ThirdPartyPorts};
-use super::super::outcome::network::GaugesSince;
-use super::super::outcome::{ByDirection, Flow, Outcome, SplitAccuracy};
-use super::super::resident::Resident;
-use super::super::server::ServerActor;
-use super::super::third_party::ThirdPartyActor;
-use super::super::workers::{Pool, Workers};
-use super::super::world::World;
 use super::RunControl;
+use crate::sim::baselines;
+use crate::sim::download::RestoredDownloads;
+use crate::sim::messages::{AskThirdParty, Collect, FromClient, RoundBooked, SetModel, ToClient};
+use crate::sim::metrics::MetricsActor;
+use crate::sim::network::{Network, Peers};
+use crate::sim::outcome::Booking;
+use crate::sim::outcome::GaugesSince;
+use crate::sim::outcome::{ByDirection, Flow, Outcome, SplitAccuracy};
+use crate::sim::resident::{Ask, Resident, answer_of_metrics};
+use crate::sim::server::ServerActor;
+use crate::sim::third_party::ThirdPartyActor;
+use crate::sim::workers::{MakeWorkers, Pool, Workers};
+use crate::sim::world::World;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
-use fedrecsim_core::memory;
 use fedrecsim_core::units::SimTime;
-use fedrecsim_data::dataset::KeptItems;
 use fedrecsim_methods::method::PersonalTable;
 use fedrecsim_model::model::archive::ArchiveReader;
 use fedrecsim_model::model::blocks::Model;
@@ -41,10 +37,6 @@ use fedrecsim_model::model::blocks::Model;
 /// A command of the simulation's owner, which sends its own answer.
 pub(super) type Command =
     Box<dyn for<'a> FnOnce(&'a mut Actors) -> Pin<Box<dyn Future<Output = ()> + 'a>> + Send>;
-
-/// Makes the workers of a simulation, on its thread. Once the flag is true, they begin no more
-/// trainings.
-pub type MakeWorkers = Box<dyn FnOnce(Arc<World>, Pool, Arc<AtomicBool>) -> Rc<dyn Workers> + Send>;
 
 /// How far time went.
 pub(super) struct Advanced {
@@ -111,10 +103,10 @@ pub(super) fn live(
 /// The actors that carry out commands.
 pub(super) struct Actors {
     pub network: Network,
-    server: Rc<Resident<ServerActor>>,
+    pub server: Rc<Resident<ServerActor>>,
     metrics: Addr<MetricsActor>,
     world: Arc<World>,
-    workers: Rc<dyn Workers>,
+    pub workers: Rc<dyn Workers>,
 }
 
 impl Actors {
@@ -137,42 +129,27 @@ impl Actors {
         let baselines = baselines::figures(workers.baselines().await?, &world);
         let mut third_party = ThirdPartyActor::new(Arc::clone(&world))?;
         let mut metrics = MetricsActor::new(Arc::clone(&world), Rc::clone(&workers))?;
-        let state = match &mut archive {
-            Some(archive) => {
-                if let Some(third_party) = &mut third_party {
-                    third_party.restore(archive)?;
-                }
-                metrics.restore(archive)?;
-                Some(NetworkState::restore(archive, &world, &mut downloads)?)
+        if let Some(archive) = &mut archive {
+            if let Some(third_party) = &mut third_party {
+                third_party.restore(archive)?;
             }
-            None => None,
-        };
-        drop((archive, downloads));
+            metrics.restore(archive)?;
+        }
         let total = metrics.total();
-        let (server, metrics) = (Resident::new(server), metrics.start());
-        let third_party = third_party.map(Resident::new);
+        let (server, metrics) = (Rc::new(Resident::new(server)), metrics.start());
+        let third_party =
+            third_party.map(|actor| -> Rc<dyn AskThirdParty> { Rc::new(Resident::new(actor)) });
         let peers = Peers {
-            begin_step: server.port(),
-            rows_requested: server.port(),
-            upload_arrived: server.port(),
-            participation_lost: server.port(),
-            alarm_rang: server.port(),
-            close_step: server.port(),
-            save_server: server.port(),
-            third_party: third_party.map(|third_party| ThirdPartyPorts {
-                consult: third_party.port(),
-                request_arrived: third_party.port(),
-                absorb: third_party.port(),
-                save: third_party.port(),
-            }),
+            server: Rc::clone(&server) as _,
+            third_party,
             workers: Rc::clone(&workers),
             book: metrics.clone().recipient(),
             round_ended: metrics.clone().recipient(),
             save_metrics: metrics.clone().recipient(),
         };
         let mut network = Network::new(Arc::clone(&world), pool, peers, control.interrupted);
-        if let Some(state) = state {
-            network.resume(state).await?;
+        if let Some(archive) = &mut archive {
+            network.restore(archive, &mut downloads).await?;
         }
         let started = Started {
             baselines,
@@ -190,14 +167,10 @@ impl Actors {
         Ok((actors, started))
     }
 
-    pub(crate) fn model(&self) -> Result<Model> {
-        self.server.ask(GetModel)
-    }
-
     pub(crate) async fn set_model(&self, model: Model) -> Result<()> {
         let set = SetModel(model);
         self.server.ask(set.clone())?;
-        self.metrics.send(set).await.map_err(defect)?
+        answer_of_metrics(self.metrics.send(set)).await
     }
 
     /// Returns the item table that `user` keeps for itself.
@@ -209,10 +182,6 @@ impl Actors {
                 "{user} is in training, and its item table cannot be seen now"
             ))),
         }
-    }
-
-    pub(crate) fn items_of(&self, user: UserId) -> Result<KeptItems> {
-        self.workers.items_of(user)
     }
 
     /// Lets time run to the end of a round, or to an earlier instant. In a round in which much
@@ -238,19 +207,11 @@ impl Actors {
     pub(crate) async fn finish(&mut self, private_parameters: bool) -> Result<Closed> {
         let unfinished = self.network.stop().await?;
         let changes = self.network.take_changes();
-        let collected = self.metrics.send(Collect { private_parameters }).await;
+        let collect = Collect { private_parameters };
         Ok(Closed {
             unfinished,
             changes,
-            outcome: collected.map_err(defect)??,
+            outcome: answer_of_metrics(self.metrics.send(collect)).await?,
         })
     }
-}
-
-/// Returns the error of metrics that do not answer, which were refused memory or have a defect.
-fn defect(reason: MailboxError) -> Error {
-    memory::shortage_of_this_thread().unwrap_or_else(|| Error::Actor {
-        actor: "metrics",
-        reason: reason.to_string(),
-    })
 }

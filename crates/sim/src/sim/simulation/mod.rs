@@ -7,21 +7,18 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
-use std::thread::JoinHandle;
 
-use tokio::sync::mpsc::UnboundedSender;
-
-use super::messages::{Booking, RoundBooked};
+use super::messages::{GetModel, RoundBooked};
 use super::observer::RoundObserver;
-use super::outcome::events::RoundSpan;
+use super::outcome::{Booking, RoundSpan};
 use super::outcome::{ByDirection, Flow, Outcome, RoundRecord, SplitAccuracy};
-use super::workers::Threads;
+use super::resident::Ask;
+use super::stop::Stop;
+use super::workers::{MakeWorkers, all_users_here};
 use super::world::World;
-use crate::sim::Stop;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::units::SimTime;
@@ -31,11 +28,10 @@ use fedrecsim_model::model::archive::ArchiveReader;
 use fedrecsim_model::model::blocks::Model;
 
 mod actors;
-mod ending;
+mod thread;
 
-pub use actors::MakeWorkers;
-use actors::{Actors, Advanced, Closed, Command, Started};
-use ending::Ending;
+use actors::{Advanced, Closed, Started};
+use thread::ActorThread;
 
 /// Settings of how a simulation is carried out. They do not affect the result.
 #[derive(Clone, Debug)]
@@ -66,11 +62,6 @@ pub enum Until {
     Round(u32),
 }
 
-/// Returns workers that are threads of this process and hold all users.
-pub(crate) fn all_users_here() -> MakeWorkers {
-    Box::new(|world, pool, interrupted| Rc::new(Threads::new(world, pool, interrupted)))
-}
-
 /// A simulated world that is under way.
 ///
 /// It is between two rounds, or in the middle of one if [`Self::step_until`] has gone to an
@@ -78,10 +69,7 @@ pub(crate) fn all_users_here() -> MakeWorkers {
 /// ([`Self::stopped_by`]).
 pub struct Simulation {
     world: Arc<World>,
-    /// `None` while the simulation is being dropped.
-    commands: Option<UnboundedSender<Command>>,
-    thread: Option<JoinHandle<()>>,
-    ending: Ending,
+    actors: ActorThread,
     baselines: BTreeMap<String, SplitAccuracy>,
     rounds: u32,
     now: SimTime,
@@ -121,38 +109,23 @@ impl Simulation {
     ///
     /// # Errors
     /// As [`Self::restore`].
-    pub fn with_workers(
+    pub(crate) fn with_workers(
         world: impl Into<Arc<World>>,
         control: &RunControl,
         resumed: Option<ArchiveReader>,
         workers: MakeWorkers,
     ) -> Result<Self> {
-        let (commands, inbox) = tokio::sync::mpsc::unbounded_channel();
-        let (reply, started) = mpsc::channel();
         let world = world.into();
-        let (shared, control) = (Arc::clone(&world), control.clone());
-        let ending = Ending::default();
-        let told = ending.clone();
-        let thread = std::thread::Builder::new()
-            .name("simulation".to_owned())
-            .spawn(move || {
-                let live = || actors::live(shared, control, resumed, workers, inbox, &reply);
-                told.tell_after(live);
-            })
-            .map_err(|reason| {
-                Error::Usage(format!("cannot start the simulation's thread: {reason}"))
-            })?;
+        let (actors, started) = ActorThread::start(&world, control, resumed, workers)?;
         let Started {
             baselines,
             rounds,
             now,
             total,
-        } = started.recv().map_err(|_| ending.error())??;
+        } = started;
         Ok(Self {
             world,
-            commands: Some(commands),
-            thread: Some(thread),
-            ending,
+            actors,
             baselines,
             rounds,
             now,
@@ -171,7 +144,8 @@ impl Simulation {
     /// # Errors
     /// Defects of the simulator.
     pub fn watch_server(&self) -> Result<()> {
-        self.begin(async |actors| actors.network.keep_changes())?;
+        self.actors
+            .begin(async |actors| actors.network.keep_changes())?;
         Ok(())
     }
 
@@ -204,15 +178,6 @@ impl Simulation {
     /// Returns the reason why the simulation has stopped before its last round, if it has.
     pub fn stopped_by(&self) -> Option<&Error> {
         self.stopped_by.as_ref()
-    }
-
-    /// Returns what happened on links and devices in the round that has just ended, in the order of
-    /// time. If very much happened in it, this is the last part, and observers were told of the
-    /// rest on the way.
-    pub fn happened(&self) -> Option<(&RoundSpan, &[Booking])> {
-        self.happened
-            .as_ref()
-            .map(|(span, bookings)| (span, bookings.as_slice()))
     }
 
     /// Goes on to the end of the open round, or of the next one if none is open. Returns `None` if
@@ -271,7 +236,7 @@ impl Simulation {
         self.check_is_between_rounds("saved")?;
         // The channel has room for one piece, so that one is written while the next is made.
         let (pieces, made) = mpsc::sync_channel(1);
-        let saved = self.begin(async move |actors| {
+        let saved = self.actors.begin(async move |actors| {
             let mut write = |piece| pieces.send(piece).map_err(|_| Error::Interrupted);
             actors.network.save(&mut write).await
         })?;
@@ -282,7 +247,7 @@ impl Simulation {
                 break;
             }
         }
-        written.and(self.answer(&saved)?)
+        written.and(self.actors.answer(&saved)?)
     }
 
     /// Ends the simulation where it stands, and returns its outcome. Before the last round, the
@@ -310,6 +275,7 @@ impl Simulation {
             changes,
             outcome,
         } = self
+            .actors
             .ask(async move |actors| actors.finish(private_parameters).await)?
             .map_err(|error| self.with_way_on(error))?;
         observer.server_changed(&changes);
@@ -346,7 +312,8 @@ impl Simulation {
     /// # Errors
     /// Defects of the simulator.
     pub fn model(&self) -> Result<Model> {
-        self.ask(async |actors| actors.model())?
+        self.actors
+            .ask(async |actors| actors.server.ask(GetModel))?
     }
 
     /// Returns the item table that `user` keeps for itself, for whoever studies the method; `None`
@@ -357,7 +324,8 @@ impl Simulation {
     /// simulator.
     pub fn personal_table(&self, user: UserId) -> Result<Option<PersonalTable>> {
         self.check_is_there(user)?;
-        self.ask(async move |actors| actors.personal_table(user))?
+        self.actors
+            .ask(async move |actors| actors.personal_table(user))?
             .map_err(|error| self.with_way_on(error))
     }
 
@@ -368,7 +336,8 @@ impl Simulation {
     /// [`Error::Usage`] for a user who is not there, and defects of the simulator.
     pub fn items_of(&self, user: UserId) -> Result<KeptItems> {
         self.check_is_there(user)?;
-        self.ask(async move |actors| actors.items_of(user))?
+        self.actors
+            .ask(async move |actors| actors.workers.items_of(user))?
             .map_err(|error| self.with_way_on(error))
     }
 
@@ -402,7 +371,8 @@ impl Simulation {
                 "the model has a value that is not finite: {value}"
             )));
         }
-        self.ask(async move |actors| actors.set_model(model).await)?
+        self.actors
+            .ask(async move |actors| actors.set_model(model).await)?
     }
 
     /// Takes in what to do if the simulation is stopped by the loss of another process, or has
@@ -449,8 +419,9 @@ impl Simulation {
             return Ok(None);
         }
         let (happened, heard) = mpsc::channel();
-        let advanced =
-            self.begin(async move |actors| actors.advance(until, spare, happened).await)?;
+        let advanced = self
+            .actors
+            .begin(async move |actors| actors.advance(until, spare, happened).await)?;
         heard
             .into_iter()
             .for_each(|bookings| observer.happened(None, &bookings));
@@ -458,7 +429,7 @@ impl Simulation {
             round,
             now,
             changes,
-        } = self.answer(&advanced)?;
+        } = self.actors.answer(&advanced)?;
         self.now = now;
         observer.server_changed(&changes);
         match round {
@@ -504,47 +475,5 @@ impl Simulation {
             )));
         }
         Ok(())
-    }
-
-    /// Sends a command, and returns where its answer comes.
-    fn begin<T: Send + 'static>(
-        &self,
-        command: impl AsyncFnOnce(&mut Actors) -> T + Send + 'static,
-    ) -> Result<mpsc::Receiver<T>> {
-        let (reply, answer) = mpsc::channel();
-        let command: Command = Box::new(move |actors| {
-            Box::pin(async move {
-                // If this fails, nobody waits for the answer any more.
-                let _ = reply.send(command(actors).await);
-            })
-        });
-        let commands = self.commands.as_ref();
-        match commands.is_some_and(|commands| commands.send(command).is_ok()) {
-            true => Ok(answer),
-            false => Err(self.ending.error()),
-        }
-    }
-
-    fn answer<T>(&self, answer: &mpsc::Receiver<T>) -> Result<T> {
-        answer.recv().map_err(|_| self.ending.error())
-    }
-
-    /// Sends a command and waits for its answer.
-    fn ask<T: Send + 'static>(
-        &self,
-        command: impl AsyncFnOnce(&mut Actors) -> T + Send + 'static,
-    ) -> Result<T> {
-        self.answer(&self.begin(command)?)
-    }
-}
-
-impl Drop for Simulation {
-    fn drop(&mut self) {
-        // The thread ends when no command can come any more. If it has panicked, the panic has been
-        // reported already.
-        self.commands = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }

@@ -8,24 +8,29 @@
 //! batches, and not for one user at a time.
 
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-pub use super::baselines::UserAccuracies;
-pub use super::checkpoints::CheckpointStore;
-pub use super::consultation::{Consultation, ReplySource};
-pub use super::device::Device;
-pub use super::download::Download;
-pub use super::evaluation::{Scored, UserAccuracy};
-pub use super::messages::{Effort, FromClient, Invitation, Invited, ToClient};
-pub use super::simulation::MakeWorkers;
-pub use super::training::{Assignment, Trained, WorkedOut};
-pub use super::upload::Upload;
+use super::world::World;
+pub use super::{
+    baselines::UserAccuracies,
+    consultation::{Consultation, ReplySource},
+    device::Device,
+    download::Download,
+    evaluation::{Scored, UserAccuracy},
+    invitation::{Invitation, Invited},
+    messages::{Effort, FromClient, ToClient},
+    training::{Assignment, Trained, WorkedOut},
+    upload::Upload,
+};
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_data::dataset::KeptItems;
 use fedrecsim_model::model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::model::blocks::Model;
 
+mod growth;
 mod pool;
 mod rehearsal;
 mod saved;
@@ -33,12 +38,24 @@ mod scoring;
 mod stand_ins;
 mod threads;
 
-pub use pool::Pool;
-pub(crate) use rehearsal::{Rehearsal, Rehearsed, bytes_of_a_device};
-pub use saved::{SavedPart, put_device, put_end, take_devices};
-pub use scoring::{Scoring, own_downloads};
-pub use stand_ins::StandIns;
-pub use threads::Threads;
+pub use self::{
+    pool::Pool,
+    saved::{SavedPart, put_device, put_end, take_devices},
+    scoring::{Scoring, own_downloads},
+    stand_ins::StandIns,
+    threads::Threads,
+};
+pub(crate) use growth::bytes_of_a_device;
+pub(crate) use rehearsal::{Rehearsal, Rehearsed};
+
+/// Makes the workers of a simulation, on its thread. Once the flag is true, they begin no more
+/// trainings.
+pub type MakeWorkers = Box<dyn FnOnce(Arc<World>, Pool, Arc<AtomicBool>) -> Rc<dyn Workers> + Send>;
+
+/// Returns workers that are threads of this process and hold all users.
+pub(crate) fn all_users_here() -> MakeWorkers {
+    Box::new(|world, pool, interrupted| Rc::new(Threads::new(world, pool, interrupted)))
+}
 
 /// A future of the results of a batch.
 pub type Working<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + 'a>>;

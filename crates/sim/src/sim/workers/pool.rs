@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use crate::sim::resident::unanswered;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::memory;
 use fedrecsim_core::stages::{Stage, enter};
@@ -58,10 +59,7 @@ impl Pool {
             let _ = sender.send(memory::caught(work));
         });
         // The panic has been reported on standard error by then.
-        let panicked = |_| Error::Actor {
-            actor: "workers",
-            reason: "a worker thread panicked".to_owned(),
-        };
+        let panicked = |_| unanswered("workers", "a worker thread panicked");
         async move { receiver.await.map_err(panicked)? }
     }
 

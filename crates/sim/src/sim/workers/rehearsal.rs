@@ -14,17 +14,17 @@ use super::{StandIns, Workers, Working};
 use crate::sim::device::Device;
 use crate::sim::download::Download;
 use crate::sim::evaluation::{self, Scored};
-use crate::sim::messages::{Effort, FromClient, Invitation, Invited, ToClient};
+use crate::sim::invitation::Invited;
+use crate::sim::messages::{Effort, FromClient, ToClient};
 use crate::sim::training::Assignment;
 use crate::sim::upload::Upload;
 use crate::sim::world::World;
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::{InvitationId, Step, UserId};
+use fedrecsim_core::ids::UserId;
 use fedrecsim_data::dataset::KeptItems;
 use fedrecsim_methods::method::Placement;
 use fedrecsim_model::model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::model::blocks::Model;
-use fedrecsim_model::model::state::StateVisitor;
 
 /// The number of users who stand for all others.
 const REPRESENTATIVES: usize = 24;
@@ -59,8 +59,8 @@ struct Cast {
     submitted: Vec<UserId>,
 }
 
-struct Representative {
-    user: UserId,
+pub(super) struct Representative {
+    pub user: UserId,
     ratings: usize,
     device: Option<Box<Device>>,
 }
@@ -79,7 +79,7 @@ fn middle_of(part: usize, parts: usize, length: usize) -> usize {
 
 /// Returns the users of `world` who stand for all others: those at even distances in the order of
 /// their numbers of ratings.
-fn representatives(world: &World) -> Vec<Representative> {
+pub(super) fn representatives(world: &World) -> Vec<Representative> {
     let ratings = |user: &UserId| world.dataset.own_data(*user).items().len();
     let mut users: Vec<UserId> = (0..world.dataset.users()).map(UserId::from).collect();
     users.sort_by_key(|user| (ratings(user), *user));
@@ -195,7 +195,7 @@ impl Rehearsal {
         let took = prepared.elapsed();
         self.measure(|rehearsed| rehearsed.spent += began.elapsed());
         let result = worked.result.map(|trained| {
-            representative.device = Some(trained.device);
+            representative.device = trained.device;
             trained.upload
         });
         SharedTraining {
@@ -228,7 +228,7 @@ impl Rehearsal {
             let device = match &cast.representatives[representative].device {
                 Some(device) => device,
                 None => {
-                    made = Box::new(Device::new(world.method.client(user)));
+                    made = Device::new(user, world);
                     &made
                 }
             };
@@ -257,108 +257,6 @@ impl Rehearsal {
             .map(|position| scored[position * count / users.len()].clone())
             .collect())
     }
-}
-
-/// Trains every representative `participations` times, until `time` is over, and returns the bytes
-/// that a device keeps after them, as the mean over the representatives.
-///
-/// # Errors
-/// Those of the method, which may fail for want of negatives, say.
-pub(crate) fn bytes_of_a_device(world: &World, participations: u32, time: Duration) -> Result<u64> {
-    if participations == 0 {
-        return Ok(0);
-    }
-    let first = Arc::new(Download::first(world)?);
-    let representatives = representatives(world);
-    let users: Vec<UserId> = representatives.iter().map(|of| of.user).collect();
-    let each = time / users.len().max(1) as u32;
-    let made = |user| Box::new(Device::new(world.method.client(user)));
-    let mut bytes = 0;
-    for (position, &user) in users.iter().enumerate() {
-        let began = Instant::now();
-        let neighbour = users[(position + 1) % users.len()];
-        // What a device shares with others, such as the table that it downloaded, is not its own.
-        let mut other = trained_once_more(world, (neighbour, 1), made(neighbour), &first)?;
-        let mut device = made(user);
-        let mut sizes = vec![size_of_device(&mut device, &mut other)?];
-        while sizes.len() as u64 <= u64::from(participations) && began.elapsed() < each {
-            // The model stays as it was at first, so that training may diverge where it would not
-            // in the run.
-            let Ok(trained) = trained_once_more(world, (user, sizes.len() as u32), device, &first)
-            else {
-                break;
-            };
-            device = trained;
-            sizes.push(size_of_device(&mut device, &mut other)?);
-        }
-        bytes += extrapolated(&sizes, participations);
-    }
-    Ok(bytes / users.len().max(1) as u64)
-}
-
-/// Returns the size after `participations`, of which `sizes` has the first ones. What is new in a
-/// participation becomes less, so that the last growth goes on at the rate at which it has shrunk.
-fn extrapolated(sizes: &[u64], participations: u32) -> u64 {
-    let last = sizes.last().copied().unwrap_or(0) as f64;
-    let missing = (u64::from(participations) + 1).saturating_sub(sizes.len() as u64);
-    let growth = |from: usize| {
-        sizes
-            .get(from + 1)
-            .zip(sizes.get(from))
-            .map(|(next, size)| *next as f64 - *size as f64)
-    };
-    let (Some(first), Some(latest)) = (growth(1), growth(sizes.len().saturating_sub(2))) else {
-        // Nothing is known but the first participation, whose growth is that of a device that had
-        // nothing.
-        return last as u64;
-    };
-    let steps = sizes.len().saturating_sub(3).max(1) as f64;
-    let shrinks_by = if first > 0.0 {
-        (latest / first).clamp(0.0, 1.0).powf(1.0 / steps)
-    } else {
-        0.0
-    };
-    let grown = if shrinks_by < 1.0 {
-        latest * shrinks_by * (1.0 - shrinks_by.powf(missing as f64)) / (1.0 - shrinks_by)
-    } else {
-        latest * missing as f64
-    };
-    (last + grown.max(0.0)) as u64
-}
-
-/// Returns a device after another training with this download.
-fn trained_once_more(
-    world: &World,
-    (user, number): (UserId, u32),
-    device: Box<Device>,
-    download: &Arc<Download>,
-) -> Result<Box<Device>> {
-    let invitation = Invitation {
-        step: Step(number),
-        id: InvitationId(number),
-        download: Arc::clone(download),
-    };
-    let assignment = Assignment {
-        invited: Invited {
-            user,
-            invitation,
-            reply_source: None,
-            keep: false,
-        },
-        device: Some(device),
-    };
-    let worked = assignment.work_out(world, &AtomicBool::default());
-    Ok(worked.result?.device)
-}
-
-/// Returns the bytes that a device keeps and does not share with another one. An archive has what
-/// is shared only once.
-fn size_of_device(device: &mut Device, other: &mut Device) -> Result<u64> {
-    let mut archive = Archive::default();
-    other.visit_state(&mut StateVisitor::Save(&mut archive))?;
-    let before = archive.pending();
-    device.visit_state(&mut StateVisitor::Save(&mut archive))?;
-    Ok((archive.pending() - before) as u64)
 }
 
 impl Workers for Rehearsal {
@@ -406,7 +304,7 @@ impl Workers for Rehearsal {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::sim::small;
+    use crate::sim::tests::small;
 
     /// If this fails, users are rehearsed by somebody who has more or fewer ratings than another
     /// representative would.
@@ -442,33 +340,5 @@ mod tests {
                 "user {user:?} with {ratings} ratings"
             );
         }
-    }
-
-    /// If this fails, the memory of a long run is taken for that of its first rounds, or for one
-    /// that grows for ever.
-    #[test]
-    fn what_devices_keep_grows_on_as_it_has_grown() {
-        // Every participation adds half of what the one before it has added.
-        assert_eq!(extrapolated(&[0, 100, 150, 175], 4), 187);
-        assert_eq!(extrapolated(&[0, 100, 150, 175], 1000), 200);
-        assert_eq!(extrapolated(&[0, 10, 20, 30], 10), 100);
-        assert_eq!(extrapolated(&[0, 100, 150, 175], 3), 175);
-        assert_eq!(extrapolated(&[0, 100, 100, 100], 1000), 100);
-        assert_eq!(
-            extrapolated(&[0, 100], 1000),
-            100,
-            "nothing is known of how it grows"
-        );
-    }
-
-    /// If this fails, the memory of devices is estimated as that of all representatives together,
-    /// or of none.
-    #[test]
-    fn a_device_keeps_what_its_method_keeps_for_one_user() {
-        let world = small::world(&["method={ fedmf = { latent_dimension = 32 } }"]);
-        let bytes = bytes_of_a_device(&world, 1, Duration::ZERO).unwrap();
-        // A vector of 32 numbers, and little beside it.
-        assert!((128..400).contains(&bytes), "{bytes}");
-        assert_eq!(bytes_of_a_device(&world, 0, Duration::ZERO).unwrap(), 0);
     }
 }

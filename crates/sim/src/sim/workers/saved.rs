@@ -52,7 +52,7 @@ pub fn take_devices(
                 "it has parameters of {user}, who is not there"
             )));
         }
-        let mut device = Box::new(Device::new(world.method.client(user)));
+        let mut device = Device::new(user, world);
         device.visit_state(&mut StateVisitor::Restore(archive))?;
         keep(user, device)?;
     }

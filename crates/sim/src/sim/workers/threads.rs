@@ -20,6 +20,7 @@ use crate::sim::device::Device;
 use crate::sim::download::Download;
 use crate::sim::evaluation::Scored;
 use crate::sim::messages::{Effort, FromClient, ToClient};
+use crate::sim::resident::unanswered;
 use crate::sim::training::{Assignment, WorkedOut};
 use crate::sim::world::World;
 use fedrecsim_core::error::{Error, Result};
@@ -299,8 +300,7 @@ impl Threads {
             let worked = self.pool.run(move || {
                 let work = |(offset, (user, device)): (usize, (UserId, Option<Box<Device>>))| {
                     let is_made = device.is_some();
-                    let mut device =
-                        device.unwrap_or_else(|| Box::new(Device::new(world.method.client(user))));
+                    let mut device = device.unwrap_or_else(|| Device::new(user, &world));
                     let result = work(first + offset, &mut device);
                     (result, user, is_made.then_some(device))
                 };
@@ -346,10 +346,8 @@ impl Devices {
 }
 
 fn in_training(user: UserId, what: &str) -> Error {
-    Error::Actor {
-        actor: "client",
-        reason: format!("{user} cannot {what}: its parameters are in training"),
-    }
+    let reason = format!("{user} cannot {what}: its parameters are in training");
+    unanswered("client", reason)
 }
 
 impl Workers for Threads {

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::sim::Stop;
-use crate::sim::small;
+use crate::sim::tests::small;
 use crate::sim::upload::Upload;
 use crate::sim::workers::Pool;
 use fedrecsim_core::units::{SimDuration, SimTime};
@@ -44,16 +44,16 @@ impl Conversation {
         }
     }
 
+    fn news(&self, news: News) -> Happened {
+        Happened {
+            now: self.now,
+            news,
+        }
+    }
+
     fn begin(&mut self, step: u32) -> Orders {
-        self.server
-            .handle(
-                BeginStep {
-                    step: Step(step),
-                    now: self.now,
-                },
-                &mut self.context,
-            )
-            .unwrap()
+        let began = self.news(News::StepBegins(Step(step)));
+        self.server.handle(began, &mut self.context).unwrap()
     }
 
     /// Uploads a table that has this value everywhere.
@@ -61,8 +61,7 @@ impl Conversation {
         let table = Table::from_fn(self.server.table().shape(), || value);
         let frame = CodecName::DenseF32.encode(&TableUpdate::whole(&table), &self.server.table());
         let arrival = UploadArrived {
-            user: UserId(user),
-            invitation_id: InvitationId(invitation_id),
+            participant: (UserId(user), InvitationId(invitation_id)),
             upload: Upload::encoded(frame, 0.0),
             now: self.now,
         };
@@ -80,8 +79,7 @@ impl Conversation {
         };
         let frame = CodecName::RowsF32.encode(&update, &table);
         let arrival = UploadArrived {
-            user: UserId(user),
-            invitation_id: InvitationId(invitation_id),
+            participant: (UserId(user), InvitationId(invitation_id)),
             upload: Upload::encoded(frame, 0.0),
             now: self.now,
         };
@@ -92,17 +90,13 @@ impl Conversation {
     /// Rings the alarm so many seconds after the beginning of the run.
     fn ring(&mut self, seconds: f64) -> Orders {
         self.now = instant(seconds);
-        self.server
-            .handle(AlarmRang { now: self.now }, &mut self.context)
-            .unwrap()
+        let rings = self.news(News::AlarmRings);
+        self.server.handle(rings, &mut self.context).unwrap()
     }
 
     fn lose(&mut self, user: u32, invitation_id: u32) -> Orders {
-        let lost = ParticipationLost {
-            user: UserId(user),
-            invitation_id: InvitationId(invitation_id),
-            now: self.now,
-        };
+        let participant = (UserId(user), InvitationId(invitation_id));
+        let lost = self.news(News::ParticipationLost(participant));
         self.server.handle(lost, &mut self.context).unwrap()
     }
 
@@ -194,16 +188,8 @@ fn an_empty_step_leaves_the_model_as_it_is_and_too_many_of_them_end_the_run() {
             "it must not even pass it through the downlink's codec"
         );
     }
-    let ended = talk
-        .server
-        .handle(
-            BeginStep {
-                step: Step(2),
-                now: talk.now,
-            },
-            &mut talk.context,
-        )
-        .unwrap_err();
+    let began = talk.news(News::StepBegins(Step(2)));
+    let ended = talk.server.handle(began, &mut talk.context).unwrap_err();
     assert!(
         matches!(
             ended.ended_by(),

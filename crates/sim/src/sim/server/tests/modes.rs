@@ -263,11 +263,8 @@ fn an_asynchronous_step_in_which_no_update_ever_arrives_ends_the_run() {
                 invitation_id + 1,
             );
         }
-        let lost = ParticipationLost {
-            user: UserId(user),
-            invitation_id: InvitationId(invitation_id),
-            now: talk.now,
-        };
+        let participant = (UserId(user), InvitationId(invitation_id));
+        let lost = talk.news(News::ParticipationLost(participant));
         let error = talk.server.handle(lost, &mut talk.context).unwrap_err();
         assert!(
             matches!(error.ended_by(), Some(Stop::NothingArrives { round: Round(0), participations }) if *participations == most)

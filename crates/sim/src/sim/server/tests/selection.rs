@@ -280,10 +280,8 @@ fn if_nobody_is_available_the_server_waits_for_the_next_arrival() {
             "{mode}"
         );
         talk.now = arrival;
-        let orders = talk
-            .server
-            .handle(AlarmRang { now: arrival }, &mut talk.context)
-            .unwrap();
+        let rings = talk.news(News::AlarmRings);
+        let orders = talk.server.handle(rings, &mut talk.context).unwrap();
         let there = (0..21)
             .filter(|user| clock.is_available(UserId(*user), arrival))
             .collect::<Vec<_>>();
@@ -305,10 +303,8 @@ fn one_alarm_wakes_the_server_however_many_steps_end_before_it() {
         assert_eq!(talk.begin(step + 1).alarm, None, "there is one already");
     }
     talk.now = alarm;
-    let orders = talk
-        .server
-        .handle(AlarmRang { now: alarm }, &mut talk.context)
-        .unwrap();
+    let rings = talk.news(News::AlarmRings);
+    let orders = talk.server.handle(rings, &mut talk.context).unwrap();
     assert_eq!(invited(&orders).len(), 1, "the one who came");
     assert!(
         orders.alarm.is_some_and(|next| next > alarm),
@@ -367,10 +363,7 @@ fn a_run_ends_if_nobody_is_available_within_the_limit() {
     talk.now = { seconds }
         .find(|at| anyone_after(&mut clock, *at).unwrap() > *at + SimDuration::from_secs_f64(1.0))
         .unwrap();
-    let began = BeginStep {
-        step: Step(0),
-        now: talk.now,
-    };
+    let began = talk.news(News::StepBegins(Step(0)));
     let error = talk.server.handle(began, &mut talk.context).unwrap_err();
     assert!(
         matches!(error.ended_by(), Some(Stop::NobodyAvailable { round: Round(0), at, .. }) if *at == talk.now),
@@ -399,8 +392,7 @@ fn where_all_have_to_rest_the_message_says_so() {
     let table = talk.server.table().clone();
     let frame = CodecName::DenseF32.encode(&TableUpdate::whole(&table), &table);
     let last = UploadArrived {
-        user: UserId(user),
-        invitation_id: InvitationId(20),
+        participant: (UserId(user), InvitationId(20)),
         upload: Upload::encoded(frame, 0.0),
         now: talk.now,
     };
@@ -508,8 +500,7 @@ fn an_upload_after_which_nobody_comes_is_judged_before_the_run_ends() {
     let table = talk.server.table().clone();
     let frame = CodecName::DenseF32.encode(&TableUpdate::whole(&table), &table);
     let arrival = UploadArrived {
-        user: UserId(user),
-        invitation_id: InvitationId(0),
+        participant: (UserId(user), InvitationId(0)),
         upload: Upload::encoded(frame, 0.0),
         now: talk.now,
     };

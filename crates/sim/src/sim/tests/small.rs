@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::world::World;
+use crate::sim::world::World;
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset;
 use fedrecsim_methods::method::registry::vocabulary;
@@ -32,7 +32,7 @@ ranking.sampled.candidates = 20
 
 /// Returns a world of FedMF with 21 users and 150 items, where `overrides` replace keys of the
 /// scenario.
-pub(super) fn world(overrides: &[&str]) -> Arc<World> {
+pub(in crate::sim) fn world(overrides: &[&str]) -> Arc<World> {
     let overrides: Vec<String> = overrides.iter().map(ToString::to_string).collect();
     let scenario = scenario::parse(SMALL, "small.toml", &overrides, &vocabulary()).unwrap();
     let dataset = dataset::load(&scenario.dataset, &[], Streams::new(scenario.seed)).unwrap();

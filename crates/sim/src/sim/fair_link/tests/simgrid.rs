@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::*;
+use super::super::*;
 use fedrecsim_core::units::{Direction, SimDuration};
 use fedrecsim_data::population::{Link, shared_capacity};
 use fedrecsim_scenario::scenario::{NetworkSpec, ServerLinkSpec, Sharing};
@@ -99,8 +99,8 @@ fn differences(text: &str, sharing: Sharing) -> (f64, f64) {
     (nanoseconds, part)
 }
 
-const EQUAL: &str = include_str!("../../../../../tests/fixtures/simgrid/equal.csv");
-const TCP: &str = include_str!("../../../../../tests/fixtures/simgrid/tcp.csv");
+const EQUAL: &str = include_str!("../../../../../../tests/fixtures/simgrid/equal.csv");
+const TCP: &str = include_str!("../../../../../../tests/fixtures/simgrid/tcp.csv");
 
 /// If this fails, equal shares are no longer those of a fluid model. What remains is that ends are
 /// rounded up to a nanosecond, some of which add up.

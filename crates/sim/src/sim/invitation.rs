@@ -1,0 +1,31 @@
+//! Invitations to take part.
+
+use std::sync::Arc;
+
+use super::consultation::ReplySource;
+use super::download::Download;
+pub(crate) use super::download::Participant;
+use fedrecsim_core::ids::{InvitationId, Step, UserId};
+
+/// An invitation to take part, the same for everybody who is invited with it.
+#[derive(Clone, Debug)]
+pub struct Invitation {
+    /// The step whose model is downloaded.
+    pub step: Step,
+    /// The number of the invitation.
+    pub id: InvitationId,
+    /// The model, encoded.
+    pub download: Arc<Download>,
+}
+
+/// An invitation as its user has it. A training depends on this and on the user's device alone.
+#[derive(Clone)]
+pub struct Invited {
+    pub user: UserId,
+    pub invitation: Invitation,
+    /// Where the third party's reply comes from, if the method has a third party.
+    pub reply_source: Option<ReplySource>,
+    /// Whether the user keeps a copy of its parameters from before the training, since it may be
+    /// cut off, or be scored meanwhile.
+    pub keep: bool,
+}
