@@ -172,6 +172,10 @@ pub mod method {
     #[doc(inline)]
     pub use fedrecsim_methods::method::fedmf::{self, FedMf};
     #[doc(inline)]
+    pub use fedrecsim_methods::method::prelude::{
+        Central, ParameterFault, Pass, ProblemSize, UploadUse, UserRatings, Work,
+    };
+    #[doc(inline)]
     pub use fedrecsim_methods::method::registry::{
         METHODS, Runnable, build, check, find, vocabulary, vocabulary_of,
     };
@@ -197,6 +201,8 @@ pub mod method {
 
 /// Parameters: named blocks, tables, updates, and the private part that no codec takes.
 pub mod model {
+    #[doc(inline)]
+    pub use fedrecsim_methods::method::prelude::Perceptron;
     #[doc(inline)]
     pub use fedrecsim_model::model::blocks::{Model, ModelUpdate};
     #[doc(inline)]
