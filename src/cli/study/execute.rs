@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::Work;
 use super::carrier::{Carrier, End, Start};
 use super::fit::{Rehearsal, refuse_what_does_not_fit};
-use super::folder::{ToDo, log_of, note_failure};
+use super::folder::{ToDo, arms_of, log_of, note_failure};
 use super::limits::{Limits, Taken};
 use super::progress::StudyProgress;
 use crate::cli::args::StudyArgs;
@@ -50,7 +50,8 @@ struct Running {
 /// fail are no error.
 pub(super) fn execute(work: &Work, record: &mut StudyRecord, wanted: Vec<RunId>) -> Result<()> {
     let (arguments, session) = (work.arguments, work.session);
-    let (left, arms) = work.left_of(&wanted)?;
+    let left = work.left_of(&wanted)?;
+    let arms = arms_of(left.iter().map(|(run, _)| run));
     let threads = threads_of(arguments.threads);
     let jobs = arguments.jobs.map_or(threads, usize::from);
     let budget_bytes = budget(arguments);

@@ -118,19 +118,17 @@ impl Work<'_> {
         })
     }
 
-    /// Returns those of `runs` that are still to be done, each with what that is, and their arms.
+    /// Returns those of `runs` that are still to be done, each with what that is.
     ///
     /// # Errors
     /// As [`Self::to_do`].
-    pub(super) fn left_of(&self, runs: &[RunId]) -> Result<(Vec<(RunId, ToDo)>, Vec<usize>)> {
+    pub(super) fn left_of(&self, runs: &[RunId]) -> Result<Vec<(RunId, ToDo)>> {
         let mut left = Vec::new();
         for &run in runs {
             left.push((run, self.to_do(run)?));
         }
         left.retain(|(_, to_do)| *to_do != ToDo::Nothing);
-        let mut arms: Vec<usize> = left.iter().map(|(run, _)| run.arm).collect();
-        arms.dedup();
-        Ok((left, arms))
+        Ok(left)
     }
 
     /// Returns whether a process is at work on a run, as one does that a killed study has left
@@ -191,6 +189,13 @@ impl Work<'_> {
             RunState::Failed(reason.trim().to_owned())
         }))
     }
+}
+
+/// Returns the arms of runs, each once.
+pub(super) fn arms_of<'r>(runs: impl Iterator<Item = &'r RunId>) -> Vec<usize> {
+    let mut arms: Vec<usize> = runs.map(|run| run.arm).collect();
+    arms.dedup();
+    arms
 }
 
 /// Reads the record of the study in `folder`.

@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use super::Work;
 use super::carrier::failure_of_report;
 use super::fit::Rehearsal;
-use super::folder::{ToDo, note_failure};
+use super::folder::{ToDo, arms_of, note_failure};
 use crate::cli::Session;
 use crate::cli::args::{Command, StudyArgs};
 use crate::cli::inputs::threads_of;
@@ -68,7 +68,8 @@ pub fn prepare(
     let arguments = arguments(words)?;
     let work = Work::of(&arguments, session)?;
     let (lock, mut record) = work.begin()?;
-    let (_, arms) = work.left_of(&work.runs_with_data())?;
+    let left = work.left_of(&work.runs_with_data())?;
+    let arms = arms_of(left.iter().map(|(run, _)| run));
     work.estimate(&mut record, &arms, Some(rehearsal))?;
     if session.is_interrupted() {
         return Err(Error::Interrupted);

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::Work;
 use super::execute::own_words;
 use super::fit::Rehearsal;
+use super::folder::arms_of;
 use crate::cli::Finished;
 use crate::cli::inputs::{absolute, threads_of};
 use crate::cli::output_file::write_file;
@@ -54,8 +55,7 @@ pub(super) fn write(work: &Work, record: &mut StudyRecord) -> Result<Finished> {
     let cores = work.arguments.threads.map_or(1, usize::from);
     let jobs = work.arguments.jobs.map_or(cores, usize::from);
     let runs = work.runs_with_data();
-    let mut arms: Vec<usize> = runs.iter().map(|run| run.arm).collect();
-    arms.dedup();
+    let arms = arms_of(runs.iter());
     let threads = (cores / jobs).max(1).min(threads_of(None));
     work.estimate(record, &arms, Some(Rehearsal::in_own_process(threads)))?;
     work.write_record(record)?;
