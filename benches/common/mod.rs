@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 /// Returns the median of `repetitions` timings of `work`, in nanoseconds.
-pub fn median_ns(repetitions: usize, mut work: impl FnMut()) -> f64 {
+pub(crate) fn median_ns(repetitions: usize, mut work: impl FnMut()) -> f64 {
     let mut timings: Vec<f64> = (0..repetitions)
         .map(|_| {
             let start = Instant::now();

@@ -82,7 +82,7 @@ impl RoundObserver for Clock {
 /// Prints the calendar's events per second of wall time, and the time of a round, in medians over
 /// rounds, and returns the former, in millions. A participation has three events, the ends of its
 /// download, its training and its upload.
-pub fn rounds(users: u32, cohort: u32, rounds: usize) -> f64 {
+pub(crate) fn rounds(users: u32, cohort: u32, rounds: usize) -> f64 {
     let text = format!(
         r#"
         method = "idle"

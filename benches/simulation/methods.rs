@@ -32,7 +32,7 @@ const CASES: [(&str, &str); 4] = [
 ];
 
 /// Prints the median time of a round of each.
-pub fn rounds() {
+pub(crate) fn rounds() {
     for (method, uplink) in CASES {
         let text = format!(
             "seed = 1\nmethod.{method}\n\

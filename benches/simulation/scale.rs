@@ -41,7 +41,7 @@ const LIMITS: [Limit; 3] = [
 const NO_DATA: &str = "there is no such file";
 
 /// Runs all of them, one after the other, and returns what was wrong, in words.
-pub fn runs() -> Vec<String> {
+pub(crate) fn runs() -> Vec<String> {
     LIMITS.iter().filter_map(|limit| run(limit).err()).collect()
 }
 

@@ -1,5 +1,6 @@
 //! Holds the integration tests: one binary, with one module per behaviour.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+// Nothing outside reaches a test, and the examples are compiled here as they stand.
+#![allow(unreachable_pub, clippy::unwrap_used, clippy::expect_used)]
 
 /// Under the controls of `training.aggregation`, devices train alone or the server takes the mean.
 mod aggregation;

@@ -145,7 +145,7 @@ pub(crate) struct InputArgs {
 impl InputArgs {
     /// Returns all overrides of the scenario in the order in which they are applied. The seed comes
     /// last, because it is the more specific of two ways to say the same.
-    pub fn overrides(&self) -> Vec<String> {
+    pub(crate) fn overrides(&self) -> Vec<String> {
         let seed = self.seed.map(|seed| format!("seed={seed}"));
         self.set.iter().cloned().chain(seed).collect()
     }

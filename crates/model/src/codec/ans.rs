@@ -38,7 +38,7 @@ impl Probabilities {
     /// Returns probabilities that are nearly proportional to `weights`, of which there are at most
     /// 256, each at most [`MOST_WEIGHT`]. A symbol of weight 0 has none. Returns `None` if no symbol
     /// has a weight.
-    pub fn of(weights: &[u64]) -> Option<Self> {
+    pub(crate) fn of(weights: &[u64]) -> Option<Self> {
         debug_assert!(
             weights.len() <= SYMBOLS && weights.iter().all(|weight| *weight <= MOST_WEIGHT)
         );

@@ -12,7 +12,7 @@ use fedrecsim_core::error::{Error, Result};
 
 /// Checks that every number in `value` is finite; otherwise [`Error::NonFinite`] names the first
 /// that is not, by its path below `root`.
-pub fn check<T: Serialize + ?Sized>(root: &str, value: &T) -> Result<()> {
+pub(crate) fn check<T: Serialize + ?Sized>(root: &str, value: &T) -> Result<()> {
     let refused = |reason: ciborium::value::Error| {
         Error::write("the report", std::io::Error::other(reason.to_string()))
     };
