@@ -18,9 +18,9 @@ const MEAN: &str = "training.aggregation=\"mean\"";
 /// The methods that can be run under both controls.
 const WITH_CONTROLS: [&str; 6] = ["fedrap", "pfedrec", "fedmf", "fedncf", "fedrecon", "fedbpr"];
 
-/// Returns the scores of all items for user 0 after three participations of three users who train
-/// alone, of whom the others have the items `others`.
-fn scores_alone(method: &str, others: [u32; 3]) -> Vec<f32> {
+/// Returns the scores of all items for user 0 after so many participations of three users who train
+/// alone, of whom the others have the items `others`. Rates are made for one device.
+fn scores_alone(method: &str, others: [u32; 3], rounds: u32) -> Vec<f32> {
     let mut splitter = Splitter::leave_one_out(60, false);
     for items in [[1, 5, 9], others, others.map(|item| item + 10)] {
         let rows: Vec<Interaction> = (0i64..)
@@ -34,14 +34,21 @@ fn scores_alone(method: &str, others: [u32; 3]) -> Vec<f32> {
     let problem = Problem::new(&dataset, streams, Placement::Federated);
     let spec = MethodSpec {
         name: method.to_owned(),
-        parameters: serde_json::json!({}),
+        parameters: match method {
+            "fedrap" => serde_json::json!({ "learning_rate_tables": 1.0 }),
+            "pfedrec" => serde_json::json!({ "item_learning_rate_multiplier": 0.1 }),
+            "fedmf" => {
+                serde_json::json!({ "learning_rate_items": 50.0, "learning_rate_user": 5.0 })
+            }
+            _ => serde_json::json!({ "learning_rate_items": 1.0 }),
+        },
     };
     let method = build(METHODS, &spec, &problem).unwrap();
     let method = controlled(method, Aggregation::None);
     let mut server = method.server();
     let mut clients = [0, 1, 2].map(|user| method.client(UserId(user)));
     let mut scratch = Scratch::default();
-    for round in 0..3 {
+    for round in 0..rounds {
         let model = server.model().clone();
         for (user, client) in (0u32..).zip(&mut clients) {
             let names = (UserId(user), Round(round), InvitationId(3 * round + user));
@@ -71,16 +78,22 @@ fn scores_alone(method: &str, others: [u32; 3]) -> Vec<f32> {
 #[test]
 fn the_ratings_of_others_change_nothing_for_a_device_that_trains_alone() {
     for method in WITH_CONTROLS.into_iter().filter(|name| *name != "fedbpr") {
-        let scores = scores_alone(method, [2, 7, 30]);
-        assert_eq!(scores, scores_alone(method, [3, 11, 40]), "{method}");
-        let mean = |items: &[usize]| {
-            let of_items = items.iter().map(|item| f64::from(scores[*item]));
-            of_items.sum::<f64>() / items.len() as f64
-        };
-        let others: Vec<usize> = (0..60).filter(|item| ![1, 5, 9].contains(item)).collect();
-        // The last rating is held out.
-        assert!(mean(&[1, 5]) > mean(&others), "{method} learns nothing");
+        let scores = scores_alone(method, [2, 7, 30], 3);
+        assert_eq!(scores, scores_alone(method, [3, 11, 40], 3), "{method}");
+        assert_ne!(
+            scores,
+            scores_alone(method, [2, 7, 30], 0),
+            "{method} learns nothing"
+        );
     }
+    let scores = scores_alone("fedmf", [2, 7, 30], 20);
+    let mean = |is_meant: fn(usize) -> bool| {
+        let items = (0..60).filter(|item| is_meant(*item));
+        let (sum, count) = items.fold((0.0, 0.0), |(sum, n), item| (sum + scores[item], n + 1.0));
+        sum / count
+    };
+    // The last rating is held out.
+    assert!(mean(|item| [1, 5].contains(&item)) > mean(|item| ![1, 5, 9].contains(&item)) + 1.0);
 }
 
 /// If this fails, devices that train alone download something, send values, or come to nothing.

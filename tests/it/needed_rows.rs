@@ -359,6 +359,7 @@ impl Method for Claims {
 fn rows_that_were_not_asked_for_cannot_be_used() {
     let claiming = Entry {
         build: &|value, problem| Ok(Box::new(Claims((pfedrec::ENTRY.build)(value, problem)?))),
+        traffic: &|_| None,
         ..pfedrec::ENTRY
     };
     let stopped_by = |downlink: CodecChoice| {

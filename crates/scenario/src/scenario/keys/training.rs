@@ -135,7 +135,8 @@ pub enum Aggregation {
     Method,
     /// Nothing: every device trains alone. It starts from the initial model, which it has from the
     /// beginning, goes on from what it has made of that, and scores with it. Nothing is downloaded,
-    /// and an upload is an empty frame, which says that the device is done.
+    /// and an upload is an empty frame, which says that the device is done. Rates that are made for
+    /// a mean over many devices are too large for one alone.
     None,
     /// The mean of what devices send, by the weights that they say, if the method has them say any.
     Mean,
