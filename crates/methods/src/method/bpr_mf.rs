@@ -23,11 +23,11 @@ use fedrecsim_model::model::neural::dense::dot;
 use fedrecsim_model::per_instruction_set;
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry::at_server::<BprMf>();
+pub(crate) const ENTRY: Entry = Entry::at_server::<BprMf>();
 
 parameters! {
     /// Parameters of matrix factorisation by pairwise ranking.
-    pub struct BprMf {
+    pub(crate) struct BprMf {
         /// Latent dimension k.
         latent_dimension: u32 = 32, >= 1, <= MAX_DIMENSION;
         /// Learning rate of a step on one triple.

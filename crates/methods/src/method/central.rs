@@ -12,25 +12,22 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::declare::{Block, Memory, layout_of, start_of, traffic_blocks};
-use super::keys::Parameters;
+use super::declare::{Block, Declare, Memory, Own, Trained, item_table};
 use super::network;
 use super::server::{
     Accumulator, Contribution, Download, Server, StepContext, StepReport, downcast,
 };
 use super::user_vector::{last_ratings, score_items};
-use super::{
-    Client, LocalTask, LocalUpdate, Method, Phase, Problem, Scorer, ScoringContext, Scratch,
-};
+use super::{Averager, LocalTask, Parameters, Placement, Problem, Scorer, ScoringContext, Scratch};
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
-use fedrecsim_model::model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::model::layout::{BlockLayout, Layout};
+use fedrecsim_core::work::Work;
+use fedrecsim_model::model::blocks::Model;
 use fedrecsim_model::model::neural::optimizer::AdamParameters;
 use fedrecsim_model::model::state::StateVisitor;
-use fedrecsim_model::model::table::{RowSet, TableShape, TableUpdate, extend_bytes, floats};
+use fedrecsim_model::model::table::{TableShape, TableUpdate, floats};
+use fedrecsim_scenario::scenario::ParameterFault;
 use fedrecsim_scenario::scenario::sizes::ProblemSize;
-use fedrecsim_scenario::scenario::{ParameterFault, Traffic};
 
 /// Declares a method at the server. Users upload their ratings, and download nothing.
 pub trait Central: Debug + Send + Sync + Sized + 'static {
@@ -95,7 +92,7 @@ pub trait Central: Debug + Send + Sync + Sized + 'static {
     /// block with the rows of the second one.
     ///
     /// # Errors
-    /// Those of [`Client::scorer`].
+    /// Those of [`Client::scorer`](super::Client::scorer).
     fn scorer<'a>(
         &'a self,
         context: &ScoringContext<'a>,
@@ -146,77 +143,76 @@ impl<B: Default> Adam<B> {
     }
 }
 
-/// Is the method that follows from a declaration.
+/// Is the declaration that follows from one of a method at the server: the blocks stay there, and
+/// devices send their ratings.
 #[derive(Debug)]
 pub(crate) struct AtServer<M> {
     method: Arc<M>,
     problem: Problem,
-    initial: Model,
 }
 
-impl<M: Central> AtServer<M> {
-    /// Makes the method for a problem.
-    pub(crate) fn new(parameters: M::Parameters, problem: &Problem) -> Self {
-        let method = M::new(parameters, problem);
-        let drawn = start_of(method.blocks(problem.size()), problem.streams);
+impl<M: Central> Declare for AtServer<M> {
+    type Parameters = M::Parameters;
+    type Memory = ();
+
+    const NAME: &str = M::NAME;
+    const SUMMARY: &str = M::SUMMARY;
+    const SOURCE: &str = M::SOURCE;
+    const PLACEMENT: Placement = Placement::Central;
+    const DRAWS_NEGATIVES: bool = M::DRAWS_NEGATIVES;
+    const PREDICTS_RATINGS: bool = M::PREDICTS_RATINGS;
+    const WITHOUT_CONTROLS: Option<&str> = Some("it runs at the server");
+
+    fn resolve(parameters: &mut M::Parameters) -> Vec<ParameterFault> {
+        M::resolve(parameters)
+    }
+
+    fn new(parameters: M::Parameters, problem: &Problem) -> Self {
         Self {
-            initial: method.initial(drawn),
-            method: Arc::new(method),
+            method: Arc::new(M::new(parameters, problem)),
             problem: problem.clone(),
         }
     }
 
-    /// Returns the layout of the model for a problem of this size.
-    pub(crate) fn sizes(parameters: M::Parameters, size: ProblemSize) -> Layout {
-        let method = M::new(
-            parameters,
-            &Problem::of_size(size, fedrecsim_core::rng::Streams::new(0)),
-        );
-        layout_of(&method.blocks(size), |_| true)
-    }
-}
-
-/// Tells what methods at the server exchange.
-pub(crate) fn traffic() -> Traffic {
-    Traffic {
-        blocks: traffic_blocks(&ratings_layout(1), true),
-        ..Traffic::default()
-    }
-}
-
-impl<M: Central> Method for AtServer<M> {
-    fn initial(&self) -> Model {
-        self.initial.clone()
+    /// A device sends a rating for each item that it has rated.
+    fn blocks(&self, size: ProblemSize) -> Vec<Block> {
+        let model = self.method.blocks(size).into_iter();
+        let ratings = item_table("ratings", size.items, 1).upload_only();
+        model.map(Block::server_only).chain([ratings]).collect()
     }
 
-    fn download_layout(&self, _phase: Phase) -> Layout {
-        Layout::none()
+    fn initial(&self, drawn: Model) -> Model {
+        self.method.initial(drawn)
     }
 
-    fn upload_layout(&self, _phase: Phase) -> Layout {
-        ratings_layout(self.problem.items)
-    }
-
-    fn client(&self, _user: UserId) -> Box<dyn Client> {
-        Box::new(CentralClient(Arc::clone(&self.method)))
-    }
-
-    fn server(&self) -> Box<dyn Server> {
-        Box::new(CentralServer {
-            memory: self.method.memory(&self.initial),
-            method: Arc::clone(&self.method),
-            problem: self.problem.clone(),
-            model: self.initial.clone(),
-            ratings: Vec::new(),
+    fn train(&self, _: &mut Own, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<Trained> {
+        let (items, ratings) = last_ratings(&task.own);
+        let (samples, shape) = (items.len(), TableShape::new(task.items(), 1));
+        Ok(Trained {
+            blocks: vec![TableUpdate::listed(shape, items, &ratings, 1.0)?],
+            loss: 0.0,
+            samples,
+            work: Work::default(),
         })
     }
 
-    fn predicts_ratings(&self) -> bool {
-        M::PREDICTS_RATINGS
+    fn scorer<'a>(
+        &'a self,
+        _: &'a Own,
+        context: &ScoringContext<'a>,
+        scratch: &mut Scratch,
+    ) -> Result<Box<dyn Scorer + 'a>> {
+        self.method.scorer(context, scratch)
     }
 
-    fn traffic(&self) -> Traffic {
-        traffic()
+    fn server(&self, averager: Averager) -> Box<dyn Server> {
+        Box::new(CentralServer {
+            memory: self.method.memory(averager.model()),
+            method: Arc::clone(&self.method),
+            problem: self.problem.clone(),
+            model: averager.model().clone(),
+            ratings: Vec::new(),
+        })
     }
 }
 
@@ -230,17 +226,6 @@ pub struct UserRatings {
     /// The rating of each item, which is the last one if the user has rated the item more than
     /// once.
     pub ratings: Vec<f32>,
-}
-
-/// The name of the block in which users send their ratings.
-const RATINGS: &str = "ratings";
-
-/// Returns the layout of what users of a central method upload: a rating for each item that they
-/// have rated.
-fn ratings_layout(items: usize) -> Layout {
-    Layout::new(vec![
-        BlockLayout::item_table(RATINGS, TableShape::new(items, 1)).statistic(),
-    ])
 }
 
 /// Implements the server side of a central method.
@@ -302,9 +287,8 @@ impl Accumulator for Gathered {
         for contribution in contributions {
             let sent = &contribution.update.blocks[0];
             // A dense codec sends zeros for the items that were not rated.
-            let rated = sent
-                .iter()
-                .map(|(row, bytes)| (row as u32, floats(bytes).next().unwrap_or(0.0)));
+            let rated = sent.iter();
+            let rated = rated.map(|(row, of_row)| (row as u32, floats(of_row).sum::<f32>()));
             let (items, ratings) = rated.filter(|(_, rating)| *rating != 0.0).unzip();
             self.0.push(UserRatings {
                 user: contribution.user,
@@ -318,39 +302,6 @@ impl Accumulator for Gathered {
     fn merge(&mut self, other: Box<dyn Accumulator>) -> Result<()> {
         self.0.extend(downcast::<Self>(other)?.0);
         self.0.sort_by_key(|ratings| ratings.user);
-        Ok(())
-    }
-}
-
-/// Implements the device of a user of a central method. It sends its ratings when it is invited,
-/// and keeps no state.
-struct CentralClient<M>(Arc<M>);
-
-impl<M> Clone for CentralClient<M> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-
-impl<M: Central> Client for CentralClient<M> {
-    fn train(&mut self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
-        let shape = TableShape::new(task.items(), 1);
-        let (items, ratings) = last_ratings(&task.own);
-        let mut values = Vec::with_capacity(4 * ratings.len());
-        extend_bytes(&mut values, &ratings);
-        let update = TableUpdate::of_rows(shape, RowSet::Listed(items), values.into());
-        Ok(LocalUpdate::new(ModelUpdate::of_table(update), 0.0, 0))
-    }
-
-    fn scorer<'a>(
-        &'a self,
-        context: &ScoringContext<'a>,
-        scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
-        self.0.scorer(context, scratch)
-    }
-
-    fn visit_state(&mut self, _state: &mut StateVisitor<'_>) -> Result<()> {
         Ok(())
     }
 }

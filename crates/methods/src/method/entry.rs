@@ -65,7 +65,13 @@ impl Entry {
         name: "",
         summary: "",
         source: "",
-        schema: &|| schemars::json_schema!({ "type": "object", "additionalProperties": false }),
+        schema: &|| {
+            schemars::json_schema!({
+                "type": "object",
+                "additionalProperties": false,
+                "description": "Has no parameters.",
+            })
+        },
         resolve: &|_| Vec::new(),
         placement: Placement::Federated,
         draws_negatives: true,
@@ -90,7 +96,7 @@ impl Entry {
             },
             traffic: &|value| {
                 let read = serde_json::from_value::<M::Parameters>(value.clone());
-                read.ok().map(Declared::<M>::traffic_with)
+                read.ok().map(Declared::<M>::traffic)
             },
             without_controls: M::WITHOUT_CONTROLS,
             build: &|value, problem| {
@@ -99,29 +105,10 @@ impl Entry {
             },
         }
     }
-}
 
-impl Entry {
     /// Describes a method at the server by its declaration.
     pub const fn at_server<M: Central>() -> Self {
-        Self {
-            name: M::NAME,
-            summary: M::SUMMARY,
-            source: M::SOURCE,
-            schema: &schema_of::<M::Parameters>,
-            resolve: &|value| resolve_with(value, M::resolve),
-            placement: Placement::Central,
-            draws_negatives: M::DRAWS_NEGATIVES,
-            sizes: &|value, size| {
-                sizes_by(value, |parameters| AtServer::<M>::sizes(parameters, size))
-            },
-            traffic: &|_| Some(super::central::traffic()),
-            without_controls: Some("it runs at the server"),
-            build: &|value, problem| {
-                let parameters = parameters(M::NAME, value)?;
-                Ok(Box::new(AtServer::<M>::new(parameters, problem)))
-            },
-        }
+        Self::of::<AtServer<M>>()
     }
 }
 

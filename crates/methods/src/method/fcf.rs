@@ -17,7 +17,7 @@
 use super::prelude::*;
 use super::recency::{Recency, weighted_positives};
 use super::rule;
-use super::user_vector::{checked_vector, score_items, single_precision, singular, unscorable};
+use super::user_vector::{score_items, single_precision, singular, unscorable};
 use fedrecsim_model::model::algebra;
 use fedrecsim_model::model::least_squares::{
     LeastSquares, Positives, Weights, gram_of_table, score,
@@ -25,11 +25,11 @@ use fedrecsim_model::model::least_squares::{
 use ndarray::ArrayView2;
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry::of::<Fcf>();
+pub(crate) const ENTRY: Entry = Entry::of::<Fcf>();
 
 parameters! {
     /// Parameters of FCF.
-    pub struct Fcf {
+    pub(crate) struct Fcf {
         /// Latent dimension k.
         latent_dimension: u32 = 32, >= 1, <= MAX_DIMENSION;
         /// Confidence alpha: a positive weighs 1 + alpha, any other item 1.
@@ -114,7 +114,7 @@ impl Declare for Fcf {
         let (positives, equal) = weighted_positives(&task.own, None);
         let vector = self.solve(table, (&positives, &equal), &mut scratch.least_squares);
         let vector = vector.map_err(|cause| singular(task, cause))?;
-        checked_vector(task, "x", &vector)?;
+        task.check_magnitude("x", largest_magnitude(&single_precision(&vector)))?;
         let row = |item: &u32| score(&vector, &table.view().row(*item as usize));
         let loss: f64 = positives.iter().map(|item| (1.0 - row(item)).powi(2)).sum();
         let gradients = item_gradients(&vector, &table.view(), &positives, self.confidence);

@@ -15,11 +15,11 @@ use super::prelude::*;
 pub(super) const HIDDEN_UNITS: [usize; 3] = [32, 16, 8];
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry::of::<FedNcf>();
+pub(crate) const ENTRY: Entry = Entry::of::<FedNcf>();
 
 parameters! {
     /// Parameters of FedNCF.
-    pub struct FedNcf {
+    pub(crate) struct FedNcf {
         /// Latent dimension k.
         latent_dimension: u32 = 32, >= 1, <= MAX_DIMENSION;
         /// Passes over the local samples per round.

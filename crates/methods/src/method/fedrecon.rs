@@ -24,11 +24,11 @@ use fedrecsim_model::model::kernel::logistic::{self, BatchRows, LogisticStep, Ta
 use fedrecsim_model::model::kernel::{Block as Lanes, PackedRows, packed_vector, unpack_into};
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry::of::<FedRecon>();
+pub(crate) const ENTRY: Entry = Entry::of::<FedRecon>();
 
 parameters! {
     /// Parameters of FedRecon.
-    pub struct FedRecon {
+    pub(crate) struct FedRecon {
         /// Latent dimension k.
         latent_dimension: u32 = 32, >= 1, <= MAX_DIMENSION;
         /// Passes over the support samples, in which only the user vector moves.
@@ -69,7 +69,31 @@ struct Session<'a> {
     row_visits: u64,
 }
 
-impl Session<'_> {
+impl<'s> Session<'s> {
+    /// Gathers the rows of the samples that were drawn, and returns the samples as well.
+    fn of(
+        table: &Table,
+        scratch: &'s mut Scratch,
+        stream: Stream,
+    ) -> (Self, &'s mut [(u32, bool)]) {
+        let Scratch {
+            samples,
+            round_rows,
+            packed,
+            batch,
+            ..
+        } = scratch;
+        let padding_row = learn::gather(table, samples, round_rows, packed);
+        let session = Self {
+            rows: packed,
+            padding_row,
+            batch,
+            stream,
+            row_visits: 0,
+        };
+        (session, round_rows.samples_mut())
+    }
+
     /// Moves what `step` says in `epochs` passes over `samples`, and returns the mean loss.
     fn run(
         &mut self,
@@ -147,16 +171,8 @@ impl Declare for FedRecon {
     fn train(&self, _: &mut Own, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<Trained> {
         learn::draw_samples(task, &mut scratch.samples)?;
         let table = table_of(task.model, "V");
-        let (rows, packed) = (&mut scratch.round_rows, &mut scratch.packed);
-        let padding_row = learn::gather(table, &scratch.samples, rows, packed);
-        let mut session = Session {
-            rows: packed,
-            padding_row,
-            batch: &mut scratch.batch,
-            stream: task.named_stream("fedrecon/participation"),
-            row_visits: 0,
-        };
-        let samples = rows.samples_mut();
+        let stream = task.named_stream("fedrecon/participation");
+        let (mut session, samples) = Session::of(table, scratch, stream);
         session.stream.shuffle_portably(samples);
         let half = samples.len() / 2;
         let (support, query) = match self.splits_samples {
@@ -188,16 +204,9 @@ impl Declare for FedRecon {
     ) -> Result<Box<dyn Scorer + 'a>> {
         let table = own.table("V", context.model)?;
         context.draw_samples(&mut scratch.samples)?;
-        let (rows, packed) = (&mut scratch.round_rows, &mut scratch.packed);
-        let padding_row = learn::gather(&table, &scratch.samples, rows, packed);
-        let mut session = Session {
-            rows: packed,
-            padding_row,
-            batch: &mut scratch.batch,
-            stream: context.named_stream("fedrecon/scoring"),
-            row_visits: 0,
-        };
-        let user = self.reconstruct(&mut session, rows.samples_mut());
+        let stream = context.named_stream("fedrecon/scoring");
+        let (mut session, samples) = Session::of(&table, scratch, stream);
+        let user = self.reconstruct(&mut session, samples);
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
             score_items(&user, &table, items, scores)
         }))

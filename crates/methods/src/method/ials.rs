@@ -23,16 +23,16 @@ use super::fedgram::numerics::Constants;
 use super::fedgram::{self, Background, ByDensity, FedGram, FedGramParameters, TABLE};
 use super::prelude::*;
 use super::recency::Recency;
-use super::user_vector::{single_precision, times};
+use super::user_vector::single_precision;
 use fedrecsim_model::model::algebra::AlgebraError;
 use fedrecsim_model::model::least_squares::{LeastSquares, Positives, Weights, gram_of_table};
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry::at_server::<Ials>();
+pub(crate) const ENTRY: Entry = Entry::at_server::<Ials>();
 
 parameters! {
     /// Parameters of implicit alternating least squares.
-    pub struct IalsParameters {
+    pub(crate) struct IalsParameters {
         /// Latent dimension k.
         latent_dimension: u32 = FedGramParameters::default().latent_dimension, >= 1, <= MAX_DIMENSION;
         /// Weight a0 of every pair of a user and an item as a negative; that of a positive is 1.
@@ -74,7 +74,7 @@ impl IalsParameters {
 
 /// Is the FedGram that has the same loss and the same devices.
 #[derive(Debug)]
-pub struct Ials(FedGram);
+pub(crate) struct Ials(FedGram);
 
 impl Ials {
     /// Returns the rows that minimise the loss for these rows of the other side, given the
@@ -89,7 +89,7 @@ impl Ials {
     ) -> Result<Table> {
         let failed = |cause| step.unsolvable("a row of X or Y", cause);
         let gram = gram_of_table(&other.view()).map_err(failed)?;
-        let weighted_gram = times(&gram, constants.unobserved_weight);
+        let weighted_gram = gram * constants.unobserved_weight;
         let solve = |solver: &mut LeastSquares, items: &P| {
             let positives = Positives {
                 items: items.as_ref(),

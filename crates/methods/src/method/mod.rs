@@ -76,31 +76,30 @@ use fedrecsim_model::model::layout::Layout;
 use fedrecsim_model::model::least_squares::LeastSquares;
 use fedrecsim_model::model::state::StateVisitor;
 use fedrecsim_model::model::table::Table;
-use fedrecsim_scenario::scenario::Traffic;
 
 pub mod averager;
 pub mod baselines;
-pub mod bpr_mf;
-pub mod central;
-pub mod colr;
+mod bpr_mf;
+mod central;
+mod colr;
 pub mod declare;
 mod entry;
-pub mod fcf;
-pub mod fedgram;
+mod fcf;
+mod fedgram;
 pub mod fedmf;
-pub mod fedncf;
-pub mod fedpergnn;
+mod fedncf;
+mod fedpergnn;
 pub mod fedrap;
-pub mod fedrec;
-pub mod fedrecon;
-pub mod fedspec;
-pub mod ials;
-pub mod item_to_item;
+mod fedrec;
+mod fedrecon;
+mod fedspec;
+mod ials;
+mod item_to_item;
 mod keys;
-pub mod lightgcn;
-pub mod metamf;
-pub mod mf;
-pub mod ncf;
+mod lightgcn;
+mod metamf;
+mod mf;
+mod ncf;
 mod network;
 mod own_noise;
 mod traffic;
@@ -108,12 +107,12 @@ mod traffic;
 pub mod pfedrec;
 pub mod prelude;
 mod problem;
-pub mod recency;
+mod recency;
 pub mod registry;
 mod robust;
-pub mod row_counts;
+mod row_counts;
 pub mod rule;
-pub mod samples;
+mod samples;
 pub mod server;
 mod sums;
 pub mod task;
@@ -210,12 +209,6 @@ pub trait Method: Send + Sync + Debug {
     /// ratings out.
     fn predicts_ratings(&self) -> bool {
         false
-    }
-
-    /// Tells what the method exchanges with the server, for the check of a scenario. The default
-    /// finds it out from the method's layouts, a client and the server.
-    fn traffic(&self) -> Traffic {
-        traffic::found_out(self)
     }
 }
 

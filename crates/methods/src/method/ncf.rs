@@ -20,11 +20,11 @@ use fedrecsim_model::model::neural::loss::{Targets, binary_cross_entropy};
 use fedrecsim_model::model::neural::optimizer::{AdamParameters, AdamSettings};
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry::at_server::<Ncf>();
+pub(crate) const ENTRY: Entry = Entry::at_server::<Ncf>();
 
 parameters! {
     /// Parameters of neural collaborative filtering at the server.
-    pub struct Ncf {
+    pub(crate) struct Ncf {
         /// Latent dimension k.
         latent_dimension: u32 = 32, >= 1, <= MAX_DIMENSION;
         /// Samples per batch.
@@ -38,7 +38,7 @@ parameters! {
 
 /// Holds the memory of one batch. Nothing passes from one batch to the next.
 #[derive(Clone, Debug, Default)]
-pub struct Buffers {
+pub(crate) struct Buffers {
     network: PerceptronBuffers,
     targets: Targets,
     /// Both embeddings of a sample.

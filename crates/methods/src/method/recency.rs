@@ -10,7 +10,7 @@ use fedrecsim_data::dataset::OwnData;
 /// user's positives strictly later than i, scaled to the sum of the user's positives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Recency {
+pub(crate) struct Recency {
     /// Number tau of positives after which a weight has fallen to 1/e.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub tau: f64,

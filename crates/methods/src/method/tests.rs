@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::central::{Central, Pass, UserRatings};
-use super::declare::start_of;
+use super::declare::tests::start_of;
 use super::server::{StepContext, StepReport};
 use super::*;
 use fedrecsim_core::ids::{InvitationId, Round};

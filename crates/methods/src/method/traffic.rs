@@ -25,13 +25,13 @@ pub(super) fn of(entry: Entry) -> TrafficOf {
         let small = Problem::of_size(size, Streams::new(0));
         (entry.traffic)(parameters).or_else(|| {
             let method = (entry.build)(parameters, &small).ok()?;
-            Some(method.traffic())
+            Some(found_out(&*method))
         })
     })
 }
 
-/// Finds out what a method exchanges.
-pub(super) fn found_out<M: Method + ?Sized>(method: &M) -> Traffic {
+/// Finds out what a method exchanges, from its layouts, a client and the server.
+pub(super) fn found_out(method: &dyn Method) -> Traffic {
     let mut blocks = Vec::new();
     for phase in (0..method.phases()).map(Phase) {
         blocks.extend(traffic_blocks(&method.upload_layout(phase), true));

@@ -1,10 +1,8 @@
 //! Holds what methods with a user vector and an item table share: a user's positives and ratings
 //! without repetitions, scores, and the errors of a user vector that cannot be solved for.
 
-use ndarray::Array2;
-
 use super::{LocalTask, ScoringContext};
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::error::Error;
 use fedrecsim_core::ids::{Round, UserId};
 use fedrecsim_core::rng::{PortableDraws, Stream};
 use fedrecsim_data::dataset::OwnData;
@@ -26,15 +24,9 @@ impl DistinctPositives {
     /// Collects the positives of `own`.
     pub(crate) fn of(own: &OwnData<'_>) -> Self {
         let mut positives = Self::default();
-        for ((position, &item), rank) in own
-            .items()
-            .iter()
-            .enumerate()
-            .zip(own.recency_ranks().iter())
-        {
-            if !own.is_positive(position) {
-                continue;
-            }
+        let items = own.items().iter().enumerate();
+        let ranked = items.zip(own.recency_ranks().iter());
+        for ((_, &item), rank) in ranked.filter(|((at, _), _)| own.is_positive(*at)) {
             match positives.later.last_mut() {
                 Some(later) if positives.items.last() == Some(&item) => *later = rank.min(*later),
                 _ => {
@@ -96,29 +88,9 @@ fn without_user_vector(round: Option<Round>, user: UserId, cause: AlgebraError) 
     }
 }
 
-/// Returns the product of `matrix` and `factor`.
-pub(super) fn times(matrix: &Array2<f64>, factor: f64) -> Array2<f64> {
-    matrix.mapv(|value| factor * value)
-}
-
 /// Returns a vector in single precision.
 pub(super) fn single_precision(vector: &[f64]) -> Vec<f32> {
     vector.iter().map(|value| *value as f32).collect()
-}
-
-/// Returns a vector in single precision, and refuses one whose largest magnitude is beyond the
-/// task's limit.
-///
-/// # Errors
-/// [`Error::Diverged`], naming the parameter.
-pub(super) fn checked_vector(
-    task: &LocalTask<'_>,
-    parameter: &'static str,
-    vector: &[f64],
-) -> Result<Vec<f32>> {
-    let vector = single_precision(vector);
-    task.check_magnitude(parameter, super::largest_magnitude(&vector))?;
-    Ok(vector)
 }
 
 /// Writes to `scores` the scalar product of `vector` with the row of each of `items`.

@@ -34,11 +34,11 @@ mod server;
 mod tests;
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry::of::<Colr>();
+pub(crate) const ENTRY: Entry = Entry::of::<Colr>();
 
 choices! {
     /// What clients download.
-    pub enum Downloaded {
+    pub(crate) enum Downloaded {
         /// The whole item table.
         Table,
         /// The mean of A of the step before, by which devices bring their own copy of the item
@@ -50,7 +50,7 @@ choices! {
 
 parameters! {
     /// Parameters of CoLR.
-    pub struct ColrParameters {
+    pub(crate) struct ColrParameters {
         /// Latent dimension k.
         latent_dimension: u32 = 32, >= 1, <= MAX_DIMENSION;
         /// Rank r of updates, at most `latent_dimension`.
@@ -88,7 +88,7 @@ fn model_of(layout: Layout, table: SharedTable, numbers: [u64; 2]) -> Result<Mod
 
 /// Holds what all clients share.
 #[derive(Debug)]
-pub struct Colr {
+pub(crate) struct Colr {
     parameters: ColrParameters,
     streams: Streams,
     start: OnceLock<SharedTable>,
@@ -124,7 +124,7 @@ fn add_product<'a>(
 
 /// Is the item table as it was at a step, where devices keep it; `None` before the first one.
 #[derive(Clone, Default)]
-pub struct Held(Option<(u64, SharedTable)>);
+pub(crate) struct Held(Option<(u64, SharedTable)>);
 
 impl Memory for Held {
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {

@@ -109,39 +109,39 @@ impl<M: Declare> Declared<M> {
     }
 
     /// Tells what the method exchanges with these parameters, from its declaration alone.
-    pub(crate) fn traffic_with(parameters: M::Parameters) -> Traffic {
+    pub(crate) fn traffic(parameters: M::Parameters) -> Traffic {
         // Neither names nor kinds of blocks depend on the size.
         let size = ProblemSize { users: 1, items: 1 };
         let method = M::new(parameters, &Problem::of_size(size, Streams::new(0)));
         let blocks = method.blocks(size);
         let download = layout_of(&blocks, |block| block.place.is_downloaded);
         let upload = upload_layout(&method, &blocks, size.items);
-        traffic(&method, &blocks, [&download, &upload])
-    }
-}
-
-fn traffic<M: Declare>(method: &M, blocks: &[Block], [download, upload]: [&Layout; 2]) -> Traffic {
-    let travelling = [(upload, true), (download, false)].into_iter();
-    let travelling = travelling.flat_map(|(layout, is_up)| traffic_blocks(layout, is_up));
-    let in_model = blocks.iter().filter(|block| block.place.in_model);
-    let rules: Vec<_> = in_model
-        .map(|block| (block.layout.shape.rows, block.rule))
-        .collect();
-    let counts = method.counts();
-    // What is no part of the model has no rule, and a server of the method's own has a use for it.
-    let mut uploaded = blocks.iter().filter(|block| block.place.is_uploaded);
-    let used = match uploaded.any(|block| !block.place.in_model) {
-        true => counts.upload_use(),
-        false => upload_use(&rules, upload, counts != Counts::Nothing),
-    };
-    let mut personal = blocks.iter();
-    Traffic {
-        blocks: travelling.collect(),
-        has_personal_downloads: M::HAS_PERSONAL_DOWNLOADS,
-        trains_on_sampled_rows: keeps_nothing(blocks) && method.trains_on_sampled_rows(),
-        keeps_personal_tables: personal.any(|block| block.is_kept || block.is_personal_table()),
-        upload_use: method.upload_use(used),
-        makes_noisy_sums: method.makes_noisy_sums(),
+        let in_model = blocks.iter().filter(|block| block.place.in_model);
+        let rules = in_model.map(|block| (block.layout.shape.rows, block.rule));
+        let counts = method.counts();
+        // What is no part of the model has no rule, and a server of the method's own has a use for
+        // it.
+        let mut uploaded = blocks.iter().filter(|block| block.place.is_uploaded);
+        let used = match uploaded.any(|block| !block.place.in_model) {
+            true => counts.upload_use(),
+            false => {
+                let rules: Vec<_> = rules.collect();
+                upload_use(&rules, &upload, counts != Counts::Nothing)
+            }
+        };
+        let mut personal = blocks.iter();
+        Traffic {
+            blocks: [
+                traffic_blocks(&upload, true),
+                traffic_blocks(&download, false),
+            ]
+            .concat(),
+            has_personal_downloads: M::HAS_PERSONAL_DOWNLOADS,
+            trains_on_sampled_rows: keeps_nothing(&blocks) && method.trains_on_sampled_rows(),
+            keeps_personal_tables: personal.any(|block| block.is_kept || block.is_personal_table()),
+            upload_use: method.upload_use(used),
+            makes_noisy_sums: method.makes_noisy_sums(),
+        }
     }
 }
 
@@ -202,14 +202,6 @@ impl<M: Declare> Method for Declared<M> {
 
     fn predicts_ratings(&self) -> bool {
         M::PREDICTS_RATINGS
-    }
-
-    fn traffic(&self) -> Traffic {
-        traffic(
-            &*self.method,
-            &self.plan.blocks,
-            [&self.download, &self.upload],
-        )
     }
 }
 

@@ -23,7 +23,6 @@ pub use blocks::{
 pub(crate) use blocks::{orthonormal, orthonormal_columns};
 pub use controls::controlled;
 use fedrecsim_core::error::Result;
-use fedrecsim_core::rng::Streams;
 use fedrecsim_core::work::Work;
 use fedrecsim_model::model::blocks::Model;
 use fedrecsim_model::model::layout::Layout;
@@ -43,7 +42,7 @@ mod method;
 mod own;
 pub(crate) mod score;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod tuned_table;
 
 /// Declares a federated method. [`Entry::of`](super::Entry::of) makes an entry of it.
@@ -247,9 +246,4 @@ pub fn table_of<'m>(model: &'m Model, name: &str) -> &'m SharedTable {
 pub(crate) fn layout_of(blocks: &[Block], is_meant: impl Fn(&Block) -> bool) -> Layout {
     let meant = blocks.iter().filter(|block| is_meant(block));
     Layout::new(meant.map(|block| block.layout.clone()).collect())
-}
-
-/// Returns the model that blocks start with.
-pub(crate) fn start_of(blocks: Vec<Block>, streams: Streams) -> Model {
-    own::Plan::new(blocks, streams).1
 }

@@ -18,9 +18,7 @@ use self::numerics::{Constants, newton_step, outer_triangle, row_gradients};
 use super::prelude::*;
 use super::recency::{self, weighted_positives};
 use super::sums::{StepBySums, SumServer, UploadSums};
-use super::user_vector::{
-    DistinctPositives, checked_vector, score_items, single_precision, singular, times, unscorable,
-};
+use super::user_vector::{DistinctPositives, score_items, single_precision, singular, unscorable};
 use super::{Parameters, without_effect};
 use fedrecsim_model::model::algebra;
 use fedrecsim_model::model::algebra::triangle::{
@@ -28,16 +26,16 @@ use fedrecsim_model::model::algebra::triangle::{
 };
 use fedrecsim_model::model::least_squares::{LeastSquares, Positives, Weights, gram_of_table};
 
-pub mod numerics;
+pub(super) mod numerics;
 #[cfg(test)]
 mod tests;
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry::of::<FedGram>();
+pub(crate) const ENTRY: Entry = Entry::of::<FedGram>();
 
 parameters! {
     /// Parameters of FedGram.
-    pub struct FedGramParameters {
+    pub(crate) struct FedGramParameters {
         /// Latent dimension k.
         latent_dimension: u32 = 32, >= 1, <= MAX_DIMENSION;
         /// Weight a0 of every item as a negative; that of a positive is 1.
@@ -70,7 +68,7 @@ parameters! {
     /// of each upload, or adds up the counts that devices send, and sends the mean with the model.
     /// Before its first step, a device takes its own number of positives instead. With small
     /// cohorts the weights vary from step to step.
-    pub struct ByDensity {
+    pub(crate) struct ByDensity {
         /// Weight of all items together as negatives, for each positive of the mean participant:
         /// with a mean of p positives in a catalogue of m items, a0 is this times p / m.
         unobserved_per_positive: f64 = 40.0, > 0.0;
@@ -80,7 +78,7 @@ parameters! {
     }
 
     /// How recent positives count more: [`recency::Recency`], and what becomes of the old ones.
-    pub struct Recency {
+    pub(crate) struct Recency {
         /// Number tau of positives after which a weight has fallen to 1/e.
         tau: f64 = recency::Recency::default().tau, > 0.0;
         /// Weight that remains of the oldest positives.
@@ -92,7 +90,7 @@ parameters! {
 
 choices! {
     /// What the term over all items pulls a user's positives to.
-    pub enum Background {
+    pub(crate) enum Background {
         /// To 1: a positive never counts less than a0, however old it is.
         PositivesAtOne,
         /// To 0, like every other item: an old positive comes to count like an item that was never
@@ -142,7 +140,7 @@ pub(super) fn tell(model: &mut Model, name: &str, values: Vec<f32>) -> Result<()
 
 /// Is FedGram, and the devices of the central method with its loss.
 #[derive(Clone, Debug)]
-pub struct FedGram {
+pub(crate) struct FedGram {
     pub(super) parameters: FedGramParameters,
     /// The exponent of the sum of weights that the regulariser is multiplied by.
     pub(super) exponent: f64,
@@ -211,7 +209,7 @@ impl FedGram {
                 Background::AllAtZero => 0.0,
             },
         };
-        let weighted_gram = times(&gram, constants.unobserved_weight);
+        let weighted_gram = gram * constants.unobserved_weight;
         let ridge = constants.ridge(items.len() as f64, rows as f64);
         solver.user_vector(&weighted_gram, &table.view(), positives, ridge)
     }
@@ -296,7 +294,7 @@ impl Declare for FedGram {
         let equal = (Weights::Equal(1.0), Background::AllAtZero);
         let vector = self.solve(task.model, &positives, equal, &mut scratch.least_squares);
         let vector = vector.map_err(|cause| singular(task, cause))?;
-        checked_vector(task, "x", &vector)?;
+        task.check_magnitude("x", largest_magnitude(&single_precision(&vector)))?;
         let table = table_of(task.model, TABLE);
         let gradients = row_gradients(&vector, &table.view(), &positives);
         task.check_magnitude("gradient", largest_magnitude(&gradients))?;

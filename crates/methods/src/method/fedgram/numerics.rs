@@ -49,20 +49,6 @@ impl Constants {
     }
 }
 
-/// Returns how far one user can move the sums of a step: bounds of the length of all its gradients
-/// together, and of its x x^T as a matrix, of which the upper triangle is a part. `count` is the
-/// number of its positives and `ridge` that of [`Constants::ridge`]. What a device says, if it
-/// does, moves the counts by the root of `count` and the participants by 1.
-///
-/// x minimises a0 sum of (x . y_j)^2 over all items + sum of (x . y_i - 1)^2 over the positives +
-/// ridge |x|^2, which is `count` at x = 0. So |x|^2 is at most count / ridge, and the errors of the
-/// positives have squares that add up to at most `count`. Where uploads are clipped to C, one user
-/// moves both sums together by at most C, whatever it has.
-pub fn largest_contribution(count: f64, ridge: f64) -> (f64, f64) {
-    let square = count / ridge;
-    (fedrecsim_core::math::sqrt(square * count), square)
-}
-
 /// Returns the gradients (x . y_i - 1) x of the rows of `items`, one after the other (n k values).
 pub(crate) fn row_gradients(
     vector: &[f64],

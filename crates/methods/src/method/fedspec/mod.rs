@@ -26,17 +26,17 @@ use super::recency::{Recency, weighted_positives};
 use super::sums::SumServer;
 use super::user_vector::{DistinctPositives, score_items};
 
-pub mod numerics;
+mod numerics;
 mod server;
 #[cfg(test)]
 mod tests;
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry::of::<FedSpec>();
+pub(crate) const ENTRY: Entry = Entry::of::<FedSpec>();
 
 parameters! {
     /// Parameters of FedSpec.
-    pub struct FedSpec {
+    pub(crate) struct FedSpec {
         /// Number r of eigenvectors, the latent dimension. A catalogue of fewer items has as many
         /// as items.
         latent_dimension: u32 = 48, >= 1, <= MAX_DIMENSION;

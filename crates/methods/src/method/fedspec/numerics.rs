@@ -56,19 +56,6 @@ pub(crate) fn kernel_sums(
     whole.map(|value| value as f32).collect()
 }
 
-/// Returns how far one user can move the sum of all uploads: a bound of the length of its rows o
-/// together, for so many positives and columns of A.
-///
-/// K is positive semidefinite with ones on its diagonal, so that it stretches by at most its trace,
-/// which is the number of positives. A has rows of a matrix with orthonormal columns, times n^(-d),
-/// which is at most 1, since d is not negative and n at least 1: a row is no longer than 1, and all
-/// rows together no longer than the root of the number of columns. What a device says, if it does,
-/// moves the counts by the root of `positives` and the participants by 1. Where uploads are clipped
-/// to C, one user moves all sums together by at most C, whatever it has.
-pub fn largest_contribution(positives: f64, columns: f64) -> f64 {
-    positives * math::sqrt(positives.min(columns))
-}
-
 /// Returns the sum over `items` of their weight times their row of A, with the square of the filter
 /// for each column: the vector whose product with a row of A is that of both rows of the filtered
 /// table.

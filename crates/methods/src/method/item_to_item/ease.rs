@@ -13,11 +13,11 @@ use fedrecsim_model::model::algebra::cholesky::invert;
 use fedrecsim_model::model::algebra::gram::mirror_upper;
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry::at_server::<Ease>();
+pub(crate) const ENTRY: Entry = Entry::at_server::<Ease>();
 
 parameters! {
     /// Parameters of EASE.
-    pub struct Ease {
+    pub(crate) struct Ease {
         /// Weight lambda of the regulariser, in numbers of users.
         regularization: f64 = 300.0, > 0.0;
         /// Lets recent positives count more when a device scores. Left out: all count alike.

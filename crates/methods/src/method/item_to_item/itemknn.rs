@@ -16,11 +16,11 @@ use crate::method::recency::Recency;
 use fedrecsim_model::model::algebra::gram::mirror_upper;
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry::at_server::<ItemKnn>();
+pub(crate) const ENTRY: Entry = Entry::at_server::<ItemKnn>();
 
 parameters! {
     /// Parameters of neighbourhoods of items.
-    pub struct ItemKnn {
+    pub(crate) struct ItemKnn {
         /// Number k of neighbours that each item keeps.
         neighbours: u32 = 100, >= 1;
         /// Shrinkage, which is added to the divisor of a cosine, so that items with few users in

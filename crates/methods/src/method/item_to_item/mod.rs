@@ -13,13 +13,13 @@ use super::Parameters;
 use super::prelude::*;
 use super::recency::{Recency, weighted_positives};
 
-pub mod ease;
-pub mod itemknn;
+pub(super) mod ease;
+pub(super) mod itemknn;
 #[cfg(test)]
 mod tests;
 
 /// Declares how the matrix follows from what users have sent.
-pub trait ByMatrix: Parameters + Debug + Send + Sync + 'static {
+pub(crate) trait ByMatrix: Parameters + Debug + Send + Sync + 'static {
     /// The name in scenario files.
     const NAME: &'static str;
 

@@ -34,11 +34,11 @@ mod graph;
 mod tests;
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry::at_server::<LightGcn>();
+pub(crate) const ENTRY: Entry = Entry::at_server::<LightGcn>();
 
 choices! {
     /// Which ratings are edges of the graph.
-    pub enum Edges {
+    pub(crate) enum Edges {
         /// The ratings that users have sent.
         Train,
         /// These and the held-out test items: a leak, as no server has them. It shows what an
@@ -53,7 +53,7 @@ choices! {
 
 parameters! {
     /// Parameters of LightGCN.
-    pub struct LightGcn {
+    pub(crate) struct LightGcn {
         /// Latent dimension k.
         latent_dimension: u32 = 32, >= 1, <= MAX_DIMENSION;
         /// Number of layers, by which embeddings are propagated.
@@ -73,7 +73,7 @@ parameters! {
 
 /// Holds the memory of one batch. Nothing passes from one batch to the next.
 #[derive(Clone, Debug, Default)]
-pub struct Buffers {
+pub(crate) struct Buffers {
     layers: Layers,
     /// The vectors of all nodes, and the gradient with respect to them.
     vectors: Vec<f32>,

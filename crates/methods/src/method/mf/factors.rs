@@ -10,7 +10,7 @@ use fedrecsim_model::model::neural::optimizer::{AdamParameters, AdamSettings};
 
 /// Holds the memory of one batch. Nothing passes from one batch to the next.
 #[derive(Clone, Debug, Default)]
-pub struct Buffers {
+pub(crate) struct Buffers {
     logits: SampleMatrix,
     by_logits: SampleMatrix,
     targets: Targets,

@@ -12,14 +12,14 @@ use super::prelude::*;
 use factors::Buffers;
 use fedrecsim_model::model::neural::optimizer::AdamSettings;
 
-pub mod factors;
+mod factors;
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry::at_server::<Mf>();
+pub(crate) const ENTRY: Entry = Entry::at_server::<Mf>();
 
 parameters! {
     /// Parameters of centralised matrix factorisation.
-    pub struct Mf {
+    pub(crate) struct Mf {
         /// Latent dimension k.
         latent_dimension: u32 = 32, >= 1, <= MAX_DIMENSION;
         /// Samples per batch.

@@ -321,7 +321,7 @@ fn compare_with_central<const WITH_O: bool>(dataset: &Arc<Dataset>) {
     let name = <FedRec<WITH_O> as Declare>::NAME;
     let problem = Problem::new(dataset, Streams::new(3), Placement::Federated);
     let federated = Declared::<FedRec<WITH_O>>::new(FedRecParameters::default(), &problem);
-    let central = AtServer::<Pmf<WITH_O>>::new(PmfParameters::default(), &problem);
+    let central = Declared::<AtServer<Pmf<WITH_O>>>::new(PmfParameters::default(), &problem);
     let (mut server, mut central_server) = (federated.server(), central.server());
     let users = || (0..dataset.users()).map(UserId::from);
     let mut clients: Vec<_> = users().map(|user| federated.client(user)).collect();
