@@ -135,12 +135,9 @@ pub fn read_update(
     if let Some(weight) = weight {
         update = update.weighing(weight);
     }
-    Ok(Ok(LocalUpdate::new(
-        update,
-        loss,
-        row_visits.unwrap_or(listed),
-    )
-    .with_multiply_adds(multiply_adds)))
+    let mut trained = LocalUpdate::new(update, loss, row_visits.unwrap_or(listed));
+    trained.work.multiply_adds = multiply_adds;
+    Ok(Ok(trained))
 }
 
 /// Returns what is like an array of integers as an array of NumPy's whose values stand in a row. An

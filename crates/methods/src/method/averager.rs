@@ -43,13 +43,6 @@ impl fmt::Debug for Schedule {
 }
 
 impl Averager {
-    /// Makes a server with this model that takes the mean of every block. Uploads have the layout
-    /// of the model.
-    pub fn new(model: Model) -> Self {
-        let upload = model.layout().clone();
-        Self::with_rules(model, upload, &[])
-    }
-
     /// Makes a server with this model, uploads of this layout, and a rule for each block of the
     /// model in their order. Blocks beyond the list have [`ServerRule::MEAN`]. A block of the model is
     /// changed by the upload's block of the same name.
@@ -76,12 +69,6 @@ impl Averager {
     pub(crate) fn counted_by(mut self, block: &str) -> Self {
         let said = self.upload.position(block);
         self.counts = said.filter(|at| can_be_counts(&self.upload.blocks()[*at]));
-        self
-    }
-
-    /// Returns the same server with uploads that carry a weight.
-    pub fn weighted(mut self) -> Self {
-        self.upload = self.upload.weighted();
         self
     }
 

@@ -253,17 +253,6 @@ impl LocalUpdate {
             work: Work::of_row_visits(row_visits),
         }
     }
-
-    /// Returns the update with this many multiply-adds of work beside its row visits.
-    pub fn with_multiply_adds(self, multiply_adds: u64) -> Self {
-        Self {
-            work: Work {
-                multiply_adds,
-                ..self.work
-            },
-            ..self
-        }
-    }
 }
 
 /// Holds what a client may use to score items.
