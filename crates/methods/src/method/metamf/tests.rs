@@ -5,7 +5,8 @@
 
 use super::hypernetwork::{GROUP, Gradients, HyperNetwork, HyperShape};
 use super::{MetaMf, MetaMfParameters};
-use crate::method::declare::{Declared, start_of};
+use crate::method::declare::Declared;
+use crate::method::declare::tests::start_of;
 use crate::method::network;
 use crate::method::prelude::*;
 use crate::method::server::PersonalDownloads;
