@@ -47,7 +47,7 @@ impl Parcel {
 
     /// Returns the reader of the archive.
     pub fn open(self) -> ArchiveReader {
-        ArchiveReader::of_bytes(self.bytes).with_attached(self.attached)
+        ArchiveReader::of_bytes(self.bytes, self.attached)
     }
 
     /// Returns the number of bytes that cross.

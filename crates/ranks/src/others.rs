@@ -181,7 +181,7 @@ impl Others {
             return Ok(FromClient::OutOfTurn);
         }
         let mut table = None;
-        let mut devices = ArchiveReader::of_bytes(bytes);
+        let mut devices = ArchiveReader::of_bytes(bytes, Vec::new());
         take_devices(&mut devices, world, &mut |_, device| {
             table = Some(device.client.personal_table());
             Ok(())
@@ -195,7 +195,7 @@ impl Others {
         // themselves.
         let mut devices = std::mem::take(bag);
         put_end(&mut devices);
-        let devices = devices.take()?;
+        let devices = devices.take()?.into();
         self.ask_with(place, Question::Adopt, &mut |archive, _| {
             archive.put_bytes(&devices);
             Ok(())

@@ -9,6 +9,7 @@ use super::crew::Crew;
 use super::others::Others;
 use super::share::Shares;
 use super::wire::Question;
+use bytes::Bytes;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_data::dataset::KeptItems;
@@ -179,13 +180,13 @@ fn personal_downloads(
     download: &Download,
     places: Range<usize>,
     world: &World,
-) -> Result<Vec<Vec<u8>>> {
+) -> Result<Vec<Bytes>> {
     let sent = |own: Download| {
         let mut archive = Archive::default();
         // The download belongs to one user already, so that the user who is named here makes no
         // difference.
         own.send(UserId::default(), &mut archive)?;
-        archive.take()
+        archive.take().map(Bytes::from)
     };
     let own = own_downloads(download, places, world)?;
     own.into_iter().map(sent).collect()

@@ -173,7 +173,7 @@ impl Serving {
             Question::EvaluatePersonal { first, end } => {
                 let downloads = (first..end).map(|_| {
                     let bytes = archive.take_bytes()?;
-                    Download::receive(&mut ArchiveReader::of_bytes(bytes), &self.world)
+                    Download::receive(&mut ArchiveReader::of_bytes(bytes, Vec::new()), &self.world)
                 });
                 let downloads = downloads.collect::<Result<_>>()?;
                 answer.put(&self.score(first..end, Scoring::Personal(downloads)).await?);
@@ -185,7 +185,7 @@ impl Serving {
                     &digests
                         .iter()
                         .flat_map(|digest| *digest.as_bytes())
-                        .collect::<Vec<u8>>(),
+                        .collect(),
                 );
             }
             Question::Save { rounds } => {
@@ -195,11 +195,11 @@ impl Serving {
             Question::Show(user) => {
                 let mut device = Archive::default();
                 answer.put(&self.threads.show_device(user, &mut device)?);
-                answer.put_bytes(&device.take()?);
+                answer.put_bytes(&device.take()?.into());
             }
             Question::Items(user) => answer.put(&self.threads.items_of(user)?),
             Question::Adopt => {
-                let mut devices = ArchiveReader::of_bytes(archive.take_bytes()?);
+                let mut devices = ArchiveReader::of_bytes(archive.take_bytes()?, Vec::new());
                 take_devices(&mut devices, &self.world, &mut |user, device| {
                     self.threads.adopt(user, device);
                     Ok(())

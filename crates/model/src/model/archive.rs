@@ -7,25 +7,19 @@
 //! piece by piece. A table that many clients share is written once and shared again after reading,
 //! since a million clients may hold a handful of tables.
 
+use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read};
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::kernel::little_endian_bytes;
-use super::table::{
-    RowSet, SharedTable, Table, TableShape, TableUpdate, VALUE_BYTES, extend_bytes, floats,
-};
-use super::value_type::ValueType;
+use super::table::{SharedTable, Table, TableShape, TableUpdate, VALUE_BYTES, ValueType, floats};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::memory;
-
-mod source;
-
-use source::Source;
 
 /// The most bytes of a single value of an archive. A greater length means that the archive is
 /// damaged.
@@ -42,6 +36,9 @@ const ATTACHED: u64 = u64::MAX;
 /// The least number of bytes to attach. Copying fewer is faster than sending them separately.
 const ATTACHED_FROM: usize = 32 << 10;
 
+/// The fault of an archive that ends too early.
+const ENDS_EARLY: &str = "it ends in the middle of a value";
+
 /// The purpose of memory in reading.
 const PURPOSE: &str = "the state that a checkpoint holds";
 
@@ -49,8 +46,8 @@ const PURPOSE: &str = "the state that a checkpoint holds";
 #[derive(Debug, Default)]
 pub struct Archive {
     bytes: Vec<u8>,
-    tables: Numbers<SharedTable>,
-    shared_bytes: Numbers<Bytes>,
+    tables: Numbers,
+    shared_bytes: Numbers,
     /// The long bytes that are attached instead of written, if the archive may have attachments.
     attached: Option<Vec<Bytes>>,
     /// The first error, after which nothing more is appended.
@@ -58,29 +55,20 @@ pub struct Archive {
 }
 
 /// Numbers shared things, so that each is written once.
-#[derive(Debug)]
-struct Numbers<T> {
+#[derive(Debug, Default)]
+struct Numbers {
     /// The numbers by place in memory. What is there is kept, so that nothing else gets the place.
-    by_place: BTreeMap<(usize, usize), (u32, T)>,
+    by_place: BTreeMap<(usize, usize), (u32, Box<dyn Any + Send + Sync>)>,
     /// The numbers by content, so that an archive does not depend on how many equal copies exist.
     by_content: BTreeMap<[u8; blake3::OUT_LEN], u32>,
 }
 
-impl<T> Default for Numbers<T> {
-    fn default() -> Self {
-        Self {
-            by_place: BTreeMap::new(),
-            by_content: BTreeMap::new(),
-        }
-    }
-}
-
-impl<T: Clone> Numbers<T> {
+impl Numbers {
     /// Returns the number of `shared`, which is at this place and has this content, and whether it
     /// is a new one.
     fn of(
         &mut self,
-        shared: &T,
+        shared: impl Any + Send + Sync,
         place: (usize, usize),
         content: impl FnOnce() -> blake3::Hash,
     ) -> (u32, bool) {
@@ -89,7 +77,7 @@ impl<T: Clone> Numbers<T> {
         }
         let next = self.by_content.len() as u32;
         let number = *self.by_content.entry(content().into()).or_insert(next);
-        self.by_place.insert(place, (number, shared.clone()));
+        self.by_place.insert(place, (number, Box::new(shared)));
         (number, number == next)
     }
 }
@@ -121,31 +109,34 @@ impl Archive {
         self.bytes[start..start + size_of::<u64>()].copy_from_slice(&length.to_le_bytes());
     }
 
-    /// Appends bytes as they are.
-    pub fn put_bytes(&mut self, bytes: &[u8]) {
-        if self.has_room_for(bytes.len()) {
-            self.bytes.extend((bytes.len() as u64).to_le_bytes());
-            self.bytes.extend(bytes);
-        }
-    }
-
-    /// Appends bytes, or attaches them if they are long and the archive may have attachments.
-    pub fn put_long_bytes(&mut self, bytes: &Bytes) {
+    /// Appends bytes as they are, or attaches them if they are long and the archive may have
+    /// attachments.
+    pub fn put_bytes(&mut self, bytes: &Bytes) {
         match &mut self.attached {
             Some(attached) if bytes.len() >= ATTACHED_FROM => {
                 attached.push(bytes.clone());
                 self.bytes.extend(ATTACHED.to_le_bytes());
             }
-            _ => self.put_bytes(bytes),
+            _ => self.copy(bytes),
         }
     }
 
     /// Appends values, bit for bit.
     pub fn put_values(&mut self, values: &[f32]) {
-        if self.has_room_for(values.len() * VALUE_BYTES) {
-            self.bytes
-                .extend(((values.len() * VALUE_BYTES) as u64).to_le_bytes());
-            extend_bytes(&mut self.bytes, values);
+        self.copy(&little_endian_bytes(values));
+    }
+
+    /// Appends bytes behind their length, unless there is no room for them or an error before.
+    fn copy(&mut self, bytes: &[u8]) {
+        let (held, more) = (self.bytes.len(), bytes.len() + size_of::<u64>());
+        if self.failed.is_none() && self.bytes.capacity() - held < more {
+            // Growing by at least what is held makes the copies of many small values few.
+            let purpose = "the state of the run in a checkpoint";
+            self.failed = memory::reserve(&mut self.bytes, more.max(held), purpose).err();
+        }
+        if self.failed.is_none() {
+            self.bytes.extend((bytes.len() as u64).to_le_bytes());
+            self.bytes.extend(bytes);
         }
     }
 
@@ -153,7 +144,7 @@ impl Archive {
     pub(crate) fn put_table(&mut self, table: &SharedTable) {
         let shape = table.shape();
         let place = (Arc::as_ptr(table) as usize, 0);
-        let number = self.tables.of(table, place, || {
+        let number = self.tables.of(Arc::clone(table), place, || {
             let mut content = blake3::Hasher::new();
             content
                 .update(&(shape.dimension as u64).to_le_bytes())
@@ -170,21 +161,18 @@ impl Archive {
     /// Appends shared bytes, or their number if they were appended before.
     pub fn put_shared_bytes(&mut self, bytes: &Bytes) {
         let place = (bytes.as_ptr() as usize, bytes.len());
-        let number = self.shared_bytes.of(bytes, place, || blake3::hash(bytes));
+        let content = || blake3::hash(bytes);
+        let number = self.shared_bytes.of(bytes.clone(), place, content);
         self.put(&number);
         if number.1 {
-            self.put_bytes(bytes);
+            self.copy(bytes);
         }
     }
 
     /// Appends an update.
     pub fn put_update(&mut self, update: &TableUpdate) {
-        let rows = match &update.rows {
-            RowSet::All => None,
-            RowSet::Listed(rows) => Some(rows),
-        };
-        self.put(&(rows, update.others_scale));
-        self.put_long_bytes(&update.values);
+        self.put(&(&update.rows, update.others_scale));
+        self.put_bytes(&update.values);
     }
 
     /// Returns what was appended since the last call.
@@ -206,34 +194,20 @@ impl Archive {
             .unwrap_or_default()
     }
 
-    /// Makes room for a value of `length` bytes with its length in front. Returns whether there is
-    /// any, now and for what was appended before.
-    fn has_room_for(&mut self, length: usize) -> bool {
-        let (held, more) = (self.bytes.len(), length + size_of::<u64>());
-        if self.failed.is_none() && self.bytes.capacity() - held < more {
-            // Growing by at least what is held makes the copies of many small values few.
-            let purpose = "the state of the run in a checkpoint";
-            self.failed = memory::reserve(&mut self.bytes, more.max(held), purpose).err();
-        }
-        self.failed.is_none()
-    }
-
     /// Returns the number of bytes that wait to be taken.
     pub fn pending(&self) -> usize {
-        self.bytes.len()
-            + self
-                .attached
-                .iter()
-                .flatten()
-                .map(Bytes::len)
-                .sum::<usize>()
+        let attached = self.attached.iter().flatten().map(Bytes::len);
+        self.bytes.len() + attached.sum::<usize>()
     }
 }
 
 /// Reads an archive, in the order in which it was written.
+#[derive(Default)]
 pub struct ArchiveReader {
-    source: Source,
-    buffer: Vec<u8>,
+    /// Where the archive comes from, such as a file that is unpacked; `None` if it is in memory.
+    stream: Option<Box<dyn Read + Send>>,
+    /// What is left of an archive in memory. Bytes share it after reading.
+    memory: Bytes,
     tables: Vec<SharedTable>,
     shared_bytes: Vec<Bytes>,
     attached: VecDeque<Bytes>,
@@ -247,31 +221,18 @@ pub(crate) type OpenPart = Box<dyn Fn(u32, u32) -> Result<(blake3::Hash, Archive
 impl ArchiveReader {
     /// Makes a reader of the archive that `source` holds.
     pub fn new(source: Box<dyn Read + Send>) -> Self {
-        Self::of(Source::Stream(source))
-    }
-
-    /// Makes a reader of the archive that is in memory.
-    pub fn of_bytes(bytes: impl Into<Bytes>) -> Self {
-        Self::of(Source::Memory(bytes.into()))
-    }
-
-    fn of(source: Source) -> Self {
-        let (buffer, tables, shared_bytes, attached) = Default::default();
         Self {
-            source,
-            buffer,
-            tables,
-            shared_bytes,
-            attached,
-            open_part: None,
+            stream: Some(source),
+            ..Self::default()
         }
     }
 
-    /// Returns the reader with what was attached to the archive.
-    pub fn with_attached(self, attached: Vec<Bytes>) -> Self {
+    /// Makes a reader of the archive that is in memory, and of what was attached to it.
+    pub fn of_bytes(bytes: impl Into<Bytes>, attached: Vec<Bytes>) -> Self {
         Self {
+            memory: bytes.into(),
             attached: attached.into(),
-            ..self
+            ..Self::default()
         }
     }
 
@@ -306,48 +267,47 @@ impl ArchiveReader {
     /// # Errors
     /// [`Error::Unrestorable`] if there is none, or if it is of another type.
     pub fn take<T: DeserializeOwned>(&mut self) -> Result<T> {
-        self.fill()?;
-        match postcard::take_from_bytes(&self.buffer) {
+        match postcard::take_from_bytes(&self.take_bytes()?) {
             Ok((value, [])) => Ok(value),
             Ok(_) => Err(damaged("a value is longer than its type")),
             Err(reason) => Err(damaged(reason)),
         }
     }
 
-    /// Returns the next bytes.
-    ///
-    /// # Errors
-    /// [`Error::Unrestorable`] if there are none.
-    pub fn take_bytes(&mut self) -> Result<Vec<u8>> {
-        self.fill()?;
-        Ok(std::mem::take(&mut self.buffer))
-    }
-
     /// Returns the next bytes, which share the memory of an archive that is in memory, or were
     /// attached to it.
     ///
     /// # Errors
-    /// As [`Self::take_bytes`].
-    pub fn take_long_bytes(&mut self) -> Result<Bytes> {
-        let Source::Memory(bytes) = &mut self.source else {
-            return Ok(self.take_bytes()?.into());
+    /// [`Error::Unrestorable`] if there are none.
+    pub fn take_bytes(&mut self) -> Result<Bytes> {
+        let Some(stream) = &mut self.stream else {
+            let length = self.memory.try_get_u64_le();
+            let length = length.map_err(|_| damaged(ENDS_EARLY))?;
+            if length == ATTACHED {
+                let attached = self.attached.pop_front();
+                return attached.ok_or_else(|| damaged("it lacks what was attached to it"));
+            }
+            if length > self.memory.len() as u64 {
+                return Err(damaged(ENDS_EARLY));
+            }
+            return Ok(self.memory.split_to(length as usize));
         };
-        let ends = || damaged("it ends in the middle of a value");
-        let (head, rest) = bytes
-            .split_first_chunk::<{ size_of::<u64>() }>()
-            .ok_or_else(ends)?;
-        let length = u64::from_le_bytes(*head);
-        if length != ATTACHED && length > rest.len() as u64 {
-            return Err(ends());
+        let mut length = [0; size_of::<u64>()];
+        stream.read_exact(&mut length).map_err(unreadable)?;
+        let mut rest = u64::from_le_bytes(length);
+        if rest > LONGEST {
+            return Err(damaged("a value is longer than any can be"));
         }
-        let _ = bytes.split_to(size_of::<u64>());
-        match length {
-            ATTACHED => self
-                .attached
-                .pop_front()
-                .ok_or_else(|| damaged("it lacks what was attached to it")),
-            length => Ok(bytes.split_to(length as usize)),
+        let mut bytes = Vec::new();
+        while rest > 0 {
+            let wanted = rest.min(READ_AT_ONCE);
+            let read = stream.take(wanted).read_to_end(&mut bytes);
+            if (read.map_err(unreadable)? as u64) < wanted {
+                return Err(damaged(ENDS_EARLY));
+            }
+            rest -= wanted;
         }
+        Ok(bytes.into())
     }
 
     /// Returns the next `count` values.
@@ -355,16 +315,16 @@ impl ArchiveReader {
     /// # Errors
     /// [`Error::Unrestorable`] if another number of values was appended.
     pub fn take_values(&mut self, count: usize) -> Result<Vec<f32>> {
-        self.fill()?;
-        if self.buffer.len() != count * VALUE_BYTES {
+        let bytes = self.take_bytes()?;
+        if bytes.len() != count * VALUE_BYTES {
             return Err(damaged(format!(
                 "{} bytes stand where {count} values should",
-                self.buffer.len()
+                bytes.len()
             )));
         }
         let mut values = Vec::new();
         memory::reserve(&mut values, count, PURPOSE)?;
-        values.extend(floats(&self.buffer));
+        values.extend(floats(&bytes));
         Ok(values)
     }
 
@@ -400,13 +360,11 @@ impl ArchiveReader {
     pub fn take_shared_bytes(&mut self) -> Result<Bytes> {
         let (number, follows): (u32, bool) = self.take()?;
         if follows {
-            let bytes = self.take_bytes()?.into();
+            let bytes = self.take_bytes()?;
             self.shared_bytes.push(bytes);
         }
-        self.shared_bytes
-            .get(number as usize)
-            .cloned()
-            .ok_or_else(|| damaged(format!("frame {number} is not there")))
+        let bytes = self.shared_bytes.get(number as usize).cloned();
+        bytes.ok_or_else(|| damaged(format!("frame {number} is not there")))
     }
 
     /// Returns the next update, of a table of `shape` with values of this type.
@@ -414,47 +372,22 @@ impl ArchiveReader {
     /// # Errors
     /// [`Error::Unrestorable`] if there is none, or if it does not fit such a table.
     pub fn take_update(&mut self, shape: TableShape, value_type: ValueType) -> Result<TableUpdate> {
-        let (rows, others_scale): (Option<Vec<u32>>, f32) = self.take()?;
-        let rows = rows.map_or(RowSet::All, RowSet::Listed);
-        let values = self.take_long_bytes()?;
+        let (rows, others_scale) = self.take()?;
         let update = TableUpdate {
-            others_scale,
+            shape,
             value_type,
-            ..TableUpdate::of_rows(shape, rows, values)
+            rows,
+            values: self.take_bytes()?,
+            others_scale,
         };
         update.check().map_err(damaged)?;
         Ok(update)
-    }
-
-    /// Reads the next value's bytes into the buffer.
-    fn fill(&mut self) -> Result<()> {
-        let mut length = [0; size_of::<u64>()];
-        self.source.read_exact(&mut length).map_err(unreadable)?;
-        let mut rest = u64::from_le_bytes(length);
-        if rest > LONGEST {
-            return Err(damaged("a value is longer than any can be"));
-        }
-        self.buffer.clear();
-        while rest > 0 {
-            let wanted = rest.min(READ_AT_ONCE);
-            let read = (&mut self.source)
-                .take(wanted)
-                .read_to_end(&mut self.buffer)
-                .map_err(unreadable)?;
-            if (read as u64) < wanted {
-                return Err(damaged("it ends in the middle of a value"));
-            }
-            rest -= wanted;
-        }
-        Ok(())
     }
 }
 
 impl std::fmt::Debug for ArchiveReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ArchiveReader")
-            .field("tables", &self.tables.len())
-            .finish_non_exhaustive()
+        f.debug_struct("ArchiveReader").finish_non_exhaustive()
     }
 }
 

@@ -5,15 +5,13 @@
 //! visitor feeds the parts to a digest, appends them to an archive, or replaces them from one.
 //! Tests may change private values, to see whether any of them leaves the device.
 
-use std::sync::Arc;
-
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
 use super::archive::{Archive, ArchiveReader};
 use super::blocks::{BlockValues, Model};
-use super::layout::Layout;
+use super::layout::{Layout, ValueType};
 use super::row_table::RowTable;
 use super::table::{SharedTable, TableUpdate, extend_bytes};
 use fedrecsim_core::error::Result;
@@ -173,10 +171,8 @@ pub fn restore_model(archive: &mut ArchiveReader, layout: &Layout) -> Result<Mod
     let mut blocks = Vec::with_capacity(layout.blocks().len());
     for block in layout.blocks() {
         blocks.push(match block.value_type {
-            super::layout::ValueType::F32 => {
-                BlockValues::Table(Arc::clone(&archive.take_table(block.shape)?))
-            }
-            _ => BlockValues::Raw(archive.take_bytes()?.into()),
+            ValueType::F32 => BlockValues::Table(archive.take_table(block.shape)?),
+            _ => BlockValues::Raw(archive.take_bytes()?),
         });
     }
     Model::new(layout.clone(), blocks).map_err(super::archive::damaged)
@@ -201,9 +197,9 @@ mod tests {
         table.write_rows(&[0, 2], 1.0, &mut Vec::new(), |_, values| values.fill(2.0));
         table.write_rows(&[0], 0.5, &mut Vec::new(), |_, values| values.fill(4.0));
         let mut plain = (7u32, vec![0.5f32, -1.5], Some(0.25f64));
-        let mut shared: SharedTable = Arc::new(counting_table(shape, 1.0));
-        let mut update = TableUpdate::whole(&shared);
-        let before = (Arc::clone(&shared), update.clone());
+        let mut shared = SharedTable::new(counting_table(shape, 1.0));
+        let mut update = TableUpdate::whole(shared.clone());
+        let before = (SharedTable::clone(&shared), update.clone());
         let mut double = |value: f32| 2.0 * value;
         let mut visitor = StateVisitor::Change(&mut double);
         let (mut values, mut value) = ([1.0, 3.0], 5.0);

@@ -68,9 +68,9 @@ impl Consultation {
         let (request, request_work) = archive.take()?;
         let (reply, reply_work, rows) = archive.take()?;
         Ok(Self {
-            request: Frame::of_saved(archive.take_bytes()?.into(), request)?,
+            request: Frame::of_saved(archive.take_bytes()?, request)?,
             request_work,
-            reply: Frame::of_saved(archive.take_bytes()?.into(), reply)?,
+            reply: Frame::of_saved(archive.take_bytes()?, reply)?,
             reply_work,
             rows,
         })

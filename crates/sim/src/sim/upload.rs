@@ -176,7 +176,7 @@ impl Upload {
         match &self.content {
             Content::Encoded(bytes) => {
                 archive.put(&(head, false));
-                archive.put_long_bytes(bytes);
+                archive.put_bytes(bytes);
             }
             Content::Postponed(update) => {
                 let Scalars { weight, utility } = update.scalars;
@@ -200,7 +200,7 @@ impl Upload {
         let ((parts, loss), is_postponed): ((FrameParts, f64), bool) = archive.take()?;
         if !is_postponed {
             // MPI is trusted to bring bytes as they were sent, as memory is.
-            let frame = Frame::of_saved(archive.take_long_bytes()?, parts)?;
+            let frame = Frame::of_saved(archive.take_bytes()?, parts)?;
             return Ok(Self::encoded(frame, loss));
         }
         let (weight, utility): (Option<f32>, Option<(f32, u32)>) = archive.take()?;

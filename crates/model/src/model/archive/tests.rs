@@ -25,7 +25,7 @@ fn what_is_put_in_comes_out_in_its_order_and_with_its_bits() {
     let mut archive = Archive::default();
     archive.put(&(7u32, "word".to_owned(), -0.0f64));
     archive.put_values(&[f32::from_bits(0x7fa0_0001), -0.0]);
-    archive.put_bytes(&[1, 2, 3]);
+    archive.put_bytes(&Bytes::from_static(&[1, 2, 3]));
     let mut reader = reader(&mut archive);
     let (number, word, zero): (u32, String, f64) = reader.take().unwrap();
     assert_eq!(
@@ -39,7 +39,7 @@ fn what_is_put_in_comes_out_in_its_order_and_with_its_bits() {
         .map(f32::to_bits)
         .collect();
     assert_eq!(bits, [0x7fa0_0001, (-0.0f32).to_bits()]);
-    assert_eq!(reader.take_bytes().unwrap(), [1, 2, 3]);
+    assert_eq!(reader.take_bytes().unwrap()[..], [1, 2, 3]);
     assert!(reader.take::<u32>().is_err(), "there is nothing more");
 }
 
@@ -129,7 +129,7 @@ fn long_bytes_are_attached_where_that_is_possible() {
     for (mut archive, attached) in [(Archive::default(), 0), (Archive::with_attachments(), 2)] {
         [&long, &short, &long]
             .into_iter()
-            .for_each(|bytes| archive.put_long_bytes(bytes));
+            .for_each(|bytes| archive.put_bytes(bytes));
         archive.put(&5u32);
         assert!(archive.pending() > 2 * ATTACHED_FROM);
         let (bytes, beside) = (archive.take().unwrap(), archive.take_attached());
@@ -140,13 +140,15 @@ fn long_bytes_are_attached_where_that_is_possible() {
             (bytes.len() < ATTACHED_FROM, archive.pending()),
             (attached > 0, 0)
         );
-        let mut reader = ArchiveReader::of_bytes(bytes.clone()).with_attached(beside);
+        let mut reader = ArchiveReader::of_bytes(bytes.clone(), beside);
         for expected in [&long, &short, &long] {
-            assert_eq!(reader.take_long_bytes().unwrap(), expected);
+            assert_eq!(reader.take_bytes().unwrap(), expected);
         }
         assert_eq!(reader.take::<u32>().unwrap(), 5);
         assert_eq!(
-            ArchiveReader::of_bytes(bytes).take_long_bytes().is_err(),
+            ArchiveReader::of_bytes(bytes, Vec::new())
+                .take_bytes()
+                .is_err(),
             attached > 0,
             "what is lacking is noticed"
         );

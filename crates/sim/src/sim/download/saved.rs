@@ -64,7 +64,7 @@ impl Download {
             Place::OtherProcess => {
                 let frame = self.frame(user)?;
                 archive.put(&frame.parts);
-                archive.put_long_bytes(&frame.bytes);
+                archive.put_bytes(&frame.bytes);
             }
         }
         match &self.content {
@@ -105,7 +105,7 @@ impl Download {
             let parts = archive.take()?;
             let bytes = match place {
                 Place::Checkpoint => archive.take_shared_bytes()?,
-                Place::OtherProcess => archive.take_long_bytes()?,
+                Place::OtherProcess => archive.take_bytes()?,
             };
             Frame::of_saved(bytes, parts)
         };
