@@ -20,7 +20,8 @@
 use super::declare::learn;
 use super::prelude::*;
 use super::user_vector::score_items;
-use fedrecsim_model::model::kernel::logistic::{self, BatchRows, LogisticStep, Target};
+use fedrecsim_model::model::kernel::BatchRows;
+use fedrecsim_model::model::kernel::logistic::{self, LogisticStep, Target};
 use fedrecsim_model::model::kernel::{Block as Lanes, PackedRows, packed_vector, unpack_into};
 
 /// Describes the method to the registry.
@@ -105,7 +106,7 @@ impl<'s> Session<'s> {
         let mut no_bias = 0.0;
         Training::of(epochs, batch_size).run(samples, &mut self.stream, |samples| {
             self.batch.collect(samples, self.padding_row);
-            self.row_visits += self.batch.distinct() as u64;
+            self.row_visits += self.batch.rows().len() as u64;
             logistic::step(self.rows, self.batch, user, &mut no_bias, step)
         })
     }

@@ -15,8 +15,9 @@ use super::fedncf::HIDDEN_UNITS;
 use super::network;
 use super::prelude::*;
 use super::samples::Sample;
+use fedrecsim_model::model::kernel::Targets;
 use fedrecsim_model::model::neural::PerceptronBuffers;
-use fedrecsim_model::model::neural::loss::{Targets, binary_cross_entropy};
+use fedrecsim_model::model::neural::loss::binary_cross_entropy;
 use fedrecsim_model::model::neural::optimizer::{AdamParameters, AdamSettings};
 
 /// Describes the method to the registry.
@@ -78,13 +79,13 @@ impl Ncf {
         } = &mut memory.values;
         let (embeddings, weights) = values.split_at((users + items) * k);
         let (by_embeddings, by_weights) = gradient.split_at_mut(embeddings.len());
-        targets.clear();
-        buffers.inputs_mut().reset(batch.len(), 2 * k);
+        let target = |sample: &Sample| (1.0, f32::from(sample.is_positive));
+        targets.replace(batch.iter().map(target));
+        buffers.inputs.reset(batch.len(), 2 * k);
         for (number, sample) in batch.iter().enumerate() {
             let [user, item] = rows(sample).map(|row| &embeddings[row]);
             let both = [user, item].concat();
-            buffers.inputs_mut().set_sample(number, &both);
-            targets.push(1.0, f32::from(sample.is_positive));
+            buffers.inputs.set_sample(number, &both);
         }
         network.forward(weights, &[], buffers);
         let (logits, by_logits) = buffers.outputs_and_gradient();
@@ -94,7 +95,7 @@ impl Ncf {
         by_embeddings.fill(0.0);
         inputs.resize(2 * k, 0.0);
         for (number, sample) in batch.iter().enumerate() {
-            buffers.input_gradient().read_sample(number, inputs);
+            buffers.gradient.read_sample(number, inputs);
             for (row, slopes) in rows(sample).into_iter().zip(inputs.chunks_exact(k)) {
                 let sums = by_embeddings[row].iter_mut().zip(slopes);
                 sums.for_each(|(sum, slope)| *sum += slope);

@@ -4,8 +4,8 @@
 //! [`layout`] describes what travels, as a list of named blocks, and [`blocks`] holds the values.
 //! [`table`] holds one block, such as FedRAP's C, and its updates. [`row_table`] holds a private
 //! table, such as FedRAP's D, of which only touched rows exist, and [`private`] keeps private
-//! parameters from being sent. [`batch`] turns a participation's samples into the rows to train,
-//! [`kernel`] trains and scores them, and [`aggregate`] averages updates. [`algebra`] factorises
+//! parameters from being sent. [`kernel`] turns a participation's samples into the rows to train,
+//! trains and scores them, and [`aggregate`] averages updates. [`algebra`] factorises
 //! and decomposes small matrices, and [`least_squares`] uses it to fit user vectors. [`neural`] has
 //! small networks and their optimisers. [`archive`] stores the state of a run, from which it can be
 //! continued.
@@ -13,7 +13,7 @@
 pub mod aggregate;
 pub mod algebra;
 pub mod archive;
-pub mod batch;
+pub(crate) mod bits;
 pub mod blocks;
 mod instruction_sets;
 pub mod kernel;
@@ -24,11 +24,10 @@ pub mod neural;
 pub mod noise;
 pub mod noisy_sum;
 pub mod private;
-pub(crate) mod row_index;
+mod row_index;
 pub mod row_table;
 pub mod sent_rows;
 pub mod state;
 pub mod table;
 #[cfg(test)]
 pub(crate) mod tests;
-pub mod value_type;

@@ -1,14 +1,12 @@
-//! Tests tables, their averages, and the shuffling of samples.
+//! Tests tables and their averages.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
 
 use super::aggregate::mean;
-use super::batch::RoundRows;
 use super::magnitude::MagnitudeCounts;
 use super::row_table::RowTable;
 use super::table::{Table, TableShape, TableUpdate};
-use fedrecsim_core::rng::{Purpose, Streams};
 
 const DIMENSION: usize = 3;
 
@@ -48,18 +46,6 @@ fn a_row_table_shows_its_rows_as_they_read_now() {
             0.125_f32.to_le_bytes().to_vec()
         ]
     );
-}
-
-#[test]
-fn a_shuffle_is_that_of_its_stream_and_loses_nothing() {
-    let mut rows = RoundRows::default();
-    rows.collect(&(0..50).collect::<Vec<u32>>(), &[1.0; 50], 50);
-    let before = rows.samples().to_vec();
-    rows.shuffle(&mut Streams::new(1).stream(Purpose::Shuffle, 0, 0));
-    assert_ne!(rows.samples(), before);
-    let mut sorted = rows.samples().to_vec();
-    sorted.sort_unstable();
-    assert_eq!(sorted, before);
 }
 
 #[test]

@@ -6,8 +6,8 @@ use crate::method::declare::Declared;
 use crate::method::server::{Contribution, Download, StepContext, StepWeights, WeightTotals};
 use crate::method::tests::problem;
 use fedrecsim_core::ids::InvitationId;
-use fedrecsim_core::math::gradient::gradient_check_within;
-use fedrecsim_model::model::batch::RoundRows;
+use fedrecsim_core::math::gradient::gradient_check;
+use fedrecsim_model::model::kernel::RoundRows;
 
 const DIMENSION: usize = 4;
 const RANK: usize = 2;
@@ -58,7 +58,7 @@ fn mean_loss(table: &[f32], basis: &[f32], at: &[f64]) -> f64 {
         let z: f64 = (0..DIMENSION).map(|i| user[i] * value(i)).sum();
         z.max(0.0) + libm::log1p(libm::exp(-z.abs())) - if is_positive { z } else { 0.0 }
     };
-    samples.samples().iter().map(loss).sum::<f64>() / samples.samples().len() as f64
+    samples.samples.iter().map(loss).sum::<f64>() / samples.samples.len() as f64
 }
 
 /// If this fails, devices do not follow the gradient of the loss in the basis that they share, or a
@@ -102,7 +102,7 @@ fn the_gradient_agrees_with_central_differences() {
         .zip(after)
         .map(|(before, after)| before - f64::from(*after))
         .collect();
-    gradient_check_within(2e-4, &at, &gradient, |at| mean_loss(&table, &basis, at)).unwrap();
+    gradient_check(2e-4, &at, &gradient, |at| mean_loss(&table, &basis, at)).unwrap();
     assert!(
         (loss - mean_loss(&table, &basis, &at)).abs() < 1e-6,
         "{}",

@@ -53,7 +53,7 @@ impl TunedTable {
     /// # Errors
     /// As [`TableUpdate::apply`].
     pub(crate) fn whole(&self) -> Result<Table> {
-        self.tuned.apply(&self.downloaded)
+        self.tuned.apply(Some(&self.downloaded))
     }
 
     /// Writes to `scores` the scalar product of `vector` with the row of each of `items`

@@ -119,7 +119,7 @@ impl HyperShape {
     }
 
     fn outputs(&self, head: usize) -> usize {
-        self.heads[head].layers()[1].outputs
+        self.heads[head].layers[1].outputs
     }
 
     /// Returns the number of multiply-adds of back-propagating a contribution with gradients of

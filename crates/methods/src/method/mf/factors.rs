@@ -2,10 +2,11 @@
 //! users.
 
 use crate::method::samples::Sample;
+use fedrecsim_model::model::kernel::Targets;
 use fedrecsim_model::model::kernel::score::{ScaledSum, score_sums};
 use fedrecsim_model::model::neural::SampleMatrix;
 use fedrecsim_model::model::neural::dense::add_scaled;
-use fedrecsim_model::model::neural::loss::{Targets, binary_cross_entropy};
+use fedrecsim_model::model::neural::loss::binary_cross_entropy;
 use fedrecsim_model::model::neural::optimizer::{AdamParameters, AdamSettings};
 
 /// Holds the memory of one batch. Nothing passes from one batch to the next.
@@ -35,7 +36,8 @@ pub(super) fn step(
     } = &mut *parameters;
     let row = |place: usize| place * dimension..(place + 1) * dimension;
     buffers.logits.reset(batch.len(), 1);
-    buffers.targets.clear();
+    let target = |sample: &Sample| (1.0, f32::from(sample.is_positive));
+    buffers.targets.replace(batch.iter().map(target));
     for (number, sample) in batch.iter().enumerate() {
         let [user, item] = places(sample).map(|place| &values[row(place)]);
         let item = ScaledSum {
@@ -46,7 +48,6 @@ pub(super) fn step(
         let mut score = [0.0];
         score_sums(user, 0.0, &[item], &mut score);
         buffers.logits.set_sample(number, &score);
-        buffers.targets.push(1.0, f32::from(sample.is_positive));
     }
     let (mean, by_logits) = (1.0 / batch.len() as f32, &mut buffers.by_logits);
     let loss = binary_cross_entropy(&buffers.logits, &buffers.targets, mean, by_logits);
@@ -67,7 +68,7 @@ pub(super) fn step(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fedrecsim_core::math::gradient::gradient_check_within;
+    use fedrecsim_core::math::gradient::gradient_check;
     use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
 
     /// Five users and six items of three values each.
@@ -138,7 +139,7 @@ mod tests {
                 .iter()
                 .map(|value| f64::from(*value))
                 .collect();
-            gradient_check_within(2e-4, &start, &gradient, mean_loss)
+            gradient_check(2e-4, &start, &gradient, mean_loss)
                 .unwrap_or_else(|wrong| panic!("{wrong}"));
         }
     }

@@ -206,28 +206,6 @@ impl PackedRows {
     }
 }
 
-/// Holds what a training step needs of each row beside its values, padded like [`PackedRows`].
-#[derive(Clone, Debug, Default)]
-pub struct RowWeights {
-    /// The number of times that the row occurs in the batch.
-    pub count: Vec<f32>,
-    /// The number of times that it occurs there as a positive.
-    pub positive: Vec<f32>,
-    /// The weight of the row in the regularisers.
-    pub penalty: Vec<f32>,
-}
-
-impl RowWeights {
-    /// Sets everything to zero for `rows` rows. Keeps its allocations.
-    pub(crate) fn reset(&mut self, rows: usize) {
-        let padded = rows.next_multiple_of(LANES);
-        for weights in [&mut self.count, &mut self.positive, &mut self.penalty] {
-            weights.clear();
-            weights.resize(padded, 0.0);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,14 +10,16 @@ mod lanes;
 pub mod logistic;
 mod passes;
 mod prefetch;
+mod samples;
 pub mod score;
 #[cfg(test)]
 mod tests;
 mod wire;
 
-pub use lanes::{Block, MAX_DIMENSION, PackedRows, RowWeights, packed_vector, unpack_into};
+pub use lanes::{Block, MAX_DIMENSION, PackedRows, packed_vector, unpack_into};
 pub use passes::{Column, LargestMagnitude, RowSink, RowSource, TableRows};
 pub use prefetch::prefetch;
+pub use samples::{BatchRows, RoundRows, RowWeights, Targets};
 pub(crate) use wire::{little_endian_bytes, shared_bytes};
 
 /// Calls `$function::<V, ...>($arguments)` for the instance that fits a run-time number of lane

@@ -1,42 +1,9 @@
 //! Implements losses over one column of outputs, with their gradients.
 
 use super::SampleMatrix;
-use crate::model::kernel::Block;
+use crate::model::kernel::{Block, Targets};
 use crate::per_instruction_set;
 use fedrecsim_core::math::{LANES, exp_neg_abs, quad_sum, sigmoid_from, softplus_from};
-
-/// Holds what a loss needs of each sample beside its output, padded with zeros to a multiple of
-/// sixteen.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Targets {
-    /// For each sample, the number of its occurrences in the batch.
-    weights: Vec<f32>,
-    /// For each sample, the sum of the targets of its occurrences.
-    targets: Vec<f32>,
-    samples: usize,
-}
-
-impl Targets {
-    /// Removes all samples and keeps the memory.
-    pub fn clear(&mut self) {
-        self.weights.clear();
-        self.targets.clear();
-        self.samples = 0;
-    }
-
-    /// Appends a sample that occurs `count` times with targets that sum up to `target_sum`.
-    pub fn push(&mut self, count: f32, target_sum: f32) {
-        self.weights.truncate(self.samples);
-        self.targets.truncate(self.samples);
-        self.weights.push(count);
-        self.targets.push(target_sum);
-        self.samples += 1;
-        self.weights
-            .resize(self.samples.next_multiple_of(LANES), 0.0);
-        self.targets
-            .resize(self.samples.next_multiple_of(LANES), 0.0);
-    }
-}
 
 /// Replaces `gradient` by `factor` times the derivative of the binary cross-entropy with respect to
 /// each logit, and returns the cross-entropy, summed over all occurrences.
@@ -50,13 +17,13 @@ pub fn binary_cross_entropy(
     factor: f32,
     gradient: &mut SampleMatrix,
 ) -> f32 {
-    gradient.reset_for_overwriting(logits.samples(), 1);
+    gradient.reset_for_overwriting(logits.samples, 1);
     dispatch_cross_entropy(
-        logits.blocks(),
-        &targets.weights,
-        &targets.targets,
+        &logits.blocks,
+        &targets.counts,
+        &targets.sums,
         factor,
-        gradient.blocks_mut(),
+        &mut gradient.blocks,
     )
 }
 

@@ -10,11 +10,9 @@ pub mod dense;
 pub mod loss;
 pub mod optimizer;
 mod perceptron;
-mod row_batch;
 mod sample_matrix;
 #[cfg(test)]
 mod tests;
 
 pub use perceptron::{Layer, Perceptron, PerceptronBuffers};
-pub use row_batch::RowBatch;
 pub use sample_matrix::SampleMatrix;

@@ -59,12 +59,31 @@ pub struct AdamMoments {
 }
 
 impl AdamMoments {
-    /// Sets both moments of `parameters` parameters to zero. The memory is reused.
-    pub fn reset(&mut self, parameters: usize) {
-        for moments in [&mut self.first, &mut self.second] {
-            moments.clear();
-            moments.resize(parameters, 0.0);
-        }
+    /// Returns moments of zero for so many parameters.
+    pub fn zeros(parameters: usize) -> Self {
+        let [first, second] = [(); 2].map(|()| vec![0.0; parameters]);
+        Self { first, second }
+    }
+
+    /// Moves `parameters` by step number `number` (from 1) against `gradient`, with the bias
+    /// corrections of the paper.
+    pub fn step(
+        &mut self,
+        settings: &AdamSettings,
+        number: u64,
+        parameters: &mut [f32],
+        gradient: &[f32],
+    ) {
+        let correction = |beta: f64| 1.0 - pow(beta, number as f64);
+        let step = AdamStep {
+            beta1: settings.beta1 as f32,
+            beta2: settings.beta2 as f32,
+            rate: (settings.learning_rate / correction(settings.beta1)) as f32,
+            root_scale: (1.0 / sqrt(correction(settings.beta2))) as f32,
+            epsilon: settings.epsilon as f32,
+            weight_decay: settings.weight_decay as f32,
+        };
+        adam(&step, parameters, gradient, self);
     }
 }
 
@@ -84,13 +103,10 @@ pub struct AdamParameters {
 impl AdamParameters {
     /// Makes parameters that start at `values`. The gradient and the moments are zero.
     pub fn new(values: Vec<f32>) -> Self {
-        let mut moments = AdamMoments::default();
-        moments.reset(values.len());
-        let gradient = vec![0.0; values.len()];
         Self {
+            gradient: vec![0.0; values.len()],
+            moments: AdamMoments::zeros(values.len()),
             values,
-            gradient,
-            moments,
             steps: 0,
         }
     }
@@ -98,11 +114,8 @@ impl AdamParameters {
     /// Moves all parameters by one step against the gradient.
     pub fn step(&mut self, settings: &AdamSettings) {
         self.steps += 1;
-        AdamStep::new(settings, self.steps).apply(
-            &mut self.values,
-            &self.gradient,
-            &mut self.moments,
-        );
+        let (values, gradient) = (&mut self.values, &self.gradient);
+        self.moments.step(settings, self.steps, values, gradient);
     }
 
     /// Visits what a model does not hold, which is the moments and the number of steps.
@@ -117,8 +130,7 @@ impl AdamParameters {
 }
 
 /// Holds the numbers of one step of Adam, which are the same for all parameters.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AdamStep {
+struct AdamStep {
     beta1: f32,
     beta2: f32,
     /// The corrected step size alpha / (1 - beta_1^t).
@@ -127,26 +139,6 @@ pub struct AdamStep {
     root_scale: f32,
     epsilon: f32,
     weight_decay: f32,
-}
-
-impl AdamStep {
-    /// Makes step number `step`, counted from 1, with the bias corrections of the paper.
-    pub fn new(settings: &AdamSettings, step: u64) -> Self {
-        let correction = |beta: f64| 1.0 - pow(beta, step as f64);
-        Self {
-            beta1: settings.beta1 as f32,
-            beta2: settings.beta2 as f32,
-            rate: (settings.learning_rate / correction(settings.beta1)) as f32,
-            root_scale: (1.0 / sqrt(correction(settings.beta2))) as f32,
-            epsilon: settings.epsilon as f32,
-            weight_decay: settings.weight_decay as f32,
-        }
-    }
-
-    /// Moves `parameters` by one step against `gradient`.
-    pub fn apply(&self, parameters: &mut [f32], gradient: &[f32], moments: &mut AdamMoments) {
-        adam(self, parameters, gradient, moments);
-    }
 }
 
 per_instruction_set! {

@@ -13,7 +13,8 @@ use super::dense::{self, Weights};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Perceptron {
     common: usize,
-    layers: Vec<Layer>,
+    /// The layers, from the inputs to the outputs.
+    pub layers: Vec<Layer>,
 }
 
 /// Describes one dense layer and the places of its parameters in the flat slice.
@@ -75,11 +76,12 @@ impl Layer {
 /// one batch to the next.
 #[derive(Clone, Debug, Default)]
 pub struct PerceptronBuffers {
-    /// The inputs, then the outputs of every layer, which are rectified except those of the last
-    /// layer.
+    /// The inputs, for the caller to fill.
+    pub inputs: SampleMatrix,
+    /// The outputs of every layer, which are rectified except those of the last layer.
     activations: Vec<SampleMatrix>,
     /// The gradient, which [`Perceptron::backward`] takes from the outputs back to the inputs.
-    gradient: SampleMatrix,
+    pub gradient: SampleMatrix,
     /// The memory for the gradient of the layer before.
     next_gradient: SampleMatrix,
     /// The first layer's bias plus the part of the features in common.
@@ -87,25 +89,12 @@ pub struct PerceptronBuffers {
 }
 
 impl PerceptronBuffers {
-    /// Returns the matrix of inputs, for the caller to fill.
-    pub fn inputs_mut(&mut self) -> &mut SampleMatrix {
-        if self.activations.is_empty() {
-            self.activations.push(SampleMatrix::default());
-        }
-        &mut self.activations[0]
-    }
-
     /// Returns the outputs of the last layer, and the matrix for the gradient with respect to them,
     /// which a loss fills.
     pub fn outputs_and_gradient(&mut self) -> (&SampleMatrix, &mut SampleMatrix) {
-        // The last activations are the outputs, once `forward` has added those of each layer.
+        // `forward` has added the outputs of each layer.
         let last = self.activations.len() - 1;
         (&self.activations[last], &mut self.gradient)
-    }
-
-    /// Returns the gradient with respect to the inputs, after [`Perceptron::backward`].
-    pub fn input_gradient(&self) -> &SampleMatrix {
-        &self.gradient
     }
 }
 
@@ -124,11 +113,6 @@ impl Perceptron {
             common,
             layers: layers.collect(),
         }
-    }
-
-    /// Returns the layers, from the inputs to the outputs.
-    pub fn layers(&self) -> &[Layer] {
-        &self.layers
     }
 
     /// Returns the number of parameters of all layers.
@@ -154,15 +138,16 @@ impl Perceptron {
     /// Computes the outputs for the inputs in `buffers`. `common` are the features in common.
     pub fn forward(&self, parameters: &[f32], common: &[f32], buffers: &mut PerceptronBuffers) {
         let PerceptronBuffers {
+            inputs,
             activations,
             bias: common_bias,
             ..
         } = buffers;
-        activations.resize_with(self.layers.len() + 1, SampleMatrix::default);
+        activations.resize_with(self.layers.len(), SampleMatrix::default);
         for (number, layer) in self.layers.iter().enumerate() {
-            let (before, after) = activations.split_at_mut(number + 1);
-            let (x, z) = (&before[number], &mut after[0]);
-            z.reset_for_overwriting(x.samples(), layer.outputs);
+            let (before, after) = activations.split_at_mut(number);
+            let (x, z) = (before.last().unwrap_or(inputs), &mut after[0]);
+            z.reset_for_overwriting(x.samples, layer.outputs);
             let weights = self.own_weights(number, &parameters[layer.weights.clone()]);
             let mut bias = &parameters[layer.bias.clone()];
             if number == 0 && self.common > 0 {
@@ -178,8 +163,8 @@ impl Perceptron {
             dense::forward(
                 weights,
                 bias,
-                x.blocks(),
-                z.blocks_mut(),
+                &x.blocks,
+                &mut z.blocks,
                 number + 1 < self.layers.len(),
             );
         }
@@ -200,14 +185,15 @@ impl Perceptron {
     ) {
         for (number, layer) in self.layers.iter().enumerate().rev() {
             let PerceptronBuffers {
+                inputs,
                 activations,
                 gradient: dz,
                 next_gradient: dx,
                 ..
             } = buffers;
-            let x = &activations[number];
+            let x = activations[..number].last().unwrap_or(inputs);
             if number + 1 < self.layers.len() {
-                dense::rectifier_gradient(activations[number + 1].blocks(), dz.blocks_mut());
+                dense::rectifier_gradient(&activations[number].blocks, &mut dz.blocks);
             }
             // The weights of a layer come before its bias.
             let (until_bias, from_bias) = gradient.split_at_mut(layer.bias.start);
@@ -215,12 +201,12 @@ impl Perceptron {
             let bias_gradient = &mut from_bias[..layer.outputs];
             let weights = self.own_weights(number, &parameters[layer.weights.clone()]);
             let mut target = self.own_weights(number, values);
-            dense::weight_gradient(x.blocks(), dz.blocks(), &mut target, bias_gradient);
+            dense::weight_gradient(&x.blocks, &dz.blocks, &mut target, bias_gradient);
             if number == 0 && self.common > 0 {
                 self.common_gradients(parameters, common, gradient, common_gradient);
             }
-            dx.reset_for_overwriting(x.samples(), weights.inputs);
-            dense::input_gradient(weights, layer.outputs, dz.blocks(), dx.blocks_mut());
+            dx.reset_for_overwriting(x.samples, weights.inputs);
+            dense::input_gradient(weights, layer.outputs, &dz.blocks, &mut dx.blocks);
             std::mem::swap(dz, dx);
         }
     }

@@ -10,49 +10,44 @@ use fedrecsim_core::math::LANES;
 /// computed for sixteen samples at a time. The last group is padded with zero samples.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SampleMatrix {
-    samples: usize,
-    features: usize,
-    blocks: Vec<Block>,
+    /// The number of samples, without padding.
+    pub(crate) samples: usize,
+    /// The number of features.
+    pub(crate) features: usize,
+    /// All blocks, group by group, padding samples included. A padding sample that is not zero
+    /// takes part in sums over the samples.
+    pub(crate) blocks: Vec<Block>,
 }
 
 impl SampleMatrix {
     /// Gives the matrix this shape and fills it with zeros. Its memory is reused.
     pub fn reset(&mut self, samples: usize, features: usize) {
-        self.samples = samples;
-        self.features = features;
-        self.blocks.clear();
-        self.blocks
-            .resize(samples.div_ceil(LANES) * features, Block::ZERO);
+        self.reset_for_overwriting(samples, features);
+        self.blocks.fill(Block::ZERO);
     }
 
     /// Gives the matrix this shape for a caller that will set every block. What the blocks hold is
     /// unspecified.
     pub(super) fn reset_for_overwriting(&mut self, samples: usize, features: usize) {
-        self.samples = samples;
-        self.features = features;
+        (self.samples, self.features) = (samples, features);
         self.blocks
             .resize(samples.div_ceil(LANES) * features, Block::ZERO);
     }
 
-    /// Returns the number of samples, without padding.
-    pub(crate) fn samples(&self) -> usize {
-        self.samples
+    /// Replaces the samples by these rows of `table`, which is row-major with `dimension` columns.
+    pub fn gather(&mut self, rows: &[u32], table: &[f32], dimension: usize) {
+        self.reset(rows.len(), dimension);
+        for (sample, &row) in rows.iter().enumerate() {
+            self.set_sample(sample, &table[row as usize * dimension..][..dimension]);
+        }
     }
 
-    /// Returns the number of features.
-    pub(crate) fn features(&self) -> usize {
-        self.features
-    }
-
-    /// Returns all blocks, group by group, padding samples included.
-    pub(crate) fn blocks(&self) -> &[Block] {
-        &self.blocks
-    }
-
-    /// Returns all blocks for writing. A padding sample that is no longer zero takes part in sums
-    /// over the samples.
-    pub(crate) fn blocks_mut(&mut self) -> &mut [Block] {
-        &mut self.blocks
+    /// Writes the samples to these rows of `table`, which is row-major. Other rows stay as they are.
+    pub fn scatter(&self, rows: &[u32], table: &mut [f32]) {
+        for (sample, &row) in rows.iter().enumerate() {
+            let start = row as usize * self.features;
+            self.read_sample(sample, &mut table[start..start + self.features]);
+        }
     }
 
     /// Sets all features of `sample`.
@@ -100,7 +95,7 @@ mod tests {
                 matrix.read_sample(sample, &mut read);
                 assert_eq!(read, values(sample));
             }
-            let sum: f32 = matrix.blocks().iter().flat_map(|block| block.0).sum();
+            let sum: f32 = matrix.blocks.iter().flat_map(|block| block.0).sum();
             assert_eq!(
                 sum,
                 (0..samples).flat_map(values).sum::<f32>(),

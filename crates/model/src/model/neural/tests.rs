@@ -2,12 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use super::loss::{Targets, binary_cross_entropy};
-use super::optimizer::{
-    AdamMoments, AdamSettings, AdamStep, clipping_factor, scale, sgd_step, squared_norm,
-};
+use super::loss::binary_cross_entropy;
+use super::optimizer::{AdamMoments, AdamSettings, clipping_factor, scale, sgd_step, squared_norm};
 use super::{Perceptron, PerceptronBuffers, dense};
-use fedrecsim_core::math::gradient::gradient_check_within;
+use crate::model::kernel::Targets;
+use fedrecsim_core::math::gradient::gradient_check;
 use fedrecsim_core::rng::{PortableDraws, Purpose, Stream, Streams};
 
 fn stream(number: usize) -> Stream {
@@ -61,7 +60,7 @@ impl Case {
     /// Returns the output of one sample.
     fn output(&self, inputs: &[f64]) -> f64 {
         let mut values: Vec<f64> = self.common.iter().chain(inputs).copied().collect();
-        let layers = self.network.layers();
+        let layers = &self.network.layers;
         for (number, layer) in layers.iter().enumerate() {
             let weights = &self.parameters[layer.weights.clone()];
             let bias = &self.parameters[layer.bias.clone()];
@@ -128,12 +127,12 @@ impl Case {
     fn gradients(&self) -> (f64, Vec<f32>, Vec<f32>, Vec<Vec<f32>>) {
         let mut buffers = PerceptronBuffers::default();
         let width = self.inputs[0].len();
-        buffers.inputs_mut().reset(self.inputs.len(), width);
+        buffers.inputs.reset(self.inputs.len(), width);
         let mut targets = Targets::default();
-        for (sample, (inputs, (count, target))) in self.inputs.iter().zip(&self.targets).enumerate()
-        {
-            buffers.inputs_mut().set_sample(sample, &to_f32(inputs));
-            targets.push(*count as f32, *target as f32);
+        let of_samples = self.targets.iter();
+        targets.replace(of_samples.map(|(count, target)| (*count as f32, *target as f32)));
+        for (sample, inputs) in self.inputs.iter().enumerate() {
+            buffers.inputs.set_sample(sample, &to_f32(inputs));
         }
         let (parameters, common) = (to_f32(&self.parameters), to_f32(&self.common));
         self.network.forward(&parameters, &common, &mut buffers);
@@ -151,7 +150,7 @@ impl Case {
         );
         let of_inputs = (0..self.inputs.len()).map(|sample| {
             let mut values = vec![f32::NAN; width];
-            buffers.input_gradient().read_sample(sample, &mut values);
+            buffers.gradient.read_sample(sample, &mut values);
             values
         });
         (
@@ -187,7 +186,7 @@ fn gradients_agree_with_central_differences() {
         assert_close(mean_loss as f32, case.mean_loss(), &format!("{name}: loss"));
         let gradient = [of_parameters, of_common, of_inputs.concat()].concat();
         let (at, tolerance) = (case.variables(), 2e-4);
-        gradient_check_within(tolerance, &at, &to_f64(&gradient), |moved| {
+        gradient_check(tolerance, &at, &to_f64(&gradient), |moved| {
             case.mean_loss_at(moved)
         })
         .unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
@@ -231,11 +230,10 @@ fn adam_follows_the_published_equations() {
     let mut parameters = normal(&mut stream, 21, 1.0);
     let mut expected = to_f64(&parameters);
     let (mut first, mut second) = (vec![0.0; 21], vec![0.0; 21]);
-    let mut moments = AdamMoments::default();
-    moments.reset(21);
+    let mut moments = AdamMoments::zeros(21);
     for step in 1..=5 {
         let gradient = normal(&mut stream, 21, 0.3);
-        AdamStep::new(&settings, step).apply(&mut parameters, &gradient, &mut moments);
+        moments.step(&settings, step, &mut parameters, &gradient);
         for i in 0..21 {
             let g = f64::from(gradient[i]) + 0.01 * expected[i];
             first[i] = 0.9 * first[i] + 0.1 * g;
@@ -283,18 +281,16 @@ fn a_small_training_run_keeps_its_bits() {
     let (mut buffers, mut targets) = (PerceptronBuffers::default(), Targets::default());
     let mut gradient = vec![0.0; network.parameters()];
     let mut user_gradient = vec![0.0; 6];
-    let mut moments = AdamMoments::default();
-    moments.reset(network.parameters());
+    let mut moments = AdamMoments::zeros(network.parameters());
     let settings = AdamSettings {
         weight_decay: 1e-4,
         ..AdamSettings::with_rate(0.01)
     };
     for step in 1..=20 {
-        buffers.inputs_mut().reset(50, 6);
-        targets.clear();
+        buffers.inputs.reset(50, 6);
+        targets.replace((0..50).map(|item| (1.0, f32::from(item % 4 == 0))));
         for (item, row) in items.chunks_exact(6).enumerate() {
-            buffers.inputs_mut().set_sample(item, row);
-            targets.push(1.0, f32::from(item % 4 == 0));
+            buffers.inputs.set_sample(item, row);
         }
         network.forward(&parameters, &user, &mut buffers);
         let (outputs, output_gradient) = buffers.outputs_and_gradient();
@@ -308,13 +304,11 @@ fn a_small_training_run_keeps_its_bits() {
         );
         let factor = clipping_factor(f64::from(squared_norm(&gradient)), 0.2);
         scale(&mut gradient, factor);
-        AdamStep::new(&settings, step).apply(&mut parameters, &gradient, &mut moments);
+        moments.step(&settings, step, &mut parameters, &gradient);
         sgd_step(&mut user, &user_gradient, 0.1, 0.0);
         let mut row_gradient = [0.0; 6];
         for (item, row) in items.chunks_exact_mut(6).enumerate() {
-            buffers
-                .input_gradient()
-                .read_sample(item, &mut row_gradient);
+            buffers.gradient.read_sample(item, &mut row_gradient);
             sgd_step(row, &row_gradient, 2.0, 0.0);
         }
     }

@@ -119,7 +119,7 @@ impl Problem {
         let mut rows = PackedRows::default();
         rows.reset(self.d.len(), dimension, 2);
         let mut weights = RowWeights::default();
-        weights.reset(self.d.len());
+        weights.count_batch(&[], self.d.len(), 0.0, None);
         for row in 0..self.d.len() {
             rows.set_row(row, 0, &single(&self.d[row]), 1.0);
             rows.set_row(row, 1, &single(&self.c[row]), 1.0);

@@ -1,7 +1,6 @@
 //! Trains the logistic model over one item table, logit = w . E_j + b, which PFedRec and FedMF use.
 
-use super::{Block, PackedRows, for_vectors};
-use crate::model::row_index::ones;
+use super::{BatchRows, Block, PackedRows, for_vectors};
 use crate::per_instruction_set;
 use fedrecsim_core::math::{
     LANES, Lanes, exp_neg_abs, quad, quad_sum, quads_to_sums, sigmoid_from, softplus_from,
@@ -45,64 +44,6 @@ impl LogisticStep {
     }
 }
 
-/// The distinct rows of a mini-batch, padded to a multiple of sixteen entries.
-#[derive(Clone, Debug, Default)]
-pub struct BatchRows {
-    rows: Vec<u32>,
-    count: Vec<f32>,
-    positive: Vec<f32>,
-    distinct: usize,
-    occurrences: u32,
-    /// Has one bit for each packed row. All bits are zero between batches.
-    seen: Vec<u64>,
-    /// The number of times that each packed row occurs, by label; all are zero between batches.
-    tally: Vec<[u32; 2]>,
-}
-
-impl BatchRows {
-    /// Collects the batch `samples` (position of the row in the packed array, label), each row
-    /// once, ascending.
-    ///
-    /// `padding_row` names a packed row that is zero and belongs to no item: with weight zero it
-    /// stays zero.
-    pub fn collect(&mut self, samples: &[(u32, bool)], padding_row: u32) {
-        self.occurrences = samples.len() as u32;
-        self.tally.resize(padding_row as usize, [0; 2]);
-        self.seen.resize((padding_row as usize).div_ceil(64), 0);
-        for &(row, is_positive) in samples {
-            self.seen[row as usize / 64] |= 1 << (row % 64);
-            self.tally[row as usize][usize::from(is_positive)] += 1;
-        }
-        self.rows.clear();
-        self.count.clear();
-        self.positive.clear();
-        for (number, word) in self.seen.iter_mut().enumerate() {
-            for bit in ones(std::mem::take(word)) {
-                let row = (number * 64 + bit) as u32;
-                let [negatives, positives] = std::mem::take(&mut self.tally[row as usize]);
-                self.rows.push(row);
-                self.count.push((negatives + positives) as f32);
-                self.positive.push(positives as f32);
-            }
-        }
-        self.distinct = self.rows.len();
-        let padded = self.distinct.next_multiple_of(LANES);
-        self.rows.resize(padded, padding_row);
-        self.count.resize(padded, 0.0);
-        self.positive.resize(padded, 0.0);
-    }
-
-    /// Returns the positions of the distinct rows in the packed array, ascending.
-    pub fn rows(&self) -> &[u32] {
-        &self.rows[..self.distinct]
-    }
-
-    /// Returns the number of distinct rows.
-    pub fn distinct(&self) -> usize {
-        self.distinct
-    }
-}
-
 /// Takes one step on the mean binary cross-entropy of `batch`; returns the loss before it, as a sum
 /// over the batch's occurrences.
 pub fn step(
@@ -137,9 +78,9 @@ per_instruction_set! {
         let mut loss = [0f32; LANES];
         let row_decay = step.row_decay();
         let per_occurrence = 1.0 / batch.occurrences as f32;
-        let (groups, _) = batch.rows.as_chunks::<LANES>();
-        let (counts, _) = batch.count.as_chunks::<LANES>();
-        let (positives, _) = batch.positive.as_chunks::<LANES>();
+        let (groups, _) = batch.padded.as_chunks::<LANES>();
+        let (counts, _) = batch.targets.counts.as_chunks::<LANES>();
+        let (positives, _) = batch.targets.sums.as_chunks::<LANES>();
         // Direct calls throughout: a closure would not inherit the instruction set that this copy is
         // compiled for.
         let mut z = [0f32; LANES];

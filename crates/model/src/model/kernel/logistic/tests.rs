@@ -181,14 +181,14 @@ fn every_target_follows_the_numeric_gradient_at_every_width() {
 fn a_batch_counts_each_row_once_with_its_occurrences() {
     let mut batch = BatchRows::default();
     batch.collect(&[(4, false), (2, true), (4, false), (4, true)], 9);
-    assert_eq!(batch.rows[..3], [2, 4, 9]);
-    assert_eq!((batch.count[0], batch.positive[0]), (1.0, 1.0));
-    assert_eq!((batch.count[1], batch.positive[1]), (3.0, 1.0));
+    assert_eq!(batch.padded[..3], [2, 4, 9]);
+    assert_eq!((batch.targets.counts[0], batch.targets.sums[0]), (1.0, 1.0));
+    assert_eq!((batch.targets.counts[1], batch.targets.sums[1]), (3.0, 1.0));
     assert_eq!(
-        (batch.distinct(), batch.rows.len(), batch.occurrences),
+        (batch.rows().len(), batch.padded.len(), batch.occurrences),
         (2, 16, 4)
     );
-    assert!(batch.count[2..].iter().all(|count| *count == 0.0));
+    assert!(batch.targets.counts[2..].iter().all(|count| *count == 0.0));
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn a_batch_finds_rows_of_any_number_and_keeps_nothing_of_the_batch_before() {
                 .collect();
             let positives = own.iter().filter(|positive| **positive).count();
             assert_eq!(
-                (batch.count[place], batch.positive[place]),
+                (batch.targets.counts[place], batch.targets.sums[place]),
                 (own.len() as f32, positives as f32),
                 "row {row}"
             );
