@@ -236,9 +236,7 @@ pub mod sim {
 /// The contract that every method keeps, as a check for methods of your own.
 pub mod testing {
     #[doc(inline)]
-    pub use fedrecsim_sim::testing::{
-        Breach, Clause, contract, gradient_check, gradient_check_within,
-    };
+    pub use fedrecsim_sim::testing::{Breach, Clause, contract, gradient_check};
 }
 
 /// What a run leaves, as files.

@@ -29,27 +29,15 @@ pub fn numeric_gradient(parameters: &[f64], mut loss: impl FnMut(&[f64]) -> f64)
 /// Compares `gradient`, which an author has derived, with the gradient of `loss` at `parameters` by
 /// central differences. Returns the coordinate in which the two differ most.
 ///
-/// Fails above a relative tolerance of 1e-3, which a correct gradient of single precision keeps;
-/// [`gradient_check_within`] takes another.
-///
-/// # Errors
-/// As [`gradient_check_within`].
-pub fn gradient_check(
-    parameters: &[f64],
-    gradient: &[f64],
-    loss: impl FnMut(&[f64]) -> f64,
-) -> Result<Coordinate, WrongGradient> {
-    gradient_check_within(1e-3, parameters, gradient, loss)
-}
-
-/// Compares as [`gradient_check`] does, with this tolerance. A difference is relative to the larger
-/// of the two derivatives, or to a hundredth of the largest derivative if both are smaller.
+/// A difference is relative to the larger of the two derivatives, or to a hundredth of the largest
+/// derivative if both are smaller. A correct gradient of single precision keeps a tolerance of
+/// 1e-3.
 ///
 /// # Errors
 /// [`WrongGradient::OtherLength`] if `gradient` has another length than `parameters`, and
 /// [`WrongGradient::Differs`], with the worst coordinate, if the gradient is wrong or has a value
 /// that is not finite.
-pub fn gradient_check_within(
+pub fn gradient_check(
     tolerance: f64,
     parameters: &[f64],
     gradient: &[f64],
@@ -101,7 +89,7 @@ pub struct Coordinate {
     pub analytic: f64,
     /// The derivative by central differences.
     pub numeric: f64,
-    /// The difference of the two as a share, as [`gradient_check_within`] describes it.
+    /// The difference of the two as a share, as [`gradient_check`] describes it.
     pub relative_error: f64,
 }
 
@@ -164,12 +152,17 @@ mod tests {
     #[test]
     fn the_gradient_of_a_loss_passes_in_double_and_in_single_precision() {
         let exact = gradient(&AT);
-        assert!(gradient_check_within(1e-8, &AT, &exact, loss).is_ok());
+        assert!(gradient_check(1e-8, &AT, &exact, loss).is_ok());
         let single: Vec<f64> = exact.iter().map(|value| f64::from(*value as f32)).collect();
-        assert!(gradient_check(&AT, &single, loss).unwrap().relative_error < 1e-6);
-        assert!(gradient_check(&[], &[], loss_of_nothing).is_ok());
         assert!(
-            gradient_check(&[3.0], &[0.0], |_| 7.0).is_ok(),
+            gradient_check(1e-3, &AT, &single, loss)
+                .unwrap()
+                .relative_error
+                < 1e-6
+        );
+        assert!(gradient_check(1e-3, &[], &[], loss_of_nothing).is_ok());
+        assert!(
+            gradient_check(1e-3, &[3.0], &[0.0], |_| 7.0).is_ok(),
             "a loss that is constant has the gradient zero"
         );
     }
@@ -184,7 +177,7 @@ mod tests {
         let mut wrong = gradient(&AT);
         wrong[1] *= 1.01;
         wrong[0] = -wrong[0];
-        let error = gradient_check(&AT, &wrong, loss).unwrap_err();
+        let error = gradient_check(1e-3, &AT, &wrong, loss).unwrap_err();
         let WrongGradient::Differs { worst, .. } = error else {
             panic!("{error}")
         };
@@ -201,13 +194,15 @@ mod tests {
     fn a_gradient_that_is_not_finite_or_too_short_is_wrong() {
         for value in [f64::NAN, f64::INFINITY] {
             let wrong = [gradient(&AT)[0], value, gradient(&AT)[2]];
-            let found = gradient_check(&AT, &wrong, loss);
+            let found = gradient_check(1e-3, &AT, &wrong, loss);
             assert!(
                 matches!(found, Err(WrongGradient::Differs { worst, .. }) if worst.number == 1),
                 "{found:?}"
             );
         }
-        let message = gradient_check(&AT, &[0.0], loss).unwrap_err().to_string();
+        let message = gradient_check(1e-3, &AT, &[0.0], loss)
+            .unwrap_err()
+            .to_string();
         assert_eq!(message, "the gradient has 1 coordinates for 3 parameters");
     }
 }

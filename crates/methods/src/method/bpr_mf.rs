@@ -106,7 +106,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::method::tests::{AtWork, problem_of, sent};
-    use fedrecsim_core::math::gradient::gradient_check_within;
+    use fedrecsim_core::math::gradient::gradient_check;
     use fedrecsim_scenario::scenario::NegativesSpec;
 
     const USERS: usize = 3;
@@ -151,8 +151,7 @@ mod tests {
         let gradient: Vec<f64> = moved
             .map(|(after, before)| (before - f64::from(*after)) / 0.125)
             .collect();
-        gradient_check_within(1e-4, &before, &gradient, loss)
-            .unwrap_or_else(|wrong| panic!("{wrong}"));
+        gradient_check(1e-4, &before, &gradient, loss).unwrap_or_else(|wrong| panic!("{wrong}"));
     }
 
     /// If this fails, passes do not learn what users have sent, or a model that is set does not

@@ -31,9 +31,9 @@
 //! let loss = |at: &[f64]| 0.5 * (at[0] * at[1] - 4.0).powi(2);
 //! let (user, item) = (1.5, 0.5);
 //! let error = user * item - 4.0;
-//! gradient_check(&[user, item], &[error * item, error * user], loss).unwrap();
+//! gradient_check(1e-3, &[user, item], &[error * item, error * user], loss).unwrap();
 //!
-//! let wrong = gradient_check(&[user, item], &[error * item, -error * user], loss).unwrap_err().to_string();
+//! let wrong = gradient_check(1e-3, &[user, item], &[error * item, -error * user], loss).unwrap_err().to_string();
 //! assert!(wrong.contains("coordinate 1 is 4.875e0, and central differences give -4.87"), "{wrong}");
 //! ```
 //!
@@ -57,7 +57,7 @@ pub use self::{
     resuming::{CheckpointsInMemory, check_resumed_runs},
 };
 pub use fedrecsim_core::math::gradient::{
-    Coordinate, WrongGradient, gradient_check, gradient_check_within, numeric_gradient,
+    Coordinate, WrongGradient, gradient_check, numeric_gradient,
 };
 
 use breach::Seen;

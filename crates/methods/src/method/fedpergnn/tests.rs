@@ -7,7 +7,7 @@ use super::{FedPerGnnParameters, upload};
 use crate::method::third_party::{ArrivedRequest, ThirdParty};
 use crate::method::{LocalTask, Phase};
 use fedrecsim_core::ids::{InvitationId, UserId};
-use fedrecsim_core::math::gradient::gradient_check_within;
+use fedrecsim_core::math::gradient::gradient_check;
 use fedrecsim_core::rng::{PortableDraws, Streams};
 use fedrecsim_model::model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::model::table::{TableShape, floats};
@@ -214,7 +214,7 @@ fn the_gradient_agrees_with_central_differences() {
                 reference(&start)
             );
             let found = double([&by_user, &by_rows, &by_network]);
-            gradient_check_within(1e-3, &start, &found, reference).unwrap_or_else(|wrong| {
+            gradient_check(1e-3, &start, &found, reference).unwrap_or_else(|wrong| {
                 panic!(
                     "{predictor:?}, {} neighbours: {wrong}",
                     neighbours.concat().len() / K

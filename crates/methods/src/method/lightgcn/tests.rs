@@ -2,7 +2,7 @@
 use super::*;
 use crate::method::tests::{AtWork, dataset, problem_of, sent};
 use fedrecsim_core::error::Error;
-use fedrecsim_core::math::gradient::gradient_check_within;
+use fedrecsim_core::math::gradient::gradient_check;
 use fedrecsim_core::rng::Streams;
 use fedrecsim_scenario::scenario::NegativesSpec;
 
@@ -135,7 +135,7 @@ fn the_gradient_agrees_with_central_differences() {
                 .iter()
                 .map(|value| f64::from(*value))
                 .collect();
-            gradient_check_within(2e-4, &start, &gradient, |at| mean_loss(at, layers, LAMBDA))
+            gradient_check(2e-4, &start, &gradient, |at| mean_loss(at, layers, LAMBDA))
                 .unwrap_or_else(|wrong| panic!("{layers} layers: {wrong}"));
         }
     }
