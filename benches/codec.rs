@@ -161,17 +161,17 @@ fn named() {
         ),
         (
             "all rows",
-            TableUpdate::whole(&base),
+            TableUpdate::whole(base.clone()),
             vec![CodecName::DenseF32],
         ),
         (
             "30 % non-zero",
-            TableUpdate::whole(&sparse(&base, 30)),
+            TableUpdate::whole(sparse(&base, 30)),
             vec![CodecName::SparseF32],
         ),
         (
             "1 % non-zero",
-            TableUpdate::whole(&sparse(&base, 1)),
+            TableUpdate::whole(sparse(&base, 1)),
             vec![CodecName::SparseF32],
         ),
     ];
@@ -188,7 +188,7 @@ fn named() {
                 microseconds(|| drop(black_box(codec.encode(black_box(&update), &base))));
             let decode_us = microseconds(|| drop(black_box(decode())));
             let decoded = decode();
-            let apply_us = microseconds(|| drop(black_box(decoded.apply(black_box(&base)))));
+            let apply_us = microseconds(|| drop(black_box(decoded.apply(Some(black_box(&base))))));
             let listed = match decoded.rows {
                 RowSet::All => "all rows".to_owned(),
                 RowSet::Listed(rows) => format!("{} rows", rows.len()),

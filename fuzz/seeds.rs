@@ -113,7 +113,7 @@ fn bundles(folder: &Path) -> Result<(), Box<dyn Error>> {
         dimension: 2,
     };
     let own = CodecName::RowsF32.encode(
-        &TableUpdate::whole(&Table::zeros(shape)),
+        &TableUpdate::whole(Table::zeros(shape)),
         &Table::zeros(shape),
     );
     for count in [0u32, 1, 3] {

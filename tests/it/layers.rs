@@ -10,7 +10,6 @@ const ACTORS: &[&str] = &["client", "metrics", "network", "server", "third_party
 /// The folders whose modules still import each other in a circle, in order. The rebuild left them;
 /// none may come, and each that goes leaves this list.
 const STILL_CIRCULAR: &[&str] = &[
-    "model/model",
     "report/report",
     "report/report/plot",
     "report/study",

@@ -147,7 +147,7 @@ impl Loop {
             .unwrap()
             .blocks
             .remove(0);
-        (update.apply(global).unwrap(), trained.upload.loss)
+        (update.apply(Some(global)).unwrap(), trained.upload.loss)
     }
 }
 

@@ -162,11 +162,8 @@ fn read_block(
     let shape = block.shape;
     let Ok(rows) = value.getattr(intern!(value.py(), "rows")) else {
         let table = arrays::table(&block.name, value, shape)?;
-        return Ok((
-            TableUpdate::whole(&table),
-            shape.rows,
-            largest_magnitude(table.as_slice()),
-        ));
+        let largest = largest_magnitude(table.as_slice());
+        return Ok((TableUpdate::whole(table), shape.rows, largest));
     };
     let scale: f32 = value
         .getattr(intern!(value.py(), "others_scale"))?

@@ -93,7 +93,7 @@ pub fn check(input: &[u8]) -> Result<TableUpdate> {
     update.check().expect("a decoded update holds together");
     assert_eq!(update.shape, shape);
     let table = update
-        .apply(&Table::zeros(shape))
+        .apply(Some(&Table::zeros(shape)))
         .expect("a decoded update applies");
     // What was decoded is a table like any other, and travels by the same codec if it can be
     // represented.

@@ -175,7 +175,7 @@ fn check_damage(name: CodecName, frame: &Bytes, shape: TableShape) {
 }
 
 fn bits(update: &TableUpdate, base: &Table) -> Vec<u32> {
-    let table = update.apply(base).expect("a decoded update applies");
+    let table = update.apply(Some(base)).expect("a decoded update applies");
     table
         .as_slice()
         .iter()

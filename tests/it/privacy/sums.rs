@@ -7,7 +7,7 @@ use fedrecsim_methods::method::server::Download;
 use fedrecsim_methods::method::{LocalTask, Phase, Scratch};
 use fedrecsim_model::model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::model::layout::Layout;
-use fedrecsim_model::model::table::{Base, floats};
+use fedrecsim_model::model::table::floats;
 use fedrecsim_scenario::scenario::UploadUse;
 use fedrecsim_sim::privacy::Curve;
 use fedrecsim_sim::privacy::SumNoise;
@@ -90,8 +90,8 @@ fn contributed(update: &ModelUpdate, layout: &Layout, base: &Model) -> Vec<f64> 
         let reference = base.base_of(described);
         let whole = block.to_whole_bytes(reference).unwrap();
         let downloaded = match reference {
-            Base::Table(table) => table.as_slice().to_vec(),
-            Base::Zeros => vec![0.0; whole.len() / 4],
+            Some(table) => table.as_slice().to_vec(),
+            None => vec![0.0; whole.len() / 4],
         };
         values.extend(
             floats(&whole)

@@ -3,8 +3,8 @@
 use fedrecsim_core::error::Result;
 use fedrecsim_core::rng::PortableDraws;
 use fedrecsim_model::codec::{BlockContext, Codec, FrameWriter, OpenedBlock};
-use fedrecsim_model::model::table::{Base, Table, TableUpdate, floats};
-use fedrecsim_model::model::value_type::ValueType;
+use fedrecsim_model::model::layout::ValueType;
+use fedrecsim_model::model::table::{Table, TableUpdate, floats};
 use fedrecsim_scenario::scenario::CodecName;
 
 /// A codec that keeps sixteen bits of every value, rounding up or down at random, and adds what it
@@ -53,7 +53,7 @@ impl Codec for SixteenBits {
         CodecName::RowsF32.encode_block(&rounded, context, frame)
     }
 
-    fn decode_block(&self, block: &OpenedBlock<'_>, base: Base<'_>) -> Result<TableUpdate> {
+    fn decode_block(&self, block: &OpenedBlock<'_>, base: Option<&Table>) -> Result<TableUpdate> {
         CodecName::RowsF32.decode_block(block, base)
     }
 }

@@ -14,7 +14,7 @@ const NEGLIGIBLE: f64 = 1e-25;
 
 /// The probabilities of every rank among the candidates, for one item after another.
 #[derive(Clone, Debug, Default)]
-pub struct DrawProbabilities {
+pub(super) struct DrawProbabilities {
     /// The first rank with a probability that is not left out.
     first: u32,
     /// The probabilities of the ranks from there on.

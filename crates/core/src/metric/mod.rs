@@ -13,7 +13,7 @@ mod ranking;
 mod rating;
 mod sums;
 
-pub use expected::DrawProbabilities;
+use expected::DrawProbabilities;
 pub use ranking::{CataloguePlace, Place, rank};
 pub use rating::RatingErrors;
 pub use sums::MetricSums;

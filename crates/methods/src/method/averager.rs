@@ -13,7 +13,7 @@ use super::server::{
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_model::model::aggregate::{self, Averaging};
 use fedrecsim_model::model::blocks::{BlockValues, Model};
-use fedrecsim_model::model::layout::{BlockLayout, Layout, Reference, ValueType};
+use fedrecsim_model::model::layout::{BlockLayout, Layout, ValueType};
 use fedrecsim_model::model::magnitude::{MagnitudeCounts, SupportCount};
 use fedrecsim_model::model::sent_rows::{SentRow, SentRows};
 use fedrecsim_model::model::state::StateVisitor;
@@ -178,7 +178,7 @@ impl Averager {
                     Some(None) => continue,
                 },
             };
-            for (direction, sum) in direction.iter_mut().zip(row.sum) {
+            for (direction, sum) in direction.iter_mut().zip(&row.sum) {
                 *direction = sign * sum / divisor;
             }
             let at = row.row as usize;
@@ -342,8 +342,9 @@ fn of_block<'a>(
     at: usize,
 ) -> aggregate::Contribution<'a> {
     let by_method = contribution.weight_by_method();
-    let table = |model: &'a Model| match (block.reference, model.layout().position(&block.name)) {
-        (Reference::Download, Some(at)) => match &model.blocks()[at] {
+    let table = |model: &'a Model| match (block.is_statistic, model.layout().position(&block.name))
+    {
+        (false, Some(at)) => match &model.blocks()[at] {
             BlockValues::Table(table) => Some(table),
             BlockValues::Raw(_) => None,
         },

@@ -122,7 +122,7 @@ impl Declare for Fcf {
         let (count, shape) = (positives.len(), table.shape());
         let (m, k) = (shape.rows as u64, shape.dimension as u64);
         Ok(Trained {
-            blocks: vec![TableUpdate::whole(&Table::new(shape, gradients))],
+            blocks: vec![TableUpdate::whole(Table::new(shape, gradients))],
             loss: loss / count.max(1) as f64,
             samples: count,
             work: Work {
@@ -205,7 +205,7 @@ mod tests {
             ((item * 7 + column * 5) % 11) as f32 / 5.0 - 1.0
         });
         let positives = [1u32, 4];
-        let rows = Table::from_array(table.clone());
+        let rows = Table::from_array(&table);
         let solver = &mut LeastSquares::default();
         let x = method().solve(&rows, (&positives, &[1.0; 2]), solver);
         let x = x.unwrap();

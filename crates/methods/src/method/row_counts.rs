@@ -6,7 +6,7 @@
 //! `[codec.blocks.counts]` can give them another one.
 
 use fedrecsim_core::error::Result;
-use fedrecsim_model::model::layout::{BlockLayout, Reference, ValueType};
+use fedrecsim_model::model::layout::{BlockLayout, ValueType};
 use fedrecsim_model::model::sent_rows::SentRows;
 use fedrecsim_model::model::table::{Table, TableShape, TableUpdate};
 use fedrecsim_scenario::scenario::UploadUse;
@@ -63,7 +63,7 @@ pub(crate) fn said_layouts(counts: Counts, items: usize) -> Vec<BlockLayout> {
 pub(crate) fn said_of(counts: Counts, rows: usize, listed: &[u32]) -> Result<Vec<TableUpdate>> {
     let say = |block: BlockLayout| match block.name == COUNTS {
         true => counts_of(rows, listed),
-        false => Ok(TableUpdate::whole(&Table::new(block.shape, vec![1.0]))),
+        false => Ok(TableUpdate::whole(Table::new(block.shape, vec![1.0]))),
     };
     said_layouts(counts, rows).into_iter().map(say).collect()
 }
@@ -77,8 +77,7 @@ pub(crate) fn counts_layout(rows: usize) -> BlockLayout {
 /// Returns whether a block can be one in which devices say which rows they have sent: a statistic
 /// with one number of single precision for each row.
 pub(crate) fn can_be_counts(block: &BlockLayout) -> bool {
-    (block.shape.dimension, block.value_type, block.reference)
-        == (1, ValueType::F32, Reference::Zero)
+    (block.shape.dimension, block.value_type, block.is_statistic) == (1, ValueType::F32, true)
 }
 
 /// Returns what a device that has sent the rows `listed` (ascending) of so many says of them: 1 for

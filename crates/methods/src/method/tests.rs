@@ -250,7 +250,7 @@ fn train(name: &str, parameters: &serde_json::Value) -> (Box<dyn Client>, Model,
         );
         let task = LocalTask::with_samples(names, &model, &samples, problem.streams, 1e6);
         let update = client.train(&task, &mut scratch).unwrap().update;
-        let averaged = update.blocks[0].apply(model.table(0)).unwrap();
+        let averaged = update.blocks[0].apply(Some(model.table(0))).unwrap();
         model.set_table(0, Arc::new(averaged)).unwrap();
         updates.push(update);
     }

@@ -36,7 +36,7 @@ pub(super) const HAS_UTILITY: u8 = 2;
 
 /// Returns the flags that say which scalars a frame of this layout has.
 pub(super) fn flags_of(layout: &Layout) -> u8 {
-    HAS_WEIGHT * u8::from(layout.is_weighted()) + HAS_UTILITY * u8::from(layout.reports_utility())
+    HAS_WEIGHT * u8::from(layout.weighted) + HAS_UTILITY * u8::from(layout.reports_utility)
 }
 
 /// Names the codec of a block. The discriminant is its code in the header of the block.
@@ -240,10 +240,10 @@ impl<'a> FrameReader<'a> {
             at: FRAME_HEADER_BYTES,
         };
         let mut scalars = Scalars::default();
-        if layout.is_weighted() {
+        if layout.weighted {
             scalars.weight = Some(f32::from_bits(reader.word()?));
         }
-        if layout.reports_utility() {
+        if layout.reports_utility {
             scalars.utility = Some(Utility {
                 loss: f32::from_bits(reader.word()?),
                 ratings: reader.word()?,

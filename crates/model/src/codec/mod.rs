@@ -85,12 +85,12 @@
 //! let shape = TableShape { rows: 2, dimension: 3 };
 //! let shared = Table::zeros(shape);
 //! let private = Private::new(Table::zeros(shape));
-//! let update = TableUpdate::whole(&shared);
+//! let update = TableUpdate::whole(shared.clone());
 //! let frame = CodecName::DenseF32.encode(&update, &shared);
 //! assert_eq!(CodecName::DenseF32.decode(&frame.bytes, shape).unwrap(), update);
 //! ```
 //! The same with the private one does not compile:
-//! ```compile_fail,E0308
+//! ```compile_fail,E0277
 //! use fedrecsim_model::codec::Codec;
 //! use fedrecsim_model::model::{private::Private, table::{Table, TableShape, TableUpdate}};
 //! use fedrecsim_scenario::scenario::CodecName;
@@ -98,7 +98,7 @@
 //! let shape = TableShape { rows: 2, dimension: 3 };
 //! let shared = Table::zeros(shape);
 //! let private = Private::new(Table::zeros(shape));
-//! let update = TableUpdate::whole(&private);
+//! let update = TableUpdate::whole(private.clone());
 //! let frame = CodecName::DenseF32.encode(&update, &shared);
 //! assert_eq!(CodecName::DenseF32.decode(&frame.bytes, shape).unwrap(), update);
 //! ```
@@ -180,7 +180,7 @@ use frame::FrameReader;
 
 use crate::model::blocks::{ModelUpdate, Scalars};
 use crate::model::layout::Layout;
-use crate::model::table::{Base, Table, TableShape, TableUpdate, VALUE_BYTES};
+use crate::model::table::{Table, TableShape, TableUpdate, VALUE_BYTES};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::rng::Streams;
 
@@ -339,7 +339,7 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`fedrecsim_core::error::Error::Frame`] for anything but a well-formed block of this codec.
-    fn decode_block(&self, block: &OpenedBlock<'_>, base: Base<'_>) -> Result<TableUpdate>;
+    fn decode_block(&self, block: &OpenedBlock<'_>, base: Option<&Table>) -> Result<TableUpdate>;
 
     /// Encodes an update of one table without a memory. `base` is the table that rows refer to that
     /// are not listed.
@@ -351,7 +351,7 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
         let mut frame = FrameWriter::of_one_table();
         let mut context = BlockContext {
             position: 0,
-            base: Base::Table(base),
+            base: Some(base),
             memory: &mut CodecMemory::default(),
             randomness: Randomness::of_upload(Streams::new(0), 0, 0),
         };
@@ -369,7 +369,7 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
     fn decode(&self, frame: &Bytes, shape: TableShape) -> Result<TableUpdate> {
         self.decode_block(
             &frame::open_one_table(frame, shape, Integrity::Unknown)?,
-            Base::Zeros,
+            None,
         )
     }
 }
@@ -381,7 +381,7 @@ pub struct BlockContext<'a> {
     pub position: usize,
     /// The table to which rows refer that are not listed. Codecs that send whole tables read those
     /// rows from it.
-    pub base: Base<'a>,
+    pub base: Option<&'a Table>,
     /// The memory of the codec on this device.
     pub memory: &'a mut CodecMemory,
     /// The randomness of this participation.

@@ -19,9 +19,9 @@ use super::frame::{CheckedBlock, CodecId, Header, OpenedBlock};
 use super::positions::{self, Places, PositionCode, gaps};
 use super::writer::FrameWriter;
 use super::{BlockContext, Codec, bitmap};
+use crate::model::bits::ones;
 use crate::model::layout::ValueType;
-use crate::model::row_index::ones;
-use crate::model::table::{Base, RowSet, TableUpdate};
+use crate::model::table::{RowSet, Table, TableUpdate};
 use fedrecsim_core::error::Result;
 use fedrecsim_scenario::scenario::CodecName;
 
@@ -75,7 +75,7 @@ impl Codec for CodecName {
             .then(|| (update.shape.values() * update.value_type.bytes()) as u64)
     }
 
-    fn decode_block(&self, block: &OpenedBlock<'_>, _base: Base<'_>) -> Result<TableUpdate> {
+    fn decode_block(&self, block: &OpenedBlock<'_>, _base: Option<&Table>) -> Result<TableUpdate> {
         let (rows, values, others_scale) = match self {
             Self::DenseF32 => (RowSet::All, block.of_codec(CodecId::Dense)?.values, 1.0),
             Self::RowsF32 => {
@@ -207,7 +207,7 @@ fn decode_sparse<const WIDTH: usize>(
 }
 
 /// Returns the bytes of the whole table. They are borrowed if the update has them all.
-fn whole_values<'a>(update: &'a TableUpdate, base: Base<'_>) -> Result<Cow<'a, [u8]>> {
+fn whole_values<'a>(update: &'a TableUpdate, base: Option<&Table>) -> Result<Cow<'a, [u8]>> {
     if update.rows == RowSet::All {
         return Ok(Cow::Borrowed(&update.values));
     }

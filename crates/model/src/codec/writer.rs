@@ -38,10 +38,10 @@ impl FrameWriter {
             0,
         ]);
         bytes.extend([0; 4]);
-        if layout.is_weighted() {
+        if layout.weighted {
             bytes.extend(scalars.weight.unwrap_or(1.0).to_le_bytes());
         }
-        if layout.reports_utility() {
+        if layout.reports_utility {
             let Utility { loss, ratings } = scalars.utility.unwrap_or(Utility {
                 loss: 0.0,
                 ratings: 0,

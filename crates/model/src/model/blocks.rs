@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::layout::{BlockLayout, Layout, Reference, ValueType};
-use super::table::{Base, SharedTable, Table, TableUpdate};
+use super::layout::{BlockLayout, Layout, ValueType};
+use super::table::{SharedTable, Table, TableUpdate};
 use fedrecsim_core::error::{Error, Result};
 
 /// Holds the values of one block.
@@ -196,13 +196,9 @@ impl Model {
     /// Returns the base of `block`, to which the rows refer that an update leaves out, if this is
     /// the downloaded model: the block of the same name, or zero if the block is a statistic or was
     /// not downloaded.
-    pub fn base_of(&self, block: &BlockLayout) -> Base<'_> {
-        match block.reference {
-            Reference::Download => self
-                .named(&block.name)
-                .map_or(Base::Zeros, |table| Base::Table(table)),
-            Reference::Zero => Base::Zeros,
-        }
+    pub fn base_of(&self, block: &BlockLayout) -> Option<&Table> {
+        let table = self.named(&block.name).filter(|_| !block.is_statistic);
+        table.map(|table| &**table)
     }
 
     /// Replaces the table of the block at `position`.
@@ -293,7 +289,7 @@ impl ModelUpdate {
     /// Makes an update that lists every row of every block of a model.
     pub fn whole(model: &Model) -> Self {
         let whole = |(block, values): (&BlockLayout, &BlockValues)| match values {
-            BlockValues::Table(table) => TableUpdate::whole(table),
+            BlockValues::Table(table) => TableUpdate::whole(table.clone()),
             BlockValues::Raw(bytes) => {
                 TableUpdate::raw(block.shape, block.value_type, bytes.clone())
             }
@@ -321,7 +317,7 @@ impl ModelUpdate {
                 "it has {found} blocks where the layout has {expected}"
             )));
         }
-        if self.scalars.weight.is_some() != layout.is_weighted() {
+        if self.scalars.weight.is_some() != layout.weighted {
             return Err(Error::Update(
                 "it has a weight and its layout has none, or the other way round".to_owned(),
             ));
@@ -349,10 +345,8 @@ impl ModelUpdate {
         let mut blocks = Vec::with_capacity(self.blocks.len());
         for (update, block) in self.blocks.iter().zip(layout.blocks()) {
             blocks.push(match block.value_type {
-                ValueType::F32 => {
-                    BlockValues::Table(Arc::new(update.apply_to(base.base_of(block))?))
-                }
-                _ => BlockValues::Raw(update.to_whole_bytes(Base::Zeros)?.into()),
+                ValueType::F32 => BlockValues::Table(Arc::new(update.apply(base.base_of(block))?)),
+                _ => BlockValues::Raw(update.to_whole_bytes(None)?.into()),
             });
         }
         Model::new(layout.clone(), blocks)

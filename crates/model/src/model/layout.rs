@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::table::TableShape;
-pub use super::value_type::ValueType;
+pub use super::table::ValueType;
 
 /// Says what the rows of a block stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,16 +18,6 @@ pub enum BlockKind {
     ItemTable,
     /// Rows are those of dense weights, such as a layer of a network. A client touches all of them.
     Weights,
-}
-
-/// Says what the rows are that an update leaves out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reference {
-    /// The block is a state of the model. Rows left out are rows of the download times one factor.
-    #[default]
-    Download,
-    /// The block is a statistic, such as a gradient or a count. Rows left out are zero.
-    Zero,
 }
 
 /// Describes one block.
@@ -41,20 +31,21 @@ pub struct BlockLayout {
     pub shape: TableShape,
     /// The type of its values.
     pub value_type: ValueType,
-    /// The values of rows that an update leaves out.
-    pub reference: Reference,
+    /// Whether the block is a statistic, such as a gradient or a count, in which rows that an
+    /// update leaves out are zero. In a state of the model, they are rows of the download times one
+    /// factor.
+    pub is_statistic: bool,
 }
 
 impl BlockLayout {
     /// Describes an item table of single-precision values.
     pub fn item_table(name: impl Into<Cow<'static, str>>, shape: TableShape) -> Self {
-        let (value_type, reference) = (ValueType::F32, Reference::Download);
         Self {
             name: name.into(),
             kind: BlockKind::ItemTable,
             shape,
-            value_type,
-            reference,
+            value_type: ValueType::F32,
+            is_statistic: false,
         }
     }
 
@@ -69,7 +60,7 @@ impl BlockLayout {
     /// Returns the same block as a statistic, in which rows that an update leaves out are zero.
     pub fn statistic(self) -> Self {
         Self {
-            reference: Reference::Zero,
+            is_statistic: true,
             ..self
         }
     }
@@ -89,8 +80,10 @@ impl BlockLayout {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     blocks: Arc<[BlockLayout]>,
-    weighted: bool,
-    reports_utility: bool,
+    /// Whether frames carry a weight.
+    pub weighted: bool,
+    /// Whether frames carry a report of the client's loss.
+    pub reports_utility: bool,
 }
 
 impl Layout {
@@ -128,19 +121,6 @@ impl Layout {
     /// Describes one item table of single-precision values.
     pub fn of_table(name: impl Into<Cow<'static, str>>, shape: TableShape) -> Self {
         Self::new(vec![BlockLayout::item_table(name, shape)])
-    }
-
-    /// Returns the same layout with statistics, such as gradients, in every block.
-    pub fn statistics(self) -> Self {
-        Self {
-            blocks: self
-                .blocks
-                .iter()
-                .cloned()
-                .map(BlockLayout::statistic)
-                .collect(),
-            ..self
-        }
     }
 
     /// Returns the same layout with a weight in every frame, by which the server weights the
@@ -183,16 +163,6 @@ impl Layout {
     /// Returns the blocks in their order.
     pub fn blocks(&self) -> &[BlockLayout] {
         &self.blocks
-    }
-
-    /// Returns whether frames carry a weight.
-    pub fn is_weighted(&self) -> bool {
-        self.weighted
-    }
-
-    /// Returns whether frames carry a report of the client's loss.
-    pub fn reports_utility(&self) -> bool {
-        self.reports_utility
     }
 
     /// Returns whether there are no blocks, so that nothing travels.

@@ -1,6 +1,7 @@
 //! Finds the slots of a table's rows by a bitmap with ranks.
 
 use super::archive::{Archive, ArchiveReader, damaged};
+use super::bits::ones;
 use crate::per_instruction_set;
 use fedrecsim_core::error::Result;
 
@@ -121,16 +122,6 @@ impl RowIndex {
         self.words = new_words;
         self.slots = slots;
     }
-}
-
-/// Returns the numbers of the bits that are set, ascending.
-#[inline]
-pub(crate) fn ones(mut word: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let bit = (word != 0).then_some(word.trailing_zeros() as usize);
-        word &= word.wrapping_sub(1);
-        bit
-    })
 }
 
 per_instruction_set! {

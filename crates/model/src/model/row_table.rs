@@ -133,8 +133,10 @@ impl RowTable {
         slots: &mut Vec<u32>,
         mut write: impl FnMut(usize, &mut [f32]),
     ) {
-        let mut places = self.places_of(rows, others_scale, slots);
-        (0..rows.len()).for_each(|position| write(position, places.row_mut(position)));
+        self.make_writable(rows, others_scale, slots);
+        for (position, slot) in slots.iter().enumerate() {
+            write(position, self.write_slot(*slot));
+        }
     }
 
     /// Looks `rows` (ascending, distinct) up, to be gathered as [`Self::read_rows`] reads them and
@@ -154,14 +156,9 @@ impl RowTable {
         }
     }
 
-    /// Decays every row by `others_scale`, and returns the places where `rows` are to be written.
-    /// `slots` are the slots that have been found for `rows`.
-    fn places_of<'a>(
-        &'a mut self,
-        rows: &[u32],
-        others_scale: f32,
-        slots: &'a mut Vec<u32>,
-    ) -> RowPlaces<'a> {
+    /// Decays every row by `others_scale`, and makes room for those of `rows` that were never
+    /// written. `slots` are the slots that have been found for `rows`.
+    fn make_writable(&mut self, rows: &[u32], others_scale: f32, slots: &mut Vec<u32>) {
         if others_scale != 1.0 {
             self.scales
                 .iter_mut()
@@ -173,12 +170,15 @@ impl RowTable {
             self.make_room();
             self.index.find(rows, slots);
         }
-        RowPlaces {
-            dimension: self.dimension,
-            chunks: &mut self.chunks,
-            scales: &mut self.scales,
-            slots,
-        }
+    }
+
+    /// Returns the values of a slot to write to, and gives it a scale of 1.
+    #[inline(always)]
+    fn write_slot(&mut self, slot: u32) -> &mut [f32] {
+        let slot = slot as usize;
+        self.scales[slot] = 1.0;
+        let start = slot % ROWS_PER_CHUNK * self.dimension;
+        &mut self.chunks[slot / ROWS_PER_CHUNK][start..start + self.dimension]
     }
 
     /// Appends the table to `archive` as it is stored, so that the restored table has the same
@@ -261,19 +261,10 @@ impl RowTable {
     /// Replaces every value of the touched rows, with its decay applied, by what `change` makes of
     /// it.
     pub(crate) fn change(&mut self, change: &mut dyn FnMut(f32) -> f32) {
-        let Self {
-            dimension,
-            chunks,
-            scales,
-            ..
-        } = self;
-        for (slot, scale) in scales.iter_mut().enumerate() {
-            let start = slot % ROWS_PER_CHUNK * *dimension;
-            let values = &mut chunks[slot / ROWS_PER_CHUNK][start..start + *dimension];
-            values
-                .iter_mut()
-                .for_each(|value| *value = change(*value * *scale));
-            *scale = 1.0;
+        for slot in 0..self.scales.len() {
+            let scale = self.scales[slot];
+            let values = self.write_slot(slot as u32).iter_mut();
+            values.for_each(|value| *value = change(*value * scale));
         }
     }
 
@@ -292,7 +283,8 @@ impl RowTable {
     }
 }
 
-/// Reads rows whose slots have been found.
+/// Has rows whose slots have been found, to be gathered, and to be written after
+/// [`FoundRows::make_writable`].
 #[derive(Debug)]
 pub struct FoundRows<'a> {
     table: &'a mut RowTable,
@@ -301,11 +293,11 @@ pub struct FoundRows<'a> {
     initial: &'a Table,
 }
 
-impl<'a> FoundRows<'a> {
-    /// Ends a participation as [`RowTable::write_rows`] does, with the values that the caller
-    /// writes to the places that are returned.
-    pub fn into_places(self, others_scale: f32) -> RowPlaces<'a> {
-        self.table.places_of(self.rows, others_scale, self.slots)
+impl FoundRows<'_> {
+    /// Ends a participation as [`RowTable::write_rows`] does, for a caller that writes the rows.
+    pub fn make_writable(&mut self, others_scale: f32) {
+        self.table
+            .make_writable(self.rows, others_scale, self.slots);
     }
 }
 
@@ -335,22 +327,10 @@ impl RowSource for FoundRows<'_> {
     }
 }
 
-/// Has the places of rows whose slots have been found. A row that is written gets a scale of 1.
-#[derive(Debug)]
-pub struct RowPlaces<'a> {
-    dimension: usize,
-    chunks: &'a mut [Box<[f32]>],
-    scales: &'a mut [f32],
-    slots: &'a [u32],
-}
-
-impl RowSink for RowPlaces<'_> {
+impl RowSink for FoundRows<'_> {
     #[inline(always)]
     fn row_mut(&mut self, position: usize) -> &mut [f32] {
-        let slot = self.slots[position] as usize;
-        self.scales[slot] = 1.0;
-        let start = slot % ROWS_PER_CHUNK * self.dimension;
-        &mut self.chunks[slot / ROWS_PER_CHUNK][start..start + self.dimension]
+        self.table.write_slot(self.slots[position])
     }
 }
 
@@ -410,7 +390,7 @@ mod tests {
                     let mut packed = PackedRows::default();
                     packed.reset(rows.len(), DIMENSION, 2);
                     let expected = read(&table, &rows, &initial);
-                    let found = table.found(&rows, &initial, &mut slots);
+                    let mut found = table.found(&rows, &initial, &mut slots);
                     packed.gather(1, &found);
                     for (position, expected) in expected.iter().enumerate() {
                         prop_assert_eq!(&packed.row(position, 1)[0].0[..DIMENSION], &expected[..]);
@@ -418,8 +398,9 @@ mod tests {
                         fill(position, &mut values);
                         packed.set_row(position, 1, &values, 1.0);
                     }
-                    let (mut places, mut largest) = (found.into_places(*scale), LargestMagnitude::default());
-                    packed.column(1).scatter(packed.blocks(), 0..rows.len(), &mut places, &mut largest);
+                    found.make_writable(*scale);
+                    let mut largest = LargestMagnitude::default();
+                    packed.column(1).scatter(packed.blocks(), 0..rows.len(), &mut found, &mut largest);
                     let expected = rows.last().map_or(0.0, |row| (number * 1000) as f32 + *row as f32);
                     prop_assert_eq!(largest.value(), expected, "the largest magnitude");
                 }

@@ -13,17 +13,24 @@ const NOT_SENT: u32 = u32::MAX;
 /// Holds the sums of one block.
 #[derive(Clone, Debug)]
 pub struct SentRows {
-    shape: TableShape,
+    dimension: usize,
     /// For each row of the block, its place among the rows sent.
     places: Vec<u32>,
     /// The rows sent, in the order in which they first came.
-    rows: Vec<u32>,
-    /// The sums of weight times (x - b), or of weight times x in a block that is a statistic, one
-    /// row after the other.
-    sums: Vec<f64>,
-    /// For each row sent, the number of its senders.
-    senders: Vec<u32>,
-    counts: MagnitudeCounts,
+    sent: Vec<SentRow>,
+    /// The magnitudes of the values that were sent.
+    pub counts: MagnitudeCounts,
+}
+
+/// Describes a row that somebody sent.
+#[derive(Clone, Debug)]
+pub struct SentRow {
+    /// The number of the row.
+    pub row: u32,
+    /// The sum of weight times (x - b), or of weight times x in a block that is a statistic.
+    pub sum: Vec<f64>,
+    /// The number of senders.
+    pub senders: u32,
 }
 
 /// Adds `weight` times the difference of a row to its base, or times the row itself if there is no
@@ -43,35 +50,20 @@ fn add_row(sums: &mut [f64], bytes: &[u8], base: Option<&[f32]>, weight: f64) {
     }
 }
 
-/// Describes a row that somebody sent.
-#[derive(Clone, Copy, Debug)]
-pub struct SentRow<'a> {
-    /// The number of the row.
-    pub row: u32,
-    /// The weighted sum of what was sent.
-    pub sum: &'a [f64],
-    /// The number of senders.
-    pub senders: u32,
-}
-
 impl SentRows {
     /// Makes empty sums for a block of this shape.
     pub fn new(shape: TableShape) -> Self {
-        let places = vec![NOT_SENT; shape.rows];
-        let (rows, sums, senders) = (Vec::new(), Vec::new(), Vec::new());
         Self {
-            shape,
-            places,
-            rows,
-            sums,
-            senders,
+            dimension: shape.dimension,
+            places: vec![NOT_SENT; shape.rows],
+            sent: Vec::new(),
             counts: MagnitudeCounts::default(),
         }
     }
 
     /// Returns the number of rows of the block.
     pub fn rows(&self) -> usize {
-        self.shape.rows
+        self.places.len()
     }
 
     /// Adds contributions in their order. Base weights are not used, since unlisted rows are not
@@ -83,67 +75,48 @@ impl SentRows {
                 if contribution.base.is_none() && floats(bytes).all(|value| value == 0.0) {
                     continue;
                 }
-                let place = self.place_of(row as u32);
-                self.senders[place] += 1;
-                let sums = &mut self.sums
-                    [place * self.shape.dimension..(place + 1) * self.shape.dimension];
                 let base = contribution.base.map(|base| base.row(row));
-                add_row(sums, bytes, base, contribution.weight);
+                let sent = self.sent(row as u32);
+                sent.senders += 1;
+                add_row(&mut sent.sum, bytes, base, contribution.weight);
             }
             let values = contribution.update.values.as_chunks().0;
             let above = count_above(values).map(u64::from);
-            self.counts.add_times(
-                &MagnitudeCounts {
-                    values: values.len() as u64,
-                    above,
-                },
-                1,
-            );
+            let values = values.len() as u64;
+            self.counts.add_times(&MagnitudeCounts { values, above }, 1);
         }
     }
 
     /// Adds other sums, row by row in the order of their rows.
     pub fn merge(&mut self, other: &Self) {
-        for (position, &row) in other.rows.iter().enumerate() {
-            let place = self.place_of(row);
-            self.senders[place] += other.senders[position];
-            let width = self.shape.dimension;
-            let added = &other.sums[position * width..(position + 1) * width];
-            self.sums[place * width..(place + 1) * width]
-                .iter_mut()
-                .zip(added)
-                .for_each(|(sum, more)| *sum += more);
+        for other in &other.sent {
+            let sent = self.sent(other.row);
+            sent.senders += other.senders;
+            let sums = sent.sum.iter_mut().zip(&other.sum);
+            sums.for_each(|(sum, more)| *sum += more);
         }
         self.counts.add_times(&other.counts, 1);
     }
 
     /// Returns the rows that were sent, ascending.
-    pub fn iter(&self) -> impl Iterator<Item = SentRow<'_>> {
-        let mut order: Vec<usize> = (0..self.rows.len()).collect();
-        order.sort_unstable_by_key(|place| self.rows[*place]);
-        order.into_iter().map(|place| SentRow {
-            row: self.rows[place],
-            sum: &self.sums[place * self.shape.dimension..(place + 1) * self.shape.dimension],
-            senders: self.senders[place],
-        })
+    pub fn iter(&self) -> impl Iterator<Item = &SentRow> {
+        let mut sent: Vec<&SentRow> = self.sent.iter().collect();
+        sent.sort_unstable_by_key(|sent| sent.row);
+        sent.into_iter()
     }
 
-    /// Returns the magnitudes of the values that were sent.
-    pub fn counts(&self) -> MagnitudeCounts {
-        self.counts
-    }
-
-    /// Returns the place of a row among the rows sent, and makes one if it is new.
-    fn place_of(&mut self, row: u32) -> usize {
+    /// Returns the entry of a row among the rows sent, and makes one if it is new.
+    fn sent(&mut self, row: u32) -> &mut SentRow {
         let place = &mut self.places[row as usize];
         if *place == NOT_SENT {
-            *place = self.rows.len() as u32;
-            self.rows.push(row);
-            self.senders.push(0);
-            self.sums
-                .resize(self.sums.len() + self.shape.dimension, 0.0);
+            *place = self.sent.len() as u32;
+            self.sent.push(SentRow {
+                row,
+                sum: vec![0.0; self.dimension],
+                senders: 0,
+            });
         }
-        *place as usize
+        &mut self.sent[*place as usize]
     }
 }
 
@@ -212,7 +185,7 @@ mod tests {
             .map(|sent| (sent.row, sent.sum.to_vec(), sent.senders))
             .collect();
         assert_eq!(merged, rows, "an aggregator in between changes nothing");
-        assert_eq!(apart.counts(), sums.counts());
+        assert_eq!(apart.counts, sums.counts);
     }
 
     #[test]

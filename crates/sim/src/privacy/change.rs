@@ -7,7 +7,7 @@
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_model::model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::model::layout::{Layout, ValueType};
-use fedrecsim_model::model::table::{Base, RowSet, TableUpdate, extend_bytes, floats};
+use fedrecsim_model::model::table::{RowSet, Table, TableUpdate, extend_bytes, floats};
 
 /// Returns the length (L2) of what `update` contributes, over all blocks together. Squares are
 /// added in the order of blocks and rows, in double precision.
@@ -60,8 +60,8 @@ pub(crate) fn list_every_row(block: &mut TableUpdate, base: Base<'_>) -> Result<
 }
 
 /// Returns the square of the length of what an update of a block contributes.
-fn square_of(block: &TableUpdate, base: Base<'_>) -> f64 {
-    let Base::Table(table) = base else {
+fn square_of(block: &TableUpdate, base: Option<&Table>) -> f64 {
+    let Some(table) = base else {
         return floats(&block.values)
             .map(|value| f64::from(value) * f64::from(value))
             .sum();
@@ -92,19 +92,15 @@ fn square_of(block: &TableUpdate, base: Base<'_>) -> f64 {
 }
 
 /// Multiplies what an update of a block contributes by `factor`.
-fn shorten(block: &mut TableUpdate, base: Base<'_>, factor: f64) {
+fn shorten(block: &mut TableUpdate, base: Option<&Table>, factor: f64) {
     let mut values: Vec<f32> = Vec::with_capacity(block.values.len() / size_of::<f32>());
     for (row, bytes) in block.iter() {
         match base {
-            Base::Table(table) => {
-                values.extend(floats(bytes).zip(table.row(row)).map(|(value, base)| {
-                    let base = f64::from(*base);
-                    (base + factor * (f64::from(value) - base)) as f32
-                }))
-            }
-            Base::Zeros => {
-                values.extend(floats(bytes).map(|value| (factor * f64::from(value)) as f32))
-            }
+            Some(table) => values.extend(floats(bytes).zip(table.row(row)).map(|(value, base)| {
+                let base = f64::from(*base);
+                (base + factor * (f64::from(value) - base)) as f32
+            })),
+            None => values.extend(floats(bytes).map(|value| (factor * f64::from(value)) as f32)),
         }
     }
     let mut bytes = Vec::with_capacity(block.values.len());

@@ -11,7 +11,7 @@ use fedrecsim_core::error::Result;
 use fedrecsim_core::rng::{PortableDraws, Stream};
 use fedrecsim_model::model::blocks::ModelUpdate;
 use fedrecsim_model::model::layout::{BlockKind, ValueType};
-use fedrecsim_model::model::table::{Base, RowSet, TableUpdate, VALUE_BYTES};
+use fedrecsim_model::model::table::{RowSet, Table, TableUpdate, VALUE_BYTES};
 use fedrecsim_scenario::scenario::VirtualItemsSpec;
 
 /// Adds the rows of so many items that the user has not rated for each rated one.
@@ -69,7 +69,7 @@ impl Mechanism for VirtualItems {
 
 /// Returns the update with `new` rows (ascending, none of them listed), as they are if training has
 /// not touched them.
-fn with_untouched(block: &TableUpdate, new: &[u32], base: Base<'_>) -> TableUpdate {
+fn with_untouched(block: &TableUpdate, new: &[u32], base: Option<&Table>) -> TableUpdate {
     let rows = block.rows.len(block.shape) + new.len();
     let (mut all, mut values) = (
         Vec::with_capacity(rows),
@@ -78,14 +78,14 @@ fn with_untouched(block: &TableUpdate, new: &[u32], base: Base<'_>) -> TableUpda
     let add_new = |row: u32, all: &mut Vec<u32>, values: &mut Vec<u8>| {
         all.push(row);
         match base {
-            Base::Table(table) => {
+            Some(table) => {
                 let untouched = table
                     .row(row as usize)
                     .iter()
                     .map(|value| value * block.others_scale);
                 untouched.for_each(|value| values.extend_from_slice(&value.to_le_bytes()));
             }
-            Base::Zeros => values.resize(values.len() + VALUE_BYTES * block.shape.dimension, 0),
+            None => values.resize(values.len() + VALUE_BYTES * block.shape.dimension, 0),
         }
     };
     let mut new = new.iter().copied().peekable();

@@ -85,7 +85,7 @@ pub(super) fn claim<'a>(
     };
     let circumstances = Circumstances {
         lists_rows,
-        has_weights: is_any(&Layout::is_weighted) || is_any(&Layout::reports_utility),
+        has_weights: is_any(&|layout| layout.weighted || layout.reports_utility),
         has_other_values: is_any(&|layout| {
             layout
                 .blocks()

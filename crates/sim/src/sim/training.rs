@@ -158,7 +158,7 @@ fn train(
         };
         mechanism.protect(&mut update, &protection)?;
     }
-    if layout.reports_utility() {
+    if layout.reports_utility {
         update.scalars.utility = Some(Utility {
             loss: loss as f32,
             ratings: world.dataset.train_items(user).len() as u32,

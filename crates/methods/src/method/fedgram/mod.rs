@@ -313,7 +313,7 @@ impl Declare for FedGram {
         Ok(Trained {
             blocks: vec![
                 TableUpdate::listed(shape, positives, &gradients, 1.0)?,
-                TableUpdate::whole(&Table::new(triangle, outer_triangle(&vector))),
+                TableUpdate::whole(Table::new(triangle, outer_triangle(&vector))),
             ],
             loss: squares.sum::<f64>() / (length * count.max(1) as f64).max(f64::MIN_POSITIVE),
             samples: count,

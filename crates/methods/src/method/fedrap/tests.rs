@@ -143,7 +143,7 @@ fn moves_under(noise: serde_json::Value) -> Vec<f64> {
     });
     let start = (ENTRY.build)(&parameters, &problem()).unwrap().initial();
     let update = update(&parameters).update;
-    let moved = update.blocks[0].apply(start.table(0)).unwrap();
+    let moved = update.blocks[0].apply(Some(start.table(0))).unwrap();
     let pairs = moved.as_slice().iter().zip(start.table(0).as_slice());
     pairs
         .map(|(after, before)| f64::from(*after) - f64::from(*before))
@@ -200,7 +200,7 @@ fn rows_without_samples_decay_as_if_every_step_went_through_them() {
     });
     for clip_norm in [0.05, 1e6] {
         let [one, other] =
-            ["gradient", "upload"].map(|at| moved(at, clip_norm).apply(&start).unwrap());
+            ["gradient", "upload"].map(|at| moved(at, clip_norm).apply(Some(&start)).unwrap());
         let pairs = || one.as_slice().iter().zip(other.as_slice());
         assert!(
             pairs().all(|(one, other)| (one - other).abs() < 1e-5),
@@ -208,7 +208,7 @@ fn rows_without_samples_decay_as_if_every_step_went_through_them() {
         );
     }
     let [clipped, free] =
-        [0.05, 1e6].map(|clip_norm| moved("upload", clip_norm).apply(&start).unwrap());
+        [0.05, 1e6].map(|clip_norm| moved("upload", clip_norm).apply(Some(&start)).unwrap());
     // Item 99 is in no sample.
     let lengths = [&clipped, &free].map(|table| {
         length(
@@ -372,7 +372,7 @@ fn clipped_steps_lead_no_further_than_their_rates_add_up_to() {
         let start = (ENTRY.build)(&serde_json::json!({ "latent_dimension": 8 }), &problem())
             .unwrap()
             .initial();
-        let end = update.update.blocks[0].apply(start.table(0)).unwrap();
+        let end = update.update.blocks[0].apply(Some(start.table(0))).unwrap();
         let pairs = start.table(0).as_slice().iter().zip(end.as_slice());
         length(
             &pairs

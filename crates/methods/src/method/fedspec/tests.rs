@@ -196,7 +196,7 @@ fn no_user_sends_more_than_the_bound() {
     let columns = fedrecsim_model::model::algebra::qr::thin_qr(&drawn.view())
         .unwrap()
         .q;
-    let table = Table::from_array(columns.mapv(|value| value as f32));
+    let table = Table::from_array(&columns.mapv(|value| value as f32));
     for items in [&[4u32][..], &[0, 2, 3], &[0, 1, 2, 3, 4, 5, 6, 7, 8]] {
         let later: Vec<u32> = (0..items.len() as u32).rev().collect();
         for (share, length) in [(1.0, 50.0), (0.3, 5.0), (0.0, 1000.0)] {
@@ -268,7 +268,7 @@ fn after_uploads_with(
             )
             .unwrap()
         };
-        let itself = TableUpdate::whole(&Table::new(layout.blocks()[2].shape, vec![weight]));
+        let itself = TableUpdate::whole(Table::new(layout.blocks()[2].shape, vec![weight]));
         let blocks = vec![listed(0, &rows), listed(1, &vec![1.0; items.len()]), itself];
         let update = ModelUpdate::of_blocks(blocks);
         sums.absorb(&[Contribution::fresh(

@@ -4,7 +4,7 @@
 use crate::codec::buffer::Buffer;
 use crate::codec::{BlockContext, Codec};
 use crate::model::row_table::RowTable;
-use crate::model::table::{Base, RowSet, Table, TableUpdate, VALUE_BYTES};
+use crate::model::table::{RowSet, Table, TableUpdate, VALUE_BYTES};
 use crate::per_instruction_set;
 use fedrecsim_scenario::scenario::CompositionSpec;
 
@@ -26,7 +26,7 @@ struct Sources<'a> {
     update: &'a TableUpdate,
     /// The rows: all that the update lists, and perhaps others.
     rows: &'a [u32],
-    base: Base<'a>,
+    base: Option<&'a Table>,
     /// Whether rows of the base are subtracted.
     are_changes: bool,
     /// The residual of earlier uploads, with the slots of the rows.
@@ -54,10 +54,7 @@ per_instruction_set! {
                 positions.next().flatten()
             };
             let own = listed.map(|listed| update.row_values(listed).as_chunks::<VALUE_BYTES>().0);
-            let base = match base {
-                Base::Table(table) => Some(table.row(row as usize)),
-                Base::Zeros => None,
-            };
+            let base = base.map(|table| table.row(row as usize));
             let left_out = left_out.and_then(|(table, slots)| table.held(slots, position));
             // One loop takes less than half the time of three, and most rows are changes.
             if let (Some(own), Some(base), true) = (own, base, *are_changes) {

@@ -15,7 +15,7 @@ use super::positions::PositionCode;
 use super::writer::FrameWriter;
 use super::{BlockContext, Codec};
 use crate::model::layout::ValueType;
-use crate::model::table::{Base, RowSet, TableShape, TableUpdate};
+use crate::model::table::{RowSet, Table, TableShape, TableUpdate};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_scenario::scenario::{
     CodecName, CompositionSpec, PositionsSpec, SelectSpec, ValuesSpec,
@@ -96,7 +96,7 @@ impl Codec for CompositionSpec {
         }
     }
 
-    fn decode_block(&self, block: &OpenedBlock<'_>, base: Base<'_>) -> Result<TableUpdate> {
+    fn decode_block(&self, block: &OpenedBlock<'_>, base: Option<&Table>) -> Result<TableUpdate> {
         if block.value_type != ValueType::F32 {
             return CodecName::RowsF32.decode_block(block, base);
         }
@@ -105,8 +105,8 @@ impl Codec for CompositionSpec {
             SelectSpec::LowRank(rank) => decode_projected(self, rank, &own.values, block.shape)?,
             _ => Body::decode(self, &own.values, block.shape)?,
         };
-        if let (true, Base::Table(base)) = (self.delta, base) {
-            TableUpdate::nothing(block.shape, ValueType::F32).check_base(Base::Table(base))?;
+        if let (true, Some(base)) = (self.delta, base) {
+            TableUpdate::nothing(block.shape, ValueType::F32).check_base(Some(base))?;
             add_rows(&mut decoded.values, &decoded.rows, base, own.others_scale);
         }
         let rows = if decoded.rows.len() == block.shape.rows {

@@ -97,7 +97,7 @@ fn sent(
         .unwrap();
     let decoded = codecs.decode(&frame.bytes, &layout, &model).unwrap();
     assert_eq!(frame.parts.total(), frame.bytes.len() as u64);
-    let table = decoded.blocks[0].apply(base).unwrap();
+    let table = decoded.blocks[0].apply(Some(base)).unwrap();
     (frame, table)
 }
 
@@ -144,7 +144,7 @@ proptest! {
     /// something else than what the sender has taken as sent.
     #[test]
     fn receivers_get_what_was_selected((base, update) in updates()) {
-        let wanted = update.apply(&base).unwrap();
+        let wanted = update.apply(Some(&base)).unwrap();
         for changes in [false, true] {
             for codec in compositions(changes, false) {
                 let (_, received) = sent(codec, &update, &base, &mut CodecMemory::default(), 0);

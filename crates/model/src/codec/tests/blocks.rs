@@ -227,7 +227,7 @@ fn values_share_the_frame_that_says_them_as_they_are() {
     };
     let base = Table::from_fn(shape, || 1.0);
     let listed = TableUpdate::listed(shape, vec![1, 4], &[0.5, -0.0, 2.0, 3.0], 0.5).unwrap();
-    let whole = TableUpdate::whole(&base);
+    let whole = TableUpdate::whole(base.clone());
     let ending_in_values = [
         (CodecName::RowsF32, &listed),
         (CodecName::RowsF32, &whole),

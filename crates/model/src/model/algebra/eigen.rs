@@ -18,7 +18,7 @@ pub struct SymmetricEigen {
 }
 
 /// The share of the largest eigenvalue that counts as rounding, also of single precision.
-pub const ROUNDING_SHARE: f64 = 1e-6;
+pub(super) const ROUNDING_SHARE: f64 = 1e-6;
 
 impl SymmetricEigen {
     /// Returns the noise level, or the error of a codec, in a matrix that would otherwise have no

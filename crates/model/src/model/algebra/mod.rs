@@ -21,7 +21,7 @@ pub mod gram;
 pub mod nystroem;
 pub mod product;
 pub mod qr;
-pub mod svd;
+mod svd;
 #[cfg(test)]
 mod tests;
 pub mod triangle;

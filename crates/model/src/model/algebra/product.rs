@@ -20,7 +20,10 @@ pub fn product(a: &ArrayView2<'_, f64>, b: &ArrayView2<'_, f64>) -> Result<Array
 ///
 /// # Errors
 /// As [`product`].
-pub fn transposed_product(a: &ArrayView2<'_, f64>, b: &ArrayView2<'_, f64>) -> Result<Array2<f64>> {
+pub(super) fn transposed_product(
+    a: &ArrayView2<'_, f64>,
+    b: &ArrayView2<'_, f64>,
+) -> Result<Array2<f64>> {
     let (rows, columns) = a.dim();
     summed(a, b, (columns, rows), add_transposed_products)
 }

@@ -11,7 +11,7 @@ use crate::per_instruction_set;
 
 /// Holds a matrix as U diag(values) V^T, with r = min(m, n) singular values.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ThinSvd {
+pub(super) struct ThinSvd {
     /// U (m x r), with orthonormal columns. The element of largest magnitude of every column is
     /// positive.
     pub u: Array2<f64>,
@@ -30,7 +30,7 @@ pub struct ThinSvd {
 /// # Errors
 /// [`AlgebraError::NotFinite`] for an element that is not a finite number, and
 /// [`AlgebraError::NoConvergence`] if rotations do not converge, which no matrix is known to cause.
-pub fn thin_svd(matrix: &ArrayView2<'_, f64>) -> Result<ThinSvd> {
+pub(super) fn thin_svd(matrix: &ArrayView2<'_, f64>) -> Result<ThinSvd> {
     if matrix.nrows() >= matrix.ncols() {
         return tall_svd(matrix);
     }

@@ -18,6 +18,41 @@ mod update;
 /// The number of bytes of one value in IEEE 754 single precision.
 pub const VALUE_BYTES: usize = size_of::<f32>();
 
+/// Says how the values of a block are represented, in memory and on the wire (little-endian).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ValueType {
+    /// IEEE 754 single precision.
+    #[default]
+    F32,
+    /// 32-bit unsigned integers.
+    U32,
+    /// 64-bit unsigned integers.
+    U64,
+    /// Bytes that only the method can interpret.
+    Bytes,
+}
+
+impl ValueType {
+    /// Returns the number of bytes of one value.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::F32 | Self::U32 => 4,
+            Self::U64 => 8,
+            Self::Bytes => 1,
+        }
+    }
+
+    /// Returns the code of the type in a frame.
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Self::F32 => 0,
+            Self::U32 => 1,
+            Self::U64 => 2,
+            Self::Bytes => 3,
+        }
+    }
+}
+
 /// Holds the shape of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableShape {
@@ -68,23 +103,13 @@ impl TableShape {
 /// every item, and a layer of a network has one for every output. A shared table is copied on
 /// write.
 ///
-/// A method can use it as an [`ndarray::Array2`] in standard layout: [`Table::from_array`],
-/// [`Table::view`] and [`Table::into_array`] copy nothing. It is stored as its shape and values,
-/// because the hot loops take rows as slices, and an array would check its strides for each of
-/// them.
+/// A method can use it as an [`ndarray::Array2`] in standard layout, by [`Table::view`]. It is
+/// stored as its shape and values, because the hot loops take rows as slices, and an array would
+/// check its strides for each of them.
 #[derive(Debug, PartialEq)]
 pub struct Table {
     shape: TableShape,
     values: Vec<f32>,
-}
-
-/// Says to what the rows refer that an update leaves out.
-#[derive(Clone, Copy, Debug)]
-pub enum Base<'a> {
-    /// They refer to this table, which sender and receiver both have.
-    Table(&'a Table),
-    /// They refer to zero.
-    Zeros,
 }
 
 impl Clone for Table {
@@ -135,28 +160,13 @@ impl Table {
         Self { shape, values }
     }
 
-    /// Makes a table from an array (m x k). The values are copied only if the array is not in
-    /// standard (row-major) layout.
-    pub fn from_array(array: Array2<f32>) -> Self {
+    /// Makes a table from an array (m x k).
+    pub fn from_array(array: &Array2<f32>) -> Self {
         let shape = TableShape {
             rows: array.nrows(),
             dimension: array.ncols(),
         };
-        let values = match array.is_standard_layout() {
-            true => match array.into_raw_vec_and_offset() {
-                (values, None | Some(0)) if values.len() == shape.values() => values,
-                (values, offset) => values[offset.unwrap_or(0)..][..shape.values()].to_vec(),
-            },
-            false => array.iter().copied().collect(),
-        };
-        Self { shape, values }
-    }
-
-    /// Turns the table into an array (m x k).
-    pub fn into_array(self) -> Array2<f32> {
-        let shape = (self.shape.rows, self.shape.dimension);
-        // A table has as many values as its shape says, so that this cannot fail.
-        Array2::from_shape_vec(shape, self.values).unwrap_or_default()
+        Self::new(shape, array.iter().copied().collect())
     }
 
     /// Returns the shape.
@@ -168,7 +178,7 @@ impl Table {
     pub fn view(&self) -> ArrayView2<'_, f32> {
         let array =
             ArrayView2::from_shape((self.shape.rows, self.shape.dimension), &self.values[..]);
-        // As in `into_array`, this cannot fail.
+        // A table has as many values as its shape says, so that this cannot fail.
         array.unwrap_or_else(|_| ArrayView2::from(&[[]; 0]))
     }
 
@@ -292,7 +302,7 @@ mod tests {
         assert_eq!(table.view().row(1).to_vec(), table.row(1));
         table.view_mut()[[0, 2]] = 9.0;
         assert_eq!(table.as_slice(), [1.0, 2.0, 9.0, 4.0, 5.0, 6.0]);
-        let transposed = Table::from_array(table.view().reversed_axes().to_owned());
+        let transposed = Table::from_array(&table.view().reversed_axes().to_owned());
         assert_eq!(
             transposed.shape(),
             TableShape {
@@ -305,6 +315,6 @@ mod tests {
             [1.0, 4.0, 2.0, 5.0, 9.0, 6.0],
             "a transposed array is copied into rows"
         );
-        assert_eq!(Table::from_array(table.clone().into_array()), table);
+        assert_eq!(Table::from_array(&table.view().to_owned()), table);
     }
 }

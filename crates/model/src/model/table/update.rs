@@ -4,17 +4,18 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
+use serde::{Deserialize, Serialize};
+
 use super::{
-    Base, SharedTable, Table, TableShape, VALUE_BYTES, extend_bytes, extend_scaled_bytes, floats,
-    little_endian_bytes, overwrite_rows,
+    SharedTable, Table, TableShape, VALUE_BYTES, ValueType, extend_bytes, extend_scaled_bytes,
+    floats, overwrite_rows,
 };
 use crate::model::kernel::shared_bytes;
-use crate::model::value_type::ValueType;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::memory;
 
 /// Says which rows a [`TableUpdate`] lists.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum RowSet {
     /// It lists every row, in order.
     All,
@@ -50,22 +51,12 @@ pub struct TableUpdate {
 }
 
 impl TableUpdate {
-    /// Makes an update that lists every row of `table`.
-    pub fn whole(table: &Table) -> Self {
-        Self::of_rows(
-            table.shape(),
-            RowSet::All,
-            little_endian_bytes(table.as_slice()).into_owned().into(),
-        )
-    }
-
-    /// Makes the same update as [`Self::whole`], which shares the table's memory.
-    pub fn of_table(table: &SharedTable) -> Self {
-        Self::of_rows(
-            table.shape(),
-            RowSet::All,
-            shared_bytes(table.clone(), |table| table.as_slice()),
-        )
+    /// Makes an update that lists every row of `table` and shares its memory.
+    pub fn whole(table: impl Into<SharedTable>) -> Self {
+        let table = table.into();
+        let shape = table.shape();
+        let values = shared_bytes(table, |table| table.as_slice());
+        Self::of_rows(shape, RowSet::All, values)
     }
 
     /// Makes an update of single precision that lists these rows and leaves the others as they are.
@@ -200,20 +191,12 @@ impl TableUpdate {
 
     /// Returns the whole table (m x k). Listed rows have the bits of their values, and every other
     /// row is `others_scale` times the row of `base` (one f32 multiplication, or an exact copy with
-    /// a scale of 1).
+    /// a scale of 1). Without a base, rows that are not listed are zero.
     ///
     /// # Errors
-    /// [`Error::Update`] if `base` has another shape, or if [`Self::check`] fails.
-    pub fn apply(&self, base: &Table) -> Result<Table> {
-        self.apply_to(Base::Table(base))
-    }
-
-    /// Returns the whole table as [`Self::apply`] does, for a base that may be zero.
-    ///
-    /// # Errors
-    /// [`Error::Update`] as for [`Self::apply`], and if the values are not of single precision;
-    /// [`Error::Memory`].
-    pub(crate) fn apply_to(&self, base: Base<'_>) -> Result<Table> {
+    /// [`Error::Update`] if `base` has another shape, if [`Self::check`] fails, or if the values
+    /// are not of single precision; [`Error::Memory`].
+    pub fn apply(&self, base: Option<&Table>) -> Result<Table> {
         self.check_base(base)?;
         if self.value_type != ValueType::F32 {
             return Err(Error::Update(
@@ -221,26 +204,17 @@ impl TableUpdate {
             ));
         }
         let mut values = Vec::new();
-        memory::reserve(
-            &mut values,
-            self.shape.values(),
-            format_args!("the {} table of an update", self.shape),
-        )?;
-        self.for_each_stretch(|others, listed| {
-            match self.other_values(&others, base) {
-                None => values.resize(others.end * self.shape.dimension, 0.0),
+        let purpose = format_args!("the {} table of an update", self.shape);
+        memory::reserve(&mut values, self.shape.values(), purpose)?;
+        self.for_each_stretch(base, |end, others, listed| {
+            match others {
+                None => values.resize(end * self.shape.dimension, 0.0),
                 Some(others) if self.others_scale == 1.0 => values.extend_from_slice(others),
                 Some(others) => values.extend(others.iter().map(|value| value * self.others_scale)),
             }
-            values.extend(floats(self.listed_bytes(listed)));
+            values.extend(floats(listed));
         });
-        let found = values.len();
-        Table::from_values(self.shape, values).ok_or_else(|| {
-            Error::Update(format!(
-                "it became {found} values, not {}",
-                self.shape.values()
-            ))
-        })
+        Ok(Table::new(self.shape, values))
     }
 
     /// Appends the bytes of the whole table to `out`. They are those of the table that
@@ -248,24 +222,22 @@ impl TableUpdate {
     ///
     /// # Errors
     /// As for [`Self::apply`].
-    pub(crate) fn write_whole(&self, base: Base<'_>, out: &mut Vec<u8>) -> Result<()> {
+    pub(crate) fn write_whole(&self, base: Option<&Table>, out: &mut Vec<u8>) -> Result<()> {
         self.check_base(base)?;
         let start = out.len();
         // Copies the base in one piece and overwrites the listed rows, which are often about every
         // other row. One long copy of uncached memory is faster than many short ones.
-        if let (RowSet::Listed(rows), Base::Table(table), 1.0) =
-            (&self.rows, base, self.others_scale)
-        {
+        if let (RowSet::Listed(rows), Some(table), 1.0) = (&self.rows, base, self.others_scale) {
             extend_bytes(out, table.as_slice());
             overwrite_rows(&mut out[start..], rows, &self.values, self.row_bytes());
             return Ok(());
         }
-        self.for_each_stretch(|others, listed| {
-            match self.other_values(&others, base) {
-                None => out.resize(start + others.end * self.row_bytes(), 0),
+        self.for_each_stretch(base, |end, others, listed| {
+            match others {
+                None => out.resize(start + end * self.row_bytes(), 0),
                 Some(others) => extend_scaled_bytes(out, others, self.others_scale),
             }
-            out.extend_from_slice(self.listed_bytes(listed));
+            out.extend_from_slice(listed);
         });
         Ok(())
     }
@@ -274,13 +246,10 @@ impl TableUpdate {
     ///
     /// # Errors
     /// As for [`Self::apply`].
-    pub fn to_whole_bytes(&self, base: Base<'_>) -> Result<Vec<u8>> {
+    pub fn to_whole_bytes(&self, base: Option<&Table>) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        memory::reserve(
-            &mut bytes,
-            self.shape.rows * self.row_bytes(),
-            format_args!("the {} table of an update", self.shape),
-        )?;
+        let purpose = format_args!("the {} table of an update", self.shape);
+        memory::reserve(&mut bytes, self.shape.rows * self.row_bytes(), purpose)?;
         self.write_whole(base, &mut bytes).map(|()| bytes)
     }
 
@@ -288,14 +257,14 @@ impl TableUpdate {
     ///
     /// # Errors
     /// [`Error::Update`], naming the fault.
-    pub(crate) fn check_base(&self, base: Base<'_>) -> Result<()> {
+    pub(crate) fn check_base(&self, base: Option<&Table>) -> Result<()> {
         match base {
-            Base::Table(table) if table.shape() != self.shape => Err(Error::Update(format!(
+            Some(table) if table.shape() != self.shape => Err(Error::Update(format!(
                 "it is for a {} table and meets a {} one",
                 self.shape,
                 table.shape()
             ))),
-            Base::Table(_) if self.value_type != ValueType::F32 => Err(Error::Update(
+            Some(_) if self.value_type != ValueType::F32 => Err(Error::Update(
                 "its values are not of single precision, and its base is".into(),
             )),
             _ => self.check(),
@@ -307,35 +276,32 @@ impl TableUpdate {
         self.value_type.bytes() * self.shape.dimension
     }
 
-    /// Returns the bytes of the values of consecutive listed rows.
-    fn listed_bytes(&self, positions: Range<usize>) -> &[u8] {
-        &self.values[positions.start * self.row_bytes()..positions.end * self.row_bytes()]
-    }
-
-    /// Returns the values of consecutive rows of the base, or `None` if the base is zero.
-    fn other_values<'a>(&self, rows: &Range<usize>, base: Base<'a>) -> Option<&'a [f32]> {
-        let k = self.shape.dimension;
-        match base {
-            Base::Table(table) => Some(&table.as_slice()[rows.start * k..rows.end * k]),
-            Base::Zeros => None,
-        }
-    }
-
     /// Goes through the table from the first row to the last in stretches that are as long as
-    /// possible, so that they can be copied in bulk. Calls `visit` with the numbers of unlisted
-    /// rows, and with the list positions of the listed rows that follow them.
-    fn for_each_stretch(&self, mut visit: impl FnMut(Range<usize>, Range<usize>)) {
+    /// possible, so that they can be copied in bulk. Each is some rows that are not listed and the
+    /// listed rows behind them. Calls `visit` with the number of the first listed row, the rows of
+    /// the base that come before it, if there is one, and the bytes of the listed rows.
+    fn for_each_stretch(
+        &self,
+        base: Option<&Table>,
+        mut visit: impl FnMut(usize, Option<&[f32]>, &[u8]),
+    ) {
+        let (k, width) = (self.shape.dimension, self.row_bytes());
+        let mut stretch = |others: Range<usize>, listed: Range<usize>| {
+            let of_base = base.map(|base| &base.as_slice()[others.start * k..others.end * k]);
+            let bytes = &self.values[listed.start * width..listed.end * width];
+            visit(others.end, of_base, bytes);
+        };
         let RowSet::Listed(rows) = &self.rows else {
-            return visit(0..0, 0..self.shape.rows);
+            return stretch(0..0, 0..self.shape.rows);
         };
         let (mut position, mut row) = (0, 0);
         for run in rows.chunk_by(|&before, &after| after - before == 1) {
             let first = run[0] as usize;
-            visit(row..first, position..position + run.len());
+            stretch(row..first, position..position + run.len());
             position += run.len();
             row = first + run.len();
         }
-        visit(row..self.shape.rows, position..position);
+        stretch(row..self.shape.rows, position..position);
     }
 }
 
@@ -365,7 +331,7 @@ mod tests {
     #[test]
     fn listed_rows_are_taken_verbatim_and_the_others_scaled() {
         let update = TableUpdate::listed(SHAPE, vec![1, 2, 4], &[-1.0; 9], 0.5).unwrap();
-        let table = update.apply(&base()).unwrap();
+        let table = update.apply(Some(&base())).unwrap();
         assert_eq!(table.row(0), [0.5, 1.0, 1.5]);
         assert_eq!(table.row(1), [-1.0; 3]);
         assert_eq!(table.row(2), [-1.0; 3]);
@@ -378,10 +344,10 @@ mod tests {
         let mut table = base();
         table.as_mut_slice()[3] = f32::from_bits(0x7f80_0001);
         table.as_mut_slice()[4] = -0.0;
-        let mut update = TableUpdate::whole(&table);
+        let mut update = TableUpdate::whole(table.clone());
         update.others_scale = 7.0;
         assert_eq!(
-            bits(&update.apply(&Table::zeros(SHAPE)).unwrap()),
+            bits(&update.apply(Some(&Table::zeros(SHAPE))).unwrap()),
             bits(&table)
         );
     }
@@ -391,9 +357,9 @@ mod tests {
         let mut base = base();
         base.as_mut_slice()[0] = f32::from_bits(0x7f80_0001); // a signalling NaN
         let update = TableUpdate::listed(SHAPE, vec![], &[], 1.0).unwrap();
-        assert_eq!(bits(&update.apply(&base).unwrap()), bits(&base));
+        assert_eq!(bits(&update.apply(Some(&base)).unwrap()), bits(&base));
         let mut bytes = Vec::new();
-        update.write_whole(Base::Table(&base), &mut bytes).unwrap();
+        update.write_whole(Some(&base), &mut bytes).unwrap();
         assert_eq!(bytes[..4], 0x7f80_0001_u32.to_le_bytes());
     }
 
@@ -405,10 +371,8 @@ mod tests {
                 .collect();
             let update = TableUpdate::listed(SHAPE, rows, &values, 0.3).unwrap();
             let mut bytes = Vec::new();
-            update
-                .write_whole(Base::Table(&base()), &mut bytes)
-                .unwrap();
-            let expected = update.apply(&base()).unwrap();
+            update.write_whole(Some(&base()), &mut bytes).unwrap();
+            let expected = update.apply(Some(&base())).unwrap();
             assert_eq!(
                 floats(&bytes).map(f32::to_bits).collect::<Vec<_>>(),
                 bits(&expected)
@@ -421,8 +385,13 @@ mod tests {
         // Each stretch is copied in one piece.
         let update = TableUpdate::listed(SHAPE, vec![1, 2, 4], &[0.0; 9], 1.0).unwrap();
         let mut stretches = Vec::new();
-        update.for_each_stretch(|others, listed| stretches.push((others, listed)));
-        assert_eq!(stretches, [(0..1, 0..2), (3..4, 2..3), (5..5, 3..3)]);
+        update.for_each_stretch(Some(&base()), |end, others, listed| {
+            stretches.push((end, others.map(<[f32]>::len), listed.len() / 12));
+        });
+        assert_eq!(
+            stretches,
+            [(1, Some(3), 2), (4, Some(3), 1), (5, Some(0), 0)]
+        );
     }
 
     #[test]
@@ -432,9 +401,9 @@ mod tests {
             dimension: 7,
         };
         let base = counting_table(shape, 1.0);
-        let update = TableUpdate::whole(&base);
+        let update = TableUpdate::whole(base.clone());
         assert_eq!(
-            bits(&update.apply(&Table::zeros(shape)).unwrap()),
+            bits(&update.apply(Some(&Table::zeros(shape))).unwrap()),
             bits(&base)
         );
     }
@@ -454,7 +423,7 @@ mod tests {
             "rows behind the last one listed are not"
         );
         assert_eq!(
-            found(&TableUpdate::whole(&base()), &[0, 3]),
+            found(&TableUpdate::whole(base()), &[0, 3]),
             [Some(0), Some(3)]
         );
     }
@@ -468,7 +437,7 @@ mod tests {
             .map(|(row, bytes)| (row, floats(bytes).collect()))
             .collect();
         assert_eq!(rows, [(1, vec![1.0, 2.0, 3.0]), (4, vec![4.0, 5.0, 6.0])]);
-        let whole = TableUpdate::whole(&base());
+        let whole = TableUpdate::whole(base());
         assert_eq!(
             whole.iter().map(|(row, _)| row).collect::<Vec<_>>(),
             [0, 1, 2, 3, 4]
@@ -491,8 +460,8 @@ mod tests {
             dimension: 5,
         });
         assert!(
-            TableUpdate::whole(&base())
-                .apply(&other)
+            TableUpdate::whole(base())
+                .apply(Some(&other))
                 .unwrap_err()
                 .to_string()
                 .contains("5 x 3")

@@ -310,7 +310,7 @@ fn outer_product(layout: &Layout, blocks: &[TableUpdate], table: usize) -> Optio
             && block.shape.values() == size * (size + 1) / 2
     };
     let place = layout.blocks().iter().position(is_triangle)?;
-    let bytes = blocks[place].to_whole_bytes(Base::Zeros).ok()?;
+    let bytes = blocks[place].to_whole_bytes(None).ok()?;
     let mut values = floats(&bytes);
     let mut matrix = Array2::zeros((size, size));
     for row in 0..size {

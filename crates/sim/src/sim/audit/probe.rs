@@ -2,7 +2,7 @@
 //!
 //! The probe knows what a server knows: the update and the model that its sender had received.
 
-use fedrecsim_model::model::table::{Base, RowSet, TableUpdate, floats};
+use fedrecsim_model::model::table::{RowSet, Table, TableUpdate, floats};
 
 /// The rows of an item table that an upload has changed, with what can be told from the changes.
 #[derive(Debug, Default, PartialEq)]
@@ -21,7 +21,7 @@ const ROUNDING: f32 = 1e-5;
 
 impl ChangedRows {
     /// Returns the rows that `update` changes of `base`.
-    pub(crate) fn of(update: &TableUpdate, base: Base<'_>) -> Self {
+    pub(crate) fn of(update: &TableUpdate, base: Option<&Table>) -> Self {
         let columns = update.shape.dimension;
         let factor = match &update.rows {
             RowSet::Listed(_) => update.others_scale,
@@ -33,7 +33,7 @@ impl ChangedRows {
         for (row, bytes) in update.iter() {
             let mut is_changed = false;
             match base {
-                Base::Table(table) => {
+                Some(table) => {
                     for ((change, value), base) in
                         change.iter_mut().zip(floats(bytes)).zip(table.row(row))
                     {
@@ -42,7 +42,7 @@ impl ChangedRows {
                         is_changed |= change.abs() > ROUNDING * others.abs();
                     }
                 }
-                Base::Zeros => {
+                None => {
                     change
                         .iter_mut()
                         .zip(floats(bytes))
@@ -104,8 +104,8 @@ impl ChangedRows {
 
 /// Returns the factor by which an upload of a whole table has multiplied the rows that training did
 /// not touch: the median over the rows of what their first value became of the base's.
-fn common_factor(update: &TableUpdate, base: Base<'_>) -> f32 {
-    let Base::Table(table) = base else { return 1.0 };
+fn common_factor(update: &TableUpdate, base: Option<&Table>) -> f32 {
+    let Some(table) = base else { return 1.0 };
     let first = |(row, bytes): (usize, &[u8])| {
         let (value, base) = (floats(bytes).next()?, *table.row(row).first()?);
         (base != 0.0).then(|| value / base)
@@ -152,13 +152,13 @@ mod tests {
             .map(|value| value + 0.5)
             .collect();
         let listed = TableUpdate::listed(SHAPE, vec![2, 5], &rows, 0.9).unwrap();
-        let whole = TableUpdate::whole(&listed.apply(&base).unwrap());
-        let found = ChangedRows::of(&listed, Base::Table(&base));
+        let whole = TableUpdate::whole(listed.apply(Some(&base)).unwrap());
+        let found = ChangedRows::of(&listed, Some(&base));
         assert_eq!(found.rows, [2, 5]);
-        assert_eq!(ChangedRows::of(&whole, Base::Table(&base)).rows, [2, 5]);
+        assert_eq!(ChangedRows::of(&whole, Some(&base)).rows, [2, 5]);
         let nothing = TableUpdate::listed(SHAPE, vec![3], base.row(3), 1.0).unwrap();
         assert_eq!(
-            ChangedRows::of(&nothing, Base::Table(&base)),
+            ChangedRows::of(&nothing, Some(&base)),
             ChangedRows::default()
         );
     }
@@ -188,7 +188,7 @@ mod tests {
             .flat_map(|sign| [0.3 * sign, 0.4 * sign])
             .collect();
         let update = TableUpdate::listed(SHAPE, vec![0, 2, 3, 5, 8], &values, 1.0).unwrap();
-        let found = ChangedRows::of(&update, Base::Table(&base));
+        let found = ChangedRows::of(&update, Some(&base));
         assert!(found.norms.iter().all(|norm| (norm - 0.5).abs() < 1e-6));
         assert_eq!(
             found

@@ -59,7 +59,8 @@ impl Conversation {
     /// Uploads a table that has this value everywhere.
     fn upload(&mut self, user: u32, invitation_id: u32, value: f32) -> (Ending, Orders) {
         let table = Table::from_fn(self.server.table().shape(), || value);
-        let frame = CodecName::DenseF32.encode(&TableUpdate::whole(&table), &self.server.table());
+        let frame =
+            CodecName::DenseF32.encode(&TableUpdate::whole(table.clone()), &self.server.table());
         let arrival = UploadArrived {
             participant: (UserId(user), InvitationId(invitation_id)),
             upload: Upload::encoded(frame, 0.0),
@@ -74,7 +75,7 @@ impl Conversation {
     fn upload_rows(&mut self, user: u32, invitation_id: u32, value: Option<f32>) {
         let table = self.server.table();
         let update = match value {
-            Some(value) => TableUpdate::whole(&Table::from_fn(table.shape(), || value)),
+            Some(value) => TableUpdate::whole(Table::from_fn(table.shape(), || value)),
             None => TableUpdate::nothing(table.shape(), ValueType::F32),
         };
         let frame = CodecName::RowsF32.encode(&update, &table);

@@ -390,7 +390,7 @@ fn where_all_have_to_rest_the_message_says_so() {
         user = invited(&talk.upload(user, invitation_id, 1.0).1)[0];
     }
     let table = talk.server.table().clone();
-    let frame = CodecName::DenseF32.encode(&TableUpdate::whole(&table), &table);
+    let frame = CodecName::DenseF32.encode(&TableUpdate::whole(table.clone()), &table);
     let last = UploadArrived {
         participant: (UserId(user), InvitationId(20)),
         upload: Upload::encoded(frame, 0.0),
@@ -498,7 +498,7 @@ fn an_upload_after_which_nobody_comes_is_judged_before_the_run_ends() {
         .find(|at| *at > talk.now && anyone_after(&mut clock, *at).unwrap() > *at + limit)
         .unwrap();
     let table = talk.server.table().clone();
-    let frame = CodecName::DenseF32.encode(&TableUpdate::whole(&table), &table);
+    let frame = CodecName::DenseF32.encode(&TableUpdate::whole(table.clone()), &table);
     let arrival = UploadArrived {
         participant: (UserId(user), InvitationId(0)),
         upload: Upload::encoded(frame, 0.0),
