@@ -6,7 +6,6 @@ pub mod legs;
 pub mod math;
 pub mod memory;
 pub mod metric;
-pub mod records;
 pub mod rng;
 pub mod stages;
 pub mod units;

@@ -2,3 +2,4 @@
 
 pub mod dataset;
 pub mod population;
+mod records;

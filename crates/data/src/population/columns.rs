@@ -4,8 +4,8 @@ use std::path::Path;
 
 use csv::ByteRecord;
 
+use crate::records::{Records, line_of};
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::records::{Records, line_of};
 
 /// A mistake in a line, whose file and number are not known yet.
 #[derive(Debug)]

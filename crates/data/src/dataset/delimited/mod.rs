@@ -15,8 +15,8 @@ use own::Keep;
 
 use crate::dataset::compressed;
 use crate::dataset::ratings::{Interaction, Ratings};
+use crate::records::{Records, line_of};
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::records::{Records, line_of};
 use fedrecsim_scenario::scenario::{ColumnRef, DelimitedSpec};
 
 /// Reads every row of the file at `path`, which may be compressed with gzip or zstd.

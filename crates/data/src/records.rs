@@ -12,10 +12,10 @@ use std::path::Path;
 
 use csv::{ByteRecord, Position};
 
-use crate::error::{Error, Result};
+use fedrecsim_core::error::{Error, Result};
 
 /// The records of a text, without blank lines.
-pub struct Records<'a, R> {
+pub(crate) struct Records<'a, R> {
     path: &'a Path,
     separator: &'a [u8],
     text: R,
@@ -29,7 +29,7 @@ impl<'a, R: BufRead> Records<'a, R> {
     ///
     /// # Errors
     /// [`Error::Read`] if it cannot be read, [`Error::Usage`] if `separator` is empty.
-    pub fn new(mut text: R, path: &'a Path, separator: &'a str) -> Result<Self> {
+    pub(crate) fn new(mut text: R, path: &'a Path, separator: &'a str) -> Result<Self> {
         const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
         if separator.is_empty() {
             return Err(Error::Usage(
@@ -54,7 +54,7 @@ impl<'a, R: BufRead> Records<'a, R> {
 
     /// Reads the next record into `record`, with its line as its position, and returns `false` at
     /// the end of the file.
-    pub fn read(&mut self, record: &mut ByteRecord) -> Result<bool> {
+    pub(crate) fn read(&mut self, record: &mut ByteRecord) -> Result<bool> {
         loop {
             self.line.clear();
             self.number += 1;
@@ -84,7 +84,7 @@ impl<'a, R: BufRead> Records<'a, R> {
 }
 
 /// Returns the line of a record, from 1.
-pub fn line_of(record: &ByteRecord) -> u64 {
+pub(crate) fn line_of(record: &ByteRecord) -> u64 {
     record.position().map_or(0, Position::line)
 }
 
