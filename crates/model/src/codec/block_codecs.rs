@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::frame::{self, FrameReader};
+use super::frame::check_sum;
+use super::reader::{FrameReader, open_one_table};
 use super::{BlockContext, Codec, CodecMemory, Frame, FrameWriter, Integrity, Randomness};
 use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::layout::{BlockKind, BlockLayout, Layout, ValueType};
@@ -160,7 +161,7 @@ impl BlockCodecs {
         base: &Model,
     ) -> Result<ModelUpdate> {
         if let Some(block) = layout.single_table() {
-            let opened = frame::open_one_table(frame, block.shape, integrity)?;
+            let opened = open_one_table(frame, block.shape, integrity)?;
             return self
                 .of_block(block)
                 .decode_block(&opened, base.base_of(block))
@@ -172,7 +173,7 @@ impl BlockCodecs {
             opened.push(reader.open_block(block)?);
         }
         reader.finish()?;
-        frame::check_sum(frame, integrity)?;
+        check_sum(frame, integrity)?;
         let decode = |(opened, block)| {
             self.of_block(block)
                 .decode_block(opened, base.base_of(block))

@@ -18,13 +18,11 @@
 
 use bytes::Bytes;
 
-use super::frame::{BLOCKS, MAGIC, checksum, checksum_range, put_checksum};
+use super::frame::{MAGIC, OTHER, open_other, put_checksum};
 use super::{Frame, FrameParts, varint};
 use fedrecsim_core::error::{Error, Result};
 
-/// The format of a frame of frames.
-const BUNDLE: u8 = 3;
-/// The bytes in front of the seed and the frames.
+/// The bytes in front of the seed and the frames. The last four are the checksum.
 const HEADER_BYTES: usize = 12;
 
 /// Says what the receiver starts from.
@@ -48,22 +46,13 @@ impl Beginning {
     }
 }
 
-/// The content of a frame of frames.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bundle {
-    /// What the receiver starts from.
-    pub beginning: Beginning,
-    /// The versions that the frames lead to, ascending, each with its frame.
-    pub versions: Vec<(u32, Bytes)>,
-}
-
 /// Puts frames together, each with the number of the version that it leads to.
 pub fn bundle<'f>(
     beginning: Beginning,
     versions: impl Iterator<Item = (u32, &'f Frame)> + Clone,
 ) -> Frame {
     let mut bytes = MAGIC.to_vec();
-    bytes.extend([BUNDLE, beginning.code()]);
+    bytes.extend([OTHER, beginning.code()]);
     bytes.extend((versions.clone().count() as u32).to_le_bytes());
     bytes.extend([0; 4]);
     let parts = bundle_parts(beginning, versions.clone());
@@ -75,7 +64,7 @@ pub fn bundle<'f>(
         varint::write(&mut bytes, frame.bytes.len() as u64);
         bytes.extend(&frame.bytes);
     }
-    put_checksum(&mut bytes, checksum_range(BLOCKS));
+    put_checksum(&mut bytes, HEADER_BYTES - 4);
     Frame {
         bytes: bytes.into(),
         parts,
@@ -104,56 +93,43 @@ pub fn bundle_parts<'f>(
     parts
 }
 
-/// Reads what [`bundle`] has put together.
+/// Reads what [`bundle`] has put together: what the receiver starts from, and the versions that the
+/// frames lead to, ascending, each with its frame.
 ///
 /// # Errors
 /// [`Error::Frame`] for anything else, such as a frame that was damaged.
-pub fn unbundle(frame: &Bytes) -> Result<Bundle> {
-    let refuse = |reason: &str| Error::Frame(format!("a frame of changes {reason}"));
-    let Some((header, mut rest)) = frame.split_first_chunk::<HEADER_BYTES>() else {
-        return Err(refuse("is cut off"));
-    };
-    if header[..2] != MAGIC || header[2] != BUNDLE {
-        return Err(refuse("has another format"));
-    }
-    if header[8..] != checksum(frame, &checksum_range(BLOCKS)).to_le_bytes() {
-        return Err(refuse("was damaged: its checksum does not agree"));
-    }
+pub fn unbundle(frame: &Bytes) -> Result<(Beginning, Vec<(u32, Bytes)>)> {
+    const WHAT: &str = "a frame of changes";
+    let cut_off = || Error::Frame(format!("{WHAT} is cut off"));
+    let (header, mut rest) = open_other::<HEADER_BYTES>(frame, WHAT)?;
     let count = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
     let beginning = match header[3] {
         0 => Beginning::Held,
         1 if count > 0 => Beginning::Whole,
         2 => {
             let seed;
-            (seed, rest) = rest
-                .split_first_chunk::<8>()
-                .ok_or_else(|| refuse("is cut off in its seed"))?;
+            (seed, rest) = rest.split_first_chunk().ok_or_else(cut_off)?;
             Beginning::Seed(u64::from_le_bytes(*seed))
         }
-        _ => return Err(refuse("has no beginning")),
+        _ => refuse!("{WHAT} has no beginning"),
     };
     let mut versions: Vec<(u32, Bytes)> = Vec::new();
     for _ in 0..count {
-        let number = u32::try_from(varint::read(&mut rest)?)
-            .map_err(|_| refuse("has a version out of range"))?;
+        let Ok(number) = u32::try_from(varint::read(&mut rest)?) else {
+            refuse!("{WHAT} has a version out of range");
+        };
         if versions.last().is_some_and(|(last, _)| *last >= number) {
-            return Err(refuse("has versions that do not ascend"));
+            refuse!("{WHAT} has versions that do not ascend");
         }
-        let length = usize::try_from(varint::read(&mut rest)?).map_err(|_| refuse("is cut off"))?;
+        let length = usize::try_from(varint::read(&mut rest)?).map_err(|_| cut_off())?;
         let own;
-        (own, rest) = rest
-            .split_at_checked(length)
-            .ok_or_else(|| refuse("is cut off"))?;
+        (own, rest) = rest.split_at_checked(length).ok_or_else(cut_off)?;
         versions.push((number, frame.slice_ref(own)));
     }
-    if rest.is_empty() {
-        Ok(Bundle {
-            beginning,
-            versions,
-        })
-    } else {
-        Err(refuse("has bytes left over"))
+    if !rest.is_empty() {
+        refuse!("{WHAT} has bytes left over");
     }
+    Ok((beginning, versions))
 }
 
 #[cfg(test)]
@@ -198,9 +174,9 @@ mod tests {
             prop_assert_eq!(whole.parts, bundle_parts(beginning, versions));
             prop_assert_eq!(whole.parts.total(), whole.bytes.len() as u64);
             let read = unbundle(&whole.bytes).unwrap();
-            prop_assert_eq!(read.beginning, beginning);
+            prop_assert_eq!(read.0, beginning);
             let expected: Vec<(u32, Bytes)> = frames.into_iter().map(|(number, frame)| (number, frame.bytes)).collect();
-            prop_assert_eq!(read.versions, expected);
+            prop_assert_eq!(read.1, expected);
             for bit in 0..8 * whole.bytes.len() {
                 let mut damaged = whole.bytes.to_vec();
                 damaged[bit / 8] ^= 1 << (bit % 8);
@@ -215,10 +191,10 @@ mod tests {
         #[test]
         fn any_bytes_are_read_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             if let Some(header) = bytes.first_chunk_mut::<HEADER_BYTES>() {
-                header[..3].copy_from_slice(&[MAGIC[0], MAGIC[1], BUNDLE]);
+                header[..3].copy_from_slice(&[MAGIC[0], MAGIC[1], OTHER]);
                 header[3] %= 4;
                 header[5..8].fill(0);
-                put_checksum(&mut bytes, checksum_range(BLOCKS));
+                put_checksum(&mut bytes, HEADER_BYTES - 4);
             }
             let _ = unbundle(&bytes.into());
         }

@@ -157,6 +157,7 @@ mod memory;
 mod plain;
 mod positions;
 mod randomness;
+mod reader;
 mod row_request;
 mod symbols;
 #[cfg(test)]
@@ -168,15 +169,16 @@ mod writer;
 use bytes::Bytes;
 
 pub use block_codecs::{BlockCodecs, EncodeContext};
-pub use bundle::{Beginning, Bundle, bundle, bundle_parts, unbundle};
-pub use frame::{HEADER_BYTES, Integrity, OpenedBlock};
+pub use bundle::{Beginning, bundle, bundle_parts, unbundle};
+pub use frame::{HEADER_BYTES, Integrity};
 pub use memory::CodecMemory;
 pub use positions::PositionCode;
 pub use randomness::Randomness;
+pub use reader::OpenedBlock;
 pub use row_request::{decode_row_request, encode_row_request};
 pub use writer::{FrameWriter, parts_ahead};
 
-use frame::FrameReader;
+use reader::FrameReader;
 
 use crate::model::blocks::{ModelUpdate, Scalars};
 use crate::model::layout::Layout;
@@ -368,7 +370,7 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
     /// [`Error::Frame`] for anything but a well-formed, undamaged frame of this codec and shape.
     fn decode(&self, frame: &Bytes, shape: TableShape) -> Result<TableUpdate> {
         self.decode_block(
-            &frame::open_one_table(frame, shape, Integrity::Unknown)?,
+            &reader::open_one_table(frame, shape, Integrity::Unknown)?,
             None,
         )
     }

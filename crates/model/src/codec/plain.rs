@@ -15,8 +15,9 @@
 
 use std::borrow::Cow;
 
-use super::frame::{CheckedBlock, CodecId, Header, OpenedBlock};
+use super::frame::{CodecId, Header};
 use super::positions::{self, Places, PositionCode, gaps};
+use super::reader::{CheckedBlock, OpenedBlock};
 use super::writer::FrameWriter;
 use super::{BlockContext, Codec, bitmap};
 use crate::model::bits::ones;

@@ -9,23 +9,15 @@
 //! | 1 to 10 | | rows asked for, as a LEB128 integer |
 //! | the rest | | the rows in this code, which takes no bytes if all are asked for |
 
-use std::ops::Range;
-
 use bytes::Bytes;
 
-use super::frame::{MAGIC, checksum, put_checksum};
+use super::frame::{MAGIC, OTHER, open_other, put_checksum};
 use super::positions::{self, Places, PositionCode};
 use super::{Frame, FrameParts, varint};
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::error::Result;
 
-/// The format version of a request.
-const FORMAT: u8 = 3;
-
-/// The number of bytes in front of the number of rows.
+/// The number of bytes in front of the number of rows. The last four are the checksum.
 const START_BYTES: usize = 8;
-
-/// The place of the checksum.
-const CHECKSUM: Range<usize> = 4..START_BYTES;
 
 /// Encodes that a client asks for `rows`, which ascend strictly, of a table that has `of_all`.
 /// `positions` is the code of the rows; `None` is the shortest.
@@ -40,12 +32,12 @@ pub fn encode_row_request(rows: &[u32], of_all: usize, positions: Option<Positio
         &mut index,
     );
     let mut bytes = MAGIC.to_vec();
-    bytes.extend([FORMAT, code as u8]);
-    bytes.extend([0; CHECKSUM.end - CHECKSUM.start]);
+    bytes.extend([OTHER, code as u8]);
+    bytes.resize(START_BYTES, 0);
     varint::write(&mut bytes, rows.len() as u64);
     let header = bytes.len() as u64;
     bytes.extend(&index);
-    put_checksum(&mut bytes, CHECKSUM);
+    put_checksum(&mut bytes, START_BYTES - 4);
     let parts = FrameParts {
         header,
         index: index.len() as u64,
@@ -60,24 +52,17 @@ pub fn encode_row_request(rows: &[u32], of_all: usize, positions: Option<Positio
 /// Decodes the rows that a client asks for, of a table that has `of_all`.
 ///
 /// # Errors
-/// [`Error::Frame`] for anything but an undamaged frame of [`encode_row_request`] for such a table.
+/// [`Error::Frame`](fedrecsim_core::error::Error::Frame) for anything but an undamaged frame of [`encode_row_request`] for such a table.
 pub fn decode_row_request(frame: &Bytes, of_all: usize) -> Result<Vec<u32>> {
-    let refuse = |reason: &str| Error::Frame(format!("a request for rows {reason}"));
-    let Some((start, mut rest)) = frame.split_first_chunk::<START_BYTES>() else {
-        return Err(refuse("is cut off"));
-    };
-    if start[..2] != MAGIC || start[2] != FORMAT {
-        return Err(refuse(
-            "has another magic number or format version than expected",
-        ));
-    }
-    if checksum(frame, &CHECKSUM).to_le_bytes() != start[CHECKSUM] {
-        return Err(refuse("has a wrong checksum: it is damaged"));
-    }
+    const WHAT: &str = "a request for rows";
+    let (start, mut rest) = open_other::<START_BYTES>(frame, WHAT)?;
     let code = PositionCode::of_number(start[3]).filter(|code| *code != PositionCode::Seed);
-    let code = code.ok_or_else(|| refuse("has an unknown code of positions"))?;
-    let count = usize::try_from(varint::read(&mut rest)?)
-        .map_err(|_| refuse("asks for more rows than there are"))?;
+    let Some(code) = code else {
+        refuse!("{WHAT} has an unknown code of positions");
+    };
+    let Ok(count) = usize::try_from(varint::read(&mut rest)?) else {
+        refuse!("{WHAT} asks for more rows than there are");
+    };
     positions::read(code, rest, count, of_all)
 }
 
@@ -121,9 +106,8 @@ mod tests {
             rest in proptest::collection::vec(any::<u8>(), 0..40),
             of_all in 0usize..300,
         ) {
-            let mut bytes = [&MAGIC[..], &[FORMAT, code, 0, 0, 0, 0], &rest].concat();
-            let sum = checksum(&bytes, &CHECKSUM).to_le_bytes();
-            bytes[CHECKSUM].copy_from_slice(&sum);
+            let mut bytes = [&MAGIC[..], &[OTHER, code, 0, 0, 0, 0], &rest].concat();
+            put_checksum(&mut bytes, START_BYTES - 4);
             if let Ok(rows) = decode_row_request(&bytes.into(), of_all) {
                 prop_assert!(rows.is_sorted_by(|one, next| one < next));
                 prop_assert!(rows.last().is_none_or(|last| (*last as usize) < of_all));

@@ -1,7 +1,7 @@
 //! Writes frames: header, scalars, blocks and checksum.
 
 use super::frame::{
-    BLOCKS, FRAME_HEADER_BYTES, HEADER_BYTES, Header, MAGIC, ONE_TABLE, checksum_range, flags_of,
+    BLOCKS, FRAME_HEADER_BYTES, HEADER_BYTES, Header, MAGIC, ONE_TABLE, checksum_at, flags_of,
     put_checksum,
 };
 use super::{BlockCodecs, Frame, FrameParts};
@@ -29,23 +29,13 @@ impl FrameWriter {
         }
         let mut bytes = MAGIC.to_vec();
         // A layout has at most 255 blocks.
-        bytes.extend([
-            BLOCKS,
-            layout.blocks().len() as u8,
-            flags_of(layout),
-            0,
-            0,
-            0,
-        ]);
-        bytes.extend([0; 4]);
+        bytes.extend([BLOCKS, layout.blocks().len() as u8, flags_of(layout)]);
+        bytes.resize(FRAME_HEADER_BYTES, 0);
         if layout.weighted {
             bytes.extend(scalars.weight.unwrap_or(1.0).to_le_bytes());
         }
         if layout.reports_utility {
-            let Utility { loss, ratings } = scalars.utility.unwrap_or(Utility {
-                loss: 0.0,
-                ratings: 0,
-            });
+            let Utility { loss, ratings } = scalars.utility.unwrap_or_default();
             bytes.extend(loss.to_le_bytes());
             bytes.extend(ratings.to_le_bytes());
         }
@@ -122,7 +112,7 @@ impl FrameWriter {
 
     /// Writes the checksum and returns the frame.
     pub(super) fn seal(mut self) -> Frame {
-        put_checksum(&mut self.bytes, checksum_range(self.format));
+        put_checksum(&mut self.bytes, checksum_at(self.format));
         let parts = FrameParts {
             header: self.header as u64,
             index: self.index as u64,

@@ -10,8 +10,9 @@ mod selection;
 mod tests;
 
 use super::buffer::Buffer;
-use super::frame::{CodecId, OpenedBlock};
+use super::frame::CodecId;
 use super::positions::PositionCode;
+use super::reader::OpenedBlock;
 use super::writer::FrameWriter;
 use super::{BlockContext, Codec};
 use crate::model::layout::ValueType;
