@@ -3,8 +3,6 @@
 //! To check a hand-derived gradient, state the loss once more, in double precision and as plainly
 //! as possible.
 
-use std::fmt;
-
 /// Returns the gradient of `loss` at `parameters` by central differences, for a loss that is smooth
 /// there.
 ///
@@ -93,22 +91,6 @@ pub struct Coordinate {
     pub relative_error: f64,
 }
 
-impl fmt::Display for Coordinate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            number,
-            analytic,
-            numeric,
-            relative_error,
-        } = self;
-        write!(
-            f,
-            "coordinate {number} is {analytic:e}, and central differences give {numeric:e} "
-        )?;
-        write!(f, "(relative error {relative_error:.1e})")
-    }
-}
-
 /// Says why a gradient is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -123,7 +105,8 @@ pub enum WrongGradient {
     },
     /// The gradient is not that of the loss.
     #[error(
-        "the gradient is wrong: {worst}, where {tolerance:.0e} is allowed; this is the worst coordinate"
+        "the gradient is wrong: coordinate {} is {:e}, and central differences give {:e} (relative error {:.1e}), where {tolerance:.0e} is allowed; this is the worst coordinate",
+        worst.number, worst.analytic, worst.numeric, worst.relative_error
     )]
     Differs {
         /// The worst coordinate.

@@ -1,9 +1,7 @@
 //! Computes functions portably, with the same bits on every machine.
 //!
 //! The platform's `exp`, `ln` and `tanh` differ between systems, so nothing on a result path calls
-//! them. Scalars in `f64` come from the `libm` crate; the kernels' single-precision functions are
-//! polynomials over sixteen lanes, written without fused multiply-add so that every instruction set
-//! rounds alike.
+//! them. They come from the `libm` crate.
 
 pub mod gradient;
 
@@ -37,101 +35,6 @@ pub fn exp<X: Real>(x: X) -> X {
 #[inline]
 pub fn ln<X: Real>(x: X) -> X {
     x.through(libm::log)
-}
-
-/// Number of lanes of a kernel's partial sums, whatever the width of the machine's vectors.
-pub const LANES: usize = 16;
-
-/// One value per lane.
-pub type Lanes = [f32; LANES];
-
-/// Returns `exp(-|x|)` for every lane, with a relative error below 2e-7. It underflows to about
-/// 1e-38, never to a denormal.
-#[inline(always)]
-pub fn exp_neg_abs(x: &Lanes) -> Lanes {
-    // This is 1.5 * 2^23. Adding and subtracting it rounds to the nearest integer in single
-    // precision.
-    const ROUND: f32 = 12_582_912.0;
-    // ln 2 is split so that n * LN2_HIGH is exact for |n| <= 127 (Cody and Waite 1980).
-    const LN2_HIGH: f32 = 0.693_359_4;
-    const LN2_LOW: f32 = -2.121_944_4e-4;
-    std::array::from_fn(|lane| {
-        let t = -x[lane].abs();
-        // A comparison is used and not `max`, which would turn a NaN into a number.
-        let t = if t < -87.0 { -87.0 } else { t };
-        let rounded = t * std::f32::consts::LOG2_E + ROUND;
-        let n = rounded - ROUND;
-        let r = t - n * LN2_HIGH - n * LN2_LOW;
-        // Taylor coefficients suffice on |r| <= ln 2 / 2: the first term left out is r^8/8! < 6e-9.
-        let r2 = r * r;
-        let low = (1.0 + r) + r2 * (0.5 + r * (1.0 / 6.0));
-        let high = (1.0 / 24.0 + r * (1.0 / 120.0)) + r2 * (1.0 / 720.0 + r * (1.0 / 5040.0));
-        let polynomial = low + (r2 * r2) * high;
-        // The low bits of `rounded` are n itself, in -126..=0, so the exponent field stays in the
-        // normal range.
-        let scale = f32::from_bits(
-            rounded
-                .to_bits()
-                .wrapping_sub(ROUND.to_bits())
-                .wrapping_add(127)
-                << 23,
-        );
-        polynomial * scale
-    })
-}
-
-/// Returns the logistic function of every lane, with an absolute error below 1e-7.
-#[inline(always)]
-pub fn sigmoid(x: &Lanes) -> Lanes {
-    sigmoid_from(x, &exp_neg_abs(x))
-}
-
-/// Returns the logistic function, given `e = exp(-|x|)`.
-#[inline(always)]
-pub fn sigmoid_from(x: &Lanes, e: &Lanes) -> Lanes {
-    std::array::from_fn(|lane| {
-        let numerator = if x[lane] >= 0.0 { 1.0 } else { e[lane] };
-        numerator / (1.0 + e[lane])
-    })
-}
-
-/// Returns `ln(1 + exp(x))` of every lane, given `e = exp(-|x|)`, with an absolute error below 2e-7
-/// where the result is below 1, and a relative error below 2e-7 above.
-#[inline(always)]
-pub fn softplus_from(x: &Lanes, e: &Lanes) -> Lanes {
-    std::array::from_fn(|lane| {
-        // ln(1 + e) = 2 artanh(s) with s = e / (2 + e) <= 1/3, whose series needs seven terms.
-        let s = e[lane] / (2.0 + e[lane]);
-        let s2 = s * s;
-        let s4 = s2 * s2;
-        let low = (1.0 + s2 * (1.0 / 3.0)) + s4 * (1.0 / 5.0 + s2 * (1.0 / 7.0));
-        let high = (1.0 / 9.0 + s2 * (1.0 / 11.0)) + s4 * (1.0 / 13.0);
-        x[lane].max(0.0) + 2.0 * s * (low + (s4 * s4) * high)
-    })
-}
-
-/// Returns four partial sums of sixteen: lane i of the result is (x_i + x_i+4) + (x_i+8 + x_i+12).
-#[inline(always)]
-pub fn quad(x: &Lanes) -> [f32; 4] {
-    std::array::from_fn(|i| (x[i] + x[i + 4]) + (x[i + 8] + x[i + 12]))
-}
-
-/// Returns the sum of sixteen partial sums, always in the same tree: [`quad`], then (0 + 2) + (1 +
-/// 3).
-#[inline(always)]
-pub fn quad_sum(x: &Lanes) -> f32 {
-    let [a, b, c, d] = quad(x);
-    (a + c) + (b + d)
-}
-
-/// Returns sixteen sums from sixteen consecutive [`quad`]s, with the tree of [`quad_sum`] for each.
-#[inline(always)]
-pub fn quads_to_sums(quads: &[f32; 4 * LANES]) -> Lanes {
-    let mut sums = [0.0; LANES];
-    for (r, sum) in sums.iter_mut().enumerate() {
-        *sum = (quads[4 * r] + quads[4 * r + 2]) + (quads[4 * r + 1] + quads[4 * r + 3]);
-    }
-    sums
 }
 
 /// Returns the inverse of the standard normal distribution function on (0, 1).
@@ -267,17 +170,5 @@ mod tests {
                 "{p}: {value} against {expected}"
             );
         }
-    }
-
-    #[test]
-    fn lanes_are_summed_as_a_tree() {
-        let x = lanes_from(1.0, 1.0);
-        assert_eq!(quad_sum(&x), 136.0);
-        // 2^24 + 1 rounds down in single precision, so only the stated order gives this sum.
-        let mut x = [0.0; LANES];
-        (x[0], x[1], x[2]) = (16_777_216.0, 1.0, 1.0);
-        assert_eq!(quad_sum(&x), 16_777_216.0);
-        (x[2], x[3]) = (0.0, 1.0);
-        assert_eq!(quad_sum(&x), 16_777_218.0);
     }
 }

@@ -10,13 +10,11 @@ use std::cmp::Ordering;
 
 mod expected;
 mod ranking;
-mod rating;
 mod sums;
 
 use expected::DrawProbabilities;
 pub use ranking::{CataloguePlace, Place, rank};
-pub use rating::RatingErrors;
-pub use sums::MetricSums;
+pub use sums::{MetricSums, RatingErrors};
 
 use Formula::{Error, ExpectedRank, Rank};
 

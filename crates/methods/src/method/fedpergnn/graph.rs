@@ -29,7 +29,8 @@ use std::ops::Range;
 
 use crate::choices;
 use crate::method::declare::{Block, uniform, weights};
-use fedrecsim_core::math::{self, LANES, Lanes};
+use fedrecsim_core::math;
+use fedrecsim_model::model::kernel::{LANES, Lanes, exp_neg_abs, sigmoid};
 use fedrecsim_model::model::neural::Layer;
 use fedrecsim_model::model::neural::dense::{add_scaled, dot, multiply};
 
@@ -338,7 +339,7 @@ fn softmax(values: &mut [f32]) {
     let largest = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     // After the subtraction no value is above zero, so that exp(-|x|) is exp(x).
     values.iter_mut().for_each(|value| *value -= largest);
-    by_lanes(values, math::exp_neg_abs);
+    by_lanes(values, exp_neg_abs);
     let sum = values.iter().sum::<f32>();
     values.iter_mut().for_each(|value| *value /= sum);
 }

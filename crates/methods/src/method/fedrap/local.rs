@@ -75,7 +75,7 @@ impl<'a> Epochs<'a> {
         weights: &mut RowWeights,
         moving: &mut MovingRows<'_>,
     ) {
-        let (samples, batch_size) = (round_rows.samples().len(), self.plan.batch_size);
+        let (samples, batch_size) = (round_rows.samples.len(), self.plan.batch_size);
         let has_one_batch = samples <= batch_size;
         let starts = (0..samples.max(1)).step_by(batch_size);
         let epochs = self.plan.parameters.local_epochs;
@@ -84,13 +84,13 @@ impl<'a> Epochs<'a> {
             let before = self.loss;
             // A single batch is the same in whatever order, and in every epoch.
             if !has_one_batch {
-                round_rows.shuffle(&mut self.order);
+                self.order.shuffle_portably(&mut round_rows.samples);
             }
             for start in starts.clone() {
                 let end = samples.min(start.saturating_add(batch_size));
-                let batch = &round_rows.samples()[start..end];
+                let batch = &round_rows.samples[start..end];
                 if !has_one_batch || self.steps == 0 {
-                    self.weigh(batch, round_rows.rows().len(), weights);
+                    self.weigh(batch, round_rows.rows.len(), weights);
                 }
                 self.step(batch.len(), packed, weights, moving);
             }

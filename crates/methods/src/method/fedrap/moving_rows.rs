@@ -1,13 +1,13 @@
 //! Moves the rows of a participation of FedRAP: they are gathered while the first step goes through
 //! them, and written back while the last one does.
 
-use fedrecsim_core::math::LANES;
 use fedrecsim_core::stages::{Stage, enter};
+use fedrecsim_model::model::kernel::LANES;
 use fedrecsim_model::model::kernel::additive::RowMover;
 use fedrecsim_model::model::kernel::{
     Block, Column, LargestMagnitude, PackedRows, RowSource, TableRows,
 };
-use fedrecsim_model::model::row_table::{FoundRows, RowPlaces};
+use fedrecsim_model::model::row_table::FoundRows;
 
 /// The numbers of the tables in the packed rows.
 pub(super) const D: usize = 0;
@@ -18,10 +18,8 @@ pub(super) struct MovingRows<'a> {
     rows: usize,
     dimension: usize,
     columns: [Column; 2],
-    /// Where rows of D come from, if there is a D.
+    /// The rows of D, if there is a D.
     found: Option<FoundRows<'a>>,
-    /// Where they go, once they leave.
-    places: Option<RowPlaces<'a>>,
     /// The rows of the download, if C is shared.
     downloaded: Option<TableRows<'a>>,
     /// The trained rows of C as bytes.
@@ -53,7 +51,6 @@ impl<'a> MovingRows<'a> {
             dimension,
             columns: [D, C].map(|table| packed.column(table)),
             found,
-            places: None,
             downloaded,
             uploaded,
             largest: Default::default(),
@@ -66,7 +63,9 @@ impl<'a> MovingRows<'a> {
     pub(crate) fn turn_round(&mut self, others_scale: f32) {
         let _stage = enter(Stage::Scatter);
         self.is_leaving = true;
-        self.places = (self.found.take()).map(|found| found.into_places(others_scale));
+        if let Some(found) = &mut self.found {
+            found.make_writable(others_scale);
+        }
         self.uploaded.clear();
         self.uploaded.reserve(self.rows * self.dimension * 4);
     }
@@ -89,9 +88,9 @@ impl<'a> MovingRows<'a> {
     fn write_back(&mut self, positions: std::ops::Range<usize>, blocks: &[Block]) {
         let [d, c] = &mut self.largest;
         let rows = positions.len();
-        if let Some(places) = &mut self.places {
+        if let Some(found) = &mut self.found {
             let _stage = enter(Stage::Scatter);
-            self.columns[D].scatter(blocks, positions, places, d);
+            self.columns[D].scatter(blocks, positions, found, d);
         }
         if self.downloaded.is_some() {
             let _stage = enter(Stage::Encode);

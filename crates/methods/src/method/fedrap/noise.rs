@@ -159,10 +159,10 @@ impl<'a> Disturbance<'a> {
             return Ok((packed, largest));
         }
         packed.others_scale = self.others_scale as f32;
-        let mut table = packed.apply(self.downloaded)?;
+        let mut table = packed.apply(Some(self.downloaded))?;
         self.draws.add_to(table.as_mut_slice());
         let largest = largest_magnitude(table.as_slice());
-        Ok((TableUpdate::of_table(&table.into()), largest))
+        Ok((TableUpdate::whole(table), largest))
     }
 }
 

@@ -9,9 +9,9 @@ mod steps;
 use half::{bf16, f16};
 
 use crate::codec::buffer::Buffer;
+use crate::model::kernel::lane_math::LANES;
 use crate::model::magnitude::largest_magnitude;
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::math::LANES;
 use fedrecsim_scenario::scenario::{CompositionSpec, RoundingSpec, ValuesSpec};
 use steps::Shifts;
 

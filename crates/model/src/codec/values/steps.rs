@@ -8,9 +8,9 @@ use half::bf16;
 
 use super::{ESCAPE, Quantized, Quantizer, bf16_not_below};
 use crate::codec::varint::{signed, unsigned};
+use crate::model::kernel::lane_math::{LANES, Lanes};
 use crate::model::magnitude::largest_magnitude_inlined;
 use crate::per_instruction_set;
-use fedrecsim_core::math::{LANES, Lanes};
 
 /// The number of partial sums, so that no addition waits for the one before it.
 const SUMS: usize = 8;

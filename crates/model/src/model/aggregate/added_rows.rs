@@ -2,10 +2,10 @@
 
 use super::VALUE_BYTES;
 use super::support::Tally;
+use crate::model::kernel::lane_math::LANES;
 use crate::model::kernel::prefetch;
 use crate::model::magnitude::count_above;
 use crate::per_instruction_set;
-use fedrecsim_core::math::LANES;
 
 /// The number of bytes that are counted together: few enough to stay in the cache until they are
 /// added.

@@ -1,6 +1,6 @@
 //! Holds the rows of a participation, padded to whole lane vectors.
 
-use fedrecsim_core::math::{LANES, Lanes};
+use crate::model::kernel::lane_math::{LANES, Lanes};
 
 /// Holds sixteen values on a cache line of their own.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,7 +5,11 @@
 //! sets and chosen at run time; the sixteen partial sums, their order and the absence of fused
 //! multiply-add are the same in all of them, so the bits are too (contract 1).
 
+// Loops over lanes become one vector operation per line.
+#![allow(clippy::needless_range_loop)]
+
 pub mod additive;
+pub(crate) mod lane_math;
 mod lanes;
 pub mod logistic;
 mod passes;
@@ -16,6 +20,7 @@ pub mod score;
 mod tests;
 mod wire;
 
+pub use lane_math::{LANES, Lanes, exp_neg_abs, sigmoid};
 pub use lanes::{Block, MAX_DIMENSION, PackedRows, packed_vector, unpack_into};
 pub use passes::{Column, LargestMagnitude, RowSink, RowSource, TableRows};
 pub use prefetch::prefetch;

@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use super::for_vectors;
 use super::lanes::{Block, PackedRows, pack_into, unpack_into};
+use crate::model::kernel::lane_math::{LANES, Lanes};
 use crate::per_instruction_set;
-use fedrecsim_core::math::{LANES, Lanes};
 
 /// The number of rows by which prefetching is ahead of gathering, which is about as many as memory
 /// delivers at once.
@@ -174,7 +174,6 @@ impl PackedRows {
 }
 
 per_instruction_set! {
-    #[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
     fn gather<const V: usize, S: RowSource>(
         blocks: &mut [Block],
         column: Column,
@@ -213,7 +212,6 @@ per_instruction_set! {
 }
 
 per_instruction_set! {
-    #[allow(clippy::needless_range_loop)]
     fn scatter<const V: usize, S: RowSink>(
         blocks: &[Block],
         column: Column,

@@ -1,7 +1,7 @@
 //! Turns samples into the distinct rows that they touch, and into what a step needs of each row.
 
 use crate::model::bits::ones;
-use fedrecsim_core::math::LANES;
+use crate::model::kernel::lane_math::LANES;
 
 /// Holds the distinct items of a participation's samples, and the position of each sample's item
 /// among them. The memory is reused.

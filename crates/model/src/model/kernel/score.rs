@@ -1,7 +1,7 @@
 //! Computes the scores of many rows for one user.
 
+use crate::model::kernel::lane_math::{LANES, quad, quads_to_sums};
 use crate::per_instruction_set;
-use fedrecsim_core::math::{LANES, quad, quads_to_sums};
 
 /// Describes a value as it is stored.
 pub trait Stored: Copy {
@@ -66,7 +66,6 @@ fn quads(all: &mut [f32; 4 * LANES]) -> impl Iterator<Item = &mut [f32; 4]> {
 
 /// Returns the four partial sums of a scalar product. The shorter length counts: those of an empty
 /// row are zero.
-#[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
 #[inline(always)]
 fn quad_of_product<V: Stored>(a: &[f32], b: &[V]) -> [f32; 4] {
     if b.is_empty() {

@@ -1,7 +1,7 @@
 //! Packed rows against plain vectors.
 
 use super::*;
-use fedrecsim_core::math::LANES;
+use crate::model::kernel::lane_math::LANES;
 
 /// A value that belongs to (row, table, column).
 fn value(row: usize, table: usize, column: usize) -> f32 {

@@ -6,8 +6,8 @@
 //! share to the bias.
 
 use crate::model::kernel::Block;
+use crate::model::kernel::lane_math::{LANES, Lanes, quad_sum};
 use crate::per_instruction_set;
-use fedrecsim_core::math::{LANES, Lanes, quad_sum};
 
 /// Describes the columns `first_input..first_input + inputs` of a row-major matrix with `stride`
 /// columns.
@@ -59,7 +59,6 @@ per_instruction_set! {
 }
 
 /// Computes the outputs `first..first + T` of one group.
-#[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
 #[inline(always)]
 fn forward_tile<const T: usize>(
     weights: Weights<&[f32]>,
@@ -123,7 +122,6 @@ per_instruction_set! {
 ///
 /// Each column of the weights is a slice of its own: with the T weights side by side in one slice,
 /// the compiler makes vectors of them instead of the samples, and takes 36 times as long.
-#[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
 #[inline(always)]
 fn input_gradient_tile<const T: usize>(
     weights: Weights<&[f32]>,
@@ -197,7 +195,6 @@ fn weight_gradient_rows<const T: usize>(
 }
 
 /// Computes the gradient of T x S weights, whose sums stay in registers.
-#[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
 #[inline(always)]
 fn weight_gradient_tile<const T: usize, const S: usize>(
     x: &[Block],
@@ -224,7 +221,6 @@ fn weight_gradient_tile<const T: usize, const S: usize>(
     }
 }
 
-#[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
 #[inline(always)]
 fn add_product(sum: &mut Lanes, a: &Lanes, b: &Lanes) {
     for i in 0..LANES {

@@ -1,9 +1,9 @@
 //! Implements losses over one column of outputs, with their gradients.
 
 use super::SampleMatrix;
+use crate::model::kernel::lane_math::{LANES, exp_neg_abs, quad_sum, sigmoid_from, softplus_from};
 use crate::model::kernel::{Block, Targets};
 use crate::per_instruction_set;
-use fedrecsim_core::math::{LANES, exp_neg_abs, quad_sum, sigmoid_from, softplus_from};
 
 /// Replaces `gradient` by `factor` times the derivative of the binary cross-entropy with respect to
 /// each logit, and returns the cross-entropy, summed over all occurrences.
@@ -28,7 +28,6 @@ pub fn binary_cross_entropy(
 }
 
 per_instruction_set! {
-    #[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
     fn dispatch_cross_entropy(
         logits: &[Block],
         weights: &[f32],

@@ -6,6 +6,9 @@
 //! parameters. All computation is in single precision in a fixed order of summation, without fused
 //! multiply-add, so that the bits are the same under every instruction set (contract 1).
 
+// Loops over lanes become one vector operation per line.
+#![allow(clippy::needless_range_loop)]
+
 pub mod dense;
 pub mod loss;
 pub mod optimizer;

@@ -1,9 +1,10 @@
 //! Steps flat slices of parameters by SGD or Adam, with weight decay and clipping by the norm.
 
+use crate::model::kernel::lane_math::{LANES, quad_sum};
 use crate::model::state::StateVisitor;
 use crate::per_instruction_set;
 use fedrecsim_core::error::Result;
-use fedrecsim_core::math::{LANES, pow, quad_sum, sqrt};
+use fedrecsim_core::math::{pow, sqrt};
 
 per_instruction_set! {
     /// Subtracts `learning_rate` times (gradient + `weight_decay` times parameter) from every

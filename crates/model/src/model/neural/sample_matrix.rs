@@ -1,7 +1,7 @@
 //! Stores the activations of a batch of samples in a layout for vector instructions.
 
 use crate::model::kernel::Block;
-use fedrecsim_core::math::LANES;
+use crate::model::kernel::lane_math::LANES;
 
 /// Holds a matrix with a row for each sample and a column for each feature.
 ///

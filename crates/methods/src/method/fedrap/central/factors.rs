@@ -2,10 +2,11 @@
 
 use super::{B, C, D, W};
 use crate::method::samples::Sample;
+use fedrecsim_model::model::kernel::Targets;
 use fedrecsim_model::model::kernel::score::{ScaledSum, score_sums};
 use fedrecsim_model::model::neural::SampleMatrix;
 use fedrecsim_model::model::neural::dense::add_scaled;
-use fedrecsim_model::model::neural::loss::{Targets, binary_cross_entropy};
+use fedrecsim_model::model::neural::loss::binary_cross_entropy;
 use fedrecsim_model::model::table::Table;
 use fedrecsim_model::per_instruction_set;
 
@@ -42,7 +43,8 @@ impl Batch {
             [item, user * items + item, user, user]
         };
         self.logits.reset(samples.len(), 1);
-        self.targets.clear();
+        let target = |sample: &Sample| (1.0, f32::from(sample.is_positive));
+        self.targets.replace(samples.iter().map(target));
         for (number, sample) in samples.iter().enumerate() {
             let [c, d, w, b] = places(sample);
             let row = ScaledSum {
@@ -53,7 +55,6 @@ impl Batch {
             let mut logit = [0.0];
             score_sums(tables[W].row(w), tables[B].row(b)[0], &[row], &mut logit);
             self.logits.set_sample(number, &logit);
-            self.targets.push(1.0, f32::from(sample.is_positive));
         }
         let mean = 1.0 / samples.len() as f32;
         let loss = binary_cross_entropy(&self.logits, &self.targets, mean, &mut self.by_logits);
@@ -101,7 +102,7 @@ per_instruction_set! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fedrecsim_core::math::gradient::gradient_check_within;
+    use fedrecsim_core::math::gradient::gradient_check;
     use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
     use fedrecsim_model::model::table::TableShape;
 
@@ -187,8 +188,7 @@ mod tests {
             .map(|(before, after)| f64::from(before - after))
             .collect();
         let start: Vec<f64> = start.iter().map(|value| f64::from(*value)).collect();
-        gradient_check_within(2e-4, &start, &gradient, loss)
-            .unwrap_or_else(|wrong| panic!("{wrong}"));
+        gradient_check(2e-4, &start, &gradient, loss).unwrap_or_else(|wrong| panic!("{wrong}"));
     }
 
     /// If this fails, a learning rate is used for another block than its own.

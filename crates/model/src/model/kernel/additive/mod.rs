@@ -2,10 +2,10 @@
 //! D and C.
 
 use super::{Block, PackedRows, RowWeights, for_vectors};
-use crate::per_instruction_set;
-use fedrecsim_core::math::{
+use crate::model::kernel::lane_math::{
     LANES, Lanes, exp_neg_abs, quad, quad_sum, quads_to_sums, sigmoid_from, softplus_from,
 };
+use crate::per_instruction_set;
 
 /// Names how C is penalised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +101,6 @@ pub fn step_while_moving<M: RowMover>(
 }
 
 per_instruction_set! {
-    #[allow(clippy::needless_range_loop)]
     fn dispatch<const V: usize, const PENALTY: u8, M: RowMover>(
         blocks: &mut [Block],
         weights: &RowWeights,
@@ -213,7 +212,6 @@ impl RowCoefficients {
 
 /// Returns the logits of sixteen rows, and adds their share of the regularisers' loss to
 /// `penalty_loss`.
-#[allow(clippy::needless_range_loop)]
 #[inline(always)]
 fn logits<const V: usize, const PENALTY: u8>(
     group: &[Block],
@@ -263,7 +261,6 @@ fn logits<const V: usize, const PENALTY: u8>(
 }
 
 /// Updates sixteen rows of D and C and adds their share of the gradient of w.
-#[allow(clippy::needless_range_loop)]
 #[inline(always)]
 fn update_rows<const V: usize, const PENALTY: u8>(
     group: &mut [Block],

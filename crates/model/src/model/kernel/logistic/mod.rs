@@ -1,10 +1,10 @@
 //! Trains the logistic model over one item table, logit = w . E_j + b, which PFedRec and FedMF use.
 
 use super::{BatchRows, Block, PackedRows, for_vectors};
-use crate::per_instruction_set;
-use fedrecsim_core::math::{
+use crate::model::kernel::lane_math::{
     LANES, Lanes, exp_neg_abs, quad, quad_sum, quads_to_sums, sigmoid_from, softplus_from,
 };
+use crate::per_instruction_set;
 
 /// Names the parameters that a step moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,6 @@ pub fn step(
 }
 
 per_instruction_set! {
-    #[allow(clippy::needless_range_loop)]
     fn dispatch<const V: usize, const VECTOR: bool, const ROWS: bool>(
         blocks: &mut [Block],
         batch: &BatchRows,
@@ -141,7 +140,6 @@ per_instruction_set! {
 // Plain loops over sixteen lanes: the form that the compiler turns into one vector operation per
 // line.
 
-#[allow(clippy::needless_range_loop)]
 #[inline(always)]
 fn logits<const V: usize>(blocks: &[Block], rows: &[u32; LANES], w: &[Block; V], b: f32) -> Lanes {
     let mut quads = [0f32; 4 * LANES];
