@@ -249,7 +249,7 @@ pub struct Scalars {
 }
 
 /// Reports how well the model that a client downloaded fits its data (Lai et al., Oort, OSDI 2021).
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Utility {
     /// The mean local loss.
     pub loss: f32,

@@ -92,28 +92,25 @@ pub(super) fn coded(bytes: Vec<u8>, form: Form, entropy: EntropySpec) -> Result<
         EntropySpec::Zstd => &[Coding::Zstd],
         EntropySpec::Auto => &[Coding::Plain, Coding::Frequencies, Coding::Zstd],
     };
-    let mut shortest: Option<(usize, Coding, Option<Vec<u8>>)> = None;
+    let mut codes = Vec::with_capacity(codings.len());
     for &coding in codings {
-        let code = code_of(&bytes, form, coding)?;
-        let length = code.as_ref().map_or(bytes.len(), Vec::len);
-        if shortest.as_ref().is_none_or(|(other, ..)| length < *other) {
-            shortest = Some((length, coding, code));
-        }
+        codes.push((coding, code_of(&bytes, form, coding)?));
     }
-    let (_, coding, code) = shortest.unwrap_or((0, Coding::Plain, None));
-    Ok((coding, code.unwrap_or(bytes)))
+    match codes.into_iter().min_by_key(|(_, code)| code.len()) {
+        Some((coding, Cow::Owned(code))) => Ok((coding, code)),
+        _ => Ok((Coding::Plain, bytes)),
+    }
 }
 
-/// Returns the code of `bytes`; `None` if it is these bytes.
-fn code_of(bytes: &[u8], form: Form, coding: Coding) -> Result<Option<Vec<u8>>> {
+/// Returns the code of `bytes`.
+fn code_of(bytes: &[u8], form: Form, coding: Coding) -> Result<Cow<'_, [u8]>> {
     match coding {
-        Coding::Plain => Ok((form.bits < 8).then(|| packed(bytes, form))),
-        Coding::Frequencies => Ok(Some(by_frequencies(bytes, form))),
-        Coding::Zstd => {
-            let code = zstd::bulk::compress(&form.dense(bytes), LEVEL);
-            code.map(Some)
-                .map_err(|error| Error::Update(format!("zstd fails: {error}")))
-        }
+        Coding::Plain if form.bits < 8 => Ok(packed(bytes, form).into()),
+        Coding::Plain => Ok(bytes.into()),
+        Coding::Frequencies => Ok(by_frequencies(bytes, form).into()),
+        Coding::Zstd => zstd::bulk::compress(&form.dense(bytes), LEVEL)
+            .map(Cow::Owned)
+            .map_err(|error| Error::Update(format!("zstd fails: {error}"))),
     }
 }
 

@@ -12,14 +12,17 @@ fn low_bits(count: usize, universe: usize) -> u32 {
 
 /// Returns the number of bytes of the code.
 pub(super) fn length(places: &Places<'_>) -> usize {
-    let (count, low) = (places.count(), low_bits(places.count(), places.universe));
+    let (count, low) = (
+        places.held.len(),
+        low_bits(places.held.len(), places.universe),
+    );
     let high = places.held.last().map_or(0, |last| last >> low);
     (count * (low as usize + 1) + high as usize).div_ceil(8)
 }
 
 /// Appends the code: for every position the difference of the high bits and the low bits.
 pub(super) fn write(places: &Places<'_>, out: &mut Vec<u8>) {
-    let low = low_bits(places.count(), places.universe);
+    let low = low_bits(places.held.len(), places.universe);
     let mut bits = BitWriter::new(out);
     let mut before = 0;
     for &position in places.held {

@@ -110,11 +110,11 @@ fn probabilities(weights: &[u64]) -> Probabilities {
 
 /// Appends the code.
 pub(super) fn write(places: &Places<'_>, out: &mut Vec<u8>) {
-    let are_others = 2 * places.count() > places.universe;
+    let are_others = 2 * places.held.len() > places.universe;
     let count = if are_others {
-        places.universe - places.count()
+        places.universe - places.held.len()
     } else {
-        places.count()
+        places.held.len()
     };
     if count == 0 {
         return;

@@ -25,11 +25,6 @@ pub(super) struct Places<'a> {
 }
 
 impl Places<'_> {
-    /// Returns how many there are.
-    pub(crate) fn count(&self) -> usize {
-        self.held.len()
-    }
-
     /// Returns the positions.
     pub(super) fn iter(&self) -> impl Iterator<Item = usize> {
         self.held.iter().map(|position| *position as usize)
@@ -121,7 +116,7 @@ pub(super) fn write(
     wanted: Option<PositionCode>,
     out: &mut Vec<u8>,
 ) -> PositionCode {
-    if places.count() == places.universe {
+    if places.held.len() == places.universe {
         return PositionCode::All;
     }
     if let Some(code) = wanted {
@@ -161,7 +156,7 @@ pub(super) fn check_all(code: PositionCode, bytes: &[u8]) -> Result<()> {
 
 /// Appends the seed of positions that [`drawn`] returned, and returns the code.
 pub(super) fn write_seed(seed: u64, places: &Places<'_>, out: &mut Vec<u8>) -> PositionCode {
-    if places.count() == places.universe {
+    if places.held.len() == places.universe {
         return PositionCode::All;
     }
     out.extend(seed.to_le_bytes());

@@ -15,7 +15,7 @@ const MOST_LOW_BITS: u32 = 31;
 pub(super) fn plan(places: &Places<'_>) -> (u32, usize) {
     // The best number is close to the logarithm of the mean gap, whatever the distribution of the
     // gaps.
-    let mean = (places.universe / places.count().max(1)) as u64;
+    let mean = (places.universe / places.held.len().max(1)) as u64;
     let about = mean.max(1).ilog2();
     let candidates: [u32; 4] =
         std::array::from_fn(|place| (about.saturating_sub(2) + place as u32).min(MOST_LOW_BITS));
@@ -27,7 +27,7 @@ pub(super) fn plan(places: &Places<'_>) -> (u32, usize) {
             .zip(candidates)
             .for_each(|(high, low)| *high += gap >> low);
     }
-    let bits = |(low, high)| (places.count() as u64 * u64::from(low + 1) + high, low);
+    let bits = |(low, high)| (places.held.len() as u64 * u64::from(low + 1) + high, low);
     let (bits, low) = candidates
         .into_iter()
         .zip(highs)
