@@ -169,8 +169,8 @@ pub fn check_bundle(input: &[u8]) -> Result<()> {
         "{} bytes at a time",
         memory.bytes_max
     );
-    let bundle = read.unwrap()?;
-    let held: usize = bundle.versions.iter().map(|(_, frame)| frame.len()).sum();
-    assert!(held <= frame.len() && bundle.versions.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    let (_, versions) = read.unwrap()?;
+    let held: usize = versions.iter().map(|(_, frame)| frame.len()).sum();
+    assert!(held <= frame.len() && versions.windows(2).all(|pair| pair[0].0 < pair[1].0));
     Ok(())
 }

@@ -97,7 +97,7 @@ impl Averager {
             return None;
         }
         let sums = match rule.combine {
-            _ if rule.is_mean() && sent.reference == Reference::Download => {
+            _ if rule.is_mean() && !sent.is_statistic => {
                 BlockSums::Whole(Averaging::new(block.shape))
             }
             Combine::TrimmedMean { share } => BlockSums::Each(EachSent::default(), share),
@@ -126,16 +126,16 @@ impl Averager {
             BlockSums::Sent(sent) => {
                 let counts = counts.filter(|counts| counts.rows() == sent.rows());
                 self.step_sent_rows(position, sent.iter(), (weights.divisor, counts), step);
-                (sent.counts(), SupportCount::default())
+                (sent.counts, SupportCount::default())
             }
             BlockSums::Each(sent, share) => {
-                let rows: Vec<(u32, Vec<f64>)> = sent.trimmed(share).collect();
-                let rows = rows.iter().map(|(row, sum)| SentRow {
-                    row: *row,
+                let of_row = |(row, sum)| SentRow {
+                    row,
                     sum,
                     senders: 1,
-                });
-                self.step_sent_rows(position, rows, (weights.divisor, None), step);
+                };
+                let rows: Vec<SentRow> = sent.trimmed(share).map(of_row).collect();
+                self.step_sent_rows(position, rows.iter(), (weights.divisor, None), step);
                 (sent.counts(), SupportCount::default())
             }
         };
@@ -148,7 +148,7 @@ impl Averager {
     fn step_sent_rows<'s>(
         &mut self,
         position: usize,
-        rows: impl Iterator<Item = SentRow<'s>>,
+        rows: impl Iterator<Item = &'s SentRow>,
         (divisor, counts): (f64, Option<&RowCounts>),
         step: &StepContext<'_>,
     ) {
@@ -156,12 +156,8 @@ impl Averager {
         let sent = self
             .upload
             .position(&self.model.layout().blocks()[position].name);
-        let reference = sent.map(|at| self.upload.blocks()[at].reference);
-        let sign = if reference == Some(Reference::Zero) {
-            -1.0
-        } else {
-            1.0
-        };
+        let is_statistic = sent.is_some_and(|at| self.upload.blocks()[at].is_statistic);
+        let sign = if is_statistic { -1.0 } else { 1.0 };
         let rate = match &self.schedule {
             Some((of, rate)) if *of == position => (rate.0)(step.step),
             _ => rule.rate_at(step.step),
@@ -204,7 +200,7 @@ pub(super) fn upload_use(
     });
     let mut sent = upload.blocks().iter();
     let has_floats = sent.all(|sent| sent.value_type == ValueType::F32);
-    match (uses_each, has_floats, upload.is_weighted()) {
+    match (uses_each, has_floats, upload.weighted) {
         (true, ..) => UploadUse::Each,
         (false, true, false) => UploadUse::Sum,
         (false, ..) => UploadUse::WeightedSum,

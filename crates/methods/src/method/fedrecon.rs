@@ -20,9 +20,10 @@
 use super::declare::learn;
 use super::prelude::*;
 use super::user_vector::score_items;
-use fedrecsim_model::model::kernel::BatchRows;
 use fedrecsim_model::model::kernel::logistic::{self, LogisticStep, Target};
-use fedrecsim_model::model::kernel::{Block as Lanes, PackedRows, packed_vector, unpack_into};
+use fedrecsim_model::model::kernel::{
+    BatchRows, Block as Lanes, PackedRows, packed_vector, unpack_into,
+};
 
 /// Describes the method to the registry.
 pub(crate) const ENTRY: Entry = Entry::of::<FedRecon>();
@@ -92,7 +93,7 @@ impl<'s> Session<'s> {
             stream,
             row_visits: 0,
         };
-        (session, round_rows.samples_mut())
+        (session, &mut round_rows.samples)
     }
 
     /// Moves what `step` says in `epochs` passes over `samples`, and returns the mean loss.

@@ -68,11 +68,8 @@ use std::fmt::Debug;
 
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
-use fedrecsim_model::model::batch::RoundRows;
 use fedrecsim_model::model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::model::kernel::BatchRows;
-use fedrecsim_model::model::kernel::RoundRows;
-use fedrecsim_model::model::kernel::{PackedRows, RowWeights};
+use fedrecsim_model::model::kernel::{BatchRows, PackedRows, RoundRows, RowWeights};
 use fedrecsim_model::model::layout::Layout;
 use fedrecsim_model::model::least_squares::LeastSquares;
 use fedrecsim_model::model::state::StateVisitor;

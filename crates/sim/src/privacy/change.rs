@@ -51,7 +51,7 @@ pub(crate) fn clip(
 ///
 /// # Errors
 /// As [`TableUpdate::to_whole_bytes`].
-pub(crate) fn list_every_row(block: &mut TableUpdate, base: Base<'_>) -> Result<()> {
+pub(crate) fn list_every_row(block: &mut TableUpdate, base: Option<&Table>) -> Result<()> {
     if block.rows != RowSet::All {
         block.values = block.to_whole_bytes(base)?.into();
         (block.rows, block.others_scale) = (RowSet::All, 1.0);

@@ -20,12 +20,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::declare::{learn, orthonormal_columns};
 use super::prelude::*;
 use super::user_vector::score_items;
-use fedrecsim_model::model::batch::RoundRows;
 use fedrecsim_model::model::blocks::BlockValues;
+use fedrecsim_model::model::kernel::{BatchRows, RoundRows};
 use fedrecsim_model::model::layout::ValueType;
+use fedrecsim_model::model::neural::SampleMatrix;
 use fedrecsim_model::model::neural::dense::{add_scaled, dot};
 use fedrecsim_model::model::neural::loss::binary_cross_entropy;
-use fedrecsim_model::model::neural::{RowBatch, SampleMatrix};
 use fedrecsim_model::model::table::SharedTable;
 use rand::Rng;
 
@@ -202,19 +202,19 @@ impl Colr {
         let ratio = math::sqrt(f64::from(p.rank) / f64::from(p.latent_dimension));
         let user_rate = p.learning_rate_user as f32;
         let factor_rate = (p.learning_rate_items * ratio) as f32;
-        let (k, rank, distinct) = (user.len(), p.rank as usize, samples.rows().len());
+        let (k, rank, distinct) = (user.len(), p.rank as usize, samples.rows.len());
         let row = |row: u32| row as usize * k..(row as usize + 1) * k;
-        let (mut work, mut batch) = (Work::default(), RowBatch::default());
+        let (mut work, mut batch) = (Work::default(), BatchRows::default());
         let (mut logits, mut by_logits) = (SampleMatrix::default(), SampleMatrix::default());
         let training = Training::of(p.local_epochs, p.batch_size);
-        let loss = training.run(samples.samples_mut(), order, |samples| {
-            batch.collect(samples, distinct);
+        let loss = training.run(&mut samples.samples, order, |samples| {
+            batch.collect(samples, distinct as u32);
             logits.reset(batch.rows().len(), 1);
             for (sample, &at) in batch.rows().iter().enumerate() {
                 logits.set_sample(sample, &[dot(user, &rows[row(at)])]);
             }
-            let mean = 1.0 / batch.occurrences() as f32;
-            let loss = binary_cross_entropy(&logits, batch.targets(), mean, &mut by_logits);
+            let mean = 1.0 / batch.occurrences as f32;
+            let loss = binary_cross_entropy(&logits, &batch.targets, mean, &mut by_logits);
             // B u, and B^T of it.
             let directions = basis.chunks_exact(k);
             let along: Vec<f32> = directions.map(|direction| dot(direction, user)).collect();
@@ -316,7 +316,7 @@ impl Declare for Colr {
         let mut rows = learn::draw_rows(task, &table, scratch)?;
         let samples = &mut scratch.round_rows;
         let shape = TableShape::of_items(table.shape().rows, self.parameters.rank);
-        let mut factors = vec![0.0; samples.rows().len() * shape.dimension];
+        let mut factors = vec![0.0; samples.rows.len() * shape.dimension];
         let (basis, mut order) = (
             basis(numbers, &self.parameters),
             task.stream(Purpose::Shuffle),
@@ -329,11 +329,11 @@ impl Declare for Colr {
         if self.keeps_table() {
             own.memory = Held(Some((numbers[1], table)));
         }
-        let listed = samples.rows().to_vec();
+        let listed = samples.rows.to_vec();
         Ok(Trained {
             blocks: vec![TableUpdate::listed(shape, listed, &factors, 1.0)?],
             loss,
-            samples: samples.samples().len(),
+            samples: samples.samples.len(),
             work,
         })
     }

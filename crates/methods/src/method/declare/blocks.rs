@@ -133,7 +133,7 @@ pub fn constant(value: f32) -> Start {
 pub(crate) fn orthonormal() -> Start {
     Start::table(|stream, shape| {
         let columns = orthonormal_columns(stream, shape.rows, shape.dimension);
-        Table::from_array(columns.mapv(|value| value as f32))
+        Table::from_array(&columns.mapv(|value| value as f32))
     })
 }
 
@@ -168,7 +168,7 @@ pub fn vector(name: &'static str, values: u32) -> Block {
 /// Describes the blocks of a network, W1, b1, W2, b2 and so on. The weights start uniformly after
 /// Xavier (Glorot and Bengio, AISTATS 2010), and the biases at zero.
 pub fn perceptron(network: &Perceptron) -> Vec<Block> {
-    let layers = (1..).zip(network.layers());
+    let layers = (1..).zip(&network.layers);
     let blocks = layers.flat_map(|(number, layer)| {
         let reach = (6.0 / (layer.inputs + layer.outputs) as f64).sqrt();
         let weights_of = weights(format!("W{number}"), layer.outputs, layer.inputs);

@@ -9,7 +9,7 @@ use crate::method::{
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_model::model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::model::layout::{Layout, Reference, ValueType};
+use fedrecsim_model::model::layout::{Layout, ValueType};
 use fedrecsim_model::model::private::Private;
 use fedrecsim_model::model::state::StateVisitor;
 use fedrecsim_model::model::table::{Table, TableUpdate};
@@ -119,7 +119,7 @@ impl AloneClient {
     fn model(&self) -> Result<Model> {
         let mut model = self.start.clone();
         for (at, changed) in self.changed.get().iter().enumerate() {
-            let table = changed.apply(self.start.table(at))?;
+            let table = changed.apply(Some(self.start.table(at)))?;
             model.set_table(at, table.into())?;
         }
         Ok(model)
@@ -153,8 +153,8 @@ impl Client for AloneClient {
         let trained = self.client.train(&alone, scratch)?;
         for (block, update) in self.upload.blocks().iter().zip(&trained.update.blocks) {
             let place = self.start.layout().position(&block.name);
-            if let (Some(at), Reference::Download) = (place, block.reference) {
-                let table = update.apply(model.table(at))?;
+            if let (Some(at), false) = (place, block.is_statistic) {
+                let table = update.apply(Some(model.table(at)))?;
                 self.changed.get_mut()[at] = changes(self.start.table(at), &table)?;
             }
         }

@@ -13,7 +13,7 @@ use crate::method::tests::problem_of;
 use crate::method::{LocalTask, Method, row_counts};
 use crate::{choices, parameters};
 use fedrecsim_core::ids::{InvitationId, Round, UserId};
-use fedrecsim_core::math::gradient::gradient_check_within;
+use fedrecsim_core::math::gradient::gradient_check;
 use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
 use fedrecsim_data::dataset::negatives::Samples;
 use fedrecsim_model::model::table::{Table, TableShape};

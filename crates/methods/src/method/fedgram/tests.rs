@@ -115,13 +115,13 @@ fn absorb(
         let ones = scaled(floats(&said.values).collect());
         blocks.push(match said.rows {
             RowSet::Listed(rows) => TableUpdate::listed(said.shape, rows, &ones, 1.0).unwrap(),
-            RowSet::All => TableUpdate::whole(&Table::new(said.shape, ones)),
+            RowSet::All => TableUpdate::whole(Table::new(said.shape, ones)),
         });
     }
     absorb_blocks(
         sums,
         blocks,
-        &Model::of_table("Y", Table::from_array(table.clone())),
+        &Model::of_table("Y", Table::from_array(&table.clone())),
     );
 }
 

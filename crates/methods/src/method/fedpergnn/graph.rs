@@ -164,7 +164,7 @@ impl GraphNetwork {
     /// Returns sigma(W x + b) of the layer at this position.
     pub(crate) fn activated(&self, layer: usize, parameters: &[f32], x: &[f32]) -> Vec<f32> {
         let mut z = self.layers[layer].forward_one(parameters, x);
-        by_lanes(&mut z, math::sigmoid);
+        by_lanes(&mut z, sigmoid);
         z
     }
 

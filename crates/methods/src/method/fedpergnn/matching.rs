@@ -44,7 +44,7 @@ impl FedPerGnnParameters {
             rows: RowSet::Listed((0..own.len() as u32).collect()),
             ..TableUpdate::raw(of_pseudonyms, ValueType::U64, pseudonyms.into())
         };
-        let embedding = TableUpdate::whole(&Table::new(of_embedding, embedding));
+        let embedding = TableUpdate::whole(Table::new(of_embedding, embedding));
         ModelUpdate::of_blocks(vec![pseudonyms, embedding])
     }
 

@@ -4,7 +4,7 @@ use super::moving_rows::{C, D, MovingRows};
 use super::noise::Disturbance;
 use super::parameters::{FedRap, Objective};
 use crate::method::prelude::*;
-use fedrecsim_model::model::batch::RoundRows;
+use fedrecsim_model::model::kernel::RoundRows;
 use fedrecsim_model::model::kernel::additive::{self, AdditiveStep};
 use fedrecsim_model::model::kernel::{Block as Lanes, PackedRows, RowWeights, packed_vector};
 

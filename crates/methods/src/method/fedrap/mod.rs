@@ -86,7 +86,7 @@ impl Declare for FedRap {
             false => round_rows.collect(&samples.items, &samples.labels, self.items),
             true => round_rows.collect_whole_catalogue(&samples.items, &samples.labels, self.items),
         }
-        let rows = round_rows.rows().to_vec();
+        let rows = round_rows.rows.to_vec();
         let mut epochs = Epochs::new(self, own, task, &rows);
         let (table, dimension) = (task.model.table(0), self.dimension());
         let downloaded = TableRows {
@@ -126,7 +126,7 @@ impl Declare for FedRap {
         Ok(Trained {
             blocks: vec![update],
             loss: epochs.loss,
-            samples: round_rows.samples().len(),
+            samples: round_rows.samples.len(),
             work: Work::of_row_visits(epochs.row_visits),
         })
     }

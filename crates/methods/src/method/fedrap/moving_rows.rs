@@ -2,10 +2,9 @@
 //! them, and written back while the last one does.
 
 use fedrecsim_core::stages::{Stage, enter};
-use fedrecsim_model::model::kernel::LANES;
 use fedrecsim_model::model::kernel::additive::RowMover;
 use fedrecsim_model::model::kernel::{
-    Block, Column, LargestMagnitude, PackedRows, RowSource, TableRows,
+    Block, Column, LANES, LargestMagnitude, PackedRows, RowSource, TableRows,
 };
 use fedrecsim_model::model::row_table::FoundRows;
 

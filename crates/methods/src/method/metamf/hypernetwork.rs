@@ -10,7 +10,7 @@ use fedrecsim_model::model::neural::{Layer, PerceptronBuffers};
 use std::ops::Range;
 
 /// The number of users that are generated or back-propagated at a time, one in each lane.
-pub(crate) const GROUP: usize = math::LANES;
+pub(crate) const GROUP: usize = fedrecsim_model::model::kernel::LANES;
 
 /// Describes the networks of the server, whose parameters stand in one flat slice: the user
 /// embeddings, the memory, then the three heads.
@@ -50,7 +50,7 @@ impl HyperShape {
         // published code (`item_emb_size / 4`).
         let prediction = Perceptron::new(0, &[dimension, (dimension / 4).max(1), 1]);
         let of_layer = |layer: &Layer| [layer.weights.len(), layer.bias.len()];
-        let [first, second] = [0, 1].map(|layer| of_layer(&prediction.layers()[layer]));
+        let [first, second] = [0, 1].map(|layer| of_layer(&prediction.layers[layer]));
         let parts = [first, second, [items * rank, rank * dimension]];
         let head = |parts: [usize; 2]| Perceptron::new(0, &[memory, hidden, parts.iter().sum()]);
         Self {
@@ -174,7 +174,7 @@ impl HyperNetwork {
     /// Returns the memory's output for each user, c_u = e_u K, as the inputs of a network.
     fn memories(&self, users: impl ExactSizeIterator<Item = UserId>) -> PerceptronBuffers {
         let (s, values, mut buffers) = (&self.shape, &self.values, PerceptronBuffers::default());
-        buffers.inputs_mut().reset(users.len(), s.memory);
+        buffers.inputs.reset(users.len(), s.memory);
         for (lane, user) in users.enumerate() {
             let mut output = vec![0.0; s.memory];
             let embedding = &values[user.index() * s.dimension..][..s.dimension];
@@ -182,7 +182,7 @@ impl HyperNetwork {
             for (factor, row) in embedding.iter().zip(rows) {
                 add_scaled(*factor, row, &mut output);
             }
-            buffers.inputs_mut().set_sample(lane, &output);
+            buffers.inputs.set_sample(lane, &output);
         }
         buffers
     }
@@ -239,7 +239,7 @@ impl HyperNetwork {
             add_scaled(1.0, &of_group, total);
             let mut of_lane = vec![0.0; s.memory];
             for (lane, by_memory) in by_memory.iter_mut().enumerate() {
-                buffers.input_gradient().read_sample(lane, &mut of_lane);
+                buffers.gradient.read_sample(lane, &mut of_lane);
                 add_scaled(1.0, &of_lane, by_memory);
             }
         }

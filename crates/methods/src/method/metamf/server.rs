@@ -10,10 +10,9 @@ use crate::method::server::{Download, WeightTotals, downcast};
 use fedrecsim_model::model::magnitude::MagnitudeCounts;
 use fedrecsim_model::model::neural::dense::add_scaled;
 use fedrecsim_model::model::neural::optimizer::{
-    AdamMoments, AdamSettings, AdamStep, clipping_factor, scale, squared_norm,
+    AdamMoments, AdamSettings, clipping_factor, scale, squared_norm,
 };
 use fedrecsim_model::model::noisy_sum::NoisySum;
-use fedrecsim_model::model::table::Base;
 
 /// Holds the networks, and the state of Adam for them.
 pub(super) struct MetaMfServer {
@@ -33,12 +32,10 @@ impl MetaMfServer {
             shape: method.shape.clone(),
             values: network::parameters(model, 0),
         };
-        let mut moments = AdamMoments::default();
-        moments.reset(networks.values.len());
         Self {
             parameters: method.parameters.clone(),
+            moments: AdamMoments::zeros(networks.values.len()),
             networks: Arc::new(networks),
-            moments,
             steps: 0,
             layout: model.layout().clone(),
             model: OnceLock::new(),
@@ -98,7 +95,7 @@ impl Server for MetaMfServer {
                 ..AdamSettings::with_rate(p.learning_rate)
             };
             let values = &mut Arc::make_mut(&mut self.networks).values;
-            AdamStep::new(&settings, self.steps).apply(values, &gradient, &mut self.moments);
+            self.moments.step(&settings, self.steps, values, &gradient);
         }
         Ok(StepReport {
             uploads: sums.uploads,
@@ -185,7 +182,7 @@ impl Accumulator for Sums {
             let mut of_network = Vec::new();
             for block in network {
                 // Rows that a lossy codec has left out are zero.
-                of_network.extend(floats(&block.to_whole_bytes(Base::Zeros)?));
+                of_network.extend(floats(&block.to_whole_bytes(None)?));
             }
             let gradients = Gradients {
                 user: contribution.user,

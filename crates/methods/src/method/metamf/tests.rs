@@ -12,10 +12,9 @@ use crate::method::prelude::*;
 use crate::method::server::PersonalDownloads;
 use crate::method::tests::problem_of;
 use fedrecsim_core::ids::{InvitationId, Round};
-use fedrecsim_core::math::gradient::gradient_check_within;
+use fedrecsim_core::math::gradient::gradient_check;
 use fedrecsim_data::dataset::negatives::Samples;
-use fedrecsim_model::model::neural::optimizer::{AdamMoments, AdamSettings, AdamStep, scale};
-use fedrecsim_model::model::table::Base;
+use fedrecsim_model::model::neural::optimizer::{AdamMoments, AdamSettings, scale};
 
 const USERS: usize = 20;
 const ITEMS: usize = 7;
@@ -90,7 +89,7 @@ fn device_gradient(network: &HyperNetwork, user: u32) -> DeviceGradient {
     let mut client = method.client(UserId(user));
     let sent = client.train(&task, &mut Scratch::default()).unwrap();
     let values = |block: &TableUpdate| -> Vec<f32> {
-        floats(&block.to_whole_bytes(Base::Zeros).unwrap()).collect()
+        floats(&block.to_whole_bytes(None).unwrap()).collect()
     };
     let (rows, network) = sent.update.blocks.split_first().unwrap();
     DeviceGradient {
@@ -311,11 +310,10 @@ fn steps_lower_the_loss() {
     let users: Vec<u32> = (0..20).collect();
     let before = mean_loss(&network, &users);
     let settings = AdamSettings::with_rate(3e-3);
-    let mut moments = AdamMoments::default();
-    moments.reset(network.values.len());
+    let mut moments = AdamMoments::zeros(network.values.len());
     for step in 1..=60 {
         let gradient = back_propagated(&network, &users);
-        AdamStep::new(&settings, step).apply(&mut network.values, &gradient, &mut moments);
+        moments.step(&settings, step, &mut network.values, &gradient);
     }
     let after = mean_loss(&network, &users);
     assert!(after < 0.7 * before, "{before} to {after}");

@@ -23,7 +23,7 @@ use fedrecsim_methods::method::server::Contribution;
 use fedrecsim_model::model::algebra::eigen::symmetric_eigen;
 use fedrecsim_model::model::archive::{Archive, ArchiveReader, damaged};
 use fedrecsim_model::model::layout::{BlockKind, BlockLayout, Layout, ValueType};
-use fedrecsim_model::model::table::{Base, RowSet, TableUpdate, floats};
+use fedrecsim_model::model::table::{RowSet, TableUpdate, floats};
 use fedrecsim_scenario::scenario::AuditSpec;
 
 use probe::ChangedRows;

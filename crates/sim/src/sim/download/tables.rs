@@ -17,7 +17,7 @@ pub(super) fn encode(
         let leaves_out =
             block.kind == BlockKind::ItemTable && codecs.of_block(block).leaves_rows_out();
         let nonzero = leaves_out.then(|| nonzero_rows(table)).flatten();
-        nonzero.unwrap_or_else(|| TableUpdate::of_table(table))
+        nonzero.unwrap_or_else(|| TableUpdate::whole(table.clone()))
     };
     encode_with(update, model, (layout, codecs), &Model::none(), randomness)
 }

@@ -383,16 +383,16 @@ fn received_on_a_device(
     (codecs, layout): (&BlockCodecs, &Layout),
     drawn: impl FnOnce(u64) -> Model,
 ) -> Result<(u32, Model)> {
-    let bundle = codec::unbundle(frame)?;
-    let mut held = match bundle.beginning {
+    let (beginning, versions) = codec::unbundle(frame)?;
+    let mut held = match beginning {
         Beginning::Seed(seed) => held.or_else(|| Some((0, drawn(seed)))),
         Beginning::Held | Beginning::Whole => held,
     };
-    for (place, (number, own)) in bundle.versions.iter().enumerate() {
+    for (place, (number, own)) in versions.iter().enumerate() {
         if held.as_ref().is_some_and(|(held, _)| held >= number) {
             continue;
         }
-        let is_whole = place == 0 && bundle.beginning == Beginning::Whole;
+        let is_whole = place == 0 && beginning == Beginning::Whole;
         let whole = BlockCodecs::every(CodecName::SparseF32);
         let (codecs, base) = match (&held, is_whole) {
             (_, true) => (&whole, &Model::none()),

@@ -241,7 +241,7 @@ impl Version {
         let (layout, base, codecs) = (self.layout.clone(), &self.received.model, &world.downlink);
         let update = |block: &BlockLayout, table: &SharedTable| match base.named(&block.name) {
             Some(before) => changed_rows(table, before),
-            None => TableUpdate::of_table(table),
+            None => TableUpdate::whole(table.clone()),
         };
         let randomness = Randomness::of_download(world.streams, None, number);
         let frame = encode_with(update, &intended, (&layout, codecs), base, randomness)?;

@@ -41,7 +41,7 @@ pub(super) fn train<S>(
     let downloaded = table_of(task.model, table);
     let mut rows = draw_rows(task, downloaded, scratch)?;
     let round_rows = &scratch.round_rows;
-    let (listed, samples) = (round_rows.rows(), round_rows.samples());
+    let (listed, samples) = (&round_rows.rows, &round_rows.samples);
     let k = downloaded.shape().dimension;
     let mut user = own.get(vector).to_vec();
     let mut b = bias.map_or(0.0, |name| own.get(name)[0]);

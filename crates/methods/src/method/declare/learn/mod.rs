@@ -62,7 +62,7 @@ pub(crate) fn draw_rows(
     let round_rows = &mut scratch.round_rows;
     round_rows.collect(&samples.items, &samples.labels, table.shape().rows);
     let mut rows = Vec::new();
-    table.append_rows(round_rows.rows(), &mut rows);
+    table.append_rows(&round_rows.rows, &mut rows);
     Ok(rows)
 }
 

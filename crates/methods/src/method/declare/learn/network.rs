@@ -9,9 +9,10 @@ use fedrecsim_core::error::Result;
 use fedrecsim_core::rng::Purpose;
 use fedrecsim_core::work::Work;
 use fedrecsim_model::model::blocks::Model;
+use fedrecsim_model::model::kernel::BatchRows;
 use fedrecsim_model::model::neural::loss::binary_cross_entropy;
-use fedrecsim_model::model::neural::optimizer::{AdamMoments, AdamSettings, AdamStep, sgd_step};
-use fedrecsim_model::model::neural::{Layer, Perceptron, PerceptronBuffers, RowBatch};
+use fedrecsim_model::model::neural::optimizer::{AdamMoments, AdamSettings, sgd_step};
+use fedrecsim_model::model::neural::{Layer, Perceptron, PerceptronBuffers};
 use fedrecsim_model::model::table::{Table, TableShape, TableUpdate};
 
 /// Holds the gradient and the moments of parameters that have one learning rate.
@@ -27,11 +28,9 @@ struct Group {
 
 impl Group {
     fn of(block: &super::super::Block, parameters: usize) -> Self {
-        let mut moments = AdamMoments::default();
-        moments.reset(parameters);
         Self {
             gradient: vec![0.0; parameters],
-            moments,
+            moments: AdamMoments::zeros(parameters),
             rate: block.rate,
             decay: block.decay,
             turn: block.turn,
@@ -49,8 +48,8 @@ impl Group {
                     weight_decay: decay,
                     ..AdamSettings::with_rate(rate)
                 };
-                let step = AdamStep::new(&settings, step);
-                step.apply(parameters, &self.gradient, &mut self.moments);
+                self.moments
+                    .step(&settings, step, parameters, &self.gradient);
             }
         }
     }
@@ -78,7 +77,7 @@ pub(super) fn train<S>(
     let downloaded = table_of(task.model, table);
     let mut rows = draw_rows(task, downloaded, scratch)?;
     let round_rows = &mut scratch.round_rows;
-    let distinct = round_rows.rows().len();
+    let distinct = round_rows.rows.len();
     let mut user = vector.map_or_else(Vec::new, |name| own.get(name).to_vec());
     let mut weights = of_user(network, own, task.model);
     let mut of_user = Group::of(own.block(vector.unwrap_or(table)), user.len());
@@ -86,23 +85,26 @@ pub(super) fn train<S>(
     let mut of_weights = Group::of(own.block(FIRST_LAYER), weights.len());
     let mut turns = [of_user.turn, of_rows.turn, of_weights.turn];
     turns.sort_unstable();
-    let (mut batch, mut buffers) = (RowBatch::default(), PerceptronBuffers::default());
+    let (mut batch, mut buffers) = (BatchRows::default(), PerceptronBuffers::default());
     let (mut step, mut work) = (0, Work::default());
     let mut order = task.stream(Purpose::Shuffle);
-    let loss = training.run(round_rows.samples_mut(), &mut order, |samples| {
+    let loss = training.run(&mut round_rows.samples, &mut order, |samples| {
         step += 1;
-        batch.collect(samples, distinct);
+        batch.collect(samples, distinct as u32);
         let mut loss = 0.0;
         for turn in turns.chunk_by(|one, other| one == other) {
-            batch.gather(&rows, downloaded.shape().dimension, buffers.inputs_mut());
+            let dimension = downloaded.shape().dimension;
+            buffers.inputs.gather(batch.rows(), &rows, dimension);
             network.forward(&weights, &user, &mut buffers);
             let (logits, by_logits) = buffers.outputs_and_gradient();
-            let mean = 1.0 / batch.occurrences() as f32;
-            loss = binary_cross_entropy(logits, batch.targets(), mean, by_logits);
+            let mean = 1.0 / batch.occurrences as f32;
+            loss = binary_cross_entropy(logits, &batch.targets, mean, by_logits);
             let (by_weights, by_user) = (&mut of_weights.gradient, &mut of_user.gradient);
             network.backward(&weights, &user, &mut buffers, by_weights, by_user);
             of_rows.gradient.fill(0.0);
-            batch.scatter(buffers.input_gradient(), &mut of_rows.gradient);
+            buffers
+                .gradient
+                .scatter(batch.rows(), &mut of_rows.gradient);
             for (group, values) in [
                 (&mut of_user, &mut user),
                 (&mut of_weights, &mut weights),
@@ -126,18 +128,18 @@ pub(super) fn train<S>(
         task.check_magnitude(NETWORK, largest_magnitude(&weights))?;
         (rows, weights) = (of_rows.gradient, of_weights.gradient);
     }
-    let mut blocks = vec![listed_update(task, table, round_rows.rows(), &rows)?];
+    let mut blocks = vec![listed_update(task, table, &round_rows.rows, &rows)?];
     task.check_magnitude(NETWORK, largest_magnitude(&weights))?;
     match own.has(FIRST_LAYER) {
         true => own
             .run_mut(FIRST_LAYER, weights.len())
             .copy_from_slice(&weights),
-        false => blocks.extend(layer_updates(network.layers(), &weights)),
+        false => blocks.extend(layer_updates(&network.layers, &weights)),
     }
     Ok(Trained {
         blocks,
         loss,
-        samples: round_rows.samples().len(),
+        samples: round_rows.samples.len(),
         work,
     })
 }
@@ -157,7 +159,7 @@ pub(crate) fn layer_updates(layers: &[Layer], parameters: &[f32]) -> Vec<TableUp
         let shape = TableShape::new(rows, dimension);
         let (values, others) = rest.split_at(shape.values());
         rest = others;
-        TableUpdate::whole(&Table::new(shape, values.to_vec()))
+        TableUpdate::whole(Table::new(shape, values.to_vec()))
     };
     layers
         .iter()
@@ -168,7 +170,7 @@ pub(crate) fn layer_updates(layers: &[Layer], parameters: &[f32]) -> Vec<TableUp
 /// Returns the flat parameters of a network whose blocks begin with `first` in a model.
 fn parameters(model: &Model, first: &str, network: &Perceptron) -> Vec<f32> {
     let start = model.layout().position(first).unwrap_or_default();
-    let blocks = start..start + 2 * network.layers().len();
+    let blocks = start..start + 2 * network.layers.len();
     blocks
         .flat_map(|block| model.table(block).as_slice().iter().copied())
         .collect()
@@ -185,7 +187,7 @@ pub(crate) fn score_by_network(
     scores: &mut [f32],
 ) {
     let mut buffers = PerceptronBuffers::default();
-    let inputs = buffers.inputs_mut();
+    let inputs = &mut buffers.inputs;
     inputs.reset(items.len(), table.shape().dimension);
     for (sample, item) in items.iter().enumerate() {
         inputs.set_sample(sample, table.row(*item as usize));

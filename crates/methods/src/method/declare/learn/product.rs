@@ -11,9 +11,10 @@ use fedrecsim_core::error::Result;
 use fedrecsim_core::rng::Purpose;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::work::Work;
-use fedrecsim_model::model::batch::RoundRows;
 use fedrecsim_model::model::kernel::logistic::{self, LogisticStep, Target};
-use fedrecsim_model::model::kernel::{PackedRows, TableRows, packed_vector, unpack_into};
+use fedrecsim_model::model::kernel::{
+    PackedRows, RoundRows, TableRows, packed_vector, unpack_into,
+};
 use fedrecsim_model::model::table::{RowSet, Table, TableShape, TableUpdate};
 
 /// Collects the distinct rows of the samples that were drawn and gathers them from `table`, with a
@@ -26,13 +27,13 @@ pub(crate) fn gather(
 ) -> u32 {
     let shape = table.shape();
     round_rows.collect(&samples.samples.items, &samples.samples.labels, shape.rows);
-    let padding_row = round_rows.rows().len();
+    let padding_row = round_rows.rows.len();
     packed.reset_for_overwriting(padding_row + 1, shape.dimension, 1);
     packed.clear_row(padding_row, 0);
     let source = TableRows {
         values: table.as_slice(),
         dimension: shape.dimension,
-        rows: round_rows.rows(),
+        rows: &round_rows.rows,
     };
     packed.gather(0, &source);
     padding_row as u32
@@ -51,7 +52,7 @@ pub(crate) fn update(
     others_scale: f32,
 ) -> Result<TableUpdate> {
     let _stage = enter(Stage::Encode);
-    let (rows, values) = (scratch.round_rows.rows(), &mut scratch.values);
+    let (rows, values) = (&scratch.round_rows.rows, &mut scratch.values);
     let largest = scratch
         .packed
         .copy_bytes(rows.len(), shape.dimension, 0, values);
@@ -108,12 +109,12 @@ pub(super) fn train<S>(
     let mut b = bias.map_or(0.0, |name| own.get(name)[0]);
     let (mut row_visits, mut others_scale) = (0, 1.0);
     let mut order = task.stream(Purpose::Shuffle);
-    let loss = training.run(round_rows.samples_mut(), &mut order, |samples| {
+    let loss = training.run(&mut round_rows.samples, &mut order, |samples| {
         batch.collect(samples, padding_row);
         let mut loss = 0.0;
         for step in &steps {
             loss = logistic::step(packed, batch, &mut w, &mut b, step);
-            row_visits += batch.distinct() as u64;
+            row_visits += batch.rows().len() as u64;
             let decay = step.row_decay();
             if decay != 1.0 {
                 packed.scale_rows_except(0, batch.rows(), decay);
@@ -128,7 +129,7 @@ pub(super) fn train<S>(
         own.get_mut(name)[0] = b;
         task.check_magnitude(name, b.abs())?;
     }
-    let samples = round_rows.samples().len();
+    let samples = round_rows.samples.len();
     let update = update(task, scratch, (table, downloaded.shape()), others_scale)?;
     Ok(Trained {
         blocks: vec![update],
