@@ -7,9 +7,7 @@
 
 use fedrecsim_core::error::Result;
 use fedrecsim_methods::method::fedrap::Curriculum;
-use fedrecsim_report::report::chart::{Axis, Chart, Series, Stroke, arm};
-use fedrecsim_report::report::column::Unit;
-use fedrecsim_report::report::plot;
+use fedrecsim_report::report::{Axis, Chart, Series, Stroke, Unit, arm, plot};
 
 /// The v1 of the figure.
 const V: f64 = 0.1;

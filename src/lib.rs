@@ -242,9 +242,7 @@ pub mod testing {
 /// What a run leaves, as files.
 pub mod report {
     #[doc(inline)]
-    pub use fedrecsim_report::report::record::{RunRecord, Wall};
-    #[doc(inline)]
-    pub use fedrecsim_report::report::{EXPORTERS, Exporter, Files, ReportFolder};
+    pub use fedrecsim_report::report::{EXPORTERS, Exporter, Files, ReportFolder, RunRecord, Wall};
 }
 
 /// Many runs that differ in a few keys, over seeds.
@@ -252,9 +250,7 @@ pub mod study {
     #[doc(inline)]
     pub use fedrecsim_report::study::file::{self, Study};
     #[doc(inline)]
-    pub use fedrecsim_report::study::plan::Plan;
-    #[doc(inline)]
-    pub use fedrecsim_report::study::record::StudyRecord;
+    pub use fedrecsim_report::study::{Plan, StudyRecord};
 }
 
 #[doc(inline)]

@@ -6,8 +6,9 @@ use std::sync::OnceLock;
 use fedrecsim_core::error::Error;
 use fedrecsim_model::model::blocks::Model;
 use fedrecsim_report::report::arrow;
-use fedrecsim_report::report::record::{RunRecord, Wall};
-use fedrecsim_report::report::{EXPORTERS, ReportFolder, check, json, terminal};
+use fedrecsim_report::report::{
+    EXPORTERS, ReportFolder, RunRecord, Wall, check, run_json, summary,
+};
 use fedrecsim_scenario::scenario::Scenario;
 use fedrecsim_sim::checkpoint::{SCENARIO_FILE, scenario_text};
 use fedrecsim_sim::sim::Outcome;
@@ -64,8 +65,8 @@ impl Report {
                 let (mut record, _) =
                     RunRecord::of(scenario, outcome, wall, Vec::new(), &fedrecsim::PROGRAM);
                 record.warnings = warnings;
-                check::check(&record)?;
-                let (json, summary) = (json::render(&record)?, terminal::summary(&record, None));
+                check(&record)?;
+                let (json, summary) = (run_json(&record)?, summary(&record, None));
                 let (rounds, users) = (arrow::rounds(&record)?, arrow::users(&record)?);
                 Ok::<_, Error>((json, summary, rounds, users, record))
             })

@@ -12,12 +12,10 @@ use fedrecsim_core::ids::UserId;
 use fedrecsim_core::metric::Metric;
 use fedrecsim_data::dataset::KeptItems;
 use fedrecsim_ranks::{self as ranks, Crew};
-use fedrecsim_report::report::model_file::{ModelFile, UserArrays};
 use fedrecsim_report::report::progress::{
     LINES_EVERY, LatestAccuracy, Progress, ProgressLine, Show,
 };
-use fedrecsim_report::report::record::{RunRecord, Wall};
-use fedrecsim_report::report::{ReportFolder, check, html, json, terminal};
+use fedrecsim_report::report::{self, ModelFile, ReportFolder, RunRecord, UserArrays, Wall, html};
 use fedrecsim_scenario::scenario::Scenario;
 use fedrecsim_sim::checkpoint;
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
@@ -115,7 +113,7 @@ pub(crate) fn carry_out(
         RunRecord::of(scenario, outcome, wall, job.command, &crate::PROGRAM);
     record.warnings = job.warnings;
     record.other_builds = job.other_builds;
-    check::check(&record)?;
+    report::check(&record)?;
     if let Some(folder) = &folder
         && let Err(error) = folder.write(&record)
     {
@@ -130,9 +128,9 @@ pub(crate) fn carry_out(
     let mismatch = mismatch(&record, stopped_by.as_ref(), job.expect_digest);
     Ok(Finished {
         output: if options.json {
-            json::render(&record)?
+            report::run_json(&record)?
         } else {
-            terminal::summary(&record, folder.as_ref().map(ReportFolder::path))
+            report::summary(&record, folder.as_ref().map(ReportFolder::path))
         },
         is_in_files: folder.is_some() && !options.json,
         errors: stopped_by.into_iter().chain(mismatch).collect(),

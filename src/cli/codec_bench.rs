@@ -13,7 +13,7 @@ use fedrecsim_model::codec::{BlockCodecs, CodecMemory, EncodeContext, Frame, Ran
 use fedrecsim_model::model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::model::layout::Layout;
 use fedrecsim_model::model::table::{Table, TableShape};
-use fedrecsim_report::report::document::{self, Block, Cell, Document};
+use fedrecsim_report::report::{self, Block, Cell, Document};
 use fedrecsim_scenario::scenario::{self, CodecSpec, MethodVocabulary};
 
 /// The codecs that are measured, as values of `codec.uplink`.
@@ -90,7 +90,7 @@ pub(crate) fn bench(arguments: &CodecBenchArgs, vocabulary: &[MethodVocabulary])
     );
     let explained = "The error is the root of the mean square of what a receiver has too little or too much, as a share of that \
                      of the values.\nGB/s are of the values in single precision, on one core, in 10^9 bytes.";
-    let mut blocks = vec![Block::Table(document::Table::new("", HEADER, rows))];
+    let mut blocks = vec![Block::Table(report::Table::new("", HEADER, rows))];
     blocks.append(&mut remarks);
     blocks.push(Block::text(explained));
     Ok(Document { title, blocks }.terminal())

@@ -12,11 +12,8 @@ use super::task::Task;
 use super::{Finished, Session};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::units::{SimDuration, SimTime};
-use fedrecsim_report::report::events::state::{Reached, State};
-use fedrecsim_report::report::events::timeline::Timeline;
-use fedrecsim_report::report::events::{EventLog, Form};
-use fedrecsim_report::report::{overrides, setup};
-use fedrecsim_scenario::scenario::{Policy, Scenario, Strictness};
+use fedrecsim_report::report::events::{EventLog, Form, Reached, State, Timeline};
+use fedrecsim_scenario::scenario::{Scenario, Strictness};
 use fedrecsim_sim::sim::outcome::{Booking, GaugesSince, RoundSpan};
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::sim::{RoundObserver, RunControl, Simulation, Stop, Until};
@@ -136,20 +133,6 @@ fn simulation(task: &Task, input: &InputArgs, session: &Session) -> Result<Simul
         interrupted: Arc::clone(&session.interrupted),
     };
     Simulation::new(world, &control)
-}
-
-fn timeline(scenario: &Scenario, input: &InputArgs) -> Timeline {
-    let policy = Policy::of(&scenario.training.mode);
-    Timeline {
-        title: format!(
-            "{}: {}, seed {}",
-            scenario.name, scenario.method.name, scenario.seed
-        ),
-        mode: setup::rounds(&policy, &scenario.training),
-        overrides: overrides::sentence(&input.set, scenario.training.rounds),
-        deadline: policy.deadline,
-        ..Timeline::default()
-    }
 }
 
 struct Log {

@@ -6,7 +6,7 @@ use super::wrapped;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_methods::method::Entry;
 use fedrecsim_methods::method::registry::vocabulary_of;
-use fedrecsim_report::study::columns;
+use fedrecsim_report::study;
 use fedrecsim_scenario::scenario::reference::{self, Key};
 use fedrecsim_scenario::scenario::{self, MethodVocabulary};
 
@@ -24,7 +24,7 @@ pub(crate) fn explain(
     width: usize,
 ) -> Result<String> {
     if arguments.columns {
-        return Ok(columns::reference());
+        return Ok(study::reference());
     }
     let keys = reference::keys(&scenario::schema(vocabulary));
     if arguments.markdown {
@@ -284,7 +284,7 @@ mod tests {
     fn the_reference_of_columns_is_that_of_this_version() {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/columns.md");
         assert!(
-            std::fs::read_to_string(path).unwrap() == columns::reference(),
+            std::fs::read_to_string(path).unwrap() == study::reference(),
             "docs/columns.md is out of date"
         );
     }

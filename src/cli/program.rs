@@ -20,7 +20,7 @@ use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::memory;
 use fedrecsim_methods::method::Entry;
 use fedrecsim_ranks::{Crew, Other, Place};
-use fedrecsim_report::report::terminal;
+use fedrecsim_report::report;
 
 /// The exit code of a command that was refused before it began, which all processes of a run know
 /// of.
@@ -174,7 +174,7 @@ fn on_place(
         screen::print(&times.table());
     }
     if let Some(columns) = screen::of_stdout().filter(|_| !options.json) {
-        finished.output = terminal::fitted(&finished.output, columns);
+        finished.output = report::fitted(&finished.output, columns);
     }
     Ok(finished)
 }

@@ -6,8 +6,7 @@ use super::Finished;
 use super::args::{CompareArgs, DiffArgs, HtmlArgs};
 use super::output_file::{write_file, write_files};
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_report::report::read::SavedReport;
-use fedrecsim_report::report::{difference, html, run};
+use fedrecsim_report::report::{self, SavedReport, html};
 use fedrecsim_report::study::compare::{self, Wanted};
 use fedrecsim_report::study::{saved, tables};
 use fedrecsim_scenario::scenario::MethodVocabulary;
@@ -20,7 +19,7 @@ const NAME: &str = "compare";
 /// # Errors
 /// [`Error::Read`] for a report that cannot be read.
 pub(crate) fn diff(arguments: &DiffArgs) -> Result<Finished> {
-    let comparison = difference::compare(&arguments.one, &arguments.other)?;
+    let comparison = report::compare(&arguments.one, &arguments.other)?;
     Ok(Finished {
         differs: !comparison.is_equal(),
         ..comparison.to_string().into()
@@ -41,7 +40,7 @@ pub(crate) fn compare(arguments: &CompareArgs, vocabulary: &[MethodVocabulary]) 
     let wanted = Wanted {
         title: format!("Comparison of {} reports", reports.len()),
         compare_to: arguments.to.clone(),
-        figures: arguments.figures.clone(),
+        metrics: arguments.figures.clone(),
     };
     let results = compare::results(reports, wanted, vocabulary)?;
     if let Some(folder) = &arguments.out {
@@ -71,7 +70,7 @@ pub(crate) fn html(arguments: &HtmlArgs, vocabulary: &[MethodVocabulary]) -> Res
 /// Returns the page of what is in `folder`.
 fn page(folder: &Path, vocabulary: &[MethodVocabulary]) -> Result<String> {
     if folder.join("run.json").exists() {
-        return run::page_of_folder(folder, vocabulary);
+        return report::page_of_folder(folder, vocabulary);
     }
     if folder.join(saved::FILE_NAME).exists() {
         return tables::page(&saved::read(folder)?);

@@ -31,7 +31,7 @@ pub(crate) fn resume(
     // the checkpoint meanwhile.
     let mut folder = ReportFolder::reopen(&arguments.folder)?;
     if options.html {
-        folder = folder.with_exporters(report::run::exporters_with_page());
+        folder = folder.with_exporter(report::PAGE);
     }
     let found = checkpoint::find(folder.path())?;
     let Opened {

@@ -16,7 +16,7 @@ use fedrecsim_core::error::{Error, Result};
 use fedrecsim_ranks::Crew;
 #[cfg(feature = "parquet")]
 use fedrecsim_report::report::arrow;
-use fedrecsim_report::report::{self, EXPORTERS, ReportFolder};
+use fedrecsim_report::report::{self, ReportFolder};
 use fedrecsim_scenario::scenario::Scenario;
 use fedrecsim_sim::checkpoint::{self, Build, Header, Keeper};
 use fedrecsim_sim::sim::{Checkpoints, World};
@@ -112,18 +112,15 @@ fn claim(arguments: &RunArgs, scenario: &Scenario) -> Result<ReportFolder> {
             "a run that was stopped left a checkpoint in {path}; go on with it by `fedrecsim resume {path}`, name another folder with --out, or begin anew with --overwrite"
         )));
     }
-    let folder = ReportFolder::create(path, arguments.overwrite)?;
-    let exporters = if arguments.options.html {
-        report::run::exporters_with_page()
-    } else {
-        EXPORTERS.to_vec()
-    };
+    let mut folder = ReportFolder::create(path, arguments.overwrite)?;
+    if arguments.options.html {
+        folder = folder.with_exporter(report::PAGE);
+    }
     #[cfg(feature = "parquet")]
-    let exporters = match arguments.format {
-        TableFormat::Csv => exporters,
-        TableFormat::Parquet => arrow::with_parquet(exporters),
-    };
-    Ok(folder.with_exporters(exporters))
+    if arguments.format == TableFormat::Parquet {
+        folder = folder.with_exporter(arrow::PARQUET);
+    }
+    Ok(folder)
 }
 
 /// Returns what checkpoints of the run say about it.

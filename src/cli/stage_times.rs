@@ -10,7 +10,7 @@ use tracing::{Event, Metadata, Subscriber};
 
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::stages::{Stage, TARGET};
-use fedrecsim_report::report::document::{Cell, Table};
+use fedrecsim_report::report::{Cell, Table};
 
 /// The time of every stage so far. A stage that is entered within another one stops the other's
 /// watch, so every nanosecond of a thread counts once.

@@ -9,9 +9,9 @@ use ndarray_npy::{NpzReader, ReadNpzError};
 
 use super::args::TableArgs;
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_report::report::document::{self, Block, Cell, Document};
 use fedrecsim_report::report::plot::table::heat_map;
 use fedrecsim_report::report::table::{Summary, THRESHOLDS};
+use fedrecsim_report::report::{self, Block, Cell, Document};
 
 type Reader = NpzReader<BufReader<File>>;
 
@@ -68,7 +68,7 @@ fn text(described: &[(String, Array2<f64>)]) -> String {
         cells.push(format!("{:.3e}", summary.largest_magnitude));
         cells.into_iter().map(Cell::from).collect()
     });
-    let table = document::Table::new("", shape.chain(above).chain(sizes), rows.collect());
+    let table = report::Table::new("", shape.chain(above).chain(sizes), rows.collect());
     let title = "Shares of values whose magnitude is above a threshold, and of rows with a value other than 0.";
     Document {
         title: title.to_owned(),

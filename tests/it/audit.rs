@@ -126,7 +126,7 @@ fn the_report_shows_what_was_found() {
     let summary = std::fs::read_to_string(workshop.report().join("summary.md")).unwrap();
     assert!(
         summary.contains("## What uploads give away")
-            && summary.contains("had rated, in 7 uploads."),
+            && summary.contains("had rated, in 7 uploads of 1 round."),
         "{summary}"
     );
     assert!(

@@ -2,7 +2,7 @@ use std::fs;
 use std::process::{Command, Output};
 
 use fedrecsim_core::error::Error;
-use fedrecsim_report::report::difference::{self, Comparison};
+use fedrecsim_report::report::{Comparison, compare};
 use fedrecsim_sim::sim::Stop;
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ fn fedrecsim(workshop: &Workshop, arguments: &[&str]) -> Output {
 }
 
 fn diff(workshop: &Workshop, one: &str, other: &str) -> fedrecsim_core::error::Result<Comparison> {
-    difference::compare(&workshop.path(one), &workshop.path(other))
+    compare(&workshop.path(one), &workshop.path(other))
 }
 
 /// Runs the small scenario with its report in the folder `name`, and returns its digest.

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::ProgressArg;
 use super::values::{from_one, gigabytes, seeds, threads};
-use fedrecsim_report::study::plan::Shard;
+use fedrecsim_report::study::Shard;
 
 /// Arguments of `study`.
 #[derive(Clone, Debug, Args)]

@@ -16,8 +16,7 @@ use crate::cli::inputs::threads_of;
 use crate::cli::{Session, memory};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::units::Bytes;
-use fedrecsim_report::study::plan::RunId;
-use fedrecsim_report::study::record::StudyRecord;
+use fedrecsim_report::study::{RunId, StudyRecord};
 
 /// The time between two looks at the runs.
 const LOOK_EVERY: Duration = Duration::from_millis(20);

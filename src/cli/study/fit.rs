@@ -8,7 +8,7 @@ use crate::cli::memory;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::units::Bytes;
 use fedrecsim_data::dataset;
-use fedrecsim_report::study::record::{ArmRecord, StudyRecord};
+use fedrecsim_report::study::{ArmRecord, StudyRecord};
 
 /// The memory of a process of this program before it has read anything, which counts for every run.
 const BYTES_OF_A_PROCESS: u64 = 16 << 20;

@@ -9,12 +9,11 @@ use std::path::{Path, PathBuf};
 use super::Work;
 use crate::cli::output_file::write_files;
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_report::report::FolderLock;
-use fedrecsim_report::report::read::{SavedReport, SavedRun};
-use fedrecsim_report::study::plan::{PlannedArm, RunId, as_saved};
-use fedrecsim_report::study::record::{FILE_NAME, StudyRecord};
-use fedrecsim_report::study::results::{ArmResults, Results, RunResult, RunState};
-use fedrecsim_report::study::sharing;
+use fedrecsim_report::report::{FolderLock, SavedReport, SavedRun};
+use fedrecsim_report::study::{
+    ArmResults, PlannedArm, Results, RunId, RunResult, RunState, StudyRecord, as_saved,
+    depends_on_timing,
+};
 use fedrecsim_sim::checkpoint::{self, Build};
 
 /// What is to be done for a run.
@@ -47,7 +46,9 @@ impl Work<'_> {
             let name = entry.file_name();
             name.to_string_lossy().starts_with(".fedrecsim")
         };
-        if !path.join(FILE_NAME).exists() && !entries.all(|entry| entry.is_ok_and(is_ours)) {
+        if !path.join(StudyRecord::FILE_NAME).exists()
+            && !entries.all(|entry| entry.is_ok_and(is_ours))
+        {
             return Err(Error::Usage(format!(
                 "{} is there already and holds no study; name another folder with --out",
                 path.display()
@@ -71,7 +72,7 @@ impl Work<'_> {
     /// # Errors
     /// [`Error::Read`] or [`Error::Usage`] for a record that cannot be read.
     pub(super) fn record(&self) -> Result<(StudyRecord, Option<StudyRecord>)> {
-        let is_begun = self.path.join(FILE_NAME).exists();
+        let is_begun = self.path.join(StudyRecord::FILE_NAME).exists();
         let earlier = is_begun.then(|| record_in(&self.path)).transpose()?;
         let shard = self.arguments.shard;
         let record = StudyRecord::of(&self.plan, &self.text, shard, earlier.as_ref())?;
@@ -83,7 +84,10 @@ impl Work<'_> {
     /// # Errors
     /// [`Error::Write`].
     pub(super) fn write_record(&self, record: &StudyRecord) -> Result<()> {
-        let files = vec![(FILE_NAME.to_owned(), record.render()?.into_bytes())];
+        let files = vec![(
+            StudyRecord::FILE_NAME.to_owned(),
+            record.render()?.into_bytes(),
+        )];
         write_files(&self.path, files, true)
     }
 
@@ -146,26 +150,22 @@ impl Work<'_> {
         let (plan, shard, without_data) = (&self.plan, self.arguments.shard, self.without_data());
         let results_of = |arm: &PlannedArm| ArmResults {
             name: arm.arm.name.clone(),
-            timing: sharing::depends_on_timing(&arm.scenario),
+            timing: depends_on_timing(&arm.scenario),
             compare_to: arm.arm.compare_to,
             runs: Vec::new(),
         };
         let mut arms: Vec<ArmResults> = plan.arms.iter().map(results_of).collect();
         for run in plan.runs(shard) {
-            let state = match self.state(run)? {
-                RunState::NotRun if without_data.contains(&run.arm) => RunState::NoData,
-                state => state,
-            };
-            arms[run.arm].runs.push(RunResult {
-                seed: run.seed,
-                folder: plan.folder(run),
-                state,
-            });
+            let mut result = self.result(run)?;
+            if result.state == RunState::NotRun && without_data.contains(&run.arm) {
+                result.state = RunState::NoData;
+            }
+            arms[run.arm].runs.push(result);
         }
         Ok(Results {
             title: plan.study.title.clone(),
             arms,
-            figures: plan.figures.clone(),
+            metrics: plan.metrics.clone(),
             references: plan.study.references.clone(),
             courses: plan.study.courses.clone(),
             shard: shard.map(|shard| shard.to_string()),
@@ -176,18 +176,21 @@ impl Work<'_> {
     ///
     /// # Errors
     /// [`Error::Read`] for a report that is complete and cannot be read.
-    pub(super) fn state(&self, run: RunId) -> Result<RunState> {
+    pub(super) fn result(&self, run: RunId) -> Result<RunResult> {
         let folder = self.folder_of(run);
+        let shown = self.plan.folder(run);
         if self.to_do(run)? == ToDo::Nothing {
-            let report = SavedReport::read(&folder)?;
-            let failure = report.run.failure();
-            return Ok(failure.map_or_else(|| RunState::Done(Box::new(report)), RunState::Failed));
+            return Ok(RunResult::of(shown, SavedReport::read(&folder)?));
         }
         // A run that is not complete and has not failed was stopped with the study.
         let failure = fs::read_to_string(failure_of(&folder));
-        Ok(failure.map_or(RunState::NotRun, |reason| {
-            RunState::Failed(reason.trim().to_owned())
-        }))
+        let failed = |reason: String| RunState::Failed(reason.trim().to_owned());
+        Ok(RunResult {
+            seed: run.seed,
+            folder: shown,
+            state: failure.map_or(RunState::NotRun, failed),
+            report: None,
+        })
     }
 }
 
@@ -203,7 +206,7 @@ pub(super) fn arms_of<'r>(runs: impl Iterator<Item = &'r RunId>) -> Vec<usize> {
 /// # Errors
 /// [`Error::Read`] if there is none, [`Error::Usage`] for one that cannot be read.
 pub(crate) fn record_in(folder: &Path) -> Result<StudyRecord> {
-    let path = folder.join(FILE_NAME);
+    let path = folder.join(StudyRecord::FILE_NAME);
     let text = fs::read_to_string(&path).map_err(|reason| Error::read(&path, reason))?;
     StudyRecord::parse(&text)
 }

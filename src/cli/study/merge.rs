@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use super::Work;
 use super::folder::{ToDo, failure_of, forget, log_of, record_in};
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_report::report::read::SavedRun;
-use fedrecsim_report::study::plan::as_saved;
-use fedrecsim_report::study::record::StudyRecord;
+use fedrecsim_report::report::SavedRun;
+use fedrecsim_report::study::{StudyRecord, as_saved};
 
 /// The file that is copied last, since a run counts as complete when it is there.
 const LAST: &str = "run.json";

@@ -30,9 +30,8 @@ use fedrecsim_core::error::{Error, ErrorKind, Result};
 use fedrecsim_data::dataset;
 use fedrecsim_report::study::against;
 use fedrecsim_report::study::file::{self, Changes, MissingData};
-use fedrecsim_report::study::plan::{Plan, RunId};
-use fedrecsim_report::study::results::Results;
 use fedrecsim_report::study::tables;
+use fedrecsim_report::study::{Plan, Results, RunId};
 use folder::ToDo;
 
 /// The name of the tables' files.

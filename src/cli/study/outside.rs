@@ -18,8 +18,7 @@ use crate::cli::inputs::threads_of;
 use crate::cli::program::parsed;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_report::report::FolderLock;
-use fedrecsim_report::study::record::StudyRecord;
-use fedrecsim_report::study::results::RunState;
+use fedrecsim_report::study::{RunState, StudyRecord};
 
 /// A run of a study, and what it takes.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,7 +92,7 @@ fn described(work: &Work, record: &StudyRecord) -> Result<Vec<Prepared>> {
     let mut runs = Vec::new();
     for run in work.runs_with_data() {
         let (known, scenario) = (&record.arms[run.arm], &work.plan.arms[run.arm].scenario);
-        let failure = match work.state(run)? {
+        let failure = match work.result(run)?.state {
             RunState::Failed(reason) => Some(reason),
             _ => None,
         };

@@ -13,9 +13,7 @@ use crate::cli::Session;
 use crate::cli::args::ProgressArg;
 use fedrecsim_core::metric::Metric;
 use fedrecsim_core::units::Bytes;
-use fedrecsim_report::report::metrics;
-use fedrecsim_report::report::read::SavedReport;
-use fedrecsim_report::report::words;
+use fedrecsim_report::report::{SavedReport, words};
 
 /// The time between two looks at the logs of runs.
 const LOGS_EVERY: Duration = Duration::from_secs(1);
@@ -167,9 +165,8 @@ fn result_in(folder: &Path) -> String {
     let run = report.run;
     let headline = run.scenario["evaluation"]["headline"].as_str();
     let accuracy = headline.and_then(Metric::named).and_then(|headline| {
-        let name = headline.name();
-        let value = words::accuracy(*run.accuracy.test.get(&name)?);
-        Some(format!("{} {value}, ", metrics::label(&name)))
+        let value = words::accuracy(*run.accuracy.test.get(&headline.name())?);
+        Some(format!("{} {value}, ", headline.label()))
     });
     let bytes = Bytes::new(run.bytes.up.sent + run.bytes.down.sent);
     format!("{}{bytes} sent", accuracy.unwrap_or_default())

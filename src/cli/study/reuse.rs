@@ -11,8 +11,8 @@ use super::merge::take_run;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_methods::method::Entry;
 use fedrecsim_methods::method::registry::METHODS;
-use fedrecsim_report::report::read::SavedRun;
-use fedrecsim_report::study::plan::{RunId, as_saved};
+use fedrecsim_report::report::SavedRun;
+use fedrecsim_report::study::{RunId, as_saved};
 use fedrecsim_sim::checkpoint;
 
 /// Copies those of `runs` that are still to begin from the folders of other studies, where a

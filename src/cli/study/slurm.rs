@@ -13,8 +13,7 @@ use crate::cli::output_file::write_file;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::units::Bytes;
 use fedrecsim_report::report::words::{counted, duration};
-use fedrecsim_report::study::plan::{RunId, Shard};
-use fedrecsim_report::study::record::StudyRecord;
+use fedrecsim_report::study::{RunId, Shard, StudyRecord};
 
 /// The script, with a comment where each of its two parts that differ by study belongs.
 const TEMPLATE: &str = include_str!("slurm.sh");

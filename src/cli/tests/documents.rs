@@ -8,7 +8,7 @@ use clap::Parser;
 
 use crate::cli::args::{Cli, Command, DataCommand};
 use fedrecsim_methods::method::registry::vocabulary;
-use fedrecsim_report::study::{self, against, file::Changes, plan::Plan};
+use fedrecsim_report::study::{self, Plan, against, file::Changes};
 use fedrecsim_scenario::scenario;
 
 fn project() -> &'static Path {

@@ -8,10 +8,9 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use fedrecsim_methods::method::registry::vocabulary_of;
-use fedrecsim_report::report::chart::{Axis, Chart, Series};
-use fedrecsim_report::report::column::Unit;
-use fedrecsim_report::report::document::{Block, Cell, Document, Fact, Table};
-use fedrecsim_report::report::html;
+use fedrecsim_report::report::{
+    Axis, Block, Cell, Chart, Document, Fact, Series, Table, Unit, html,
+};
 use serde_json::Value;
 
 use crate::support::{Words, Workshop};

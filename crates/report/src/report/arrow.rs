@@ -10,6 +10,10 @@ use arrow_array::{ArrayRef, Float64Array, RecordBatch, UInt64Array};
 use arrow_schema::{ArrowError, Field, Schema};
 
 use super::column::{self, Column, Place, Value};
+#[cfg(feature = "parquet")]
+use super::exporter::Exporter;
+#[cfg(feature = "parquet")]
+use super::file_names;
 use super::record::RunRecord;
 use super::{check, rounds as of_rounds, users as of_users};
 use fedrecsim_core::error::{Error, Result};
@@ -100,33 +104,19 @@ pub(crate) fn to_parquet(name: &str, table: &RecordBatch) -> Result<Vec<u8>> {
 
 /// Makes the Parquet files of a report: `rounds.parquet`, and `users.parquet` where users are
 /// listed.
-///
-/// # Errors
-/// As [`rounds`] and [`to_parquet`].
 #[cfg(feature = "parquet")]
-pub(crate) fn parquet_files(record: &RunRecord) -> Result<super::exporter::Files> {
-    let [of_rounds, of_users] = super::exporter::PARQUET;
-    let mut files = vec![(of_rounds, to_parquet(of_rounds, &rounds(record)?)?)];
-    if let Some(users) = users(record)? {
-        files.push((of_users, to_parquet(of_users, &users)?));
-    }
-    Ok(files)
-}
-
-/// Returns the exporters with one that makes the Parquet files.
-#[cfg(feature = "parquet")]
-pub fn with_parquet(exporters: Vec<super::Exporter>) -> Vec<super::Exporter> {
-    use super::{Exporter, exporter::PARQUET};
-
-    let with_files = |exporter: Exporter| match exporter.files == PARQUET {
-        true => Exporter {
-            render: parquet_files,
-            ..exporter
-        },
-        false => exporter,
-    };
-    exporters.into_iter().map(with_files).collect()
-}
+pub const PARQUET: Exporter = Exporter {
+    files: &file_names::PARQUET,
+    render: |record| {
+        let tables = file_names::PARQUET
+            .into_iter()
+            .zip([Some(rounds(record)?), users(record)?]);
+        let file = |(name, table): (&'static str, Option<RecordBatch>)| {
+            Some(to_parquet(name, &table?).map(|file| (name, file)))
+        };
+        tables.filter_map(file).collect()
+    },
+};
 
 #[cfg(test)]
 mod tests {
@@ -194,7 +184,7 @@ mod tests {
             .map(|b| b.unwrap())
             .collect();
         assert_eq!(read, [table]);
-        let files = parquet_files(&sample::with_users(2)).unwrap();
+        let files = (PARQUET.render)(&sample::with_users(2)).unwrap();
         assert_eq!(
             files.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
             ["rounds.parquet", "users.parquet"]

@@ -2,12 +2,12 @@
 //! how it is read out of a row, and where it is shown.
 //!
 //! [`rounds`](super::rounds), [`users`](super::users) and the columns of a study are lists of them.
-//! CSV, Arrow, Parquet, Markdown, pages and the reference in `docs/` read these lists.
+//! CSV, Arrow, Parquet, Markdown, pages and the reference in `docs/` read these lists. A [`Cell`] is
+//! what a reader sees of a figure.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
-use super::document::Cell;
 use super::words;
 
 /// How a figure is measured. The type of its column and its words follow from it.
@@ -26,7 +26,7 @@ pub enum Unit {
     Seconds,
     /// Joules.
     Joules,
-    /// A figure of accuracy.
+    /// A metric.
     Accuracy,
     /// A part of a whole, from 0 to 1.
     Share,
@@ -140,6 +140,40 @@ impl fmt::Display for Value {
             Self::Nothing => Ok(()),
             Self::Count(count) => count.fmt(f),
             Self::Number(number) => number.fmt(f),
+        }
+    }
+}
+
+/// What a table shows at one place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    /// What is shown.
+    pub text: String,
+    /// The number in full that the cell shows and rows are sorted by; `None` for words, and where
+    /// there is no value.
+    pub number: Option<String>,
+}
+
+impl Cell {
+    /// Returns a cell that shows `text` for the number `value`.
+    pub fn number(text: impl Into<String>, value: impl ToString) -> Self {
+        Self {
+            number: Some(value.to_string()),
+            ..Self::from(text)
+        }
+    }
+
+    /// Returns a cell without a value.
+    pub(crate) fn none() -> Self {
+        Self::from("-")
+    }
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self {
+            text: text.into(),
+            number: None,
         }
     }
 }

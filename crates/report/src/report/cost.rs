@@ -1,55 +1,9 @@
-//! What the clients of a run spent, and what its accuracy cost.
+//! What the accuracy of a run cost: when it first came near its goals.
 
 use super::frame::Frame;
-use super::record::{ByDirection, Energy, Flow, RunRecord, Work};
+use super::record::RunRecord;
 use super::rounds;
 use fedrecsim_core::metric::Better;
-use fedrecsim_scenario::scenario::DevicesSpec;
-
-/// Returns whether a scenario with these devices states any energy.
-pub(crate) fn states_energy(devices: &DevicesSpec) -> bool {
-    devices
-        .energy_nj_per_byte
-        .or(devices.energy_nj_per_row_visit)
-        .or(devices.energy_nj_per_multiply_add)
-        .is_some()
-}
-
-/// Returns the energy that clients with these devices spent on `bytes` and `work`; `None` if the
-/// scenario states none. A device spends energy on every byte that it sends and on every byte that
-/// it receives. The wasted part is what was spent on updates that were not used, their downloads
-/// and trainings included.
-pub(crate) fn energy(
-    devices: &DevicesSpec,
-    bytes: &ByDirection<Flow>,
-    work: Work,
-) -> Option<Energy> {
-    if !states_energy(devices) {
-        return None;
-    }
-    let per_byte_j = devices.energy_nj_per_byte.unwrap_or(0.0) / 1e9;
-    let per_visit_j = devices.energy_nj_per_row_visit.unwrap_or(0.0) / 1e9;
-    let per_multiply_add_j = devices.energy_nj_per_multiply_add.unwrap_or(0.0) / 1e9;
-    let training_j = |row_visits: u64, multiply_adds: u64| {
-        row_visits as f64 * per_visit_j + multiply_adds as f64 * per_multiply_add_j
-    };
-    let handled = bytes.up.sent + (bytes.down.sent - bytes.down.unreceived);
-    let useful = bytes.up.useful + bytes.down.useful;
-    // Downloads that a round finds to be unused may have been sent in an earlier one.
-    let unused = (handled - useful.min(handled)) + work.unused_download_bytes;
-    Some(Energy {
-        transfer_j: handled as f64 * per_byte_j,
-        training_j: training_j(
-            work.finished + work.lost,
-            work.finished_multiply_adds + work.lost_multiply_adds,
-        ),
-        wasted_j: unused as f64 * per_byte_j
-            + training_j(
-                work.lost + work.unused,
-                work.lost_multiply_adds + work.unused_multiply_adds,
-            ),
-    })
-}
 
 /// An accuracy that a run may reach as a goal.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,7 +49,7 @@ pub(crate) fn milestones(record: &RunRecord, rounds: &Frame) -> Vec<Milestone> {
         });
     }
     let selected = record.accuracy.test.get(&name).copied();
-    if let (Some(selected), Some(round)) = (selected, record.selected_round) {
+    if let (Some(selected), true) = (selected, record.selected_round.is_some()) {
         for share in SHARES {
             let percent = (100.0 * share).round();
             let goal = match better {
@@ -110,7 +64,7 @@ pub(crate) fn milestones(record: &RunRecord, rounds: &Frame) -> Vec<Milestone> {
                 reached: first(&|reached| better.reaches(reached, share, selected)),
             });
         }
-        let row = rounds.find(rounds::ROUND, round.into());
+        let row = rounds::selected(record, rounds);
         milestones.push(Milestone {
             goal: "selected round".to_owned(),
             reached: evaluated().find(|(place, _)| Some(*place) == row),
@@ -133,65 +87,6 @@ mod tests {
         all.into_iter()
             .map(|m| (m.goal, m.reached.map(|(row, _)| round(row))))
             .collect()
-    }
-
-    #[test]
-    fn energy_is_bytes_and_row_visits_times_their_price_and_absent_without_one() {
-        let mut record = sample::run(1);
-        assert_eq!(
-            energy(&record.scenario.devices, &record.bytes, record.work),
-            None
-        );
-        record.scenario.devices.energy_nj_per_byte = Some(5.0);
-        let flow = |sent, useful| Flow {
-            sent,
-            useful,
-            ..Flow::default()
-        };
-        let bytes = ByDirection {
-            up: flow(1_000_000_000, 900_000_000),
-            down: flow(3_000_000_000, 3_000_000_000),
-        };
-        let work = Work {
-            finished: 2_000_000_000,
-            lost: 500_000_000,
-            ..Work::default()
-        };
-        let spent = energy(&record.scenario.devices, &bytes, work).unwrap();
-        assert_eq!(
-            (spent.transfer_j, spent.training_j, spent.wasted_j),
-            (20.0, 0.0, 0.5)
-        );
-        let down = Flow {
-            sent: 3_500_000_000,
-            lost: 500_000_000,
-            unreceived: 500_000_000,
-            ..bytes.down
-        };
-        let swallowed = energy(
-            &record.scenario.devices,
-            &ByDirection { down, ..bytes },
-            work,
-        )
-        .unwrap();
-        assert_eq!(
-            swallowed, spent,
-            "what no device receives costs no device anything"
-        );
-        record.scenario.devices.energy_nj_per_row_visit = Some(2.0);
-        let spent = energy(&record.scenario.devices, &bytes, work).unwrap();
-        assert_eq!((spent.total_j(), spent.wasted_j), (25.0, 1.5));
-        let work = Work {
-            unused: 1_000_000_000,
-            unused_download_bytes: 600_000_000,
-            ..work
-        };
-        let spent = energy(&record.scenario.devices, &bytes, work).unwrap();
-        assert_eq!(
-            (spent.total_j(), spent.wasted_j),
-            (25.0, 6.5),
-            "downloads and trainings for updates not used"
-        );
     }
 
     #[test]

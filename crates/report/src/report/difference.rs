@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::exporter::RUN_JSON;
+use super::file_names::RUN_JSON;
 use super::frame::Frame;
 use super::read;
 use super::rounds::ROUND;

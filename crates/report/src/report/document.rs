@@ -3,8 +3,12 @@
 //! A document is made once and written in three forms: as Markdown and for a terminal here, as a
 //! page by [`html`](super::html).
 
+use std::io;
+
 use super::chart::Chart;
+use super::column::Cell;
 use super::words;
+use fedrecsim_core::error::{Error, Result};
 
 /// A document.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -87,14 +91,44 @@ pub struct Table {
     pub is_sortable: bool,
 }
 
-/// What a table shows at one place.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cell {
-    /// What is shown.
-    pub text: String,
-    /// The number in full that the cell shows and rows are sorted by; `None` for words, and where
-    /// there is no value.
-    pub number: Option<String>,
+/// The columns of a table that is put together: the name of each, and what makes its cell of a row.
+pub(crate) struct Columns<'a, R>(Vec<(String, CellOf<'a, R>)>);
+
+type CellOf<'a, R> = Box<dyn Fn(&R) -> Cell + 'a>;
+
+impl<'a, R> Columns<'a, R> {
+    /// Returns no column.
+    pub(crate) fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Adds two columns whose cells are made together.
+    pub(crate) fn add_pair<N: Into<String>>(
+        &mut self,
+        names: [N; 2],
+        cells: impl Fn(&R) -> [Cell; 2] + Copy + 'a,
+    ) {
+        for (place, name) in names.into_iter().enumerate() {
+            self.add(name, move |row| cells(row)[place].clone());
+        }
+    }
+
+    /// Adds a column.
+    pub(crate) fn add<C: Into<Cell>>(
+        &mut self,
+        name: impl Into<String>,
+        cell: impl Fn(&R) -> C + 'a,
+    ) {
+        let cell = Box::new(move |row: &R| cell(row).into());
+        self.0.push((name.into(), cell));
+    }
+
+    /// Returns the table with these rows.
+    pub(crate) fn table(&self, caption: &str, rows: impl IntoIterator<Item = R>) -> Table {
+        let row = |row: R| self.0.iter().map(|(_, cell)| cell(&row)).collect();
+        let header = self.0.iter().map(|(name, _)| name);
+        Table::new(caption, header, rows.into_iter().map(row).collect())
+    }
 }
 
 impl From<Chart> for Block {
@@ -109,33 +143,17 @@ impl Block {
         Self::Heading(text.into())
     }
 
+    /// Returns a paragraph that warns.
+    pub(crate) fn note(headline: impl Into<String>, text: impl Into<String>) -> Self {
+        Self::Note {
+            headline: headline.into(),
+            text: text.into(),
+        }
+    }
+
     /// Returns a paragraph.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
-    }
-}
-
-impl Cell {
-    /// Returns a cell that shows `text` for the number `value`.
-    pub fn number(text: impl Into<String>, value: impl ToString) -> Self {
-        Self {
-            text: text.into(),
-            number: Some(value.to_string()),
-        }
-    }
-
-    /// Returns a cell without a value.
-    pub(crate) fn none() -> Self {
-        Self::from("-")
-    }
-}
-
-impl<T: Into<String>> From<T> for Cell {
-    fn from(text: T) -> Self {
-        Self {
-            text: text.into(),
-            number: None,
-        }
     }
 }
 
@@ -192,6 +210,31 @@ impl Table {
         let row = |row: &Vec<Cell>| line(&mut row.iter().map(|cell| cell.text.as_str()));
         lines.extend(self.rows.iter().map(row));
         lines.join("\n")
+    }
+
+    /// Returns the table as the CSV file `name`, with numbers in full, and nothing in a cell without
+    /// a value.
+    ///
+    /// # Errors
+    /// [`Error::Write`] with the name, if the library that writes CSV fails.
+    pub(crate) fn csv(&self, name: &str) -> Result<String> {
+        fn in_full(cell: &Cell) -> &str {
+            match &cell.number {
+                Some(number) => number,
+                None if *cell == Cell::none() => "",
+                None => &cell.text,
+            }
+        }
+        let write = || -> io::Result<String> {
+            let mut writer = csv::Writer::from_writer(Vec::new());
+            writer.write_record(&self.header)?;
+            for row in &self.rows {
+                writer.write_record(row.iter().map(in_full))?;
+            }
+            let bytes = writer.into_inner().map_err(|error| error.into_error())?;
+            String::from_utf8(bytes).map_err(io::Error::other)
+        };
+        write().map_err(|reason| Error::write(name, reason))
     }
 }
 

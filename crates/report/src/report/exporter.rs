@@ -1,18 +1,18 @@
 //! The list of what a report consists of: each exporter turns a record into files.
 
 use super::column::Place;
+use super::file_names::{self, RUN_JSON};
 use super::record::RunRecord;
-use super::{charts, json, rounds, run, users};
+use super::{check, html, rounds, run, users};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_sim::checkpoint::{SCENARIO_FILE, scenario_text};
 
 /// The contents of files, by their names.
 pub type Files = Vec<(&'static str, Vec<u8>)>;
 
-/// A part of a report. A program adds one of its own to the list that
-/// [`ReportFolder::with_exporters`] is given.
+/// A part of a report. A program adds one of its own by [`ReportFolder::with_exporter`].
 ///
-/// [`ReportFolder::with_exporters`]: super::ReportFolder::with_exporters
+/// [`ReportFolder::with_exporter`]: super::ReportFolder::with_exporter
 #[derive(Clone, Copy, Debug)]
 pub struct Exporter {
     /// The names of the files that it may write. Those of an earlier report are removed where it
@@ -22,68 +22,71 @@ pub struct Exporter {
     pub render: fn(&RunRecord) -> Result<Files>,
 }
 
-/// The file that is written last, since a run counts as complete when it is there.
-pub(crate) const RUN_JSON: &str = "run.json";
-
-/// The file with the interactive page, which [`run::exporters_with_page`]
-/// have made.
-pub(crate) const PAGE: &str = "report.html";
-
-/// The files with the tables of a run for Parquet, which `arrow::with_parquet` has made.
-pub(crate) const PARQUET: [&str; 2] = ["rounds.parquet", "users.parquet"];
-
-/// The exporters of this crate, in the order in which their files are written.
+/// The exporters of every report, in the order in which their files are written.
 pub const EXPORTERS: &[Exporter] = &[
     Exporter {
         files: &["rounds.csv"],
-        render: |record| text("rounds.csv", rounds::csv(record, Place::Rounds)),
+        render: |record| one("rounds.csv", rounds::csv(record, Place::Rounds)?),
     },
     Exporter {
         files: &["network.csv"],
-        render: |record| text("network.csv", rounds::csv(record, Place::Network)),
+        render: |record| one("network.csv", rounds::csv(record, Place::Network)?),
     },
+    // Without a list of users if their totals were not kept.
     Exporter {
         files: &["users.csv"],
-        render: listed,
+        render: |record| one("users.csv", users::csv(record)?),
     },
     Exporter {
         files: &["summary.md"],
-        render: |record| {
-            text(
-                "summary.md",
-                run::document(record).map(|document| document.markdown()),
-            )
-        },
+        render: |record| one("summary.md", run::document(record)?.markdown()),
     },
     Exporter {
-        files: &charts::FILE_NAMES,
-        render: drawn,
+        files: &file_names::PICTURES,
+        #[cfg(feature = "plots")]
+        render: |record| {
+            let pictures = super::plot::charts(record)?.into_iter();
+            Ok(pictures
+                .map(|(name, svg)| (name, svg.into_bytes()))
+                .collect())
+        },
+        #[cfg(not(feature = "plots"))]
+        render: |_| Ok(Files::new()),
     },
+    // Without a file for a scenario that TOML cannot express, which no file has given.
     Exporter {
         files: &[SCENARIO_FILE],
-        render: resolved,
+        render: |record| {
+            let text = record.scenario.to_toml().ok();
+            one(SCENARIO_FILE, text.map(|text| scenario_text(&text)))
+        },
     },
-    // The page is made for whoever asks. One of an earlier report, which would show its figures, is
-    // removed.
+    // The page and the tables for Parquet are made for whoever asks. Those of an earlier report,
+    // which would show its figures, are removed.
     Exporter {
-        files: &[PAGE],
+        files: &[file_names::PAGE],
         render: |_| Ok(Files::new()),
     },
     Exporter {
-        files: &PARQUET,
+        files: &file_names::PARQUET,
         render: |_| Ok(Files::new()),
     },
     Exporter {
         files: &[RUN_JSON],
-        render: |record| text(RUN_JSON, json::render(record)),
+        render: |record| one(RUN_JSON, run_json(record)?),
     },
 ];
 
+/// Makes the interactive page.
+pub const PAGE: Exporter = Exporter {
+    files: &[file_names::PAGE],
+    render: |record| one(file_names::PAGE, html::render(&run::document(record)?)?),
+};
+
 /// Returns the names of the files that `exporters` may write, in their order.
 pub(crate) fn file_names(exporters: &[Exporter]) -> impl Iterator<Item = &'static str> {
-    exporters
-        .iter()
-        .flat_map(|exporter| exporter.files.iter().copied())
+    let of = |exporter: &Exporter| exporter.files.iter().copied();
+    exporters.iter().flat_map(of)
 }
 
 /// Renders the files of all `exporters`.
@@ -106,47 +109,34 @@ pub(crate) fn render(exporters: &[Exporter], record: &RunRecord) -> Result<Files
     Ok(files)
 }
 
-/// Returns one file of text.
-fn text(name: &'static str, rendered: Result<String>) -> Result<Files> {
-    Ok(vec![(name, rendered?.into_bytes())])
-}
-
-/// Returns the list of users; nothing if the totals of single users were not kept.
-fn listed(record: &RunRecord) -> Result<Files> {
-    let list = users::csv(record)?;
-    Ok(list
-        .map(|list| ("users.csv", list.into_bytes()))
-        .into_iter()
-        .collect())
-}
-
-/// Returns the resolved scenario as a file that can be run; nothing for a scenario that TOML cannot
-/// express, which no file has given.
-fn resolved(record: &RunRecord) -> Result<Files> {
-    let text = record.scenario.to_toml().ok();
+/// Returns one file of text, or none.
+fn one(name: &'static str, text: impl Into<Option<String>>) -> Result<Files> {
+    let text = text.into();
     Ok(text
-        .map(|text| (SCENARIO_FILE, scenario_text(&text).into_bytes()))
+        .map(|text| (name, text.into_bytes()))
         .into_iter()
         .collect())
 }
 
-/// Returns the charts; none in a build without the feature `plots`.
-fn drawn(record: &RunRecord) -> Result<Files> {
-    #[cfg(feature = "plots")]
-    let charts = super::plot::charts(record)?;
-    #[cfg(not(feature = "plots"))]
-    let charts: Vec<(&str, String)> = super::check::check(record).map(|()| Vec::new())?;
-    Ok(charts
-        .into_iter()
-        .map(|(name, chart)| (name, chart.into_bytes()))
-        .collect())
+/// Returns `run.json`, which is also the one object that `run --json` prints: the record, indented,
+/// with a line break at the end. The rounds are not in it; they are the rows of `rounds.csv`.
+///
+/// # Errors
+/// Those of [`check::check`]: a number that is not finite is refused, never written as `null`.
+pub fn run_json(record: &RunRecord) -> Result<String> {
+    check::check(record)?;
+    let text = serde_json::to_string_pretty(record);
+    Ok(text.map_err(|error| Error::write(RUN_JSON, error.into()))? + "\n")
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use serde_json::Value;
+
     use super::*;
     use crate::report::ReportFolder;
+    use crate::report::record::{ByDirection, Flow, SplitAccuracy, Wall};
     use crate::tests::records as sample;
 
     /// If this fails, a program cannot add a file of its own to reports, or a file of an earlier
@@ -164,10 +154,9 @@ mod tests {
         };
         let root = tempfile::tempdir().unwrap();
         let mut record = sample::run(3);
-        let exporters = [EXPORTERS, &[digest]].concat();
         let folder = ReportFolder::create(root.path(), true)
             .unwrap()
-            .with_exporters(exporters.clone());
+            .with_exporter(digest);
         let path = root.path().join("digest.txt");
         // Something stands in the way of the last file but `run.json`, without which the run does
         // not count as complete.
@@ -184,6 +173,66 @@ mod tests {
         assert!(
             render(&[digest, digest], &sample::run(3)).is_err(),
             "two exporters make one file"
+        );
+    }
+
+    fn part<T: serde::de::DeserializeOwned>(json: &Value, path: &str) -> T {
+        let value = json.pointer(path).unwrap_or_else(|| panic!("no {path}"));
+        serde_json::from_value(value.clone()).unwrap()
+    }
+
+    #[test]
+    fn the_promised_keys_are_there_and_say_what_the_record_says() {
+        let record = sample::run(4);
+        let json: Value = serde_json::from_str(&run_json(&record).unwrap()).unwrap();
+        assert_eq!(part::<String>(&json, "/digest"), record.digest);
+        assert_eq!(part::<u32>(&json, "/rounds"), 4);
+        assert!(part::<bool>(&json, "/complete"));
+        assert_eq!(
+            part::<Option<u32>>(&json, "/selected_round"),
+            record.selected_round
+        );
+        assert_eq!(part::<SplitAccuracy>(&json, "/accuracy"), record.accuracy);
+        assert_eq!(part::<ByDirection<Flow>>(&json, "/bytes"), record.bytes);
+        assert_eq!(part::<f64>(&json, "/virtual_time_s"), record.virtual_time_s);
+        assert_eq!(part::<Wall>(&json, "/wall"), record.wall);
+        for key in [
+            "accuracy/test/hr@10",
+            "accuracy/test/ndcg@10",
+            "accuracy/validation/hr@10",
+        ] {
+            assert!(part::<f64>(&json, &format!("/{key}")) > 0.0, "{key}");
+        }
+        for direction in ["up", "down"] {
+            for kind in ["sent", "delivered", "lost", "cancelled", "in_flight"] {
+                part::<u64>(&json, &format!("/bytes/{direction}/{kind}"));
+            }
+        }
+        for key in ["total_s", "per_round_ms", "peak_rss_bytes"] {
+            assert!(part::<f64>(&json, &format!("/wall/{key}")) > 0.0, "{key}");
+        }
+        assert_eq!(
+            part::<String>(&json, "/scenario/dataset/negatives/pool"),
+            "unrated"
+        );
+    }
+
+    #[test]
+    fn a_run_that_finished_no_round_has_the_keys_too() {
+        let json: Value =
+            serde_json::from_str(&run_json(&sample::nothing_finished()).unwrap()).unwrap();
+        assert_eq!(json["selected_round"], Value::Null);
+        assert_eq!(json["rounds"], 0);
+        assert_eq!(json["complete"], false);
+        assert!(json["stopped_by"].is_string());
+    }
+
+    #[test]
+    fn nan_is_refused_rather_than_written_as_null() {
+        let mut record = sample::run(2);
+        record.wall.per_round_ms = f64::NAN;
+        assert!(
+            matches!(run_json(&record), Err(Error::NonFinite { place, .. }) if place == "wall.per_round_ms")
         );
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::frame::Frame;
 use super::record::{Accuracy, RunRecord, SplitAccuracy};
 use fedrecsim_core::metric::{Better, Metric};
 use fedrecsim_scenario::scenario::EvaluationSpec;
@@ -50,6 +51,21 @@ pub(crate) fn of_column(name: &str) -> Option<(&'static str, &str)> {
         let metric = name.strip_prefix(split)?.strip_prefix('_')?;
         Some((split, metric))
     })
+}
+
+/// Returns the accuracy of a round by its row in the table of rounds.
+pub(crate) fn accuracy_at(rounds: &Frame, row: usize) -> SplitAccuracy {
+    let of = |wanted: &str| -> Accuracy {
+        let value = |column| {
+            let (_, metric) = of_column(column).filter(|(split, _)| *split == wanted)?;
+            Some((metric.to_owned(), rounds.at(column, row)?))
+        };
+        rounds.names().filter_map(value).collect()
+    };
+    SplitAccuracy {
+        validation: Some(of("validation")),
+        test: of("test"),
+    }
 }
 
 /// Returns the columns of every metric that any round or the run as a whole has, in reading order.

@@ -1,53 +1,69 @@
 //! Turns a run record into files: JSON, CSV, Markdown, pages and pictures.
 //!
-//! Reading order: [`record`] is what a run leaves, and [`check`] what it must satisfy. A table is a
-//! list of columns ([`mod@column`], [`rounds`], [`users`]); [`frame`] holds their numbers. [`document`]
-//! and [`chart`] are what is shown, as data, and [`run`] makes them of a run; [`html`] and `plot`
-//! write them as pages and pictures. [`EXPORTERS`] lists the files of a report; [`ReportFolder`]
-//! writes them, and `model_file` the parameters of the model. `progress` and [`terminal`] are what a
-//! user sees during the run and after it. `arrow` makes tables for programs in other languages.
-//! [`read`] reads a report back, and [`difference`] compares two. [`events`] writes what happens on
-//! links and devices during the run. All but the last are functions from data to data.
+//! Reading order: [`record`] is what a run leaves, and [`check`](mod@check) what it must satisfy. A
+//! table is a list of columns ([`column`], [`rounds`], [`users`]); [`frame`] holds their numbers.
+//! [`document`] and [`chart`] are what is shown, as data, and [`run`] makes them of a run; [`html`]
+//! and `plot` write them as pages and pictures. [`EXPORTERS`] lists the files of a report;
+//! [`ReportFolder`] writes them, and `model_file` the parameters of the model. `progress` and
+//! [`terminal`] are what a user sees during the run and after it. `arrow` makes tables for programs
+//! in other languages. [`read`] reads a report back, and [`difference`] compares two. [`events`]
+//! writes what happens on links and devices during the run. All but the last are functions from data
+//! to data.
 
 #[cfg(feature = "arrow")]
 pub mod arrow;
-pub mod chart;
-pub mod charts;
-pub mod check;
-pub mod column;
-pub mod cost;
-pub mod difference;
-pub mod document;
+pub(crate) mod chart;
+mod check;
+pub(crate) mod column;
+mod cost;
+mod difference;
+pub(crate) mod document;
 pub mod events;
-mod exporter;
+pub(crate) mod exporter;
+pub(crate) mod file_names;
 mod finite;
 mod folder;
-pub mod frame;
+pub(crate) mod frame;
 pub mod html;
-pub mod json;
-pub mod ledger_lines;
-pub mod load;
+mod ledger_lines;
+mod load;
 mod lock;
-pub mod metrics;
+pub(crate) mod metrics;
 #[cfg(feature = "npz")]
-pub mod model_file;
+mod model_file;
 #[cfg(feature = "plots")]
-pub mod overrides;
+mod overrides;
 #[cfg(feature = "plots")]
 pub mod plot;
 #[cfg(feature = "cli")]
 pub mod progress;
-pub mod read;
-pub mod record;
-pub mod rounds;
-pub mod run;
-pub mod setup;
+pub(crate) mod read;
+pub(crate) mod record;
+pub(crate) mod rounds;
+mod run;
+pub(crate) mod setup;
 mod summing_up;
 pub mod table;
-pub mod terminal;
-pub mod users;
+mod terminal;
+pub(crate) mod users;
 pub mod words;
 
-pub use exporter::{EXPORTERS, Exporter, Files};
-pub use folder::{EarlierReport, ReportFolder};
-pub use lock::FolderLock;
+#[cfg(feature = "npz")]
+pub use self::model_file::{ModelFile, UserArrays};
+#[cfg(feature = "plots")]
+pub use self::overrides::changed_by_set;
+pub use self::{
+    chart::{Axis, Chart, Series, Stroke, arm},
+    check::check,
+    column::{Cell, Unit},
+    difference::{Comparison, compare},
+    document::{Block, Document, Fact, Table},
+    exporter::{EXPORTERS, Exporter, Files, PAGE, run_json},
+    folder::{EarlierReport, ReportFolder},
+    lock::FolderLock,
+    read::{SavedReport, SavedRun},
+    record::{RunRecord, Wall},
+    run::page_of_folder,
+    setup::mode_in_words,
+    terminal::{fitted, summary},
+};

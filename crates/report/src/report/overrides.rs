@@ -14,7 +14,7 @@ pub(crate) fn of_command(command: &[String]) -> Vec<String> {
 
 /// Returns `overrides` as a sentence; `None` if there are none. `rounds` is the number of rounds of
 /// the scenario as it is now, since a run that was extended has another one than its command says.
-pub fn sentence(overrides: &[String], rounds: u32) -> Option<String> {
+pub fn changed_by_set(overrides: &[String], rounds: u32) -> Option<String> {
     let mut shown: Vec<String> = Vec::new();
     for text in overrides.iter().map(|text| cut(text, rounds)) {
         // The command of a run that was extended names the rounds once more.
@@ -52,7 +52,7 @@ mod tests {
         let command = words(
             "fedrecsim run a.toml --set codec.uplink=rows-f32 --set method.fedrap.mu=0.1 --seed 3",
         );
-        let sentence = sentence(&of_command(&command), 40);
+        let sentence = changed_by_set(&of_command(&command), 40);
         assert_eq!(
             sentence.as_deref(),
             Some("Changed by --set: codec.uplink=rows-f32; method.fedrap.mu=0.1")
@@ -62,10 +62,10 @@ mod tests {
     #[test]
     fn without_overrides_nothing_is_said() {
         assert_eq!(
-            sentence(&of_command(&words("fedrecsim run a.toml --seed 3")), 40),
+            changed_by_set(&of_command(&words("fedrecsim run a.toml --seed 3")), 40),
             None
         );
-        assert_eq!(sentence(&of_command(&[]), 40), None);
+        assert_eq!(changed_by_set(&of_command(&[]), 40), None);
     }
 
     /// If this fails, a run that was extended shows the rounds that it was begun with.
@@ -77,7 +77,7 @@ mod tests {
             long,
             "training.rounds=9".to_owned(),
         ];
-        let sentence = sentence(&given, 9).unwrap_or_default();
+        let sentence = changed_by_set(&given, 9).unwrap_or_default();
         assert!(
             sentence.starts_with("Changed by --set: training.rounds=9; dataset.path=xx"),
             "{sentence}"

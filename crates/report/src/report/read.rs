@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::exporter::RUN_JSON;
+use super::file_names::RUN_JSON;
 use super::frame::Frame;
 use super::record::{FORMAT, RunRecord};
 use super::{metrics, rounds};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_scenario::scenario::migrate::migrate;
-use fedrecsim_scenario::scenario::{self, CodecSpec, MethodVocabulary, Scenario};
+use fedrecsim_scenario::scenario::{self, CodecSpec, MethodSpec, MethodVocabulary, Scenario};
 
 /// A report that was read back.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,15 +74,20 @@ impl SavedReport {
 pub(crate) fn json(path: &Path) -> Result<Value> {
     let text = fs::read(path).map_err(|reason| Error::read(path, reason))?;
     let run: Value = serde_json::from_slice(&text).map_err(|reason| refused(path, reason))?;
-    match run.get("format").and_then(Value::as_u64) {
-        None => Err(refused(path, "it has no `format`")),
-        Some(format) if format > u64::from(FORMAT) => {
-            let reason = format!(
-                "its layout has version {format}, and this program reads version {FORMAT}: a newer program has written it"
-            );
-            Err(Error::read(path, reason))
-        }
-        Some(_) => Ok(run),
+    let format = run.get("format").and_then(Value::as_u64);
+    check_format(format, FORMAT).map_err(|reason| Error::read(path, reason))?;
+    Ok(run)
+}
+
+/// Checks that a file whose layout has the version `format` is not newer than this program, which
+/// reads older ones up to `known`; otherwise says why it cannot be read.
+pub(crate) fn check_format(format: Option<u64>, known: u32) -> Result<(), String> {
+    match format {
+        None => Err("it has no `format`".to_owned()),
+        Some(format) if format > u64::from(known) => Err(format!(
+            "its layout has version {format}, and this program reads version {known}: a newer program has written it"
+        )),
+        Some(_) => Ok(()),
     }
 }
 
@@ -139,22 +144,28 @@ pub(crate) fn whole(
     folder: &Path,
     vocabulary: &[MethodVocabulary],
 ) -> Result<(RunRecord, Frame, Frame)> {
-    let run = SavedRun::read(folder)?;
-    let scenario = scenario_of(&run.name, &run.scenario, vocabulary)?;
+    let path = folder.join(RUN_JSON);
+    let refuse = |reason: serde_json::Error| refused(&path, reason);
+    let mut run = json(&path)?;
+    let name = run["name"].as_str().unwrap_or_default();
+    let scenario = scenario_of(name, &run["scenario"], vocabulary)?;
+    run["scenario"] = serde_json::to_value(&scenario).map_err(refuse)?;
+    // A method without parameters is written as its name alone.
+    let MethodSpec { name, parameters } = &scenario.method;
+    run["scenario"]["method"] = serde_json::json!({ name: parameters });
+    let mut record = RunRecord {
+        scenario,
+        ..serde_json::from_value::<RunRecord>(run).map_err(refuse)?
+    };
     let table = |name| Frame::read(&folder.join(name), |_| true);
     let (rounds, network) = (table("rounds.csv")?, table("network.csv")?);
-    if rounds.len() != run.rounds as usize || network.len() != rounds.len() {
-        return Err(Error::read(
-            folder,
-            format!(
-                "run.json tells of {} rounds, rounds.csv of {} and network.csv of {}",
-                run.rounds,
-                rounds.len(),
-                network.len()
-            ),
-        ));
+    let [told, of_rounds, of_network] = [record.rounds as usize, rounds.len(), network.len()];
+    if told != of_rounds || told != of_network {
+        let reason = format!(
+            "run.json tells of {told} rounds, rounds.csv of {of_rounds} and network.csv of {of_network}"
+        );
+        return Err(Error::read(folder, reason));
     }
-    let mut record = run.with_scenario(scenario);
     record.per_user = folder.join("users.csv").exists().then(Vec::new);
     Ok((record, rounds, network))
 }

@@ -7,12 +7,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use super::load::NetworkSummary;
-use fedrecsim_scenario::scenario::{FaultSpec, Policy, Scenario};
+use fedrecsim_scenario::scenario::{DevicesSpec, FaultSpec, Policy, Scenario};
 use fedrecsim_sim::sim::outcome::Losses;
 pub use fedrecsim_sim::sim::outcome::{
-    Accuracy, AuditFigures, AuditRecord, ByDirection, Distribution, Flow, NoEpsilon, PrivacyRecord,
-    ProblemSize, RoundRecord, SPARSITY_THRESHOLDS, Sampling, Sparsity, SplitAccuracy, VersionsCost,
-    Work,
+    Accuracy, AuditRecord, ByDirection, Distribution, Flow, NoEpsilon, PrivacyRecord, ProblemSize,
+    RoundRecord, SPARSITY_THRESHOLDS, Sampling, Sparsity, SplitAccuracy, VersionsCost, Work,
 };
 pub use fedrecsim_sim::sim::outcome::{DeviceBytes, UserRecord};
 
@@ -39,10 +38,10 @@ pub struct RunRecord<S = Scenario> {
     pub stopped_by: Option<String>,
     /// Whether the run is complete and learned nothing although its method learns from updates, as
     /// none was ever used or none carried a value; absent if not.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub learned_nothing: bool,
     /// Whether updates were used, none of which carried a value; absent if not.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub uploads_were_empty: bool,
     /// The round (from 1) that the run is judged by; absent if none was finished.
     pub selected_round: Option<u32>,
@@ -73,6 +72,9 @@ pub struct RunRecord<S = Scenario> {
     /// audit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audit: Option<AuditRecord>,
+    /// The number of these rounds; 0 also in reports of older programs.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub audited_rounds: u32,
     /// What is claimed of users' privacy after the last finished round; absent where nothing is
     /// done to protect it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -134,104 +136,14 @@ pub struct RunRecord<S = Scenario> {
     pub wall: Wall,
 }
 
-impl<S> RunRecord<S> {
-    /// Returns the record with the scenario in another form.
-    pub(crate) fn with_scenario<T>(self, scenario: T) -> RunRecord<T> {
-        let Self {
-            format,
-            name,
-            seed,
-            digest,
-            rounds,
-            complete,
-            stopped_by,
-            learned_nothing,
-            uploads_were_empty,
-            selected_round,
-            accuracy,
-            protocol,
-            draws_negatives,
-            baselines,
-            bytes,
-            third_party_bytes,
-            inference_bytes,
-            versions_cost,
-            audit,
-            privacy,
-            participations,
-            losses,
-            network,
-            device_bytes,
-            work,
-            energy,
-            virtual_time_s,
-            durations,
-            size,
-            policy,
-            per_round,
-            per_user,
-            warnings,
-            command,
-            versions,
-            executable,
-            other_builds,
-            wall,
-            scenario: _,
-        } = self;
-        RunRecord {
-            format,
-            name,
-            seed,
-            digest,
-            rounds,
-            complete,
-            stopped_by,
-            learned_nothing,
-            uploads_were_empty,
-            selected_round,
-            accuracy,
-            protocol,
-            draws_negatives,
-            baselines,
-            bytes,
-            third_party_bytes,
-            inference_bytes,
-            versions_cost,
-            audit,
-            privacy,
-            participations,
-            losses,
-            network,
-            device_bytes,
-            work,
-            energy,
-            virtual_time_s,
-            durations,
-            size,
-            policy,
-            per_round,
-            per_user,
-            warnings,
-            command,
-            versions,
-            executable,
-            other_builds,
-            wall,
-            scenario,
-        }
-    }
-}
-
 /// Says that negatives were drawn, where an older report says nothing about it.
 fn yes() -> bool {
     true
 }
 
-/// Returns whether a field is false and hence left out. It is taken by reference because serde
-/// passes one.
-#[allow(clippy::trivially_copy_pass_by_ref)]
-fn is_false(value: &bool) -> bool {
-    !value
+/// Returns whether a field has its default and is left out.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// Participations by what became of them:
@@ -258,24 +170,19 @@ pub struct ParticipationTotals {
 impl ParticipationTotals {
     /// Returns the totals over `rounds`.
     pub(crate) fn of(rounds: &[RoundRecord]) -> Self {
-        let mut totals = Self::default();
-        for round in rounds {
-            totals.invited += u64::from(round.invited);
-            totals.aggregated += u64::from(round.aggregated);
-            totals.dropped += u64::from(round.dropped);
-            totals.cancelled += u64::from(round.cancelled);
-            totals.late += u64::from(round.late);
-            totals.stale += u64::from(round.stale);
-        }
-        let Self {
-            invited,
-            aggregated,
-            dropped,
-            cancelled,
-            late,
-            ..
-        } = totals;
-        totals.under_way = invited.saturating_sub(aggregated + dropped + cancelled + late);
+        let sum =
+            |of: fn(&RoundRecord) -> u32| rounds.iter().map(|round| u64::from(of(round))).sum();
+        let mut totals = Self {
+            invited: sum(|round| round.invited),
+            aggregated: sum(|round| round.aggregated),
+            dropped: sum(|round| round.dropped),
+            cancelled: sum(|round| round.cancelled),
+            late: sum(|round| round.late),
+            stale: sum(|round| round.stale),
+            under_way: 0,
+        };
+        let ended = totals.aggregated + totals.dropped + totals.cancelled + totals.late;
+        totals.under_way = totals.invited.saturating_sub(ended);
         totals
     }
 }
@@ -338,6 +245,48 @@ pub struct Energy {
 }
 
 impl Energy {
+    /// Returns the energy that clients with these devices spent on `bytes` and `work`; `None` if
+    /// the scenario states none. A device spends energy on every byte that it sends and on every
+    /// byte that it receives. The wasted part is what was spent on updates that were not used, their
+    /// downloads and trainings included.
+    pub(crate) fn of(devices: &DevicesSpec, bytes: &ByDirection<Flow>, work: Work) -> Option<Self> {
+        if !Self::is_stated(devices) {
+            return None;
+        }
+        let joules = |nanojoules: Option<f64>| nanojoules.unwrap_or(0.0) / 1e9;
+        let per_byte_j = joules(devices.energy_nj_per_byte);
+        let training_j = |row_visits: u64, multiply_adds: u64| {
+            row_visits as f64 * joules(devices.energy_nj_per_row_visit)
+                + multiply_adds as f64 * joules(devices.energy_nj_per_multiply_add)
+        };
+        let handled = bytes.up.sent + (bytes.down.sent - bytes.down.unreceived);
+        let useful = bytes.up.useful + bytes.down.useful;
+        // Downloads that a round finds to be unused may have been sent in an earlier one.
+        let unused = (handled - useful.min(handled)) + work.unused_download_bytes;
+        let lost_multiply_adds = work.lost_multiply_adds;
+        Some(Self {
+            transfer_j: handled as f64 * per_byte_j,
+            training_j: training_j(
+                work.finished + work.lost,
+                work.finished_multiply_adds + lost_multiply_adds,
+            ),
+            wasted_j: unused as f64 * per_byte_j
+                + training_j(
+                    work.lost + work.unused,
+                    lost_multiply_adds + work.unused_multiply_adds,
+                ),
+        })
+    }
+
+    /// Returns whether a scenario with these devices states any energy.
+    pub(crate) fn is_stated(devices: &DevicesSpec) -> bool {
+        devices
+            .energy_nj_per_byte
+            .or(devices.energy_nj_per_row_visit)
+            .or(devices.energy_nj_per_multiply_add)
+            .is_some()
+    }
+
     /// Returns the energy of transfers and training together.
     pub(crate) fn total_j(&self) -> f64 {
         self.transfer_j + self.training_j
@@ -355,4 +304,70 @@ pub struct Wall {
     pub peak_rss_bytes: Option<u64>,
     /// Number of worker threads.
     pub threads: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::tests::records as sample;
+
+    #[test]
+    fn energy_is_bytes_and_row_visits_times_their_price_and_absent_without_one() {
+        let mut record = sample::run(1);
+        assert_eq!(
+            Energy::of(&record.scenario.devices, &record.bytes, record.work),
+            None
+        );
+        record.scenario.devices.energy_nj_per_byte = Some(5.0);
+        let flow = |sent, useful| Flow {
+            sent,
+            useful,
+            ..Flow::default()
+        };
+        let bytes = ByDirection {
+            up: flow(1_000_000_000, 900_000_000),
+            down: flow(3_000_000_000, 3_000_000_000),
+        };
+        let work = Work {
+            finished: 2_000_000_000,
+            lost: 500_000_000,
+            ..Work::default()
+        };
+        let spent = Energy::of(&record.scenario.devices, &bytes, work).unwrap();
+        assert_eq!(
+            (spent.transfer_j, spent.training_j, spent.wasted_j),
+            (20.0, 0.0, 0.5)
+        );
+        let down = Flow {
+            sent: 3_500_000_000,
+            lost: 500_000_000,
+            unreceived: 500_000_000,
+            ..bytes.down
+        };
+        let swallowed = Energy::of(
+            &record.scenario.devices,
+            &ByDirection { down, ..bytes },
+            work,
+        )
+        .unwrap();
+        assert_eq!(
+            swallowed, spent,
+            "what no device receives costs no device anything"
+        );
+        record.scenario.devices.energy_nj_per_row_visit = Some(2.0);
+        let spent = Energy::of(&record.scenario.devices, &bytes, work).unwrap();
+        assert_eq!((spent.total_j(), spent.wasted_j), (25.0, 1.5));
+        let work = Work {
+            unused: 1_000_000_000,
+            unused_download_bytes: 600_000_000,
+            ..work
+        };
+        let spent = Energy::of(&record.scenario.devices, &bytes, work).unwrap();
+        assert_eq!(
+            (spent.total_j(), spent.wasted_j),
+            (25.0, 6.5),
+            "downloads and trainings for updates not used"
+        );
+    }
 }

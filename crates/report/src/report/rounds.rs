@@ -5,12 +5,11 @@
 
 use super::check;
 use super::column::{self, Column, Place, Unit};
-use super::cost;
 use super::frame::Frame;
 use super::load::{Count, Load, NetworkSummary};
 use super::metrics;
 use super::record::{
-    ByDirection, Flow, RoundRecord, RunRecord, SPARSITY_THRESHOLDS, Sparsity, Work,
+    ByDirection, Energy, Flow, RoundRecord, RunRecord, SPARSITY_THRESHOLDS, Sparsity, Work,
 };
 use super::words::threshold;
 use fedrecsim_core::error::Result;
@@ -43,7 +42,7 @@ impl Has {
         Self {
             figures: metrics::columns_of(record),
             fault_rules: record.scenario.faults.len(),
-            energy: cost::states_energy(&record.scenario.devices),
+            energy: Energy::is_stated(&record.scenario.devices),
             sparsity: any(|round| round.sparsity.is_some()),
             third_party: record.third_party_bytes.is_some(),
             epsilon: any(|round| round.privacy.and_then(|privacy| privacy.epsilon).is_some()),
@@ -587,6 +586,18 @@ pub(crate) fn share_column(above: f32, place: &str) -> String {
     format!("c_above_{}_{place}", threshold(above))
 }
 
+/// Returns whether `name` is that of a column of how sparse the averaged table is, such as
+/// `c_above_1e-2_averaged`.
+pub(crate) fn is_sparsity(name: &str) -> bool {
+    let names = SPARSITY_THRESHOLDS.map(|above| share_column(above, "averaged"));
+    names.iter().any(|averaged| averaged == name)
+}
+
+/// Returns the row of the round that a run is judged by.
+pub(crate) fn selected<S>(record: &RunRecord<S>, rounds: &Frame) -> Option<usize> {
+    rounds.find(ROUND, record.selected_round?.into())
+}
+
 /// Returns the rounds of a run.
 pub(crate) fn rows<'r>(record: &'r RunRecord) -> Vec<Round<'r>> {
     let mut sent = ByDirection::<u64>::default();
@@ -599,7 +610,7 @@ pub(crate) fn rows<'r>(record: &'r RunRecord) -> Vec<Round<'r>> {
         } = round;
         sent.up += bytes.up.sent;
         sent.down += bytes.down.sent;
-        let energy = cost::energy(&record.scenario.devices, bytes, *work);
+        let energy = Energy::of(&record.scenario.devices, bytes, *work);
         Round {
             record: round,
             sent,

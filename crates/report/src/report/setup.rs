@@ -1,5 +1,6 @@
 //! Describes a checked scenario in words: what was run, and what makes its accuracy optimistic.
 
+use super::document::Block;
 use super::record::{NoEpsilon, ParticipationTotals, PrivacyRecord, RunRecord, Sampling};
 use super::words::{self, counted, name_of, percent, thousands};
 use fedrecsim_data::dataset::public::known;
@@ -11,24 +12,18 @@ use fedrecsim_scenario::scenario::{
 /// Returns what was run as (name, words). Everything else that a scenario says is in its own text.
 pub(crate) fn describe(record: &RunRecord) -> Vec<(String, String)> {
     let training = &record.scenario.training;
+    let planned = thousands(training.rounds.into());
+    let how = mode_in_words(&record.policy, training);
     let mut rows = vec![
         ("Method", format!("`{}`", record.scenario.method.name)),
         ("Data", data(record)),
-        (
-            "Rounds",
-            format!(
-                "{} planned, {}",
-                thousands(training.rounds.into()),
-                rounds(&record.policy, training)
-            ),
-        ),
+        ("Rounds", format!("{planned} planned, {how}")),
         ("Protocol", protocol_of(record).to_owned()),
     ];
     let privacy = record.privacy.as_ref();
     rows.extend(privacy.map(|privacy| ("Privacy", claim(privacy))));
-    rows.into_iter()
-        .map(|(name, text)| (name.to_owned(), text))
-        .collect()
+    let named = |(name, text): (&str, String)| (name.to_owned(), text);
+    rows.into_iter().map(named).collect()
 }
 
 /// Returns the protocol of a run, so that a sentence can end with it.
@@ -43,16 +38,13 @@ pub(crate) fn without_stop(text: &str) -> &str {
 
 /// Returns in words what is claimed of users' privacy, with everything that it depends on.
 pub(crate) fn claim(privacy: &PrivacyRecord) -> String {
-    let PrivacyRecord {
-        epsilon,
-        delta,
-        adjacency,
-        trust,
-        ..
-    } = *privacy;
-    let (Some(epsilon), Some(delta), Some(adjacency), Some(trust)) =
-        (epsilon, delta, adjacency, trust)
-    else {
+    let known = (
+        privacy.epsilon,
+        privacy.delta,
+        privacy.adjacency,
+        privacy.trust,
+    );
+    let (Some(epsilon), Some(delta), Some(adjacency), Some(trust)) = known else {
         let because = privacy
             .no_epsilon
             .map_or("none was worked out", NoEpsilon::words);
@@ -89,7 +81,7 @@ pub(crate) fn claim(privacy: &PrivacyRecord) -> String {
 }
 
 /// Returns in a few words how rounds are run.
-pub fn rounds(policy: &Policy, training: &TrainingSpec) -> String {
+pub fn mode_in_words(policy: &Policy, training: &TrainingSpec) -> String {
     match training.steps_per_round {
         1 => policy.name.to_string(),
         steps => format!(
@@ -164,51 +156,50 @@ pub(crate) fn selected_by(evaluation: &EvaluationSpec) -> String {
     }
 }
 
-/// Something that a reader has to know before believing a number.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Caveat {
-    /// The caveat in a few words, as a sentence of its own.
-    pub headline: String,
-    /// Why it matters and what to do about it.
-    pub text: String,
-}
-
 /// Returns a caveat that the run is incomplete, and why, if it is.
-pub(crate) fn incomplete(record: &RunRecord) -> Option<Caveat> {
+pub(crate) fn incomplete(record: &RunRecord) -> Option<Block> {
+    let (finished, planned) = (record.rounds, record.scenario.training.rounds);
     let why = record
         .stopped_by
         .as_deref()
         .unwrap_or("the reason was not recorded");
-    (!record.complete).then(|| Caveat {
-        headline: format!(
-            "Incomplete: {} of {} rounds.",
-            record.rounds, record.scenario.training.rounds
-        ),
-        text: format!("The run was stopped: {why}. The figures are those of the finished rounds."),
+    (!record.complete).then(|| {
+        Block::note(
+            format!("Incomplete: {finished} of {planned} rounds."),
+            format!("The run was stopped: {why}. The figures are those of the finished rounds."),
+        )
     })
 }
 
 /// Returns the caveats that come from how the run went: that it is incomplete, that it learned
 /// nothing, and that several builds made it.
-pub(crate) fn caveats_of_the_run(record: &RunRecord) -> Vec<Caveat> {
-    let others = &record.other_builds;
-    let mixed = (!others.is_empty()).then(|| Caveat {
-        headline: "More than one build of the program made this run.".to_owned(),
-        text: format!(
-            "It was resumed with --other-build, and earlier rounds were made by: {}. The same scenario and seed may come to \
-             another digest in any one build.",
-            others.join("; ")
-        ),
+pub(crate) fn caveats_of_the_run(record: &RunRecord) -> Vec<Block> {
+    let others = record.other_builds.join("; ");
+    let mixed = (!others.is_empty()).then(|| {
+        Block::note(
+            "More than one build of the program made this run.",
+            format!(
+                "It was resumed with --other-build, and earlier rounds were made by: {others}. The same scenario and seed \
+                 may come to another digest in any one build."
+            ),
+        )
     });
-    incomplete(record)
-        .into_iter()
-        .chain(learned_nothing(record))
-        .chain(mixed)
-        .collect()
+    let all = [incomplete(record), learned_nothing(record), mixed];
+    all.into_iter().flatten().collect()
 }
 
 /// Returns a caveat that the run has learned nothing, if that is so.
-pub(crate) fn learned_nothing(record: &RunRecord) -> Option<Caveat> {
+fn learned_nothing(record: &RunRecord) -> Option<Block> {
+    if !record.learned_nothing {
+        return None;
+    }
+    if record.uploads_were_empty {
+        return Some(Block::note(
+            "The run has learned nothing: no upload carried a value.",
+            "What `codec.uplink` selects, a threshold perhaps, left nothing of any upload, so that the accuracy says \
+             nothing about training.",
+        ));
+    }
     let ParticipationTotals {
         invited,
         dropped,
@@ -217,36 +208,23 @@ pub(crate) fn learned_nothing(record: &RunRecord) -> Option<Caveat> {
         under_way,
         ..
     } = record.participations;
-    if record.learned_nothing && record.uploads_were_empty {
-        return Some(Caveat {
-            headline: "The run has learned nothing: no upload carried a value.".to_owned(),
-            text: "What `codec.uplink` selects, a threshold perhaps, left nothing of any upload, so that the accuracy says \
-                   nothing about training."
-                .to_owned(),
-        });
-    }
-    record.learned_nothing.then(|| Caveat {
-        headline: "The run has learned nothing: no update was ever used.".to_owned(),
-        text: format!(
-            "Of {} in {}, {} were cut off by a dropout, a departure or a fault, {} were given up, {} came too late and \
-             {} were under way at the end. The shared model is the one that the run began with, so the accuracy says \
-             nothing about training.",
+    let [dropped, cancelled, late, under_way] =
+        [dropped, cancelled, late, under_way].map(thousands);
+    Some(Block::note(
+        "The run has learned nothing: no update was ever used.",
+        format!(
+            "Of {} in {}, {dropped} were cut off by a dropout, a departure or a fault, {cancelled} were given up, {late} came \
+             too late and {under_way} were under way at the end. The shared model is the one that the run began with, so the \
+             accuracy says nothing about training.",
             counted(invited, "participation"),
-            counted(u64::from(record.rounds), "round"),
-            thousands(dropped),
-            thousands(cancelled),
-            thousands(late),
-            thousands(under_way),
+            counted(record.rounds.into(), "round"),
         ),
-    })
+    ))
 }
 
 /// Returns a caveat for each warning about the scenario.
-pub(crate) fn warnings(record: &RunRecord) -> impl Iterator<Item = Caveat> {
-    let caveat = |text: &String| Caveat {
-        headline: "A warning about the scenario.".to_owned(),
-        text: text.clone(),
-    };
+pub(crate) fn warnings(record: &RunRecord) -> impl Iterator<Item = Block> {
+    let caveat = |text| Block::note("A warning about the scenario.", text);
     record.warnings.iter().map(caveat)
 }
 
@@ -254,89 +232,86 @@ pub(crate) fn warnings(record: &RunRecord) -> impl Iterator<Item = Caveat> {
 /// are.
 pub(crate) fn excluded(record: &RunRecord) -> Option<String> {
     let (excluded, users) = (record.size.excluded_users, record.size.users);
-    (excluded > 0).then(|| {
-        let them = if excluded == 1 {
-            "takes no part: its device has"
-        } else {
-            "take no part: their devices have"
-        };
-        let of = format!("{} of {}", thousands(excluded), counted(users, "user"));
-        format!(
-            "{of} ({}) {them} no room for the table.",
-            percent(excluded, users)
-        )
-    })
+    let them = match excluded {
+        0 => return None,
+        1 => "takes no part: its device has",
+        _ => "take no part: their devices have",
+    };
+    Some(format!(
+        "{} of {} ({}) {them} no room for the table.",
+        thousands(excluded),
+        counted(users, "user"),
+        percent(excluded, users)
+    ))
 }
 
 /// Returns what in the protocol makes the accuracy look better than a deployment's would be.
-pub(crate) fn protocol_caveats(scenario: &Scenario, draws_negatives: bool) -> Vec<Caveat> {
+pub(crate) fn protocol_caveats(scenario: &Scenario, draws_negatives: bool) -> Vec<Block> {
     let mut caveats = Vec::new();
     if draws_negatives && scenario.dataset.negatives.pool == NegativePool::Unrated {
-        caveats.push(Caveat {
-            headline: "Negatives come from the `unrated` pool.".to_owned(),
-            text: "The held-out items are never drawn as training negatives while every other unrated item \
-                   eventually is, so a client that remembers its negatives can find the held-out item by \
-                   elimination. The papers' code does this too; a device cannot. Compare with \
-                   `dataset.negatives.pool = \"not-in-train\"`."
-                .to_owned(),
-        });
+        caveats.push(Block::note(
+            "Negatives come from the `unrated` pool.",
+            "The held-out items are never drawn as training negatives while every other unrated item \
+             eventually is, so a client that remembers its negatives can find the held-out item by \
+             elimination. The papers' code does this too; a device cannot. Compare with \
+             `dataset.negatives.pool = \"not-in-train\"`.",
+        ));
     }
     if scenario.evaluation.selection == Selection::BestTest {
-        caveats.push(Caveat {
-            headline: "The round was selected by its test accuracy.".to_owned(),
-            text: format!(
-                "The test accuracy is the best of many and so optimistic. Compare with `evaluation.selection = \"{}\"`.",
-                if scenario.dataset.split.has_validation_item() { "best-validation" } else { "last" }
+        let honest = match scenario.dataset.split.has_validation_item() {
+            true => "best-validation",
+            false => "last",
+        };
+        caveats.push(Block::note(
+            "The round was selected by its test accuracy.",
+            format!(
+                "The test accuracy is the best of many and so optimistic. Compare with `evaluation.selection = \"{honest}\"`."
             ),
-        });
+        ));
     }
     caveats
 }
 
 /// Returns a caveat that the devices' times are assumptions, if they are.
-pub(crate) fn assumptions(scenario: &Scenario) -> Option<Caveat> {
-    presets::assumes_times(&scenario.devices).then(|| Caveat {
-        headline: "Times of devices are assumptions.".to_owned(),
-        text: "The times per multiply-add and per participation are those of a preset, which nobody has measured. \
-               Replace them by your own before you rely on virtual times."
-            .to_owned(),
+pub(crate) fn assumptions(scenario: &Scenario) -> Option<Block> {
+    presets::assumes_times(&scenario.devices).then(|| {
+        Block::note(
+            "Times of devices are assumptions.",
+            "The times per multiply-add and per participation are those of a preset, which nobody has measured. \
+             Replace them by your own before you rely on virtual times.",
+        )
     })
 }
 
 fn data(record: &RunRecord) -> String {
     let (dataset, size) = (&record.scenario.dataset, &record.size);
     let held_out = match dataset.split {
-        SplitSpec::LeaveOneOut {
-            validation_item: true,
-        } => "a test and a validation item held out per user".to_owned(),
-        SplitSpec::LeaveOneOut {
-            validation_item: false,
-        } => "a test item held out per user".to_owned(),
+        SplitSpec::LeaveOneOut { validation_item } => {
+            let items = if validation_item {
+                "a test and a validation"
+            } else {
+                "a test"
+            };
+            format!("{items} item held out per user")
+        }
         SplitSpec::KFold { folds, .. } => {
             let part = dataset.split.part(record.scenario.seed).unwrap_or_default();
             format!("part {part} of {folds} (from 0) held out")
         }
     };
-    let file = match (&dataset.source, &dataset.path) {
-        (SourceSpec::Generated { .. }, _) | (_, None) => String::new(),
-        (_, Some(path)) => format!(" from `{}`", path.display()),
+    let is_generated = matches!(dataset.source, SourceSpec::Generated { .. });
+    let file = dataset.path.as_ref().filter(|_| !is_generated);
+    let file = file.map_or_else(String::new, |path| format!(" from `{}`", path.display()));
+    let title = match is_generated {
+        true => "generated population",
+        false => known(&dataset.source).map_or("delimited file", |set| &set.title),
     };
     format!(
-        "{}{file}: {} users, {} items, {} training ratings; {held_out}",
-        title(&dataset.source),
+        "{title}{file}: {} users, {} items, {} training ratings; {held_out}",
         thousands(size.users),
         thousands(size.items),
         thousands(size.training_ratings),
     )
-}
-
-fn title(source: &SourceSpec) -> &'static str {
-    match source {
-        SourceSpec::Generated { .. } => "generated population",
-        SourceSpec::Public { .. } | SourceSpec::Delimited { .. } => {
-            known(source).map_or("delimited file", |set| &set.title)
-        }
-    }
 }
 
 #[cfg(test)]
@@ -344,13 +319,19 @@ mod tests {
     use super::*;
     use crate::tests::records as sample;
 
+    /// Returns what the first of some caveats says.
+    fn said(caveats: &[Block]) -> String {
+        match caveats {
+            [Block::Note { headline, text }, ..] => format!("{headline} {text}"),
+            other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
     fn only_an_honest_protocol_goes_without_a_caveat() {
         let mut scenario = sample::run(1).scenario;
         assert!(
-            protocol_caveats(&scenario, true)[0]
-                .text
-                .contains("elimination"),
+            said(&protocol_caveats(&scenario, true)).contains("elimination"),
             "the pool leaks the held-out item"
         );
         assert_eq!(
@@ -361,11 +342,7 @@ mod tests {
         scenario.dataset.negatives.pool = NegativePool::NotInTrain;
         assert_eq!(protocol_caveats(&scenario, true), []);
         scenario.evaluation.selection = Selection::BestTest;
-        assert!(
-            protocol_caveats(&scenario, true)[0]
-                .headline
-                .contains("test accuracy")
-        );
+        assert!(said(&protocol_caveats(&scenario, true)).contains("test accuracy"));
         scenario.evaluation.selection = Selection::BestValidation;
         assert_eq!(protocol_caveats(&scenario, true), []);
     }
@@ -376,22 +353,20 @@ mod tests {
         let mut record = sample::run(3);
         assert_eq!(caveats_of_the_run(&record), []);
         record.other_builds.push("fedrecsim 0.0.9".to_owned());
-        let [caveat] = &caveats_of_the_run(&record)[..] else {
-            panic!("the run is not marked")
-        };
+        let told = said(&caveats_of_the_run(&record));
         assert!(
-            caveat.headline.contains("More than one build")
-                && caveat.text.contains("fedrecsim 0.0.9")
+            told.contains("More than one build") && told.contains("fedrecsim 0.0.9"),
+            "{told}"
         );
     }
 
     #[test]
     fn a_finished_run_is_not_called_incomplete() {
         assert_eq!(incomplete(&sample::run(3)), None);
-        let caveat = incomplete(&sample::interrupted(12, 60));
+        let told = said(incomplete(&sample::interrupted(12, 60)).as_slice());
         assert!(
-            caveat
-                .is_some_and(|c| c.headline.contains("12 of 60") && c.text.contains("interrupted"))
+            told.contains("12 of 60") && told.contains("interrupted"),
+            "{told}"
         );
     }
 }

@@ -1,7 +1,9 @@
 //! Makes the record of a run from what the simulation leaves.
 
-use super::record::{FORMAT, LossTotals, NetworkSummary, ParticipationTotals, RunRecord, Wall};
-use super::{cost, setup};
+use super::record::{
+    Energy, FORMAT, LossTotals, NetworkSummary, ParticipationTotals, RunRecord, Wall,
+};
+use super::setup;
 use fedrecsim_core::error::Error;
 use fedrecsim_scenario::scenario::Scenario;
 use fedrecsim_sim::checkpoint::{self, Program};
@@ -45,12 +47,17 @@ impl RunRecord {
             device_bytes: outcome.device_bytes,
             per_user: outcome.users,
             work: outcome.work,
-            energy: cost::energy(&scenario.devices, &outcome.bytes, outcome.work),
+            energy: Energy::of(&scenario.devices, &outcome.bytes, outcome.work),
             bytes: outcome.bytes,
             third_party_bytes: outcome.third_party_bytes,
             inference_bytes: selected.and_then(|round| round.inference_bytes),
             privacy: outcome.rounds.last().and_then(|round| round.privacy),
             audit: AuditRecord::over(outcome.rounds.iter().filter_map(|round| round.audit)),
+            audited_rounds: outcome
+                .rounds
+                .iter()
+                .filter(|round| round.audit.is_some())
+                .count() as u32,
             versions_cost: outcome.rounds.last().and_then(|round| round.versions),
             virtual_time_s: outcome
                 .rounds

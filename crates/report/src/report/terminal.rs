@@ -5,7 +5,6 @@ use std::path::Path;
 
 use super::document::{Block, Document};
 use super::record::{Accuracy, Flow, RunRecord};
-use super::setup::Caveat;
 use super::{metrics, setup, words};
 use fedrecsim_core::metric::Metric;
 use fedrecsim_core::units::Bytes;
@@ -13,10 +12,7 @@ use fedrecsim_core::units::Bytes;
 /// Returns accuracy beside the baselines with its protocol, bytes, virtual time, wall time, and
 /// where the report is if there is one, in a few lines with a line break at the end.
 pub fn summary(record: &RunRecord, report: Option<&Path>) -> String {
-    let caveats = setup::caveats_of_the_run(record).into_iter();
-    let mut blocks: Vec<Block> = caveats
-        .map(|Caveat { headline, text }| Block::Note { headline, text })
-        .collect();
+    let mut blocks = setup::caveats_of_the_run(record);
     let mut lines = accuracy(record);
     let mut entry = |name: &str, text: String| lines.push((name.to_owned(), text));
     entry("protocol", record.protocol.clone());
@@ -60,11 +56,11 @@ pub fn summary(record: &RunRecord, report: Option<&Path>) -> String {
     } else {
         ""
     };
-    let optimistic = setup::protocol_caveats(&record.scenario, record.draws_negatives);
-    blocks.extend(optimistic.into_iter().map(|caveat| {
-        let headline = caveat.headline;
-        Block::Text(format!("note: {headline}{see}"))
-    }));
+    for caveat in setup::protocol_caveats(&record.scenario, record.draws_negatives) {
+        if let Block::Note { headline, .. } = caveat {
+            blocks.push(Block::Text(format!("note: {headline}{see}")));
+        }
+    }
     let document = Document {
         title: format!(
             "{}: {}, seed {}, {} of {} rounds",

@@ -2,7 +2,6 @@
 
 use super::check;
 use super::column::{self, Column, Place, Unit};
-use super::cost;
 use super::record::{Energy, RunRecord, UserRecord};
 use super::rounds::{flow_columns, work_columns};
 use super::words::thousands;
@@ -91,7 +90,7 @@ pub(crate) fn columns<'a>(
     if has_energy {
         let joules = |name, doc, of: fn(Energy) -> f64| {
             Column::new(name, Unit::Joules, doc, TABLE, move |user: &UserRecord| {
-                cost::energy(devices?, &user.bytes, user.account.work).map(of)
+                Energy::of(devices?, &user.bytes, user.account.work).map(of)
             })
         };
         all.push(joules(
@@ -153,7 +152,7 @@ mod tests {
     fn the_table_reads_like_this() {
         let mut record = sample::with_users(1);
         record.scenario.devices.energy_nj_per_row_visit = Some(2.0);
-        record.energy = cost::energy(&record.scenario.devices, &record.bytes, record.work);
+        record.energy = Energy::of(&record.scenario.devices, &record.bytes, record.work);
         insta::assert_snapshot!(csv(&record).unwrap().unwrap());
     }
 

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::results::{ArmResults, Results, RunResult, RunState};
+use super::results::{ArmResults, Results, RunResult};
 use super::sharing;
 use crate::report::metrics;
 use crate::report::read::{self, SavedReport};
@@ -17,8 +17,8 @@ pub struct Wanted {
     pub title: String,
     /// The name of the arm to which differences are paired.
     pub compare_to: Option<String>,
-    /// The figures that are shown; empty for the headline of the first arm and its companion.
-    pub figures: Vec<String>,
+    /// The metrics that are shown; empty for the headline of the first arm and its companion.
+    pub metrics: Vec<String>,
 }
 
 /// An arm whose name is not known yet.
@@ -41,7 +41,7 @@ pub fn results(
     let groups = grouped(reports)?;
     let names = names_of(&groups);
     let mut arms = Vec::new();
-    let mut shown = wanted.figures;
+    let mut shown = wanted.metrics;
     for (group, name) in groups.into_iter().zip(names) {
         // This program may not know it, as with another program's method.
         let run = &group.reports[0].run;
@@ -56,65 +56,43 @@ pub fn results(
             .as_ref()
             .map(sharing::depends_on_timing)
             .unwrap_or_default();
-        let runs = group.reports.into_iter().map(run_of).collect();
+        let reports = group.reports.into_iter();
+        let runs = reports.map(|report| RunResult::of(report.folder.clone(), report));
         arms.push(ArmResults {
             name,
             timing,
             compare_to: None,
-            runs,
+            runs: runs.collect(),
         });
     }
-    let compare_to = match &wanted.compare_to {
-        None => None,
-        Some(name) => Some(
-            arms.iter()
-                .position(|arm| arm.name == *name)
-                .ok_or_else(|| {
-                    let known: Vec<String> =
-                        arms.iter().map(|arm| format!("`{}`", arm.name)).collect();
-                    Error::Usage(format!(
-                        "there is no arm `{name}`; known: {}",
-                        known.join("; ")
-                    ))
-                })?,
-        ),
-    };
-    for (place, arm) in arms.iter_mut().enumerate() {
-        arm.compare_to = compare_to.filter(|other| *other != place);
+    if let Some(name) = &wanted.compare_to {
+        let names = || arms.iter().map(|arm| arm.name.as_str());
+        let Some(other) = names().position(|arm| arm == name) else {
+            let known: Vec<String> = names().map(|name| format!("`{name}`")).collect();
+            let known = known.join("; ");
+            return Err(Error::Usage(format!(
+                "there is no arm `{name}`; known: {known}"
+            )));
+        };
+        for (place, arm) in arms.iter_mut().enumerate() {
+            arm.compare_to = (place != other).then_some(other);
+        }
     }
     let results = Results {
         title: wanted.title,
         arms,
-        figures: shown,
+        metrics: shown,
         references: Vec::new(),
         courses: Vec::new(),
         shard: None,
     };
-    let has = |figure: &str| {
-        results
-            .arms
-            .iter()
-            .flat_map(ArmResults::reports)
-            .any(|report| report.run.accuracy.test.contains_key(figure))
-    };
-    match results.figures.iter().find(|figure| !has(figure)) {
-        Some(figure) if results.counts()[0] > 0 => {
-            Err(Error::Usage(format!("no report has the figure `{figure}`")))
+    let reports = || results.arms.iter().flat_map(ArmResults::reports);
+    let has = |metric: &str| reports().any(|report| report.run.accuracy.test.contains_key(metric));
+    match results.metrics.iter().find(|metric| !has(metric)) {
+        Some(metric) if results.counts()[0] > 0 => {
+            Err(Error::Usage(format!("no report has the metric `{metric}`")))
         }
         _ => Ok(results),
-    }
-}
-
-fn run_of(report: SavedReport) -> RunResult {
-    let (seed, folder) = (report.run.seed, report.folder.clone());
-    let state = report
-        .run
-        .failure()
-        .map_or_else(|| RunState::Done(Box::new(report)), RunState::Failed);
-    RunResult {
-        seed,
-        folder,
-        state,
     }
 }
 
@@ -178,12 +156,7 @@ fn names_of(groups: &[Group]) -> Vec<String> {
         let found = differences.iter().find(|difference| difference.key == key);
         found.map(|difference| difference.values[side].clone())
     };
-    let in_first = |key: &str| {
-        differences
-            .iter()
-            .find_map(|all| find(all, key, 0))
-            .flatten()
-    };
+    let in_first = |key: &str| differences.iter().find_map(|all| find(all, key, 0))?;
     let name = |value: &dyn Fn(&str) -> Option<Value>| {
         let part = |key: &&str| match value(key)? {
             Value::String(text) => Some(format!("{key}={text}")),
@@ -195,9 +168,8 @@ fn names_of(groups: &[Group]) -> Vec<String> {
             false => parts.join(", "),
         }
     };
-    let others = differences
-        .iter()
-        .map(|all| name(&|key| find(all, key, 1).unwrap_or_else(|| in_first(key))));
+    let of_other = |all| name(&|key| find(all, key, 1).unwrap_or_else(|| in_first(key)));
+    let others = differences.iter().map(|all| of_other(all));
     std::iter::once(name(&in_first)).chain(others).collect()
 }
 
@@ -219,11 +191,11 @@ mod tests {
     }
 
     fn wanted(compare_to: Option<&str>) -> Wanted {
-        let figures = vec!["hr@10".to_owned()];
+        let metrics = vec!["hr@10".to_owned()];
         Wanted {
             title: "t".to_owned(),
             compare_to: compare_to.map(str::to_owned),
-            figures,
+            metrics,
         }
     }
 
@@ -265,18 +237,18 @@ mod tests {
                 .contains("there is no arm `x`; known: `ml100k-fedrap`"),
             "{error}"
         );
-        let figures = vec!["mrr".to_owned()];
+        let metrics = vec!["mrr".to_owned()];
         let error = results(
             vec![rounds(1)],
             Wanted {
-                figures,
+                metrics,
                 ..wanted(None)
             },
             &vocabulary(),
         )
         .unwrap_err();
         assert!(
-            error.to_string().contains("no report has the figure `mrr`"),
+            error.to_string().contains("no report has the metric `mrr`"),
             "{error}"
         );
     }

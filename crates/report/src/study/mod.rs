@@ -12,8 +12,8 @@
 //! Reading order: [`file`](mod@file) is the study as its file says it; [`plan`] resolves every arm
 //! and lists the runs; [`record`] remembers what a study began with; [`compare`] makes arms of
 //! reports that exist; [`against`] compares arms to others than the study says; [`results`] gathers
-//! the reports by arm and seed; [`columns`] lists what tables show of a run, `reach` says when one
-//! came near the best accuracy, `statistics` has means and intervals; [`sharing`] says which arms
+//! the reports by arm and seed; `columns` lists what tables show of a run, `reach` says when one came
+//! near the best accuracy, `statistics` has means and intervals, and `values` those of arms; [`sharing`] says which arms
 //! draw the same cohorts; [`saved`] puts results into a file and takes them out again; `names`
 //! shortens what tables call the arms; [`tables`] writes it all down.
 //!
@@ -21,15 +21,24 @@
 //! matters of the command line.
 
 pub mod against;
-pub mod columns;
+mod columns;
 pub mod compare;
 pub mod file;
-pub mod names;
-pub mod plan;
-pub mod reach;
-pub mod record;
-pub mod results;
+mod names;
+mod plan;
+mod reach;
+mod record;
+mod results;
 pub mod saved;
-pub mod sharing;
-pub mod statistics;
+mod sharing;
+mod statistics;
 pub mod tables;
+mod values;
+
+pub use self::{
+    columns::reference,
+    plan::{Plan, PlannedArm, RunId, Shard, as_saved},
+    record::{ArmRecord, StudyRecord},
+    results::{ArmResults, Results, RunResult, RunState},
+    sharing::depends_on_timing,
+};

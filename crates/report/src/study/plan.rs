@@ -7,11 +7,12 @@ use std::str::FromStr;
 
 use serde_json::Value;
 
-use super::columns::is_sparsity;
 use super::file::{Arm, Study};
 use crate::report::metrics;
+use crate::report::rounds::is_sparsity;
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_scenario::scenario::{self, Loaded, MethodVocabulary, Scenario, Strictness};
+use fedrecsim_core::metric::Metric;
+use fedrecsim_scenario::scenario::{self, MethodVocabulary, Scenario, Strictness};
 
 /// The longest name of an arm's folder, in bytes.
 const LONGEST_FOLDER: usize = 100;
@@ -23,9 +24,8 @@ pub struct Plan {
     pub study: Study,
     /// Its arms, in the order of the study.
     pub arms: Vec<PlannedArm>,
-    /// The figures of accuracy that tables show; the first one is what runs are judged by in
-    /// pictures.
-    pub figures: Vec<String>,
+    /// The metrics that tables show; pictures show the first one.
+    pub metrics: Vec<String>,
     /// Warnings about the arms' scenarios, each once with the first arm that has it.
     pub warnings: Vec<String>,
 }
@@ -91,23 +91,13 @@ impl Plan {
         // Arms often share a fault of their base, which is told once.
         let mut faults: Vec<(String, Vec<String>)> = Vec::new();
         for arm in &study.arms {
-            let overrides: Vec<String> = arm
-                .set
-                .iter()
-                .cloned()
-                .chain([format!("seed={first_seed}")])
-                .collect();
-            match scenario::load_with_warnings(
-                &arm.base,
-                &overrides,
-                vocabulary,
-                Strictness::Lenient,
-            ) {
-                Ok(Loaded {
-                    scenario,
-                    warnings: of_arm,
-                }) => {
-                    for warning in of_arm {
+            let mut set = arm.set.clone();
+            set.push(format!("seed={first_seed}"));
+            let loaded =
+                scenario::load_with_warnings(&arm.base, &set, vocabulary, Strictness::Lenient);
+            match loaded {
+                Ok(loaded) => {
+                    for warning in loaded.warnings {
                         if !warnings.iter().any(|(known, _)| *known == warning) {
                             warnings.push((warning, arm.name.clone()));
                         }
@@ -115,46 +105,42 @@ impl Plan {
                     arms.push(PlannedArm {
                         arm: arm.clone(),
                         folder: folder_of(&arm.name),
-                        scenario,
+                        scenario: loaded.scenario,
                     });
                 }
-                Err(error) => note(&mut faults, error.to_string(), &arm.name),
+                Err(error) => {
+                    let fault = error.to_string();
+                    match faults.iter_mut().find(|(other, _)| *other == fault) {
+                        Some((_, names)) => names.push(arm.name.clone()),
+                        None => faults.push((fault, vec![arm.name.clone()])),
+                    }
+                }
             }
         }
-        for fault in duplicates(&arms)? {
-            note(&mut faults, fault, "");
+        let mut told: Vec<String> = faults.iter().map(of_arms).collect();
+        told.extend(duplicates(&arms)?);
+        if !told.is_empty() {
+            return Err(Error::Usage(told.join("\n")));
         }
-        if !faults.is_empty() {
-            return Err(refusal(&faults));
-        }
-        let figures = shown(&study, &arms)?;
-        let warnings = warnings
-            .into_iter()
-            .map(|(warning, arm)| format!("arm `{arm}`: {warning}"))
-            .collect();
+        let metrics = shown(&study, &arms)?;
+        let of_arm = |(warning, arm)| format!("arm `{arm}`: {warning}");
         Ok(Self {
             study,
             arms,
-            figures,
-            warnings,
+            metrics,
+            warnings: warnings.into_iter().map(of_arm).collect(),
         })
     }
 
     /// Returns the runs of a part, or all of them, arm by arm.
     pub fn runs(&self, shard: Option<Shard>) -> Vec<RunId> {
+        let seeds = self.study.seeds.iter().copied();
         let arms = 0..self.arms.len();
-        let all = arms.flat_map(|arm| {
-            self.study
-                .seeds
-                .iter()
-                .map(move |seed| RunId { arm, seed: *seed })
-        });
+        let all = arms.flat_map(|arm| seeds.clone().map(move |seed| RunId { arm, seed }));
         // Neighbours go to different parts, so that every part has its share of every arm.
         let is_in = |place: usize| shard.is_none_or(|shard| place % shard.count == shard.index - 1);
-        all.enumerate()
-            .filter(|(place, _)| is_in(*place))
-            .map(|(_, run)| run)
-            .collect()
+        let numbered = all.enumerate().filter(|(place, _)| is_in(*place));
+        numbered.map(|(_, run)| run).collect()
     }
 
     /// Returns the scenario of a run.
@@ -184,22 +170,12 @@ impl PlannedArm {
     /// # Errors
     /// [`Error::Usage`] for a scenario that JSON cannot express, which no file gives.
     pub(crate) fn without_seed(&self) -> Result<Value> {
-        without_seed(&self.scenario)
+        let mut value = as_saved(&self.scenario)?;
+        if let Some(table) = value.as_object_mut() {
+            table.shift_remove("seed");
+        }
+        Ok(value)
     }
-}
-
-/// Returns a scenario without its seed, which arms are compared by.
-///
-/// # Errors
-/// [`Error::Usage`] for a scenario that JSON cannot express, which no file gives.
-pub(crate) fn without_seed(scenario: &Scenario) -> Result<Value> {
-    let refuse =
-        |reason: serde_json::Error| Error::Usage(format!("scenario {}: {reason}", scenario.name));
-    let mut value = serde_json::to_value(scenario).map_err(refuse)?;
-    if let Some(table) = value.as_object_mut() {
-        table.shift_remove("seed");
-    }
-    Ok(value)
 }
 
 /// Returns a scenario as it is read back from `run.json`. It is written and read here, too, as the
@@ -212,28 +188,14 @@ pub fn as_saved(scenario: &Scenario) -> Result<Value> {
     saved.map_err(|reason| Error::Usage(format!("scenario {}: {reason}", scenario.name)))
 }
 
-fn note(faults: &mut Vec<(String, Vec<String>)>, fault: String, arm: &str) {
-    match faults.iter_mut().find(|(other, _)| *other == fault) {
-        Some((_, arms)) => arms.push(arm.to_owned()),
-        None => faults.push((fault, vec![arm.to_owned()])),
+/// Returns a fault with the arms that have it, of which there is at least one.
+fn of_arms((fault, arms): &(String, Vec<String>)) -> String {
+    let (first, others) = (&arms[0], arms.len() - 1);
+    match others {
+        0 => format!("arm `{first}`: {fault}"),
+        1 => format!("arm `{first}` and 1 other: {fault}"),
+        _ => format!("arm `{first}` and {others} others: {fault}"),
     }
-}
-
-/// Returns the error of faults, each with the arms that have it.
-fn refusal(faults: &[(String, Vec<String>)]) -> Error {
-    let told = faults.iter().map(|(fault, arms)| match &arms[..] {
-        [only] if only.is_empty() => fault.clone(),
-        [one] => format!("arm `{one}`: {fault}"),
-        [first, others @ ..] => {
-            let others = others.len();
-            format!(
-                "arm `{first}` and {others} other{}: {fault}",
-                if others == 1 { "" } else { "s" }
-            )
-        }
-        [] => fault.clone(),
-    });
-    Error::Usage(told.collect::<Vec<_>>().join("\n"))
 }
 
 /// Returns the pairs of arms that come to the same scenario, as sentences.
@@ -266,68 +228,46 @@ fn with_floats(value: Value) -> Value {
     }
 }
 
-/// Returns the figures that tables show.
+/// Returns the metrics that tables show.
 fn shown(study: &Study, arms: &[PlannedArm]) -> Result<Vec<String>> {
-    if study.figures.is_empty() {
-        let first = arms
-            .first()
-            .map(|arm| metrics::headlines(&arm.scenario.evaluation))
-            .unwrap_or_default();
-        return Ok(first
-            .iter()
-            .map(fedrecsim_core::metric::Metric::name)
-            .collect());
+    if study.metrics.is_empty() {
+        let first = arms.first();
+        let metrics = first.map(|arm| metrics::headlines(&arm.scenario.evaluation));
+        return Ok(metrics.iter().flatten().map(Metric::name).collect());
     }
-    let measured = |figure: &&String| {
-        arms.iter().any(|arm| {
-            arm.scenario
-                .evaluation
-                .metrics()
-                .iter()
-                .any(|metric| metric.name() == **figure)
-        })
+    let measured = |name: &&String| {
+        let of_arm = |arm: &PlannedArm| arm.scenario.evaluation.metrics();
+        let mut all = arms.iter().flat_map(of_arm);
+        all.any(|metric| metric.name() == **name)
     };
-    let published = study
-        .references
-        .iter()
-        .map(|reference| &reference.figure)
-        .filter(|figure| !is_sparsity(figure));
+    let published = study.references.iter().map(|reference| &reference.figure);
+    let published = published.filter(|figure| !is_sparsity(figure));
     match study
-        .figures
+        .metrics
         .iter()
         .chain(published)
-        .find(|figure| !measured(figure))
+        .find(|name| !measured(name))
     {
-        Some(figure) => Err(Error::Usage(format!(
-            "no arm of the study measures `{figure}`; name it in `evaluation.metrics` and `evaluation.cutoffs`"
+        Some(name) => Err(Error::Usage(format!(
+            "no arm of the study measures `{name}`; name it in `evaluation.metrics` and `evaluation.cutoffs`"
         ))),
-        None => Ok(study.figures.clone()),
+        None => Ok(study.metrics.clone()),
     }
 }
 
 /// Returns the name of an arm's folder: the arm's name as far as all file systems take it, and
 /// where they do not, the beginning of its digest.
 pub(super) fn folder_of(name: &str) -> String {
-    let kept = |letter: char| {
-        if letter.is_ascii_alphanumeric() || "._=+-,".contains(letter) {
-            letter
-        } else {
-            '-'
-        }
-    };
-    let folder: String = name.replace(", ", ",").chars().map(kept).collect();
-    if folder == name.replace(", ", ",")
-        && folder.len() <= LONGEST_FOLDER
-        && !folder.starts_with('.')
-    {
+    let plain = name.replace(", ", ",");
+    let is_kept = |letter: char| letter.is_ascii_alphanumeric() || "._=+-,".contains(letter);
+    let kept = |letter| if is_kept(letter) { letter } else { '-' };
+    let folder: String = plain.chars().map(kept).collect();
+    if folder == plain && folder.len() <= LONGEST_FOLDER && !folder.starts_with('.') {
         return folder;
     }
     let digest = blake3::hash(name.as_bytes()).to_hex();
-    let folder: String = folder
-        .trim_start_matches('.')
-        .chars()
-        .take(LONGEST_FOLDER)
-        .collect();
+    let visible = folder.trim_start_matches('.').chars();
+    let folder: String = visible.take(LONGEST_FOLDER).collect();
     format!("{folder}-{}", &digest[..8])
 }
 
@@ -445,9 +385,9 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_that_nobody_measures_is_refused() {
+    fn a_metric_that_nobody_measures_is_refused() {
         let text = sample::STUDY
-            .replace("seeds", "figures = [\"hr@7\"]\nseeds")
+            .replace("seeds", "metrics = [\"hr@7\"]\nseeds")
             .replace("AXES", "");
         assert!(
             sample::plan_of(&text)
@@ -458,7 +398,7 @@ mod tests {
         assert_eq!(
             sample::plan_of(&sample::STUDY.replace("AXES", ""))
                 .unwrap()
-                .figures,
+                .metrics,
             ["hr@10", "ndcg@10"]
         );
     }

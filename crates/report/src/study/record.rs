@@ -4,11 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::plan::{Plan, Shard};
+use crate::report::read::check_format;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_scenario::scenario;
-
-/// The name of the file in the study's folder.
-pub const FILE_NAME: &str = "study.json";
 
 /// The version of its layout.
 const FORMAT: u32 = 1;
@@ -55,6 +53,9 @@ pub struct ArmRecord {
 }
 
 impl StudyRecord {
+    /// The name of the file in the study's folder.
+    pub const FILE_NAME: &str = "study.json";
+
     /// Returns the record of `plan`, whose file has this text. Estimates are taken over from
     /// `earlier` for arms that are in it.
     ///
@@ -66,9 +67,9 @@ impl StudyRecord {
         shard: Option<Shard>,
         earlier: Option<&Self>,
     ) -> Result<Self> {
+        let known = |name: &str| earlier?.arms.iter().find(|known| known.name == name);
         let arms = plan.arms.iter().map(|arm| {
-            let known = earlier
-                .and_then(|earlier| earlier.arms.iter().find(|known| known.name == arm.arm.name));
+            let known = known(&arm.arm.name);
             Ok(ArmRecord {
                 name: arm.arm.name.clone(),
                 scenario: arm.without_seed()?,
@@ -93,22 +94,14 @@ impl StudyRecord {
     /// [`Error::Usage`] if it is not such a file, or one of another version.
     pub fn parse(text: &str) -> Result<Self> {
         let refuse = |reason: String| {
-            Error::Usage(format!(
-                "{FILE_NAME} is not the record of a study: {reason}"
-            ))
+            let what = format!("{} is not the record of a study", Self::FILE_NAME);
+            Error::Usage(format!("{what}: {reason}"))
         };
-        let value: Value =
-            serde_json::from_str(text).map_err(|reason| refuse(reason.to_string()))?;
-        match value.get("format").and_then(Value::as_u64) {
-            Some(format) if format == u64::from(FORMAT) => {}
-            Some(format) => {
-                return Err(refuse(format!(
-                    "its layout has version {format}, and this program reads {FORMAT}"
-                )));
-            }
-            None => return Err(refuse("it has no `format`".to_owned())),
-        }
-        serde_json::from_value(value).map_err(|reason| refuse(reason.to_string()))
+        let refused = |reason: serde_json::Error| refuse(reason.to_string());
+        let value: Value = serde_json::from_str(text).map_err(refused)?;
+        let format = value.get("format").and_then(Value::as_u64);
+        check_format(format, FORMAT).map_err(refuse)?;
+        serde_json::from_value(value).map_err(refused)
     }
 
     /// Returns the text of the file.
@@ -126,14 +119,10 @@ impl StudyRecord {
     /// no such change.
     pub fn changes(&self, now: &Self) -> Vec<String> {
         let mut told = Vec::new();
+        let part = |of: &Self| of.shard.clone().unwrap_or_else(|| "all runs".to_owned());
         if self.shard != now.shard {
-            let part =
-                |shard: &Option<String>| shard.clone().unwrap_or_else(|| "all runs".to_owned());
-            told.push(format!(
-                "the part: it was {}, and is {}",
-                part(&self.shard),
-                part(&now.shard)
-            ));
+            let (was, is) = (part(self), part(now));
+            told.push(format!("the part: it was {was}, and is {is}"));
         }
         if self.shard.is_some() && (self.seeds != now.seeds || self.arms.len() != now.arms.len()) {
             // The runs of a part depend on the number of all runs before them.
@@ -149,8 +138,7 @@ impl StudyRecord {
             match now.arms.iter().find(|other| other.name == arm.name) {
                 None => told.push(format!("arm `{}` is gone", arm.name)),
                 Some(other) => {
-                    let differences =
-                        scenario::differences(&arm.scenario, &as_read(&other.scenario));
+                    let differences = scenario::differences(&arm.scenario, &other.scenario);
                     let keys: Vec<String> = differences.iter().map(ToString::to_string).collect();
                     if !keys.is_empty() {
                         told.push(format!("arm `{}`: {}", arm.name, keys.join("; ")));
@@ -160,12 +148,6 @@ impl StudyRecord {
         }
         told
     }
-}
-
-/// Returns a scenario as it is read from the file, as the last bit of a number may change on that
-/// way.
-fn as_read(scenario: &Value) -> Value {
-    serde_json::from_str(&scenario.to_string()).unwrap_or_else(|_| scenario.clone())
 }
 
 #[cfg(test)]

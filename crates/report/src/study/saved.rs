@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::results::{Results, RunState};
-use crate::report::read::SavedReport;
+use crate::report::read::{SavedReport, check_format};
 use fedrecsim_core::error::{Error, Result};
 
 /// The name of the file.
@@ -18,19 +18,10 @@ const FORMAT: u32 = 1;
 
 /// What the file holds.
 #[derive(Serialize, Deserialize)]
-struct Saved {
-    format: u32,
+struct Saved<R> {
+    format: u64,
     #[serde(flatten)]
-    results: Results<SavedState>,
-}
-
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum SavedState {
-    Done,
-    Failed(String),
-    NotRun,
-    NoData,
+    results: R,
 }
 
 /// Returns the text of the file.
@@ -38,21 +29,12 @@ enum SavedState {
 /// # Errors
 /// [`Error::Write`] for a path that is no text.
 pub(crate) fn render(results: &Results) -> Result<String> {
-    let results = results.with_states(|run| {
-        Ok(match &run.state {
-            RunState::Done(_) => SavedState::Done,
-            RunState::Failed(reason) => SavedState::Failed(reason.clone()),
-            RunState::NotRun => SavedState::NotRun,
-            RunState::NoData => SavedState::NoData,
-        })
-    })?;
     let saved = Saved {
-        format: FORMAT,
+        format: FORMAT.into(),
         results,
     };
-    let text = serde_json::to_string_pretty(&saved)
-        .map_err(|error| Error::write(FILE_NAME, error.into()))?;
-    Ok(text + "\n")
+    let text = serde_json::to_string_pretty(&saved);
+    Ok(text.map_err(|error| Error::write(FILE_NAME, error.into()))? + "\n")
 }
 
 /// Reads the results whose tables are in `folder`, with the reports of the runs.
@@ -64,44 +46,36 @@ pub fn read(folder: &Path) -> Result<Results> {
     let path = folder.join(FILE_NAME);
     let text = fs::read_to_string(&path).map_err(|reason| Error::read(&path, reason))?;
     let refuse = |reason: String| {
-        Error::read(
-            &path,
-            format!("it does not hold the results of a study: {reason}"),
-        )
+        let what = "it does not hold the results of a study";
+        Error::read(&path, format!("{what}: {reason}"))
     };
-    let Saved { format, results } =
+    let saved: Saved<Results> =
         serde_json::from_str(&text).map_err(|reason| refuse(reason.to_string()))?;
-    if format > FORMAT {
-        return Err(refuse(format!(
-            "its layout has version {format}, and this program reads version {FORMAT}: a newer program has written it"
-        )));
-    }
-    let of_references = results.references.iter().map(|of| of.arm);
-    let mut named = results
-        .arms
-        .iter()
-        .filter_map(|arm| arm.compare_to)
-        .chain(of_references)
+    let Saved {
+        format,
+        mut results,
+    } = saved;
+    check_format(Some(format), FORMAT).map_err(refuse)?;
+    let compared = results.arms.iter().filter_map(|arm| arm.compare_to);
+    let published = results.references.iter().map(|of| of.arm);
+    let mut named = compared
+        .chain(published)
         .chain(results.courses.iter().map(|of| of.arm));
     if named.any(|arm| arm >= results.arms.len()) {
         return Err(refuse("it names an arm that it does not have".to_owned()));
     }
-    results.with_states(|run| {
-        Ok(match &run.state {
-            SavedState::Failed(reason) => RunState::Failed(reason.clone()),
-            SavedState::NotRun => RunState::NotRun,
-            SavedState::NoData => RunState::NoData,
-            SavedState::Done => {
-                let beside = folder.join(&run.folder);
-                let at = if beside.exists() {
-                    &beside
-                } else {
-                    &run.folder
-                };
-                RunState::Done(Box::new(SavedReport::read(at)?))
-            }
-        })
-    })
+    for run in results.arms.iter_mut().flat_map(|arm| &mut arm.runs) {
+        if run.state == RunState::Done {
+            let beside = folder.join(&run.folder);
+            let at = if beside.exists() {
+                &beside
+            } else {
+                &run.folder
+            };
+            run.report = Some(Box::new(SavedReport::read(at)?));
+        }
+    }
+    Ok(results)
 }
 
 #[cfg(test)]
@@ -121,10 +95,14 @@ mod tests {
         results.arms.iter_mut().for_each(|arm| arm.runs.truncate(2));
         results.arms[1].runs[0].state = RunState::Failed("it exploded".to_owned());
         results.arms[1].runs[1].state = RunState::NotRun;
+        results.arms[1]
+            .runs
+            .iter_mut()
+            .for_each(|run| run.report = None);
         results.arms[1].timing = vec!["why".to_owned()];
         results.courses = vec![PublishedCourse {
             arm: 1,
-            figure: "hr@10".to_owned(),
+            metric: "hr@10".to_owned(),
             points: vec![(1, 0.25), (2, 0.5)],
         }];
         for (number, run) in results.arms[0].runs.iter_mut().enumerate() {
@@ -134,7 +112,7 @@ mod tests {
                 .unwrap()
                 .write(&sample::run(3))
                 .unwrap();
-            run.state = RunState::Done(Box::new(SavedReport::read(&folder).unwrap()));
+            run.report = Some(Box::new(SavedReport::read(&folder).unwrap()));
         }
         let path = root.path().join(FILE_NAME);
         let text = render(&results).unwrap();

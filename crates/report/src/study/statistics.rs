@@ -34,37 +34,19 @@ impl Summary {
     /// Returns the summary of `values`; `None` if there is none. Sums are taken in the order of the
     /// values.
     pub(crate) fn of(values: &[f64]) -> Option<Self> {
-        let count = values.len();
+        let (count, number) = (values.len(), values.len() as f64);
         if count == 0 {
             return None;
         }
-        let mean = values.iter().sum::<f64>() / count as f64;
-        if count == 1 {
-            return Some(Self {
-                count,
-                mean,
-                deviation: None,
-                half_width: None,
-            });
-        }
-        let squares: f64 = values
-            .iter()
-            .map(|value| (value - mean) * (value - mean))
-            .sum();
-        let deviation = (squares / (count - 1) as f64).sqrt();
-        let half_width = quantile(count - 1) * deviation / (count as f64).sqrt();
+        let mean = values.iter().sum::<f64>() / number;
+        let squares = values.iter().map(|value| (value - mean) * (value - mean));
+        let deviation = (count > 1).then(|| (squares.sum::<f64>() / (number - 1.0)).sqrt());
         Some(Self {
             count,
             mean,
-            deviation: Some(deviation),
-            half_width: Some(half_width),
+            deviation,
+            half_width: deviation.map(|of| quantile(count - 1) * of / number.sqrt()),
         })
-    }
-
-    /// Returns the summary of the differences between values of `ours` and `theirs` with the same
-    /// seed; `None` if no seed is in both.
-    pub(crate) fn of_differences(ours: &[(u64, f64)], theirs: &[(u64, f64)]) -> Option<Self> {
-        Self::of_pairs(ours, theirs, |our, their| our - their)
     }
 
     /// Returns the summary of what `combine` makes of the values of `ours` and `theirs` with the
@@ -72,7 +54,7 @@ impl Summary {
     pub(crate) fn of_pairs(
         ours: &[(u64, f64)],
         theirs: &[(u64, f64)],
-        combine: impl Fn(f64, f64) -> f64,
+        combine: fn(f64, f64) -> f64,
     ) -> Option<Self> {
         let their = |seed: u64| theirs.iter().find(|(other, _)| *other == seed);
         let pair = |(seed, our): &(u64, f64)| their(*seed).map(|(_, their)| combine(*our, *their));
@@ -150,11 +132,15 @@ mod tests {
     fn differences_are_taken_between_the_same_seeds() {
         let ours = [(1, 0.5), (2, 0.7), (4, 0.1)];
         let theirs = [(2, 0.6), (3, 0.9), (1, 0.4)];
-        let summary = Summary::of_differences(&ours, &theirs).unwrap();
+        let difference: fn(f64, f64) -> f64 = |our, their| our - their;
+        let summary = Summary::of_pairs(&ours, &theirs, difference).unwrap();
         assert_eq!(summary.count, 2);
         assert_near(summary.mean, 0.1);
         assert!(summary.half_width.unwrap() < 1e-9);
-        assert_eq!(Summary::of_differences(&[(1, 0.5)], &[(2, 0.5)]), None);
+        assert_eq!(
+            Summary::of_pairs(&[(1, 0.5)], &[(2, 0.5)], difference),
+            None
+        );
     }
 
     /// The quantiles are those of published tables.

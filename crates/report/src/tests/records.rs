@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::cost;
+use crate::report::file_names::PICTURES;
 use crate::report::record::{
-    Accuracy, ByDirection, DeviceBytes, Distribution, Flow, LossTotals, NetworkSummary,
+    Accuracy, ByDirection, DeviceBytes, Distribution, Energy, Flow, LossTotals, NetworkSummary,
     ParticipationTotals, ProblemSize, RoundRecord, RunRecord, Sparsity, SplitAccuracy, UserRecord,
     Wall, Work,
 };
@@ -113,7 +113,7 @@ pub(crate) fn over_selected(rounds: u32) -> RunRecord {
         round.late = 9;
     }
     record.participations = ParticipationTotals::of(&record.per_round);
-    record.energy = cost::energy(&record.scenario.devices, &record.bytes, record.work);
+    record.energy = Energy::of(&record.scenario.devices, &record.bytes, record.work);
     record
 }
 
@@ -262,6 +262,7 @@ fn empty(rounds: u32) -> RunRecord {
         inference_bytes: None,
         versions_cost: None,
         audit: None,
+        audited_rounds: 0,
         privacy: None,
         participations: ParticipationTotals::default(),
         losses: LossTotals::default(),
@@ -482,5 +483,18 @@ fn round(round: u32) -> RoundRecord {
         versions: None,
         audit: None,
         privacy: None,
+    }
+}
+
+/// Returns the file names of the pictures that the report of `record` holds: none in a build
+/// without the feature `plots`, and the one of sparsity only where a round has such figures.
+pub(crate) fn pictures(record: &RunRecord) -> Vec<&'static str> {
+    let sparsity = record
+        .per_round
+        .iter()
+        .any(|round| round.sparsity.is_some());
+    match cfg!(feature = "plots") {
+        true => PICTURES[..if sparsity { 5 } else { 4 }].to_vec(),
+        false => Vec::new(),
     }
 }

@@ -9,8 +9,7 @@ use crate::report::read::{SavedReport, SavedRun};
 use crate::report::record::Flow;
 use crate::report::rounds;
 use crate::study::file::{self, Changes, Reference};
-use crate::study::plan::Plan;
-use crate::study::results::{ArmResults, Results, RunResult, RunState};
+use crate::study::{ArmResults, Plan, Results, RunResult};
 use crate::tests::records as sample;
 use fedrecsim_core::error::Result;
 use fedrecsim_methods::method::registry::vocabulary;
@@ -124,11 +123,7 @@ pub(crate) fn results() -> Results {
             };
             multiply(&mut report, &[rounds::UP], 1.0 / bytes as f64);
             let folder = Path::new("runs").join(seed.to_string());
-            RunResult {
-                seed,
-                folder,
-                state: RunState::Done(Box::new(report)),
-            }
+            RunResult::of(folder, report)
         };
         [1, 2, 3].map(run).into()
     };
@@ -144,7 +139,7 @@ pub(crate) fn results() -> Results {
             arm("dense", None, runs(0.0, 1)),
             arm("int8", Some(0), runs(0.05, 2)),
         ],
-        figures: vec!["hr@10".to_owned()],
+        metrics: vec!["hr@10".to_owned()],
         references: vec![Reference {
             arm: 0,
             figure: "hr@10".to_owned(),

@@ -135,7 +135,7 @@ impl State {
         };
         entry(
             "rounds",
-            setup::rounds(&Policy::of(&scenario.training.mode), &scenario.training),
+            setup::mode_in_words(&Policy::of(&scenario.training.mode), &scenario.training),
         );
         entry("model", counted(self.model_steps.into(), "step"));
         entry("participations", self.participations_in_words());

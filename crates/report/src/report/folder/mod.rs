@@ -4,7 +4,8 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::exporter::{self, EXPORTERS, Exporter, RUN_JSON};
+use super::exporter::{self, EXPORTERS, Exporter};
+use super::file_names::RUN_JSON;
 use super::lock::{self, FolderLock};
 use super::record::RunRecord;
 use fedrecsim_core::error::{Error, Result};
@@ -103,9 +104,13 @@ impl ReportFolder {
         Self::create(path, true)
     }
 
-    /// Has the report consist of what these exporters make.
-    pub fn with_exporters(mut self, exporters: Vec<Exporter>) -> Self {
-        self.exporters = exporters;
+    /// Adds an exporter, in place of one for the same files if there is such a one.
+    pub fn with_exporter(mut self, exporter: Exporter) -> Self {
+        let same = |other: &&mut Exporter| other.files == exporter.files;
+        match self.exporters.iter_mut().find(same) {
+            Some(other) => *other = exporter,
+            None => self.exporters.push(exporter),
+        }
         self
     }
 

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
-use crate::report::{charts, json};
+use crate::report::exporter::run_json;
 use crate::tests::records as sample;
 
 fn names(folder: &Path) -> Vec<String> {
@@ -26,7 +26,7 @@ fn a_report_is_its_charts_and_its_other_files_and_no_leftovers() {
     let folder = ReportFolder::create(&path, false).unwrap();
     folder.write(&sample::run(3)).unwrap();
     drop(folder);
-    let mut expected = charts::file_names(&sample::run(3));
+    let mut expected = sample::pictures(&sample::run(3));
     assert_eq!(expected.len(), if cfg!(feature = "plots") { 5 } else { 0 });
     expected.extend([
         "network.csv",
@@ -39,7 +39,7 @@ fn a_report_is_its_charts_and_its_other_files_and_no_leftovers() {
     assert_eq!(names(&path), expected);
     assert_eq!(
         fs::read_to_string(path.join("run.json")).unwrap(),
-        json::render(&sample::run(3)).unwrap()
+        run_json(&sample::run(3)).unwrap()
     );
 }
 
@@ -162,7 +162,7 @@ fn what_says_that_a_run_is_complete_is_written_last() {
     assert_eq!(folder.earlier_report(), None);
     for name in ["rounds.csv", "summary.md"]
         .into_iter()
-        .chain(charts::file_names(&sample::run(3)))
+        .chain(sample::pictures(&sample::run(3)))
     {
         let in_the_way = root.path().join(name);
         fs::create_dir_all(in_the_way.join("mine")).unwrap();

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 use self::text::{escaped, json_in_script, with_code};
 use super::document::{Block, Document, Fact};
-use crate::report::exporter;
+use crate::report::file_names;
 use fedrecsim_core::error::{Error, Result};
 
 pub(crate) mod chart;
@@ -21,7 +21,7 @@ mod text;
 pub use script::check;
 
 /// The name of the file.
-pub const FILE_NAME: &str = exporter::PAGE;
+pub const FILE_NAME: &str = file_names::PAGE;
 
 /// The style.
 const STYLE: &str = include_str!("page.css");

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::text::{escaped, with_code};
-use crate::report::document::{Cell, Table};
+use crate::report::column::Cell;
+use crate::report::document::Table;
 
 /// Returns a table in a box of its own that scrolls sideways where the table is wider than the
 /// page. `number` tells the tables of a page apart.

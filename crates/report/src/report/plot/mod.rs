@@ -13,15 +13,14 @@ pub mod table;
 pub(crate) mod timeline;
 
 use super::chart::{Chart, Cost};
-use super::charts::FILE_NAMES;
 use super::column::Place;
+use super::file_names::PICTURES;
 use super::record::RunRecord;
 use super::{check, overrides, rounds, run};
 pub use draw::draw;
 use fedrecsim_core::error::Result;
 
-/// Returns the pictures of a record as (file name, SVG text), under the names of
-/// [`file_names`](super::charts::file_names).
+/// Returns the pictures of a record as (file name, SVG text).
 ///
 /// # Errors
 /// Those of [`check::check`].
@@ -35,7 +34,7 @@ pub(crate) fn charts(record: &RunRecord) -> Result<Vec<(&'static str, String)>> 
     };
     let accuracy = run::charts::accuracy(record, &rounds);
     let costs = [Cost::Rounds, Cost::Bytes, Cost::Uploads, Cost::Time];
-    let of_accuracy = FILE_NAMES.into_iter().zip(costs).map(|(name, cost)| {
+    let of_accuracy = PICTURES.into_iter().zip(costs).map(|(name, cost)| {
         let subtitle = format!("Accuracy under this protocol: {}", record.protocol);
         picture(name, &accuracy, cost as usize, subtitle)
     });
@@ -45,7 +44,7 @@ pub(crate) fn charts(record: &RunRecord) -> Result<Vec<(&'static str, String)>> 
              the figures are of round {}",
             chart.last(0)
         );
-        picture(FILE_NAMES[4], &chart, 0, subtitle)
+        picture(PICTURES[4], &chart, 0, subtitle)
     });
     of_accuracy.chain(sparsity).collect()
 }
@@ -69,7 +68,7 @@ fn title(record: &RunRecord) -> String {
 /// changed on the command line.
 fn with_overrides(text: String, record: &RunRecord) -> String {
     let overrides = overrides::of_command(&record.command);
-    match overrides::sentence(&overrides, record.scenario.training.rounds) {
+    match overrides::changed_by_set(&overrides, record.scenario.training.rounds) {
         Some(changed) => format!("{text}\n{changed}"),
         None => text,
     }
@@ -80,7 +79,6 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::report::chart::{self, Axis, Kind, Series, Stroke};
-    use crate::report::charts::file_names;
     use crate::report::column::Unit;
     use crate::tests::records as sample;
     use fedrecsim_core::metric::{Better, Metric};
@@ -354,8 +352,8 @@ mod tests {
                 .into_iter()
                 .map(|(file, _)| file)
                 .collect();
-            assert_eq!(files, FILE_NAMES[..expected]);
-            assert_eq!(files, file_names(&record));
+            assert_eq!(files, PICTURES[..expected]);
+            assert_eq!(files, sample::pictures(&record));
         }
     }
 

@@ -20,9 +20,7 @@ const ORDERED: usize = 8;
 pub(crate) fn accuracy(record: &RunRecord, rounds: &Frame) -> Chart {
     let headlines = metrics::headlines(&record.scenario.evaluation);
     let method = &record.scenario.method.name;
-    let selected = record
-        .selected_round
-        .and_then(|round| rounds.find(rounds::ROUND, round.into()));
+    let selected = rounds::selected(record, rounds);
     let (mut series, mut rings) = (Vec::new(), Vec::new());
     for (metric, (strong, light)) in headlines.iter().zip(COLORS) {
         let (name, group) = (metric.name(), metric.label());

@@ -8,18 +8,16 @@ mod systems;
 
 use std::path::Path;
 
-use super::charts::FILE_NAMES;
-use super::column::{self, Place, Unit};
-use super::cost;
-use super::document::{Block, Cell, Document, Fact, Table};
-use super::exporter::{EXPORTERS, Exporter, Files, PAGE};
+use super::column::{self, Cell, Column, Place, Unit};
+use super::cost::{self, Milestone};
+use super::document::{Block, Columns, Document, Fact, Table};
+use super::file_names::PICTURES;
 use super::frame::Frame;
 use super::html::{self, chart::MOST_POINTS, chart::drawn};
 use super::record::{RunRecord, SPARSITY_THRESHOLDS, SplitAccuracy};
 use super::rounds::{self, share_column};
-use super::setup::{self, Caveat};
 use super::words::{self, counted, share, thousands, threshold};
-use super::{check, metrics, read};
+use super::{check, metrics, read, setup};
 use fedrecsim_core::error::Result;
 use fedrecsim_core::metric::Metric;
 use fedrecsim_scenario::scenario::MethodVocabulary;
@@ -53,36 +51,16 @@ fn document_of_folder(folder: &Path, vocabulary: &[MethodVocabulary]) -> Result<
     of(&record, &rounds, &network)
 }
 
-/// Returns the exporters of this crate with one that makes the page.
-pub fn exporters_with_page() -> Vec<Exporter> {
-    let page = |record: &RunRecord| -> Result<Files> {
-        let page = html::render(&document(record)?)?;
-        Ok(vec![(PAGE, page.into_bytes())])
-    };
-    let with_page = |exporter: &Exporter| match exporter.files {
-        [PAGE] => Exporter {
-            render: page,
-            ..*exporter
-        },
-        _ => *exporter,
-    };
-    EXPORTERS.iter().map(with_page).collect()
-}
-
 /// Returns the document. What the rounds had is read out of the tables, since a report that was
 /// read back has no records of rounds.
 fn of(record: &RunRecord, rounds: &Frame, network: &Frame) -> Result<Document> {
-    let caveats = setup::caveats_of_the_run(record)
-        .into_iter()
-        .chain(setup::protocol_caveats(
-            &record.scenario,
-            record.draws_negatives,
-        ))
-        .chain(setup::assumptions(&record.scenario))
-        .chain(setup::warnings(record));
-    let mut blocks: Vec<Block> = caveats
-        .map(|Caveat { headline, text }| Block::Note { headline, text })
-        .collect();
+    let mut blocks = setup::caveats_of_the_run(record);
+    blocks.extend(setup::protocol_caveats(
+        &record.scenario,
+        record.draws_negatives,
+    ));
+    blocks.extend(setup::assumptions(&record.scenario));
+    blocks.extend(setup::warnings(record));
     blocks.push(Block::heading("What was run"));
     blocks.push(Block::List(setup::describe(record)));
     blocks.push(Block::Facts(facts(record, rounds)));
@@ -112,18 +90,16 @@ fn facts(record: &RunRecord, rounds: &Frame) -> Vec<Fact> {
         value: value.number.unwrap_or_default(),
     };
     let mut facts = Vec::new();
-    let last = evaluated(record, rounds).last().copied();
+    let last = last_evaluated(record, rounds);
     for metric in metrics::headlines(&record.scenario.evaluation) {
-        let name = metric.name();
+        let (name, label) = (metric.name(), metric.label());
         let (Some(value), Some(round)) = (record.accuracy.test.get(&name), record.selected_round)
         else {
             continue;
         };
-        let at_last = last.and_then(|row| {
-            let number = rounds.at(rounds::ROUND, row)?;
-            let value = rounds.at(&format!("test_{name}"), row)?;
-            (number != f64::from(round))
-                .then(|| format!(" After round {number} it was {}.", words::accuracy(value)))
+        let at_last = last.as_ref().and_then(|(last, accuracy)| {
+            let value = words::accuracy(*accuracy.test.get(&name)?);
+            (*last != round).then(|| format!(" After round {last} it was {value}."))
         });
         let remark = format!(
             "Round {round}, {}.{} Protocol: {}.",
@@ -131,62 +107,68 @@ fn facts(record: &RunRecord, rounds: &Frame) -> Vec<Fact> {
             at_last.unwrap_or_default(),
             setup::protocol_of(record)
         );
-        let (label, key) = (
-            format!("{} (test)", metric.label()),
-            format!("accuracy.test.{name}"),
-        );
+        let (label, key) = (format!("{label} (test)"), format!("accuracy.test.{name}"));
         facts.push(fact(&label, &key, Unit::Accuracy.cell(*value), remark));
     }
-    let bytes = |name, key, bytes: u64, remark| fact(name, key, Unit::Bytes.cell(bytes), remark);
-    let (up, down) = (record.bytes.up.sent, record.bytes.down.sent);
     let exact = |bytes: u64| format!("{} B", thousands(bytes));
-    facts.push(bytes("Sent up", "bytes.up.sent", up, exact(up)));
-    facts.push(bytes("Sent down", "bytes.down.sent", down, exact(down)));
-    facts.extend(record.inference_bytes.map(|to_score| {
-        let users = thousands(record.size.evaluated_users);
-        let remark = format!("What {users} evaluated users would download.");
-        bytes("To score", "inference_bytes", to_score, remark)
-    }));
+    let users = thousands(record.size.evaluated_users);
+    let to_score = format!("What {users} evaluated users would download.");
     let threads = counted(record.wall.threads.into(), "thread");
-    for (name, key, seconds, remark) in [
+    let (up, down) = (record.bytes.up.sent, record.bytes.down.sent);
+    let all: [(&str, &str, Unit, column::Value, String); 5] = [
+        (
+            "Sent up",
+            "bytes.up.sent",
+            Unit::Bytes,
+            up.into(),
+            exact(up),
+        ),
+        (
+            "Sent down",
+            "bytes.down.sent",
+            Unit::Bytes,
+            down.into(),
+            exact(down),
+        ),
+        (
+            "To score",
+            "inference_bytes",
+            Unit::Bytes,
+            record.inference_bytes.into(),
+            to_score,
+        ),
         (
             "Virtual time",
             "virtual_time_s",
-            record.virtual_time_s,
+            Unit::Seconds,
+            record.virtual_time_s.into(),
             String::new(),
         ),
         (
             "Wall time",
             "wall.total_s",
-            record.wall.total_s,
+            Unit::Seconds,
+            record.wall.total_s.into(),
             format!("On {threads}; no part of the result."),
         ),
-    ] {
-        facts.push(fact(name, key, Unit::Seconds.cell(seconds), remark));
-    }
-    facts.push(Fact {
-        name: "Result digest".to_owned(),
-        text: format!("`{}`", record.digest),
-        key: "digest".to_owned(),
-        value: record.digest.clone(),
-        ..Fact::default()
-    });
+    ];
+    facts.extend(
+        all.into_iter()
+            .filter(|(_, _, _, value, _)| *value != column::Value::Nothing)
+            .map(|(name, key, unit, value, remark)| fact(name, key, unit.cell(value), remark)),
+    );
+    let digest = Cell::number(format!("`{}`", record.digest), &record.digest);
+    facts.push(fact("Result digest", "digest", digest, String::new()));
     facts
 }
 
-/// Returns the rows of the rounds that were evaluated.
-fn evaluated(record: &RunRecord, rounds: &Frame) -> Vec<usize> {
-    let Some(headline) = record.scenario.evaluation.headline() else {
-        return Vec::new();
-    };
-    let values = rounds.get(&format!("test_{}", headline.name()));
-    (0..values.len())
-        .filter(|row| values[*row].is_some())
-        .collect()
+/// Returns the last round that was evaluated, and its accuracy.
+fn last_evaluated(record: &RunRecord, rounds: &Frame) -> Option<(u32, SplitAccuracy)> {
+    let headline = format!("test_{}", record.scenario.evaluation.headline()?.name());
+    let row = rounds.get(&headline).iter().rposition(Option::is_some)?;
+    let number = rounds.at(rounds::ROUND, row)?;
+    Some((number as u32, metrics::accuracy_at(rounds, row)))
 }
-
-/// Gives the metric with a name on a split.
-type Accuracies<'a> = &'a dyn Fn(&str, &str) -> Option<f64>;
 
 fn accuracy(record: &RunRecord, rounds: &Frame) -> Vec<Block> {
     let mut blocks = vec![Block::heading("Accuracy")];
@@ -196,65 +178,45 @@ fn accuracy(record: &RunRecord, rounds: &Frame) -> Vec<Block> {
         ));
     }
     blocks.push(charts::accuracy(record, rounds).into());
+    let selected = record
+        .selected_round
+        .map(|round| (round, record.accuracy.clone()));
+    let last = last_evaluated(record, rounds);
+    let last = last.filter(|(round, _)| Some(*round) != record.selected_round);
     let method = &record.scenario.method.name;
-    let mut columns: Vec<(String, Accuracies)> = Vec::new();
-    let at_selected = |split: &str, name: &str| value(&record.accuracy, split, name);
-    if let Some(round) = record.selected_round {
-        columns.push((format!("{method}, round {round}"), &at_selected));
+    let of_rounds = selected.into_iter().chain(last);
+    let of_rounds = of_rounds.map(|(round, of)| (format!("{method}, round {round}"), of));
+    let mut table = Columns::new();
+    table.add("metric", |(split, name): &(&str, &str)| {
+        format!("{} ({split})", metrics::label(name))
+    });
+    for (name, accuracy) in of_rounds.chain(record.baselines.clone()) {
+        table.add(name, move |(split, name): &(&str, &str)| {
+            let value = metrics::split(&accuracy, split).and_then(|of| of.get(*name));
+            Unit::Accuracy.cell(value.copied())
+        });
     }
-    let last = evaluated(record, rounds).last().copied();
-    let last = last.and_then(|row| Some((row, rounds.at(rounds::ROUND, row)?)));
-    let at_last = |split: &str, name: &str| rounds.at(&format!("{split}_{name}"), last?.0);
-    if let Some((_, round)) = last.filter(|(_, round)| Some(*round as u32) != record.selected_round)
-    {
-        columns.push((format!("{method}, round {round}"), &at_last));
-    }
-    let baselines: Vec<_> = record
-        .baselines
-        .iter()
-        .map(|(name, accuracy)| {
-            (name.clone(), move |split: &str, name: &str| {
-                value(accuracy, split, name)
-            })
-        })
-        .collect();
-    columns.extend(
-        baselines
-            .iter()
-            .map(|(name, of)| (name.clone(), of as &dyn Fn(&str, &str) -> Option<f64>)),
-    );
-    let mut rows = Vec::new();
     let all = std::iter::once(&record.accuracy).chain(record.baselines.values());
-    for split in ["test", "validation"] {
-        let splits = all
-            .clone()
-            .filter_map(|accuracy| metrics::split(accuracy, split));
-        for name in metrics::ordered(splits.flat_map(|metrics| metrics.keys())) {
-            let label = Cell::from(format!("{} ({split})", metrics::label(name)));
-            let cells = columns
-                .iter()
-                .map(|(_, of)| Unit::Accuracy.cell(of(split, name)));
-            rows.push(std::iter::once(label).chain(cells).collect());
-        }
-    }
-    let header = std::iter::once("metric").chain(columns.iter().map(|(name, _)| name.as_str()));
+    let rows = ["test", "validation"].into_iter().flat_map(|split| {
+        let splits = all.clone().filter_map(|of| metrics::split(of, split));
+        let names = metrics::ordered(splits.flat_map(|metrics| metrics.keys()));
+        names.into_iter().map(move |name| (split, name))
+    });
     let users = counted(record.size.evaluated_users, "user");
-    let caption = format!(
-        "Means over {users}. Protocol: {}.",
-        setup::protocol_of(record)
-    );
-    blocks.push(Block::Table(Table::new(caption, header, rows)));
+    let protocol = setup::protocol_of(record);
+    let caption = format!("Means over {users}. Protocol: {protocol}.");
+    blocks.push(Block::Table(table.table(&caption, rows)));
     if record.selected_round.is_some() {
         let selection = setup::selection(&record.scenario.evaluation);
         blocks.push(Block::text(format!("The round is {selection}.")));
     }
-    blocks.push(pictures(&FILE_NAMES[..4]));
-    blocks.push(Block::text(match cfg!(feature = "plots") {
-        true => "The figures of every round are in `rounds.csv`.",
-        false => {
-            "This program was built without pictures. The figures of every round are in `rounds.csv`."
-        }
-    }));
+    blocks.push(pictures(&PICTURES[..4]));
+    let without = match cfg!(feature = "plots") {
+        true => "",
+        false => "This program was built without pictures. ",
+    };
+    let text = format!("{without}The figures of every round are in `rounds.csv`.");
+    blocks.push(Block::Text(text));
     blocks
 }
 
@@ -264,49 +226,38 @@ fn pictures(files: &[&str]) -> Block {
     Block::Pictures(files.map(|file| (*file).to_owned()).collect())
 }
 
-fn value(accuracy: &SplitAccuracy, split: &str, name: &str) -> Option<f64> {
-    metrics::split(accuracy, split)?.get(name).copied()
-}
-
 fn cost_of_accuracy(record: &RunRecord, rounds: &Frame) -> Vec<Block> {
     let free = record.bytes.up.sent + record.bytes.down.sent == 0 && record.virtual_time_s == 0.0;
     if rounds.len() == 0 {
         return Vec::new();
     }
     let mut blocks = Vec::new();
-    let headline = record.scenario.evaluation.headline();
-    let headline = headline.as_ref().map_or_else(String::new, Metric::label);
-    let row = |cost::Milestone { goal, reached }: cost::Milestone| {
-        let Some((row, figure)) = reached else {
-            let dashes = [Cell::none(), Cell::none(), Cell::none()];
-            return [goal.into(), Cell::none(), "never reached".into()]
-                .into_iter()
-                .chain(dashes)
-                .collect();
-        };
-        let number = |unit: Unit, name| unit.cell(rounds.at(name, row));
-        vec![
-            goal.into(),
-            number(Unit::Count, rounds::ROUND),
-            Unit::Accuracy.cell(figure),
-            number(Unit::Bytes, rounds::UP),
-            number(Unit::Bytes, rounds::DOWN),
-            number(Unit::Seconds, rounds::TIME),
-        ]
-    };
     if !free {
-        let milestones = cost::milestones(record, rounds);
-        let header = ["goal", "round", &format!("{headline} (test)"), "sent up"];
+        let headline = record.scenario.evaluation.headline();
+        let headline = headline.as_ref().map_or_else(String::new, Metric::label);
+        let mut table = Columns::new();
+        let at = |unit: Unit, column| {
+            move |of: &Milestone| {
+                let value = of.reached.and_then(|(row, _)| rounds.at(column, row));
+                unit.cell(value)
+            }
+        };
+        table.add("goal", |of: &Milestone| of.goal.clone());
+        table.add("round", at(Unit::Count, rounds::ROUND));
+        table.add(format!("{headline} (test)"), |of| match of.reached {
+            Some((_, figure)) => Unit::Accuracy.cell(figure),
+            None => "never reached".into(),
+        });
+        table.add("sent up", at(Unit::Bytes, rounds::UP));
+        table.add("sent down", at(Unit::Bytes, rounds::DOWN));
+        table.add("virtual time", at(Unit::Seconds, rounds::TIME));
         let caption = format!(
             "Protocol: {}. Bytes and time are counted from the start of the run.",
             setup::protocol_of(record)
         );
+        let table = table.table(&caption, cost::milestones(record, rounds));
         blocks.push(Block::heading("What the accuracy cost"));
-        blocks.push(Block::Table(Table::new(
-            caption,
-            header.into_iter().chain(["sent down", "virtual time"]),
-            milestones.into_iter().map(row).collect(),
-        )));
+        blocks.push(Block::Table(table));
     }
     blocks.push(every_round(record, rounds));
     blocks
@@ -316,13 +267,10 @@ fn cost_of_accuracy(record: &RunRecord, rounds: &Frame) -> Vec<Block> {
 fn every_round(record: &RunRecord, rounds: &Frame) -> Block {
     let has = rounds::Has::of_frame(rounds);
     let columns = column::at(rounds::columns(&has), Place::Page);
-    let selected = record
-        .selected_round
-        .and_then(|round| rounds.find(rounds::ROUND, round.into()));
+    let selected = rounds::selected(record, rounds);
     let places = drawn(rounds.len(), MOST_POINTS, selected);
     let row = |place: &usize| {
-        let cell =
-            |column: &column::Column<'_, _>| column.unit.cell(rounds.at(&column.name, *place));
+        let cell = |column: &Column<'_, _>| column.unit.cell(rounds.at(&column.name, *place));
         columns.iter().map(cell).collect()
     };
     let rows: Vec<Vec<Cell>> = places.iter().map(row).collect();
@@ -357,38 +305,34 @@ fn every_round(record: &RunRecord, rounds: &Frame) -> Block {
 fn sparsity(record: &RunRecord, rounds: &Frame) -> Vec<Block> {
     let at = |above: f32, place: &str, row| rounds.at(&share_column(above, place), row);
     let has_figures = |row: &usize| at(0.0, "uploads", *row).is_some();
-    let selected = record
-        .selected_round
-        .and_then(|round| rounds.find(rounds::ROUND, round.into()));
-    let row = selected
+    let row = rounds::selected(record, rounds)
         .filter(has_figures)
         .or_else(|| (0..rounds.len()).rev().find(has_figures));
     let (Some(row), Some(chart)) = (row, charts::sparsity(rounds)) else {
         return Vec::new();
     };
-    let shown = |value: Option<f64>| {
-        value.map_or_else(Cell::none, |value| Cell::number(share(value), value))
-    };
-    let rows = SPARSITY_THRESHOLDS.map(|above| {
-        let shares = ["uploads", "averaged"].map(|place| shown(at(above, place, row)));
-        std::iter::once(threshold(above).into())
-            .chain(shares)
-            .collect()
-    });
+    let mut table = Columns::new();
+    table.add("magnitude above", |above: &f32| threshold(*above));
+    for (name, place) in [
+        ("in the uploads", "uploads"),
+        ("in the average", "averaged"),
+    ] {
+        table.add(name, move |above: &f32| {
+            at(*above, place, row).map_or_else(Cell::none, |of| Cell::number(share(of), of))
+        });
+    }
     let round = rounds.at(rounds::ROUND, row).unwrap_or_default();
+    let title = format!("Sparsity of the shared table in round {round}");
+    let table = table.table(&title, SPARSITY_THRESHOLDS);
     let mut blocks = vec![
-        Block::heading(format!("Sparsity of the shared table in round {round}")),
+        Block::heading(title),
         Block::text(
             "Share of the values of the table (FedRAP's C) whose magnitude is above a threshold. A lossless sparse codec \
              leaves out exact zeros only, so what it can save stands in the first line.",
         ),
         chart.into(),
-        pictures(&FILE_NAMES[4..]),
-        Block::Table(Table::new(
-            format!("Sparsity of the shared table in round {round}"),
-            ["magnitude above", "in the uploads", "in the average"],
-            rows.into(),
-        )),
+        pictures(&PICTURES[4..]),
+        Block::Table(table),
     ];
     if let (Some(uploads), Some(union), Some(averaged)) = (
         at(0.0, "uploads", row),
@@ -437,12 +381,16 @@ fn audit(record: &RunRecord) -> Vec<Block> {
         "AUC, all uploads of a user",
         "precision",
     ];
+    let rounds = match record.audited_rounds {
+        0 => String::new(),
+        rounds => format!(" of {}", counted(rounds.into(), "round")),
+    };
     let mut blocks = vec![
         Block::heading("What uploads give away"),
         Block::text(format!(
-            "A probe that sees decoded uploads alone guessed which items their senders had rated, in {}. An AUC of 0.5 is \
-             no better than a guess at random; the precision is the share of rated items among as many guesses as a user \
-             has rated.",
+            "A probe that sees decoded uploads alone guessed which items their senders had rated, in {}{rounds}. An AUC of \
+             0.5 is no better than a guess at random; the precision is the share of rated items among as many guesses as \
+             a user has rated.",
             counted(audit.users, "upload")
         )),
         Block::Table(Table::new("What uploads give away", header, rows.collect())),
@@ -474,11 +422,8 @@ fn reproduce(record: &RunRecord) -> Result<Vec<Block>> {
             "`scenario.toml` beside this file is the scenario as resolved, and running it is the same run.",
         ));
     }
-    let versions: Vec<String> = record
-        .versions
-        .iter()
-        .map(|(name, version)| format!("{name} {version}"))
-        .collect();
+    let version = |(name, version)| format!("{name} {version}");
+    let versions: Vec<String> = record.versions.iter().map(version).collect();
     let wall = &record.wall;
     let memory = wall.peak_rss_bytes.map_or_else(String::new, |bytes| {
         format!(", peak memory {}", words::bytes(bytes as f64))

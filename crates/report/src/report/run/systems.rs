@@ -1,8 +1,8 @@
 //! The sections on participations, bytes, energy, time and the server.
 
 use super::charts;
-use crate::report::column::Unit;
-use crate::report::document::{Block, Cell, Table};
+use crate::report::column::{Cell, Unit};
+use crate::report::document::{Block, Table};
 use crate::report::frame::Frame;
 use crate::report::ledger_lines::{self, FATES, LedgerLine};
 use crate::report::load::{Count, Load};

@@ -25,6 +25,7 @@ fn a_page_of_a_folder_is_that_of_the_run() {
         users: 7,
         ..AuditRecord::default()
     });
+    audited.audited_rounds = 2;
     let all = [
         audited,
         sample::interrupted(12, 60),

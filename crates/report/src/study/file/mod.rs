@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use super::columns::is_sparsity;
+use crate::report::rounds::is_sparsity;
 use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::metric::Metric;
 use fedrecsim_scenario::scenario::{Fault, MAX_FILE_BYTES, Place, Sources};
 
 mod arms;
@@ -33,9 +34,9 @@ pub struct Study {
     pub seeds: Vec<u64>,
     /// The arms: first the combinations of the axes, then the single ones.
     pub arms: Vec<Arm>,
-    /// The names of the figures of accuracy that are shown; empty for the headline of the first arm
-    /// and its companion.
-    pub figures: Vec<String>,
+    /// The names of the metrics that are shown; empty for the headline of the first arm and its
+    /// companion.
+    pub metrics: Vec<String>,
     /// Values from elsewhere to stand beside.
     pub references: Vec<Reference>,
     /// Courses from elsewhere to stand beside.
@@ -75,7 +76,7 @@ pub struct Arm {
 pub struct Reference {
     /// The arm, by its place among the arms.
     pub arm: usize,
-    /// The name of the figure of accuracy, or of how sparse the shared table is, such as
+    /// The metric, or the column of how sparse the shared table is, such as
     /// `c_above_1e-2_averaged`.
     pub figure: String,
     /// The value.
@@ -97,26 +98,20 @@ pub struct Changes {
 }
 
 /// A study file as it is written.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 struct RawStudy {
     title: Option<String>,
     base: Option<PathBuf>,
-    #[serde(default)]
     seeds: Option<Spanned<Vec<Spanned<u64>>>>,
     compare_to: Option<Spanned<toml::Value>>,
-    #[serde(default)]
-    figures: Vec<Spanned<String>>,
-    #[serde(default)]
+    #[serde(alias = "figures")]
+    metrics: Vec<Spanned<String>>,
     set: Option<Spanned<toml::Table>>,
-    #[serde(default)]
     axes: Vec<Spanned<RawAxis>>,
-    #[serde(default)]
     arms: Vec<Spanned<RawArm>>,
-    #[serde(default)]
     references: Vec<Spanned<RawReference>>,
     published_courses: Option<Spanned<PathBuf>>,
-    #[serde(default)]
     missing_data: MissingData,
 }
 
@@ -135,7 +130,6 @@ struct RawAxis {
 struct RawArm {
     name: Spanned<String>,
     base: Option<PathBuf>,
-    #[serde(default)]
     set: Option<Spanned<toml::Table>>,
     compare_to: Option<Spanned<String>>,
 }
@@ -200,33 +194,18 @@ pub fn parse(text: &str, path: &Path, changes: &Changes) -> Result<Study> {
         faults.at(error.span().unwrap_or(0..0), error.message().trim_end());
         sources.report(std::mem::take(&mut faults.0))
     })?;
-    let name = path
-        .file_stem()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
-    let study = study_of(
-        raw,
-        name,
-        path.parent().unwrap_or(Path::new("")),
-        changes,
-        &mut faults,
-    );
-    if faults.0.is_empty() {
-        Ok(study)
-    } else {
-        Err(sources.report(faults.0))
+    let study = study_of(raw, path, changes, &mut faults);
+    match faults.0.is_empty() {
+        true => Ok(study),
+        false => Err(sources.report(faults.0)),
     }
 }
 
 /// Returns the study; it means something only if there are no faults.
-fn study_of(
-    raw: RawStudy,
-    name: String,
-    folder: &Path,
-    changes: &Changes,
-    faults: &mut Faults,
-) -> Study {
+fn study_of(raw: RawStudy, path: &Path, changes: &Changes, faults: &mut Faults) -> Study {
+    let name = path.file_stem().unwrap_or_default();
+    let name = name.to_string_lossy().into_owned();
+    let folder = path.parent().unwrap_or(Path::new(""));
     let arms = Arms {
         folder,
         base: raw.base.as_deref(),
@@ -234,68 +213,63 @@ fn study_of(
         last: &changes.set,
     };
     let mut arms = arms.list(&raw.axes, &raw.arms, faults);
-    compared::pair(
-        &mut arms,
-        raw.compare_to.as_ref(),
-        (&raw.axes, &raw.arms),
-        faults,
-    );
+    let written = (&raw.axes[..], &raw.arms[..]);
+    compared::pair(&mut arms, raw.compare_to.as_ref(), written, faults);
     let seeds = seeds_of(raw.seeds, &changes.seeds, faults);
-    let mut references = Vec::new();
-    for reference in &raw.references {
-        let RawReference {
-            arm,
-            figure,
-            value,
-            standard_deviation,
-            source,
-        } = reference.as_ref();
-        if !value.is_finite() {
-            faults.at(
-                reference.span(),
-                "the value of a reference is a finite number",
-            );
-        }
-        if standard_deviation.is_some_and(|deviation| !deviation.is_finite() || deviation < 0.0) {
-            faults.at(
-                reference.span(),
-                "the standard deviation of a reference is a finite number from 0",
-            );
-        }
-        if !is_sparsity(figure.as_ref()) {
-            check_figure(figure, faults);
-        }
-        if let Some(arm) = place_of(arm.as_ref(), &arm.span(), &arms, faults) {
-            let figure = figure.as_ref().clone();
-            let (value, standard_deviation, source) = (*value, *standard_deviation, source.clone());
-            references.push(Reference {
-                arm,
-                figure,
-                value,
-                standard_deviation,
-                source,
-            });
-        }
-    }
-    let courses = raw.published_courses.as_ref();
-    let courses = courses.map_or_else(Vec::new, |written| {
-        published::read(written, folder, &arms, faults)
+    let references = raw.references.into_iter();
+    let references = references.filter_map(|written| reference(written, &arms, faults));
+    let references = references.collect();
+    let courses = raw.published_courses.map_or_else(Vec::new, |written| {
+        published::read(&written, folder, &arms, faults)
     });
-    raw.figures
-        .iter()
-        .for_each(|figure| check_figure(figure, faults));
-    let figures = raw.figures.into_iter().map(Spanned::into_inner).collect();
-    let title = raw.title.unwrap_or_else(|| name.clone());
+    let metric = |metric: Spanned<String>| {
+        check_metric(&metric, faults);
+        metric.into_inner()
+    };
     Study {
+        title: raw.title.unwrap_or_else(|| name.clone()),
         name,
-        title,
         seeds,
+        metrics: raw.metrics.into_iter().map(metric).collect(),
         arms,
-        figures,
         references,
         courses,
         missing_data: raw.missing_data,
     }
+}
+
+/// Returns a published value, and notes what is wrong with it.
+fn reference(
+    written: Spanned<RawReference>,
+    arms: &[Arm],
+    faults: &mut Faults,
+) -> Option<Reference> {
+    let span = written.span();
+    let RawReference {
+        arm,
+        figure,
+        value,
+        standard_deviation,
+        source,
+    } = written.into_inner();
+    if !value.is_finite() {
+        let message = "the value of a reference is a finite number";
+        faults.at(span.clone(), message);
+    }
+    if standard_deviation.is_some_and(|deviation| !deviation.is_finite() || deviation < 0.0) {
+        let message = "the standard deviation of a reference is a finite number from 0";
+        faults.at(span, message);
+    }
+    if !is_sparsity(figure.as_ref()) {
+        check_metric(&figure, faults);
+    }
+    Some(Reference {
+        arm: place_of(arm.as_ref(), &arm.span(), arms, faults)?,
+        figure: figure.into_inner(),
+        value,
+        standard_deviation,
+        source,
+    })
 }
 
 /// Returns the place of the arm of this name, and notes a fault if there is none.
@@ -316,13 +290,13 @@ fn place_of(
     found
 }
 
-fn check_figure(figure: &Spanned<String>, faults: &mut Faults) {
-    if fedrecsim_core::metric::Metric::named(figure.as_ref()).is_none() {
+fn check_metric(name: &Spanned<String>, faults: &mut Faults) {
+    if Metric::named(name.as_ref()).is_none() {
         let message = format!(
-            "`{}` is no figure of accuracy; one is written as `hr@10` or `rmse`",
-            figure.as_ref()
+            "`{}` is no metric; one is written as `hr@10` or `rmse`",
+            name.as_ref()
         );
-        faults.at(figure.span(), message);
+        faults.at(name.span(), message);
     }
 }
 
@@ -335,7 +309,7 @@ fn seeds_of(
     let mut seeds: Vec<u64> = Vec::new();
     match written {
         None if named.is_empty() => {
-            faults.missing("`seeds` is missing; write the list of seeds, such as [1, 2, 3]")
+            faults.missing("`seeds` is missing; write the list of seeds, such as [1, 2, 3]");
         }
         None => {}
         Some(written) => {
@@ -343,23 +317,20 @@ fn seeds_of(
                 faults.at(written.span(), "`seeds` is empty: there is nothing to run");
             }
             for seed in written.into_inner() {
-                if seeds.contains(seed.as_ref()) {
-                    faults.at(
-                        seed.span(),
-                        format!("the seed {} is there twice", seed.as_ref()),
-                    );
+                let number = *seed.as_ref();
+                if seeds.contains(&number) {
+                    faults.at(seed.span(), format!("the seed {number} is there twice"));
                 }
-                seeds.push(seed.into_inner());
+                seeds.push(number);
             }
         }
     }
-    if named.is_empty() {
-        return seeds;
-    }
-    let mut seeds = Vec::new();
-    for seed in named {
-        if !seeds.contains(seed) {
-            seeds.push(*seed);
+    if !named.is_empty() {
+        seeds.clear();
+        for seed in named {
+            if !seeds.contains(seed) {
+                seeds.push(*seed);
+            }
         }
     }
     seeds

@@ -8,13 +8,14 @@ use toml::Spanned;
 use super::{Arm, Faults};
 use fedrecsim_core::metric::Metric;
 
-/// Holds the course of a figure that somebody else has published for an arm.
+/// Holds the course of a metric that somebody else has published for an arm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PublishedCourse {
     /// The arm, by its place among the arms.
     pub arm: usize,
-    /// The name of the figure.
-    pub figure: String,
+    /// The metric.
+    #[serde(alias = "figure")]
+    pub metric: String,
     /// Rounds, from 1 and ascending, with the value after each.
     pub points: Vec<(u32, f64)>,
 }
@@ -26,7 +27,7 @@ const MOST_BYTES: u64 = 16 << 20;
 const COLUMNS: [&str; 2] = ["arm", "round"];
 
 /// Reads the CSV file that `written` names, whose path begins in `folder`. It has the columns `arm`
-/// and `round`, then one for every figure. A cell without a value is empty, and an empty name of an
+/// and `round`, then one for every metric. A cell without a value is empty, and an empty name of an
 /// arm repeats the one above. Notes a fault for whatever is wrong with the file.
 pub(super) fn read(
     written: &Spanned<PathBuf>,
@@ -48,67 +49,54 @@ pub(super) fn read(
 }
 
 fn courses(path: &Path, arms: &[Arm]) -> Result<Vec<PublishedCourse>, String> {
-    let bytes = std::fs::metadata(path)
-        .map_err(|reason| reason.to_string())?
-        .len();
-    if bytes > MOST_BYTES {
+    let told = |reason: csv::Error| reason.to_string();
+    let bytes = std::fs::metadata(path).map_err(|reason| reason.to_string())?;
+    if bytes.len() > MOST_BYTES {
         return Err("it is longer than 16 MiB".to_owned());
     }
-    let mut reader = csv::Reader::from_path(path).map_err(|reason| reason.to_string())?;
-    let header = reader
-        .headers()
-        .map_err(|reason| reason.to_string())?
-        .clone();
-    if header.len() < 3
-        || header
+    let mut reader = csv::Reader::from_path(path).map_err(told)?;
+    let header = reader.headers().map_err(told)?.clone();
+    let metrics: Vec<&str> = header.iter().skip(COLUMNS.len()).collect();
+    if metrics.is_empty()
+        || !header
             .iter()
             .zip(COLUMNS)
-            .any(|(column, wanted)| column != wanted)
+            .all(|(name, wanted)| name == wanted)
     {
         return Err(
-            "its columns are `arm`, `round` and one for every figure, such as `rmse`".to_owned(),
+            "its columns are `arm`, `round` and one for every metric, such as `rmse`".to_owned(),
         );
     }
-    let figures: Vec<&str> = header.iter().skip(COLUMNS.len()).collect();
-    if let Some(unknown) = figures
-        .iter()
-        .find(|figure| Metric::named(figure).is_none())
-    {
-        return Err(format!("its column `{unknown}` is no figure of accuracy"));
+    if let Some(unknown) = metrics.iter().find(|name| Metric::named(name).is_none()) {
+        return Err(format!("its column `{unknown}` is no metric"));
     }
     let mut courses: Vec<PublishedCourse> = Vec::new();
     let mut current = None;
     for record in reader.records() {
-        let record = record.map_err(|reason| reason.to_string())?;
+        let record = record.map_err(told)?;
         let line = record.position().map_or(0, csv::Position::line);
         let at_line = |reason: String| format!("line {line}: {reason}");
-        let name = record.get(0).unwrap_or_default();
+        let cell = |place: usize| record.get(place).unwrap_or_default();
+        let name = cell(0);
         if !name.is_empty() {
             current = arms.iter().position(|arm| arm.name == name);
         }
         let arm = current.ok_or_else(|| at_line(format!("there is no arm `{name}`")))?;
-        let round: u32 = parsed(&record, 1)
-            .filter(|round| *round > 0)
-            .ok_or_else(|| {
-                at_line(format!(
-                    "{:?} is no round; the first one is 1",
-                    record.get(1).unwrap_or_default()
-                ))
-            })?;
-        for (place, figure) in (COLUMNS.len()..).zip(&figures) {
-            let cell = record.get(place).unwrap_or_default();
+        let round = cell(1).parse().ok().filter(|round: &u32| *round > 0);
+        let no_round = || at_line(format!("{:?} is no round; the first one is 1", cell(1)));
+        let round = round.ok_or_else(no_round)?;
+        for (place, metric) in (COLUMNS.len()..).zip(&metrics) {
+            let cell = cell(place);
             if cell.is_empty() {
                 continue;
             }
-            let value = parsed(&record, place).filter(|value: &f64| value.is_finite());
+            let value = cell.parse().ok().filter(|value: &f64| value.is_finite());
             let value = value.ok_or_else(|| at_line(format!("{cell:?} is no finite number")))?;
-            let place = courses
-                .iter()
-                .position(|course| course.arm == arm && course.figure == *figure);
-            let place = place.unwrap_or_else(|| {
+            let is_its = |course: &PublishedCourse| course.arm == arm && course.metric == *metric;
+            let place = courses.iter().position(is_its).unwrap_or_else(|| {
                 courses.push(PublishedCourse {
                     arm,
-                    figure: (*figure).to_owned(),
+                    metric: (*metric).to_owned(),
                     points: Vec::new(),
                 });
                 courses.len() - 1
@@ -123,10 +111,6 @@ fn courses(path: &Path, arms: &[Arm]) -> Result<Vec<PublishedCourse>, String> {
         }
     }
     Ok(courses)
-}
-
-fn parsed<T: std::str::FromStr>(record: &csv::StringRecord, place: usize) -> Option<T> {
-    record.get(place)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -149,13 +133,13 @@ mod tests {
         courses(&path, &[arm("a"), arm("b, c=1")])
     }
 
-    /// If this fails, a published course stands beside another arm, figure or round.
+    /// If this fails, a published course stands beside another arm, metric or round.
     #[test]
-    fn a_course_is_that_of_its_arm_and_figure() {
+    fn a_course_is_that_of_its_arm_and_metric() {
         let read = read_text("arm,round,rmse,mae\na,1,1.5,1\n,3,1.25,\n\"b, c=1\",1,2,\n").unwrap();
-        let course = |arm, figure: &str, points: &[(u32, f64)]| PublishedCourse {
+        let course = |arm, metric: &str, points: &[(u32, f64)]| PublishedCourse {
             arm,
-            figure: figure.to_owned(),
+            metric: metric.to_owned(),
             points: points.to_vec(),
         };
         let expected = [
@@ -172,7 +156,7 @@ mod tests {
     fn what_is_wrong_is_told_with_its_line() {
         for (text, reason) in [
             ("arm,rmse\na,1\n", "its columns are"),
-            ("arm,round,speed\n", "`speed` is no figure"),
+            ("arm,round,speed\n", "`speed` is no metric"),
             (
                 "arm,round,rmse\na,1,1\nz,1,1\n",
                 "line 3: there is no arm `z`",

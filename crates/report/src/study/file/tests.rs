@@ -7,7 +7,7 @@ title = "What codecs cost"
 base = "../scenarios/quickstart.toml"
 seeds = [1, 2, 3]
 compare_to = "codec=dense, dropout=0.0"
-figures = ["hr@10"]
+metrics = ["hr@10"]
 set = { "training.rounds" = 4 }
 
 [[axes]]
@@ -219,7 +219,7 @@ fn what_cannot_be_meant_is_refused_with_its_place() {
     );
     assert_fault(
         &STUDY.replace("[\"hr@10\"]", "[\"accuracy\"]"),
-        "no figure of accuracy",
+        "is no metric",
     );
     assert_fault(
         &STUDY.replace("title =", "titel ="),

@@ -1,168 +1,143 @@
-//! Writes the tables of a study for other programs: `study.csv` has a line for every run and
-//! quantity, `summary.csv` one for every arm and quantity. Cells without a value are empty.
-
-use csv::Writer;
+//! Writes the tables of a study for other programs: `study.csv` has a line for every run and column,
+//! `summary.csv` one for every arm and column. Cells without a value are empty.
 
 use super::no_value;
-use crate::study::results::{Results, RunState};
+use crate::report::column::Cell;
+use crate::report::document::Columns;
+use crate::study::file::Reference;
+use crate::study::results::{ArmResults, Results, RunResult, RunState};
 use crate::study::statistics::Summary;
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::error::Result;
 
-/// Returns a line for every run and quantity, and one for every run without a result.
+/// A line of `study.csv`.
+struct RunLine<'a> {
+    arm: &'a ArmResults,
+    run: &'a RunResult,
+    column: String,
+    value: Cell,
+}
+
+/// Returns a line for every run and column, and one for every run without a result.
 pub(crate) fn runs(results: &Results) -> Result<String> {
-    let mut writer = Writer::from_writer(Vec::new());
-    let name = "study.csv";
-    write(
-        name,
-        &mut writer,
-        &[
-            "arm", "seed", "state", "quantity", "value", "protocol", "report",
-        ],
-    )?;
     let columns = results.columns();
+    let mut lines = Vec::new();
     for (number, arm) in results.arms.iter().enumerate() {
-        let values: Vec<(&str, Vec<(u64, f64)>)> = columns
+        let values: Vec<_> = columns
             .iter()
-            .map(|column| (&*column.name, results.values(number, column)))
+            .map(|column| (&column.name, results.values(number, column)))
             .collect();
         for run in &arm.runs {
-            let (seed, folder) = (run.seed.to_string(), run.folder.display().to_string());
-            let report = match &run.state {
-                RunState::Done(report) => report,
-                RunState::Failed(reason) => {
-                    write(
-                        name,
-                        &mut writer,
-                        &[&arm.name, &seed, "failed", "", reason, "", &folder],
-                    )?;
-                    continue;
-                }
-                state => {
-                    let cells = [&*arm.name, &seed, no_value(state), "", "", "", &folder];
-                    write(name, &mut writer, &cells)?;
-                    continue;
-                }
+            let line = |column: &str, value| RunLine {
+                arm,
+                run,
+                column: column.to_owned(),
+                value,
             };
-            for (quantity, values) in &values {
-                let Some((_, value)) = values.iter().find(|(other, _)| *other == run.seed) else {
-                    continue;
-                };
-                let protocol = &report.run.protocol;
-                let cells = [
-                    &arm.name,
-                    &seed,
-                    "done",
-                    quantity,
-                    &value.to_string(),
-                    protocol,
-                    &folder,
-                ];
-                write(name, &mut writer, &cells)?;
+            match &run.state {
+                RunState::Done => lines.extend(values.iter().filter_map(|(name, values)| {
+                    let (_, value) = values.iter().find(|(seed, _)| *seed == run.seed)?;
+                    Some(line(name, number_of(Some(*value))))
+                })),
+                RunState::Failed(reason) => lines.push(line("", reason.as_str().into())),
+                RunState::NotRun | RunState::NoData => lines.push(line("", Cell::none())),
             }
         }
     }
-    finished(name, writer)
+    let mut table = Columns::new();
+    table.add("arm", |line: &RunLine<'_>| line.arm.name.clone());
+    table.add("seed", |line| line.run.seed.to_string());
+    table.add("state", |line| no_value(&line.run.state));
+    table.add("quantity", |line| line.column.clone());
+    table.add("value", |line| line.value.clone());
+    table.add("protocol", |line| {
+        let report = line.run.report.as_ref();
+        report.map_or_else(Cell::none, |report| report.run.protocol.as_str().into())
+    });
+    table.add("report", |line| line.run.folder.display().to_string());
+    table.table("", lines).csv("study.csv")
 }
 
-/// Returns a line for every arm and quantity.
+/// A line of `summary.csv`.
+struct ArmLine<'a> {
+    arm: &'a ArmResults,
+    column: String,
+    ours: Option<Summary>,
+    difference: Option<Summary>,
+    relative: Option<Summary>,
+    times: Option<Summary>,
+    published: Option<&'a Reference>,
+}
+
+/// Returns a line for every arm and column.
 pub(crate) fn arms(results: &Results) -> Result<String> {
-    let mut writer = Writer::from_writer(Vec::new());
-    let name = "summary.csv";
-    let header = [
-        "arm",
-        "quantity",
-        "runs",
-        "mean",
-        "standard_deviation",
-        "interval_low",
-        "interval_high",
-        "compared_to",
-        "pairs",
-        "difference",
-        "difference_low",
-        "difference_high",
-        "relative_difference",
-        "relative_difference_low",
-        "relative_difference_high",
-        "times_less",
-        "times_less_low",
-        "times_less_high",
-        "published",
-        "published_standard_deviation",
-        "published_in",
-        "protocol",
+    let columns = results.columns();
+    let columns = &columns;
+    let of_arm = |(number, arm)| {
+        columns.iter().map(move |column| ArmLine {
+            arm,
+            column: column.name.to_string(),
+            ours: results.summary(number, column),
+            difference: results.difference(number, column),
+            relative: results.relative_difference(number, column),
+            times: results.times_less(number, column),
+            published: results.reference(number, &column.name),
+        })
+    };
+    let lines = results.arms.iter().enumerate().flat_map(of_arm);
+    let mut table = Columns::new();
+    table.add("arm", |line: &ArmLine<'_>| line.arm.name.clone());
+    table.add("quantity", |line| line.column.clone());
+    table.add("runs", |line| {
+        line.ours.map_or(0, |of| of.count).to_string()
+    });
+    table.add("mean", |line| number_of(line.ours.map(|of| of.mean)));
+    table.add("standard_deviation", |line| {
+        number_of(line.ours.and_then(|of| of.deviation))
+    });
+    table.add_pair(["interval_low", "interval_high"], |line| ends(line.ours));
+    table.add("compared_to", |line| {
+        let other = line.difference.and(line.arm.compare_to);
+        other.map_or_else(Cell::none, |other| results.arms[other].name.clone().into())
+    });
+    table.add("pairs", |line| {
+        let pairs = line.difference.map(|of| of.count.to_string());
+        pairs.map_or_else(Cell::none, Cell::from)
+    });
+    type Differences = fn(&ArmLine<'_>) -> Option<Summary>;
+    let all: [(&str, Differences); 3] = [
+        ("difference", |line| line.difference),
+        ("relative_difference", |line| line.relative),
+        ("times_less", |line| line.times),
     ];
-    write(name, &mut writer, &header)?;
-    for (number, arm) in results.arms.iter().enumerate() {
-        let protocol = arm.protocols().join("; ");
-        let compared_to = arm
-            .compare_to
-            .map_or("", |other| results.arms[other].name.as_str());
-        for column in results.columns() {
-            let (summary, difference) = (
-                results.summary(number, &column),
-                results.difference(number, &column),
-            );
-            let reference = results.reference(number, &column.name);
-            let mut cells = vec![arm.name.clone(), column.name.to_string()];
-            cells.push(summary.map_or(0, |summary| summary.count).to_string());
-            cells.extend([
-                number_of(summary.map(|s| s.mean)),
-                number_of(summary.and_then(|s| s.deviation)),
-            ]);
-            cells.extend(ends(summary));
-            cells.push(difference.map_or("", |_| compared_to).to_owned());
-            cells.push(
-                difference.map_or_else(String::new, |difference| difference.count.to_string()),
-            );
-            cells.push(number_of(difference.map(|difference| difference.mean)));
-            cells.extend(ends(difference));
-            for share in [
-                results.relative_difference(number, &column),
-                results.times_less(number, &column),
-            ] {
-                cells.push(number_of(share.map(|share| share.mean)));
-                cells.extend(ends(share));
-            }
-            cells.push(number_of(reference.map(|reference| reference.value)));
-            cells.push(number_of(
-                reference.and_then(|reference| reference.standard_deviation),
-            ));
-            cells.push(
-                reference
-                    .and_then(|reference| reference.source.clone())
-                    .unwrap_or_default(),
-            );
-            cells.push(protocol.clone());
-            let cells: Vec<&str> = cells.iter().map(String::as_str).collect();
-            write(name, &mut writer, &cells)?;
-        }
+    for (name, of) in all {
+        table.add(name, move |line| number_of(of(line).map(|of| of.mean)));
+        let names = ["low", "high"].map(|end| format!("{name}_{end}"));
+        table.add_pair(names, move |line| ends(of(line)));
     }
-    finished(name, writer)
+    table.add("published", |line| {
+        number_of(line.published.map(|of| of.value))
+    });
+    table.add("published_standard_deviation", |line| {
+        number_of(line.published.and_then(|of| of.standard_deviation))
+    });
+    table.add("published_in", |line| {
+        let source = line.published.and_then(|of| of.source.clone());
+        source.map_or_else(Cell::none, Cell::from)
+    });
+    table.add("protocol", |line| line.arm.protocols().join("; "));
+    table.table("", lines).csv("summary.csv")
 }
 
-fn number_of(value: Option<f64>) -> String {
-    value.map(|value| value.to_string()).unwrap_or_default()
+fn number_of(value: Option<f64>) -> Cell {
+    value.map_or_else(Cell::none, |value| Cell::number("", value))
 }
 
-fn ends(summary: Option<Summary>) -> [String; 2] {
-    match summary.and_then(|summary| summary.interval()) {
-        Some(ends) => ends.map(|end| end.to_string()),
-        None => Default::default(),
-    }
-}
-
-fn write(name: &str, writer: &mut Writer<Vec<u8>>, cells: &[&str]) -> Result<()> {
-    writer
-        .write_record(cells)
-        .map_err(|error| Error::write(name, error.into()))
-}
-
-fn finished(name: &str, writer: Writer<Vec<u8>>) -> Result<String> {
-    let bytes = writer
-        .into_inner()
-        .map_err(|error| Error::write(name, std::io::Error::other(error)))?;
-    String::from_utf8(bytes).map_err(|error| Error::write(name, std::io::Error::other(error)))
+fn ends(summary: Option<Summary>) -> [Cell; 2] {
+    let ends = summary.and_then(|summary| summary.interval());
+    ends.map_or_else(
+        || [Cell::none(), Cell::none()],
+        |ends| ends.map(|end| number_of(Some(end))),
+    )
 }
 
 #[cfg(test)]
@@ -177,6 +152,7 @@ mod tests {
     fn every_run_and_every_arm_has_its_lines() {
         let mut results = sample::results();
         results.arms[1].runs[2].state = RunState::Failed("it exploded".to_owned());
+        results.arms[1].runs[2].report = None;
         let text = runs(&results).unwrap();
         assert!(text.contains("dense,2,done,hr@10,0.5,"), "{text}");
         assert!(text.contains("int8,3,failed,,it exploded,,"), "{text}");

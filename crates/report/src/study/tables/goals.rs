@@ -1,7 +1,8 @@
 //! The table of what it took to come near the best accuracy of an arm.
 
 use super::section;
-use crate::report::document::{Block, Cell};
+use crate::report::column::Cell;
+use crate::report::document::{Block, Columns};
 use crate::report::metrics;
 use crate::study::names::Names;
 use crate::study::reach::{Goal, PERCENTS};
@@ -9,30 +10,32 @@ use crate::study::results::Results;
 
 /// Returns the table for the best accuracies of `goal`; nothing if there is no metric.
 pub(super) fn blocks(results: &Results, names: &Names, goal: Goal) -> Vec<Block> {
-    let Some(metric) = results.figures.first() else {
+    let Some(metric) = results.metrics.first() else {
         return Vec::new();
     };
-    let header = ["arm", "share of the best", "runs that reach it"];
-    let labels = results
-        .until(goal, PERCENTS[0])
-        .map(|column| column.label.to_string());
-    let mut rows = Vec::new();
-    for (arm, arm_results) in results.arms.iter().enumerate() {
-        for percent in PERCENTS {
-            let columns = results.until(goal, percent);
-            let reached = results.values(arm, &columns[0]).len();
-            let runs = arm_results.reports().count();
-            let spent = columns.map(|column| {
-                let mean = results.summary(arm, &column).map(|summary| summary.mean);
-                column.unit.cell(mean)
-            });
-            let head = [
-                Cell::from(names.labels[arm].as_str()),
-                Cell::number(format!("{percent} %"), percent),
-                Cell::number(format!("{reached} of {runs}"), reached),
-            ];
-            rows.push(head.into_iter().chain(spent).collect());
-        }
+    let spent = PERCENTS.map(|percent| results.until(goal, percent));
+    let mut table = Columns::new();
+    // A row is an arm and the place of a share.
+    table.add("arm", |(arm, _): &(usize, usize)| {
+        names.labels[*arm].as_str()
+    });
+    table.add("share of the best", |(_, share)| {
+        let percent = PERCENTS[*share];
+        Cell::number(format!("{percent} %"), percent)
+    });
+    table.add("runs that reach it", |(arm, share)| {
+        let reached = results.values(*arm, &spent[*share][0]).len();
+        let runs = results.arms[*arm].reports().count();
+        Cell::number(format!("{reached} of {runs}"), reached)
+    });
+    for place in 0..spent[0].len() {
+        let (label, spent) = (spent[0][place].label.to_string(), &spent);
+        table.add(label, move |(arm, share)| {
+            let column = &spent[*share][place];
+            column
+                .unit
+                .cell(results.summary(*arm, column).map(|of| of.mean))
+        });
     }
     let label = metrics::label(metric);
     let whose = match (goal, results.compared_by_all()) {
@@ -44,6 +47,7 @@ pub(super) fn blocks(results: &Results, names: &Names, goal: Goal) -> Vec<Block>
                 an error, which is better if it is lower, 90 % are reached at 10 % above the best. What devices then \
                 download in order to score is not in these bytes; the table of costs has it.";
     let title = format!("What it took to reach a share of {whose}");
-    let header = header.map(String::from).into_iter().chain(labels);
-    section(names, &title, [text.to_owned()], header, rows)
+    let arms = 0..results.arms.len();
+    let rows = arms.flat_map(|arm| (0..PERCENTS.len()).map(move |share| (arm, share)));
+    section(names, [text.to_owned()], table.table(&title, rows))
 }

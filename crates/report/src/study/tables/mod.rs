@@ -16,8 +16,8 @@ use super::names::Names;
 use super::results::{ArmResults, Results, RunState};
 use super::statistics::Summary;
 use super::{plan, saved, sharing};
-use crate::report::column::{Place, Unit};
-use crate::report::document::{Block, Cell, Document, Table};
+use crate::report::column::{Cell, Place, Unit};
+use crate::report::document::{Block, Columns, Document, Table};
 use crate::report::html;
 use crate::report::setup::without_stop;
 use crate::report::{metrics, words};
@@ -102,9 +102,10 @@ fn document(results: &Results, pictures: &[&str]) -> Document {
         let others = results.arms.len() - begun.arms.len();
         let verb = if others == 1 { "is" } else { "are" };
         let others = words::counted(others as u64, "arm");
-        blocks.push(note(format!(
-            "{others}, of which nothing has been run, {verb} left out of the tables."
-        )));
+        blocks.push(Block::note(
+            "",
+            format!("{others}, of which nothing has been run, {verb} left out of the tables."),
+        ));
     }
     let results = &begun;
     let arms = results.arms.iter().map(|arm| arm.name.as_str());
@@ -113,7 +114,7 @@ fn document(results: &Results, pictures: &[&str]) -> Document {
         let only = without_stop(only);
         blocks.push(Block::text(format!("Protocol of every accuracy: {only}.")));
     }
-    for metric in &results.figures {
+    for metric in &results.metrics {
         blocks.extend(accuracy(results, &names, metric));
     }
     blocks.extend(published::blocks(results, &names));
@@ -141,113 +142,68 @@ fn document(results: &Results, pictures: &[&str]) -> Document {
     }
 }
 
-fn note(text: String) -> Block {
-    Block::Note {
-        headline: String::new(),
-        text,
-    }
-}
-
-/// Returns a section with a table under its heading and texts.
-fn section<H: Into<String>>(
-    names: &Names,
-    title: &str,
-    texts: impl IntoIterator<Item = String>,
-    header: impl IntoIterator<Item = H>,
-    rows: Vec<Vec<Cell>>,
-) -> Vec<Block> {
-    let mut blocks = vec![Block::heading(title)];
+/// Returns a section with a table, whose caption is its heading, and with texts above it.
+fn section(names: &Names, texts: impl IntoIterator<Item = String>, table: Table) -> Vec<Block> {
+    let mut blocks = vec![Block::heading(&*table.caption)];
     blocks.extend(texts.into_iter().chain(names.sentence()).map(Block::Text));
     blocks.push(Block::Table(Table {
         is_sortable: true,
-        ..Table::new(title, header, rows)
+        ..table
     }));
     blocks
 }
 
-/// Makes the cell of an arm in a column.
-type CellOfArm<'a> = Box<dyn Fn(usize) -> Cell + 'a>;
-
-/// A table with a row for every arm.
-struct ArmTable<'a> {
-    arms: usize,
-    columns: Vec<(String, CellOfArm<'a>)>,
-}
-
-impl<'a> ArmTable<'a> {
-    /// Returns a table with the names of the arms and the numbers of their runs.
-    fn new(results: &'a Results, names: &'a Names) -> Self {
-        let mut table = Self {
-            arms: results.arms.len(),
-            columns: Vec::new(),
-        };
-        table.add("arm", |arm| names.labels[arm].as_str().into());
-        table.add("runs", |arm| runs_cell(&results.arms[arm]));
-        table
-    }
-
-    /// Adds a column.
-    fn add(&mut self, name: impl Into<String>, cell: impl Fn(usize) -> Cell + 'a) {
-        self.columns.push((name.into(), Box::new(cell)));
-    }
-
-    /// Returns the names of the columns, and the rows.
-    fn finish(self) -> (Vec<String>, Vec<Vec<Cell>>) {
-        let row = |arm| self.columns.iter().map(|(_, cell)| cell(arm)).collect();
-        let rows = (0..self.arms).map(row).collect();
-        (
-            self.columns.into_iter().map(|(name, _)| name).collect(),
-            rows,
-        )
-    }
+/// Returns the columns that tables with a row for every arm begin with: the names of the arms, and
+/// the numbers of their runs.
+fn arm_columns<'a>(results: &'a Results, names: &'a Names) -> Columns<'a, usize> {
+    let mut table = Columns::new();
+    table.add("arm", |arm: &usize| names.labels[*arm].as_str());
+    table.add("runs", |arm| runs_cell(&results.arms[*arm]));
+    table
 }
 
 /// Returns what a reader has to know before believing a number.
 fn remarks(results: &Results) -> Vec<Block> {
     let mut blocks = Vec::new();
+    let counted = |count: usize, what| words::counted(count as u64, what);
     let [done, not_run, all] = results.counts();
     if let Some(shard) = &results.shard {
         let text = format!(
             "Partial: these are the runs of part {shard}. `--merge` puts the parts together."
         );
-        blocks.push(note(text));
+        blocks.push(Block::note("", text));
     }
     if not_run > 0 {
-        let text = format!(
-            "Partial: {not_run} of {} have not been run to their end.",
-            words::counted(all as u64, "run")
-        );
-        blocks.push(note(text));
+        let all = counted(all, "run");
+        let text = format!("Partial: {not_run} of {all} have not been run to their end.");
+        blocks.push(Block::note("", text));
     }
     let failed = results.failures().len();
     if failed > 0 {
-        let verb = if failed == 1 {
-            "has failed and is"
-        } else {
-            "have failed and are"
+        let verb = match failed {
+            1 => "has failed and is",
+            _ => "have failed and are",
         };
-        blocks.push(note(format!(
-            "{} {verb} left out; the reasons stand at the end.",
-            words::counted(failed as u64, "run")
-        )));
+        let failed = counted(failed, "run");
+        let text = format!("{failed} {verb} left out; the reasons stand at the end.");
+        blocks.push(Block::note("", text));
     }
     let intervals = "Intervals are those of 95 % for the mean over seeds, by Student's t; with a single seed there is none.";
     let pairs = match results.compared_by_all() {
         Some(arm) => {
             let name = &results.arms[arm].name;
-            Some(format!(" Differences to `{name}` are taken between runs with the same seed."))
+            format!(" Differences to `{name}` are taken between runs with the same seed.")
         }
-        None if results.is_compared() => Some(
-            " Differences are taken to the arm that is named beside them, between runs with the same seed.".to_owned(),
-        ),
-        None => None,
+        None if results.is_compared() => {
+            " Differences are taken to the arm that is named beside them, between runs with the same seed.".to_owned()
+        }
+        None => String::new(),
     };
-    let runs = words::counted(done as u64, "finished run");
-    let arms = words::counted(results.arms.len() as u64, "arm");
-    blocks.push(Block::Text(format!(
-        "{arms}, {runs}. {intervals}{}",
-        pairs.unwrap_or_default()
-    )));
+    let (arms, runs) = (
+        counted(results.arms.len(), "arm"),
+        counted(done, "finished run"),
+    );
+    blocks.push(Block::Text(format!("{arms}, {runs}. {intervals}{pairs}")));
     blocks
 }
 
@@ -269,8 +225,8 @@ fn accuracy(results: &Results, names: &Names, metric: &str) -> Vec<Block> {
         return Vec::new();
     };
     let (column, protocols) = (&column, protocols(results));
-    let mut table = ArmTable::new(results, names);
-    let summary = move |arm| results.summary(arm, column);
+    let mut table = arm_columns(results, names);
+    let summary = move |arm: &usize| results.summary(*arm, column);
     table.add("mean", move |arm| {
         Unit::Accuracy.cell(summary(arm).map(|of| of.mean))
     });
@@ -281,39 +237,36 @@ fn accuracy(results: &Results, names: &Names, metric: &str) -> Vec<Block> {
         interval(summary(arm), |value| format!("{value:.4}"))
     });
     if results.is_compared() {
-        let cells = move |arm| {
-            difference_cells(results.difference(arm, column), |value| {
-                format!("{value:+.4}")
-            })
-        };
-        table.add("difference", move |arm| cells(arm)[0].clone());
-        table.add("its 95 % interval", move |arm| cells(arm)[1].clone());
+        table.add_pair(["difference", "its 95 % interval"], move |arm| {
+            let signed = |value| format!("{value:+.4}");
+            difference_cells(results.difference(*arm, column), signed)
+        });
         if results.compared_by_all().is_none() {
             table.add("compared to", |arm| {
-                let other = results.arms[arm].compare_to;
+                let other = results.arms[*arm].compare_to;
                 other.map_or_else(Cell::none, |other| names.labels[other].as_str().into())
             });
         }
     }
-    let reference = move |arm| results.reference(arm, &column.name);
-    if (0..results.arms.len()).any(|arm| reference(arm).is_some()) {
-        let cells = move |arm| published(reference(arm), summary(arm).map(|of| of.mean));
-        table.add("published", move |arm| cells(arm)[0].clone());
-        table.add("ours less published", move |arm| cells(arm)[1].clone());
+    let reference = move |arm: &usize| results.reference(*arm, &column.name);
+    if (0..results.arms.len()).any(|arm| reference(&arm).is_some()) {
+        table.add_pair(["published", "ours less published"], move |arm| {
+            published(reference(arm), summary(arm).map(|of| of.mean))
+        });
         table.add("source", move |arm| {
             let source = reference(arm).and_then(|of| of.source.clone());
             source.map_or_else(Cell::none, Cell::from)
         });
     }
     if protocols.len() > 1 {
-        table.add("protocol", |arm| match results.arms[arm].protocols()[..] {
+        table.add("protocol", |arm| match results.arms[*arm].protocols()[..] {
             [] => Cell::none(),
             ref protocols => protocols.join("; ").into(),
         });
     }
     let heading = format!("{} (test)", metrics::label(metric));
-    let (header, rows) = table.finish();
-    let mut blocks = section(names, &heading, [], header, rows);
+    let table = table.table(&heading, 0..results.arms.len());
+    let mut blocks = section(names, [], table);
     if let ([only], Some(Block::Table(table))) = (&protocols[..], blocks.last_mut()) {
         table.caption = format!("{heading}. Protocol: {}.", without_stop(only));
     }
@@ -323,75 +276,64 @@ fn accuracy(results: &Results, names: &Names, metric: &str) -> Vec<Block> {
 /// Returns a published value, and how far the mean of our runs is from it. The words
 /// `beyond 2 s.d.` mark a difference of more than two of its standard deviations.
 fn published(reference: Option<&Reference>, mean: Option<f64>) -> [Cell; 2] {
-    let Some(&Reference {
-        value,
-        standard_deviation,
-        ..
-    }) = reference
-    else {
+    let Some(reference) = reference else {
         return [Cell::none(), Cell::none()];
     };
-    let text = match standard_deviation {
-        Some(deviation) => format!("{value:.4} ± {deviation:.4}"),
-        None => format!("{value:.4}"),
-    };
+    let (value, deviation) = (reference.value, reference.standard_deviation);
+    let spread = deviation.map_or_else(String::new, |deviation| format!(" ± {deviation:.4}"));
     let difference = mean.map_or_else(Cell::none, |mean| {
         let difference = mean - value;
-        let is_far = standard_deviation.is_some_and(|deviation| difference.abs() > 2.0 * deviation);
-        Cell::number(
-            format!(
-                "{difference:+.4}{}",
-                if is_far { ", beyond 2 s.d." } else { "" }
-            ),
-            difference,
-        )
+        let is_far = deviation.is_some_and(|deviation| difference.abs() > 2.0 * deviation);
+        let far = if is_far { ", beyond 2 s.d." } else { "" };
+        Cell::number(format!("{difference:+.4}{far}"), difference)
     });
-    [Cell::number(text, value), difference]
+    [
+        Cell::number(format!("{value:.4}{spread}"), value),
+        difference,
+    ]
 }
 
 /// Returns what the runs cost: means, with the standard deviation where there is one.
 fn costs(results: &Results, names: &Names) -> Vec<Block> {
-    let mut table = ArmTable::new(results, names);
+    let mut table = arm_columns(results, names);
     for column in results.columns_at(Place::Costs) {
         table.add(column.label.to_string(), move |arm| {
-            let Some(summary) = results.summary(arm, &column) else {
+            let Some(summary) = results.summary(*arm, &column) else {
                 return Cell::none();
             };
             let words = |value| column.unit.words(value);
-            let text = match summary.deviation.filter(|deviation| *deviation > 0.0) {
-                None => words(summary.mean),
-                Some(deviation) => format!("{} ± {}", words(summary.mean), words(deviation)),
-            };
-            Cell::number(text, summary.mean)
+            let spread = summary.deviation.filter(|deviation| *deviation > 0.0);
+            let spread = spread.map_or_else(String::new, |of| format!(" ± {}", words(of)));
+            Cell::number(format!("{}{spread}", words(summary.mean)), summary.mean)
         });
     }
     let text = "Means over the finished runs, ± the standard deviation. Wall time, threads and memory are those of the \
                 host; they are not part of the results, and runs beside each other slow one another.";
-    let (header, rows) = table.finish();
-    section(names, "What the runs cost", [text.to_owned()], header, rows)
+    let table = table.table("What the runs cost", 0..results.arms.len());
+    section(names, [text.to_owned()], table)
 }
 
 /// Returns the runs that failed, with their reasons.
 fn failures(results: &Results) -> Vec<Block> {
-    let row = |(arm, seed, reason): (&str, u64, &str)| {
-        vec![
-            arm.into(),
-            Cell::number(seed.to_string(), seed),
-            reason.into(),
-        ]
-    };
-    let rows: Vec<Vec<Cell>> = results.failures().into_iter().map(row).collect();
-    if rows.is_empty() {
+    let failures = results.failures();
+    if failures.is_empty() {
         return Vec::new();
     }
-    let header = ["arm", "seed", "reason"];
-    section(&Names::default(), "Runs that failed", [], header, rows)
+    let mut table = Columns::new();
+    table.add("arm", |(arm, ..): &(&str, u64, &str)| arm.to_owned());
+    table.add("seed", |(_, seed, _)| Cell::number(seed.to_string(), seed));
+    table.add("reason", |(.., reason)| reason.to_owned());
+    section(
+        &Names::default(),
+        [],
+        table.table("Runs that failed", failures),
+    )
 }
 
 /// Returns the words for a run without a result.
 fn no_value(state: &RunState) -> &'static str {
     match state {
-        RunState::Done(_) => "done",
+        RunState::Done => "done",
         RunState::Failed(_) => "failed",
         RunState::NotRun => "not run",
         RunState::NoData => "no data",
@@ -400,13 +342,10 @@ fn no_value(state: &RunState) -> &'static str {
 
 /// Returns how many runs of an arm have a result, and how many of the others failed.
 fn runs_cell(arm: &ArmResults) -> Cell {
-    let failed = arm
-        .runs
-        .iter()
-        .filter(|run| matches!(run.state, RunState::Failed(_)))
-        .count();
-    let (done, all) = (arm.reports().count(), arm.runs.len());
-    if arm.runs.iter().any(|run| run.state == RunState::NoData) {
+    let of = |is_it: fn(&RunState) -> bool| arm.runs.iter().filter(|run| is_it(&run.state)).count();
+    let failed = of(|state| matches!(state, RunState::Failed(_)));
+    let (done, all) = (of(|state| *state == RunState::Done), arm.runs.len());
+    if of(|state| *state == RunState::NoData) > 0 {
         return "no data".into();
     }
     let text = match (done == all, failed) {
@@ -494,7 +433,7 @@ mod tests {
     fn arms_with_other_protocols_have_theirs_beside_them() {
         let mut results = sample::results();
         for run in &mut results.arms[1].runs {
-            if let RunState::Done(report) = &mut run.state {
+            if let Some(report) = &mut run.report {
                 report.run.protocol = "full catalogue".to_owned();
             }
         }

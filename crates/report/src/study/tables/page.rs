@@ -3,9 +3,9 @@
 
 use super::courses::{ChartArm, courses, front};
 use super::no_value;
-use crate::report::column::Place;
-use crate::report::document::{Block, Cell, Document, Table};
-use crate::study::results::{Results, RunState};
+use crate::report::column::{Cell, Place};
+use crate::report::document::{Block, Columns, Document, Table};
+use crate::study::results::{ArmResults, Results, RunResult};
 
 /// Returns the document of the page.
 pub(super) fn document(results: &Results) -> Document {
@@ -15,7 +15,7 @@ pub(super) fn document(results: &Results) -> Document {
     let tables = document
         .blocks
         .split_off(first.unwrap_or(document.blocks.len()));
-    if let Some(metric) = results.figures.first().filter(|_| results.counts()[0] > 0) {
+    if let Some(metric) = results.metrics.first().filter(|_| results.counts()[0] > 0) {
         let arms = arms(results);
         let heading = Block::heading("Accuracy against what it cost");
         let charts = [
@@ -52,39 +52,35 @@ fn arms(results: &Results) -> Vec<ChartArm<'_>> {
         .collect()
 }
 
-/// Returns every run with its figures and costs.
+/// Returns every run with its metrics and costs.
 fn runs(results: &Results) -> Table {
-    let metrics = results.figures.iter();
+    type Row<'a> = (usize, &'a ArmResults, &'a RunResult);
+    let metrics = results.metrics.iter();
     let mut columns: Vec<_> = metrics.filter_map(|name| results.column(name)).collect();
     columns.extend(results.columns_at(Place::Costs));
-    let labels = columns.iter().map(|column| column.label.to_string());
-    let header: Vec<String> = ["arm", "seed", "state"]
-        .map(String::from)
-        .into_iter()
-        .chain(labels)
-        .chain(["protocol", "report"].map(String::from))
-        .collect();
-    let mut rows = Vec::new();
-    for (number, arm) in results.arms.iter().enumerate() {
-        for run in &arm.runs {
-            let (state, protocol) = match &run.state {
-                RunState::Done(report) => ("done", Cell::from(report.run.protocol.as_str())),
-                other => (no_value(other), Cell::none()),
-            };
-            let seed = Cell::number(run.seed.to_string(), run.seed);
-            let mut cells = vec![arm.name.as_str().into(), seed, state.into()];
-            cells.extend(columns.iter().map(|column| {
-                let values = results.values(number, column);
-                let value = values.iter().find(|(seed, _)| *seed == run.seed);
-                column.unit.cell(value.map(|(_, value)| *value))
-            }));
-            cells.extend([protocol, run.folder.display().to_string().into()]);
-            rows.push(cells);
-        }
+    let mut table = Columns::new();
+    table.add("arm", |(_, arm, _): &Row<'_>| arm.name.clone());
+    table.add("seed", |(.., run)| {
+        Cell::number(run.seed.to_string(), run.seed)
+    });
+    table.add("state", |(.., run)| no_value(&run.state));
+    for column in &columns {
+        table.add(&*column.label, move |(number, _, run)| {
+            let values = results.values(*number, column);
+            let value = values.iter().find(|(seed, _)| *seed == run.seed);
+            column.unit.cell(value.map(|(_, value)| *value))
+        });
     }
+    table.add("protocol", |(.., run)| {
+        let report = run.report.as_ref();
+        report.map_or_else(Cell::none, |report| report.run.protocol.as_str().into())
+    });
+    table.add("report", |(.., run)| run.folder.display().to_string());
+    let arms = results.arms.iter().enumerate();
+    let rows = arms.flat_map(|(number, arm)| arm.runs.iter().map(move |run| (number, arm, run)));
     Table {
         is_sortable: true,
-        ..Table::new("Every run, with the folder of its report.", header, rows)
+        ..table.table("Every run, with the folder of its report.", rows)
     }
 }
 
@@ -95,6 +91,7 @@ mod tests {
     use crate::report::chart::Chart;
     use crate::report::html::chart::curves;
     use crate::report::rounds::{DOWN, TIME, UP};
+    use crate::study::results::RunState;
     use crate::tests::results as sample;
 
     fn courses_of(results: &Results) -> Chart {
@@ -153,7 +150,7 @@ mod tests {
         let mut results = sample::results();
         let free = |results: &mut Results, arm: usize| {
             for run in &mut results.arms[arm].runs {
-                if let RunState::Done(report) = &mut run.state {
+                if let Some(report) = &mut run.report {
                     sample::multiply(report, &[UP, DOWN, TIME], 0.0);
                 }
             }
@@ -181,7 +178,7 @@ mod tests {
     fn there_is_a_page_whatever_is_missing() {
         let mut results = sample::results();
         for run in &mut results.arms[1].runs {
-            if let RunState::Done(report) = &mut run.state {
+            if let Some(report) = &mut run.report {
                 report.run.protocol = "full catalogue".to_owned();
                 report.run.selected_round = None;
             }

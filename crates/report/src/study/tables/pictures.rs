@@ -22,7 +22,7 @@ const MOST_ARMS: usize = 16;
 /// Returns all pictures with the names of their files: first those of [`PICTURES`], then those of
 /// groups of arms. None if there is no metric to draw or no run to draw it of.
 pub(crate) fn all(results: &Results) -> Result<Vec<(String, String)>> {
-    let Some(metric) = results.figures.first().filter(|_| results.counts()[0] > 0) else {
+    let Some(metric) = results.metrics.first().filter(|_| results.counts()[0] > 0) else {
         return Ok(Vec::new());
     };
     let arms: Vec<&ArmResults> = results
@@ -193,7 +193,7 @@ mod tests {
         let mut results = sample::results();
         let course = PublishedCourse {
             arm: 1,
-            figure: "hr@10".to_owned(),
+            metric: "hr@10".to_owned(),
             points: vec![(1, 0.7), (4, 0.75)],
         };
         results.courses = vec![course];
@@ -237,7 +237,7 @@ mod tests {
                 arm.name = format!("data={data}, codec={codec}");
                 arm.compare_to = Some(26);
                 for run in arm.runs.iter_mut().filter(|_| codec < 12) {
-                    if let RunState::Done(report) = &mut run.state {
+                    if let Some(report) = &mut run.report {
                         report.run.accuracy.test.insert("hr@10".to_owned(), 0.3);
                     }
                 }

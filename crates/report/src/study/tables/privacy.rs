@@ -3,10 +3,10 @@
 
 use serde_json::Value;
 
-use super::{ArmTable, section};
+use super::{arm_columns, section};
 use crate::report::chart::{loss, unbeaten};
-use crate::report::column::{Place, Unit};
-use crate::report::document::{Block, Cell};
+use crate::report::column::{Cell, Place, Unit};
+use crate::report::document::Block;
 use crate::report::record::PrivacyRecord;
 use crate::report::setup::claim;
 use crate::report::{metrics, words};
@@ -23,22 +23,16 @@ pub(super) fn blocks(results: &Results, names: &Names) -> Vec<Block> {
     if columns.is_empty() && !has_claims {
         return Vec::new();
     }
-    let mut table = ArmTable::new(results, names);
+    let mut table = arm_columns(results, names);
     for column in &columns {
         table.add(&*column.label, move |arm| {
-            let mean = results.summary(arm, column).map(|summary| summary.mean);
+            let mean = results.summary(*arm, column).map(|summary| summary.mean);
             column.unit.cell(mean)
         });
     }
     if has_claims {
-        table.add("epsilon", |arm| {
-            let [epsilon, _] = claims(&results.arms[arm]);
-            epsilon
-        });
-        table.add("what is claimed", |arm| {
-            let [_, claim] = claims(&results.arms[arm]);
-            claim
-        });
+        let names = ["epsilon", "what is claimed"];
+        table.add_pair(names, |arm| claims(&results.arms[*arm]));
     }
     let front = front(results);
     let mut texts = Vec::new();
@@ -58,20 +52,23 @@ pub(super) fn blocks(results: &Results, names: &Names) -> Vec<Block> {
         ));
     }
     if let Some(on_front) = front {
-        let metric = results.figures.first();
+        let metric = results.metrics.first();
         texts.push(format!(
             "An arm is on the front if no other one with the same data and candidates is at least as good in {}, in bytes \
              up and down until the selected round and to score, and in the AUC from all audited uploads, and better in one of \
              the three, as far as the tables show digits. Arms without an audit are not considered.",
             metric.map_or_else(String::new, |metric| metrics::label(metric))
         ));
-        table.add("on the front", move |arm| match on_front.contains(&arm) {
+        table.add("on the front", move |arm| match on_front.contains(arm) {
             true => "yes".into(),
             false => Cell::none(),
         });
     }
-    let (header, rows) = table.finish();
-    section(names, "What uploads tell", texts, header, rows)
+    section(
+        names,
+        texts,
+        table.table("What uploads tell", 0..results.arms.len()),
+    )
 }
 
 /// Returns the epsilon and the claim of the run that claims the least.
@@ -79,18 +76,12 @@ fn claims(arm: &ArmResults) -> [Cell; 2] {
     let Some(weakest) = weakest_claim(arm) else {
         return [Cell::none(), Cell::none()];
     };
-    let epsilon = Unit::Epsilon.cell(weakest.epsilon);
-    let runs = arm.reports().count() as u64;
-    let of_several = format!("; the weakest claim of {}", words::counted(runs, "run"));
-    [
-        epsilon,
-        format!(
-            "{}{}",
-            claim(&weakest),
-            if runs > 1 { &of_several } else { "" }
-        )
-        .into(),
-    ]
+    let of_several = match arm.reports().count() as u64 {
+        0 | 1 => String::new(),
+        runs => format!("; the weakest claim of {}", words::counted(runs, "run")),
+    };
+    let claimed = format!("{}{of_several}", claim(&weakest));
+    [Unit::Epsilon.cell(weakest.epsilon), claimed.into()]
 }
 
 /// Returns the claim of the run that claims the least; `None` if no run does anything about
@@ -101,48 +92,32 @@ fn weakest_claim(arm: &ArmResults) -> Option<PrivacyRecord> {
     claims.max_by(|one, other| size(one).total_cmp(&size(other)))
 }
 
-/// Holds arms with the same data and candidates, by their places, with what each costs.
-struct Comparable {
-    kind: Option<Value>,
-    arms: Vec<usize>,
-    costs: Vec<[f64; 3]>,
-}
+/// An arm by its place, with what it costs.
+type Costs = (usize, [f64; 3]);
 
 /// Returns the arms that no other one with the same data and candidates beats in accuracy, bytes
 /// and what all audited uploads tell; `None` if no two arms can be compared.
 fn front(results: &Results) -> Option<Vec<usize>> {
-    let figure = results.figures.first()?;
-    let mut groups: Vec<Comparable> = Vec::new();
+    let metric = results.metrics.first()?;
+    let mut groups: Vec<(Value, Vec<Costs>)> = Vec::new();
     for (place, arm) in results.arms.iter().enumerate() {
-        let Some(costs) = costs(results, place, figure) else {
+        let (Some(report), Some(costs)) = (arm.reports().next(), costs(results, place, metric))
+        else {
             continue;
         };
-        let kind = arm
-            .reports()
-            .next()
-            .map(|report| compared_by(&report.run.scenario));
-        match groups.iter_mut().find(|group| group.kind == kind) {
-            Some(group) => {
-                group.arms.push(place);
-                group.costs.push(costs);
-            }
-            None => groups.push(Comparable {
-                kind,
-                arms: vec![place],
-                costs: vec![costs],
-            }),
+        let kind = compared_by(&report.run.scenario);
+        match groups.iter_mut().find(|(other, _)| *other == kind) {
+            Some((_, arms)) => arms.push((place, costs)),
+            None => groups.push((kind, vec![(place, costs)])),
         }
     }
-    let of_group = |group: &Comparable| -> Vec<usize> {
-        unbeaten(&group.costs)
-            .into_iter()
-            .map(|place| group.arms[place])
-            .collect()
+    let of_group = |(_, arms): &(Value, Vec<Costs>)| -> Vec<usize> {
+        let costs: Vec<[f64; 3]> = arms.iter().map(|(_, costs)| *costs).collect();
+        let places = unbeaten(&costs).into_iter();
+        places.map(|place| arms[place].0).collect()
     };
-    groups
-        .iter()
-        .any(|group| group.arms.len() > 1)
-        .then(|| groups.iter().flat_map(of_group).collect())
+    let can_compare = groups.iter().any(|(_, arms)| arms.len() > 1);
+    can_compare.then(|| groups.iter().flat_map(of_group).collect())
 }
 
 /// Returns what arms have to have in common for their accuracies to be compared: the data, the pool
@@ -173,18 +148,18 @@ fn costs<'a>(results: &'a Results, place: usize, metric: &str) -> Option<[f64; 3
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::report::record::{AuditFigures, AuditRecord, PrivacyRecord};
+    use crate::report::record::{AuditRecord, PrivacyRecord};
     use crate::report::rounds::UP;
-    use crate::study::results::RunState;
     use crate::tests::results as sample;
     use fedrecsim_scenario::scenario::{Adjacency, Trust};
+    use fedrecsim_sim::sim::outcome::AuditFigures;
 
     /// Returns the sample with an audit of this AUC for every arm.
     fn audited(aucs: &[f64]) -> Results {
         let mut results = sample::results();
         for (arm, auc) in results.arms.iter_mut().zip(aucs) {
             for run in &mut arm.runs {
-                let RunState::Done(report) = &mut run.state else {
+                let Some(report) = &mut run.report else {
                     continue;
                 };
                 let figures = |auc| AuditFigures {
@@ -231,7 +206,7 @@ mod tests {
         );
         let mut worse = audited(&[0.8, 0.9]);
         for run in &mut worse.arms[1].runs {
-            if let RunState::Done(report) = &mut run.state {
+            if let Some(report) = &mut run.report {
                 sample::multiply(report, &[UP], 9.0);
             }
         }
@@ -241,7 +216,7 @@ mod tests {
             "another arm is better in all three"
         );
         for run in &mut worse.arms[1].runs {
-            if let RunState::Done(report) = &mut run.state {
+            if let Some(report) = &mut run.report {
                 report.run.scenario["dataset"]["name"] = "another".into();
             }
         }
@@ -270,7 +245,7 @@ mod tests {
             no_epsilon: None,
         };
         for (number, run) in results.arms[0].runs.iter_mut().enumerate() {
-            if let RunState::Done(report) = &mut run.state {
+            if let Some(report) = &mut run.report {
                 report.run.privacy = Some(PrivacyRecord {
                     epsilon: Some(number as f64),
                     ..nothing
@@ -288,7 +263,7 @@ mod tests {
             claim.starts_with("epsilon 2.0000 at delta") && claim.ends_with("of 3 runs"),
             "{claim}"
         );
-        if let RunState::Done(report) = &mut results.arms[0].runs[1].state {
+        if let Some(report) = &mut results.arms[0].runs[1].report {
             report.run.privacy = Some(nothing);
         }
         let [epsilon, claim] = told(&results, 0);

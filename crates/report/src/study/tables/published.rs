@@ -3,68 +3,67 @@
 use super::courses::course;
 use super::section;
 use crate::report::chart::Cost;
-use crate::report::column::Unit;
-use crate::report::document::{Block, Cell};
+use crate::report::column::{Cell, Unit};
+use crate::report::document::{Block, Columns};
 use crate::report::metrics;
 use crate::study::file::PublishedCourse;
 use crate::study::names::Names;
 use crate::study::results::Results;
 
+/// A published course, and our mean less its value for each round that has both.
+type Row<'a> = (&'a PublishedCourse, Vec<(u32, f64)>);
+
 /// Returns the table; nothing if no course was published. An arm without a run that can be compared
 /// has a row without distances.
 pub(super) fn blocks(results: &Results, names: &Names) -> Vec<Block> {
-    let row = |course| row(results, names, course);
-    let rows: Vec<Vec<Cell>> = results.courses.iter().map(row).collect();
-    if rows.is_empty() {
+    if results.courses.is_empty() {
         return Vec::new();
     }
-    let header = [
-        "arm",
-        "metric",
-        "rounds",
-        "mean distance",
-        "largest distance",
-        "in round",
-        "in the last round",
-    ];
+    let largest = |(_, all): &Row<'_>| {
+        let all = all.iter().copied();
+        all.max_by(|(_, one), (_, other)| one.abs().total_cmp(&other.abs()))
+    };
+    let mut table = Columns::new();
+    table.add("arm", |(course, _): &Row<'_>| {
+        names.labels[course.arm].as_str()
+    });
+    table.add("metric", |(course, _)| metrics::label(&course.metric));
+    table.add("rounds", |(_, all)| Unit::Count.cell(all.len() as u64));
+    table.add("mean distance", |(_, all)| {
+        let sum: f64 = all.iter().map(|(_, difference)| difference.abs()).sum();
+        let mean = (!all.is_empty()).then(|| sum / all.len() as f64);
+        Unit::Accuracy.cell(mean)
+    });
+    table.add("largest distance", move |row| {
+        Unit::Accuracy.cell(largest(row).map(|(_, difference)| difference.abs()))
+    });
+    table.add("in round", move |row| {
+        Unit::Count.cell(largest(row).map(|(round, _)| round))
+    });
+    table.add("in the last round", |(_, all)| {
+        let last = all.last();
+        last.map_or_else(Cell::none, |(_, last)| {
+            Cell::number(format!("{last:+.4}"), last)
+        })
+    });
     let text = "Each distance is the mean over seeds minus the published value, over the rounds for which there are both. The \
                 mean and the largest distance ignore the sign.";
     let title = "How far the courses are from published ones";
-    section(names, title, [text.to_owned()], header, rows)
+    let rows = results
+        .courses
+        .iter()
+        .map(|of| (of, differences(results, of)));
+    section(names, [text.to_owned()], table.table(title, rows))
 }
 
-fn row(results: &Results, names: &Names, published: &PublishedCourse) -> Vec<Cell> {
-    let ours = course(&results.arms[published.arm], &published.figure);
+fn differences(results: &Results, published: &PublishedCourse) -> Vec<(u32, f64)> {
+    let ours = course(&results.arms[published.arm], &published.metric);
     let rounds = &ours.x[Cost::Rounds as usize];
     let difference = |&(round, published): &(u32, f64)| {
         let place = rounds.iter().position(|place| *place == f64::from(round))?;
         Some((round, ours.y[place] - published))
     };
-    let differences: Vec<(u32, f64)> = published.points.iter().filter_map(difference).collect();
-    let count = differences.len();
-    let mut cells = vec![
-        names.labels[published.arm].as_str().into(),
-        metrics::label(&published.figure).into(),
-        Unit::Count.cell(count as u64),
-    ];
-    let largest = differences
-        .iter()
-        .max_by(|(_, one), (_, other)| one.abs().total_cmp(&other.abs()));
-    let (Some((_, last)), Some((round, largest))) = (differences.last(), largest) else {
-        cells.extend((0..4).map(|_| Cell::none()));
-        return cells;
-    };
-    let sum: f64 = differences
-        .iter()
-        .map(|(_, difference)| difference.abs())
-        .sum();
-    cells.extend([
-        Unit::Accuracy.cell(sum / count as f64),
-        Unit::Accuracy.cell(largest.abs()),
-        Unit::Count.cell(*round),
-        Cell::number(format!("{last:+.4}"), *last),
-    ]);
-    cells
+    published.points.iter().filter_map(difference).collect()
 }
 
 /// Returns the rounds of the published course of an arm, and the values after them.
@@ -75,7 +74,7 @@ pub(super) fn published(
     metric: &str,
 ) -> Option<(Vec<f64>, Vec<f64>)> {
     let is_of =
-        |course: &&PublishedCourse| results.arms[course.arm].name == arm && course.figure == metric;
+        |course: &&PublishedCourse| results.arms[course.arm].name == arm && course.metric == metric;
     let course = results.courses.iter().find(is_of)?;
     Some(
         course
@@ -102,7 +101,7 @@ mod tests {
         // The sample has .1, .25, .4 and .5 as means over its seeds, in four rounds.
         results.courses = vec![PublishedCourse {
             arm: 0,
-            figure,
+            metric: figure,
             points: vec![(1, 0.1), (2, 0.35), (4, 0.49), (9, 0.0)],
         }];
         let blocks = blocks(&results, &names);

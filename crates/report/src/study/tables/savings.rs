@@ -2,44 +2,39 @@
 
 use super::{difference_cells, section};
 use crate::report::column::{Place, Unit};
-use crate::report::document::{Block, Cell};
+use crate::report::document::{Block, Columns};
 use crate::study::names::Names;
 use crate::study::results::Results;
 
 /// Returns the table; nothing if no arm is compared to another one.
 pub(super) fn blocks(results: &Results, names: &Names) -> Vec<Block> {
-    let metric = results.figures.first().filter(|_| results.is_compared());
+    let metric = results.metrics.first().filter(|_| results.is_compared());
     let Some(tested) = metric.and_then(|name| results.column(name)) else {
         return Vec::new();
     };
     let accuracies: Vec<_> = [tested].into_iter().chain(results.validation()).collect();
     let bytes = results.columns_at(Place::Savings);
-    let changes = accuracies
-        .iter()
-        .map(|column| format!("{}, change", column.label));
-    let times = ["times fewer bytes up", "times fewer bytes down"].map(String::from);
-    let mut header = ["arm", "compared to", "pairs"].map(String::from).to_vec();
-    for column in changes.chain(times) {
-        header.extend([column, "its 95 % interval".to_owned()]);
+    let interval = "its 95 % interval".to_owned();
+    let mut table = Columns::new();
+    table.add("arm", |(arm, _): &(usize, usize)| {
+        names.labels[*arm].as_str()
+    });
+    table.add("compared to", |(_, other)| names.labels[*other].as_str());
+    table.add("pairs", |(arm, _)| {
+        let pairs = results.relative_difference(*arm, &accuracies[0]);
+        Unit::Count.cell(pairs.map_or(0, |pairs| pairs.count) as u64)
+    });
+    for column in &accuracies {
+        let name = format!("{}, change", column.label);
+        table.add_pair([name, interval.clone()], move |(arm, _)| {
+            difference_cells(results.relative_difference(*arm, column), percent)
+        });
     }
-    let mut rows = Vec::new();
-    for (place, arm) in results.arms.iter().enumerate() {
-        let Some(other) = arm.compare_to else {
-            continue;
-        };
-        let pairs = results.relative_difference(place, &accuracies[0]);
-        let mut cells: Vec<Cell> = [place, other]
-            .map(|place| names.labels[place].as_str().into())
-            .into();
-        cells.push(Unit::Count.cell(pairs.map_or(0, |pairs| pairs.count) as u64));
-        for column in &accuracies {
-            let change = results.relative_difference(place, column);
-            cells.extend(difference_cells(change, percent));
-        }
-        for column in &bytes {
-            cells.extend(difference_cells(results.times_less(place, column), factor));
-        }
-        rows.push(cells);
+    for (column, direction) in bytes.iter().zip(["up", "down"]) {
+        let name = format!("times fewer bytes {direction}");
+        table.add_pair([name, interval.clone()], move |(arm, _)| {
+            difference_cells(results.times_less(*arm, column), factor)
+        });
     }
     let mut text = "All columns are means over pairs of runs with the same seed: the change as a share of the accuracy that is \
                     compared to, and how many times as many bytes the run sends that is compared to. Bytes are those up to \
@@ -49,8 +44,10 @@ pub(super) fn blocks(results: &Results, names: &Names) -> Vec<Block> {
         text += " Choose settings such as codecs by the change on the validation part: a choice by the test part \
                  follows the luck of its items as well.";
     }
-    let title = "What is saved, and what is lost";
-    section(names, title, [text], header, rows)
+    let arms = results.arms.iter().enumerate();
+    let rows = arms.filter_map(|(place, arm)| Some((place, arm.compare_to?)));
+    let table = table.table("What is saved, and what is lost", rows);
+    section(names, [text], table)
 }
 
 fn percent(share: f64) -> String {

@@ -1,8 +1,8 @@
 //! The table of how sparse the shared table is, where that was published.
 
-use super::{ArmTable, section};
-use crate::report::column::Place;
-use crate::report::document::{Block, Cell};
+use super::{arm_columns, section};
+use crate::report::column::{Cell, Place};
+use crate::report::document::Block;
 use crate::study::names::Names;
 use crate::study::results::Results;
 
@@ -12,35 +12,34 @@ pub(super) fn blocks(results: &Results, names: &Names) -> Vec<Block> {
     if columns.is_empty() {
         return Vec::new();
     }
-    let mut table = ArmTable::new(results, names);
+    let mut table = arm_columns(results, names);
     for column in &columns {
         table.add(&*column.label, move |arm| {
-            let mean = results.summary(arm, column).map(|summary| summary.mean);
-            let published = results.reference(arm, &column.name);
+            let mean = results.summary(*arm, column).map(|summary| summary.mean);
+            let published = results.reference(*arm, &column.name);
             let published = published.map(|of| format!("({})", column.unit.words(of.value)));
-            let ours = mean.map(|mean| column.unit.words(mean));
-            let text: Vec<String> = ours.into_iter().chain(published).collect();
-            match mean {
-                Some(mean) => Cell::number(text.join(" "), mean),
-                None if text.is_empty() => Cell::none(),
-                None => text.join(" ").into(),
+            match (column.unit.cell(mean), published) {
+                (ours, None) => ours,
+                (ours, Some(published)) if mean.is_none() => Cell {
+                    text: published,
+                    ..ours
+                },
+                (ours, Some(published)) => Cell {
+                    text: format!("{} {published}", ours.text),
+                    ..ours
+                },
             }
         });
     }
     table.add("source", |arm| {
-        let sources = columns
-            .iter()
-            .filter_map(|column| results.reference(arm, &column.name)?.source.clone());
-        sources
-            .into_iter()
-            .next()
-            .map_or_else(Cell::none, Cell::from)
+        let reference = |column: &_| results.reference(*arm, column)?.source.clone();
+        let source = columns.iter().find_map(|column| reference(&*column.name));
+        source.map_or_else(Cell::none, Cell::from)
     });
     let text = "The share of the averaged table's values after the last round whose magnitude is above each threshold, as the \
                 mean over seeds, and in parentheses the published share.";
-    let title = "How sparse the shared table is";
-    let (header, rows) = table.finish();
-    section(names, title, [text.to_owned()], header, rows)
+    let table = table.table("How sparse the shared table is", 0..results.arms.len());
+    section(names, [text.to_owned()], table)
 }
 
 #[cfg(test)]
@@ -49,7 +48,6 @@ mod tests {
     use crate::report::record::SPARSITY_THRESHOLDS;
     use crate::report::rounds::share_column;
     use crate::study::file::Reference;
-    use crate::study::results::RunState;
     use crate::study::tables::{csv, markdown};
     use crate::tests::results as sample;
 
@@ -59,7 +57,7 @@ mod tests {
     fn shares_stand_beside_published_ones_and_only_where_there_are_any() {
         let mut results = sample::results();
         for run in &mut results.arms[1].runs {
-            let RunState::Done(report) = &mut run.state else {
+            let Some(report) = &mut run.report else {
                 continue;
             };
             let first = report.run.seed as f64 / 1000.0;
