@@ -13,8 +13,9 @@ use super::{Finished, Session};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::units::{SimDuration, SimTime};
 use fedrecsim_report::report::events::{EventLog, Form, Reached, State, Timeline};
-use fedrecsim_scenario::scenario::{Scenario, Strictness};
-use fedrecsim_sim::sim::outcome::{Booking, GaugesSince, RoundSpan};
+use fedrecsim_scenario::scenario::Strictness;
+use fedrecsim_sim::sim::outcome::GaugesSince;
+use fedrecsim_sim::sim::outcome::{Booking, RoundSpan};
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::sim::{RoundObserver, RunControl, Simulation, Stop, Until};
 
@@ -49,7 +50,7 @@ pub(crate) fn events(arguments: &EventsArgs, session: &Session) -> Result<Finish
     let form = match arguments.format {
         EventFormat::Jsonl => Form::Lines,
         EventFormat::Trace => Form::Trace,
-        EventFormat::Svg => Form::Picture(timeline(scenario, &arguments.input)),
+        EventFormat::Svg => Form::Picture(Timeline::of(scenario, &arguments.input.set)),
         #[cfg(feature = "parquet")]
         EventFormat::Parquet => Form::Table(Box::default()),
     };

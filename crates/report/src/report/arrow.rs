@@ -25,10 +25,8 @@ use fedrecsim_core::error::{Error, Result};
 pub fn rounds(record: &RunRecord) -> Result<RecordBatch> {
     check::check(record)?;
     let columns = of_rounds::columns(&of_rounds::Has::of(record));
-    batch(
-        &column::at(columns, Place::Rounds),
-        &of_rounds::rows(record),
-    )
+    let columns = column::at(columns, Place::Rounds);
+    batch(&columns, of_rounds::rows(record))
 }
 
 /// Returns the users, with the columns of `users.csv`; `None` if the totals of single users were
@@ -40,26 +38,27 @@ pub fn users(record: &RunRecord) -> Result<Option<RecordBatch>> {
     check::check(record)?;
     let users = record.per_user.as_ref().filter(|users| !users.is_empty());
     users
-        .map(|users| batch(&of_users::columns_of(record), users))
+        .map(|users| batch(&of_users::columns(record), of_users::rows(record, users)))
         .transpose()
 }
 
 /// Returns a table of some columns.
-fn batch<T>(columns: &[Column<'_, T>], rows: &[T]) -> Result<RecordBatch> {
-    let array = |column: &Column<'_, T>| -> ArrayRef {
-        let values = rows.iter().map(|row| column.of(row));
+fn batch<T>(columns: &[Column<'_, T>], rows: impl Iterator<Item = T>) -> Result<RecordBatch> {
+    let array = |(column, values): (&Column<'_, T>, Vec<Value>)| -> ArrayRef {
         if column.unit.is_whole() {
             let count = |value| match value {
                 Value::Count(count) => Some(count),
                 _ => None,
             };
-            Arc::new(values.map(count).collect::<UInt64Array>())
+            Arc::new(values.into_iter().map(count).collect::<UInt64Array>())
         } else {
-            Arc::new(values.map(Value::number).collect::<Float64Array>())
+            let numbers = values.into_iter().map(Value::number);
+            Arc::new(numbers.collect::<Float64Array>())
         }
     };
+    let values = column::values(columns, rows);
     let names = columns.iter().map(|column| &*column.name);
-    of_arrays(names, columns.iter().map(array).collect())
+    of_arrays(names, columns.iter().zip(values).map(array).collect())
 }
 
 /// Puts arrays together.

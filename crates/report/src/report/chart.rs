@@ -195,7 +195,7 @@ impl Axis {
         }
     }
 
-    /// Returns the vertical axis of figures of accuracy.
+    /// Returns the vertical axis of metrics.
     pub(crate) fn of_metrics(title: String, metrics: &[Metric]) -> Self {
         Self {
             is_near: metrics.first().map(Metric::needs) == Some(Needs::PredictedRatings),

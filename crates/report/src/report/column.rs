@@ -1,17 +1,20 @@
 //! Columns of tables as data: what a figure is called, in which unit it is measured, what it means,
 //! how it is read out of a row, and where it is shown.
 //!
-//! [`rounds`](super::rounds), [`users`](super::users) and the columns of a study are lists of them.
-//! CSV, Arrow, Parquet, Markdown, pages and the reference in `docs/` read these lists. A [`Cell`] is
-//! what a reader sees of a figure.
+//! `columns.csv` lists those of rounds and users: a row is a record as it is serialised, in which a
+//! column has a path. The columns of a study are a list of functions. CSV, Arrow, Parquet, Markdown,
+//! pages and the reference in `docs/` read these lists. A [`Cell`] is what a reader sees of a figure.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
-use super::words;
+use ciborium::Value as Tree;
+use serde::Deserialize;
 
+use super::words;
 /// How a figure is measured. The type of its column and its words follow from it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Unit {
     /// A number without a unit.
     #[default]
@@ -88,7 +91,7 @@ impl Unit {
 
 /// A number, or nothing where a row has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Value {
+pub(crate) enum Value {
     /// There is no number.
     #[default]
     Nothing,
@@ -180,7 +183,7 @@ impl<T: Into<String>> From<T> for Cell {
 
 /// A place where a column is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub(crate) enum Place {
     /// The table of rounds: `rounds.csv`, `rounds.parquet` and the Arrow table.
     Rounds,
     /// `network.csv`.
@@ -204,7 +207,7 @@ pub enum Place {
 }
 
 /// A column of a table whose rows are of the type `T`.
-pub struct Column<'a, T> {
+pub(crate) struct Column<'a, T> {
     /// The name in files, with the unit last.
     pub(crate) name: Cow<'static, str>,
     /// The name that readers see in tables.
@@ -214,7 +217,7 @@ pub struct Column<'a, T> {
     /// What it is, in a sentence.
     pub(crate) doc: Cow<'static, str>,
     /// Where it is shown.
-    pub(crate) shown_in: &'static [Place],
+    pub(crate) shown_in: Cow<'static, [Place]>,
     of: Box<dyn Fn(&T) -> Value + 'a>,
 }
 
@@ -233,7 +236,7 @@ impl<'a, T> Column<'a, T> {
             name,
             unit,
             doc: doc.into(),
-            shown_in,
+            shown_in: shown_in.into(),
             of: Box::new(move |row| of(row).into()),
         }
     }
@@ -257,27 +260,123 @@ impl<'a, T> Column<'a, T> {
     }
 }
 
+/// The columns of rounds and users, with the places that they name.
+const LIST: &str = include_str!("columns.csv");
+const PLACES: [(&str, Place); 4] = [
+    ("rounds", Place::Rounds),
+    ("network", Place::Network),
+    ("users", Place::Users),
+    ("page", Place::Page),
+];
+
+/// A line of the list.
+#[derive(Deserialize)]
+pub(crate) struct Listed {
+    #[serde(rename = "shown in")]
+    shown_in: String,
+    /// The name, in which braces stand for what a run has several of.
+    #[serde(rename = "column")]
+    pub name: String,
+    label: String,
+    unit: Unit,
+    /// The path in a row, joined by dots.
+    #[serde(rename = "read from")]
+    of: String,
+    /// What a run has to have so that there is such a column; empty for all runs.
+    #[serde(rename = "if the run has")]
+    pub needed: String,
+    #[serde(rename = "what it is")]
+    doc: String,
+}
+
+/// Returns the lines of the list.
+pub(crate) fn listed() -> impl Iterator<Item = Listed> {
+    // A test reads every line.
+    let lines = csv::Reader::from_reader(LIST.as_bytes()).into_deserialize();
+    lines.filter_map(Result::ok)
+}
+
+impl Listed {
+    /// Returns the column, with `values` in the place of names in braces.
+    pub(crate) fn column(&self, values: &[(&str, &str)]) -> Column<'static, Tree> {
+        let filled = |text: &str| {
+            let fill = |text: String, (name, value): &(&str, &str)| {
+                text.replace(&format!("{{{name}}}"), value)
+            };
+            values.iter().fold(text.to_owned(), fill)
+        };
+        let path: Vec<String> = self.of.split('.').map(filled).collect();
+        let of = move |row: &Tree| number_at(row, &path);
+        let column = Column::new(filled(&self.name), self.unit, filled(&self.doc), &[], of);
+        let is_named = |name: &str| self.shown_in.split(' ').any(|other| other == name);
+        let places = PLACES.into_iter().filter(|(name, _)| is_named(name));
+        let column = Column {
+            shown_in: places.map(|(_, place)| place).collect(),
+            ..column
+        };
+        match self.label.is_empty() {
+            true => column,
+            false => column.labelled(filled(&self.label)),
+        }
+    }
+}
+
+/// Returns the number in a row at the end of a path.
+fn number_at(row: &Tree, path: &[String]) -> Value {
+    let mut tree = row;
+    for key in path {
+        let is_it = |(name, _): &&(Tree, Tree)| name.as_text() == Some(key);
+        let found = match tree {
+            Tree::Map(entries) => entries.iter().find(is_it).map(|(_, value)| value),
+            Tree::Array(values) => key.parse().ok().and_then(|place: usize| values.get(place)),
+            _ => None,
+        };
+        let Some(found) = found else {
+            return Value::Nothing;
+        };
+        tree = found;
+    }
+    match tree {
+        Tree::Integer(count) => u64::try_from(*count).ok().into(),
+        Tree::Float(number) => Value::Number(*number),
+        _ => Value::Nothing,
+    }
+}
+
 /// Returns the columns of a list that are shown at a place.
 pub(crate) fn at<T>(mut columns: Vec<Column<'_, T>>, place: Place) -> Vec<Column<'_, T>> {
     columns.retain(|column| column.is_in(place));
     columns
 }
 
-/// Returns a table as CSV text with a header line.
-pub(crate) fn csv<T>(columns: &[Column<'_, T>], rows: &[T]) -> String {
+/// Returns a table as CSV text with a header line. There may be millions of rows.
+pub(crate) fn csv<T>(columns: &[Column<'_, T>], rows: impl Iterator<Item = T>) -> String {
     let names: Vec<&str> = columns.iter().map(|column| &*column.name).collect();
     let mut text = names.join(",") + "\n";
     for row in rows {
-        // No cell has to be quoted, as all are numbers, and they are written in place: there may
-        // be millions of them.
+        // No cell has to be quoted, as all are numbers, and they are written in place.
         for (place, column) in columns.iter().enumerate() {
             let separator = if place == 0 { "" } else { "," };
             // Writing into a string cannot fail.
-            let _ = write!(text, "{separator}{}", column.of(row));
+            let _ = write!(text, "{separator}{}", column.of(&row));
         }
         text.push('\n');
     }
     text
+}
+
+/// Returns the values of every column.
+pub(crate) fn values<T>(
+    columns: &[Column<'_, T>],
+    rows: impl Iterator<Item = T>,
+) -> Vec<Vec<Value>> {
+    let mut values = vec![Vec::new(); columns.len()];
+    for row in rows {
+        for (values, column) in values.iter_mut().zip(columns) {
+            values.push(column.of(&row));
+        }
+    }
+    values
 }
 
 /// Returns a part of the reference: a heading, and a Markdown table of columns.
@@ -288,4 +387,19 @@ pub(crate) fn reference<T>(file: &str, columns: &[Column<'_, T>]) -> String {
     };
     let lines: String = columns.iter().map(line).collect();
     format!("## {file}\n\n| column | unit | what it is |\n|---|---|---|\n{lines}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// If this fails, a column of the list is left out without a word.
+    #[test]
+    fn every_line_of_the_list_is_read() {
+        assert_eq!(listed().count(), LIST.lines().count() - 1);
+        for line in listed() {
+            let is_known = |name: &str| PLACES.iter().any(|(known, _)| *known == name);
+            assert!(line.shown_in.split(' ').all(is_known), "{}", line.name);
+        }
+    }
 }

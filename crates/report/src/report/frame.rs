@@ -2,26 +2,26 @@
 
 use std::path::Path;
 
-use super::column::Column;
+use super::column::{self, Column, Value};
 use fedrecsim_core::error::{Error, Result};
 
 /// A table of numbers, by the names of its columns.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Frame {
+pub(crate) struct Frame {
     columns: Vec<(String, Vec<Option<f64>>)>,
     rows: usize,
 }
 
 impl Frame {
     /// Returns the table of some columns.
-    pub(crate) fn of<T>(columns: &[Column<'_, T>], rows: &[T]) -> Self {
-        let values = |column: &Column<'_, T>| {
-            let values = rows.iter().map(|row| column.of(row).number()).collect();
-            (column.name.to_string(), values)
-        };
+    pub(crate) fn of<T>(columns: &[Column<'_, T>], rows: impl Iterator<Item = T>) -> Self {
+        let values = column::values(columns, rows);
+        let rows = values.first().map_or(0, Vec::len);
+        let numbers = |values: Vec<Value>| values.into_iter().map(Value::number).collect();
+        let named = columns.iter().map(|column| column.name.to_string());
         Self {
-            columns: columns.iter().map(values).collect(),
-            rows: rows.len(),
+            columns: named.zip(values.into_iter().map(numbers)).collect(),
+            rows,
         }
     }
 

@@ -16,7 +16,7 @@ pub(crate) fn headlines(evaluation: &EvaluationSpec) -> Vec<Metric> {
 }
 
 /// Returns the label of a metric, as `HR@10` for `hr@10`.
-pub fn label(name: &str) -> String {
+pub(crate) fn label(name: &str) -> String {
     Metric::named(name).map_or_else(|| name.to_uppercase(), |metric| metric.label())
 }
 

@@ -50,8 +50,6 @@ pub mod words;
 
 #[cfg(feature = "npz")]
 pub use self::model_file::{ModelFile, UserArrays};
-#[cfg(feature = "plots")]
-pub use self::overrides::changed_by_set;
 pub use self::{
     chart::{Axis, Chart, Series, Stroke, arm},
     check::check,
@@ -64,6 +62,5 @@ pub use self::{
     read::{SavedReport, SavedRun},
     record::{RunRecord, Wall},
     run::page_of_folder,
-    setup::mode_in_words,
     terminal::{fitted, summary},
 };

@@ -5,7 +5,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Seek, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use ndarray::{Array1, Array2};
 use ndarray_npy::{NpzWriter, WriteNpzError};
@@ -81,11 +81,6 @@ impl ModelFile {
     /// Returns the users whose own tables are written too.
     pub fn users(&self) -> &[UserId] {
         &self.users
-    }
-
-    /// Returns where the model will stand.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Writes every block of `model` under its name and what is said of users, as [`write_npz`]
@@ -165,6 +160,7 @@ fn array<S: Copy, V>(shape: (usize, usize), stored: &[S], read: impl Fn(S) -> V)
 mod tests {
     #![allow(clippy::unwrap_used)]
     use std::io::Cursor;
+    use std::path::Path;
 
     use ndarray::array;
     use ndarray_npy::NpzReader;

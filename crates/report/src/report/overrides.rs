@@ -14,7 +14,7 @@ pub(crate) fn of_command(command: &[String]) -> Vec<String> {
 
 /// Returns `overrides` as a sentence; `None` if there are none. `rounds` is the number of rounds of
 /// the scenario as it is now, since a run that was extended has another one than its command says.
-pub fn changed_by_set(overrides: &[String], rounds: u32) -> Option<String> {
+pub(crate) fn changed_by_set(overrides: &[String], rounds: u32) -> Option<String> {
     let mut shown: Vec<String> = Vec::new();
     for text in overrides.iter().map(|text| cut(text, rounds)) {
         // The command of a run that was extended names the rounds once more.

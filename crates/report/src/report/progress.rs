@@ -21,7 +21,7 @@ const COLUMNS: usize = 80;
 pub struct ProgressLine {
     /// Number of rounds finished.
     pub round: u32,
-    /// The latest figure of accuracy; `None` before the first evaluation.
+    /// The latest accuracy; `None` before the first evaluation.
     pub accuracy: Option<LatestAccuracy>,
     /// Bytes sent so far, both directions.
     pub bytes: u64,
@@ -29,7 +29,7 @@ pub struct ProgressLine {
     pub virtual_time_s: f64,
 }
 
-/// The headline figure on the test part that was measured last.
+/// The headline metric on the test part, as it was measured last.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LatestAccuracy {
     /// Its name.

@@ -6,17 +6,18 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use super::load::NetworkSummary;
+pub(crate) use super::load::NetworkSummary;
 use fedrecsim_scenario::scenario::{DevicesSpec, FaultSpec, Policy, Scenario};
 use fedrecsim_sim::sim::outcome::Losses;
-pub use fedrecsim_sim::sim::outcome::{
-    Accuracy, AuditRecord, ByDirection, Distribution, Flow, NoEpsilon, PrivacyRecord, ProblemSize,
-    RoundRecord, SPARSITY_THRESHOLDS, Sampling, Sparsity, SplitAccuracy, VersionsCost, Work,
+pub(crate) use fedrecsim_sim::sim::outcome::{
+    Accuracy, AuditRecord, ByDirection, DeviceBytes, Distribution, Flow, NoEpsilon, PrivacyRecord,
+    ProblemSize, RoundRecord, SPARSITY_THRESHOLDS, Sampling, SplitAccuracy, UserRecord,
+    VersionsCost, Work,
 };
-pub use fedrecsim_sim::sim::outcome::{DeviceBytes, UserRecord};
 
-/// The version of the layout of `run.json` and `rounds.csv`.
-pub(crate) const FORMAT: u32 = 1;
+/// The version of the layout of `run.json` and `rounds.csv`. Version 1 had keys of the scenario at
+/// other places.
+pub(crate) const FORMAT: u32 = 2;
 
 /// One finished (or stopped) run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

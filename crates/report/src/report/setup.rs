@@ -81,7 +81,7 @@ pub(crate) fn claim(privacy: &PrivacyRecord) -> String {
 }
 
 /// Returns in a few words how rounds are run.
-pub fn mode_in_words(policy: &Policy, training: &TrainingSpec) -> String {
+pub(crate) fn mode_in_words(policy: &Policy, training: &TrainingSpec) -> String {
     match training.steps_per_round {
         1 => policy.name.to_string(),
         steps => format!(

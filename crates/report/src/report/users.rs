@@ -1,110 +1,55 @@
-//! The columns of users: `users.csv`, which has a row for every user.
+//! The rows of users: `users.csv` has one for every user.
+
+use ciborium::Value as Tree;
+use serde::Serialize;
 
 use super::check;
-use super::column::{self, Column, Place, Unit};
-use super::record::{Energy, RunRecord, UserRecord};
-use super::rounds::{flow_columns, work_columns};
+use super::column::{self, Column, Place};
+use super::record::{ByDirection, Energy, Flow, RunRecord, UserRecord};
+use super::rounds::{self, Has};
 use super::words::thousands;
 use fedrecsim_core::error::Result;
-use fedrecsim_scenario::scenario::DevicesSpec;
+use fedrecsim_core::ids::UserId;
 use fedrecsim_sim::sim::outcome::UserAccount;
 
-const TABLE: &[Place] = &[Place::Users];
+/// What columns of a user are read from. `up` is what the device sent and `down` what was sent to
+/// it, each over the whole run.
+#[derive(Serialize)]
+struct Row {
+    user: UserId,
+    bytes: ByDirection<Flow>,
+    account: UserAccount,
+    taking_part_s: f64,
+    energy_j: Option<f64>,
+    wasted_energy_j: Option<f64>,
+}
 
-/// Returns the columns of users with these devices. `up_*` is what the device sent and `down_*` what
-/// was sent to it, each over the whole run.
-pub(crate) fn columns<'a>(
-    devices: Option<&'a DevicesSpec>,
-    has_energy: bool,
-) -> Vec<Column<'a, UserRecord>> {
-    let count = |name, doc, of: fn(&UserAccount) -> u32| {
-        Column::new(name, Unit::Count, doc, TABLE, move |user: &UserRecord| {
-            of(&user.account)
+/// Returns the columns of a run's users.
+pub(crate) fn columns(record: &RunRecord) -> Vec<Column<'static, Tree>> {
+    column::at(rounds::columns(&Has::of(record)), Place::Users)
+}
+
+/// Returns the rows of users.
+pub(crate) fn rows<'r>(
+    record: &'r RunRecord,
+    users: &'r [UserRecord],
+) -> impl Iterator<Item = Tree> + 'r {
+    users.iter().map(|user| {
+        let UserRecord {
+            user,
+            bytes,
+            account,
+        } = *user;
+        let energy = Energy::of(&record.scenario.devices, &bytes, account.work);
+        rounds::tree(&Row {
+            user,
+            bytes,
+            account,
+            taking_part_s: account.taking_part_ns as f64 / 1e9,
+            energy_j: energy.map(|energy| energy.total_j()),
+            wasted_energy_j: energy.map(|energy| energy.wasted_j),
         })
-    };
-    let mut all = vec![
-        Column::new(
-            "user",
-            Unit::Count,
-            "the user, from 0",
-            TABLE,
-            |user: &UserRecord| user.user.0,
-        ),
-        count("invited", "invitations", |account| account.invited),
-        count(
-            "completed",
-            "participations whose update was used",
-            |account| account.completed,
-        ),
-        count("late", "updates that came too late to be used", |account| {
-            account.late
-        }),
-        count("stale", "updates from too old a model", |account| {
-            account.stale
-        }),
-        count("lost", "participations that were lost", |account| {
-            account.lost
-        }),
-        count(
-            "cancelled",
-            "participations that the server gave up",
-            |account| account.cancelled,
-        ),
-        count(
-            "under_way",
-            "participations under way at the end",
-            |account| account.under_way,
-        ),
-        Column::new(
-            "taking_part_s",
-            Unit::Seconds,
-            "virtual time from each invitation to the end of its participation",
-            TABLE,
-            |user: &UserRecord| user.account.taking_part_ns as f64 / 1e9,
-        ),
-    ];
-    all.extend(flow_columns(
-        "up",
-        |user: &UserRecord| user.bytes.up,
-        |_| TABLE,
-    ));
-    all.extend(flow_columns(
-        "down",
-        |user: &UserRecord| user.bytes.down,
-        |_| TABLE,
-    ));
-    let [finished, lost, unused, downloads, multiply_adds @ ..] =
-        work_columns(TABLE, |user: &UserRecord| user.account.work);
-    let inference = Column::new(
-        "inference_bytes",
-        Unit::Bytes,
-        "bytes that the device would download in order to score",
-        TABLE,
-        |user: &UserRecord| user.account.inference_bytes,
-    );
-    all.extend(
-        [downloads, inference, finished, lost, unused]
-            .into_iter()
-            .chain(multiply_adds),
-    );
-    if has_energy {
-        let joules = |name, doc, of: fn(Energy) -> f64| {
-            Column::new(name, Unit::Joules, doc, TABLE, move |user: &UserRecord| {
-                Energy::of(devices?, &user.bytes, user.account.work).map(of)
-            })
-        };
-        all.push(joules(
-            "energy_j",
-            "energy that the device spent",
-            |energy| energy.total_j(),
-        ));
-        all.push(joules(
-            "wasted_energy_j",
-            "of it, on what was of no use",
-            |energy| energy.wasted_j,
-        ));
-    }
-    all
+    })
 }
 
 /// Returns `users.csv`; `None` if the totals of single users were not kept.
@@ -114,12 +59,7 @@ pub(crate) fn columns<'a>(
 pub(crate) fn csv(record: &RunRecord) -> Result<Option<String>> {
     check::check(record)?;
     let users = record.per_user.as_ref();
-    Ok(users.map(|users| column::csv(&columns_of(record), users)))
-}
-
-/// Returns the columns of a run's users.
-pub(crate) fn columns_of(record: &RunRecord) -> Vec<Column<'_, UserRecord>> {
-    columns(Some(&record.scenario.devices), record.energy.is_some())
+    Ok(users.map(|users| column::csv(&columns(record), rows(record, users))))
 }
 
 /// Returns a sentence on where the totals of single users are, or on how to have them.

@@ -7,7 +7,6 @@ use crate::report::column::{self, Column, Place, Unit, Value};
 use crate::report::read::SavedReport;
 use crate::report::record::SPARSITY_THRESHOLDS;
 use crate::report::rounds::{self, share_column};
-use crate::report::users;
 use crate::report::words::threshold;
 
 /// A run that has come to its end, among the results of its study.
@@ -236,11 +235,11 @@ pub fn reference() -> String {
     for (file, place) in [
         ("rounds.csv", Place::Rounds),
         ("network.csv", Place::Network),
+        ("users.csv", Place::Users),
     ] {
         let columns = rounds::columns(&rounds::Has::all());
         text += &column::reference(file, &column::at(columns, place));
     }
-    text += &column::reference("users.csv", &users::columns(None, true));
     let mut columns = fixed();
     columns.extend(SPARSITY_THRESHOLDS.into_iter().rev().map(sparsity));
     text += &column::reference("study.csv and summary.csv", &columns);

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use crate::report::file_names::PICTURES;
 use crate::report::record::{
-    Accuracy, ByDirection, DeviceBytes, Distribution, Energy, Flow, LossTotals, NetworkSummary,
-    ParticipationTotals, ProblemSize, RoundRecord, RunRecord, Sparsity, SplitAccuracy, UserRecord,
-    Wall, Work,
+    Accuracy, ByDirection, DeviceBytes, Distribution, Energy, FORMAT, Flow, LossTotals,
+    NetworkSummary, ParticipationTotals, ProblemSize, RoundRecord, RunRecord, SplitAccuracy,
+    UserRecord, Wall, Work,
 };
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::math;
@@ -21,6 +21,7 @@ use fedrecsim_scenario::scenario::{
     Selection, ServerSpec, SourceSpec, SpeedSpec, SplitSpec, TrainingSpec,
 };
 use fedrecsim_sim::sim::outcome::Losses;
+use fedrecsim_sim::sim::outcome::Sparsity;
 use fedrecsim_sim::sim::outcome::UserAccount;
 use fedrecsim_sim::sim::outcome::{Gauges, Level, NetworkRecord, Waits};
 
@@ -240,7 +241,7 @@ fn empty(rounds: u32) -> RunRecord {
         test: test.clone(),
     };
     RunRecord {
-        format: 1,
+        format: FORMAT,
         name: "ml100k-fedrap".into(),
         seed: 1,
         digest: "5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef".into(),

@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use serde::Serialize;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 
 use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::legs::Route;
@@ -11,36 +12,64 @@ use fedrecsim_sim::sim::outcome::{Booking, Ending, LinkEvent, RoundSpan};
 
 use super::stretch::Stretch;
 
-/// The fields of one line. Those that do not belong to an event are left out.
-#[derive(Debug, Default, Serialize)]
+/// What one line says. What does not belong to an event is left out.
+#[derive(Debug, Default)]
 pub(super) struct Line {
     pub time_ns: u64,
     pub event: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<UserId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub invitation_id: Option<InvitationId>,
     /// The round of the participation's invitation, or the round itself.
     pub round: u32,
     /// The round that was open at the time, if it is another one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub open_round: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub carried_bytes: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub row_visits: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub multiply_adds: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub took_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub updates: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub r#use: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub privacy: Option<PrivacyRecord>,
+}
+
+/// A count of a line, by its name.
+pub(super) type Count = (&'static str, fn(&Line) -> Option<u64>);
+
+/// The counts in order. The name of the event comes after the first one.
+pub(super) const COUNTS: [Count; 11] = [
+    ("time_ns", |line| Some(line.time_ns)),
+    ("user", |line| Some(line.user?.0.into())),
+    ("invitation_id", |line| Some(line.invitation_id?.0.into())),
+    ("round", |line| Some(line.round.into())),
+    ("open_round", |line| line.open_round.map(u64::from)),
+    ("bytes", |line| line.bytes),
+    ("carried_bytes", |line| line.carried_bytes),
+    ("row_visits", |line| line.row_visits),
+    ("multiply_adds", |line| line.multiply_adds),
+    ("took_ns", |line| line.took_ns),
+    ("updates", |line| line.updates.map(u64::from)),
+];
+
+impl Serialize for Line {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (place, (name, of)) in COUNTS.iter().enumerate() {
+            if place == 1 {
+                map.serialize_entry("event", &self.event)?;
+            }
+            if let Some(count) = of(self) {
+                map.serialize_entry(name, &count)?;
+            }
+        }
+        if let Some(used) = self.r#use {
+            map.serialize_entry("use", used)?;
+        }
+        if let Some(privacy) = &self.privacy {
+            map.serialize_entry("privacy", privacy)?;
+        }
+        map.end()
+    }
 }
 
 /// Makes the line of `booking`, which belongs to a participation of `round` and was made while

@@ -2,28 +2,29 @@
 //! at one instant.
 //!
 //! What a run books is written while the run goes on, and kept in memory only as long as its
-//! participation lasts; a picture keeps what it shows. Reading order: [`stretch`] turns events into
-//! stretches of time; `lines`, `trace` and `timeline` write them; [`state`] sums them up.
+//! participation lasts; a picture keeps what it shows. Reading order: `stretch` turns events into
+//! stretches of time; `lines`, `trace` and `timeline` write them; `state` sums them up.
 
 use std::io::{self, Write};
 use std::ops::RangeInclusive;
 
 mod lines;
-pub mod state;
-pub mod stretch;
+mod state;
+mod stretch;
 #[cfg(feature = "arrow")]
 mod table;
 #[cfg(feature = "plots")]
-pub mod timeline;
+mod timeline;
 mod trace;
 
 use fedrecsim_sim::sim::outcome::GaugesSince;
 use fedrecsim_sim::sim::outcome::{Booking, RoundSpan};
+pub use state::{Reached, State};
 use stretch::{Participations, Stretch};
 #[cfg(feature = "arrow")]
 pub use table::EventTable;
 #[cfg(feature = "plots")]
-use timeline::Timeline;
+pub use timeline::Timeline;
 use trace::Trace;
 
 /// How events are written.

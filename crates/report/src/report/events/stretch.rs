@@ -11,7 +11,7 @@ use fedrecsim_sim::sim::outcome::{Booking, Ending, LinkEvent};
 
 /// What a client is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Phase {
+pub(crate) enum Phase {
     /// It waits for one of the server's connections.
     InLine(Route),
     /// A frame is on its way.
@@ -33,7 +33,7 @@ impl Phase {
 
 /// A stretch of time in a participation, during which its phase is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch {
+pub(crate) struct Stretch {
     /// The user.
     pub user: UserId,
     /// The invitation.

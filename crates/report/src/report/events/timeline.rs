@@ -5,13 +5,16 @@ use std::collections::BTreeMap;
 use super::stretch::{Phase, Stretch};
 use crate::report::chart::{self, Axis, Chart, Kind, Mark, Row, Rule};
 use crate::report::column::Unit;
+use crate::report::overrides::changed_by_set;
 use crate::report::plot::draw;
 use crate::report::plot::timeline::BAR_WIDTH_MIN;
+use crate::report::setup::mode_in_words;
 use crate::report::words::{counted, duration, thousands};
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::legs::{Job, Route};
 use fedrecsim_core::units::{SimDuration, SimTime};
+use fedrecsim_scenario::scenario::{Policy, Scenario};
 use fedrecsim_sim::sim::outcome::{Ending, RoundSpan};
 
 /// The most rows that a reader can tell apart.
@@ -24,18 +27,18 @@ const DEADLINE_MAX: f64 = 1.5;
 #[derive(Debug, Default)]
 pub struct Timeline {
     /// First line of the picture.
-    pub title: String,
+    title: String,
     /// How rounds are run, in words.
-    pub mode: String,
+    mode: String,
     /// Which keys of the scenario were changed on the command line, as a sentence, if any were.
-    pub overrides: Option<String>,
+    overrides: Option<String>,
     /// Time from the invitation of a round to its deadline.
-    pub deadline: Option<SimDuration>,
+    deadline: Option<SimDuration>,
     /// The rounds, in order.
-    pub rounds: Vec<RoundSpan>,
+    pub(super) rounds: Vec<RoundSpan>,
     /// The stretches of all participations that were invited in these rounds, in the order of their
     /// ends.
-    pub stretches: Vec<Stretch>,
+    pub(super) stretches: Vec<Stretch>,
 }
 
 /// The phases that have a colour of their own, by its number: sky blue, orange and green, then four
@@ -76,6 +79,25 @@ fn mark(end: Ending) -> Option<Mark> {
 }
 
 impl Timeline {
+    /// Returns a picture of a scenario, in which the command line has changed the keys in `set`.
+    pub fn of(scenario: &Scenario, set: &[String]) -> Self {
+        let Scenario {
+            name,
+            method,
+            seed,
+            training,
+            ..
+        } = scenario;
+        let policy = Policy::of(&training.mode);
+        Self {
+            title: format!("{name}: {}, seed {seed}", method.name),
+            mode: mode_in_words(&policy, training),
+            overrides: changed_by_set(set, training.rounds),
+            deadline: policy.deadline,
+            ..Self::default()
+        }
+    }
+
     /// Returns the stretches of each participation, in the order in which the participations ended.
     fn participations(&self) -> Vec<Vec<&Stretch>> {
         let mut by_name: BTreeMap<(InvitationId, UserId), Vec<&Stretch>> = BTreeMap::new();

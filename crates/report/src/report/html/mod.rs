@@ -1,8 +1,8 @@
 //! Writes a document as a page, `report.html`, that is one file and needs no network.
 //!
 //! Reading order: [`render`] puts the page together; `chart` and `table` are its parts; `script` is
-//! the charting library, which the feature `html` brings; `page.css` and `page.js` are the style and
-//! the script of our own.
+//! the charting library, which the feature `html` brings; `page.html`, `page.css` and `page.js` are
+//! the frame, the style and the script of our own.
 //!
 //! The same document gives the same page, byte for byte.
 
@@ -18,10 +18,11 @@ mod script;
 mod table;
 mod text;
 
-pub use script::check;
-
 /// The name of the file.
 pub const FILE_NAME: &str = file_names::PAGE;
+
+/// The page, with names in braces for its parts. A browser may load what is in it, and nothing else.
+const PAGE: &str = include_str!("page.html");
 
 /// The style.
 const STYLE: &str = include_str!("page.css");
@@ -29,9 +30,13 @@ const STYLE: &str = include_str!("page.css");
 /// The script that draws the charts, sorts the tables and changes the colours.
 const SCRIPT: &str = include_str!("page.js");
 
-/// What a browser may load for the page: what is in it, and nothing else.
-const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
-     img-src data: blob:; base-uri 'none'; form-action 'none'";
+/// Checks that this build can make pages, before anything is done for one.
+///
+/// # Errors
+/// [`Error::Usage`] in a build without the feature `html`.
+pub fn check() -> Result<()> {
+    script::check()
+}
 
 /// Returns a document as HTML.
 ///
@@ -50,17 +55,22 @@ pub(crate) fn with_library(document: &Document, library: &str) -> Result<String>
     for (number, block) in document.blocks.iter().enumerate() {
         write(block, number, &mut body);
     }
-    Ok(format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n\
-         </head>\n<body>\n<header>\n<h1>{title}</h1>\n<button id=\"theme\" hidden>Dark colours</button>\n</header>\n\
-         <noscript><p class=\"note\">Charts, sorting and the choice of colours need JavaScript, which is switched \
-         off. All figures are in the tables.</p></noscript>\n<main>\n{body}</main>\n\
-         <script type=\"application/json\" id=\"charts\">{charts}</script>\n\
-         <script>{library}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n"
-    ))
+    let part = |name: &str| match name {
+        "title" => &*title,
+        "style" => STYLE,
+        "body" => &body,
+        "charts" => &charts,
+        "library" => library,
+        _ => SCRIPT,
+    };
+    let mut html = String::new();
+    for (place, text) in PAGE.split("{{").enumerate() {
+        // Before the first name there is text alone.
+        let (name, rest) = text.split_once("}}").unwrap_or(("", text));
+        html.push_str(if place == 0 { "" } else { part(name) });
+        html.push_str(rest);
+    }
+    Ok(html)
 }
 
 /// Appends a block to `html`. `number` tells the blocks of a page apart.

@@ -15,7 +15,7 @@ pub(super) fn absent() -> Error {
 ///
 /// # Errors
 /// [`Error::Usage`] in a build without the feature `html`.
-pub fn check() -> Result<()> {
+pub(super) fn check() -> Result<()> {
     if cfg!(feature = "html") {
         Ok(())
     } else {

@@ -1,12 +1,14 @@
 //! The canvas, fonts and colours that all pictures have, and the document around what is drawn.
 
+use plotters::chart::ChartContext;
 use plotters::coord::Shift;
 use plotters::prelude::{
-    DrawingArea, DrawingAreaErrorKind, IntoDrawingArea, RGBColor, SVGBackend, Text, TextStyle,
-    WHITE,
+    Cartesian2d, DrawingArea, DrawingAreaErrorKind, IntoDrawingArea, RGBColor, SVGBackend, Text,
+    TextStyle, WHITE,
 };
 use plotters::style::{FontStyle, IntoFont};
 
+use super::axis::Axis;
 use super::svg;
 use crate::report::chart::Marker;
 use crate::report::words::lines;
@@ -55,6 +57,8 @@ pub(super) fn color(number: usize) -> RGBColor {
 }
 
 pub(super) type Surface<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+/// The part of a picture with two axes.
+pub(super) type Context<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
 /// What drawing comes to. No failure is known of a picture that is a string: the library's
 /// functions fail for files only.
 pub(super) type Drawn<T = ()> = Result<T, DrawingAreaErrorKind<std::io::Error>>;

@@ -1,15 +1,13 @@
 //! Draws a picture with its legend beside it.
 
-use plotters::chart::{ChartBuilder, ChartContext};
+use plotters::chart::ChartBuilder;
 use plotters::prelude::{
-    Cartesian2d, Circle, Color, EmptyElement, LineSeries, Polygon, SVGBackend, ShapeStyle, Text,
-    WHITE,
+    Circle, Color, EmptyElement, LineSeries, Polygon, ShapeStyle, Text, WHITE,
 };
 
-use super::axis::Axis;
 use super::canvas::{
-    Drawn, GREY, GRID, INK, MARGIN, SIZE, Surface, corners, draw_header, font, header_height,
-    picture,
+    Context, Drawn, GREY, GRID, INK, MARGIN, SIZE, Surface, corners, draw_header, font,
+    header_height, picture,
 };
 use super::layout::{Line, Picture};
 use super::svg::Dashes;
@@ -23,8 +21,6 @@ const MARKERS_MAX: usize = 40;
 const PLOT_HEIGHT_MAX: u32 = 860;
 /// The most points on a thick line; with more, it would look like a band too.
 const THICK_MAX: usize = 300;
-
-pub(super) type Context<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
 
 /// Returns the picture `name` of a chart along one of its axes. It refers to no font but the
 /// generic `sans-serif`.

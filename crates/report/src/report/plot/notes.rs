@@ -2,8 +2,7 @@
 
 use plotters::prelude::{Color, PathElement, Rectangle, Text, WHITE};
 
-use super::canvas::{Drawn, GREY, bold};
-use super::draw::Context;
+use super::canvas::{Context, Drawn, GREY, bold};
 use super::layout::Note;
 
 /// The half height of a text, and half the width of one of its characters, in pixels.

@@ -2,7 +2,9 @@
 use super::*;
 use crate::report::ReportFolder;
 use crate::report::chart::Chart;
+use crate::report::read::SavedReport;
 use crate::report::record::AuditRecord;
+use crate::study::{compare, tables};
 use crate::tests::records as sample;
 use fedrecsim_core::error::Error;
 use fedrecsim_methods::method::registry::vocabulary;
@@ -52,6 +54,26 @@ fn a_page_of_a_folder_is_that_of_the_run() {
             html_of(&record).replace("/* library */", "")
         );
     }
+}
+
+/// If this fails, reports of older programs have no page, or cannot be compared.
+#[test]
+fn a_report_of_an_older_program_is_read() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/old-report");
+    let report = SavedReport::read(&folder).unwrap();
+    assert_eq!((report.run.format, report.run.rounds), (1, 3));
+    let page = document_of_folder(&folder, &vocabulary()).unwrap();
+    let text = page.markdown();
+    for part in ["# quickstart, seed 1", "99 sampled candidates", "0.1720"] {
+        assert!(text.contains(part), "no {part:?} in {text}");
+    }
+    let wanted = compare::Wanted {
+        title: "old".to_owned(),
+        ..compare::Wanted::default()
+    };
+    let results = compare::results(vec![report], wanted, &vocabulary()).unwrap();
+    let text = tables::markdown(&results);
+    assert!(text.contains("| quickstart | 1 | 0.1720 |"), "{text}");
 }
 
 /// If this fails, a number at the head of the page is not that of the run, or an accuracy has no
