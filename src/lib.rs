@@ -116,6 +116,8 @@
 //! | `parquet` | the same as Parquet files (`--format parquet`), with parquet; not on by default |
 //! | `npz` | the parameters of a trained model as a file for NumPy, with ndarray-npy |
 //! | `plots` | the SVG charts of reports and of the events, with plotters |
+//! | `html` | the interactive page of a report, with plotly; not on by default |
+//! | `mpi` | one simulation on several machines, with the OpenMPI of the system; not on by default |
 //!
 //! # The contracts
 //!
@@ -186,6 +188,8 @@ pub mod method {
         Accumulator, Contribution, Download, StepContext, StepReport, downcast,
     };
     #[doc(inline)]
+    pub use fedrecsim_methods::method::third_party::{ArrivedRequest, Reply};
+    #[doc(inline)]
     pub use fedrecsim_methods::method::{
         Averager, Client, Entry, Exchange, LocalRequest, LocalTask, LocalUpdate, Method, OwnNoise,
         PersonalTable, Phase, Placement, Problem, Scorer, ScoringContext, Scratch, Server,
@@ -209,6 +213,8 @@ pub mod model {
     pub use fedrecsim_model::model::kernel::MAX_DIMENSION;
     #[doc(inline)]
     pub use fedrecsim_model::model::layout::{BlockKind, BlockLayout, Layout};
+    #[doc(inline)]
+    pub use fedrecsim_model::model::noisy_sum::NoisySum;
     #[doc(inline)]
     pub use fedrecsim_model::model::private::Private;
     #[doc(inline)]
@@ -236,7 +242,7 @@ pub mod sim {
 /// The contract that every method keeps, as a check for methods of your own.
 pub mod testing {
     #[doc(inline)]
-    pub use fedrecsim_sim::testing::{Breach, Clause, contract, gradient_check};
+    pub use fedrecsim_sim::testing::{Breach, Clause, Contract, contract, gradient_check};
 }
 
 /// What a run leaves, as files.

@@ -36,8 +36,8 @@ pub fn program(methods: &[Entry]) -> ExitCode {
 }
 
 /// Carries out the command line `words`, the first of which is the program's name, and returns the
-/// exit code. `itself` are the words that start this program, such as those of an interpreter and
-/// its script; none if its own file does.
+/// exit code. `itself` is the command that starts this program, such as an interpreter and its
+/// script; empty for a plain executable.
 pub fn program_of(words: Vec<OsString>, methods: &[Entry], itself: Vec<OsString>) -> u8 {
     let session = Session {
         is_program: true,

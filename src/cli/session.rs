@@ -24,8 +24,8 @@ pub struct Session<'s> {
     pub(crate) is_program: bool,
     /// Whether somebody watches standard error, so that a bar may be shown there.
     pub(crate) visible: bool,
-    /// The words that start this program, such as those of an interpreter and its script; none if
-    /// its own file does.
+    /// The command that starts this program, such as an interpreter and its script; empty for a
+    /// plain executable.
     pub(crate) itself: Vec<OsString>,
     /// When the command began, from which its wall-clock time counts.
     pub(crate) started: Instant,

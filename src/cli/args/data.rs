@@ -18,8 +18,8 @@ pub(crate) enum DataCommand {
     /// of the first download is kept in SHA256SUMS in the data folder. Proxies are those of
     /// HTTPS_PROXY, ALL_PROXY and NO_PROXY.
     Fetch(DataFetchArgs),
-    /// Say what the ratings are like that a scenario reads: how many, of whom, how they are spread,
-    /// and what is left out.
+    /// Describe a scenario's ratings: how many, by how many users, how they are distributed, what is
+    /// filtered out.
     ///
     /// They are read, filtered and split as in a run, so that faults of the file show here.
     Describe(DataDescribeArgs),

@@ -113,7 +113,7 @@ pub(crate) enum Command {
     Data(DataCommand),
     /// List the presets of links, devices and availability, with the sources of their numbers.
     Presets,
-    /// Print a script by which a shell completes commands and options.
+    /// Print a shell completion script.
     ///
     /// For bash, for example: fedrecsim completions bash >
     /// ~/.local/share/bash-completion/completions/fedrecsim
@@ -179,13 +179,12 @@ pub(crate) struct RunArgs {
     /// Run even if more memory will be needed than there is.
     #[arg(long)]
     pub force: bool,
-    /// Exit with code 1 if the result digest does not begin with these hexadecimal digits, of which
-    /// 8 are enough.
+    /// Exit with code 1 unless the result digest begins with these hexadecimal digits (8 suffice).
     ///
     /// The report is written all the same.
     #[arg(long, value_name = "HEX", value_parser = digest)]
     pub expect_digest: Option<String>,
-    /// Refuse a scenario with keys that have no effect, of which there is only a warning otherwise.
+    /// Treat keys without an effect as errors, not warnings.
     #[arg(long)]
     pub strict: bool,
     /// Leave a checkpoint before the last round and keep it when the run is complete, so that
@@ -351,7 +350,7 @@ pub(crate) struct ValidateArgs {
     /// The scenario files.
     #[arg(required = true, value_name = "SCENARIO")]
     pub scenarios: Vec<PathBuf>,
-    /// Refuse scenarios with keys that have no effect, of which there is only a warning otherwise.
+    /// Treat keys without an effect as errors, not warnings.
     #[arg(long)]
     pub strict: bool,
     /// Replace a value in every scenario, such as training.rounds=5; may be given several times.

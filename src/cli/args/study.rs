@@ -28,8 +28,8 @@ pub(crate) struct StudyArgs {
     /// Folder with the data sets [default: $FEDRECSIM_DATA, then data, then ../shared/data].
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Threads of all runs together, of which a run that is much longer than the others has several
-    /// [default: all cores].
+    /// Threads for all runs together; a run much longer than the others gets several [default: all
+    /// cores].
     #[arg(long, value_name = "N", value_parser = threads())]
     pub threads: Option<u16>,
     /// Memory of all runs together, in GB [default: what is free; without a limit with --launch].

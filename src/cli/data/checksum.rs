@@ -98,8 +98,8 @@ pub(crate) fn check(file: &Path, archive: &Archive, folder: &Path) -> Result<Che
 }
 
 /// Compares the file, which its provider calls `name`, with the checksum at the address `url`, and
-/// says that it has it. A checksum that cannot be had is no error but a reason: whoever has the
-/// file has it perhaps from another machine, and no network.
+/// says that it has it. Without network there is no checksum to compare. That is no error, as
+/// the file may have been copied from another machine.
 fn check_offered(
     file: &Path,
     name: &str,

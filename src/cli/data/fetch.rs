@@ -19,7 +19,7 @@ use fedrecsim_scenario::scenario::SourceSpec;
 
 /// Fetches the data sets, and returns what was done and what went wrong. One that cannot be had
 /// does not keep the others from being fetched. Progress is shown if `visible` is true.
-pub fn fetch(arguments: &DataFetchArgs, visible: bool) -> Finished {
+pub(crate) fn fetch(arguments: &DataFetchArgs, visible: bool) -> Finished {
     let sets = match chosen(arguments) {
         Ok(sets) => sets,
         Err(error) => return error.into(),
@@ -129,7 +129,7 @@ impl Job<'_> {
     /// removed, [`Error::Read`] or [`Error::MalformedLine`] if a file that somebody else has
     /// downloaded is not, which stays, [`Error::Write`] if the data folder cannot be written,
     /// [`Error::Usage`] if something else is in its place.
-    pub fn run(&self, progress: super::download::Progress) -> Result<String> {
+    pub(crate) fn run(&self, progress: super::download::Progress) -> Result<String> {
         fs::create_dir_all(self.folder).map_err(|reason| Error::write(self.folder, reason))?;
         let _lock = FolderLock::take_for("the data sets in", self.folder)?;
         let target = self.folder.join(self.file);

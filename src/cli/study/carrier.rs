@@ -128,7 +128,7 @@ impl Start {
     }
 
     /// Carries out the run in this thread, and returns why it has no result; `None` if it has one.
-    /// Its words are read as those of a process are, so that either is the same run.
+    /// It parses the same command line as a process would, so both give the same run.
     ///
     /// # Errors
     /// [`Error::Interrupted`] if `interrupted` was set.

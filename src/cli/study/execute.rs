@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-use super::Work;
+use super::OpenStudy;
 use super::carrier::{Carrier, End, Start};
 use super::fit::{Rehearsal, refuse_what_does_not_fit};
 use super::folder::{ToDo, arms_of, log_of, note_failure};
@@ -47,7 +47,11 @@ struct Running {
 /// # Errors
 /// What keeps the study from starting, and a process or a thread that cannot be started. Runs that
 /// fail are no error.
-pub(super) fn execute(work: &Work, record: &mut StudyRecord, wanted: Vec<RunId>) -> Result<()> {
+pub(super) fn execute(
+    work: &OpenStudy,
+    record: &mut StudyRecord,
+    wanted: Vec<RunId>,
+) -> Result<()> {
     let (arguments, session) = (work.arguments, work.session);
     let left = work.left_of(&wanted)?;
     let arms = arms_of(left.iter().map(|(run, _)| run));
@@ -94,7 +98,7 @@ pub(super) fn execute(work: &Work, record: &mut StudyRecord, wanted: Vec<RunId>)
 }
 
 /// Returns how many runs there are to do and what they are expected to take, in words.
-fn announcement(work: &Work, record: &StudyRecord, arms: &[usize], runs: usize) -> String {
+fn announcement(work: &OpenStudy, record: &StudyRecord, arms: &[usize], runs: usize) -> String {
     let needed = arms.iter().filter_map(|arm| record.arms[*arm].memory_bytes);
     let memory = needed.max().map_or(String::new(), |bytes| {
         format!("; the largest needs {} of memory", Bytes::new(bytes))
@@ -104,7 +108,7 @@ fn announcement(work: &Work, record: &StudyRecord, arms: &[usize], runs: usize) 
 }
 
 /// Returns the words that start a run's process: those of `--launch`, then those of this program.
-fn program(work: &Work) -> Result<Vec<OsString>> {
+fn program(work: &OpenStudy) -> Result<Vec<OsString>> {
     let mut words = Vec::new();
     if let Some(text) = &work.arguments.launch {
         let before = shlex::split(text).filter(|words| !words.is_empty());
@@ -145,7 +149,13 @@ fn budget(arguments: &StudyArgs) -> Option<u64> {
     }
 }
 
-fn waiting(work: &Work, record: &StudyRecord, has_times: bool, run: RunId, to_do: ToDo) -> Waiting {
+fn waiting(
+    work: &OpenStudy,
+    record: &StudyRecord,
+    has_times: bool,
+    run: RunId,
+    to_do: ToDo,
+) -> Waiting {
     let known = &record.arms[run.arm];
     let rounds = work.plan.arms[run.arm].scenario.training.rounds;
     let serial = known.serial_s.zip(known.round_s);
@@ -164,7 +174,7 @@ fn waiting(work: &Work, record: &StudyRecord, has_times: bool, run: RunId, to_do
 /// Starts runs as others end, until none is left, or until all are told to stop. A run on which
 /// another process is at work waits for the end of that.
 fn carry_on(
-    work: &Work,
+    work: &OpenStudy,
     mut waiting: VecDeque<Waiting>,
     limits: Limits,
     program: &[OsString],

@@ -1,7 +1,7 @@
 //! Says how much memory and time the runs of each arm will take, and refuses arms that do not fit
 //! at all.
 
-use super::Work;
+use super::OpenStudy;
 use crate::cli::estimates::Expected;
 use crate::cli::inputs::{Inputs, data_directories};
 use crate::cli::memory;
@@ -42,7 +42,7 @@ impl Rehearsal {
     }
 }
 
-impl Work<'_> {
+impl OpenStudy<'_> {
     /// Looks for the ratings files of `arms`, rehearses their first rounds as a run does before it
     /// begins, and notes in the record what they take. Without a `rehearsal`, and for arms that have
     /// an estimate already, nothing is rehearsed.

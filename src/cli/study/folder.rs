@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::Work;
+use super::OpenStudy;
 use crate::cli::output_file::write_files;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_report::report::{FolderLock, SavedReport, SavedRun};
@@ -30,7 +30,7 @@ pub(crate) enum ToDo {
     BeginAnew,
 }
 
-impl Work<'_> {
+impl OpenStudy<'_> {
     /// Takes the folder, which is made if it is not there, until the lock is dropped. Returns the
     /// record of the study that goes on there or begins, which is not written yet.
     ///

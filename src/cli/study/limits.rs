@@ -39,8 +39,8 @@ impl Limits {
         (self.threads / self.runs).max(1)
     }
 
-    /// Returns the place of the first waiting run, of which each needs so much memory, that may
-    /// start beside those under way. A run may always start alone.
+    /// Returns the place of the first waiting run that fits into the free memory; `waiting` says how
+    /// much each needs. A run may always start alone.
     pub(crate) fn next(
         &self,
         waiting: impl IntoIterator<Item = u64>,

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::Work;
+use super::OpenStudy;
 use super::folder::{ToDo, failure_of, forget, log_of, record_in};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_report::report::SavedRun;
@@ -18,7 +18,7 @@ const LAST: &str = "run.json";
 /// # Errors
 /// [`Error::Usage`] for a part of another study, naming what differs; [`Error::Read`] and
 /// [`Error::Write`].
-pub(super) fn merge(work: &Work, record: &StudyRecord, parts: &[PathBuf]) -> Result<()> {
+pub(super) fn merge(work: &OpenStudy, record: &StudyRecord, parts: &[PathBuf]) -> Result<()> {
     for part in parts {
         let of_part = StudyRecord {
             shard: None,

@@ -1,7 +1,7 @@
 //! Carries out `study`: runs beside each other, each a process of its own, and the tables of all of
 //! them.
 //!
-//! [`Work`] is a study with its folder. [`folder`](mod@folder) is what it keeps there, and what became
+//! [`OpenStudy`] is a study with its folder. [`folder`](mod@folder) is what it keeps there, and what became
 //! of each run; [`fit`] says how much memory the runs take; [`carrier`] is the process
 //! or the thread of one run; [`execute`](mod@execute) starts and watches them, as many and with as
 //! many threads as [`limits`] says; `progress` is what a user sees of that; [`merge`](mod@merge)
@@ -50,7 +50,7 @@ pub(crate) fn study(arguments: &StudyArgs, session: &Session) -> Result<Finished
         ranks::refuse_several("study")?;
     }
     session.listen()?;
-    let work = Work::of(arguments, session)?;
+    let work = OpenStudy::of(arguments, session)?;
     work.plan
         .warnings
         .iter()
@@ -98,7 +98,7 @@ pub(crate) fn study(arguments: &StudyArgs, session: &Session) -> Result<Finished
 }
 
 /// A study whose file was read and whose arms are resolved, and its folder.
-struct Work<'a> {
+struct OpenStudy<'a> {
     arguments: &'a StudyArgs,
     session: &'a Session<'a>,
     plan: Plan,
@@ -108,7 +108,7 @@ struct Work<'a> {
     path: PathBuf,
 }
 
-impl<'a> Work<'a> {
+impl<'a> OpenStudy<'a> {
     /// Reads the study and resolves its arms, and refuses `--arms` that no name contains.
     fn of(arguments: &'a StudyArgs, session: &'a Session<'a>) -> Result<Self> {
         let changes = Changes {

@@ -8,7 +8,7 @@
 
 use std::ffi::OsString;
 
-use super::Work;
+use super::OpenStudy;
 use super::carrier::failure_of_report;
 use super::fit::Rehearsal;
 use super::folder::{ToDo, arms_of, note_failure};
@@ -65,7 +65,7 @@ pub fn prepare(
 ) -> Result<(FolderLock, Vec<Prepared>)> {
     let rehearsal = Rehearsal::in_any_process(threads);
     let arguments = arguments(words)?;
-    let work = Work::of(&arguments, session)?;
+    let work = OpenStudy::of(&arguments, session)?;
     let (lock, mut record) = work.begin()?;
     let left = work.left_of(&work.runs_with_data())?;
     let arms = arms_of(left.iter().map(|(run, _)| run));
@@ -83,12 +83,12 @@ pub fn prepare(
 /// Those of a study that is not there or has faults, and of a report that cannot be read.
 pub fn listed(words: Vec<OsString>, session: &Session) -> Result<Vec<Prepared>> {
     let arguments = arguments(words)?;
-    let work = Work::of(&arguments, session)?;
+    let work = OpenStudy::of(&arguments, session)?;
     let (record, _) = work.record()?;
     described(&work, &record)
 }
 
-fn described(work: &Work, record: &StudyRecord) -> Result<Vec<Prepared>> {
+fn described(work: &OpenStudy, record: &StudyRecord) -> Result<Vec<Prepared>> {
     let mut runs = Vec::new();
     for run in work.runs_with_data() {
         let (known, scenario) = (&record.arms[run.arm], &work.plan.arms[run.arm].scenario);
@@ -124,7 +124,7 @@ pub fn carry_out(
     (arm, seed): (&str, u64),
 ) -> Result<Option<String>> {
     let arguments = arguments(words)?;
-    let work = Work::of(&arguments, session)?;
+    let work = OpenStudy::of(&arguments, session)?;
     let mut runs = work.plan.runs(None).into_iter();
     let run = runs.find(|run| work.plan.arms[run.arm].arm.name == arm && run.seed == seed);
     let run =

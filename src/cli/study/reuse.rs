@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::Work;
+use super::OpenStudy;
 use super::folder::{ToDo, record_in};
 use super::merge::take_run;
 use fedrecsim_core::error::{Error, Result};
@@ -24,7 +24,7 @@ use fedrecsim_sim::checkpoint;
 /// # Errors
 /// [`Error::Read`] for a folder without a study, and for runs that cannot be read;
 /// [`Error::Write`].
-pub(super) fn reuse(work: &Work, runs: &[RunId], studies: &[PathBuf]) -> Result<usize> {
+pub(super) fn reuse(work: &OpenStudy, runs: &[RunId], studies: &[PathBuf]) -> Result<usize> {
     let mut found = Vec::new();
     for study in studies {
         record_in(study)?;

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::Work;
+use super::OpenStudy;
 use super::execute::own_words;
 use super::fit::Rehearsal;
 use super::folder::arms_of;
@@ -50,7 +50,7 @@ struct Taken {
 /// # Errors
 /// What keeps the study from starting, [`Error::Usage`] for a path that no script can hold, and
 /// [`Error::Write`].
-pub(super) fn write(work: &Work, record: &mut StudyRecord) -> Result<Finished> {
+pub(super) fn write(work: &OpenStudy, record: &mut StudyRecord) -> Result<Finished> {
     let cores = work.arguments.threads.map_or(1, usize::from);
     let jobs = work.arguments.jobs.map_or(cores, usize::from);
     let runs = work.runs_with_data();
@@ -67,7 +67,7 @@ pub(super) fn write(work: &Work, record: &mut StudyRecord) -> Result<Finished> {
         part
     };
     let parts: Vec<Vec<RunId>> = (1..=count).map(of_part).collect();
-    // Of a study of which some arms are wanted, some parts may have nothing to do.
+    // With `--arms`, some parts may be empty.
     let tasks: Vec<usize> = (1..=count)
         .filter(|part| !parts[part - 1].is_empty())
         .collect();
@@ -94,7 +94,7 @@ pub(super) fn write(work: &Work, record: &mut StudyRecord) -> Result<Finished> {
 /// Returns the minutes and the megabytes that a task asks for: as much as the greediest part takes,
 /// with room; `None` if an arm has no estimate.
 fn limits(
-    work: &Work,
+    work: &OpenStudy,
     record: &StudyRecord,
     parts: &[Vec<RunId>],
     jobs: usize,
@@ -138,7 +138,7 @@ fn bytes_of(mut part: Vec<Taken>, jobs: usize) -> u64 {
 
 /// Returns the text of the script for the parts `tasks` of `parts`.
 fn script(
-    work: &Work,
+    work: &OpenStudy,
     (parts, tasks): (usize, &[usize]),
     cores: usize,
     limits: Option<(u64, u64)>,
