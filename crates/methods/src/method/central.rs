@@ -122,7 +122,7 @@ pub struct Pass<'a, S> {
 /// Remembers the moments of Adam for all values of the model, one block after the other, and the
 /// memory of a batch.
 #[derive(Clone, Debug, Default)]
-pub struct Adam<B> {
+pub(crate) struct Adam<B> {
     pub values: AdamParameters,
     pub buffers: B,
 }

@@ -39,7 +39,7 @@ const SLOPE: f32 = 0.3;
 
 choices! {
     /// How a rating follows from user and item.
-    pub enum Predictor {
+    pub(crate) enum Predictor {
         /// The authors' code: one dense layer over user and item side by side. What it adds up has
         /// no term of both, so that all users get the same order of items.
         PublishedCode,

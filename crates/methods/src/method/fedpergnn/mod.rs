@@ -44,11 +44,11 @@ mod tests;
 mod upload;
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry::of::<FedPerGnn>();
+pub(crate) const ENTRY: Entry = Entry::of::<FedPerGnn>();
 
 parameters! {
     /// Parameters of FedPerGNN; the defaults are those of the published code.
-    pub struct FedPerGnnParameters {
+    pub(crate) struct FedPerGnnParameters {
         /// Length k of all embeddings.
         latent_dimension: u32 = 64, >= 1, <= MAX_DIMENSION;
         /// The most own items of a device's graph, drawn once from those that the user has rated.
@@ -113,7 +113,7 @@ impl FedPerGnnParameters {
 
 /// Holds what all clients share.
 #[derive(Debug)]
-pub struct FedPerGnn {
+pub(crate) struct FedPerGnn {
     parameters: FedPerGnnParameters,
     network: GraphNetwork,
     streams: Streams,

@@ -15,14 +15,14 @@ use crate::method::prelude::*;
 use fedrecsim_core::ids::InvitationId;
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry::at_server::<Pmf<false>>();
+pub(crate) const ENTRY: Entry = Entry::at_server::<Pmf<false>>();
 
 /// Describes SVD++ to the registry.
-pub const SVD_PLUS_PLUS: Entry = Entry::at_server::<Pmf<true>>();
+pub(crate) const SVD_PLUS_PLUS: Entry = Entry::at_server::<Pmf<true>>();
 
 parameters! {
     /// Parameters of PMF and SVD++ at the server.
-    pub struct PmfParameters {
+    pub(crate) struct PmfParameters {
         /// Latent dimension d.
         latent_dimension: u32 = FedRecParameters::default().latent_dimension, >= 1, <= MAX_DIMENSION;
         /// Learning rate gamma. Left out: 0.8 for PMF, 0.4 for SVD++.
@@ -39,7 +39,7 @@ parameters! {
 
 /// Makes the steps of a FedRec, with SVD++ if `WITH_O`.
 #[derive(Debug)]
-pub struct Pmf<const WITH_O: bool> {
+pub(crate) struct Pmf<const WITH_O: bool> {
     fedrec: FedRec<WITH_O>,
     streams: Streams,
 }

@@ -28,21 +28,21 @@ use super::without_effect;
 use participation::Participation;
 use profile::Profile;
 
-pub mod central;
+pub(crate) mod central;
 mod participation;
 mod profile;
 #[cfg(test)]
 mod tests;
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry::of::<FedRec<false>>();
+pub(crate) const ENTRY: Entry = Entry::of::<FedRec<false>>();
 
 /// Describes the method with SVD++ to the registry.
-pub const SVD_PLUS_PLUS: Entry = Entry::of::<FedRec<true>>();
+pub(crate) const SVD_PLUS_PLUS: Entry = Entry::of::<FedRec<true>>();
 
 choices! {
     /// When the user vector moves within a participation.
-    pub enum Style {
+    pub(crate) enum Style {
         /// Once, by the mean gradient over all of its items (Algorithm 2).
         Batch,
         /// After every item (Algorithm 5).
@@ -50,7 +50,7 @@ choices! {
     }
 
     /// Where the ratings of unrated items come from.
-    pub enum Strategy {
+    pub(crate) enum Strategy {
         /// The user's mean rating (equation 5).
         UserAveraging,
         /// The user's mean rating at first, predicted ratings later (equation 6).
@@ -58,7 +58,7 @@ choices! {
     }
 
     /// Which of two readings of hybrid filling is followed.
-    pub enum HybridFilling {
+    pub(crate) enum HybridFilling {
         /// The authors' code: a temporary copy of U, and in SVD++ of O, takes the local steps, gives
         /// the virtual ratings and is discarded; it is made only in iterations that predict, which are
         /// those numbered above T_predict when the first has number 0.
@@ -72,7 +72,7 @@ choices! {
 
 parameters! {
     /// Parameters of FedRec.
-    pub struct FedRecParameters {
+    pub(crate) struct FedRecParameters {
         /// Latent dimension d.
         latent_dimension: u32 = 20, >= 1, <= MAX_DIMENSION;
         /// When the user vector moves, and how many users a step has.
@@ -109,7 +109,7 @@ parameters! {
 
 /// Is FedRec, with SVD++ if `WITH_O`.
 #[derive(Clone, Debug)]
-pub struct FedRec<const WITH_O: bool> {
+pub(crate) struct FedRec<const WITH_O: bool> {
     parameters: FedRecParameters,
     learning_rate: f64,
     steps_per_iteration: u32,

@@ -23,11 +23,11 @@ mod server;
 mod tests;
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry::of::<MetaMf>();
+pub(crate) const ENTRY: Entry = Entry::of::<MetaMf>();
 
 parameters! {
     /// Parameters of MetaMF; the defaults are the published ones.
-    pub struct MetaMfParameters {
+    pub(crate) struct MetaMfParameters {
         /// Columns k of the generated item tables and of the user embeddings.
         latent_dimension: u32 = 32, >= 1, <= MAX_DIMENSION;
         /// Columns of the memory that the hypernetwork reads.
@@ -50,7 +50,7 @@ parameters! {
 
 /// Holds what server and clients share.
 #[derive(Debug)]
-pub struct MetaMf {
+pub(crate) struct MetaMf {
     parameters: MetaMfParameters,
     shape: HyperShape,
 }
