@@ -1,5 +1,5 @@
-//! The other ranks, as rank 0 reaches them from the beginning of the program to its end: at first all
-//! agree on what they are about to run.
+//! The other ranks, as rank 0 reaches them from the program's start to its end. At first all agree
+//! on what they are about to run.
 
 use serde::Serialize;
 

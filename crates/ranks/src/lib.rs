@@ -6,13 +6,12 @@
 //! other rank has the users after those, and answers what rank 0 asks ([`serve`]). All ranks have
 //! made the same world of the same scenario.
 //!
-//! What crosses between two ranks is what a user is told and answers: a download that is for all
-//! once to each rank, every upload once, and the ranks of held-out items. A training that has been
-//! worked out has its upload taken out at once, and is on its way while others are worked out; only
-//! its end in virtual time is told later. Ranks are asked all together, compute together, and are
-//! heard in their order, so that results come in the order of users as they do from
-//! [`Threads`](fedrecsim_sim::sim::workers::Threads), which every rank has. Digests are therefore
-//! the same on any number of ranks.
+//! Between two ranks travels what users are told and what they answer: a shared download once to
+//! each rank, every upload once, and the ranks of held-out items. An upload is sent as soon as its
+//! training is worked out, while others still train; only its end in virtual time is told later.
+//! Rank 0 asks all ranks together and hears them in their order. So results come in the order of
+//! users, as they do from [`Threads`](fedrecsim_sim::sim::workers::Threads), which every rank has,
+//! and digests are the same on any number of ranks.
 //!
 //! A [`Link`] is how two ranks talk. With the feature `mpi` there is one over MPI; [`in_memory`]
 //! has one between threads, for tests.

@@ -14,8 +14,7 @@ use fedrecsim_sim::sim::Stop;
 pub struct Parcel {
     /// An archive, or another text that both sides understand.
     pub bytes: Vec<u8>,
-    /// What is attached to the archive: long values, which cross out of the memory in which they
-    /// are.
+    /// Long values that are attached to the archive. They are sent without a copy.
     pub attached: Vec<Bytes>,
     /// Whether no other part of the same answer follows.
     pub is_last: bool,
@@ -31,9 +30,9 @@ impl Parcel {
         }
     }
 
-    /// Takes out what was put into an archive. Whoever puts more into it for another part may put
-    /// no tables and no shared bytes, which the archive knows by what it has held, and the reader
-    /// of that part does not.
+    /// Takes out what was put into an archive. What is put into it for another part must not have
+    /// tables or shared bytes: the archive knows those that it has held, and the reader of that part
+    /// does not.
     ///
     /// # Errors
     /// As [`Archive::take`].
@@ -64,8 +63,8 @@ pub trait Link: Send {
     /// `Stop::ProcessLost` if the other side is known not to be there any more.
     fn send(&mut self, parcel: Parcel) -> Result<()>;
 
-    /// Has the parcels that are about to come, up to the last one of an answer, taken in while the
-    /// caller does something else. The default is that each waits until it is received.
+    /// Takes in the parcels of the next answer while the caller does something else. By default,
+    /// each of them waits until it is received.
     fn expect(&mut self) {}
 
     /// Waits for the next parcel.

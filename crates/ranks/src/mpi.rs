@@ -4,7 +4,7 @@
 //! receives those that are expected, while the other threads train. While it waits for other
 //! processes it looks for what they have sent again and again, and sleeps in between, since the
 //! cores belong to the trainings. A parcel is a message with its lengths, and one for each of its
-//! parts, which cross out of the memory in which they are and into that in which they stay.
+//! parts, which are sent and received without copies.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -222,8 +222,7 @@ pub(super) fn checksum_of_part(
     Ok(checksum)
 }
 
-/// Returns the checksums of the parts, of which there are so many, at the end of the sound
-/// checkpoint at `path`.
+/// Returns the checksums of so many parts, from the end of the sound checkpoint at `path`.
 fn checksums_at_end(path: &Path, parts: u32) -> Result<Vec<Checksum>> {
     let unreadable = |reason: io::Error| Error::read(path, reason);
     let mut file = File::open(path).map_err(unreadable)?;

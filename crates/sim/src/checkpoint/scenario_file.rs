@@ -1,5 +1,5 @@
-//! The file in a report folder that holds the scenario of the run, by which a checkpoint of another
-//! run is noticed.
+//! The file in a report folder that holds the scenario of the run. It tells a checkpoint of another
+//! run.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -16,7 +16,7 @@ pub const FILE_NAME: &str = "scenario.toml";
 /// The name of the file while it is written.
 const PARTIAL: &str = ".fedrecsim-scenario.toml.partial";
 
-/// The beginning of the file, by which it is told from a scenario that a user has put there.
+/// The beginning of the file. A scenario that a user has put there does not begin with it.
 const MARK: &str =
     "# Written by fedrecsim: the scenario of this run with every preset and default filled in.\n";
 

@@ -1,11 +1,11 @@
 //! Checkpoints: what a run stores on its way, so that another process can go on from there.
 //!
-//! At the end of a round every actor appends its state to an [`Archive`]. The pieces go to whoever
-//! saves the simulation, which for a run is its [`CheckpointStore`]. The network collects them,
-//! since nothing else happens while it asks. What follows from the scenario alone (the conditions
-//! of a participation, availability, future cohorts) is not stored. Neither are the results of
-//! trainings that have not ended in virtual time, since a training is a pure function of what is
-//! stored.
+//! At the end of a round every actor appends its state to an [`Archive`]. The network collects the
+//! pieces, since nothing else happens while it asks. In a run they go to its [`CheckpointStore`].
+//!
+//! Two things are not stored. What follows from the scenario alone, such as the conditions of a
+//! participation, availability and future cohorts, is drawn again. Trainings that have not ended in
+//! virtual time are worked out again, since a training is a pure function of what is stored.
 
 use actix::prelude::*;
 

@@ -77,7 +77,7 @@ impl Consultation {
     }
 }
 
-/// Decodes a request or a reply, each of which is a list of rows.
+/// Decodes a request or a reply. Both are lists of rows.
 ///
 /// # Errors
 /// `Error::Frame` if the frame does not have `layout`.

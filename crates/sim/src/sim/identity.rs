@@ -1,4 +1,4 @@
-//! The identity of a world, by which a saved simulation is checked when it is restored.
+//! The identity of a world: a simulation that is restored must have been saved in the same one.
 
 use serde::{Deserialize, Serialize};
 

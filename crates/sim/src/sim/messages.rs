@@ -104,7 +104,7 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// Returns what was consultation with this peer before the training.
+    /// Returns the exchange with this peer before the training.
     pub(crate) fn consultation_with(&self, peer: Peer) -> Option<&Consultation> {
         match peer {
             Peer::Server => self.rows.as_deref(),

@@ -89,6 +89,7 @@ mod network;
 mod observer;
 pub mod outcome;
 mod overheads;
+mod phases;
 mod protection;
 mod resident;
 mod run;

@@ -40,9 +40,8 @@ pub fn run_from(
     run_to_end(world, control, observer, checkpoints, None)?.finish_watched(observer)
 }
 
-/// Runs `world` as [`run_from`] does, and returns the simulation that is over, for whoever wants to
-/// see more of it than its outcome. The users are with `workers`, or in this process if there are
-/// none.
+/// Runs `world` as [`run_from`] does, and returns the finished simulation, which shows more than an
+/// outcome does. The users are with `workers`; without any they are in this process.
 ///
 /// # Errors
 /// As [`run_from`].

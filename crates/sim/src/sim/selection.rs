@@ -1,10 +1,10 @@
-//! The choice of the round by which a run is judged.
+//! Selects the round that a run is judged by.
 
 use super::outcome::RoundRecord;
 use fedrecsim_scenario::scenario::{EvaluationSpec, Selection};
 
-/// Returns the position of the round by which a run is judged: the last evaluated one, or the best
-/// by the headline figure. Among equals it is the last, as in PFedRec's code.
+/// Returns the position of the selected round: the last evaluated one, or the best by the headline
+/// figure. Of equals it takes the last, as PFedRec's code does.
 pub(super) fn select(rounds: &[RoundRecord], evaluation: &EvaluationSpec) -> Option<usize> {
     let headline = evaluation.headline()?;
     let name = headline.name();

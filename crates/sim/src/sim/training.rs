@@ -43,7 +43,7 @@ pub struct WorkedOut {
     pub result: Result<Box<Trained>>,
 }
 
-/// The result of a training. The device goes back to the user's actor, and the upload to the server.
+/// The result of a training. The device goes back to the user, and the upload to the server.
 pub struct Trained {
     /// The device after the training; `None` if it is in another process, or another user's.
     pub device: Option<Box<Device>>,
@@ -98,7 +98,7 @@ fn task_of<'a>(invited: &Invited, model: &'a Model, world: &'a World) -> LocalTa
     .at_step(*step)
 }
 
-/// Trains `device`. What was consultation before a failure stays in `effort`.
+/// Trains `device`. If that fails, `effort` keeps the exchanges that came before.
 fn train(
     invited: &Invited,
     mut device: Box<Device>,

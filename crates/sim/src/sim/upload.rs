@@ -23,10 +23,10 @@ const POSTPONED_FROM: u64 = 2;
 
 /// The upload of a participation, from the training that it comes from to the server's step.
 ///
-/// The frame of a whole table of which a device has changed few rows is much longer than the update
-/// in it, and the frames of a large cohort together would not fit into memory. Such a frame is
-/// encoded when its receiver reads it, and until then the update stands for it. Encoding is
-/// deterministic, so its bytes do not depend on when they are made, and its length is known before.
+/// A device may send a whole table although it has changed few rows. The frame is then much longer
+/// than the update in it, and the frames of a large cohort would not fit into memory. So such a
+/// frame is encoded when its receiver reads it, and the update stands for it until then. This
+/// changes nothing: encoding is deterministic, and the length is known before.
 #[derive(Clone, Debug)]
 pub struct Upload {
     parts: FrameParts,

@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use super::metric_set::MetricSet;
 use super::overheads::Overheads;
+use super::phases::PhaseLayouts;
 use super::protection;
 use crate::privacy::{self, Mechanism, PrivacyClaim, SumNoise};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
-use fedrecsim_core::legs::{Downloads, Leg, Route};
+use fedrecsim_core::legs::{Leg, Route};
 use fedrecsim_core::memory;
 use fedrecsim_core::rng::Streams;
 use fedrecsim_core::units::Bytes;
@@ -51,7 +52,7 @@ pub struct World {
     pub trains: bool,
     /// Whether the method draws negatives as the scenario says.
     pub draws_negatives: bool,
-    /// What is consultation in each phase of the method.
+    /// What travels in each phase of the method.
     layouts: Vec<PhaseLayouts>,
     /// The users' devices and links.
     pub population: Population,
@@ -317,52 +318,7 @@ impl World {
     }
 }
 
-/// The frames that travel in a phase of a method, and the order of a participation's legs.
-#[derive(Clone, Debug)]
-struct PhaseLayouts {
-    download: Layout,
-    upload: Layout,
-    exchange: Option<Exchange>,
-    legs: Vec<Leg>,
-}
-
-impl PhaseLayouts {
-    /// Asks `method` for the layouts of all its phases. If `reports_utility`, uploads report their
-    /// loss. `downlink` says whether participants ask for rows.
-    fn of(method: &dyn Method, reports_utility: bool, downlink: &BlockCodecs) -> Vec<Self> {
-        let layouts = |phase| {
-            let upload = method.upload_layout(phase);
-            let upload = if reports_utility {
-                upload.reporting_utility()
-            } else {
-                upload
-            };
-            let (download, exchange) = (method.download_layout(phase), method.exchange(phase));
-            let downloads = match &download {
-                download if download.is_empty() => Downloads::Nothing,
-                download
-                    if download
-                        .blocks()
-                        .iter()
-                        .any(|block| downlink.sends_needed_rows_of(block)) =>
-                {
-                    Downloads::AskedRows
-                }
-                _ => Downloads::Model,
-            };
-            let legs = Leg::of_participation(downloads, exchange.is_some());
-            Self {
-                download,
-                upload,
-                exchange,
-                legs,
-            }
-        };
-        (0..method.phases()).map(Phase).map(layouts).collect()
-    }
-}
-
-/// Checks that a method with a third party says so in its entry, by which a scenario is checked.
+/// Checks that a method with a third party says so in its entry. Scenarios are checked by that.
 fn check_third_party(
     scenario: &Scenario,
     layouts: &[PhaseLayouts],

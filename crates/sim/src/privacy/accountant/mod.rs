@@ -26,7 +26,7 @@ fn orders() -> impl Iterator<Item = f64> {
 /// known.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// The orders with their divergences, by order. An order of which nothing is known is left out.
+    /// The orders with their divergences, by order, without those that have no bound.
     points: Vec<(f64, f64)>,
 }
 

@@ -66,7 +66,7 @@ enum Content {
     Version(Arc<Version>, WaysToVersion),
 }
 
-/// The frames that bring users to a version.
+/// The frames that upgrade users to a version.
 #[derive(Debug)]
 enum WaysToVersion {
     /// They follow from the versions that the users have.
@@ -166,7 +166,7 @@ impl Download {
         }
     }
 
-    /// Makes the download that brings users to a version. `held` are the versions that they have.
+    /// Makes the download that upgrades users to a version from those that they hold.
     pub(crate) fn of_version(
         version: Arc<Version>,
         phase: Phase,

@@ -1,4 +1,4 @@
-//! Downloads of which each is for one user, as those of MetaMF are.
+//! Downloads that are each for one user, as those of MetaMF are.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -37,13 +37,13 @@ impl Download {
             .with_rows(count, |block| self.has_asked_rows(block))
     }
 
-    /// Returns the first block of which rows are asked for.
+    /// Returns the first block whose rows are asked for.
     fn asked_block(&self) -> Option<&BlockLayout> {
         let mut blocks = self.layout.blocks().iter();
         blocks.find(|block| self.has_asked_rows(block))
     }
 
-    /// Returns the number of rows of the tables of which rows are asked for.
+    /// Returns the number of rows of the tables whose rows are asked for.
     fn rows_of_all(&self) -> usize {
         self.asked_block().map_or(0, |block| block.shape.rows)
     }

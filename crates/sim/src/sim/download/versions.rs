@@ -1,9 +1,9 @@
-//! The sequence of versions of a download of which changes travel (`delta = true` on the downlink).
+//! The versions of a download whose changes travel (`delta = true` on the downlink).
 //!
-//! The server keeps the newest version as those have it who have received it, bit for bit. The next
-//! version is the change from there to the server's model, as the codec represents it, added to
-//! that version. What the codec leaves out of a change is therefore a part of the next one, and
-//! whoever has a version has the same bits as the server.
+//! The server keeps a bit-exact copy of the newest version that clients hold. The next version is
+//! this one plus the change from it to the server's model, as the codec represents that change. So
+//! the next change has what the codec left out of this one, and client and server hold the same
+//! bits.
 
 use std::sync::{Arc, OnceLock};
 
@@ -47,7 +47,7 @@ pub(crate) struct Version {
 /// The version that the oldest change is added to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Root {
-    /// Those have it who have received the version of this number.
+    /// The version of this number, which clients have received.
     Version(u32),
     /// Every device draws it from the seed.
     Seed(u64),
@@ -283,7 +283,7 @@ impl Version {
         self.number
     }
 
-    /// Returns what a user receives who has the version `held`.
+    /// Returns what a user with the version `held` receives.
     ///
     /// # Errors
     /// As [`Self::frame`].
@@ -306,7 +306,7 @@ impl Version {
             .sum()
     }
 
-    /// Returns the frame that brings a user to this version who has the version `held`.
+    /// Returns the frame that upgrades a user from version `held` to this one.
     ///
     /// # Errors
     /// Those of encoding the whole version.
@@ -324,8 +324,8 @@ impl Version {
         Ok(codec::bundle_parts(beginning, frames))
     }
 
-    /// Returns what brings a user to this version who has the version `held`: the changes since
-    /// then, or the whole version, whichever is shorter.
+    /// Returns what upgrades a user from version `held`: the changes since then, or the whole
+    /// version, whichever is shorter.
     fn way_from(
         &self,
         held: Option<u32>,

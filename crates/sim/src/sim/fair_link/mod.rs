@@ -44,7 +44,7 @@ use self::work::{Rate, Work};
 use fedrecsim_core::units::{BitsPerSecond, Bytes, SimTime};
 use fedrecsim_data::population::LinkShare;
 
-/// The number of a transfer on a [`FairLink`], which whoever starts the transfer chooses.
+/// The number of a transfer on a [`FairLink`]. The caller that starts the transfer chooses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FlowId(pub u32);
 

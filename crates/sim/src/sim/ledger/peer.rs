@@ -61,7 +61,7 @@ fn prefix(parts: FrameParts, carried: u64) -> FrameParts {
     }
 }
 
-/// Books the bytes of a frame, all of which left the sender.
+/// Books the bytes of a frame. All of them left the sender.
 fn send(flow: &mut Flow, parts: FrameParts) {
     flow.sent += parts.total();
     flow.header += parts.header;

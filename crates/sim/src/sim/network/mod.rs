@@ -68,7 +68,7 @@ enum Event {
     Alarm,
 }
 
-/// The number of events, or of invited users, by which prefetching is ahead.
+/// Prefetching runs ahead by this number of events, or of invited users.
 ///
 /// Events come in the order of time, so participations are visited in an order in which no near
 /// cache has them. The calendar knows early which come next, so that several can be on their way
@@ -92,8 +92,8 @@ pub(crate) struct Peers {
     pub save_metrics: Recipient<Save>,
 }
 
-/// The network. All other actors wait for it, so it needs no mailbox: whoever drives the simulation
-/// has it go on ([`Self::advance`]) or write a checkpoint ([`Self::save`]), one at a time.
+/// The network. All other actors wait for it, so it needs no mailbox. It is told to go on
+/// ([`Self::advance`]) or to write a checkpoint ([`Self::save`]), one at a time.
 pub(crate) struct Network {
     world: Arc<World>,
     pool: Pool,

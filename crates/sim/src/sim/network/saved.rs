@@ -211,7 +211,7 @@ impl Network {
         Ok(Box::new(participation))
     }
 
-    /// Tells whoever waits for a pending event its appointment.
+    /// Gives a pending event's appointment to the participation or link that waits for it.
     fn know_appointment(
         &mut self,
         time: SimTime,

@@ -43,8 +43,7 @@ pub struct Outcome {
     pub policy: Policy,
     /// Every finished round.
     pub rounds: Vec<RoundRecord>,
-    /// The position in `rounds` of the round by which the run is judged; `None` if none was
-    /// evaluated.
+    /// The position in `rounds` of the selected round; `None` if none was evaluated.
     pub selected: Option<usize>,
     /// Whether the method drew negatives as the scenario says. If not, the pool of negatives says
     /// nothing about accuracy.
@@ -79,7 +78,7 @@ pub struct Outcome {
     /// carried a value, although its method learns from updates. A method without training, or one
     /// that trains at the server, never has this.
     pub learned_nothing: bool,
-    /// Whether updates were used, none of which carried a value.
+    /// Whether updates were used, and none of them carried a value.
     pub uploads_were_empty: bool,
 }
 

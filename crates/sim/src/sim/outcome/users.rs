@@ -61,7 +61,7 @@ pub struct DeviceBytes {
 }
 
 impl DeviceBytes {
-    /// Returns the figures of `users` users, of whom those who took part have `bytes`, in any
+    /// Returns the figures of so many users. `bytes` are those of users who took part, in any
     /// order.
     pub(crate) fn of(mut bytes: Vec<u64>, users: usize) -> Self {
         let never_took_part = users.saturating_sub(bytes.len());

@@ -58,7 +58,7 @@ impl ServerActor {
         self.present_download(world.candidates.evaluated_users())
     }
 
-    /// Returns what brings `users` to the present version.
+    /// Returns what upgrades `users` to the present version.
     fn next_version(&mut self, users: &[UserId]) -> Result<Arc<Download>> {
         let phase = self.server.phase();
         let server::Download::Shared(model) = self.server.download() else {

@@ -13,7 +13,7 @@ use std::sync::mpsc;
 
 use super::messages::{GetModel, RoundBooked};
 use super::observer::RoundObserver;
-use super::outcome::{Booking, RoundSpan};
+use super::outcome::Booking;
 use super::outcome::{ByDirection, Flow, Outcome, RoundRecord, SplitAccuracy};
 use super::resident::Ask;
 use super::stop::Stop;
@@ -77,7 +77,8 @@ pub struct Simulation {
     stopped_by: Option<Error>,
     /// What to do if the loss of another process ends the simulation.
     way_on: Option<String>,
-    happened: Option<(RoundSpan, Vec<Booking>)>,
+    /// A list of bookings to be filled again.
+    spare: Vec<Booking>,
     total: ByDirection<Flow>,
 }
 
@@ -132,7 +133,7 @@ impl Simulation {
             round_is_open: false,
             stopped_by: None,
             way_on: None,
-            happened: None,
+            spare: Vec::new(),
             total,
         })
     }
@@ -198,7 +199,7 @@ impl Simulation {
         &mut self,
         observer: &mut dyn RoundObserver,
     ) -> Result<Option<RoundRecord>> {
-        self.advance_watched(None, observer)
+        self.advance(None, observer)
     }
 
     /// Goes on until `until`, or until the simulation is over. `observer` is told of every round
@@ -208,9 +209,9 @@ impl Simulation {
     /// As [`Self::step`].
     pub fn step_until(&mut self, until: Until, observer: &mut dyn RoundObserver) -> Result<()> {
         match until {
-            Until::Time(time) => while self.advance_watched(Some(time), observer)?.is_some() {},
+            Until::Time(time) => while self.advance(Some(time), observer)?.is_some() {},
             Until::Round(round) => {
-                while self.rounds < round && self.advance_watched(None, observer)?.is_some() {}
+                while self.rounds < round && self.advance(None, observer)?.is_some() {}
             }
         }
         Ok(())
@@ -264,7 +265,7 @@ impl Simulation {
     /// # Errors
     /// As [`Self::finish`].
     pub fn finish_watched(mut self, observer: &mut dyn RoundObserver) -> Result<Outcome> {
-        self.happened = None;
+        self.spare = Vec::new();
         if !self.is_over() {
             self.stopped_by = Some(Stop::Stopped { at: self.now }.into());
         }
@@ -387,37 +388,18 @@ impl Simulation {
         Stop::with_way_on(error, self.way_on.as_deref())
     }
 
-    fn advance_watched(
-        &mut self,
-        until: Option<SimTime>,
-        observer: &mut dyn RoundObserver,
-    ) -> Result<Option<RoundRecord>> {
-        let record = self.advance(until, observer)?;
-        if let Some((span, bookings)) = &self.happened {
-            observer.happened(Some(*span), bookings);
-        }
-        if let Some(record) = &record {
-            observer.round_finished(record, self.total);
-        }
-        Ok(record)
-    }
-
     fn advance(
         &mut self,
         until: Option<SimTime>,
         observer: &mut dyn RoundObserver,
     ) -> Result<Option<RoundRecord>> {
-        // The next bookings use the memory of these, since a round of a million users has hundreds
-        // of megabytes of them.
-        let spare = self
-            .happened
-            .take()
-            .map(|(_, bookings)| bookings)
-            .unwrap_or_default();
         // At an instant that has passed nothing happens any more, and no round is opened.
         if self.is_over() || until.is_some_and(|until| until < self.now) {
             return Ok(None);
         }
+        // The next bookings use the memory of the last ones, since a round of a million users has
+        // hundreds of megabytes of them.
+        let spare = std::mem::take(&mut self.spare);
         let (happened, heard) = mpsc::channel();
         let advanced = self
             .actors
@@ -443,10 +425,12 @@ impl Simulation {
                 total,
                 record,
             })) => {
-                (self.happened, self.total) = (Some((span, bookings)), total);
+                observer.happened(Some(span), &bookings);
+                (self.spare, self.total) = (bookings, total);
                 match record {
                     Ok(record) => {
                         (self.rounds, self.round_is_open) = (record.round, false);
+                        observer.round_finished(&record, total);
                         Ok(Some(record))
                     }
                     Err(error) => self.stop_for(error).map(|()| None),

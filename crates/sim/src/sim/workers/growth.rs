@@ -53,8 +53,8 @@ pub(crate) fn bytes_of_a_device(world: &World, participations: u32, time: Durati
     Ok(bytes / users.len().max(1) as u64)
 }
 
-/// Returns the size after `participations`, of which `sizes` has the first ones. What is new in a
-/// participation becomes less, so that the last growth goes on at the rate at which it has shrunk.
+/// Returns the size after `participations`. `sizes` has those after the first ones. Every
+/// participation adds less than the one before, so growth is taken to shrink on as it did.
 fn extrapolated(sizes: &[u64], participations: u32) -> u64 {
     let last = sizes.last().copied().unwrap_or(0) as f64;
     let missing = (u64::from(participations) + 1).saturating_sub(sizes.len() as u64);

@@ -35,7 +35,7 @@ pub enum Scoring {
 /// after another.
 pub(crate) const MADE_TOGETHER: usize = 16;
 
-/// Makes the downloads of the evaluated users at these `places`, of whom each has its own.
+/// Makes the own downloads of the evaluated users at these `places`.
 ///
 /// # Errors
 /// As [`Download::of_each`].

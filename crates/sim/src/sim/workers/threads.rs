@@ -68,7 +68,7 @@ struct Devices {
 }
 
 impl Threads {
-    /// Makes the users of `world`, none of whom has taken part.
+    /// Makes the users of `world`. None of them has taken part.
     pub fn new(world: Arc<World>, pool: Pool, interrupted: Arc<AtomicBool>) -> Self {
         // Data sets with 2^32 users or more are refused on reading.
         let own = 0..world.dataset.users() as u32;

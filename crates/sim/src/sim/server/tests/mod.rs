@@ -6,6 +6,7 @@ use crate::sim::Stop;
 use crate::sim::tests::small;
 use crate::sim::upload::Upload;
 use crate::sim::workers::Pool;
+use fedrecsim_core::ids::InvitationId;
 use fedrecsim_core::units::{SimDuration, SimTime};
 use fedrecsim_model::codec::Codec;
 use fedrecsim_model::model::blocks::Model;
