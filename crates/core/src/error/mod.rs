@@ -179,7 +179,7 @@ pub enum Error {
     /// [`Self::ended_by`].
     #[error("{0}")]
     Ended(Box<dyn std::error::Error + Send + Sync>),
-    /// An error of another process, or of the command line, which is known here by its message alone.
+    /// An error of another process or of the command line. Only its kind and its message are known.
     #[error("{message}")]
     Told {
         /// In which way it ends a run or a command.
