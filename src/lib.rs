@@ -158,9 +158,9 @@ pub mod scenario {
 /// Ratings, their split, and what one user's device knows of them.
 pub mod dataset {
     #[doc(inline)]
-    pub use fedrecsim_data::dataset::negatives::Samples;
+    pub use fedrecsim_data::dataset::Interaction;
     #[doc(inline)]
-    pub use fedrecsim_data::dataset::ratings::Interaction;
+    pub use fedrecsim_data::dataset::negatives::Samples;
     #[doc(inline)]
     pub use fedrecsim_data::dataset::split::Splitter;
     #[doc(inline)]

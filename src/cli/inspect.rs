@@ -6,9 +6,7 @@ use fedrecsim_core::error::Result;
 use fedrecsim_data::dataset::public::known;
 use fedrecsim_methods::method::Entry;
 use fedrecsim_report::report::words::counted;
-use fedrecsim_scenario::scenario::{
-    self, Loaded, MethodVocabulary, Scenario, SourceSpec, Strictness,
-};
+use fedrecsim_scenario::scenario::{self, Loaded, MethodVocabulary, Scenario, Strictness};
 
 use super::args::ValidateArgs;
 use super::{Finished, Session, screen, wrapped};
@@ -61,15 +59,16 @@ pub(crate) fn strictness(strict: bool) -> Strictness {
 }
 
 fn summary(scenario: &Scenario) -> String {
-    let data = match &scenario.dataset.source {
-        SourceSpec::Generated { generator } => {
+    let dataset = &scenario.dataset;
+    let data = match (&dataset.generator, known(dataset.name)) {
+        (Some(generator), _) => {
             let (users, items) = (generator.users, generator.items);
             format!("{users} generated users and {items} items")
         }
-        source if let Some(set) = known(source) => set.name.clone(),
+        (None, Some(set)) => set.name.clone(),
         // A delimited file always has a path: the check of the scenario demands it.
-        _ => {
-            let path = scenario.dataset.path.clone().unwrap_or_default();
+        (None, None) => {
+            let path = dataset.path.clone().unwrap_or_default();
             path.display().to_string()
         }
     };

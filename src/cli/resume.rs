@@ -186,14 +186,14 @@ fn check_rounds(
 fn placed(scenario: &Scenario, directory: &Path, data_directories: &[PathBuf]) -> Scenario {
     let mut placed = scenario.clone();
     let mut paths: Vec<&mut PathBuf> = placed.dataset.path.as_mut().into_iter().collect();
-    if let SpeedSpec::Trace(trace) = &mut placed.devices.speed {
-        paths.push(&mut trace.path);
+    if let SpeedSpec::Trace { path } = &mut placed.devices.speed {
+        paths.push(path);
     }
-    if let AvailabilityPattern::Trace(trace) = &mut placed.availability.pattern {
-        paths.push(&mut trace.path);
+    if let AvailabilityPattern::Trace { path, .. } = &mut placed.availability.pattern {
+        paths.push(path);
     }
-    if let RatesSpec::Trace(trace) = &mut placed.network.rates {
-        paths.push(&mut trace.path);
+    if let RatesSpec::Trace { path, .. } = &mut placed.network.rates {
+        paths.push(path);
     }
     for path in paths {
         let data = data_directories.iter().map(PathBuf::as_path);

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use fedrecsim_core::ids::{InvitationId, Round, UserId};
 use fedrecsim_core::rng::Streams;
-use fedrecsim_data::dataset::ratings::Interaction;
+use fedrecsim_data::dataset::Interaction;
 use fedrecsim_data::dataset::split::Splitter;
 use fedrecsim_methods::method::declare::controlled;
 use fedrecsim_methods::method::registry::{METHODS, build};

@@ -3,7 +3,7 @@ use std::sync::OnceLock;
 use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset::negatives::{NegativeSampler, Samples};
-use fedrecsim_data::dataset::{self, candidates::CandidateScratch};
+use fedrecsim_data::dataset::{self, CandidateScratch};
 use fedrecsim_scenario::scenario::Scenario;
 use fedrecsim_sim::sim::Outcome;
 
@@ -196,7 +196,7 @@ fn one_more_user_leaves_the_others_as_they_were() {
     assert_eq!((few_data.users(), more_data.users()), (40, 41));
     let (few_world, more_world) = (world(few.clone()), world(more));
     let mut sampler = NegativeSampler::new(few_data.items(), &few.dataset.negatives);
-    let mut scratch = CandidateScratch::new(few_data.items());
+    let mut scratch = CandidateScratch::default();
     let (mut few_samples, mut more_samples) = (Samples::default(), Samples::default());
     for user in (0..40).map(UserId) {
         assert_eq!(
@@ -206,9 +206,10 @@ fn one_more_user_leaves_the_others_as_they_were() {
         );
         assert!(
             few_data
-                .train_ratings(user)
+                .own_data(user)
+                .ratings()
                 .iter()
-                .eq(more_data.train_ratings(user).iter()),
+                .eq(more_data.own_data(user).ratings().iter()),
             "{user}"
         );
         assert_eq!(

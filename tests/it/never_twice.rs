@@ -4,7 +4,7 @@ use fedrecsim_core::error::Error;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::legs::Route;
 use fedrecsim_scenario::scenario::ClientSelection;
-use fedrecsim_scenario::scenario::participants::{Users, too_few_users};
+use fedrecsim_scenario::scenario::{Users, too_few_users};
 use fedrecsim_sim::sim::outcome::{Booking, Ending, LinkEvent, RoundSpan};
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::sim::{self, Outcome, RoundObserver, RunControl, Stop};

@@ -373,7 +373,7 @@ fn prepare(file: &File) -> Option<(Workshop, Scenario)> {
     let scenario =
         fuzz_case::scenario::check(file.text.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
     let workshop = Workshop::new();
-    if let Some((name, ratings)) = files::ratings(&scenario.dataset.source) {
+    if let Some((name, ratings)) = files::ratings(&scenario.dataset) {
         let path = scenario
             .dataset
             .path

@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use fedrecsim_methods::method::registry::vocabulary;
-use fedrecsim_scenario::scenario::{self, Scenario, SourceSpec};
+use fedrecsim_scenario::scenario::{self, Scenario};
 
 use crate::support::{assert_balanced, assert_finite, repository, run};
 
@@ -46,9 +46,7 @@ fn documents() -> Vec<PathBuf> {
 /// Runs one round of a scenario on generated ratings, unless it is too large. Others are not run,
 /// as their data may be absent.
 fn try_one_round(mut scenario: Scenario) {
-    if matches!(scenario.dataset.source, SourceSpec::Generated { .. })
-        && !LARGE.contains(&scenario.name.as_str())
-    {
+    if scenario.dataset.generator.is_some() && !LARGE.contains(&scenario.name.as_str()) {
         scenario.training.rounds = 1;
         let outcome = run(scenario, 2);
         assert_finite(&outcome);

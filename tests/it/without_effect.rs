@@ -541,10 +541,8 @@ fn parameters_that_an_override_of_the_method_removes_are_told() {
 fn an_override_of_the_data_set_leaves_out_what_the_file_says_of_its_own() {
     let loaded = load(SMALL, &["dataset.name=\"lastfm-2k\""], Strictness::Lenient).unwrap();
     assert_eq!(
-        loaded.scenario.dataset.source,
-        scenario::SourceSpec::Public {
-            name: scenario::PublicDataset::LastFm2k
-        }
+        loaded.scenario.dataset.name,
+        scenario::DatasetName::LastFm2k
     );
     assert_eq!(loaded.warnings.len(), 1);
     assert!(

@@ -1,3 +1,3 @@
-//! Scenario files: keys, presets, checks, and the schema.
+//! Scenario files: keys, presets, rules between keys, and every fault with its place.
 
 pub mod scenario;

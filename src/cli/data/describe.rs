@@ -5,10 +5,10 @@ use crate::cli::args::DataDescribeArgs;
 use crate::cli::inputs::data_directories;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::rng::Streams;
-use fedrecsim_data::dataset::ratings::Ratings;
+use fedrecsim_data::dataset::Ratings;
 use fedrecsim_data::dataset::{self, delimited, registry};
 use fedrecsim_report::report::words::{counted, percent, thousands};
-use fedrecsim_scenario::scenario::{self, MethodVocabulary, SourceSpec};
+use fedrecsim_scenario::scenario::{self, MethodVocabulary};
 
 /// Returns a description of the ratings of a scenario.
 ///
@@ -21,13 +21,13 @@ pub(crate) fn describe(
 ) -> Result<String> {
     let scenario = scenario::load(&arguments.scenario, &arguments.set, vocabulary)?;
     let spec = &scenario.dataset;
-    if matches!(spec.source, SourceSpec::Generated { .. }) {
+    if spec.generator.is_some() {
         let message =
             "the population of this scenario is generated, and described by `dataset.generator`";
         return Err(Error::Usage(message.to_owned()));
     }
     let directories = data_directories(arguments.data_dir.as_deref());
-    let file = registry::locate(&spec.source, spec.path.as_deref(), &directories)?;
+    let file = registry::locate(spec, &directories)?;
     let mut all = delimited::read(&file.path, &file.layout)?;
     let head = format!("{}: {}", file.path.display(), size(&all));
     let mut lines = Vec::new();

@@ -15,7 +15,7 @@ use fedrecsim_core::error::{Error, Result};
 use fedrecsim_data::dataset::public::{Archive, KnownDataset, by_hand, datasets};
 use fedrecsim_data::dataset::registry;
 use fedrecsim_report::report::FolderLock;
-use fedrecsim_scenario::scenario::SourceSpec;
+use fedrecsim_scenario::scenario::DatasetSpec;
 
 /// Fetches the data sets, and returns what was done and what went wrong. One that cannot be had
 /// does not keep the others from being fetched. Progress is shown if `visible` is true.
@@ -67,7 +67,7 @@ fn chosen(arguments: &DataFetchArgs) -> Result<Vec<&'static KnownDataset>> {
 
 fn fetch_one(set: &KnownDataset, arguments: &DataFetchArgs, visible: bool) -> Result<String> {
     let folders = data_directories(arguments.data_dir.as_deref());
-    if let Ok(found) = registry::locate(&SourceSpec::Public { name: set.id }, None, &folders) {
+    if let Ok(found) = registry::locate(&DatasetSpec::named(set.id), &folders) {
         let path = found.path.display();
         return Ok(format!("{}: {path} is here already\n", set.name));
     }

@@ -26,7 +26,7 @@ use super::wrapped;
 use fedrecsim_core::error::Error;
 use fedrecsim_data::dataset::public::{by_hand, datasets};
 use fedrecsim_data::dataset::registry;
-use fedrecsim_scenario::scenario::SourceSpec;
+use fedrecsim_scenario::scenario::DatasetSpec;
 
 /// Says that this program was built without what it takes to fetch anything.
 #[cfg(not(feature = "fetch"))]
@@ -55,7 +55,7 @@ pub(crate) fn list(arguments: &DataListArgs, width: usize) -> String {
             format!("{name}\n{}\n", lines.collect::<String>())
         };
     let fetched = datasets().iter().map(|set| {
-        let place = match registry::locate(&SourceSpec::Public { name: set.id }, None, &folders) {
+        let place = match registry::locate(&DatasetSpec::named(set.id), &folders) {
             Ok(found) => format!("here: {}", found.path.display()),
             Err(_) => format!("not here: fedrecsim data fetch {}", set.name),
         };
@@ -97,7 +97,7 @@ mod list_tests {
                 set.name
             );
             let read = scenario::parse(&text, "named.toml", &[], &vocabulary()).unwrap();
-            assert_eq!(read.dataset.source, SourceSpec::Public { name: set.id });
+            assert_eq!(read.dataset.name, set.id);
         }
         let names = datasets()
             .iter()

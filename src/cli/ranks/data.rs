@@ -6,8 +6,7 @@ use std::sync::Arc;
 use crate::cli::inputs::Inputs;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::rng::Streams;
-use fedrecsim_data::dataset::share::{self, Totals};
-use fedrecsim_data::dataset::{self, Dataset};
+use fedrecsim_data::dataset::{self, Dataset, Totals, share};
 use fedrecsim_methods::method::Entry;
 use fedrecsim_ranks::{Crew, Other, Shares, contribute, server_needs_ratings};
 use fedrecsim_scenario::scenario::Scenario;
@@ -64,11 +63,7 @@ pub(crate) fn load(
         (Some(own), Side::Zero(crew)) => {
             let (own, digest) = own?;
             let whole = if keeps_all { Some(whole()?) } else { None };
-            let totals = combined(
-                (digest, own.totals().cloned().ok_or_else(unreadable)?),
-                whole.as_ref(),
-                crew,
-            )?;
+            let totals = combined((digest, own.totals().clone()), whole.as_ref(), crew)?;
             Some(whole.unwrap_or_else(|| own.knowing(totals)))
         }
         (Some(own), Side::Other(other)) => contributed(own, other)?,
@@ -96,7 +91,7 @@ fn combined((digest, own): Share, whole: Option<&Dataset>, crew: &mut Crew) -> R
         },
         || {
             if let Some(whole) = whole {
-                totals.replace(Totals::of(whole));
+                totals.replace(whole.totals().clone());
             }
             postcard::to_stdvec(&*totals.borrow()).map_err(|_| unreadable())
         },
@@ -114,8 +109,7 @@ fn contributed(
         .as_ref()
         .map_err(ToString::to_string)
         .and_then(|(own, digest)| {
-            let totals = own.totals().ok_or_else(|| unreadable().to_string())?;
-            postcard::to_stdvec(&(digest, totals)).map_err(|reason| reason.to_string())
+            postcard::to_stdvec(&(digest, own.totals())).map_err(|reason| reason.to_string())
         });
     let Some(whole) = contribute(other.link.as_mut(), share)? else {
         return Ok(None);

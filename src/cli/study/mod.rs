@@ -174,7 +174,7 @@ impl<'a> OpenStudy<'a> {
         let directories = data_directories(self.arguments.data_dir.as_deref());
         let is_missing = |arm: &usize| {
             let wanted = &self.plan.arms[*arm].scenario.dataset;
-            dataset::registry::is_missing(&wanted.source, wanted.path.as_deref(), &directories)
+            dataset::registry::is_missing(wanted, &directories)
         };
         (0..self.plan.arms.len()).filter(is_missing).collect()
     }

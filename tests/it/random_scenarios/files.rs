@@ -2,7 +2,7 @@
 //! has, and small traces.
 
 use fedrecsim_data::dataset::public::known;
-use fedrecsim_scenario::scenario::{ColumnRef, DelimitedSpec, PublicDataset, SourceSpec};
+use fedrecsim_scenario::scenario::{ColumnRef, DatasetName, DatasetSpec, DelimitedSpec};
 
 /// The keys of the columns, in the order of [`rows`].
 pub const COLUMNS: [&str; 6] = [
@@ -83,9 +83,9 @@ pub fn remaining(minimum: i64) -> (i64, i64) {
     (users.len() as i64, items.len() as i64)
 }
 
-/// Returns the usual name below a data folder and the contents of the file that `source` reads;
+/// Returns the usual name below a data folder and the contents of the file that `spec` reads;
 /// `None` if it reads none.
-pub fn ratings(source: &SourceSpec) -> Option<(&'static str, String)> {
+pub fn ratings(spec: &DatasetSpec) -> Option<(&'static str, String)> {
     let by_position = |separator: &str, header| DelimitedSpec {
         separator: separator.into(),
         header,
@@ -104,23 +104,22 @@ pub fn ratings(source: &SourceSpec) -> Option<(&'static str, String)> {
         timestamp: Some(ColumnRef::Name("timestamp".into())),
         ..by_position(",", true)
     };
-    match source {
-        SourceSpec::Generated { .. } => None,
-        SourceSpec::Public { name: set } => {
-            let layout = match set {
-                PublicDataset::Ml100k => by_position("\t", false),
-                PublicDataset::Ml1m => by_position("::", false),
-                PublicDataset::Ml20m | PublicDataset::Ml25m | PublicDataset::Ml32m => {
-                    by_name("userId", "movieId")
-                }
-                PublicDataset::LastFm2k | PublicDataset::LastFm2kTags => by_position("\t", true),
-                PublicDataset::AmazonInstantVideo => by_position(",", false),
-                PublicDataset::AmazonInstantVideo5Core => by_name("user", "item"),
-            };
-            known(source).map(|set| (set.fetched_file(), written(&layout)))
+    let layout = match spec.name {
+        DatasetName::Generated => return None,
+        DatasetName::Delimited => {
+            let layout = spec.columns.as_ref()?;
+            return Some(("ratings.txt", written(layout)));
         }
-        SourceSpec::Delimited { columns: layout } => Some(("ratings.txt", written(layout))),
-    }
+        DatasetName::Ml100k => by_position("\t", false),
+        DatasetName::Ml1m => by_position("::", false),
+        DatasetName::Ml20m | DatasetName::Ml25m | DatasetName::Ml32m => {
+            by_name("userId", "movieId")
+        }
+        DatasetName::LastFm2k | DatasetName::LastFm2kTags => by_position("\t", true),
+        DatasetName::AmazonInstantVideo => by_position(",", false),
+        DatasetName::AmazonInstantVideo5Core => by_name("user", "item"),
+    };
+    known(spec.name).map(|set| (set.fetched_file(), written(&layout)))
 }
 
 /// Returns the ratings as `layout` has them, with a column that no key names.

@@ -56,7 +56,7 @@ fn files_and_held_out_ratings_come_to_the_same_digest() {
     ];
     let directories = vec![workshop.path("")];
     for scenario in scenarios {
-        let what = format!("{} of {:?}", scenario.method.name, scenario.dataset.source);
+        let what = format!("{} of {:?}", scenario.method.name, scenario.dataset.name);
         let way = |ranks| Way {
             directories: directories.clone(),
             ..Way::new(ranks, 1)

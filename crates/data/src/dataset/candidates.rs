@@ -34,12 +34,11 @@ enum Lists {
     /// over all draws.
     Nothing,
     FullCatalogue,
-    /// There are `per_user` candidates per evaluated user, ascending; `validation` is `None` if it
-    /// shares `test`.
+    /// The candidates of each evaluated user, ascending: as many of the test item as a draw takes,
+    /// and then those of the validation item, if it has its own.
     Sampled {
-        per_user: usize,
-        test: Vec<u32>,
-        validation: Option<Vec<u32>>,
+        all: Vec<u32>,
+        has_own_validation: bool,
     },
 }
 
@@ -63,70 +62,50 @@ impl Candidates {
                 lists: Lists::Nothing,
             });
         }
-        let sampled = match spec.ranking {
-            Ranking::Sampled(sampled) => Some(sampled),
-            Ranking::FullCatalogue => None,
+        let (wanted, is_shared) = match spec.ranking {
+            Ranking::Sampled(sampled) => (sampled.candidates, sampled.shared_candidates),
+            Ranking::FullCatalogue => (0, true),
         };
-        let wanted = sampled.map_or(0, |sampled| sampled.candidates);
         // Expectations over all draws need no drawn candidates.
         let is_drawn = spec.needs(Needs::RankAmongCandidates);
-        let is_shared = sampled.is_none_or(|sampled| sampled.shared_candidates);
         let separate = dataset.has_validation_items() && !is_shared;
-        let drawn = if separate {
-            wanted.saturating_mul(2)
-        } else {
-            wanted
-        };
+        let drawn = wanted.saturating_mul(if separate { 2 } else { 1 });
         // A generated population of that size has been refused with its scenario; the size of a
         // file is known only now.
         if let Some(reason) = sizes::candidates_too_many(users.len() as u64, u64::from(drawn)) {
             return Err(Error::Dataset(reason));
         }
         let mut pool = Pool::new(dataset.items());
-        let mut sample = Vec::new();
-        // The memory is for no more candidates than can be drawn, so that a number that no user has
-        // ends in an error.
-        let kept = if is_drawn {
-            (wanted as usize).min(dataset.items())
-        } else {
-            0
-        };
         let here = dataset.own_users();
         let place = |number: u32| users.partition_point(|user| user.0 < number);
         let (first, end) = (place(here.start), place(here.end));
-        let mut test = Vec::with_capacity((end - first) * kept);
-        let mut validation = Vec::with_capacity(if separate { test.capacity() } else { 0 });
+        // The memory is for no more candidates than can be drawn, so that a number that no user has
+        // ends in an error.
+        let kept = (drawn as usize).min(2 * dataset.items());
+        let mut all = Vec::with_capacity(if is_drawn { (end - first) * kept } else { 0 });
         for &user in &users[first..end] {
             pool.restrict(dataset.touched_items(user), drawn);
             // Without any candidates, every held-out item would come first.
             if pool.available() < drawn.max(1) {
-                return Err(too_few(
-                    dataset,
-                    user,
-                    wanted.max(1),
-                    separate,
-                    pool.available(),
-                ));
+                let available = pool.available();
+                return Err(too_few(dataset, user, wanted.max(1), separate, available));
             }
             if !is_drawn {
                 continue;
             }
             let mut stream = streams.stream(Purpose::Candidates, u64::from(user.0), 0);
-            sample.clear();
-            pool.append_sample(&mut stream, drawn, &mut sample);
-            let (of_test, of_validation) = sample.split_at_mut(wanted as usize);
+            let begins = all.len();
+            pool.append_sample(&mut stream, drawn, &mut all);
+            let (of_test, of_validation) = all[begins..].split_at_mut(wanted as usize);
             of_test.sort_unstable();
             of_validation.sort_unstable();
-            test.extend_from_slice(of_test);
-            validation.extend_from_slice(of_validation);
         }
-        let lists = match sampled {
-            None => Lists::FullCatalogue,
-            Some(_) if !is_drawn => Lists::Nothing,
-            Some(_) => Lists::Sampled {
-                per_user: wanted as usize,
-                test,
-                validation: separate.then_some(validation),
+        let lists = match spec.ranking {
+            Ranking::FullCatalogue => Lists::FullCatalogue,
+            Ranking::Sampled(_) if !is_drawn => Lists::Nothing,
+            Ranking::Sampled(_) => Lists::Sampled {
+                all,
+                has_own_validation: separate,
             },
         };
         Ok(Self {
@@ -155,22 +134,21 @@ impl Candidates {
 
     /// Returns how many of `unrated` items a draw of candidates takes for one held-out item.
     pub fn drawn_of(&self, unrated: u32) -> u32 {
-        if self.drawn == 0 {
-            unrated
-        } else {
-            self.drawn.min(unrated)
+        match self.drawn {
+            0 => unrated,
+            drawn => drawn.min(unrated),
         }
     }
 
     /// Returns whether test and validation item are ranked against the same candidates.
     pub fn are_shared(&self) -> bool {
-        !matches!(
-            &self.lists,
-            Lists::Sampled {
-                validation: Some(_),
-                ..
-            }
-        )
+        let Lists::Sampled {
+            has_own_validation, ..
+        } = self.lists
+        else {
+            return true;
+        };
+        !has_own_validation
     }
 
     /// Returns what the test item of the evaluated user at `position` is ranked against, ascending.
@@ -181,17 +159,7 @@ impl Candidates {
         position: usize,
         scratch: &'a mut CandidateScratch,
     ) -> &'a [u32] {
-        match &self.lists {
-            Lists::Sampled { per_user, test, .. } => self.of_place(position, *per_user, test),
-            Lists::FullCatalogue => scratch.unrated(dataset, self.users[position]),
-            Lists::Nothing => &[],
-        }
-    }
-
-    /// Returns those of the candidates `lists` that belong to the evaluated user at `position`.
-    fn of_place<'a>(&self, position: usize, per_user: usize, lists: &'a [u32]) -> &'a [u32] {
-        let place = position - self.first;
-        &lists[place * per_user..(place + 1) * per_user]
+        self.list(0, dataset, position, scratch)
     }
 
     /// Returns what the validation item is ranked against, in the same way as [`Self::test`].
@@ -201,42 +169,49 @@ impl Candidates {
         position: usize,
         scratch: &'a mut CandidateScratch,
     ) -> &'a [u32] {
+        let number = usize::from(!self.are_shared());
+        self.list(number, dataset, position, scratch)
+    }
+
+    /// Returns the list of this number of the evaluated user at `position`.
+    fn list<'a>(
+        &'a self,
+        number: usize,
+        dataset: &Dataset,
+        position: usize,
+        scratch: &'a mut CandidateScratch,
+    ) -> &'a [u32] {
         match &self.lists {
             Lists::Sampled {
-                per_user,
-                validation: Some(validation),
-                ..
-            } => self.of_place(position, *per_user, validation),
-            _ => self.test(dataset, position, scratch),
+                all,
+                has_own_validation,
+            } => {
+                let (length, lists) = (self.drawn as usize, 1 + usize::from(*has_own_validation));
+                let begins = ((position - self.first) * lists + number) * length;
+                &all[begins..begins + length]
+            }
+            Lists::FullCatalogue => scratch.unrated(dataset, self.users[position]),
+            Lists::Nothing => &[],
         }
     }
 }
 
 /// Memory for listing a full catalogue; reusable for all users.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct CandidateScratch {
-    pool: Pool,
+    pool: Option<Pool>,
     items: Vec<u32>,
 }
 
 impl CandidateScratch {
-    /// Allocates the memory for a catalogue of `items` items.
-    pub fn new(items: usize) -> Self {
-        Self {
-            pool: Pool::new(items),
-            items: Vec::new(),
-        }
-    }
-
-    /// Returns whether this is the memory for a catalogue of `items` items.
-    pub fn fits(&self, items: usize) -> bool {
-        self.pool.items() == items
-    }
-
     fn unrated(&mut self, dataset: &Dataset, user: UserId) -> &[u32] {
-        self.pool.restrict(dataset.touched_items(user), 0);
+        let pool = match &mut self.pool {
+            Some(pool) if pool.items() == dataset.items() => pool,
+            other => other.insert(Pool::new(dataset.items())),
+        };
+        pool.restrict(dataset.touched_items(user), 0);
         self.items.clear();
-        self.pool.append_all(&mut self.items);
+        pool.append_all(&mut self.items);
         &self.items
     }
 }
@@ -297,7 +272,7 @@ mod tests {
     use super::*;
     use crate::dataset::load;
     use fedrecsim_scenario::scenario::{
-        DatasetSpec, GeneratorSpec, NegativesSpec, SampledSpec, SourceSpec, SplitSpec,
+        DatasetName, DatasetSpec, GeneratorSpec, SampledSpec, SplitSpec,
     };
 
     fn sampled(candidates: u32, shared_candidates: bool) -> EvaluationSpec {
@@ -320,14 +295,9 @@ mod tests {
             ..GeneratorSpec::default()
         };
         let spec = DatasetSpec {
-            source: SourceSpec::Generated {
-                generator: population,
-            },
-            path: None,
-            minimum_interactions: 0,
-            subset: None,
+            generator: Some(population),
             split: SplitSpec::LeaveOneOut { validation_item },
-            negatives: NegativesSpec::default(),
+            ..DatasetSpec::named(DatasetName::Generated)
         };
         load(&spec, &[], STREAMS).unwrap()
     }
@@ -361,7 +331,7 @@ mod tests {
             ..Default::default()
         };
         let candidates = Candidates::draw(&dataset, &spec, STREAMS).unwrap();
-        let mut scratch = CandidateScratch::new(100);
+        let mut scratch = CandidateScratch::default();
         for (position, &user) in candidates.evaluated_users().iter().enumerate() {
             assert_eq!(
                 candidates.test(&dataset, position, &mut scratch),
@@ -451,7 +421,7 @@ mod tests {
         let spec = sampled(unrated.len() as u32, true);
         let candidates = Candidates::draw(&dataset, &spec, STREAMS).unwrap();
         assert_eq!(
-            candidates.test(&dataset, 0, &mut CandidateScratch::new(60)),
+            candidates.test(&dataset, 0, &mut CandidateScratch::default()),
             unrated
         );
     }
@@ -482,12 +452,20 @@ mod tests {
     }
 
     #[test]
-    fn scratch_memory_fits_its_own_catalogue_alone() {
+    fn scratch_memory_serves_catalogues_of_any_size() {
         // Memory for a smaller catalogue would be written past its end; with memory for a larger
         // one, items that do not exist would be listed.
-        assert!(
-            [29, 30, 31].map(|items| CandidateScratch::new(30).fits(items)) == [false, true, false]
-        );
+        let spec = EvaluationSpec {
+            ranking: Ranking::FullCatalogue,
+            ..EvaluationSpec::default()
+        };
+        let mut scratch = CandidateScratch::default();
+        for items in [150, 100, 300] {
+            let dataset = dataset(2, items, true);
+            let candidates = Candidates::draw(&dataset, &spec, STREAMS).unwrap();
+            let listed = candidates.test(&dataset, 1, &mut scratch);
+            assert_eq!(listed, &unrated(&dataset, UserId(1))[..], "{items}");
+        }
     }
 
     #[test]
@@ -515,7 +493,7 @@ mod tests {
             )
             .unwrap()
         };
-        let (Lists::Sampled { test: few, .. }, Lists::Sampled { test: more, .. }) =
+        let (Lists::Sampled { all: few, .. }, Lists::Sampled { all: more, .. }) =
             (draw(8).lists, draw(9).lists)
         else {
             panic!("sampled candidates were asked for");
@@ -537,7 +515,7 @@ mod tests {
             let dataset = dataset(10, 150, validation_item);
             let spec = sampled(wanted, shared_candidates);
             let candidates = Candidates::draw(&dataset, &spec, Streams::new(seed)).unwrap();
-            let (mut first, mut second) = (CandidateScratch::new(150), CandidateScratch::new(150));
+            let (mut first, mut second) = (CandidateScratch::default(), CandidateScratch::default());
             for (position, &user) in candidates.evaluated_users().iter().enumerate() {
                 let test = candidates.test(&dataset, position, &mut first);
                 let validation = candidates.validation(&dataset, position, &mut second);

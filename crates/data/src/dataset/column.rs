@@ -7,138 +7,102 @@
 
 /// A real number for every row. Rows are appended.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Column {
-    /// The form of rows that all have the same value; there may be no row yet.
-    Constant { value: f32, rows: usize },
-    /// The form in which row i has the value `dictionary[codes[i]]`.
-    Coded {
-        dictionary: Vec<f32>,
-        codes: Vec<u8>,
-    },
-    /// The form for more than 256 different values.
-    Plain(Vec<f32>),
+pub(super) struct Column {
+    rows: usize,
+    /// The different values, as long as there are at most 256.
+    dictionary: Vec<f32>,
+    /// The place of each row's value in the dictionary; empty as long as there is only one.
+    codes: Vec<u8>,
+    /// The values themselves, if more than 256 are different.
+    plain: Vec<f32>,
 }
 
 impl Column {
     /// Makes a column without rows.
     pub(super) const fn new() -> Self {
-        Self::Constant {
-            value: 1.0,
+        Self {
             rows: 0,
+            dictionary: Vec::new(),
+            codes: Vec::new(),
+            plain: Vec::new(),
         }
     }
 
     /// Appends a row.
     pub(super) fn push(&mut self, value: f32) {
-        match self {
-            Self::Constant { value: only, rows }
-                if *rows == 0 || only.to_bits() == value.to_bits() =>
-            {
-                *only = value;
-                *rows += 1;
-            }
-            Self::Constant { value: only, rows } => {
-                let mut codes = vec![0; *rows];
-                codes.push(1);
-                *self = Self::Coded {
-                    dictionary: vec![*only, value],
-                    codes,
-                };
-            }
-            Self::Coded { dictionary, codes } => {
-                match dictionary
-                    .iter()
-                    .position(|known| known.to_bits() == value.to_bits())
-                {
-                    Some(code) => codes.push(code as u8),
-                    None if dictionary.len() <= usize::from(u8::MAX) => {
-                        codes.push(dictionary.len() as u8);
-                        dictionary.push(value);
-                    }
-                    None => {
-                        let mut values: Vec<f32> = codes
-                            .iter()
-                            .map(|&code| dictionary[usize::from(code)])
-                            .collect();
-                        values.push(value);
-                        *self = Self::Plain(values);
-                    }
-                }
-            }
-            Self::Plain(values) => values.push(value),
+        self.rows += 1;
+        if !self.plain.is_empty() {
+            return self.plain.push(value);
+        }
+        let is_known = |known: &f32| known.to_bits() == value.to_bits();
+        let code = self.dictionary.iter().position(is_known);
+        let code = code.unwrap_or_else(|| {
+            self.dictionary.push(value);
+            self.dictionary.len() - 1
+        });
+        if code > usize::from(u8::MAX) {
+            let codes = std::mem::take(&mut self.codes);
+            let values = codes.iter().map(|code| self.dictionary[usize::from(*code)]);
+            self.plain = values.chain([value]).collect();
+            self.dictionary = Vec::new();
+        } else if self.dictionary.len() > 1 {
+            self.codes.resize(self.rows - 1, 0);
+            self.codes.push(code as u8);
         }
     }
 
     /// Returns the rows of `range`.
     pub(super) fn rows(&self, range: std::ops::Range<usize>) -> Values<'_> {
-        Values(match self {
-            Self::Constant { value, .. } => Repr::Constant {
-                value: *value,
-                rows: range.len(),
-            },
-            Self::Coded { dictionary, codes } => Repr::Coded {
-                dictionary,
-                codes: &codes[range],
-            },
-            Self::Plain(values) => Repr::Plain(&values[range]),
-        })
+        Values {
+            rows: range.len(),
+            only: self.dictionary.first().copied().unwrap_or(1.0),
+            dictionary: &self.dictionary,
+            codes: self.codes.get(range.clone()).unwrap_or_default(),
+            plain: self.plain.get(range).unwrap_or_default(),
+        }
     }
 
     /// Returns all rows.
     pub(super) fn all(&self) -> Values<'_> {
-        let rows = match self {
-            Self::Constant { rows, .. } => *rows,
-            Self::Coded { codes, .. } => codes.len(),
-            Self::Plain(values) => values.len(),
-        };
-        self.rows(0..rows)
+        self.rows(0..self.rows)
     }
 }
 
 /// A real number for each of some rows, such as the ratings of one user.
 #[derive(Clone, Copy, Debug)]
-pub struct Values<'a>(Repr<'a>);
-
-#[derive(Clone, Copy, Debug)]
-enum Repr<'a> {
-    Constant {
-        value: f32,
-        rows: usize,
-    },
-    Coded {
-        dictionary: &'a [f32],
-        codes: &'a [u8],
-    },
-    Plain(&'a [f32]),
+pub struct Values<'a> {
+    rows: usize,
+    /// The value of all rows, if there are neither codes nor plain values.
+    only: f32,
+    dictionary: &'a [f32],
+    codes: &'a [u8],
+    plain: &'a [f32],
 }
 
 impl<'a> Values<'a> {
     /// Returns `rows` rows that all have this value.
     pub(crate) const fn constant(value: f32, rows: usize) -> Self {
-        Self(Repr::Constant { value, rows })
+        Self {
+            rows,
+            only: value,
+            dictionary: &[],
+            codes: &[],
+            plain: &[],
+        }
     }
 
     /// Returns the number of rows.
     pub(crate) fn len(&self) -> usize {
-        match self.0 {
-            Repr::Constant { rows, .. } => rows,
-            Repr::Coded { codes, .. } => codes.len(),
-            Repr::Plain(values) => values.len(),
-        }
-    }
-
-    /// Returns whether there are no rows.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.rows
     }
 
     /// Returns the value of the row at `position`, which must be below [`Self::len`].
     #[inline]
     pub(crate) fn get(&self, position: usize) -> f32 {
-        match self.0 {
-            Repr::Constant { value, .. } => value,
-            Repr::Coded { dictionary, codes } => dictionary[usize::from(codes[position])],
-            Repr::Plain(values) => values[position],
+        if let Some(code) = self.codes.get(position) {
+            self.dictionary[usize::from(*code)]
+        } else {
+            self.plain.get(position).copied().unwrap_or(self.only)
         }
     }
 
@@ -147,117 +111,103 @@ impl<'a> Values<'a> {
         let values = *self;
         (0..values.len()).map(move |position| values.get(position))
     }
-
-    /// Replaces the content of `buffer` by the values, for arithmetic that wants a slice.
-    pub fn copy_to(&self, buffer: &mut Vec<f32>) {
-        buffer.clear();
-        buffer.extend(self.iter());
-    }
 }
 
 impl<'a> From<&'a [f32]> for Values<'a> {
     fn from(values: &'a [f32]) -> Self {
-        Self(Repr::Plain(values))
+        Self {
+            plain: values,
+            ..Self::constant(0.0, values.len())
+        }
     }
 }
 
-/// An integer for every row, stored in the width of the largest. Rows are appended.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum RankColumn {
-    /// The form of ranks that are all below 2^8.
-    Narrow(Vec<u8>),
-    /// The form of ranks that are all below 2^16.
-    Middle(Vec<u16>),
-    /// The form of larger ranks.
-    Wide(Vec<u32>),
+/// An integer for every row, stored in the width of the largest: one of the lists is in use. Rows are
+/// appended.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct RankColumn {
+    narrow: Vec<u8>,
+    middle: Vec<u16>,
+    wide: Vec<u32>,
 }
 
 impl RankColumn {
-    /// Makes a column without rows.
-    pub(super) const fn new() -> Self {
-        Self::Narrow(Vec::new())
-    }
-
     /// Appends a row.
     pub(super) fn push(&mut self, rank: u32) {
-        match self {
-            Self::Narrow(ranks) => match u8::try_from(rank) {
-                Ok(rank) => return ranks.push(rank),
-                Err(_) => *self = Self::Middle(ranks.iter().map(|&rank| rank.into()).collect()),
-            },
-            Self::Middle(ranks) => match u16::try_from(rank) {
-                Ok(rank) => return ranks.push(rank),
-                Err(_) => *self = Self::Wide(ranks.iter().map(|&rank| rank.into()).collect()),
-            },
-            Self::Wide(ranks) => return ranks.push(rank),
+        match (u8::try_from(rank), u16::try_from(rank)) {
+            (Ok(rank), _) if self.middle.is_empty() && self.wide.is_empty() => {
+                self.narrow.push(rank);
+            }
+            (_, Ok(rank)) if self.wide.is_empty() => {
+                let narrow = std::mem::take(&mut self.narrow);
+                self.middle.extend(narrow.into_iter().map(u16::from));
+                self.middle.push(rank);
+            }
+            _ => {
+                let narrow = std::mem::take(&mut self.narrow).into_iter();
+                let middle = std::mem::take(&mut self.middle).into_iter();
+                self.wide.extend(narrow.map(u32::from));
+                self.wide.extend(middle.map(u32::from));
+                self.wide.push(rank);
+            }
         }
-        self.push(rank);
     }
 
     /// Returns the rows of `range`.
     pub(super) fn rows(&self, range: std::ops::Range<usize>) -> Ranks<'_> {
-        Ranks(match self {
-            Self::Narrow(ranks) => RankRepr::Narrow(&ranks[range]),
-            Self::Middle(ranks) => RankRepr::Middle(&ranks[range]),
-            Self::Wide(ranks) => RankRepr::Wide(&ranks[range]),
-        })
+        Ranks {
+            rows: range.len(),
+            narrow: self.narrow.get(range.clone()).unwrap_or_default(),
+            middle: self.middle.get(range.clone()).unwrap_or_default(),
+            wide: self.wide.get(range).unwrap_or_default(),
+        }
     }
 }
 
-/// An integer for each of some rows, such as how recent each rating of one user is.
-#[derive(Clone, Copy, Debug)]
-pub struct Ranks<'a>(RankRepr<'a>);
-
-#[derive(Clone, Copy, Debug)]
-enum RankRepr<'a> {
-    Zero(usize),
-    Narrow(&'a [u8]),
-    Middle(&'a [u16]),
-    Wide(&'a [u32]),
+/// An integer for each of some rows, such as how recent each rating of one user is. Without any list
+/// all are 0, which says nothing of the order.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ranks<'a> {
+    rows: usize,
+    narrow: &'a [u8],
+    middle: &'a [u16],
+    wide: &'a [u32],
 }
 
 impl<'a> Ranks<'a> {
-    /// Returns `rows` rows of rank 0, which say nothing of the order.
-    pub(crate) const fn zero(rows: usize) -> Self {
-        Self(RankRepr::Zero(rows))
-    }
-
-    /// Returns the number of rows.
-    pub(crate) fn len(&self) -> usize {
-        match self.0 {
-            RankRepr::Zero(rows) => rows,
-            RankRepr::Narrow(ranks) => ranks.len(),
-            RankRepr::Middle(ranks) => ranks.len(),
-            RankRepr::Wide(ranks) => ranks.len(),
+    /// Returns `rows` rows of rank 0.
+    pub(crate) fn zero(rows: usize) -> Self {
+        Self {
+            rows,
+            ..Self::default()
         }
     }
 
-    /// Returns whether there are no rows.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Returns the rank of the row at `position`, which must be below [`Self::len`].
     #[inline]
-    pub(crate) fn get(&self, position: usize) -> u32 {
-        match self.0 {
-            RankRepr::Zero(_) => 0,
-            RankRepr::Narrow(ranks) => ranks[position].into(),
-            RankRepr::Middle(ranks) => ranks[position].into(),
-            RankRepr::Wide(ranks) => ranks[position],
+    fn get(&self, position: usize) -> u32 {
+        if let Some(rank) = self.narrow.get(position) {
+            u32::from(*rank)
+        } else if let Some(rank) = self.middle.get(position) {
+            u32::from(*rank)
+        } else {
+            self.wide.get(position).copied().unwrap_or(0)
         }
     }
 
     /// Returns the ranks in the order of the rows.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = u32> + use<'a> {
         let ranks = *self;
-        (0..ranks.len()).map(move |position| ranks.get(position))
+        (0..ranks.rows).map(move |position| ranks.get(position))
     }
 }
 
 impl<'a> From<&'a [u32]> for Ranks<'a> {
     fn from(ranks: &'a [u32]) -> Self {
-        Self(RankRepr::Wide(ranks))
+        Self {
+            rows: ranks.len(),
+            wide: ranks,
+            ..Self::default()
+        }
     }
 }
 
@@ -278,8 +228,7 @@ mod tests {
             expected.iter().for_each(|&value| column.push(value));
             prop_assert_eq!(column.all().iter().collect::<Vec<_>>(), expected.clone());
             let half = expected.len() / 2;
-            let mut part = vec![9.0];
-            column.rows(half..expected.len()).copy_to(&mut part);
+            let part: Vec<f32> = column.rows(half..expected.len()).iter().collect();
             prop_assert_eq!(&part[..], &expected[half..]);
         }
 
@@ -287,7 +236,7 @@ mod tests {
         #[test]
         fn ranks_hold_what_was_pushed(ranks in prop::collection::vec((0u32..32, any::<u32>()), 0..300)) {
             let expected: Vec<u32> = ranks.iter().map(|(bits, rank)| rank >> bits).collect();
-            let mut column = RankColumn::new();
+            let mut column = RankColumn::default();
             expected.iter().for_each(|&rank| column.push(rank));
             prop_assert_eq!(column.rows(0..expected.len()).iter().collect::<Vec<_>>(), expected);
         }
@@ -300,10 +249,10 @@ mod tests {
         let form = |values: &[f32]| {
             let mut column = Column::new();
             values.iter().for_each(|&value| column.push(value));
-            match column {
-                Column::Constant { .. } => "constant",
-                Column::Coded { .. } => "coded",
-                Column::Plain(_) => "plain",
+            match (column.codes.is_empty(), column.plain.is_empty()) {
+                (true, true) => "constant",
+                (false, true) => "coded",
+                (_, false) => "plain",
             }
         };
         let many: Vec<f32> = (0..257u16).map(f32::from).collect();

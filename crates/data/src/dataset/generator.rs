@@ -32,22 +32,13 @@ const SECONDS_PER_YEAR: f64 = 365.25 * 86_400.0;
 /// Mean time from one rating to the next: ratings are given in one sitting, as in MovieLens.
 const MEAN_SECONDS_BETWEEN_RATINGS: f64 = 60.0;
 
-/// Calls `each_user` with the ratings of every user in turn, in the order of time.
+/// Calls `each_user` with the ratings of each of `users` in turn, in the order of time.
 ///
 /// A user's number of ratings is lognormal with mean `ratings_per_user`, but at least 3 and at most
 /// half the catalogue (so that candidates are left); no item is rated twice. Which of a user's
 /// ratings is the last is uniformly random. Ratings are 1 to 5 and rise with affinity; times are
 /// whole seconds, so that a few tie.
 pub(crate) fn generate(
-    spec: &GeneratorSpec,
-    streams: Streams,
-    each_user: impl FnMut(UserId, &[Interaction]),
-) {
-    generate_some(spec, 0..spec.users, streams, each_user);
-}
-
-/// Calls `each_user` as [`generate`] does, for these users alone.
-pub(crate) fn generate_some(
     spec: &GeneratorSpec,
     users: std::ops::Range<u32>,
     streams: Streams,
@@ -193,15 +184,13 @@ mod tests {
     use super::*;
     use crate::dataset::candidates::{CandidateScratch, Candidates};
     use crate::dataset::{Dataset, load};
-    use fedrecsim_scenario::scenario::{
-        DatasetSpec, EvaluationSpec, NegativesSpec, SourceSpec, SplitSpec,
-    };
+    use fedrecsim_scenario::scenario::{DatasetName, DatasetSpec, EvaluationSpec, SplitSpec};
 
     const STREAMS: Streams = Streams::new(1);
 
     fn generated(spec: &GeneratorSpec) -> Vec<Vec<Interaction>> {
         let mut users = Vec::new();
-        generate(spec, STREAMS, |_, interactions| {
+        generate(spec, 0..spec.users, STREAMS, |_, interactions| {
             users.push(interactions.to_vec())
         });
         users
@@ -209,16 +198,11 @@ mod tests {
 
     fn split(spec: &GeneratorSpec) -> Dataset {
         let dataset = DatasetSpec {
-            source: SourceSpec::Generated {
-                generator: spec.clone(),
-            },
-            path: None,
-            minimum_interactions: 0,
-            subset: None,
+            generator: Some(spec.clone()),
             split: SplitSpec::LeaveOneOut {
                 validation_item: true,
             },
-            negatives: NegativesSpec::default(),
+            ..DatasetSpec::named(DatasetName::Generated)
         };
         load(&dataset, &[], STREAMS).unwrap()
     }
@@ -227,7 +211,7 @@ mod tests {
     /// ties lost.
     fn hit_ratio(dataset: &Dataset, mut score: impl FnMut(UserId, u32) -> f64) -> f64 {
         let candidates = Candidates::draw(dataset, &EvaluationSpec::default(), STREAMS).unwrap();
-        let mut scratch = CandidateScratch::new(dataset.items());
+        let mut scratch = CandidateScratch::default();
         let mut hits = 0;
         for (position, &user) in candidates.evaluated_users().iter().enumerate() {
             let held_out = score(user, dataset.test_item(user).unwrap().0);
@@ -378,16 +362,12 @@ mod tests {
     #[test]
     fn a_minimum_leaves_quiet_users_out() {
         let mut dataset = DatasetSpec {
-            source: SourceSpec::Generated {
-                generator: GeneratorSpec::default(),
-            },
-            path: None,
+            generator: Some(GeneratorSpec::default()),
             minimum_interactions: 30,
-            subset: None,
             split: SplitSpec::LeaveOneOut {
                 validation_item: false,
             },
-            negatives: NegativesSpec::default(),
+            ..DatasetSpec::named(DatasetName::Generated)
         };
         let loaded = load(&dataset, &[], STREAMS).unwrap();
         assert!(loaded.users() < 500);

@@ -57,6 +57,17 @@ impl HeldOut {
         }
     }
 
+    /// Returns whether every user has a validation item.
+    pub(crate) fn has_validation_items(&self) -> bool {
+        matches!(
+            self,
+            Self::Items {
+                validation: Some(_),
+                ..
+            }
+        )
+    }
+
     /// Returns the test ratings of `user`, if ratings are held out.
     pub(crate) fn test_ratings(&self, user: UserId) -> Option<TestRatings<'_>> {
         match self {

@@ -2,44 +2,52 @@
 //! from.
 //!
 //! Everything here is a pure function of the specification, the ratings file and the seed. Methods
-//! and actors see only [`Dataset`], [`negatives`] and [`candidates`].
+//! and actors see only [`Dataset`], [`negatives`] and [`Candidates`].
 //!
 //! In reading order: [`public`] lists the usual data sets, [`registry`] finds where they lie,
-//! [`delimited`] reads any delimited text, [`ratings`] leaves out users with too few ratings,
-//! [`generator`] generates a population, and [`split`] holds out what accuracy is measured on. A
+//! [`delimited`] reads any delimited text, [`Ratings`] leaves out users with too few ratings,
+//! `generator` generates a population, and [`split`] holds out what accuracy is measured on. A
 //! device is given its [`OwnData`].
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::{ItemId, UserId};
 use fedrecsim_core::rng::Streams;
-use fedrecsim_scenario::scenario::{DatasetSpec, GeneratorSpec, SourceSpec, SplitSpec};
+use fedrecsim_scenario::scenario::{DatasetSpec, GeneratorSpec, SplitSpec};
 
-pub mod alias;
-pub mod candidates;
+mod alias;
+mod candidates;
 mod column;
 mod compressed;
 pub mod delimited;
 mod folds;
-pub mod generator;
+mod generator;
 mod held_out;
 pub mod negatives;
 mod own_data;
 mod pool;
 pub mod public;
-pub mod ratings;
+mod ratings;
 pub mod registry;
 mod scale;
 pub mod share;
 pub mod split;
 mod subset;
+mod totals;
 mod user_rows;
 
-pub use column::{Ranks, Values};
-pub use held_out::{KeptItems, TestRatings};
-pub use own_data::OwnData;
-pub use scale::RatingScale;
+pub use {
+    alias::AliasTable,
+    candidates::{CandidateScratch, Candidates},
+    column::{Ranks, Values},
+    held_out::{KeptItems, TestRatings},
+    own_data::OwnData,
+    ratings::{Interaction, Ratings},
+    scale::RatingScale,
+    totals::Totals,
+};
 
 use held_out::HeldOut;
 use user_rows::UserRows;
@@ -63,8 +71,8 @@ pub struct Dataset {
     user_names: Vec<Box<str>>,
     /// The first of the users whose ratings are here.
     first: u32,
-    /// What is known of all users, if the ratings of some are elsewhere.
-    totals: Option<Box<share::Totals>>,
+    /// What is known of all users, of whom some may have their ratings elsewhere.
+    totals: Totals,
 }
 
 /// Reads or generates the ratings that `spec` names, takes the part of them that it keeps, leaves
@@ -78,13 +86,10 @@ pub struct Dataset {
 /// layout, [`Usage`](fedrecsim_core::error::Error::Usage) for a layout that contradicts itself, and
 /// [`Dataset`](fedrecsim_core::error::Error::Dataset) where too little is left to split.
 pub fn load(spec: &DatasetSpec, data_directories: &[PathBuf], streams: Streams) -> Result<Dataset> {
-    if let SourceSpec::Generated {
-        generator: population,
-    } = &spec.source
-    {
-        return generated(population, spec.minimum_interactions, &spec.split, streams);
+    if let Some(generator) = &spec.generator {
+        return generated(generator, 0..generator.users, spec, streams);
     }
-    let file = registry::locate(&spec.source, spec.path.as_deref(), data_directories)?;
+    let file = registry::locate(spec, data_directories)?;
     let all = delimited::read(&file.path, &file.layout)?;
     let part = match &spec.subset {
         Some(subset) => all.subset(subset, streams)?,
@@ -100,9 +105,9 @@ pub fn load(spec: &DatasetSpec, data_directories: &[PathBuf], streams: Streams) 
 /// # Errors
 /// Those of [`registry::locate`].
 pub fn look_for(spec: &DatasetSpec, data_directories: &[PathBuf]) -> Result<()> {
-    match &spec.source {
-        SourceSpec::Generated { .. } => Ok(()),
-        source => registry::locate(source, spec.path.as_deref(), data_directories).map(drop),
+    match &spec.generator {
+        Some(_) => Ok(()),
+        None => registry::locate(spec, data_directories).map(drop),
     }
 }
 
@@ -112,7 +117,7 @@ pub fn look_for(spec: &DatasetSpec, data_directories: &[PathBuf]) -> Result<()> 
 /// # Errors
 /// Those of [`split::split`].
 pub fn split_of(
-    mut ratings: ratings::Ratings,
+    mut ratings: Ratings,
     ordered_by_item: bool,
     spec: &DatasetSpec,
     streams: Streams,
@@ -123,30 +128,29 @@ pub fn split_of(
     split::split(ratings, &spec.split, streams)
 }
 
-/// Returns the split ratings of a generated population without the users who have fewer than
-/// `minimum`.
+/// Returns the split ratings of the users `own` of a generated population, without those who have
+/// too few.
 fn generated(
     population: &GeneratorSpec,
-    minimum: u32,
-    split: &SplitSpec,
+    own: Range<u32>,
+    spec: &DatasetSpec,
     streams: Streams,
 ) -> Result<Dataset> {
-    let is_active = |interactions: &[ratings::Interaction]| interactions.len() >= minimum as usize;
+    let minimum = spec.minimum_interactions;
+    let is_active = |interactions: &[Interaction]| interactions.len() >= minimum as usize;
     let mut rows = 0;
     // Equal parts can be drawn only for a known number of rows. Generating all of them twice costs
     // less memory than keeping them.
-    if matches!(split, SplitSpec::KFold { .. }) {
-        generator::generate(population, streams, |_, interactions| {
-            rows += if is_active(interactions) {
-                interactions.len() as u64
-            } else {
-                0
-            };
+    if matches!(spec.split, SplitSpec::KFold { .. }) {
+        generator::generate(population, own.clone(), streams, |_, interactions| {
+            if is_active(interactions) {
+                rows += interactions.len() as u64;
+            }
         });
     }
-    let mut splitter = split::Splitter::new(population.items, split, rows, streams)?;
+    let mut splitter = split::Splitter::new(population.items, &spec.split, rows, streams)?;
     let mut most = 0;
-    generator::generate(population, streams, |user, interactions| {
+    generator::generate(population, own.clone(), streams, |user, interactions| {
         most = most.max(interactions.len());
         if is_active(interactions) {
             splitter.push_user(
@@ -155,19 +159,19 @@ fn generated(
             );
         }
     });
-    if splitter.is_empty() {
+    if splitter.is_empty() && !own.is_empty() {
         Err(ratings::nobody_left(minimum, most))
-    } else {
+    } else if own.len() == population.users as usize {
         splitter.finish()
+    } else {
+        splitter.finish_part(own.start, population.users, Vec::new())
     }
 }
 
 impl Dataset {
     /// Returns the number of users.
     pub fn users(&self) -> usize {
-        self.totals
-            .as_ref()
-            .map_or(self.train.users(), |totals| totals.users as usize)
+        self.totals.users as usize
     }
 
     /// Returns the number of `user` among those whose ratings are here.
@@ -187,19 +191,12 @@ impl Dataset {
 
     /// Returns the number of training interactions of all users.
     pub fn training_ratings(&self) -> usize {
-        self.totals
-            .as_ref()
-            .map_or(self.train.all_items().len(), |totals| totals.ratings())
+        self.totals.ratings as usize
     }
 
     /// Returns the training items of `user`, ascending.
     pub fn train_items(&self, user: UserId) -> &[u32] {
         self.train.items(self.place(user))
-    }
-
-    /// Returns the ratings that go with [`Self::train_items`]; 1 where the file has none.
-    pub fn train_ratings(&self, user: UserId) -> Values<'_> {
-        self.train.ratings(self.place(user))
     }
 
     /// Returns what the device of `user` knows of its own user: the training part, and nothing that
@@ -237,13 +234,7 @@ impl Dataset {
 
     /// Returns whether every user has a validation item.
     pub(crate) fn has_validation_items(&self) -> bool {
-        matches!(
-            self.held_out,
-            HeldOut::Items {
-                validation: Some(_),
-                ..
-            }
-        )
+        self.held_out.has_validation_items()
     }
 
     /// Returns whether the split holds single items out, which can be ranked; otherwise it holds
@@ -255,38 +246,23 @@ impl Dataset {
     /// Returns the range and the mean of the ratings; `None` where the data set has no ratings or
     /// all are alike.
     pub fn rating_scale(&self) -> Option<RatingScale> {
-        match &self.totals {
-            Some(totals) => totals.scale(),
-            None => scale::of(self, &self.train, &self.held_out),
-        }
+        let (minimum, maximum) = self.totals.range.filter(|(low, high)| low < high)?;
+        Some(RatingScale {
+            minimum,
+            maximum,
+            training_mean: self.mean_training_rating(),
+        })
     }
 
     /// Returns the mean of all training ratings, summed in double precision in the order of users
     /// and items.
     pub fn mean_training_rating(&self) -> f64 {
-        if let Some(totals) = &self.totals {
-            return totals.mean();
-        }
-        let ratings = self.train.all_ratings();
-        ratings.iter().map(f64::from).sum::<f64>() / ratings.len() as f64
+        self.totals.rating_sum / self.totals.ratings as f64
     }
 
     /// Returns the number of training positives of every item (m).
     pub fn popularity(&self) -> Vec<u32> {
-        self.totals.as_ref().map_or_else(
-            || self.counted_positives(),
-            |totals| totals.popularity().to_vec(),
-        )
-    }
-
-    /// Returns the number of training positives of every item among the users whose ratings are
-    /// here.
-    fn counted_positives(&self) -> Vec<u32> {
-        let mut counts = vec![0; self.items()];
-        for (position, &item) in self.train.all_items().iter().enumerate() {
-            counts[item as usize] += u32::from(self.train.is_positive(position));
-        }
-        counts
+        self.totals.popularity.clone()
     }
 
     /// Returns the user as messages name it: the number here and, where there is a file, the name
@@ -331,15 +307,7 @@ impl Dataset {
     pub fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
         sink(&u64::from(self.items).to_le_bytes());
         sink(&(self.users() as u64).to_le_bytes());
-        self.summed()
-            .iter()
-            .for_each(|lane| sink(&lane.to_le_bytes()));
-    }
-
-    /// Returns the sum of the digests of all users.
-    fn summed(&self) -> [u64; 4] {
-        self.totals
-            .as_ref()
-            .map_or_else(|| self.summed_digests(), |totals| totals.digest())
+        let lanes = self.totals.digest.iter();
+        lanes.for_each(|lane| sink(&lane.to_le_bytes()));
     }
 }

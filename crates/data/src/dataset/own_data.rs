@@ -133,9 +133,9 @@ mod tests {
             (
                 own.mean_rating(),
                 own.weights().get(2),
-                own.recency_ranks().get(1)
+                own.recency_ranks().iter().nth(1)
             ),
-            (Some(1.0), 1.0, 0)
+            (Some(1.0), 1.0, Some(0))
         );
         assert_eq!(OwnData::new(&[]).mean_rating(), None);
     }

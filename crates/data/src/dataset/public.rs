@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::compressed;
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_scenario::scenario::{DelimitedSpec, PublicDataset, SourceSpec};
+use fedrecsim_scenario::scenario::{DatasetName, DelimitedSpec};
 
 #[derive(Default, Deserialize)]
 struct Lists {
@@ -41,12 +41,9 @@ pub fn by_hand() -> &'static [ByHand] {
     &LISTS.by_hand
 }
 
-/// Returns the entry of a source that is a known public data set.
-pub fn known(source: &SourceSpec) -> Option<&'static KnownDataset> {
-    match source {
-        SourceSpec::Public { name } => datasets().iter().find(|set| set.id == *name),
-        SourceSpec::Generated { .. } | SourceSpec::Delimited { .. } => None,
-    }
+/// Returns the public data set of this name, if it is that of one.
+pub fn known(name: DatasetName) -> Option<&'static KnownDataset> {
+    datasets().iter().find(|set| set.id == name)
 }
 
 /// A known public data set.
@@ -54,7 +51,7 @@ pub fn known(source: &SourceSpec) -> Option<&'static KnownDataset> {
 pub struct KnownDataset {
     /// The data set.
     #[serde(rename = "name")]
-    pub id: PublicDataset,
+    pub id: DatasetName,
     /// The name by which scenarios and commands call it.
     #[serde(skip)]
     pub name: String,
@@ -174,8 +171,11 @@ mod tests {
     /// found afterwards.
     #[test]
     fn every_public_data_set_has_one_entry_with_a_folder_of_its_own() {
-        let listed: Vec<PublicDataset> = datasets().iter().map(|set| set.id).collect();
-        assert_eq!(listed, PublicDataset::ALL);
+        for set in datasets() {
+            assert!(![DatasetName::Generated, DatasetName::Delimited].contains(&set.id));
+            assert_eq!(known(set.id).map(|found| &found.name), Some(&set.name));
+        }
+        assert_eq!(datasets().len(), 9);
         assert!(!by_hand().is_empty());
         for set in datasets() {
             assert_eq!(

@@ -10,35 +10,28 @@ use crate::dataset::{Dataset, load, registry};
 use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::rng::Streams;
 use fedrecsim_scenario::scenario::{
-    DatasetSpec, EvaluationSpec, NegativePool, NegativesSpec, PublicDataset, SourceSpec, SplitSpec,
+    DatasetName, DatasetSpec, EvaluationSpec, NegativePool, NegativesSpec,
 };
 
 /// Returns the data set if it is in `$FEDRECSIM_DATA`, `data/` or `../shared/data`. Otherwise
 /// prints that and why the test is skipped, and returns `None`.
-fn load_or_skip(source: PublicDataset, minimum_interactions: u32) -> Option<Dataset> {
-    let source = SourceSpec::Public { name: source };
+fn load_or_skip(name: DatasetName, minimum_interactions: u32) -> Option<Dataset> {
+    let spec = DatasetSpec {
+        minimum_interactions,
+        ..DatasetSpec::named(name)
+    };
     let project = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
     let named = std::env::var_os("FEDRECSIM_DATA").map(PathBuf::from);
     let folders: Vec<PathBuf> = named
         .into_iter()
         .chain([project.join("data"), project.join("../shared/data")])
         .collect();
-    if let Err(error) = registry::locate(&source, None, &folders) {
+    if let Err(error) = registry::locate(&spec, &folders) {
         // This writes straight to standard error, as the test harness swallows what passing tests
         // print.
         let _ = writeln!(std::io::stderr(), "skipped: {error}");
         return None;
     }
-    let spec = DatasetSpec {
-        source,
-        path: None,
-        minimum_interactions,
-        subset: None,
-        split: SplitSpec::LeaveOneOut {
-            validation_item: true,
-        },
-        negatives: NegativesSpec::default(),
-    };
     Some(load(&spec, &folders, Streams::new(1)).unwrap())
 }
 
@@ -53,7 +46,7 @@ fn size(dataset: &Dataset) -> (usize, usize, usize) {
 
 #[test]
 fn ml_100k_has_its_published_size() {
-    let Some(dataset) = load_or_skip(PublicDataset::Ml100k, 0) else {
+    let Some(dataset) = load_or_skip(DatasetName::Ml100k, 0) else {
         return;
     };
     assert_eq!(size(&dataset), (100_000, 943, 1_682));
@@ -61,7 +54,7 @@ fn ml_100k_has_its_published_size() {
 
 #[test]
 fn ml_1m_has_its_published_size() {
-    let Some(dataset) = load_or_skip(PublicDataset::Ml1m, 0) else {
+    let Some(dataset) = load_or_skip(DatasetName::Ml1m, 0) else {
         return;
     };
     assert_eq!(size(&dataset), (1_000_209, 6_040, 3_706));
@@ -69,7 +62,7 @@ fn ml_1m_has_its_published_size() {
 
 #[test]
 fn lastfm_has_the_size_and_the_lonely_test_items_of_fedraps_split() {
-    let Some(dataset) = load_or_skip(PublicDataset::LastFm2k, 10) else {
+    let Some(dataset) = load_or_skip(DatasetName::LastFm2k, 10) else {
         return;
     };
     assert_eq!(size(&dataset), (92_780, 1_874, 17_612));
@@ -90,7 +83,7 @@ fn popularity_accuracy(dataset: &Dataset, seed: u64) -> (f64, f64) {
     let candidates =
         Candidates::draw(dataset, &EvaluationSpec::default(), Streams::new(seed)).unwrap();
     let popularity = dataset.popularity();
-    let mut scratch = CandidateScratch::new(dataset.items());
+    let mut scratch = CandidateScratch::default();
     let (mut hits, mut gain) = (0.0, 0.0);
     for (position, &user) in candidates.evaluated_users().iter().enumerate() {
         let held_out = popularity[dataset.test_item(user).unwrap().index()];
@@ -112,7 +105,7 @@ fn popularity_accuracy(dataset: &Dataset, seed: u64) -> (f64, f64) {
 fn popularity_on_ml_100k_is_as_measured_elsewhere() {
     // Three draws of candidates give .411 / .230 on average; another split, or candidates that were
     // rated, would show.
-    let Some(dataset) = load_or_skip(PublicDataset::Ml100k, 0) else {
+    let Some(dataset) = load_or_skip(DatasetName::Ml100k, 0) else {
         return;
     };
     for seed in 1..=3 {
@@ -127,7 +120,7 @@ fn popularity_on_ml_100k_is_as_measured_elsewhere() {
 
 #[test]
 fn every_ml_100k_user_has_negatives_in_both_pools() {
-    let Some(dataset) = load_or_skip(PublicDataset::Ml100k, 0) else {
+    let Some(dataset) = load_or_skip(DatasetName::Ml100k, 0) else {
         return;
     };
     for pool in [NegativePool::Unrated, NegativePool::NotInTrain] {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::public::{KnownDataset, known};
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_scenario::scenario::{DelimitedSpec, SourceSpec};
+use fedrecsim_scenario::scenario::{DatasetSpec, DelimitedSpec};
 
 /// A ratings file that was found.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,27 +19,23 @@ pub struct RatingsFile {
     pub ordered_by_item: bool,
 }
 
-/// Finds the ratings file of `source`.
+/// Finds the ratings file of `spec`.
 ///
-/// `path` (absolute, or relative to the working directory or to one of `data_directories`, tried in
-/// this order) names the file or a folder that holds it under its usual name; without it the usual
-/// places below each of `data_directories` are tried.
+/// Its `path` (absolute, or relative to the working directory or to one of `data_directories`, tried
+/// in this order) names the file or a folder that holds it under its usual name; without it the
+/// usual places below each of `data_directories` are tried.
 ///
 /// # Errors
 /// [`Error::Read`] if there is no such file, with the places that were tried and where the data set
-/// can be had; [`Error::Usage`] if `source` is a delimited file without a path, or is generated.
-pub fn locate(
-    source: &SourceSpec,
-    path: Option<&Path>,
-    data_directories: &[PathBuf],
-) -> Result<RatingsFile> {
-    let known = known(source);
+/// can be had; [`Error::Usage`] for a delimited file without a path, and for a generated population.
+pub fn locate(spec: &DatasetSpec, data_directories: &[PathBuf]) -> Result<RatingsFile> {
+    let (known, path) = (known(spec.name), spec.path.as_deref());
     let places = places(known, path, data_directories);
     if let Some(found) = places.iter().find(|place| place.is_file()) {
-        let (layout, ordered_by_item) = match (source, known) {
-            (SourceSpec::Delimited { columns: layout }, _) => (layout.clone(), false),
-            (_, Some(set)) => (set.layout(found)?, set.ordered_by_item),
-            (_, None) => {
+        let layout = match (&spec.columns, known) {
+            (Some(layout), _) => layout.clone(),
+            (None, Some(set)) => set.layout(found)?,
+            (None, None) => {
                 return Err(Error::Usage(
                     "a generated population has no ratings file".into(),
                 ));
@@ -48,7 +44,7 @@ pub fn locate(
         return Ok(RatingsFile {
             path: found.clone(),
             layout,
-            ordered_by_item,
+            ordered_by_item: known.is_some_and(|set| set.ordered_by_item),
         });
     }
     match path.or_else(|| known.map(|set| Path::new(set.fetched_file()))) {
@@ -63,10 +59,10 @@ pub fn locate(
 }
 
 /// Returns whether there is nothing at any of the places in which [`locate`] looks for the ratings
-/// file of `source`. A file that is there and cannot be read is not missing, and neither is one of
+/// file of `spec`. A file that is there and cannot be read is not missing, and neither is one of
 /// generated ratings.
-pub fn is_missing(source: &SourceSpec, path: Option<&Path>, data_directories: &[PathBuf]) -> bool {
-    let known = known(source);
+pub fn is_missing(spec: &DatasetSpec, data_directories: &[PathBuf]) -> bool {
+    let (known, path) = (known(spec.name), spec.path.as_deref());
     let is_absent = |place: &PathBuf| matches!(place.try_exists(), Ok(false));
     (path.is_some() || known.is_some())
         && places(known, path, data_directories).iter().all(is_absent)
@@ -156,17 +152,19 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use fedrecsim_scenario::scenario::PublicDataset;
+    use fedrecsim_scenario::scenario::DatasetName::{
+        self, Delimited, LastFm2k, Ml1m, Ml20m, Ml25m, Ml100k,
+    };
 
-    const ML_100K: SourceSpec = SourceSpec::Public {
-        name: PublicDataset::Ml100k,
-    };
-    const ML_1M: SourceSpec = SourceSpec::Public {
-        name: PublicDataset::Ml1m,
-    };
-    const LASTFM_2K: SourceSpec = SourceSpec::Public {
-        name: PublicDataset::LastFm2k,
-    };
+    /// Returns the data set of this name, in the file or folder `path` if that is given.
+    fn spec(name: DatasetName, path: Option<&Path>) -> DatasetSpec {
+        let columns = "separator = ','\nuser = 1\nitem = 2\n";
+        DatasetSpec {
+            columns: (name == Delimited).then(|| toml::from_str(columns).unwrap()),
+            path: path.map(Path::to_owned),
+            ..DatasetSpec::named(name)
+        }
+    }
 
     /// Makes a data folder with these (empty) files.
     fn folder(files: &[&str]) -> tempfile::TempDir {
@@ -183,7 +181,7 @@ mod tests {
     fn the_usual_places_are_tried_in_every_data_folder() {
         let (first, second) = (folder(&[]), folder(&["ml-100k/u.data"]));
         let folders = [first.path().to_owned(), second.path().to_owned()];
-        let found = locate(&ML_100K, None, &folders).unwrap();
+        let found = locate(&spec(Ml100k, None), &folders).unwrap();
         assert_eq!(found.path, second.path().join("ml-100k/u.data"));
     }
 
@@ -198,7 +196,7 @@ mod tests {
             Path::new("sub"),
             Path::new("sub/user_artists.dat"),
         ] {
-            let found = locate(&LASTFM_2K, Some(path), &folders).unwrap();
+            let found = locate(&spec(LastFm2k, Some(path)), &folders).unwrap();
             assert_eq!(found.path, file, "{}", path.display());
             assert!(found.ordered_by_item);
         }
@@ -210,9 +208,6 @@ mod tests {
     fn the_folder_of_a_data_set_may_be_named_and_a_file_outside_of_it_is_not_taken() {
         let data = folder(&["ml-20m/ratings.csv", "ratings.csv"]);
         let folders = [data.path().to_owned()];
-        let ml_20m = SourceSpec::Public {
-            name: PublicDataset::Ml20m,
-        };
         let file = data.path().join("ml-20m/ratings.csv");
         for path in [
             None,
@@ -221,16 +216,13 @@ mod tests {
             Some(data.path()),
         ] {
             assert_eq!(
-                locate(&ml_20m, path, &folders).unwrap().path,
+                locate(&spec(Ml20m, path), &folders).unwrap().path,
                 file,
                 "{path:?}"
             );
         }
-        let ml_25m = SourceSpec::Public {
-            name: PublicDataset::Ml25m,
-        };
         for path in [None, Some(Path::new("ml-20m")), Some(data.path())] {
-            locate(&ml_25m, path, &folders).unwrap_err();
+            locate(&spec(Ml25m, path), &folders).unwrap_err();
         }
     }
 
@@ -246,29 +238,29 @@ mod tests {
         )
         .unwrap();
         assert!(matches!(
-            locate(&ML_1M, None, &folders),
+            locate(&spec(Ml1m, None), &folders),
             Err(Error::Read { .. })
         ));
-        assert!(!is_missing(&ML_1M, None, &folders));
+        assert!(!is_missing(&spec(Ml1m, None), &folders));
         assert!(
-            is_missing(&ML_100K, None, &folders)
-                && is_missing(&ML_1M, Some(Path::new("elsewhere")), &folders)
+            is_missing(&spec(Ml100k, None), &folders)
+                && is_missing(&spec(Ml1m, Some(Path::new("elsewhere"))), &folders)
         );
-        let layout = SourceSpec::Delimited {
-            columns: DelimitedSpec::default(),
-        };
-        assert!(is_missing(&layout, Some(Path::new("mine.csv")), &folders));
+        assert!(is_missing(
+            &spec(Delimited, Some(Path::new("mine.csv"))),
+            &folders
+        ));
         // A folder in place of the file, and a file that is not named at all, are mistakes.
         assert!(
-            !is_missing(&layout, Some(data.path()), &folders)
-                && !is_missing(&layout, None, &folders)
+            !is_missing(&spec(Delimited, Some(data.path())), &folders)
+                && !is_missing(&spec(Delimited, None), &folders)
         );
     }
 
     #[test]
     fn a_missing_data_set_says_where_it_was_sought_and_where_it_can_be_had() {
         let data = folder(&[]);
-        let message = locate(&ML_1M, None, &[data.path().to_owned()])
+        let message = locate(&spec(Ml1m, None), &[data.path().to_owned()])
             .unwrap_err()
             .to_string();
         for part in [
@@ -284,7 +276,7 @@ mod tests {
         ] {
             assert!(message.contains(part), "{part:?} is not in:\n{message}");
         }
-        let message = locate(&ML_1M, None, &[]).unwrap_err().to_string();
+        let message = locate(&spec(Ml1m, None), &[]).unwrap_err().to_string();
         assert!(message.contains("no data folder to look in"), "{message}");
         assert!(
             message.contains("`fedrecsim data fetch ml-1m`"),
@@ -294,13 +286,10 @@ mod tests {
 
     #[test]
     fn a_delimited_file_must_be_named_and_must_be_a_file() {
-        let layout = SourceSpec::Delimited {
-            columns: DelimitedSpec::default(),
-        };
-        let message = locate(&layout, None, &[]).unwrap_err().to_string();
+        let message = locate(&spec(Delimited, None), &[]).unwrap_err().to_string();
         assert_eq!(message, "dataset.path must name the ratings file");
         let data = folder(&[]);
-        let message = locate(&layout, Some(data.path()), &[])
+        let message = locate(&spec(Delimited, Some(data.path())), &[])
             .unwrap_err()
             .to_string();
         assert!(message.ends_with("(a folder)"), "{message}");
@@ -318,7 +307,10 @@ mod tests {
             let path = data.path().join(name);
             fs::write(&path, content).unwrap();
             assert_eq!(
-                locate(&ML_1M, Some(&path), &[]).unwrap().layout.separator,
+                locate(&spec(Ml1m, Some(&path)), &[])
+                    .unwrap()
+                    .layout
+                    .separator,
                 separator,
                 "{name}"
             );

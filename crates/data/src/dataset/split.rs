@@ -14,10 +14,13 @@
 //! **K-fold**: all rows of the file are divided at random into equal parts, whoever they belong to;
 //! one part is the test part, the others are for training. See [`folds`](super::folds).
 
+use std::ops::Range;
+
 use super::Dataset;
 use super::folds::FoldDraw;
 use super::held_out::HeldOut;
 use super::ratings::{Interaction, Ratings};
+use super::totals::Totals;
 use super::user_rows::UserRows;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::ItemId;
@@ -29,45 +32,51 @@ use fedrecsim_scenario::scenario::SplitSpec;
 /// # Errors
 /// The same as those of [`Splitter::new`] and [`Splitter::finish`].
 pub fn split(ratings: Ratings, spec: &SplitSpec, streams: Streams) -> Result<Dataset> {
-    let mut splitter = Splitter::new(
-        ratings.items,
-        spec,
-        ratings.interactions.len() as u64,
-        streams,
-    )?;
-    let (starts, grouped) = ratings.by_user(ratings.user_names.len());
+    let users = ratings.user_names.len() as u32;
+    let rows = ratings.interactions.len() as u64;
+    split_part(ratings, 0..users, (rows, 0), spec, streams)
+}
+
+/// Splits the ratings of the users `own` of a file. `rows` counts the ratings of all its users, and
+/// those of the users before these.
+pub(super) fn split_part(
+    mut ratings: Ratings,
+    own: Range<u32>,
+    (rows, before): (u64, u64),
+    spec: &SplitSpec,
+    streams: Streams,
+) -> Result<Dataset> {
+    let mut splitter = Splitter::new(ratings.items, spec, rows, streams)?;
+    if let Some(draw) = &mut splitter.draw {
+        (0..before).for_each(|_| {
+            draw.next_is_test();
+        });
+    }
+    ratings.users.iter_mut().for_each(|user| *user -= own.start);
+    let (starts, grouped) = ratings.by_user(own.len());
     drop((ratings.users, ratings.interactions));
-    for (bounds, name) in starts.windows(2).zip(&ratings.user_names) {
+    let names = ratings.user_names[own.start as usize..].iter();
+    for (bounds, name) in starts.windows(2).zip(names) {
         splitter.push_user(|| format!("user {name:?}"), &grouped[bounds[0]..bounds[1]]);
     }
-    splitter.finish().map(|dataset| Dataset {
-        user_names: ratings.user_names,
-        ..dataset
-    })
+    splitter.finish_part(
+        own.start,
+        ratings.user_names.len() as u32,
+        ratings.user_names,
+    )
 }
 
 /// Builds a split data set user by user, so that a generated population is never held unsplit.
 pub struct Splitter {
     items: u32,
     train: UserRows,
-    rule: SplitRule,
+    /// What was held out so far, in the way of the split.
+    held_out: HeldOut,
+    /// The draw of parts, in k-fold.
+    draw: Option<FoldDraw>,
     /// Training rows of the current user.
     own: Vec<Interaction>,
     too_few: Option<TooFew>,
-}
-
-/// The way to split a user's rows, and what was held out so far.
-enum SplitRule {
-    LeaveOneOut {
-        test: Vec<ItemId>,
-        validation: Option<Vec<ItemId>>,
-    },
-    KFold {
-        draw: Box<FoldDraw>,
-        test: Box<UserRows>,
-        /// Test rows of the current user.
-        own: Vec<Interaction>,
-    },
 }
 
 /// The users that cannot be split.
@@ -85,42 +94,34 @@ impl Splitter {
     /// # Errors
     /// [`Error::Dataset`] for more folds than rows.
     pub fn new(items: u32, spec: &SplitSpec, rows: u64, streams: Streams) -> Result<Self> {
-        let rule = match *spec {
+        match *spec {
             SplitSpec::LeaveOneOut { validation_item } => {
-                return Ok(Self::leave_one_out(items, validation_item));
+                Ok(Self::leave_one_out(items, validation_item))
             }
             SplitSpec::KFold {
                 folds, division, ..
             } => {
                 let part = spec.part(streams.seed()).unwrap_or_default();
                 let streams = division.map_or(streams, |number| Streams::new(number.into()));
-                let draw = Box::new(FoldDraw::new(folds, part, rows, streams)?);
-                SplitRule::KFold {
-                    draw,
-                    test: Box::new(UserRows::new()),
-                    own: Vec::new(),
-                }
+                Ok(Self {
+                    held_out: HeldOut::Ratings(UserRows::new()),
+                    draw: Some(FoldDraw::new(folds, part, rows, streams)?),
+                    ..Self::leave_one_out(items, false)
+                })
             }
-        };
-        Ok(Self {
-            items,
-            train: UserRows::new(),
-            rule,
-            own: Vec::new(),
-            too_few: None,
-        })
+        }
     }
 
     /// Begins leave-one-out for a catalogue of `items` items.
     pub fn leave_one_out(items: u32, validation_item: bool) -> Self {
-        let rule = SplitRule::LeaveOneOut {
-            test: Vec::new(),
-            validation: validation_item.then(Vec::new),
-        };
         Self {
             items,
             train: UserRows::new(),
-            rule,
+            held_out: HeldOut::Items {
+                test: Vec::new(),
+                validation: validation_item.then(Vec::new),
+            },
+            draw: None,
             own: Vec::new(),
             too_few: None,
         }
@@ -131,34 +132,20 @@ impl Splitter {
         self.train.users() == 0 && self.too_few.is_none()
     }
 
-    /// Passes over so many rows of users who are split elsewhere.
-    pub(crate) fn pass_over(&mut self, rows: u64) {
-        if let SplitRule::KFold { draw, .. } = &mut self.rule {
-            (0..rows).for_each(|_| {
-                draw.next_is_test();
-            });
-        }
-    }
-
     /// Splits the next user's ratings, given in the order of the file; `label` names the user in an
     /// error.
     pub fn push_user(&mut self, label: impl FnOnce() -> String, rows: &[Interaction]) {
         self.own.clear();
-        let is_split = match &mut self.rule {
-            SplitRule::LeaveOneOut { test, validation } => {
+        let is_split = match (&mut self.held_out, &mut self.draw) {
+            (HeldOut::Items { test, validation }, _) => {
                 leave_one_out(rows, test, validation.as_mut(), &mut self.own)
             }
-            SplitRule::KFold { draw, test, own } => {
-                own.clear();
-                for row in rows {
-                    let part = if draw.next_is_test() {
-                        &mut *own
-                    } else {
-                        &mut self.own
-                    };
-                    part.push(*row);
-                }
-                test.push_user(own);
+            (HeldOut::Ratings(test), draw) => {
+                let mut next_is_test = || draw.as_mut().is_some_and(FoldDraw::next_is_test);
+                let (mut own_test, own): (Vec<Interaction>, Vec<Interaction>) =
+                    rows.iter().copied().partition(|_| next_is_test());
+                self.own = own;
+                test.push_user(&mut own_test);
                 !self.own.is_empty()
             }
         };
@@ -171,11 +158,8 @@ impl Splitter {
 
     fn note_too_few(&mut self, label: impl FnOnce() -> String, rows: &[Interaction]) {
         let too_few = self.too_few.get_or_insert_with(|| {
-            let mut items: Vec<u32> = rows
-                .iter()
-                .filter(|row| row.is_positive)
-                .map(|row| row.item)
-                .collect();
+            let positives = rows.iter().filter(|row| row.is_positive);
+            let mut items: Vec<u32> = positives.map(|row| row.item).collect();
             items.sort_unstable();
             items.dedup();
             TooFew {
@@ -194,47 +178,50 @@ impl Splitter {
     /// # Errors
     /// [`Error::Dataset`] for users with too few ratings, naming the first of them and the
     /// `dataset.minimum_interactions` that would leave them out.
-    pub fn finish(mut self) -> Result<Dataset> {
+    pub fn finish(self) -> Result<Dataset> {
+        let users = self.train.users() as u32;
+        self.finish_part(0, users, Vec::new())
+    }
+
+    /// Returns the split data set of users from the number `first` on, of `users` users, who have
+    /// these names.
+    pub(super) fn finish_part(
+        self,
+        first: u32,
+        users: u32,
+        user_names: Vec<Box<str>>,
+    ) -> Result<Dataset> {
         if let Some(too_few) = &self.too_few {
-            return Err(Error::Dataset(too_few.message(&self.rule)));
+            return Err(Error::Dataset(self.too_few_message(too_few)));
         }
-        self.train.finish();
-        let held_out = match self.rule {
-            SplitRule::LeaveOneOut { test, validation } => HeldOut::Items { test, validation },
-            SplitRule::KFold { mut test, .. } => {
-                test.finish();
-                HeldOut::Ratings(*test)
-            }
-        };
-        let (items, train) = (self.items, self.train);
+        let (items, train, held_out) = (self.items, self.train, self.held_out);
+        let totals = Totals::of(items, (&train, &held_out), (first, users));
         Ok(Dataset {
             items,
             train,
             held_out,
-            user_names: Vec::new(),
-            first: 0,
-            totals: None,
+            user_names,
+            first,
+            totals,
         })
     }
-}
 
-impl TooFew {
-    fn message(&self, rule: &SplitRule) -> String {
-        let Self {
+    fn too_few_message(&self, too_few: &TooFew) -> String {
+        let TooFew {
             first,
             first_different_items,
             users,
             most_rows,
-        } = self;
-        let why = match rule {
-            SplitRule::KFold { draw, .. } => format!(
+        } = too_few;
+        let why = match (&self.draw, &self.held_out) {
+            (Some(draw), _) => format!(
                 "{first} has no rating to train on: all of them are in the test part ({}); users without one",
                 draw.part_in_words()
             ),
-            SplitRule::LeaveOneOut { validation, .. } => {
-                let (needed, held_out) = match validation {
-                    Some(_) => (3, "a test item, a validation item"),
-                    None => (2, "a test item"),
+            (None, held_out) => {
+                let (needed, held_out) = match held_out.has_validation_items() {
+                    true => (3, "a test item, a validation item"),
+                    false => (2, "a test item"),
                 };
                 format!(
                     "{first} has rated {first_different_items} different items, but leave-one-out needs at least \
@@ -329,7 +316,7 @@ mod tests {
         );
         assert_eq!(dataset.train_items(USER), [1, 3]);
         assert_eq!(
-            dataset.train_ratings(USER).iter().collect::<Vec<_>>(),
+            dataset.own_data(USER).ratings().iter().collect::<Vec<_>>(),
             [3.0, 1.0]
         );
         let dataset = one_user(&[(7, 30), (3, 10), (5, 40), (1, 20)], false).unwrap();

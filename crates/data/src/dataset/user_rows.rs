@@ -17,8 +17,6 @@ pub(super) struct UserRows {
     weights: Column,
     /// The labels; absent as long as every row is a positive.
     labels: Option<Vec<bool>>,
-    /// Times of the current user's positives, ascending.
-    times: Vec<i64>,
 }
 
 impl UserRows {
@@ -28,10 +26,9 @@ impl UserRows {
             offsets: vec![0],
             items: Vec::new(),
             ratings: Column::new(),
-            recency_ranks: RankColumn::new(),
+            recency_ranks: RankColumn::default(),
             weights: Column::new(),
             labels: None,
-            times: Vec::new(),
         }
     }
 
@@ -39,15 +36,11 @@ impl UserRows {
     /// order.
     pub(crate) fn push_user(&mut self, rows: &mut [Interaction]) {
         rows.sort_by_key(|row| row.item);
-        self.times.clear();
-        self.times.extend(
-            rows.iter()
-                .filter(|row| row.is_positive)
-                .map(|row| row.time),
-        );
-        self.times.sort_unstable();
+        let positives = rows.iter().filter(|row| row.is_positive);
+        let mut times: Vec<i64> = positives.map(|row| row.time).collect();
+        times.sort_unstable();
         for row in rows {
-            let later = self.times.len() - self.times.partition_point(|time| *time <= row.time);
+            let later = times.len() - times.partition_point(|time| *time <= row.time);
             if !row.is_positive {
                 self.labels
                     .get_or_insert_with(|| vec![true; self.items.len()]);
@@ -63,19 +56,9 @@ impl UserRows {
         self.offsets.push(self.items.len() as u64);
     }
 
-    /// Releases memory that no further row will need.
-    pub(crate) fn finish(&mut self) {
-        self.times = Vec::new();
-    }
-
     /// Returns the number of users.
     pub(crate) fn users(&self) -> usize {
         self.offsets.len() - 1
-    }
-
-    /// Returns the items of all users.
-    pub(crate) fn all_items(&self) -> &[u32] {
-        &self.items
     }
 
     /// Returns the ratings of all users.
@@ -83,9 +66,14 @@ impl UserRows {
         self.ratings.all()
     }
 
-    /// Returns whether the row at `position` of all rows is a positive.
-    pub(crate) fn is_positive(&self, position: usize) -> bool {
-        self.labels.as_ref().is_none_or(|labels| labels[position])
+    /// Returns the number of positives of each of `items` items.
+    pub(crate) fn popularity(&self, items: u32) -> Vec<u32> {
+        let mut counts = vec![0; items as usize];
+        for (position, &item) in self.items.iter().enumerate() {
+            let is_positive = self.labels.as_ref().is_none_or(|labels| labels[position]);
+            counts[item as usize] += u32::from(is_positive);
+        }
+        counts
     }
 
     /// Returns the items of `user`, ascending.
@@ -118,19 +106,14 @@ impl UserRows {
         );
         let ranks = self.recency_ranks.rows(range.clone());
         let mut bytes = Vec::with_capacity(16 * range.len());
-        self.items[range.clone()]
-            .iter()
-            .for_each(|item| bytes.extend(item.to_le_bytes()));
-        ratings
-            .iter()
-            .chain(weights.iter())
-            .for_each(|value| bytes.extend(value.to_le_bytes()));
-        ranks
-            .iter()
-            .for_each(|rank| bytes.extend(rank.to_le_bytes()));
-        self.labels.iter().for_each(|labels| {
-            bytes.extend(labels[range.clone()].iter().map(|label| u8::from(*label)))
-        });
+        let items = self.items[range.clone()].iter();
+        bytes.extend(items.flat_map(|item| item.to_le_bytes()));
+        let values = ratings.iter().chain(weights.iter());
+        bytes.extend(values.flat_map(f32::to_le_bytes));
+        bytes.extend(ranks.iter().flat_map(u32::to_le_bytes));
+        if let Some(labels) = &self.labels {
+            bytes.extend(labels[range].iter().map(|label| u8::from(*label)));
+        }
         sink(&bytes);
     }
 
@@ -140,18 +123,12 @@ impl UserRows {
         for user in users.map(UserId::from) {
             let range = self.range(user);
             own.items.extend_from_slice(&self.items[range.clone()]);
-            self.ratings
-                .rows(range.clone())
-                .iter()
-                .for_each(|value| own.ratings.push(value));
-            self.weights
-                .rows(range.clone())
-                .iter()
-                .for_each(|value| own.weights.push(value));
-            self.recency_ranks
-                .rows(range.clone())
-                .iter()
-                .for_each(|rank| own.recency_ranks.push(rank));
+            for position in range.clone() {
+                own.ratings.push(self.ratings.all().get(position));
+                own.weights.push(self.weights.all().get(position));
+            }
+            let ranks = self.recency_ranks.rows(range.clone());
+            ranks.iter().for_each(|rank| own.recency_ranks.push(rank));
             if let Some(labels) = &self.labels {
                 own.labels
                     .get_or_insert_default()

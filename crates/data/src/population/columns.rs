@@ -25,24 +25,8 @@ impl Fault {
     }
 }
 
-/// Returns the fault of a user number that leaves out `missing`.
-pub(super) fn gap(user: u32, missing: u32) -> Fault {
-    Fault(format!(
-        "user {user} stands here, but no line has user {missing}: users are numbered from 0 without gaps"
-    ))
-}
-
-/// Returns the fault of a user who stands in an earlier line too.
-pub(super) fn twice(user: u32, line: u64) -> Fault {
-    Fault(format!(
-        "user {user} stands here for the second time; the first is line {line}"
-    ))
-}
-
 /// A line with its fields in the order of the columns that were asked for.
 pub(super) struct Row<'t> {
-    /// Number of the line, from 1.
-    pub(super) line: u64,
     names: &'t [&'t str],
     /// The fields, which are empty where the column is absent.
     fields: Vec<&'t str>,
@@ -52,13 +36,6 @@ impl Row<'_> {
     /// Returns whether a column has a value.
     pub(super) fn has(&self, column: usize) -> bool {
         !self.fields[column].is_empty()
-    }
-
-    /// Returns column 0 as the number of a user.
-    pub(super) fn user(&self) -> Result<u32, Fault> {
-        self.fields[0]
-            .parse()
-            .map_err(|_| self.wrong(0, "a user's number from 0"))
     }
 
     /// Returns a column as a number in (0, most].
@@ -98,30 +75,31 @@ impl Row<'_> {
     }
 }
 
-/// Passes every line of `text` to `each`. The header must have the first `required` of `names`, may
-/// have the others, and nothing else. Blank lines are skipped.
+/// Reads the lines about each user, every one as `parse` has it and with its number, in the order of
+/// the file. The header must have the first `required` of `names`, may have the others, and nothing
+/// else. The first name is that of the users' numbers. Blank lines are skipped.
 ///
 /// # Errors
 /// [`Error::Read`] for a text without a line of numbers, [`Error::MalformedLine`] with the first
-/// fault.
-pub(super) fn read<const COUNT: usize>(
+/// fault, or for a gap in the users' numbers.
+pub(super) fn read_users<T, const COUNT: usize>(
     text: &str,
     path: &Path,
     names: [&str; COUNT],
     required: usize,
-    mut each: impl FnMut(Row<'_>) -> Result<(), Fault>,
-) -> Result<()> {
+    parse: impl Fn(&Row<'_>) -> Result<T, Fault>,
+) -> Result<Vec<Vec<(u64, T)>>> {
     let mut records = Records::new(text.as_bytes(), path, ",")?;
-    let (mut header, mut record, mut rows) = (ByteRecord::new(), ByteRecord::new(), 0);
+    let (mut header, mut record) = (ByteRecord::new(), ByteRecord::new());
     if !read_one(&mut records, &mut header)? {
         return Err(Error::read(path, "the file is empty"));
     }
     let first = line_of(&header);
     let header = fields_of(&header).map_err(|fault| fault.at(path, first))?;
     let places = places(&header, &names, required).map_err(|fault| fault.at(path, first))?;
+    let mut rows = Vec::new();
     while read_one(&mut records, &mut record)? {
         let line = line_of(&record);
-        rows += 1;
         let parsed = fields_of(&record).and_then(|cells| {
             if cells.len() != header.len() {
                 let (expected, found) = (header.len(), cells.len());
@@ -129,24 +107,51 @@ pub(super) fn read<const COUNT: usize>(
                     "expected {expected} columns as in the header, found {found}"
                 )));
             }
-            let fields = places
-                .iter()
-                .map(|place| place.map_or("", |place| cells[place]))
-                .collect();
-            each(Row {
-                line,
+            let field = |place: &Option<usize>| place.map_or("", |place| cells[place]);
+            let row = Row {
                 names: &names,
-                fields,
-            })
+                fields: places.iter().map(field).collect(),
+            };
+            let value = parse(&row)?;
+            let user = row.fields[0].parse::<u32>();
+            Ok((
+                user.map_err(|_| row.wrong(0, "a user's number from 0"))?,
+                value,
+            ))
         });
-        parsed.map_err(|fault| fault.at(path, line))?;
+        let (user, value) = parsed.map_err(|fault| fault.at(path, line))?;
+        rows.push((user, line, value));
     }
-    match rows {
-        0 => Err(Error::read(
+    if rows.is_empty() {
+        return Err(Error::read(
             path,
             "the file holds a header line and nothing else",
-        )),
-        _ => Ok(()),
+        ));
+    }
+    // The sort is stable, so that a user's lines keep the order of the file.
+    rows.sort_by_key(|(user, ..)| *user);
+    let mut users: Vec<Vec<_>> = Vec::new();
+    for (user, line, value) in rows {
+        let missing = users.len();
+        if user as usize > missing {
+            let message = format!(
+                "user {user} stands here, but no line has user {missing}: users are numbered from 0 without gaps"
+            );
+            return Err(Fault(message).at(path, line));
+        }
+        users.resize_with(users.len().max(user as usize + 1), Vec::new);
+        users[user as usize].push((line, value));
+    }
+    Ok(users)
+}
+
+/// Feeds where the lines of each user begin among those of all to `sink`, and their number.
+pub(super) fn visit_offsets<T>(users: &[Vec<T>], sink: &mut dyn FnMut(&[u8])) {
+    let mut offset = 0u64;
+    sink(&offset.to_le_bytes());
+    for lines in users {
+        offset += lines.len() as u64;
+        sink(&offset.to_le_bytes());
     }
 }
 

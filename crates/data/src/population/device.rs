@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::Speed;
+use super::device_trace::{DeviceTrace, TracedDevice};
 use super::speed::picoseconds;
-use super::traces::{DeviceTrace, TracedDevice};
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
@@ -42,7 +42,7 @@ impl Devices {
         streams: Streams,
     ) -> Result<Self> {
         let trace = match &spec.speed {
-            SpeedSpec::Trace(spec) => Some(super::was_read(trace, &spec.path)?),
+            SpeedSpec::Trace { path } => Some(super::was_read(trace, path)?),
             SpeedSpec::Lognormal(_) | SpeedSpec::Classes(_) => None,
         };
         Ok(Self {
@@ -60,7 +60,7 @@ impl Devices {
                 SpeedSpec::Classes(classes) => {
                     classes.iter().any(|class| class.memory_mb.is_some())
                 }
-                SpeedSpec::Trace(_) => true,
+                SpeedSpec::Trace { .. } => true,
             }
     }
 
@@ -75,73 +75,54 @@ impl Devices {
     /// visits rows slower than the median is slower at other operations by the same factor.
     pub(super) fn speed(&self, user: UserId) -> (Speed, Option<f64>) {
         let lognormal = |median: f64, log_sigma: f64| {
-            self.streams
-                .stream(Purpose::Device, u64::from(user.0), 0)
-                .lognormal(median, log_sigma)
+            let mut stream = self.streams.stream(Purpose::Device, u64::from(user.0), 0);
+            stream.lognormal(median, log_sigma)
         };
-        let DevicesSpec {
-            ns_per_multiply_add,
-            fixed_ms_per_participation: fixed_ms,
-            ..
-        } = self.spec;
-        let (ns_per_row_visit, ns_per_multiply_add, fixed_ms, memory_mb) =
-            match (&self.spec.speed, &self.trace) {
-                (SpeedSpec::Lognormal(spec), _) => {
-                    let median_ns = spec.median_ns_per_row_visit;
-                    let ns_per_row_visit = lognormal(median_ns, spec.log_sigma);
-                    let factor = ns_per_row_visit / median_ns;
-                    (
-                        ns_per_row_visit,
-                        ns_per_multiply_add * factor,
-                        fixed_ms,
-                        None,
-                    )
-                }
-                (SpeedSpec::Classes(classes), _) => {
-                    let class = self.class_of(user, classes);
-                    let ns_per_row_visit = lognormal(class.ns_per_row_visit, class.log_sigma);
-                    let factor = ns_per_row_visit / class.ns_per_row_visit;
-                    let ns_per_multiply_add =
-                        class.ns_per_multiply_add.unwrap_or(ns_per_multiply_add) * factor;
-                    let fixed_ms = class.fixed_ms_per_participation.unwrap_or(fixed_ms);
-                    (
-                        ns_per_row_visit,
-                        ns_per_multiply_add,
-                        fixed_ms,
-                        class.memory_mb,
-                    )
-                }
-                (SpeedSpec::Trace(_), None) => {
-                    unreachable!("`new` refuses a trace that was not read")
-                }
-                (SpeedSpec::Trace(_), Some(trace)) => {
-                    let TracedDevice {
-                        ns_per_row_visit,
-                        memory_mb,
-                        ns_per_multiply_add: own,
-                        fixed_ms: own_fixed,
-                    } = trace.of(user);
-                    (
-                        ns_per_row_visit,
-                        own.unwrap_or(ns_per_multiply_add),
-                        own_fixed.unwrap_or(fixed_ms),
-                        memory_mb,
-                    )
-                }
-            };
+        let (device, median) = match (&self.spec.speed, &self.trace) {
+            (SpeedSpec::Lognormal(spec), _) => {
+                let median = spec.median_ns_per_row_visit;
+                let device = TracedDevice {
+                    ns_per_row_visit: lognormal(median, spec.log_sigma),
+                    ..TracedDevice::default()
+                };
+                (device, Some(median))
+            }
+            (SpeedSpec::Classes(classes), _) => {
+                let class = self.class_of(user, classes);
+                let device = TracedDevice {
+                    ns_per_row_visit: lognormal(class.ns_per_row_visit, class.log_sigma),
+                    memory_mb: class.memory_mb,
+                    ns_per_multiply_add: class.ns_per_multiply_add,
+                    fixed_ms: class.fixed_ms_per_participation,
+                };
+                (device, Some(class.ns_per_row_visit))
+            }
+            (SpeedSpec::Trace { .. }, None) => {
+                unreachable!("`new` refuses a trace that was not read")
+            }
+            (SpeedSpec::Trace { .. }, Some(trace)) => (trace.of(user), None),
+        };
+        let factor = median.map_or(1.0, |median| device.ns_per_row_visit / median);
+        let of_all = &self.spec;
+        let ns_per_multiply_add = device.ns_per_multiply_add;
+        let fixed_ms = device.fixed_ms;
         let speed = Speed {
-            picoseconds_per_row_visit: picoseconds(ns_per_row_visit),
-            picoseconds_per_multiply_add: picoseconds(ns_per_multiply_add),
-            fixed: SimDuration::from_millis_f64(fixed_ms),
+            picoseconds_per_row_visit: picoseconds(device.ns_per_row_visit),
+            picoseconds_per_multiply_add: picoseconds(
+                ns_per_multiply_add.unwrap_or(of_all.ns_per_multiply_add) * factor,
+            ),
+            fixed: SimDuration::from_millis_f64(
+                fixed_ms.unwrap_or(of_all.fixed_ms_per_participation),
+            ),
         };
-        (speed, memory_mb)
+        (speed, device.memory_mb)
     }
 
     /// Returns the name of the user's class; `None` if devices come in no classes.
     pub(super) fn class_name(&self, user: UserId) -> Option<&str> {
         match &self.spec.speed {
             SpeedSpec::Classes(classes) => Some(&self.class_of(user, classes).name),
-            SpeedSpec::Lognormal(_) | SpeedSpec::Trace(_) => None,
+            SpeedSpec::Lognormal(_) | SpeedSpec::Trace { .. } => None,
         }
     }
 
@@ -162,7 +143,7 @@ impl Devices {
 
     /// Draws the memory in MB from the distribution over all devices.
     fn memory_mb_of(&self, user: UserId) -> Option<f64> {
-        let memory = self.spec.memory?;
+        let memory = self.spec.memory.as_ref()?;
         let mut stream = self
             .streams
             .stream(Purpose::DeviceMemory, u64::from(user.0), 0);

@@ -1,6 +1,6 @@
 //! Applies the rules that say what goes wrong with transfers.
 
-use super::choice::Choice;
+use super::groups::{Groups, Rule};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::legs::{Peer, Route};
@@ -39,35 +39,24 @@ pub struct Hit {
 /// The rules of a scenario about transfers, in its order.
 #[derive(Clone, Debug)]
 pub struct FaultRules {
-    rules: Vec<FaultRule>,
-    choice: Arc<dyn Choice>,
+    rules: Vec<Rule>,
+    groups: Arc<Groups>,
     streams: Streams,
 }
 
-#[derive(Clone, Debug)]
-struct FaultRule {
-    /// Its number among all rules of the scenario.
-    number: u32,
-    spec: FaultSpec,
-    from: SimTime,
-    until: Option<SimTime>,
-}
-
 impl FaultRules {
-    /// Makes the rules for a population of `users` users, of whom they concern whom `choice` says.
-    /// Outages, which are no rules about transfers, are left out.
+    /// Makes the rules for a population of `users` users, with these groups. Outages, which are no
+    /// rules about transfers, are left out.
     ///
     /// # Errors
     /// [`Error::Usage`] for a rule that names a user who does not exist.
     pub(super) fn new(
         specs: &[FaultSpec],
         users: u32,
-        choice: Arc<dyn Choice>,
+        groups: Arc<Groups>,
         streams: Streams,
     ) -> Result<Self> {
-        let instant = |seconds| SimTime::ZERO + SimDuration::from_secs_f64(seconds);
-        let mut rules = Vec::new();
-        for (number, spec) in (0..).zip(specs) {
+        for (number, spec) in specs.iter().enumerate() {
             if let Some(FaultUsers::Numbers(numbers)) = &spec.users
                 && let Some(user) = numbers.iter().find(|user| **user >= users)
             {
@@ -75,19 +64,10 @@ impl FaultRules {
                     "faults[{number}].users.numbers has user {user}, but there are only {users} users, counted from 0"
                 )));
             }
-            if !spec.effect.is_outage() {
-                let (from, until) = (instant(spec.from_s), spec.until_s.map(instant));
-                rules.push(FaultRule {
-                    number,
-                    spec: spec.clone(),
-                    from,
-                    until,
-                });
-            }
         }
         Ok(Self {
-            rules,
-            choice,
+            rules: Rule::of(specs, false).collect(),
+            groups,
             streams,
         })
     }
@@ -108,16 +88,15 @@ impl FaultRules {
         at: SimTime,
     ) -> Option<Hit> {
         self.rules.iter().find_map(|rule| {
-            let (number, spec) = (rule.number, &rule.spec);
-            let concerned = spec.direction.is_none_or(|only| only == route.direction)
+            let concerned = (rule.spec.direction).is_none_or(|only| only == route.direction)
                 && at >= rule.from
                 && rule.until.is_none_or(|until| at < until)
-                && self.choice.concerned_by(number, spec, user);
+                && self.groups.concerned_by(rule, user);
             let verdict = concerned
-                .then(|| self.draw(number, spec, user, invitation_id, route))
+                .then(|| self.draw(rule, user, invitation_id, route))
                 .flatten()?;
             Some(Hit {
-                rule: number,
+                rule: rule.number,
                 verdict,
             })
         })
@@ -125,8 +104,7 @@ impl FaultRules {
 
     fn draw(
         &self,
-        number: u32,
-        spec: &FaultSpec,
+        rule: &Rule,
         user: UserId,
         invitation_id: InvitationId,
         route: Route,
@@ -135,23 +113,23 @@ impl FaultRules {
         // 1 bit, at most 100 rules, 1 bit, 32 bits.
         let transfer = u64::from(route.peer == Peer::ThirdParty) << 63
             | u64::from(route.is_of_asked_rows) << 62
-            | u64::from(number) << 33
+            | u64::from(rule.number) << 33
             | u64::from(route.direction == Direction::Down) << 32
             | u64::from(invitation_id.0);
         let mut stream = self
             .streams
             .stream(Purpose::Fault, u64::from(user.0), transfer);
-        if stream.open_unit() >= spec.probability {
+        if stream.open_unit() >= rule.spec.probability {
             return None;
         }
-        Some(match spec.effect {
+        Some(match rule.spec.effect {
             FaultEffect::Delay(seconds) => Verdict::Delay(SimDuration::from_secs_f64(seconds)),
             FaultEffect::Drop => Verdict::Drop,
             FaultEffect::CutAtByte(bytes) => Verdict::CutAt(Bytes::new(bytes)),
             FaultEffect::Corrupt => Verdict::Corrupt {
                 draw: stream.next_u64(),
             },
-            FaultEffect::Outage | FaultEffect::RecurringOutage(_) => return None,
+            FaultEffect::Outage | FaultEffect::RecurringOutage { .. } => return None,
         })
     }
 }

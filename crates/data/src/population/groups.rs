@@ -1,11 +1,39 @@
-//! The groups of users that a fault rule may concern.
+//! Fault rules and the groups of users whom they concern.
 
-use super::choice::Choice;
 use super::device::Devices;
 use super::time_zones::TimeZones;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
+use fedrecsim_core::units::{SimDuration, SimTime};
 use fedrecsim_scenario::scenario::{FaultSpec, FaultUsers};
+
+/// A fault rule of a scenario.
+#[derive(Clone, Debug)]
+pub(super) struct Rule {
+    /// Its number among all rules of the scenario.
+    pub number: u32,
+    pub spec: FaultSpec,
+    /// The first instant of the rule.
+    pub from: SimTime,
+    /// The first instant after the rule; `None` if it never ends.
+    pub until: Option<SimTime>,
+}
+
+impl Rule {
+    /// Returns the rules that are outages, or those that are not.
+    pub(super) fn of(specs: &[FaultSpec], are_outages: bool) -> impl Iterator<Item = Self> {
+        let instant = |seconds| SimTime::ZERO + SimDuration::from_secs_f64(seconds);
+        (0..)
+            .zip(specs)
+            .filter(move |(_, spec)| spec.effect.is_outage() == are_outages)
+            .map(move |(number, spec)| Self {
+                number,
+                spec: spec.clone(),
+                from: instant(spec.from_s),
+                until: spec.until_s.map(instant),
+            })
+    }
+}
 
 /// Knows of every user the groups by which fault rules choose: the class of the device and the time
 /// zone.
@@ -25,18 +53,16 @@ impl Groups {
             streams,
         }
     }
-}
 
-impl Choice for Groups {
-    fn concerned_by(&self, number: u32, rule: &FaultSpec, user: UserId) -> bool {
-        match &rule.users {
+    /// Returns whether a rule concerns `user`.
+    pub(super) fn concerned_by(&self, rule: &Rule, user: UserId) -> bool {
+        match &rule.spec.users {
             None => true,
             Some(FaultUsers::Numbers(numbers)) => numbers.contains(&user.0),
             Some(FaultUsers::Share(share)) => {
-                self.streams
-                    .stream(Purpose::FaultUsers, u64::from(user.0), u64::from(number))
-                    .open_unit()
-                    < *share
+                let (user, number) = (u64::from(user.0), u64::from(rule.number));
+                let mut stream = self.streams.stream(Purpose::FaultUsers, user, number);
+                stream.open_unit() < *share
             }
             Some(FaultUsers::DeviceClasses(names)) => self
                 .devices
@@ -45,7 +71,7 @@ impl Choice for Groups {
             Some(FaultUsers::UtcOffsets(offsets)) => self
                 .zones
                 .as_ref()
-                .is_some_and(|zones| offsets.contains(&zones.utc_offset(user))),
+                .is_some_and(|zones| offsets.contains(&zones.draw(user).0)),
         }
     }
 }

@@ -14,9 +14,9 @@ use fedrecsim_core::units::Bytes;
 use fedrecsim_scenario::scenario::{AvailabilityPattern, Scenario};
 
 mod availability;
-mod choice;
 mod columns;
 mod device;
+mod device_trace;
 mod faults;
 mod groups;
 mod link;
@@ -27,14 +27,15 @@ mod traces;
 #[cfg(test)]
 mod tests;
 
-pub use availability::{Availability, AvailabilityClock};
-pub use device::Device;
-pub use faults::{FaultRules, Hit, Verdict};
-pub use link::{Link, LinkShare, shared_capacity};
-pub use speed::Speed;
-pub use traces::Traces;
+pub use {
+    availability::{Availability, AvailabilityClock},
+    device::Device,
+    faults::{FaultRules, Hit, Verdict},
+    link::{Link, LinkShare, shared_capacity},
+    speed::Speed,
+    traces::Traces,
+};
 
-use choice::Choice;
 use device::Devices;
 use groups::Groups;
 use link::Links;
@@ -83,7 +84,7 @@ impl Population {
             AvailabilityPattern::Daily(daily) => Some(TimeZones::new(daily, streams)),
             _ => None,
         };
-        let groups: Arc<dyn Choice> = Arc::new(Groups::new(devices.clone(), zones, streams));
+        let groups = Arc::new(Groups::new(devices.clone(), zones, streams));
         let availability = Availability::new(
             spec,
             &scenario.faults,

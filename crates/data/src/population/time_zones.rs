@@ -23,13 +23,8 @@ impl TimeZones {
         }
     }
 
-    /// Returns the user's time zone, as hours ahead of offset 0.
-    pub(super) fn utc_offset(&self, user: UserId) -> f64 {
-        self.draw(user).0
-    }
-
-    /// Returns the user's time zone, which is the first draw of the stream of its availability, and
-    /// that stream.
+    /// Returns the user's time zone, as hours ahead of offset 0, which is the first draw of the
+    /// stream of its availability, and that stream.
     pub(super) fn draw(&self, user: UserId) -> (f64, Stream) {
         let mut stream = self
             .streams

@@ -102,7 +102,7 @@ pub struct Runnable {
 /// that was read with the vocabulary of `methods` passes.
 pub fn check(scenario: Scenario, methods: &[Entry]) -> Result<Runnable> {
     let entry = *find(methods, &scenario.method)?;
-    let traffic = traffic::of(entry).tell(&scenario.method.parameters);
+    let traffic = traffic::of(entry)(&scenario.method.parameters);
     let traffic = traffic.map(|traffic| traffic.under(scenario.training.aggregation));
     let contradictions = traffic.map(|traffic| traffic.contradictions(&scenario));
     match contradictions.unwrap_or_default().first() {
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
     use crate::method::Placement;
     use fedrecsim_core::rng::Streams;
-    use fedrecsim_data::dataset::ratings::Interaction;
+    use fedrecsim_data::dataset::Interaction;
     use fedrecsim_data::dataset::split::Splitter;
 
     /// If this fails, a data set with very many items makes the program run out of memory instead

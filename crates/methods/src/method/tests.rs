@@ -15,7 +15,7 @@ use fedrecsim_data::dataset::{Dataset, load};
 use fedrecsim_model::model::blocks::ModelUpdate;
 use fedrecsim_scenario::scenario::sizes::ProblemSize;
 use fedrecsim_scenario::scenario::{
-    DatasetSpec, GeneratorSpec, NegativesSpec, SourceSpec, SplitSpec, StepWeights, WeightTotals,
+    DatasetName, DatasetSpec, GeneratorSpec, NegativesSpec, SplitSpec, StepWeights, WeightTotals,
 };
 
 const DIMENSION: usize = 256;
@@ -29,16 +29,11 @@ pub(crate) fn dataset() -> Arc<Dataset> {
         ..GeneratorSpec::default()
     };
     let spec = DatasetSpec {
-        source: SourceSpec::Generated {
-            generator: population,
-        },
-        path: None,
-        minimum_interactions: 0,
-        subset: None,
+        generator: Some(population),
         split: SplitSpec::LeaveOneOut {
             validation_item: false,
         },
-        negatives: NegativesSpec::default(),
+        ..DatasetSpec::named(DatasetName::Generated)
     };
     Arc::new(load(&spec, &[], Streams::new(4)).unwrap())
 }

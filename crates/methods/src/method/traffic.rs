@@ -1,5 +1,7 @@
 //! Tells what a method exchanges with the server, for the check of a scenario's codecs.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::declare::traffic_blocks;
@@ -14,7 +16,7 @@ use fedrecsim_scenario::scenario::{Traffic, TrafficOf};
 /// Tells what the method of `entry` exchanges, without its data. A method that is made of all
 /// ratings exchanges nothing.
 pub(super) fn of(entry: Entry) -> TrafficOf {
-    TrafficOf::new(move |parameters: &Value| {
+    Arc::new(move |parameters: &Value| {
         if !entry.placement.trains() {
             return Some(Traffic::default());
         }

@@ -10,6 +10,7 @@ use super::{BlockContext, Codec, CodecMemory, Frame, FrameWriter, Integrity, Ran
 use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::layout::{BlockKind, BlockLayout, Layout, ValueType};
 use fedrecsim_core::error::Result;
+use fedrecsim_core::units::Direction;
 use fedrecsim_scenario::scenario::{CodecChoice, CodecSpec};
 
 /// Says which codec encodes which block in one direction. Clones are cheap.
@@ -34,29 +35,25 @@ pub struct EncodeContext<'a> {
 impl BlockCodecs {
     /// Makes the codecs of uploads.
     pub fn of_uplink(spec: &CodecSpec) -> Self {
-        Self::chosen(&spec.uplink, spec.uplinks_of_blocks())
+        Self::chosen(spec, Direction::Up)
     }
 
     /// Makes the codecs of downloads.
     pub fn of_downlink(spec: &CodecSpec) -> Self {
-        Self::chosen(&spec.downlink, spec.downlinks_of_blocks())
+        Self::chosen(spec, Direction::Down)
     }
 
-    fn chosen<'a>(
-        every: &CodecChoice,
-        named: impl Iterator<Item = (&'a str, &'a CodecChoice)>,
-    ) -> Self {
+    fn chosen(spec: &CodecSpec, direction: Direction) -> Self {
         let codec = |choice: &CodecChoice| -> Arc<dyn Codec> {
             match choice {
                 CodecChoice::Named(name) => Arc::new(*name),
                 CodecChoice::Composed(spec) => Arc::new(*spec),
             }
         };
+        let own = |(name, choice): (&str, _)| (name.to_owned(), codec(choice));
         Self {
-            every: codec(every),
-            named: named
-                .map(|(name, choice)| (name.to_owned(), codec(choice)))
-                .collect(),
+            every: codec(spec.of_every_block(direction)),
+            named: spec.of_single_blocks(direction).map(own).collect(),
         }
     }
 

@@ -221,7 +221,7 @@ impl LossTotals {
         let rule = |(rule, spec): (u32, &FaultSpec)| FaultLosses {
             rule,
             preset: spec.preset.clone(),
-            effect: spec.effect.name().to_owned(),
+            effect: spec.effect.name(),
             lost: sum.by_fault(rule as usize),
         };
         let faults = (0..).zip(rules).map(rule).collect();

@@ -187,9 +187,8 @@ mod tests {
     use crate::tests::records as sample;
     use fedrecsim_core::error::Error;
     use fedrecsim_core::units::BitsPerSecond;
-    use fedrecsim_scenario::scenario::{FaultEffect, FaultSpec};
-    use fedrecsim_sim::sim::outcome::Losses;
-    use fedrecsim_sim::sim::outcome::Waits;
+    use fedrecsim_scenario::scenario::FaultSpec;
+    use fedrecsim_sim::sim::outcome::{Losses, Waits};
 
     fn csv_of(record: &RunRecord) -> Result<String> {
         csv(record, Place::Rounds)
@@ -217,7 +216,7 @@ mod tests {
         let mut record = sample::over_selected(2);
         record.scenario.network.server.downlink = Some(BitsPerSecond::new(1_000_000_000));
         record.scenario.network.server.uplink = Some(BitsPerSecond::new(1_000_000_000));
-        record.scenario.faults = vec![FaultSpec::always(FaultEffect::Drop)];
+        record.scenario.faults = vec![FaultSpec::default()];
         record.third_party_bytes = Some(ByDirection::default());
         for round in &mut record.per_round {
             round.third_party_bytes = Some(ByDirection::default());
@@ -277,7 +276,7 @@ mod tests {
     #[test]
     fn every_fault_rule_has_a_column_and_the_causes_add_up() {
         let mut record = sample::run(2);
-        record.scenario.faults = vec![FaultSpec::always(FaultEffect::Drop); 3];
+        record.scenario.faults = vec![FaultSpec::default(); 3];
         for round in &mut record.per_round {
             round.losses = Losses {
                 dropouts: 40,

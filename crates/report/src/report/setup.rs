@@ -6,7 +6,7 @@ use super::words::{self, counted, name_of, percent, thousands};
 use fedrecsim_data::dataset::public::known;
 use fedrecsim_scenario::scenario::{
     Adjacency, EvaluationSpec, ItemTable, NegativePool, Policy, Ranking, Scenario, Selection,
-    SourceSpec, SplitSpec, TrainingSpec, Trust, presets,
+    SplitSpec, TrainingSpec, Trust,
 };
 
 /// Returns what was run as (name, words). Everything else that a scenario says is in its own text.
@@ -274,7 +274,7 @@ pub(crate) fn protocol_caveats(scenario: &Scenario, draws_negatives: bool) -> Ve
 
 /// Returns a caveat that the devices' times are assumptions, if they are.
 pub(crate) fn assumptions(scenario: &Scenario) -> Option<Block> {
-    presets::assumes_times(&scenario.devices).then(|| {
+    scenario.devices.assumes_times().then(|| {
         Block::note(
             "Times of devices are assumptions.",
             "The times per multiply-add and per participation are those of a preset, which nobody has measured. \
@@ -299,12 +299,14 @@ fn data(record: &RunRecord) -> String {
             format!("part {part} of {folds} (from 0) held out")
         }
     };
-    let is_generated = matches!(dataset.source, SourceSpec::Generated { .. });
-    let file = dataset.path.as_ref().filter(|_| !is_generated);
-    let file = file.map_or_else(String::new, |path| format!(" from `{}`", path.display()));
-    let title = match is_generated {
-        true => "generated population",
-        false => known(&dataset.source).map_or("delimited file", |set| &set.title),
+    let file = match &dataset.path {
+        Some(path) => format!(" from `{}`", path.display()),
+        None => String::new(),
+    };
+    let title = match known(dataset.name) {
+        Some(set) => &set.title,
+        None if dataset.generator.is_some() => "generated population",
+        None => "delimited file",
     };
     format!(
         "{title}{file}: {} users, {} items, {} training ratings; {held_out}",

@@ -15,10 +15,10 @@ pub fn depends_on_timing(scenario: &Scenario) -> Vec<String> {
     let training = &scenario.training;
     let mut why: Vec<&str> = Vec::new();
     match training.mode {
-        Mode::FedBuff(_) | Mode::FedAsync(_) => {
+        Mode::FedBuff { .. } | Mode::FedAsync { .. } => {
             why.push("the next user is invited whenever an update arrives")
         }
-        Mode::SemiSynchronous(_) => why.push("whoever is late is not invited again meanwhile"),
+        Mode::SemiSynchronous { .. } => why.push("whoever is late is not invited again meanwhile"),
         Mode::OverSelection(_) => {
             why.push("who is in time, and whose update is used, is a matter of time")
         }

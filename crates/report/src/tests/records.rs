@@ -15,10 +15,10 @@ use fedrecsim_core::ids::UserId;
 use fedrecsim_core::math;
 use fedrecsim_core::units::{SimDuration, SimTime};
 use fedrecsim_scenario::scenario::{
-    AvailabilitySpec, CodecSpec, DatasetSpec, DevicesSpec, EvaluationSpec, LognormalRatesSpec,
-    LognormalSpeedSpec, MethodSpec, Mode, NegativePool, NegativesSpec, NetworkSpec,
-    OverSelectionSpec, Participation, Policy, PublicDataset, RatesSpec, ReportSpec, Scenario,
-    Selection, ServerSpec, SourceSpec, SpeedSpec, SplitSpec, TrainingSpec,
+    Aggregation, AvailabilitySpec, ClientSelection, CodecSpec, DatasetName, DatasetSpec,
+    DevicesSpec, EvaluationSpec, LognormalRatesSpec, LognormalSpeedSpec, MethodSpec, Mode,
+    NegativePool, NegativesSpec, NetworkSpec, OverSelectionSpec, Participation, Policy, RatesSpec,
+    ReportSpec, Scenario, Selection, ServerSpec, SpeedSpec, SplitSpec, TrainingSpec,
 };
 use fedrecsim_sim::sim::outcome::Losses;
 use fedrecsim_sim::sim::outcome::Sparsity;
@@ -305,25 +305,27 @@ fn scenario(rounds: u32) -> Scenario {
         name: "ml100k-fedrap".into(),
         seed: 1,
         dataset: DatasetSpec {
-            source: SourceSpec::Public {
-                name: PublicDataset::Ml100k,
-            },
-            path: None,
-            minimum_interactions: 0,
-            subset: None,
-            split: SplitSpec::LeaveOneOut {
-                validation_item: true,
-            },
             negatives: NegativesSpec {
                 pool: NegativePool::Unrated,
                 per_positive: 4,
             },
+            ..DatasetSpec::named(DatasetName::Ml100k)
         },
         method: MethodSpec {
             name: "fedrap".into(),
             parameters: serde_json::json!({"objective": "published-code", "k": 32, "mu": 0.1}),
         },
-        training: TrainingSpec::synchronous(rounds, Participation::All),
+        training: TrainingSpec {
+            rounds,
+            steps_per_round: 1,
+            participation: Participation::All,
+            client_selection: ClientSelection::Uniform,
+            mode: Mode::Synchronous,
+            aggregation: Aggregation::Method,
+            empty_rounds_limit: 10,
+            waiting_limit_s: 604_800.0,
+            divergence_limit: 1e6,
+        },
         evaluation: EvaluationSpec::default(),
         codec: CodecSpec::default(),
         audit: None,

@@ -1,16 +1,13 @@
-//! Checks the rules between keys, which stand beside the keys that they are about.
+//! Collects the faults of rules between keys, which stand beside the keys that they are about.
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use super::faults::Fault;
-use super::keys::{
-    Scenario, availability, codec, dataset, devices, evaluation, faults, network, overheads,
-    privacy, training,
-};
+use super::presets;
 use super::rules::Rules;
 use super::traffic::Traffic;
 use super::tree::Node;
-use super::vocabulary::{MethodVocabulary, ParameterFaultKind};
+use super::vocabulary::MethodVocabulary;
 
 /// Collects what is wrong with a scenario, and what has no effect in it.
 pub(super) struct Checker<'a> {
@@ -27,79 +24,6 @@ pub(super) struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    /// Fills in the defaults of `scenario` that depend on other keys, and checks all rules between
-    /// keys.
-    pub(super) fn check(&mut self, scenario: &mut Scenario) {
-        self.resolve_parameters(scenario);
-        dataset::fill(scenario, self);
-        evaluation::fill(scenario, self);
-        let traffic = &self.method.traffic;
-        let told = traffic.tell(&scenario.method.parameters);
-        self.traffic = told.map(|traffic| traffic.under(scenario.training.aggregation));
-        dataset::check(scenario, self);
-        training::check(scenario, self);
-        evaluation::check(scenario, self);
-        codec::check(scenario, self);
-        network::check(scenario, self);
-        devices::check(scenario, self);
-        availability::check(scenario, self);
-        faults::check(scenario, self);
-        overheads::check(scenario, self);
-        privacy::check(scenario, self);
-        let of_method = self.traffic.as_ref();
-        let contradictions = of_method.map(|traffic| traffic.contradictions(scenario));
-        for (key, message) in contradictions.unwrap_or_default() {
-            // What cannot be hidden from a server that trains is told with the key itself.
-            if key.starts_with("codec") || !self.method.runs_at_server {
-                self.fault(&key, message);
-            }
-        }
-        if !self.method.trains {
-            self.idle_without_rounds();
-        }
-    }
-
-    fn resolve_parameters(&mut self, scenario: &mut Scenario) {
-        let method = &mut scenario.method;
-        for fault in (self.method.resolve)(&mut method.parameters) {
-            let key = [&["method".to_owned(), method.name.clone()], &fault.path[..]].concat();
-            let key = key.join(".");
-            match fault.kind {
-                ParameterFaultKind::Wrong => self.fault(&key, fault.message),
-                ParameterFaultKind::WithoutEffect if self.file.has(&key) => {
-                    self.warn(&key, fault.message);
-                }
-                ParameterFaultKind::WithoutEffect => {}
-            }
-        }
-    }
-
-    /// Warns of keys that say how rounds are run and what happens in them.
-    fn idle_without_rounds(&mut self) {
-        let because = format!(
-            "the method `{}` trains nothing, so that no round is run",
-            self.method.name
-        );
-        for key in [
-            "training.participation",
-            "training.aggregation",
-            "training.steps_per_round",
-            "training.empty_rounds_limit",
-            "training.waiting_limit_s",
-            "training.divergence_limit",
-            "codec",
-            "network",
-            "devices",
-            "server",
-            "availability",
-            "faults",
-            "privacy",
-            "overheads",
-        ] {
-            self.idle_if(true, key, &because);
-        }
-    }
-
     /// Notes what is wrong with `key`, which is given from the top of the file (`training.rounds`).
     pub(super) fn fault(&mut self, key: &str, message: impl AsRef<str>) {
         self.faults
@@ -144,8 +68,26 @@ impl Checker<'_> {
         let Some(written) = self.file.at(key) else {
             return true;
         };
-        let usual = self.rules.usual(key, self.file);
+        let usual = self.usual(key);
         usual.is_some_and(|usual| is_part_of(&written.to_json(&[]), &usual))
+    }
+
+    /// Returns the value that a key which was written would have if it were left out.
+    fn usual(&self, key: &str) -> Option<Json> {
+        let key = format!("/{}", key.replace('.', "/"));
+        let (table, name) = key.rsplit_once('/')?;
+        let mut values = self.file.to_json(&[]);
+        let keys = values.pointer_mut(table)?.as_object_mut()?;
+        keys.shift_remove(name);
+        presets::put_under(&mut values);
+        self.rules.complete(&mut values);
+        if values.pointer(&key).is_none() {
+            // A table that is left out as a whole has keys with defaults all the same.
+            let keys = values.pointer_mut(table)?.as_object_mut()?;
+            keys.insert(name.to_owned(), json!({}));
+            self.rules.complete(&mut values);
+        }
+        values.pointer(&key).cloned()
     }
 }
 
@@ -155,9 +97,11 @@ fn is_part_of(written: &Json, usual: &Json) -> bool {
         (Json::Object(written), Json::Object(usual)) => written
             .iter()
             .all(|(key, value)| usual.get(key).is_some_and(|usual| is_part_of(value, usual))),
-        (Json::Array(written), Json::Array(usual)) => written
-            .iter()
-            .all(|value| usual.iter().any(|usual| is_same(value, usual))),
+        (Json::Array(written), usual) => {
+            let usual = usual.as_array().map_or(&[][..], Vec::as_slice);
+            let is_usual = |value| usual.iter().any(|usual| is_same(value, usual));
+            written.iter().all(is_usual)
+        }
         _ => is_same(written, usual),
     }
 }

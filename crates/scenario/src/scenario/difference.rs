@@ -1,6 +1,6 @@
 //! Says in which keys two scenarios differ.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde_json::Value;
@@ -28,15 +28,11 @@ impl fmt::Display for Difference {
 /// compared as wholes. Any two tables can be compared in this way.
 pub fn differences(one: &Value, other: &Value) -> Vec<Difference> {
     let [one, other] = [one, other].map(|table| {
-        let mut keys = BTreeMap::new();
-        flatten(table, String::new(), &mut keys);
-        keys
+        let mut keys = Vec::new();
+        flatten(table, "", &mut keys);
+        keys.into_iter().collect::<BTreeMap<_, _>>()
     });
-    let mut keys: Vec<&String> = one
-        .keys()
-        .chain(other.keys().filter(|key| !one.contains_key(*key)))
-        .collect();
-    keys.sort_unstable();
+    let keys: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
     keys.into_iter()
         .filter(|key| one.get(*key) != other.get(*key))
         .map(|key| Difference {
@@ -46,21 +42,19 @@ pub fn differences(one: &Value, other: &Value) -> Vec<Difference> {
         .collect()
 }
 
-fn flatten(value: &Value, key: String, keys: &mut BTreeMap<String, Value>) {
+/// Lists the keys of a table and of the tables in it, by their paths below `path`.
+pub(super) fn flatten(value: &Value, path: &str, keys: &mut Vec<(String, Value)>) {
     match value {
         Value::Object(table) if !table.is_empty() => {
             for (name, value) in table {
-                let key = if key.is_empty() {
-                    name.clone()
-                } else {
-                    format!("{key}.{name}")
+                let path = match path {
+                    "" => name.clone(),
+                    path => format!("{path}.{name}"),
                 };
-                flatten(value, key, keys);
+                flatten(value, &path, keys);
             }
         }
-        _ => {
-            keys.insert(key, value.clone());
-        }
+        _ => keys.push((path.to_owned(), value.clone())),
     }
 }
 

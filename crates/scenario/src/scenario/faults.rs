@@ -5,8 +5,6 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use serde_json::Value as Json;
-
 use fedrecsim_core::error::Error;
 
 /// A stretch of one of the [`Sources`], in bytes.
@@ -22,6 +20,11 @@ impl Place {
         source: Sources::FILE,
         span: 0..0,
     };
+
+    /// Makes the place of a stretch of a source.
+    pub(super) fn new(source: usize, span: Range<usize>) -> Self {
+        Self { source, span }
+    }
 }
 
 /// The most faults that a report shows; it counts the others. Nobody mends more at a time.
@@ -40,9 +43,6 @@ pub struct Fault {
     pub(crate) message: String,
     /// The place of the other key that a contradiction is about.
     pub(super) other: Option<Place>,
-    /// A value that would do instead, or null where the key can be left out. If that is known, the
-    /// rest of the file can be checked all the same.
-    pub(super) instead: Option<Json>,
 }
 
 impl Fault {
@@ -62,13 +62,7 @@ impl Fault {
             place: place.clone(),
             message: line,
             other: None,
-            instead: None,
         }
-    }
-
-    /// Returns the fault with what would do instead.
-    pub(super) fn or(self, instead: Option<Json>) -> Self {
-        Self { instead, ..self }
     }
 
     /// Returns whether a fault in the value or the key at `place` may be why this was found.

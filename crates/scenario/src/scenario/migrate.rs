@@ -5,61 +5,41 @@ use toml_edit::{DocumentMut, Formatted, Item, Key, Table, TableLike};
 
 use fedrecsim_core::error::{Error, Result};
 
-/// The keys that have moved: the table, the name that a key had there, and the name that it has
-/// now.
-const MOVED: &[(&str, &str, &str)] = &[
-    (
-        "dataset",
-        "validation_item",
-        "split.leave-one-out.validation_item",
-    ),
-    ("evaluation", "candidates", "ranking.sampled.candidates"),
+/// The keys that have moved below another one: the table, where they stand there now, and the keys.
+const MOVED: &[(&str, &str, &[&str])] = &[
+    ("dataset", "split.leave-one-out", &["validation_item"]),
     (
         "evaluation",
-        "shared_candidates",
-        "ranking.sampled.shared_candidates",
+        "ranking.sampled",
+        &["candidates", "shared_candidates"],
     ),
     (
         "network",
-        "downlink_median_mbit_per_s",
-        "rates.lognormal.downlink_median_mbit_per_s",
+        "rates.lognormal",
+        &[
+            "downlink_median_mbit_per_s",
+            "downlink_log_sigma",
+            "uplink_median_mbit_per_s",
+            "uplink_log_sigma",
+            "correlation",
+            "transfer_log_sigma",
+        ],
     ),
-    (
-        "network",
-        "downlink_log_sigma",
-        "rates.lognormal.downlink_log_sigma",
-    ),
-    (
-        "network",
-        "uplink_median_mbit_per_s",
-        "rates.lognormal.uplink_median_mbit_per_s",
-    ),
-    (
-        "network",
-        "uplink_log_sigma",
-        "rates.lognormal.uplink_log_sigma",
-    ),
-    ("network", "correlation", "rates.lognormal.correlation"),
-    (
-        "network",
-        "transfer_log_sigma",
-        "rates.lognormal.transfer_log_sigma",
-    ),
-    ("network", "trace", "rates.trace"),
+    ("network", "rates", &["trace"]),
     (
         "devices",
-        "median_ns_per_row_visit",
-        "speed.lognormal.median_ns_per_row_visit",
+        "speed.lognormal",
+        &["median_ns_per_row_visit", "log_sigma"],
     ),
-    ("devices", "log_sigma", "speed.lognormal.log_sigma"),
-    ("devices", "classes", "speed.classes"),
-    ("devices", "trace", "speed.trace"),
+    ("devices", "speed", &["classes", "trace"]),
+    ("availability", "pattern", &["daily", "on-off", "trace"]),
+];
+
+/// The keys that have another name now: the table, the name that a key had there, and its name now.
+const RENAMED: &[(&str, &str, &str)] = &[
     ("devices", "memory_mb", "memory.median_mb"),
     ("devices", "memory_median_mb", "memory.median_mb"),
     ("devices", "memory_log_sigma", "memory.log_sigma"),
-    ("availability", "daily", "pattern.daily"),
-    ("availability", "on-off", "pattern.on-off"),
-    ("availability", "trace", "pattern.trace"),
 ];
 
 /// Choices by a word beside which a key with a new place stands. The word and the key would say the
@@ -86,9 +66,14 @@ pub(super) fn advice(table: &str, key: &str) -> Option<String> {
     ))
 }
 
-fn new_name(table: &str, key: &str) -> Option<&'static str> {
-    let is_moved = |moved: &&(&str, &str, &str)| (moved.0, moved.1) == (table, key);
-    MOVED.iter().find(is_moved).map(|moved| moved.2)
+fn new_name(table: &str, key: &str) -> Option<String> {
+    let mut moved = MOVED.iter();
+    let moved = moved.find(|(of, _, keys)| *of == table && keys.contains(&key));
+    let mut renamed = RENAMED.iter();
+    let mut renamed = || renamed.find(|(of, old, _)| (*of, *old) == (table, key));
+    moved
+        .map(|(_, place, _)| format!("{place}.{key}"))
+        .or_else(|| renamed().map(|(.., new)| (*new).to_owned()))
 }
 
 /// Moves the keys of a scenario or a study, whose file is called `file`, to where they stand now.
@@ -100,13 +85,7 @@ pub fn migrate(text: &str, file: &str) -> Result<Migrated> {
         .parse()
         .map_err(|error| Error::Usage(format!("{file}: {error}")))?;
     let mut moves = Vec::new();
-    for table in [
-        "dataset",
-        "evaluation",
-        "network",
-        "devices",
-        "availability",
-    ] {
+    for (table, ..) in MOVED {
         if let Some(inner) = document.get_mut(table).and_then(Item::as_table_like_mut) {
             move_keys(table, inner, &mut moves);
         }
@@ -119,36 +98,42 @@ pub fn migrate(text: &str, file: &str) -> Result<Migrated> {
 }
 
 fn move_keys(name: &str, table: &mut dyn TableLike, moves: &mut Vec<String>) {
-    let keys: Vec<Key> = table.iter().map(|(key, _)| key.into()).collect();
-    if keys.iter().all(|key| new_name(name, key).is_none()) {
-        return;
-    }
     let is_word = |table: &dyn TableLike, key: &str, word: &str| {
         table.get(key).and_then(Item::as_str) == Some(word)
     };
+    let ranks_all = is_word(table, "ranking", "full-catalogue");
+    if table.iter().all(|(key, _)| new_name(name, key).is_none()) {
+        return;
+    }
     for (_, key, word) in WORDS.iter().filter(|(table, ..)| *table == name) {
         if is_word(table, key, word) {
             table.remove(key);
         }
     }
-    let ranks_all = is_word(table, "ranking", "full-catalogue");
-    // Everything is taken out and put back, so that the order stays.
+    rebuild(table, |table, written, item| {
+        let key = written.get();
+        match new_name(name, key) {
+            None => drop(table.entry_format(written).or_insert(item)),
+            // A number of candidates has no meaning where all items are ranked.
+            Some(new) if ranks_all && new.starts_with("ranking.") => {
+                moves.push(format!("{name}.{key} had no effect and is left out"));
+            }
+            Some(new) => {
+                moves.push(format!("{name}.{key} is {name}.{new}"));
+                put(table, &new, written, item);
+            }
+        }
+    });
+}
+
+/// Takes everything out of a table and has it put back, so that the order stays.
+fn rebuild(table: &mut dyn TableLike, mut put_back: impl FnMut(&mut dyn TableLike, &Key, Item)) {
+    let keys: Vec<Key> = table.iter().map(|(key, _)| key.into()).collect();
     for key in keys {
         let written = table.key(&key).cloned();
-        let (Some(written), Some(item)) = (written, table.remove(&key)) else {
-            continue;
-        };
-        let Some(new) = new_name(name, &key) else {
-            table.entry_format(&written).or_insert(item);
-            continue;
-        };
-        // A number of candidates has no meaning where all items are ranked.
-        if ranks_all && new.starts_with("ranking.") {
-            moves.push(format!("{name}.{key} had no effect and is left out"));
-            continue;
+        if let (Some(written), Some(item)) = (written, table.remove(&key)) {
+            put_back(table, &written, item);
         }
-        moves.push(format!("{name}.{key} is {name}.{new}"));
-        put(table, new, &written, item);
     }
 }
 
@@ -190,25 +175,14 @@ impl Overrides<'_> {
 impl VisitMut for Overrides<'_> {
     fn visit_table_like_mut(&mut self, table: &mut dyn TableLike) {
         visit_table_like_mut(self, table);
-        let keys: Vec<Key> = table.iter().map(|(key, _)| key.into()).collect();
-        let is_moved = |key: &Key| {
-            (key.split_once('.')).is_some_and(|(table, below)| new_name(table, below).is_some())
-        };
-        if !keys.iter().any(is_moved) {
-            return;
-        }
-        for key in keys {
-            let written = table.key(&key).cloned();
-            let (Some(written), Some(item)) = (written, table.remove(&key)) else {
-                continue;
-            };
-            let new = self.renamed(&key);
+        rebuild(table, |table, written, item| {
+            let new = self.renamed(written.get());
             let key = new.map_or_else(
                 || written.clone(),
                 |new| Key::new(new).with_leaf_decor(written.leaf_decor().clone()),
             );
             table.entry_format(&key).or_insert(item);
-        }
+        });
     }
 
     fn visit_string_mut(&mut self, text: &mut Formatted<String>) {

@@ -23,17 +23,18 @@ use std::path::Path;
 use fedrecsim_core::error::{Error, Result};
 
 mod check;
+mod declared;
 mod difference;
 mod faults;
+mod form;
 mod keys;
 pub mod migrate;
 mod overrides;
-pub mod participants;
-mod plain_schema;
 mod policy;
 pub mod presets;
 pub mod reference;
 mod rules;
+mod schema;
 pub mod sizes;
 mod suggest;
 mod traffic;
@@ -44,15 +45,17 @@ mod weights;
 #[cfg(test)]
 mod tests;
 
-pub use difference::{Difference, differences};
-pub use faults::{Fault, Place, Sources};
+pub use keys::participants::{Users, too_few_users};
 pub use keys::*;
-pub use policy::{Invitations, LateUpdates, Policy, UpdateRule, UpdatesNeeded};
-pub use traffic::{Traffic, TrafficBlock, TrafficOf, UploadUse};
-pub use vocabulary::{
-    MethodVocabulary, ParameterFault, ParameterFaultKind, Resolve, SizesOf, schema, unchecked_rules,
+pub use {
+    difference::{Difference, differences},
+    faults::{Fault, Place, Sources},
+    policy::{Invitations, LateUpdates, Policy, UpdateRule, UpdatesNeeded},
+    schema::{schema, unchecked_rules},
+    traffic::{Traffic, TrafficBlock, TrafficOf, UploadUse},
+    vocabulary::{MethodVocabulary, ParameterFault, Resolve, SizesOf},
+    weights::{StepWeights, WeightTotals},
 };
-pub use weights::{StepWeights, WeightTotals};
 
 use check::Checker;
 use faults::MOST_SHOWN;
@@ -179,7 +182,7 @@ pub fn parse_with_warnings(
     let sources = Sources::new(file, text, overrides);
     let (mut faults, mut warnings) = (Vec::new(), Vec::new());
     let mut root = tree::parse_file(text, &mut faults).map_err(|errors| sources.report(errors))?;
-    let overridden = overrides::Overridden::new(&root);
+    let source = overrides::name_of_source(&root).map(str::to_owned);
     for (index, text) in overrides.iter().enumerate() {
         overrides::apply(
             &mut root,
@@ -189,10 +192,10 @@ pub fn parse_with_warnings(
             &mut warnings,
         )?;
     }
-    overridden.leave_out_the_old_source(&mut root, &mut warnings);
+    overrides::leave_out_the_old_source(source.as_deref(), &mut root, &mut warnings);
     let schema = schema(vocabulary);
     let rules = Rules::new(&schema);
-    rules.check(&root, &mut faults);
+    faults.extend(rules.check(&root));
     if !faults.is_empty() {
         let besides = across_keys_besides(&root, &faults, &rules, vocabulary);
         faults.extend(besides);
@@ -213,18 +216,18 @@ pub fn parse_with_warnings(
     }
 }
 
-/// Makes a scenario of a file whose single keys are sound, or have a value that would do among
-/// `mended`, and returns it with the keys that have no effect.
+/// Makes a scenario of a file whose single keys are sound but for those `at_fault`, and returns it
+/// with the keys that have no effect.
 ///
 /// # Errors
 /// Every broken rule between keys.
 fn across_keys(
     file: &Node,
-    mended: &[Fault],
+    at_fault: &[Fault],
     rules: &Rules<'_>,
     vocabulary: &[MethodVocabulary],
 ) -> Result<(Scenario, Vec<Fault>), Vec<Fault>> {
-    let mut values = file.to_json(mended);
+    let mut values = file.to_json(at_fault);
     presets::put_under(&mut values);
     rules.complete(&mut values);
     let refused = |message: String| vec![Fault::new(&Place::FILE, message)];
@@ -240,15 +243,15 @@ fn across_keys(
         faults: Vec::new(),
         warnings: Vec::new(),
     };
-    checker.check(&mut scenario);
+    scenario.check(&mut checker);
     match checker.faults.is_empty() {
         true => Ok((scenario, checker.warnings)),
         false => Err(checker.faults),
     }
 }
 
-/// Returns the faults across keys that a file has besides `faults` of single keys, if something is
-/// known that would do instead of each of these.
+/// Returns the faults across keys that a file has besides `faults` of single keys, if nothing is
+/// missing without these.
 ///
 /// What is said of a key that is itself at fault would be a guess and is left out. A file with more
 /// faults than are shown is mended in several steps anyway.
@@ -258,12 +261,11 @@ fn across_keys_besides(
     rules: &Rules<'_>,
     vocabulary: &[MethodVocabulary],
 ) -> Vec<Fault> {
-    if faults.len() > MOST_SHOWN || faults.iter().any(|fault| fault.instead.is_none()) {
+    if faults.len() > MOST_SHOWN {
         return Vec::new();
     }
-    let mut found = across_keys(file, faults, rules, vocabulary)
-        .err()
-        .unwrap_or_default();
+    let found = across_keys(file, faults, rules, vocabulary);
+    let mut found = found.err().unwrap_or_default();
     found.retain(|found| {
         let is_guess = |fault: &Fault| found.is_about(&fault.place);
         found.place != Place::FILE && !faults.iter().any(is_guess)

@@ -2,7 +2,7 @@
 
 use super::faults::{Fault, Place, Sources};
 use super::suggest;
-use super::tree::{self, Entry, Node, Table, Value};
+use super::tree::{self, Node, Table, Value};
 use fedrecsim_core::error::{Error, Result};
 
 /// Puts the override `text`, which is source number `source`, into the tree. Tables on the way to
@@ -36,31 +36,39 @@ pub(super) fn apply(
 
     let path = split_keys(keys)
         .ok_or_else(|| malformed("a key is letters, digits, `-` and `_`, joined by single dots"))?;
-    let mut table = table_of(root);
     let (last, way) = path
         .split_last()
         .ok_or_else(|| malformed("no key before `=`"))?;
-    let place = |(key, start): &(&str, usize)| Place {
-        source,
-        span: *start..start + key.len(),
-    };
+    let place = |(key, start): &(&str, usize)| Place::new(source, *start..start + key.len());
+    let mut node = root;
     for step in way {
-        let entry = entry_of(table, step.0, place(step));
-        if !matches!(entry.node.value, Value::Table(_)) {
-            // The override has made this table, so faults of it are shown in the override and not
+        node = child(node, step.0, place(step));
+        if !matches!(node.value, Value::Table(_)) {
+            // The override makes a table of this, so faults of it are shown in the override and not
             // in the file.
-            entry.key = place(step);
-            entry.node.place = place(step);
+            (node.key, node.place) = (place(step), place(step));
         }
-        table = table_of(&mut entry.node);
     }
-    let is_method = way.is_empty() && last.0 == "method";
-    let entry = entry_of(table, last.0, place(last));
-    let replaced = std::mem::replace(&mut entry.node, value);
-    if is_method {
-        warnings.extend(lost_parameters(&replaced, &entry.node, &place(last)));
+    let replaced = child(node, last.0, place(last));
+    let chosen = Node {
+        key: replaced.key.clone(),
+        ..value
+    };
+    if way.is_empty() && last.0 == "method" {
+        warnings.extend(lost_parameters(replaced, &chosen, &place(last)));
     }
+    *replaced = chosen;
     Ok(())
+}
+
+/// Returns the value of `key` in a table, which is an empty table made at `place` if there is none.
+fn child<'n>(node: &'n mut Node, key: &str, place: Place) -> &'n mut Node {
+    let made = || Node {
+        key: place.clone(),
+        place,
+        value: Value::Table(Table::new()),
+    };
+    node.table_mut().entry(key.to_owned()).or_insert_with(made)
 }
 
 /// Returns a warning about the parameters of the method `replaced` that are not in `chosen`, which
@@ -69,13 +77,12 @@ fn lost_parameters(replaced: &Node, chosen: &Node, place: &Place) -> Option<Faul
     let Value::Table(methods) = &replaced.value else {
         return None;
     };
-    let (method, parameters) =
-        methods
-            .iter()
-            .find_map(|(method, entry)| match &entry.node.value {
-                Value::Table(parameters) => Some((method, parameters)),
-                _ => None,
-            })?;
+    let (method, parameters) = methods
+        .iter()
+        .find_map(|(method, node)| match &node.value {
+            Value::Table(parameters) => Some((method, parameters)),
+            _ => None,
+        })?;
     let is_lost = |key: &&String| !chosen.has(&format!("{method}.{key}"));
     let lost: Vec<&str> = parameters
         .keys()
@@ -96,93 +103,52 @@ fn lost_parameters(replaced: &Node, chosen: &Node, place: &Place) -> Option<Faul
     ))
 }
 
-/// What a file said before its overrides were put in.
-pub(super) struct Overridden {
-    /// The name of the data set, if there is one.
-    source: Option<String>,
-}
-
-impl Overridden {
-    pub(super) fn new(root: &Node) -> Self {
-        Self {
-            source: source_of(root).map(|(name, _)| name.to_owned()),
-        }
+/// Removes what the file says of its own data set, which had the name `before`, if an override names
+/// another one, with a warning for each key. What an override says is never removed.
+pub(super) fn leave_out_the_old_source(
+    before: Option<&str>,
+    root: &mut Node,
+    warnings: &mut Vec<Fault>,
+) {
+    let Some(name) = name_of_source(root).map(str::to_owned) else {
+        return;
+    };
+    let is_overridden = root.place_of("dataset.name").source != Sources::FILE;
+    if !is_overridden || before.is_none_or(|before| before == name) {
+        return;
     }
-
-    /// Removes what the file says of its own data set if an override names another one, with a
-    /// warning for each key. What an override says is never removed.
-    pub(super) fn leave_out_the_old_source(&self, root: &mut Node, warnings: &mut Vec<Fault>) {
-        let Some((name, place)) = source_of(root) else {
-            return;
-        };
-        let name = name.to_owned();
-        if place.source == Sources::FILE
-            || self.source.is_none()
-            || self.source.as_deref() == Some(name.as_str())
+    let dataset = child(root, "dataset", Place::FILE).table_mut();
+    for (key, belongs_to) in [
+        ("generator", "generated"),
+        ("columns", "delimited"),
+        ("path", "delimited"),
+    ] {
+        if name != belongs_to
+            && dataset.get(key).is_some_and(is_of_the_file)
+            && let Some(node) = dataset.remove(key)
         {
-            return;
-        }
-        let Value::Table(file) = &mut root.value else {
-            return;
-        };
-        let Some(Value::Table(dataset)) =
-            file.get_mut("dataset").map(|entry| &mut entry.node.value)
-        else {
-            return;
-        };
-        for (key, belongs_to) in [
-            ("generator", "generated"),
-            ("columns", "delimited"),
-            ("path", "delimited"),
-        ] {
-            let is_of_the_file =
-                |entry: &Entry| entry.key.source == Sources::FILE && is_of_the_file(&entry.node);
-            if name == belongs_to || !dataset.get(key).is_some_and(is_of_the_file) {
-                continue;
-            }
-            if let Some(entry) = dataset.remove(key) {
-                let message =
-                    format!("`{key}` falls away, as an override names another data set, `{name}`");
-                warnings.push(Fault::new(&entry.key, message));
-            }
+            let message =
+                format!("`{key}` falls away, as an override names another data set, `{name}`");
+            warnings.push(Fault::new(&node.key, message));
         }
     }
 }
 
-/// Returns the name of the data set and where it stands.
-fn source_of(root: &Node) -> Option<(&str, &Place)> {
-    let Value::Table(file) = &root.value else {
-        return None;
-    };
-    let Value::Table(dataset) = &file.get("dataset")?.node.value else {
-        return None;
-    };
-    let name = &dataset.get("name")?.node;
-    match &name.value {
-        Value::String(text) => Some((text, &name.place)),
+/// Returns the name of the data set.
+pub(super) fn name_of_source(root: &Node) -> Option<&str> {
+    match &root.at("dataset.name")?.value {
+        Value::String(name) => Some(name),
         _ => None,
     }
 }
 
-/// Returns whether all of a value was written in the file.
+/// Returns whether a key and all of its value were written in the file.
 fn is_of_the_file(node: &Node) -> bool {
     let inner = match &node.value {
-        Value::Table(table) => table.values().all(|entry| is_of_the_file(&entry.node)),
+        Value::Table(table) => table.values().all(is_of_the_file),
         _ => true,
     };
-    node.place.source == Sources::FILE && inner
-}
-
-/// Returns the entry of `key`, which is made at `place` if there is none.
-fn entry_of<'t>(table: &'t mut Table, key: &str, place: Place) -> &'t mut Entry {
-    let made = || Entry {
-        key: place.clone(),
-        node: Node {
-            place,
-            value: Value::Table(Table::new()),
-        },
-    };
-    table.entry(key.to_owned()).or_insert_with(made)
+    [&node.key, &node.place].map(|place| place.source) == [Sources::FILE; 2] && inner
 }
 
 /// Returns the keys and where each starts in the text; `None` if one of them is empty or not a bare
@@ -203,16 +169,4 @@ fn split_keys(keys: &str) -> Option<Vec<(&str, usize)>> {
         start += part.len() + 1;
     }
     Some(path)
-}
-
-/// Returns the table in `node`, after replacing any other value with an empty table for the sake of
-/// a key below it.
-fn table_of(node: &mut Node) -> &mut Table {
-    if !matches!(node.value, Value::Table(_)) {
-        node.value = Value::Table(Table::new());
-    }
-    match &mut node.value {
-        Value::Table(table) => table,
-        _ => unreachable!("made a table above"),
-    }
 }

@@ -1,7 +1,7 @@
 //! How the server runs its steps, as data: whom it invites when, when a step is due, and what late
 //! updates count.
 //!
-//! A scenario names a [`Mode`]; [`Policy::of`] is the one place that knows what each mode means.
+//! A scenario names a [`Mode`](super::Mode); [`Policy::of`] is the one place that knows what each mode means.
 //! Server, network and reports read the policy only, so a program may run one that no mode
 //! describes ([`World::with_policy`](fedrecsim_sim::sim::World::with_policy)).
 
@@ -9,8 +9,8 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use super::keys::{Mode, StalenessWeight, Stragglers};
 use super::weights::{StepWeights, WeightTotals};
+use crate::{choices, variants};
 use fedrecsim_core::math;
 use fedrecsim_core::units::SimDuration;
 
@@ -98,6 +98,38 @@ pub enum LateUpdates {
     },
 }
 
+choices! {
+    /// What becomes of a participation that its round did not wait for.
+    pub enum Stragglers {
+        /// The server gives it up: its transfer stops, unfinished training leaves no trace on the
+        /// device.
+        Cancelled,
+        /// It goes on; what arrives is late and not used.
+        Late,
+    }
+}
+
+variants! {
+    /// How much an update counts that started from a model s steps old (Xie et al. 2019, section
+    /// 5.2).
+    #[derive(Copy)]
+    pub enum StalenessWeight {
+        /// Always 1.
+        Constant,
+        /// (1 + s)^-a; a = 0.5 is FedBuff's 1 / sqrt(1 + s).
+        Polynomial(#[schemars(range(min = 0, max = 10))] f64),
+        /// 1 up to s = b, then 1 / (a (s - b) + 1).
+        Hinge {
+            /// Slope.
+            #[schemars(range(min = 0, max = 1000))]
+            a: f64,
+            /// The largest staleness that has the full weight.
+            #[schemars(range(max = 1_000_000))]
+            b: u32,
+        },
+    }
+}
+
 /// How updates change the global model. In formulas, g is the global model, x the model that a
 /// client made of b, which is what it received, w(s) the weight of an update of staleness s, and n
 /// the number of updates.
@@ -122,68 +154,6 @@ pub enum UpdateRule {
 }
 
 impl Policy {
-    /// Returns the policy that `mode` stands for.
-    pub fn of(mode: &Mode) -> Self {
-        let used = |maximum_staleness, weight| LateUpdates::Used {
-            maximum_staleness,
-            weight,
-        };
-        let at_once = Invitations::AtOnce {
-            over_selection: 1.0,
-        };
-        let synchronous = Self {
-            name: "synchronous".into(),
-            invitations: at_once,
-            updates_needed: UpdatesNeeded::NoNumber,
-            deadline: None,
-            late_updates: LateUpdates::NotUsed,
-            stragglers: Stragglers::Late,
-            update_rule: UpdateRule::Mean,
-        };
-        match *mode {
-            Mode::Synchronous => synchronous,
-            Mode::OverSelection(spec) => Self {
-                name: "over-selection".into(),
-                invitations: Invitations::AtOnce {
-                    over_selection: spec.factor,
-                },
-                updates_needed: UpdatesNeeded::Participants,
-                deadline: spec.deadline_s.map(SimDuration::from_secs_f64),
-                stragglers: spec.stragglers,
-                ..synchronous
-            },
-            Mode::SemiSynchronous(spec) => Self {
-                name: "semi-synchronous".into(),
-                deadline: Some(SimDuration::from_secs_f64(spec.deadline_s)),
-                late_updates: used(spec.maximum_staleness, spec.staleness_weight),
-                update_rule: UpdateRule::DifferencesPerWeight,
-                ..synchronous
-            },
-            Mode::FedBuff(spec) => Self {
-                name: "FedBuff".into(),
-                invitations: Invitations::WheneverFree {
-                    concurrency: spec.concurrency,
-                },
-                updates_needed: UpdatesNeeded::Number(spec.buffer),
-                late_updates: used(spec.maximum_staleness, spec.staleness_weight),
-                update_rule: UpdateRule::DifferencesPerUpdate {
-                    server_rate: spec.server_rate,
-                },
-                ..synchronous
-            },
-            Mode::FedAsync(spec) => Self {
-                name: "FedAsync".into(),
-                invitations: Invitations::WheneverFree {
-                    concurrency: spec.concurrency,
-                },
-                updates_needed: UpdatesNeeded::Number(1),
-                late_updates: used(spec.maximum_staleness, spec.staleness_weight),
-                update_rule: UpdateRule::Mixed { share: spec.mixing },
-                ..synchronous
-            },
-        }
-    }
-
     /// Checks that every step can come to its end and that the parts fit together. What
     /// [`Self::of`] returns for a checked scenario always passes.
     ///
@@ -267,7 +237,7 @@ impl Policy {
     }
 
     /// Returns the staleness beyond which an update counts nothing.
-    pub fn maximum_staleness(&self) -> u32 {
+    pub(super) fn maximum_staleness(&self) -> u32 {
         match self.late_updates {
             LateUpdates::NotUsed => 0,
             LateUpdates::Used {
@@ -335,8 +305,11 @@ impl Policy {
 }
 
 impl StalenessWeight {
+    /// The weight that scenarios have by default, which is that of FedBuff.
+    pub(super) const FEDBUFF: Self = Self::Polynomial(0.5);
+
     /// Returns w(s), the weight of an update of this staleness.
-    pub(crate) fn at(self, staleness: u32) -> f64 {
+    fn at(self, staleness: u32) -> f64 {
         match self {
             Self::Constant => 1.0,
             // A fresh update has its whole weight exactly, as ln 1 is 0 and exp 0 is 1.
@@ -352,16 +325,16 @@ impl StalenessWeight {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{FedAsyncSpec, OverSelectionSpec};
+    use crate::scenario::{Mode, OverSelectionSpec};
 
     fn fedasync() -> Policy {
         let staleness_weight = StalenessWeight::Polynomial(0.5);
-        Policy::of(&Mode::FedAsync(FedAsyncSpec {
+        Policy::of(&Mode::FedAsync {
             concurrency: 3,
             mixing: 0.6,
             staleness_weight,
             maximum_staleness: 5,
-        }))
+        })
     }
 
     /// If this fails, a policy that a program made runs for ever or computes a model that nobody

@@ -5,11 +5,10 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use schemars::{Schema, json_schema};
 use serde::Deserialize;
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Value as Json, json};
 
-use super::keys::{DevicesSpec, SpeedSpec};
+use super::difference::flatten;
 
 /// A named set of keys of one table.
 #[derive(Clone, Debug, Deserialize)]
@@ -43,19 +42,10 @@ pub fn of_table(table: &str) -> &'static [Preset] {
 impl Preset {
     /// Returns the keys below the table and their values as TOML.
     pub fn lines(&self) -> Vec<(String, String)> {
-        let mut lines = Vec::new();
-        flatten("", &self.keys, &mut lines);
-        lines
-    }
-}
-
-fn flatten(path: &str, keys: &Map<String, Json>, lines: &mut Vec<(String, String)>) {
-    for (key, value) in keys {
-        let path = format!("{path}{key}");
-        match value {
-            Json::Object(inner) => flatten(&format!("{path}."), inner, lines),
-            value => lines.push((path, in_toml(value))),
-        }
+        let mut keys = Vec::new();
+        flatten(&Json::Object(self.keys.clone()), "", &mut keys);
+        let lines = keys.into_iter();
+        lines.map(|(key, value)| (key, in_toml(&value))).collect()
     }
 }
 
@@ -81,10 +71,10 @@ pub(super) fn in_toml(value: &Json) -> String {
     }
 }
 
-/// Returns the schema of the key `preset` of a table.
-pub(super) fn names(table: &str) -> Schema {
-    let choice = |preset: &Preset| json_schema!({ "type": "string", "const": preset.name, "description": preset.source });
-    json_schema!({ "oneOf": of_table(table).iter().map(choice).collect::<Vec<_>>() })
+/// Returns the names of the presets of a table, as a schema lists what may be written.
+pub(super) fn names(table: &str) -> Vec<Json> {
+    let choice = |preset: &Preset| json!({ "type": "string", "const": preset.name, "description": preset.source });
+    of_table(table).iter().map(choice).collect()
 }
 
 /// Returns the keys of the preset that `written` names, if it names one.
@@ -134,40 +124,12 @@ fn put_keys_under(written: &mut Map<String, Json>, keys: &Map<String, Json>) {
     }
 }
 
-/// Returns whether the times per multiply-add and per participation are those that the preset of
-/// `devices` assumes.
-pub fn assumes_times(devices: &DevicesSpec) -> bool {
-    let named = of_table("devices")
-        .iter()
-        .find(|preset| devices.preset.as_deref() == Some(&preset.name));
-    let preset = named.map(|preset| serde_json::from_value(Json::Object(preset.keys.clone())));
-    let Some(Ok(preset)) = preset else {
-        return false;
-    };
-    let assumed = times_of(&preset);
-    assumed.iter().any(|time| *time > 0.0) && assumed == times_of(devices)
-}
-
-/// Returns the times per multiply-add and per participation, of all devices and then of each class.
-fn times_of(devices: &DevicesSpec) -> Vec<f64> {
-    let mut times = vec![
-        devices.ns_per_multiply_add,
-        devices.fixed_ms_per_participation,
-    ];
-    if let SpeedSpec::Classes(classes) = &devices.speed {
-        let of_classes = classes
-            .iter()
-            .flat_map(|class| [class.ns_per_multiply_add, class.fixed_ms_per_participation]);
-        times.extend(of_classes.map(Option::unwrap_or_default));
-    }
-    times
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::scenario::DevicesSpec;
 
     fn devices(name: &str) -> DevicesSpec {
         let keys = under("devices", &serde_json::json!({ "preset": name })).unwrap();
@@ -201,19 +163,20 @@ mod tests {
         let names: Vec<_> = of_table("devices")
             .iter()
             .map(|preset| preset.name.as_str())
-            .filter(|name| assumes_times(&devices(name)))
+            .filter(|name| devices(name).assumes_times())
             .collect();
         assert_eq!(names, ["phone-all-times", "phone-classes-all-times"]);
         let phone = devices("phone-all-times");
         let tenth_of_peak_ns = 10.0 / (8.0 * 2.4);
         assert!((phone.ns_per_multiply_add - tenth_of_peak_ns).abs() < 0.05);
-        let times = times_of(&devices("phone-classes-all-times"));
+        let times = devices("phone-classes-all-times").times();
         assert_eq!(times, [0.0, 0.0, 0.25, 400.0, 0.5, 800.0, 1.25, 2000.0]);
         assert!(
-            !assumes_times(&DevicesSpec {
+            !DevicesSpec {
                 fixed_ms_per_participation: 5.0,
                 ..phone
-            }),
+            }
+            .assumes_times(),
             "a time of one's own"
         );
     }

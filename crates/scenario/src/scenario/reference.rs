@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use super::plain_schema::{is_tagged, literals, tag};
+use super::form::{has_word, is_tagged, keys_of, literals, tag};
 use super::presets::in_toml;
 use super::rules::Rules;
 use super::suggest::nearest;
@@ -106,32 +106,31 @@ struct Walk<'a> {
 impl<'a> Walk<'a> {
     /// Lists a key and those below it.
     fn key(&mut self, key: &'a Json, path: &str) {
-        let alternatives = self.rules.alternatives(key);
+        let forms = self.rules.forms(key);
         let described = |json: &Json| Some(json.get("description")?.as_str()?.to_owned());
-        let tables: Vec<&str> = alternatives
+        let tables: Vec<&str> = forms
             .iter()
-            .filter_map(|choice| tag(choice).filter(|_| alternatives.len() > 1))
+            .filter_map(|choice| tag(choice).filter(|_| forms.len() > 1))
             .collect();
         let mut choices = Vec::new();
         let mut kinds = Vec::new();
-        for alternative in &alternatives {
-            let mut meaning = described(alternative).unwrap_or_default();
-            match (&literals(alternative)[..], tag(alternative)) {
+        for form in &forms {
+            let mut meaning = described(form).unwrap_or_default();
+            match (&literals(form)[..], tag(form)) {
                 ([_, ..], _) => {
-                    for name in literals(alternative) {
+                    for name in literals(form) {
                         if tables.contains(&name) {
                             meaning.push_str(" Or a table of its keys.");
                         }
                         choices.push((format!("\"{name}\""), meaning.clone()));
                     }
                 }
-                ([], Some(tag)) if alternatives.len() > 1 => {
-                    let is_a_word = |other: &&Json| literals(other).contains(&tag);
-                    if !alternatives.iter().any(is_a_word) {
+                ([], Some(tag)) if forms.len() > 1 => {
+                    if !has_word(&forms, tag) {
                         choices.push((format!("{{ {tag} = ... }}"), meaning));
                     }
                 }
-                ([], _) => kinds.extend(kind_of(alternative)),
+                ([], _) => kinds.extend(kind_of(form)),
             }
         }
         kinds.dedup();
@@ -161,19 +160,18 @@ impl<'a> Walk<'a> {
 
     /// Lists the keys of a table, of the tables of a list, or of those that a choice may have.
     fn below(&mut self, json: &'a Json, path: &str) {
-        let alternatives = self.rules.alternatives(json);
-        for table in &alternatives {
+        let forms = self.rules.forms(json);
+        for table in &forms {
             if self.within.iter().any(|outer| std::ptr::eq(*outer, *table)) {
                 continue;
             }
             self.within.push(table);
-            let properties = table.get("properties").and_then(Json::as_object);
-            for (name, key) in properties.into_iter().flatten() {
+            for (name, key) in keys_of(table) {
                 let path = match path {
                     "" => name.clone(),
                     path => format!("{path}.{name}"),
                 };
-                if is_tagged(table, &alternatives) {
+                if is_tagged(table, &forms) {
                     self.below(key, &path);
                 } else {
                     self.key(key, &path);
@@ -187,7 +185,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Returns in words what a schema without alternatives allows.
+/// Returns in words what a form allows.
 fn kind_of(json: &Json) -> Option<String> {
     let limit = |name: &str| json.get(name).and_then(Json::as_f64);
     let kind = match json.get("type")?.as_str()? {

@@ -11,6 +11,8 @@ use super::faults::{Fault, Place, Sources};
 /// A value and where it was written.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
+    /// The place of its key; of an item of an array, that of the value.
+    pub(super) key: Place,
     pub(super) place: Place,
     pub(super) value: Value,
 }
@@ -30,19 +32,12 @@ pub(super) enum Value {
     Unusable,
 }
 
-/// The entries of a table by key.
-pub(super) type Table = BTreeMap<String, Entry>;
-
-/// A key's place and its value.
-#[derive(Clone, Debug)]
-pub(super) struct Entry {
-    pub(super) key: Place,
-    pub(super) node: Node,
-}
+/// The values of a table by key.
+pub(super) type Table = BTreeMap<String, Node>;
 
 impl Node {
-    /// Returns the value as JSON. Where one of `faults` says what would do instead, that stands
-    /// there.
+    /// Returns the value as JSON, without the keys at fault, of which a number may be needed and is
+    /// taken to be one.
     pub(super) fn to_json(&self, faults: &[Fault]) -> Json {
         match &self.value {
             Value::Boolean(value) => (*value).into(),
@@ -51,15 +46,21 @@ impl Node {
             Value::String(value) => value.as_str().into(),
             Value::Array(nodes) => nodes.iter().map(|node| node.to_json(faults)).collect(),
             Value::Table(table) => {
-                let member = |(key, entry): (&String, &Entry)| {
-                    let fault = faults
-                        .iter()
-                        .find(|fault| fault.place == entry.key || fault.place == entry.node.place);
-                    match fault.and_then(|fault| fault.instead.clone()) {
-                        Some(Json::Null) => None,
-                        Some(instead) => Some((key.clone(), instead)),
-                        None => Some((key.clone(), entry.node.to_json(faults))),
-                    }
+                let is_named = |place: &Place| faults.iter().any(|fault| fault.place == *place);
+                let is_sound = |node: &Node| {
+                    let has_wrong_item = match &node.value {
+                        Value::Array(items) => items.iter().any(|item| is_named(&item.place)),
+                        _ => false,
+                    };
+                    !is_named(&node.key) && !is_named(&node.place) && !has_wrong_item
+                };
+                let is_number = |node: &Node| {
+                    matches!(node.value, Value::Integer(_) | Value::Float(_))
+                        && !is_named(&node.key)
+                };
+                let member = |(key, node): (&String, &Node)| match is_sound(node) {
+                    true => Some((key.clone(), node.to_json(faults))),
+                    false => is_number(node).then(|| (key.clone(), 1.into())),
                 };
                 Json::Object(table.iter().filter_map(member).collect())
             }
@@ -70,12 +71,15 @@ impl Node {
     /// Returns the value of `key` (`training.rounds`), from this node on. The values of an array
     /// are named by their number, from 0.
     pub(super) fn at(&self, key: &str) -> Option<&Self> {
-        key.split('.')
-            .try_fold(self, |node, step| match &node.value {
-                Value::Table(table) => table.get(step).map(|entry| &entry.node),
-                Value::Array(items) => items.get(step.parse::<usize>().ok()?),
-                _ => None,
-            })
+        key.split('.').try_fold(self, Self::step)
+    }
+
+    fn step(&self, step: &str) -> Option<&Self> {
+        match &self.value {
+            Value::Table(table) => table.get(step),
+            Value::Array(items) => items.get(step.parse::<usize>().ok()?),
+            _ => None,
+        }
     }
 
     /// Returns whether the value of `key`, from this node on, was written.
@@ -86,24 +90,39 @@ impl Node {
     /// Returns the place of the deepest value on the way to `key`, from this node on, that was
     /// written.
     pub(super) fn place_of(&self, key: &str) -> &Place {
-        let (mut node, mut place) = (self, &self.place);
+        let mut node = self;
         for step in key.split('.') {
-            if let Value::Table(table) = &node.value
-                && let Some(entry) = table.get(step)
-            {
-                node = &entry.node;
-                // A fault of a whole table is best shown at its name, unless an override has
-                // replaced the table.
-                let is_named =
-                    matches!(node.value, Value::Table(_)) && node.place.source == entry.key.source;
-                place = if is_named { &entry.key } else { &node.place };
-            } else if let Some(item) = node.at(step) {
-                (node, place) = (item, &item.place);
-            } else {
-                break;
+            match node.step(step) {
+                Some(inner) => node = inner,
+                None => break,
             }
         }
-        place
+        // A fault of a whole table is best shown at its name, unless an override has replaced the
+        // table.
+        let is_named =
+            matches!(node.value, Value::Table(_)) && node.place.source == node.key.source;
+        if is_named { &node.key } else { &node.place }
+    }
+
+    /// Returns the place that is shown for a fault in the value as a whole: a table's name rather
+    /// than all of its text.
+    pub(super) fn shown(&self) -> &Place {
+        match self.value {
+            Value::Table(_) => &self.key,
+            _ => &self.place,
+        }
+    }
+
+    /// Returns the table in the node, after replacing any other value with an empty table for the
+    /// sake of a key below it.
+    pub(super) fn table_mut(&mut self) -> &mut Table {
+        if !matches!(self.value, Value::Table(_)) {
+            self.value = Value::Table(Table::new());
+        }
+        match &mut self.value {
+            Value::Table(table) => table,
+            _ => unreachable!("made a table above"),
+        }
     }
 }
 
@@ -124,15 +143,13 @@ pub(super) fn parse_file(text: &str, faults: &mut Vec<Fault>) -> Result<Node, Ve
         }
         .table(document.get_ref());
         return Ok(Node {
+            key: Place::FILE,
             place: Place::FILE,
             value: Value::Table(root),
         });
     }
     let fault = |error: &toml::de::Error| {
-        let place = Place {
-            source: Sources::FILE,
-            span: error.span().unwrap_or(0..0),
-        };
+        let place = Place::new(Sources::FILE, error.span().unwrap_or(0..0));
         let is_after_equals = text
             .get(..place.span.start)
             .is_some_and(|before| before.trim_end().ends_with('='));
@@ -202,19 +219,14 @@ pub(super) fn parse_value(
         Err(error) if text.starts_with(['{', '[', '"', '\'']) => {
             let span = error.span().unwrap_or(0..text.len());
             let message = in_our_words(error.message(), text.get(span.clone()).unwrap_or(""));
-            let place = Place {
-                source,
-                span: span.start + offset..span.end + offset,
-            };
+            let place = Place::new(source, span.start + offset..span.end + offset);
             faults.push(Fault::new(&place, message));
             None
         }
         Err(_) => {
-            let place = Place {
-                source,
-                span: offset..offset + text.len(),
-            };
+            let place = Place::new(source, offset..offset + text.len());
             Some(Node {
+                key: place.clone(),
                 place,
                 value: Value::String(text.to_owned()),
             })
@@ -232,10 +244,10 @@ struct Reader<'f> {
 impl Reader<'_> {
     fn place<T>(&self, spanned: &Spanned<T>) -> Place {
         let span = spanned.span();
-        Place {
-            source: self.source,
-            span: span.start + self.offset..span.end + self.offset,
-        }
+        Place::new(
+            self.source,
+            span.start + self.offset..span.end + self.offset,
+        )
     }
 
     fn table(&mut self, table: &DeTable<'_>) -> Table {
@@ -247,7 +259,8 @@ impl Reader<'_> {
             if node.place.span.is_empty() {
                 node.place = place.clone();
             }
-            entries.insert(key.get_ref().to_string(), Entry { key: place, node });
+            node.key = place;
+            entries.insert(key.get_ref().to_string(), node);
         }
         entries
     }
@@ -275,7 +288,11 @@ impl Reader<'_> {
                 _ => self.unusable(&place, "a number must be finite"),
             },
         };
-        Node { place, value }
+        Node {
+            key: place.clone(),
+            place,
+            value,
+        }
     }
 
     fn unusable(&mut self, place: &Place, message: &str) -> Value {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::accountant::Curve;
 use fedrecsim_methods::method::OwnNoise;
-use fedrecsim_scenario::scenario::{Adjacency, PrivacySpec, Trust, usual_delta};
+use fedrecsim_scenario::scenario::{Adjacency, PrivacySpec, Trust, USUAL_DELTA};
 
 /// Says how the users of a step are found, as far as that protects them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -200,7 +200,7 @@ impl PrivacyClaim {
         };
         let start = PrivacyRecord {
             epsilon: None,
-            delta: Some(usual_delta().min(1.0 / users.max(1) as f64)),
+            delta: Some(USUAL_DELTA.min(1.0 / users.max(1) as f64)),
             adjacency: Some(Adjacency::Replace),
             trust: Some(Trust::Local),
             sampling: Some(Sampling::Known),

@@ -44,7 +44,7 @@ impl DeviceNoise {
     }
 
     fn has_noise_on_every_row(&self, block: &BlockLayout) -> bool {
-        block.kind == BlockKind::Weights || !self.codec.uplink_of(&block.name).lists_touched_rows()
+        block.kind == BlockKind::Weights || !self.codec.lists_touched_rows_of(&block.name)
     }
 }
 

@@ -14,8 +14,8 @@ use super::world::World;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::{ItemId, UserId};
 use fedrecsim_core::metric::{CataloguePlace, MetricSums, Place, RatingErrors, rank};
+use fedrecsim_data::dataset::CandidateScratch;
 use fedrecsim_data::dataset::TestRatings;
-use fedrecsim_data::dataset::candidates::CandidateScratch;
 use fedrecsim_methods::method::{Client, Scorer, ScoringContext, Scratch};
 use fedrecsim_model::model::blocks::Model;
 
@@ -45,7 +45,7 @@ pub struct Scored {
 /// Buffers for items and their scores.
 #[derive(Default)]
 struct ScoringBuffers {
-    candidates: Option<CandidateScratch>,
+    candidates: CandidateScratch,
     items: Vec<u32>,
     scores: Vec<f32>,
 }
@@ -161,14 +161,10 @@ impl Probe<'_> {
     fn rank(&mut self, against: Against, held_out: &[ItemId]) -> Result<Option<([u32; 2], u32)>> {
         let (world, dataset) = (self.world, &self.world.dataset);
         let ScoringBuffers {
-            candidates,
+            candidates: scratch,
             items,
             scores,
         } = &mut *self.buffers;
-        let scratch = match candidates {
-            Some(scratch) if scratch.fits(dataset.items()) => scratch,
-            other => other.insert(CandidateScratch::new(dataset.items())),
-        };
         let listed = match against {
             Against::TestCandidates => world.candidates.test(dataset, self.position, scratch),
             Against::ValidationCandidates => {

@@ -11,7 +11,7 @@ use fedrecsim_scenario::scenario::{
 const VALUE_BYTES: u64 = 4;
 
 /// The overheads of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Overheads {
     transport: Option<TransportSpec>,
     paillier: Option<PaillierSpec>,

@@ -24,11 +24,7 @@ pub(super) fn check_delta(scenario: &Scenario, users: usize) -> Result<()> {
 /// # Errors
 /// [`Error::Usage`] if it does not.
 pub(super) fn check_policy(scenario: &Scenario, policy: &Policy) -> Result<()> {
-    let adds_to_sums = scenario
-        .privacy
-        .gaussian
-        .is_some_and(|gaussian| gaussian.trust == Trust::Central);
-    if adds_to_sums && !policy.has_cohorts() {
+    if scenario.privacy.is_central() && !policy.has_cohorts() {
         let message = "noise on sums needs a cohort in which nobody is twice";
         return Err(Error::Usage(format!(
             "the policy `{}` has no cohorts: {message}",
@@ -69,7 +65,7 @@ pub(super) fn claim<'a>(
             .filter(|block| block.kind == BlockKind::ItemTable);
         tables
             .into_iter()
-            .any(|block| scenario.codec.uplink_of(&block.name).lists_touched_rows())
+            .any(|block| scenario.codec.lists_touched_rows_of(&block.name))
     });
     let selection = scenario.training.client_selection;
     let everybody_can =

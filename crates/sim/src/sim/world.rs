@@ -18,8 +18,8 @@ use fedrecsim_core::legs::{Leg, Route};
 use fedrecsim_core::memory;
 use fedrecsim_core::rng::Streams;
 use fedrecsim_core::units::Bytes;
+use fedrecsim_data::dataset::Candidates;
 use fedrecsim_data::dataset::Dataset;
-use fedrecsim_data::dataset::candidates::Candidates;
 use fedrecsim_data::dataset::negatives;
 use fedrecsim_data::population::{Population, Traces};
 use fedrecsim_methods::method::declare::controlled;
@@ -27,8 +27,7 @@ use fedrecsim_methods::method::registry::{self, Runnable};
 use fedrecsim_methods::method::{Entry, Exchange, Method, Phase, Placement, Problem};
 use fedrecsim_model::codec::{BlockCodecs, FrameParts};
 use fedrecsim_model::model::layout::Layout;
-use fedrecsim_scenario::scenario::participants::{Users, too_few_users};
-use fedrecsim_scenario::scenario::{ClientSelection, Policy, Scenario};
+use fedrecsim_scenario::scenario::{ClientSelection, Policy, Scenario, Users, too_few_users};
 
 /// Everything about a run that does not change.
 #[derive(Debug)]
@@ -375,7 +374,7 @@ fn check_users(scenario: &Scenario, policy: &Policy, users: usize, excluded: usi
         words: &words,
     };
     match too_few_users(&scenario.training, policy, Some(users)).first() {
-        Some(short) => Err(Error::Usage(format!("{}: {}", short.key, short.message))),
+        Some((key, _, message)) => Err(Error::Usage(format!("{key}: {message}"))),
         None => Ok(()),
     }
 }

@@ -11,8 +11,6 @@ use std::path::Path;
 
 use csv::ByteRecord;
 
-use own::Keep;
-
 use crate::dataset::compressed;
 use crate::dataset::ratings::{Interaction, Ratings};
 use crate::records::{Records, line_of};
@@ -36,27 +34,33 @@ pub fn read(path: &Path, layout: &DelimitedSpec) -> Result<Ratings> {
 /// [`Error::Read`] for a text that cannot be read or holds no rating, [`Error::MalformedLine`] for
 /// a line that does not fit `layout`, [`Error::Usage`] for a layout that contradicts itself.
 pub fn parse(text: impl BufRead, path: &Path, layout: &DelimitedSpec) -> Result<Ratings> {
-    parse_rows(text, path, layout, usize::MAX, Rows::default()).map(Rows::finish)
+    parse_rows(text, path, layout, usize::MAX, keep_all)
 }
 
-pub use own::{OwnRatings, read_own};
+pub(super) use own::read_own;
 
 /// Checks that the file at `path` begins with a rating, after its header if it has one.
 ///
 /// # Errors
 /// Those of [`read`].
 pub fn check_first_row(path: &Path, layout: &DelimitedSpec) -> Result<()> {
-    parse_rows(compressed::open(path)?, path, layout, 1, Rows::default()).map(drop)
+    parse_rows(compressed::open(path)?, path, layout, 1, keep_all).map(drop)
 }
 
-/// Reads the first `most` rows of `text`, as [`parse`] does.
+fn keep_all(user: u32, row: Interaction) -> Option<(u32, Interaction)> {
+    Some((user, row))
+}
+
+/// Reads the first `most` rows of `text`, as [`parse`] does, and holds what `keep` makes of a user's
+/// row. All users are named and all items counted, whatever is kept.
 fn parse_rows(
     text: impl BufRead,
     path: &Path,
     layout: &DelimitedSpec,
     most: usize,
-    mut rows: Rows,
-) -> Result<Rows> {
+    mut keep: impl FnMut(u32, Interaction) -> Option<(u32, Interaction)>,
+) -> Result<Ratings> {
+    let mut rows = Rows::default();
     let mut records = Records::new(text, path, &layout.separator)?;
     let mut record = ByteRecord::new();
     if !records.read(&mut record)? {
@@ -77,7 +81,8 @@ fn parse_rows(
             return Err(Fault::Line(FORGOTTEN_HEADER.to_owned()).at(path, &first));
         }
         let is_first = rows.count == 0;
-        let pushed = rows.push(&columns, &record).map_err(|fault| match fault {
+        let pushed = rows.push(&columns, &record, &mut keep);
+        let pushed = pushed.map_err(|fault| match fault {
             Fault::Line(message) if is_first && !layout.header && !has_number(&record) => {
                 Fault::Line(format!(
                     "{message}; if this line names the columns, say `header = true`"
@@ -87,7 +92,10 @@ fn parse_rows(
         });
         pushed.map_err(|fault| fault.at(path, &record))?;
         if rows.count >= most || !records.read(&mut record)? {
-            return Ok(rows);
+            return Ok(Ratings {
+                items: rows.items.0.len() as u32,
+                ..rows.ratings
+            });
         }
     }
 }
@@ -240,7 +248,6 @@ struct Rows {
     /// How many there were.
     count: usize,
     /// What is kept of them.
-    keep: Keep,
     ratings: Ratings,
     users: Names,
     items: Names,
@@ -249,7 +256,12 @@ struct Rows {
 }
 
 impl Rows {
-    fn push(&mut self, columns: &Columns, record: &ByteRecord) -> Result<(), Fault> {
+    fn push(
+        &mut self,
+        columns: &Columns,
+        record: &ByteRecord,
+        keep: &mut impl FnMut(u32, Interaction) -> Option<(u32, Interaction)>,
+    ) -> Result<(), Fault> {
         if record.len() != columns.count {
             return Err(Fault::Line(format!(
                 "expected {} columns as in the first line, found {}: {}",
@@ -267,29 +279,19 @@ impl Rows {
         };
         let user_name = name("user", columns.user)?;
         let item_name = name("item", columns.item)?;
-        let real = |place: Option<usize>, [least, most]: [f64; 2], expected: &str| {
-            place.map_or(Ok(1.0), |place| {
-                number(record, place)
-                    .filter(|value: &f32| {
-                        value.is_finite() && (least..=most).contains(&f64::from(*value))
-                    })
-                    .ok_or_else(|| wrong_number(expected, record, place))
-            })
+        let real = |place: Option<usize>, expected: &str, is_sound: &dyn Fn(f32) -> bool| {
+            let Some(place) = place else { return Ok(1.0) };
+            number(record, place)
+                .filter(|value: &f32| value.is_finite() && is_sound(*value))
+                .ok_or_else(|| wrong_number(expected, record, place))
         };
-        let (expected, range) = &columns.expected_rating;
-        let rating = real(columns.rating, *range, expected)?;
-        let weight = real(
-            columns.weight,
-            [0.0, f64::MAX],
-            "a weight (a finite number of at least 0)",
-        )?;
-        let is_positive =
-            columns
-                .label
-                .map_or(Ok(true), |place| match number::<f32>(record, place) {
-                    Some(label) if label == 0.0 || label == 1.0 => Ok(label == 1.0),
-                    _ => Err(wrong_number("a label (0 or 1)", record, place)),
-                })?;
+        let (expected, [lowest, highest]) = &columns.expected_rating;
+        let is_expected = |value| (*lowest..=*highest).contains(&f64::from(value));
+        let rating = real(columns.rating, expected, &is_expected)?;
+        let expected = "a weight (a finite number of at least 0)";
+        let weight = real(columns.weight, expected, &|value| value >= 0.0)?;
+        let is_label = |value| value == 0.0 || value == 1.0;
+        let is_positive = real(columns.label, "a label (0 or 1)", &is_label)? == 1.0;
         let time = match columns.timestamp {
             Some(place) => self.time(record, place)?,
             None => self.count as i64,
@@ -302,18 +304,16 @@ impl Rows {
         }
         let item = self.items.number(item_name)?;
         self.count += 1;
-        if let Some((user, item)) = self
-            .keep
-            .kept((user, item), (rating, time, weight, is_positive))
-        {
+        let row = Interaction {
+            item,
+            rating,
+            time,
+            weight,
+            is_positive,
+        };
+        if let Some((user, row)) = keep(user, row) {
             self.ratings.users.push(user);
-            self.ratings.interactions.push(Interaction {
-                item,
-                rating,
-                time,
-                weight,
-                is_positive,
-            });
+            self.ratings.interactions.push(row);
         }
         Ok(())
     }
@@ -336,13 +336,6 @@ impl Rows {
             }
         }
         Ok(order_of(real))
-    }
-
-    fn finish(self) -> Ratings {
-        Ratings {
-            items: self.items.0.len() as u32,
-            ..self.ratings
-        }
     }
 }
 

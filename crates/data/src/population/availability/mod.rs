@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::choice::Choice;
+use super::groups::Groups;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::rng::{Purpose, Streams};
@@ -53,9 +53,8 @@ struct Stay {
 }
 
 impl Availability {
-    /// Makes the availability of `users` users, which is a pattern less the outages among `faults`,
-    /// whose rules concern whom `choice` says. `trace` is what was read of the file that `spec`
-    /// names, if it names one.
+    /// Makes the availability of `users` users: a pattern minus the outages among `faults`. `trace`
+    /// is what was read of the file that `spec` names, if it names one.
     ///
     /// # Errors
     /// [`Error::Usage`](fedrecsim_core::error::Error::Usage) if it names a file and that was not read.
@@ -64,7 +63,7 @@ impl Availability {
         faults: &[FaultSpec],
         users: u32,
         trace: Option<Arc<AvailabilityTrace>>,
-        choice: Arc<dyn Choice>,
+        groups: Arc<Groups>,
         streams: Streams,
     ) -> Result<Self> {
         let pattern = match &spec.pattern {
@@ -74,14 +73,16 @@ impl Availability {
                 daily => Pattern::Daily(daily),
             },
             AvailabilityPattern::OnOff(on_off) => {
-                Pattern::OnOff(OnOff::new(*on_off, Purpose::Availability, streams))
+                Pattern::OnOff(OnOff::new(on_off, Purpose::Availability, streams))
             }
-            AvailabilityPattern::Trace(spec) => Pattern::Trace(super::was_read(trace, &spec.path)?),
+            AvailabilityPattern::Trace { path, .. } => {
+                Pattern::Trace(super::was_read(trace, path)?)
+            }
         };
         Ok(Self {
             users,
             pattern,
-            outages: Outages::new(faults, choice, streams),
+            outages: Outages::new(faults, groups, streams),
         })
     }
 

@@ -28,7 +28,7 @@ pub(super) struct OnOff {
 
 impl OnOff {
     /// Makes the chains, which draw from the streams of `purpose`.
-    pub(super) fn new(spec: OnOffSpec, purpose: Purpose, streams: Streams) -> Self {
+    pub(super) fn new(spec: &OnOffSpec, purpose: Purpose, streams: Streams) -> Self {
         let (mean_on, mean_off) = (spec.mean_on_s * 1e9, spec.mean_off_s * 1e9);
         Self {
             mean_on,

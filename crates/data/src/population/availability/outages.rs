@@ -2,72 +2,55 @@
 
 use std::sync::Arc;
 
-use super::super::choice::Choice;
+use super::super::groups::{Groups, Rule};
 use super::on_off::OnOff;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::rng::{Purpose, Streams};
-use fedrecsim_core::units::SimDuration;
+use fedrecsim_core::units::SimTime;
 use fedrecsim_scenario::scenario::{FaultEffect, FaultSpec, OnOffSpec};
 
 /// The outages among the fault rules of a scenario.
 #[derive(Clone, Debug)]
 pub(super) struct Outages {
-    rules: Vec<Outage>,
-    choice: Arc<dyn Choice>,
+    outages: Vec<Outage>,
+    groups: Arc<Groups>,
 }
 
 /// A rule that keeps its users away: all the time between two instants, or again and again between
 /// them.
 #[derive(Clone, Debug)]
 struct Outage {
-    /// Its number among all rules of the scenario.
-    number: u32,
-    spec: FaultSpec,
-    /// The first instant of the rule, in nanoseconds.
-    from: u64,
-    /// The first instant after the rule; `None` if it never ends.
-    until: Option<u64>,
+    rule: Rule,
     /// The times without an outage, if it recurs.
     calm: Option<OnOff>,
 }
 
 impl Outages {
-    pub(super) fn new(specs: &[FaultSpec], choice: Arc<dyn Choice>, streams: Streams) -> Self {
-        let nanoseconds = |seconds| SimDuration::from_secs_f64(seconds).as_nanos();
-        let rules = (0..).zip(specs).filter_map(|(number, spec)| {
-            let calm = match spec.effect {
-                FaultEffect::Outage => None,
-                FaultEffect::RecurringOutage(times) => {
+    pub(super) fn new(specs: &[FaultSpec], groups: Arc<Groups>, streams: Streams) -> Self {
+        let outage = |rule: Rule| {
+            let calm = match rule.spec.effect {
+                FaultEffect::RecurringOutage {
+                    mean_gap_s,
+                    mean_duration_s,
+                } => {
                     let times = OnOffSpec {
-                        mean_on_s: times.mean_gap_s,
-                        mean_off_s: times.mean_duration_s,
+                        mean_on_s: mean_gap_s,
+                        mean_off_s: mean_duration_s,
                     };
-                    Some(OnOff::new(times, Purpose::Outage, streams))
+                    Some(OnOff::new(&times, Purpose::Outage, streams))
                 }
-                FaultEffect::Delay(_)
-                | FaultEffect::Drop
-                | FaultEffect::CutAtByte(_)
-                | FaultEffect::Corrupt => {
-                    return None;
-                }
+                _ => None,
             };
-            let (from, until) = (nanoseconds(spec.from_s), spec.until_s.map(nanoseconds));
-            Some(Outage {
-                number,
-                spec: spec.clone(),
-                from,
-                until,
-                calm,
-            })
-        });
+            Outage { rule, calm }
+        };
         Self {
-            rules: rules.collect(),
-            choice,
+            outages: Rule::of(specs, true).map(outage).collect(),
+            groups,
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.rules.is_empty()
+        self.outages.is_empty()
     }
 
     /// Returns the first instant from `at` on at which no outage concerns `user`; `None` if there
@@ -76,7 +59,7 @@ impl Outages {
         loop {
             let covering = self
                 .of(user)
-                .filter_map(|rule| rule.next(at))
+                .filter_map(|outage| outage.next(at))
                 .filter(|(begins, _)| *begins <= at);
             // An outage that never ends ends after all others.
             let Some(ends) = covering.map(|(_, ends)| ends.unwrap_or(u64::MAX)).max() else {
@@ -93,7 +76,7 @@ impl Outages {
     /// is none.
     pub(super) fn first_after(&self, user: UserId, at: u64) -> Option<u64> {
         self.of(user)
-            .filter_map(|rule| rule.next(at))
+            .filter_map(|outage| outage.next(at))
             .map(|(begins, _)| begins)
             .filter(|begins| *begins > at)
             .min()
@@ -102,14 +85,14 @@ impl Outages {
     /// Returns the number of the first rule with an outage that concerns `user` at `at`; `None` if
     /// there is none.
     pub(super) fn rule_at(&self, user: UserId, at: u64) -> Option<u32> {
-        let covers = |rule: &&Outage| rule.next(at).is_some_and(|(begins, _)| begins <= at);
-        self.of(user).find(covers).map(|rule| rule.number)
+        let covers = |outage: &&Outage| outage.next(at).is_some_and(|(begins, _)| begins <= at);
+        self.of(user).find(covers).map(|outage| outage.rule.number)
     }
 
     fn of(&self, user: UserId) -> impl Iterator<Item = &Outage> {
-        self.rules
+        self.outages
             .iter()
-            .filter(move |rule| self.choice.concerned_by(rule.number, &rule.spec, user))
+            .filter(move |outage| self.groups.concerned_by(&outage.rule, user))
     }
 }
 
@@ -117,15 +100,19 @@ impl Outage {
     /// Returns the beginning and the end of the outage that covers `at`, or of the first one after
     /// it; the beginning of one that covers `at` may be given as `at`. An end of `None` is never.
     fn next(&self, at: u64) -> Option<(u64, Option<u64>)> {
-        let at = at.max(self.from);
-        if self.until.is_some_and(|until| at >= until) {
+        let (from, until) = (
+            self.rule.from.as_nanos(),
+            self.rule.until.map(SimTime::as_nanos),
+        );
+        let at = at.max(from);
+        if until.is_some_and(|until| at >= until) {
             return None;
         }
         let Some(calm) = &self.calm else {
-            return Some((self.from, self.until));
+            return Some((from, until));
         };
         // The rule stands in the place of a user, so that all its users have the same times.
-        let stay_after = |at| calm.stay_after(UserId(self.number), at);
+        let stay_after = |at| calm.stay_after(UserId(self.rule.number), at);
         let (mut begins, mut calm_from) = (at, stay_after(at));
         // A calm that covers the instant ends with the next outage. One that ends when the next
         // begins, within a nanosecond, is followed by another.
@@ -133,11 +120,11 @@ impl Outage {
             begins = stay.until?;
             calm_from = stay_after(begins);
         }
-        let ends = [calm_from.map(|stay| stay.from), self.until]
+        let ends = [calm_from.map(|stay| stay.from), until]
             .into_iter()
             .flatten()
             .min();
-        self.until
+        until
             .is_none_or(|until| begins < until)
             .then_some((begins, ends))
     }
@@ -149,7 +136,7 @@ mod tests {
     use crate::population::Population;
     use crate::population::tests::sample::users_of;
     use fedrecsim_core::ids::InvitationId;
-    use fedrecsim_core::units::SimTime;
+    use fedrecsim_core::units::SimDuration;
 
     const SECOND: u64 = 1_000_000_000;
 

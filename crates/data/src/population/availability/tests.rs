@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::population::tests::sample::groups;
-use fedrecsim_scenario::scenario::{AvailabilityTraceSpec, DailySpec, OnOffSpec};
+use fedrecsim_scenario::scenario::{DailySpec, OnOffSpec};
 
 const SECOND: u64 = 1_000_000_000;
 const HOUR: u64 = 3600 * SECOND;
@@ -57,12 +57,12 @@ fn daily(
 }
 
 fn trace(text: &str, period_s: Option<f64>) -> AvailabilityClock {
-    let spec = AvailabilityTraceSpec {
+    let pattern = AvailabilityPattern::Trace {
         path: "a.csv".into(),
         period_s,
     };
     let read = AvailabilityTrace::parse(text, Path::new("a.csv"), period_s).unwrap();
-    clock_of(AvailabilityPattern::Trace(spec), 10, Some(read))
+    clock_of(pattern, 10, Some(read))
 }
 
 fn at(nanoseconds: u64) -> SimTime {

@@ -199,7 +199,7 @@ impl Links {
         streams: Streams,
     ) -> Result<Self> {
         let trace = match &network.rates {
-            RatesSpec::Trace(spec) => Some(super::was_read(trace, &spec.path)?),
+            RatesSpec::Trace { path, .. } => Some(super::was_read(trace, path)?),
             RatesSpec::Lognormal(_) => None,
         };
         Ok(Self {
@@ -225,7 +225,7 @@ impl Links {
         );
         let transfer_log_sigma = match &network.rates {
             RatesSpec::Lognormal(rates) => rates.transfer_log_sigma,
-            RatesSpec::Trace(_) => 0.0,
+            RatesSpec::Trace { .. } => 0.0,
         };
         let mut vary =
             |mbit: f64| BitsPerSecond::from_mbit_f64(transfer.lognormal(mbit, transfer_log_sigma));
@@ -278,7 +278,7 @@ impl Links {
         let lognormal =
             |median: f64, log_sigma: f64, normal: f64| median * math::exp(log_sigma * normal);
         let [down, up] = match &network.rates {
-            RatesSpec::Trace(_) => [0.0; 2],
+            RatesSpec::Trace { .. } => [0.0; 2],
             RatesSpec::Lognormal(rates) => {
                 let correlation = rates.correlation;
                 let correlated =

@@ -124,10 +124,8 @@ impl Rates {
 /// The rates of users' links, by user.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct LinkTrace {
-    /// The index of each user's first line in `lines`, and at the end the number of all lines.
-    offsets: Vec<usize>,
-    /// The lines of a user are in the order of time, and the first one is of time 0.
-    lines: Vec<Line>,
+    /// The lines of each user are in the order of time, and the first one is of time 0.
+    users: Vec<Vec<Line>>,
     /// The nanoseconds after which each user's lines begin again; `None` for a rate that never
     /// changes.
     periods: Vec<Option<u64>>,
@@ -147,130 +145,64 @@ impl LinkTrace {
     /// # Errors
     /// The errors of the columns, and one for a user whose first line is not of time 0, whose times
     /// do not grow, whose last time is not before the period's end, or who has no rate in a
-    /// direction in any line, and for a gap in the users' numbers.
+    /// direction in any line.
     pub(crate) fn parse(text: &str, path: &Path, period_s: Option<f64>) -> Result<Self> {
         let nanoseconds = |seconds: f64| SimDuration::from_secs_f64(seconds).as_nanos();
-        let mut rows: Vec<(u32, u64, Line)> = Vec::new();
         let names = ["user", "time_s", "down_mbit_per_s", "up_mbit_per_s"];
-        columns::read(text, path, names, 4, |row| {
+        let users = columns::read_users(text, path, names, 4, |row| {
             let time_s = row.not_negative(1, LAST_SECOND)?;
-            if let Some(period_s) =
-                period_s.filter(|period_s| nanoseconds(time_s) >= nanoseconds(*period_s))
-            {
+            let is_late = |period_s: &f64| nanoseconds(time_s) >= nanoseconds(*period_s);
+            if let Some(period_s) = period_s.filter(is_late) {
                 return Err(Fault::new(format!(
                     "the time of {time_s} s is not before the end of the period of {period_s} s (`period_s`)"
                 )));
             }
-            let [down, up] = [
-                row.not_negative(2, LARGEST_MBIT_PER_S)?,
-                row.not_negative(3, LARGEST_MBIT_PER_S)?,
-            ]
-            .map(BitsPerSecond::from_mbit_f64);
-            rows.push((
-                row.user()?,
-                row.line,
-                Line {
-                    time: nanoseconds(time_s),
-                    down,
-                    up,
-                },
-            ));
-            Ok(())
+            let rate = |column| {
+                let rate = row.not_negative(column, LARGEST_MBIT_PER_S);
+                rate.map(BitsPerSecond::from_mbit_f64)
+            };
+            Ok(Line {
+                time: nanoseconds(time_s),
+                down: rate(2)?,
+                up: rate(3)?,
+            })
         })?;
-        // The sort is stable, so that a user's lines keep the order of the file.
-        rows.sort_by_key(|(user, ..)| *user);
         let mut trace = Self {
-            offsets: Vec::new(),
-            lines: Vec::with_capacity(rows.len()),
+            users: Vec::new(),
             periods: Vec::new(),
         };
-        for of_user in rows.chunk_by(|(user, ..), (next, ..)| user == next) {
-            trace
-                .add(of_user, period_s.map(nanoseconds))
-                .map_err(|(fault, line)| fault.at(path, line))?;
+        for (user, lines) in users.into_iter().enumerate() {
+            check(user, &lines).map_err(|(fault, line)| fault.at(path, line))?;
+            let lines: Vec<Line> = lines.into_iter().map(|(_, line)| line).collect();
+            trace.periods.push(match lines[..] {
+                [.., before, last] => {
+                    let all = last.time + (last.time - before.time);
+                    Some(period_s.map_or(all, nanoseconds))
+                }
+                _ => None,
+            });
+            trace.users.push(lines);
         }
-        trace.offsets.push(trace.lines.len());
         Ok(trace)
-    }
-
-    /// Adds the lines of the next user, who has some. An error comes with the number of the line in
-    /// the file.
-    fn add(&mut self, rows: &[(u32, u64, Line)], period: Option<u64>) -> Result<(), (Fault, u64)> {
-        let (user, number, _) = rows[0];
-        if user as usize != self.offsets.len() {
-            return Err((columns::gap(user, self.offsets.len() as u32), number));
-        }
-        self.offsets.push(self.lines.len());
-        let seconds = |time| SimDuration::from_nanos(time).as_secs_f64();
-        for (index, (_, number, line)) in rows.iter().enumerate() {
-            let fault = match index.checked_sub(1).map(|before| rows[before]) {
-                None if line.time != 0 => {
-                    format!(
-                        "the first line of user {user} is of {} s; a user's lines begin at 0 s",
-                        seconds(line.time)
-                    )
-                }
-                Some((_, earlier, before)) if line.time <= before.time => format!(
-                    "user {user} has a time of {} s, which is not after the {} s in line {earlier}",
-                    seconds(line.time),
-                    seconds(before.time)
-                ),
-                _ => {
-                    self.lines.push(*line);
-                    continue;
-                }
-            };
-            return Err((Fault::new(fault), *number));
-        }
-        // A rate of zero stands as 1 bit/s.
-        let none = BitsPerSecond::new(0);
-        let idle =
-            |rate: fn(&Line) -> BitsPerSecond| rows.iter().all(|(.., line)| rate(line) == none);
-        for (column, idle) in [
-            ("down_mbit_per_s", idle(|line| line.down)),
-            ("up_mbit_per_s", idle(|line| line.up)),
-        ] {
-            if idle {
-                let message =
-                    format!("no line of user {user} has a rate above 0 in column `{column}`");
-                return Err((Fault::new(message), number));
-            }
-        }
-        let times: Vec<u64> = rows.iter().rev().map(|(.., line)| line.time).collect();
-        self.periods.push(match times[..] {
-            [last, before, ..] => Some(period.unwrap_or(last + (last - before))),
-            _ => None,
-        });
-        Ok(())
     }
 
     /// Feeds the trace to `sink`, as little-endian bytes in a fixed order.
     pub(crate) fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
-        let Self {
-            offsets,
-            lines,
-            periods,
-        } = self;
-        offsets
-            .iter()
-            .for_each(|offset| sink(&(*offset as u64).to_le_bytes()));
-        for line in lines {
+        columns::visit_offsets(&self.users, sink);
+        for line in self.users.iter().flatten() {
             [line.time, line.down.get(), line.up.get()]
                 .iter()
                 .for_each(|number| sink(&number.to_le_bytes()));
         }
-        periods
+        self.periods
             .iter()
             .for_each(|period| sink(&period.unwrap_or(0).to_le_bytes()));
     }
 
     /// Returns the lines of a user, and the period after which they begin again.
     fn of(&self, user: UserId) -> (&[Line], Option<u64>) {
-        let user = user.index() % self.periods.len();
-        (
-            &self.lines[self.offsets[user]..self.offsets[user + 1]],
-            self.periods[user],
-        )
+        let user = user.index() % self.users.len();
+        (&self.users[user], self.periods[user])
     }
 
     fn piece(&self, user: UserId, direction: Direction, at: SimTime) -> Piece {
@@ -301,4 +233,46 @@ impl LinkTrace {
             until,
         }
     }
+}
+
+/// Checks the lines of a user, who has some. An error comes with the number of the line in the file.
+fn check(user: usize, lines: &[(u64, Line)]) -> Result<(), (Fault, u64)> {
+    let seconds = |time| SimDuration::from_nanos(time).as_secs_f64();
+    let (number, first) = lines[0];
+    if first.time != 0 {
+        let message = format!(
+            "the first line of user {user} is of {} s; a user's lines begin at 0 s",
+            seconds(first.time)
+        );
+        return Err((Fault::new(message), number));
+    }
+    for pair in lines.windows(2) {
+        let [(earlier, before), (number, line)] = [pair[0], pair[1]];
+        if line.time <= before.time {
+            let message = format!(
+                "user {user} has a time of {} s, which is not after the {} s in line {earlier}",
+                seconds(line.time),
+                seconds(before.time)
+            );
+            return Err((Fault::new(message), number));
+        }
+    }
+    // A rate of zero stands as 1 bit/s.
+    let none = BitsPerSecond::new(0);
+    for (column, is_idle) in [
+        (
+            "down_mbit_per_s",
+            lines.iter().all(|(_, line)| line.down == none),
+        ),
+        (
+            "up_mbit_per_s",
+            lines.iter().all(|(_, line)| line.up == none),
+        ),
+    ] {
+        if is_idle {
+            let message = format!("no line of user {user} has a rate above 0 in column `{column}`");
+            return Err((Fault::new(message), number));
+        }
+    }
+    Ok(())
 }

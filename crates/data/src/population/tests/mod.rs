@@ -3,7 +3,7 @@
 
 pub(super) mod sample;
 
-use super::traces::DeviceTrace;
+use super::device_trace::DeviceTrace;
 use super::*;
 use fedrecsim_core::legs::Route;
 use fedrecsim_core::units::{Bytes, Direction, SimDuration, SimTime};
@@ -205,7 +205,10 @@ fn every_wrong_line_of_a_trace_of_devices_is_named() {
 }
 
 fn rule(effect: FaultEffect) -> FaultSpec {
-    FaultSpec::always(effect)
+    FaultSpec {
+        effect,
+        ..FaultSpec::default()
+    }
 }
 
 fn rules(specs: &[FaultSpec]) -> FaultRules {

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::super::*;
-use fedrecsim_scenario::scenario::{self, DevicesSpec, MethodVocabulary, TrafficOf};
+use fedrecsim_scenario::scenario::{self, DevicesSpec, MethodVocabulary};
 
 pub(crate) const USERS: u32 = 20_000;
 
@@ -19,7 +19,7 @@ pub(crate) fn scenario_with(tables: &str) -> Scenario {
         draws_negatives: true,
         without_controls: None,
         sizes: &|_, _| Vec::new(),
-        traffic: TrafficOf::new(|_| None),
+        traffic: Arc::new(|_| None),
     }];
     let text = format!(
         "method = \"popularity\"\ndataset.name = \"ml-100k\"\ntraining.rounds = 1\n{tables}"

@@ -1,241 +1,163 @@
 //! `[dataset]`: where ratings come from and what is done to them before training.
 
-use std::borrow::Cow;
 use std::path::PathBuf;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::check::Checker;
 use super::super::sizes::{ProblemSize, block_too_large, candidates_too_many, too_large};
 use super::{EvaluationSpec, Ranking, Scenario, without_default};
+use crate::{choices, keys, variants};
 
-/// The ratings and how they are split.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Dataset", extend("additionalProperties" = false))]
-pub struct DatasetSpec {
-    #[serde(flatten)]
-    pub source: SourceSpec,
-    /// The ratings file, which may be compressed with gzip or zstd (`ratings.csv.gz`,
-    /// `ratings.csv.zst`). Required for `delimited`; a generated population has none; for the
-    /// others the default is their usual place in a data folder.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1))]
-    pub path: Option<PathBuf>,
-    /// Users with fewer ratings are left out. The default is 10 for `lastfm-2k` (the filter of the
-    /// FedRAP paper), 5 for `lastfm-2k-tags` and `amazon-instant-video` (that of the PFedRec
-    /// paper), else 0.
-    #[serde(default)]
-    #[schemars(transform = without_default)]
-    pub minimum_interactions: u32,
-    /// A part of the users and items, to study other sizes and densities; not with
-    /// `name = "generated"`. It is taken before users with few ratings are left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub subset: Option<SubsetSpec>,
-    /// How the ratings are divided into a part to train on and a part to measure accuracy on.
-    #[serde(default)]
-    pub split: SplitSpec,
-    /// Training negatives.
-    #[serde(default)]
-    pub negatives: NegativesSpec,
-}
-
-/// Where ratings come from, as the key `name` says.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "name", rename_all = "kebab-case")]
-pub enum SourceSpec {
-    /// Made by the generator; no file.
-    Generated {
+keys! {
+    /// The ratings and how they are split.
+    pub struct DatasetSpec with required keys {
+        /// Where the ratings come from.
+        name: DatasetName;
+        /// The generated population; only with `name = "generated"`.
+        generator: Option<GeneratorSpec>;
+        /// Layout of the file; only with `name = "delimited"`, and required there.
+        columns: Option<DelimitedSpec>;
+        /// The ratings file, which may be compressed with gzip or zstd (`ratings.csv.gz`,
+        /// `ratings.csv.zst`). Required for `delimited`; a generated population has none; for the
+        /// others the default is their usual place in a data folder.
+        #[schemars(length(min = 1))]
+        path: Option<PathBuf>;
+        /// Users with fewer ratings are left out. The default is 10 for `lastfm-2k` (the filter of
+        /// the FedRAP paper), 5 for `lastfm-2k-tags` and `amazon-instant-video` (that of the
+        /// PFedRec paper), else 0.
         #[serde(default)]
-        generator: GeneratorSpec,
-    },
-    /// Any delimited text file.
-    Delimited {
-        #[serde(default)]
-        columns: DelimitedSpec,
-    },
-    /// A public data set, whose files `dataset::public` knows.
-    #[serde(untagged)]
-    Public { name: PublicDataset },
-}
-
-/// Both tables stand beside `name`, whatever it says, so that a fault can name what is wrong.
-impl JsonSchema for SourceSpec {
-    fn schema_name() -> Cow<'static, str> {
-        "Source".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let public = generator.subschema_for::<PublicDataset>();
-        json_schema!({
-            "type": "object",
-            "properties": {
-                "name": {
-                    "description": "Where the ratings come from.",
-                    "oneOf": [
-                        { "type": "string", "const": "generated", "description": "Made by the generator; no file." },
-                        public,
-                        {
-                            "type": "string",
-                            "const": "delimited",
-                            "description": "Any delimited text file, as `[dataset.columns]` describes it.",
-                        },
-                    ],
-                },
-                "generator": {
-                    "description": "The generated population; only with `name = \"generated\"`.",
-                    "anyOf": [generator.subschema_for::<GeneratorSpec>()],
-                },
-                "columns": {
-                    "description": "Layout of the file; only with `name = \"delimited\"`, and required there.",
-                    "anyOf": [generator.subschema_for::<DelimitedSpec>()],
-                },
-            },
-            "required": ["name"],
-        })
+        #[schemars(transform = without_default)]
+        minimum_interactions: u32;
+        /// A part of the users and items, to study other sizes and densities; not with
+        /// `name = "generated"`. It is taken before users with few ratings are left out.
+        subset: Option<SubsetSpec>;
+        /// How the ratings are divided into a part to train on and a part to measure accuracy on.
+        split: SplitSpec = SplitSpec::default();
+        /// Training negatives.
+        negatives: NegativesSpec = NegativesSpec::default();
     }
 }
 
-/// The public data sets that a scenario can name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum PublicDataset {
-    /// MovieLens 100K, `u.data`.
-    #[serde(rename = "ml-100k")]
-    Ml100k,
-    /// MovieLens 1M, `ratings.dat` or a `ratings.csv` with an `order` column.
-    #[serde(rename = "ml-1m")]
-    Ml1m,
-    /// MovieLens 20M, `ratings.csv`.
-    #[serde(rename = "ml-20m")]
-    Ml20m,
-    /// MovieLens 25M, `ratings.csv`.
-    #[serde(rename = "ml-25m")]
-    Ml25m,
-    /// MovieLens 32M, `ratings.csv`.
-    #[serde(rename = "ml-32m")]
-    Ml32m,
-    /// LastFM 2K (HetRec 2011), `user_artists.dat`.
-    #[serde(rename = "lastfm-2k")]
-    LastFm2k,
-    /// LastFM 2K (HetRec 2011), who has given which artist a tag,
-    /// `user_taggedartists-timestamps.dat`.
-    #[serde(rename = "lastfm-2k-tags")]
-    LastFm2kTags,
-    /// Amazon Instant Video (2014), all ratings, `ratings_Amazon_Instant_Video.csv`.
-    #[serde(rename = "amazon-instant-video")]
-    AmazonInstantVideo,
-    /// Amazon Instant Video (2014), ratings of users and items with at least five reviews, as
-    /// `fedrecsim data fetch` writes them.
-    #[serde(rename = "amazon-instant-video-5core")]
-    AmazonInstantVideo5Core,
-}
-
-impl PublicDataset {
-    /// All of them.
-    pub const ALL: [Self; 9] = [
-        Self::Ml100k,
-        Self::Ml1m,
-        Self::Ml20m,
-        Self::Ml25m,
-        Self::Ml32m,
-        Self::LastFm2k,
-        Self::LastFm2kTags,
-        Self::AmazonInstantVideo,
-        Self::AmazonInstantVideo5Core,
-    ];
-
-    /// Returns the number of ratings below which users are left out if a scenario does not say
-    /// otherwise.
-    fn default_minimum_interactions(self) -> u32 {
-        match self {
-            // The filter of the FedRAP paper.
-            Self::LastFm2k => 10,
-            // The filter of the PFedRec paper. Most users of Amazon have a single rating, of which
-            // nothing can be held out.
-            Self::LastFm2kTags | Self::AmazonInstantVideo => 5,
-            _ => 0,
-        }
+choices! {
+    /// Where ratings come from.
+    pub enum DatasetName {
+        /// Made by the generator; no file.
+        Generated,
+        /// MovieLens 100K, `u.data`.
+        #[serde(rename = "ml-100k")]
+        Ml100k,
+        /// MovieLens 1M, `ratings.dat` or a `ratings.csv` with an `order` column.
+        #[serde(rename = "ml-1m")]
+        Ml1m,
+        /// MovieLens 20M, `ratings.csv`.
+        #[serde(rename = "ml-20m")]
+        Ml20m,
+        /// MovieLens 25M, `ratings.csv`.
+        #[serde(rename = "ml-25m")]
+        Ml25m,
+        /// MovieLens 32M, `ratings.csv`.
+        #[serde(rename = "ml-32m")]
+        Ml32m,
+        /// LastFM 2K (HetRec 2011), `user_artists.dat`.
+        #[serde(rename = "lastfm-2k")]
+        LastFm2k,
+        /// LastFM 2K (HetRec 2011), who has given which artist a tag,
+        /// `user_taggedartists-timestamps.dat`.
+        #[serde(rename = "lastfm-2k-tags")]
+        LastFm2kTags,
+        /// Amazon Instant Video (2014), all ratings, `ratings_Amazon_Instant_Video.csv`.
+        #[serde(rename = "amazon-instant-video")]
+        AmazonInstantVideo,
+        /// Amazon Instant Video (2014), ratings of users and items with at least five reviews, as
+        /// `fedrecsim data fetch` writes them.
+        #[serde(rename = "amazon-instant-video-5core")]
+        AmazonInstantVideo5Core,
+        /// Any delimited text file, as `[dataset.columns]` describes it.
+        Delimited,
     }
 }
 
 impl DatasetSpec {
+    /// Returns what a scenario has that says nothing of its data but the name.
+    pub fn named(name: DatasetName) -> Self {
+        Self {
+            name,
+            generator: None,
+            columns: None,
+            path: None,
+            minimum_interactions: match name {
+                // The filter of the FedRAP paper.
+                DatasetName::LastFm2k => 10,
+                // The filter of the PFedRec paper. Most users of Amazon have a single rating, of
+                // which nothing can be held out.
+                DatasetName::LastFm2kTags | DatasetName::AmazonInstantVideo => 5,
+                _ => 0,
+            },
+            subset: None,
+            split: SplitSpec::default(),
+            negatives: NegativesSpec::default(),
+        }
+    }
+
     /// Returns the number of users of a generated population. Those of a file are counted when it
     /// is read.
     pub fn generated_users(&self) -> Option<u32> {
-        match &self.source {
-            SourceSpec::Generated { generator } => Some(generator.users),
-            _ => None,
-        }
+        self.generator.as_ref().map(|generator| generator.users)
     }
 }
 
-/// A part of the users and items of a file. Items are chosen first, and users by the ratings that
-/// are then left to them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "Subset")]
-pub struct SubsetSpec {
-    /// The number of users to keep; all if it is absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
-    pub users: Option<u32>,
-    /// The number of items to keep; all if it is absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
-    pub items: Option<u32>,
-    /// Which of them are kept.
-    #[serde(default)]
-    pub keep: Kept,
+keys! {
+    /// A part of the users and items of a file. Items are chosen first, and users by the ratings
+    /// that are then left to them.
+    pub struct SubsetSpec {
+        /// The number of users to keep; all if it is absent.
+        users: Option<u32> = None, >= 1;
+        /// The number of items to keep; all if it is absent.
+        items: Option<u32> = None, >= 1;
+        /// Which of them are kept.
+        keep: Kept = Kept::MostRated;
+    }
 }
 
-/// The users or items of a file that a part of it keeps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kept {
-    /// Those with the most ratings.
-    #[default]
-    MostRated,
-    /// Those with the fewest ratings.
-    LeastRated,
-    /// Some that are drawn at random, by the seed.
-    Random,
+choices! {
+    /// The users or items of a file that a part of it keeps.
+    pub enum Kept {
+        /// Those with the most ratings.
+        MostRated,
+        /// Those with the fewest ratings.
+        LeastRated,
+        /// Some that are drawn at random, by the seed.
+        Random,
+    }
 }
 
-/// How ratings are divided into a part to train on and a part to measure accuracy on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-#[schemars(rename = "Split")]
-pub enum SplitSpec {
-    /// The latest rating of every user is held out, to be ranked against candidates.
-    LeaveOneOut {
-        /// Whether the last but one rating is held out for validation too.
-        #[serde(default = "yes")]
-        validation_item: bool,
-    },
-    /// One of several random equal parts of all ratings is held out, to be predicted: a run is one
-    /// fold. The folds of one seed, or of one division, cover every rating once.
-    KFold {
-        /// Number of parts.
-        #[serde(default = "five")]
-        #[schemars(range(min = 2, max = 1000))]
-        folds: u32,
-        /// The part that is held out, from 0.
-        #[serde(default)]
-        fold: u32,
-        /// Number of a division that is the same with every seed. Runs whose seeds follow one
-        /// another then hold out one part after the other: part `fold` plus seed, modulo `folds`.
-        /// Left out: the seed draws the division.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        division: Option<u32>,
-    },
-}
-
-fn yes() -> bool {
-    true
-}
-
-fn five() -> u32 {
-    5
+variants! {
+    /// How ratings are divided into a part to train on and a part to measure accuracy on.
+    #[derive(Copy, Eq)]
+    pub enum SplitSpec {
+        /// The latest rating of every user is held out, to be ranked against candidates.
+        LeaveOneOut {
+            /// Whether the last but one rating is held out for validation too.
+            #[schemars(extend("default" = true))]
+            validation_item: bool,
+        },
+        /// One of several random equal parts of all ratings is held out, to be predicted: a run is one
+        /// fold. The folds of one seed, or of one division, cover every rating once.
+        KFold {
+            /// Number of parts.
+            #[schemars(range(min = 2, max = 1000), extend("default" = 5))]
+            folds: u32,
+            /// The part that is held out, from 0.
+            #[schemars(extend("default" = 0))]
+            fold: u32,
+            /// Number of a division that is the same with every seed. Runs whose seeds follow one
+            /// another then hold out one part after the other: part `fold` plus seed, modulo `folds`.
+            /// Left out: the seed draws the division.
+            division: Option<u32>,
+        },
+    }
 }
 
 impl Default for SplitSpec {
@@ -275,103 +197,61 @@ impl SplitSpec {
     }
 }
 
-/// Parameters of the generated population.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct GeneratorSpec {
-    /// Number of users.
-    #[schemars(range(min = 1, max = 100_000_000))]
-    pub users: u32,
-    /// Number of items.
-    #[schemars(range(min = 4, max = 100_000_000))]
-    pub items: u32,
-    /// Mean number of ratings of a user; the counts are lognormal.
-    #[schemars(range(min = 3))]
-    pub ratings_per_user: f64,
-    /// Standard deviation of the logarithm of that count; 0 gives every user the same count.
-    #[schemars(range(min = 0, max = 3))]
-    pub ratings_log_sigma: f64,
-    /// Exponent of the Zipf law of item popularity; 0 makes all items equally popular.
-    #[schemars(range(min = 0, max = 3))]
-    pub popularity_exponent: f64,
-    /// Dimension of the latent tastes.
-    #[schemars(range(min = 1, max = 64))]
-    pub taste_dimension: u32,
-    /// How much tastes, rather than popularity, decide what a user rates; 0 means not at all.
-    #[schemars(range(min = 0, max = 20))]
-    pub taste_strength: f64,
-}
-
-impl Default for GeneratorSpec {
-    fn default() -> Self {
-        Self {
-            users: 500,
-            items: 1000,
-            ratings_per_user: 40.0,
-            ratings_log_sigma: 0.6,
-            popularity_exponent: 0.8,
-            taste_dimension: 4,
-            taste_strength: 5.0,
-        }
+keys! {
+    /// Parameters of the generated population.
+    pub struct GeneratorSpec {
+        /// Number of users.
+        users: u32 = 500, >= 1, <= 100_000_000;
+        /// Number of items.
+        items: u32 = 1000, >= 4, <= 100_000_000;
+        /// Mean number of ratings of a user; the counts are lognormal.
+        ratings_per_user: f64 = 40.0, >= 3.0;
+        /// Standard deviation of the logarithm of that count; 0 gives every user the same count.
+        ratings_log_sigma: f64 = 0.6, >= 0.0, <= 3.0;
+        /// Exponent of the Zipf law of item popularity; 0 makes all items equally popular.
+        popularity_exponent: f64 = 0.8, >= 0.0, <= 3.0;
+        /// Dimension of the latent tastes.
+        taste_dimension: u32 = 4, >= 1, <= 64;
+        /// How much tastes, rather than popularity, decide what a user rates; 0 means not at all.
+        taste_strength: f64 = 5.0, >= 0.0, <= 20.0;
     }
 }
 
-/// Layout of a delimited text file, which may be compressed with gzip or zstd. A pair of user and
-/// item may stand several times, as in a listening history: each row is a rating of its own, except
-/// that further rows of a held-out item are left out of training.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct DelimitedSpec {
-    /// What separates columns: `","`, `"\t"`, `"::"`, ...
-    #[schemars(length(min = 1, max = 16))]
-    pub separator: String,
-    /// Whether the first line names the columns. A file in which this seems to be forgotten, or
-    /// said of a line of numbers, is refused.
-    #[serde(default)]
-    pub header: bool,
-    /// Column of the user, by name or by position from 1.
-    pub user: ColumnRef,
-    /// Column of the item.
-    pub item: ColumnRef,
-    /// Column of the rating; without it every row counts as 1. Only methods that predict ratings,
-    /// and `k-fold`, use it: for all others every row is a positive, however low its rating is;
-    /// `label` tells positives apart.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rating: Option<ColumnRef>,
-    /// The lowest and the highest rating. A rating outside is refused with its line; without the
-    /// key none is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rating_range: Option<[f64; 2]>,
-    /// Column that says whether the user liked the item (1) or was shown it and did not want it
-    /// (0); without it every row is a positive. Only positives are trained on as such, counted as
-    /// popular and held out; what is labelled 0 is neither a negative to be drawn nor a candidate,
-    /// and methods that read labels are given it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub label: Option<ColumnRef>,
-    /// Column of a weight of at least 0, for methods that weigh ratings; without it every row
-    /// weighs 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub weight: Option<ColumnRef>,
-    /// Column that orders a user's rows in time (a number). Among equal times the row that stands
-    /// first in the file counts as the latest, as in the papers' code. Without the column the order
-    /// of the file is the order in time, so that the last row is the latest.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timestamp: Option<ColumnRef>,
-}
-
-impl Default for DelimitedSpec {
-    fn default() -> Self {
-        Self {
-            separator: ",".to_owned(),
-            header: false,
-            user: ColumnRef::Position(1),
-            item: ColumnRef::Position(2),
-            rating: None,
-            rating_range: None,
-            label: None,
-            weight: None,
-            timestamp: None,
-        }
+keys! {
+    /// Layout of a delimited text file, which may be compressed with gzip or zstd. A pair of user and
+    /// item may stand several times, as in a listening history: each row is a rating of its own, except
+    /// that further rows of a held-out item are left out of training.
+    pub struct DelimitedSpec with required keys {
+        /// What separates columns: `","`, `"\t"`, `"::"`, ...
+        #[schemars(length(min = 1, max = 16))]
+        separator: String;
+        /// Whether the first line names the columns. A file in which this seems to be forgotten, or
+        /// said of a line of numbers, is refused.
+        #[serde(default)]
+        header: bool;
+        /// Column of the user, by name or by position from 1.
+        user: ColumnRef;
+        /// Column of the item.
+        item: ColumnRef;
+        /// Column of the rating; without it every row counts as 1. Only methods that predict ratings,
+        /// and `k-fold`, use it: for all others every row is a positive, however low its rating is;
+        /// `label` tells positives apart.
+        rating: Option<ColumnRef>;
+        /// The lowest and the highest rating. A rating outside is refused with its line; without the
+        /// key none is.
+        rating_range: Option<[f64; 2]>;
+        /// Column that says whether the user liked the item (1) or was shown it and did not want it
+        /// (0); without it every row is a positive. Only positives are trained on as such, counted as
+        /// popular and held out; what is labelled 0 is neither a negative to be drawn nor a candidate,
+        /// and methods that read labels are given it.
+        label: Option<ColumnRef>;
+        /// Column of a weight of at least 0, for methods that weigh ratings; without it every row
+        /// weighs 1.
+        weight: Option<ColumnRef>;
+        /// Column that orders a user's rows in time (a number). Among equal times the row that stands
+        /// first in the file counts as the latest, as in the papers' code. Without the column the order
+        /// of the file is the order in time, so that the last row is the latest.
+        timestamp: Option<ColumnRef>;
     }
 }
 
@@ -385,65 +265,57 @@ pub enum ColumnRef {
     Name(#[schemars(length(min = 1))] String),
 }
 
-/// Which items may serve as training negatives, and how many.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct NegativesSpec {
-    /// The pool that negatives are drawn from.
-    pub pool: NegativePool,
-    /// Negatives per positive, without replacement within one positive, redrawn every round.
-    #[schemars(range(min = 1, max = 1000))]
-    pub per_positive: u32,
-}
-
-impl Default for NegativesSpec {
-    fn default() -> Self {
-        Self {
-            pool: NegativePool::NotInTrain,
-            per_positive: 4,
-        }
+keys! {
+    /// Which items may serve as training negatives, and how many.
+    pub struct NegativesSpec {
+        /// The pool that negatives are drawn from.
+        pool: NegativePool = NegativePool::NotInTrain;
+        /// Negatives per positive, without replacement within one positive, redrawn every round.
+        per_positive: u32 = 4, >= 1, <= 1000;
     }
 }
 
-/// The pool of training negatives: the switch that decides every accuracy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum NegativePool {
-    /// Items that the user never touched, the held-out ones excluded too: what the papers' code
-    /// does. A client that remembers its negatives can find the held-out item by elimination.
-    Unrated,
-    /// Everything but the training positives: what a device can really know.
-    NotInTrain,
+choices! {
+    /// The pool of training negatives: the switch that decides every accuracy.
+    pub enum NegativePool {
+        /// Items that the user never touched, the held-out ones excluded too: what the papers' code
+        /// does. A client that remembers its negatives can find the held-out item by elimination.
+        Unrated,
+        /// Everything but the training positives: what a device can really know.
+        NotInTrain,
+    }
 }
 
 /// Fills in what depends on the name of the data set.
-pub(in super::super) fn fill(scenario: &mut Scenario, checker: &Checker<'_>) {
-    if let SourceSpec::Public { name } = scenario.dataset.source
-        && !checker.file.has("dataset.minimum_interactions")
-    {
-        scenario.dataset.minimum_interactions = name.default_minimum_interactions();
+pub(super) fn fill(scenario: &mut Scenario, checker: &Checker<'_>) {
+    let dataset = &mut scenario.dataset;
+    if dataset.name == DatasetName::Generated {
+        dataset.generator.get_or_insert_default();
+    }
+    if !checker.file.has("dataset.minimum_interactions") {
+        let usual = DatasetSpec::named(dataset.name);
+        dataset.minimum_interactions = usual.minimum_interactions;
     }
 }
 
-pub(in super::super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
+pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
     let dataset = &scenario.dataset;
-    let is_generated = matches!(dataset.source, SourceSpec::Generated { .. });
-    let is_delimited = matches!(dataset.source, SourceSpec::Delimited { .. });
-    let [has_generator, has_columns] =
-        ["dataset.generator", "dataset.columns"].map(|key| checker.file.has(key));
+    let is_generated = dataset.name == DatasetName::Generated;
+    let is_delimited = dataset.name == DatasetName::Delimited;
+    let subset = dataset.subset.as_ref();
     for (is_broken, key, message) in [
         (
-            has_generator && !is_generated,
+            dataset.generator.is_some() && !is_generated,
             "generator",
             "`generator` belongs to `name = \"generated\"` only",
         ),
         (
-            has_columns && !is_delimited,
+            dataset.columns.is_some() && !is_delimited,
             "columns",
             "`columns` belongs to `name = \"delimited\"` only",
         ),
         (
-            !has_columns && is_delimited,
+            dataset.columns.is_none() && is_delimited,
             "name",
             "`name = \"delimited\"` needs the table `[dataset.columns]`",
         ),
@@ -458,19 +330,12 @@ pub(in super::super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
             "`name = \"delimited\"` needs the key `path`, the ratings file",
         ),
         (
-            dataset.subset.is_some() && is_generated,
+            subset.is_some() && is_generated,
             "subset",
             "a generated population has as many users and items as `[dataset.generator]` says, and no `subset`",
         ),
         (
-            matches!(
-                dataset.subset,
-                Some(SubsetSpec {
-                    users: None,
-                    items: None,
-                    ..
-                })
-            ),
+            subset.is_some_and(|subset| subset.users.is_none() && subset.items.is_none()),
             "subset",
             "`subset` needs `users` or `items`: how many of them are to be kept",
         ),
@@ -487,13 +352,12 @@ pub(in super::super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
             format!("`fold` is {fold}, but the {folds} folds are numbered from 0 to {last}");
         checker.fault("dataset.split.k-fold.fold", message);
     }
-    match &dataset.source {
-        SourceSpec::Generated { generator } => {
-            check_population(generator, &scenario.evaluation, checker);
-            check_sizes(generator, scenario, checker);
-        }
-        SourceSpec::Delimited { columns } if has_columns => check_columns(columns, checker),
-        _ => {}
+    if let Some(generator) = dataset.generator.as_ref().filter(|_| is_generated) {
+        check_population(generator, &scenario.evaluation, checker);
+        check_sizes(generator, scenario, checker);
+    }
+    if let Some(columns) = dataset.columns.as_ref().filter(|_| is_delimited) {
+        check_columns(columns, checker);
     }
     checker.idle_if(
         !checker.method.draws_negatives,

@@ -1,59 +1,41 @@
 //! `[evaluation]`: the figures of accuracy, what held-out items are ranked against, and the round
 //! that counts.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::super::check::Checker;
 use super::super::suggest;
-use super::{Scenario, SourceSpec, SplitSpec};
+use super::{Scenario, SplitSpec};
+use crate::{choices, keys, variants};
 use fedrecsim_core::metric::{FAMILIES, Metric, Needs};
 
-/// How accuracy is measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct EvaluationSpec {
-    /// Evaluate after every this many rounds, and always after the last.
-    #[schemars(range(min = 1))]
-    pub every_rounds: u32,
-    /// The figures of accuracy. With `leave-one-out`: `hr@K`, `ndcg@K` and `mrr`, and their exact
-    /// expectations over all draws of the sampled candidates, `expected-hr@K`, `expected-ndcg@K`
-    /// and `expected-mrr`, which have no noise of sampling; `hr` alone stands for `hr@K` at each of
-    /// `cutoffs`, and so do the others. With `k-fold`: `rmse` and `mae`. The default is `hr`,
-    /// `ndcg` and `mrr`, or `rmse` and `mae`.
-    #[schemars(length(min = 1, max = 32), inner(length(min = 1, max = 40)))]
-    pub metrics: Vec<String>,
-    /// The figure by which `selection` judges rounds and which every report shows first; one of
-    /// `metrics`. The default is `hr@10` where that is one of them, else the first.
-    #[schemars(length(min = 1, max = 40))]
-    pub headline: String,
-    /// What the held-out item is ranked against.
-    pub ranking: Ranking,
-    /// The K of figures that are named without one. That of the headline is always among them; none
-    /// is beyond the number of sampled candidates.
-    #[schemars(length(min = 1, max = 16), inner(range(min = 1, max = 100_000)))]
-    pub cutoffs: Vec<u32>,
-    /// The item table that users score with, where the method has each keep one of its own
-    /// (FedRAP's D_i, the E_i of PFedRec). Training is not affected.
-    pub item_table: ItemTable,
-    /// Which round a run is judged by.
-    pub selection: Selection,
-    /// Evaluate this many users, the same ones throughout; 0 means all.
-    pub users: u32,
-}
-
-impl Default for EvaluationSpec {
-    fn default() -> Self {
-        Self {
-            every_rounds: 1,
-            metrics: ["hr", "ndcg", "mrr"].map(String::from).into(),
-            headline: "hr@10".to_owned(),
-            ranking: Ranking::default(),
-            cutoffs: vec![5, 10, 20],
-            item_table: ItemTable::Own,
-            selection: Selection::Last,
-            users: 0,
-        }
+keys! {
+    /// How accuracy is measured.
+    pub struct EvaluationSpec {
+        /// Evaluate after every this many rounds, and always after the last.
+        every_rounds: u32 = 1, >= 1;
+        /// The figures of accuracy. With `leave-one-out`: `hr@K`, `ndcg@K` and `mrr`, and their
+        /// exact expectations over all draws of the sampled candidates, `expected-hr@K`,
+        /// `expected-ndcg@K` and `expected-mrr`, which have no noise of sampling; `hr` alone stands
+        /// for `hr@K` at each of `cutoffs`, and so do the others. With `k-fold`: `rmse` and `mae`.
+        /// The default is `hr`, `ndcg` and `mrr`, or `rmse` and `mae`.
+        #[schemars(length(min = 1, max = 32), inner(length(min = 1, max = 40)))]
+        metrics: Vec<String> = ["hr", "ndcg", "mrr"].map(String::from).into();
+        /// The figure by which `selection` judges rounds and which every report shows first; one of
+        /// `metrics`. The default is `hr@10` where that is one of them, else the first.
+        #[schemars(length(min = 1, max = 40))]
+        headline: String = "hr@10".to_owned();
+        /// What the held-out item is ranked against.
+        ranking: Ranking = Ranking::Sampled(SampledSpec::default());
+        /// The K of figures that are named without one. That of the headline is always among them;
+        /// none is beyond the number of sampled candidates.
+        #[schemars(length(min = 1, max = 16), inner(range(min = 1, max = 100_000)))]
+        cutoffs: Vec<u32> = vec![5, 10, 20];
+        /// The item table that users score with, where the method has each keep one of its own
+        /// (FedRAP's D_i, the E_i of PFedRec). Training is not affected.
+        item_table: ItemTable = ItemTable::Own;
+        /// Which round a run is judged by.
+        selection: Selection = Selection::Last;
+        /// Evaluate this many users, the same ones throughout; 0 means all.
+        users: u32 = 0;
     }
 }
 
@@ -85,68 +67,51 @@ impl EvaluationSpec {
     }
 }
 
-/// What the held-out item is ranked against.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Ranking {
-    /// A fixed sample of items that the user never rated.
-    Sampled(SampledSpec),
-    /// Every item that the user never rated.
-    FullCatalogue,
-}
-
-impl Default for Ranking {
-    fn default() -> Self {
-        Self::Sampled(SampledSpec::default())
+variants! {
+    /// What the held-out item is ranked against.
+    #[derive(Copy)]
+    pub enum Ranking {
+        /// A fixed sample of items that the user never rated.
+        Sampled(SampledSpec),
+        /// Every item that the user never rated.
+        FullCatalogue,
     }
 }
 
-/// A sample of candidates, drawn once per run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(rename = "Sampled")]
-pub struct SampledSpec {
-    /// Number of candidates, none of which the user has rated.
-    #[schemars(range(min = 1, max = 1_000_000))]
-    pub candidates: u32,
-    /// Whether validation and test share one draw of candidates (FedRAP's code) or have their own
-    /// (PFedRec's).
-    pub shared_candidates: bool,
-}
-
-impl Default for SampledSpec {
-    fn default() -> Self {
-        Self {
-            candidates: 99,
-            shared_candidates: true,
-        }
+keys! {
+    /// A sample of candidates, drawn once per run.
+    #[derive(Copy)]
+    pub struct SampledSpec {
+        /// Number of candidates, none of which the user has rated.
+        candidates: u32 = 99, >= 1, <= 1_000_000;
+        /// Whether validation and test share one draw of candidates (FedRAP's code) or have their
+        /// own (PFedRec's).
+        shared_candidates: bool = true;
     }
 }
 
-/// The item table that users score with, where each keeps one of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ItemTable {
-    /// The user's own, as the method has it.
-    Own,
-    /// The shared one alone, as every user can download it.
-    Shared,
-    /// The own one of another user, who is drawn for each user once per run.
-    AnotherUsers,
-}
+choices! {
+    /// The item table that users score with, where each keeps one of its own.
+    pub enum ItemTable {
+        /// The user's own, as the method has it.
+        Own,
+        /// The shared one alone, as every user can download it.
+        Shared,
+        /// The own one of another user, who is drawn for each user once per run.
+        AnotherUsers,
+    }
 
-/// Which round a run is judged by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Selection {
-    /// The last one.
-    Last,
-    /// The best by the headline figure on the validation items, the last of equals (PFedRec's
-    /// code).
-    BestValidation,
-    /// The best by the headline figure on the **test** part (FedRAP's code): an optimistic choice,
-    /// named as such in reports.
-    BestTest,
+    /// Which round a run is judged by.
+    pub enum Selection {
+        /// The last one.
+        Last,
+        /// The best by the headline figure on the validation items, the last of equals (PFedRec's
+        /// code).
+        BestValidation,
+        /// The best by the headline figure on the **test** part (FedRAP's code): an optimistic
+        /// choice, named as such in reports.
+        BestTest,
+    }
 }
 
 /// The largest cutoff that a name may have; the key `cutoffs` has the same limit.
@@ -154,7 +119,7 @@ const MAX_CUTOFF: u32 = 100_000;
 
 /// Fills in what depends on other keys: the figures of the split, the first of them as the headline
 /// and its cutoff, and those default cutoffs that can tell methods apart.
-pub(in super::super) fn fill(scenario: &mut Scenario, checker: &Checker<'_>) {
+pub(super) fn fill(scenario: &mut Scenario, checker: &Checker<'_>) {
     let has = |key: &str| checker.file.has(&format!("evaluation.{key}"));
     let evaluation = &mut scenario.evaluation;
     if matches!(scenario.dataset.split, SplitSpec::KFold { .. }) && !has("metrics") {
@@ -185,7 +150,7 @@ pub(in super::super) fn fill(scenario: &mut Scenario, checker: &Checker<'_>) {
     evaluation.cutoffs.dedup();
 }
 
-pub(in super::super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
+pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
     let (evaluation, split) = (&scenario.evaluation, scenario.dataset.split);
     if check_names(evaluation, checker) {
         check_headline(evaluation, checker);
@@ -194,19 +159,17 @@ pub(in super::super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
         }
         check_needs(scenario, checker);
     }
-    if let SplitSpec::KFold { .. } = split {
-        let usual = EvaluationSpec::default();
-        for (key, is_usual) in [
-            ("ranking", evaluation.ranking == usual.ranking),
-            ("cutoffs", evaluation.cutoffs == usual.cutoffs),
-        ] {
-            // A printed scenario has the usual values.
-            if !is_usual {
-                let message = format!(
-                    "`{key}` says how held-out items are ranked, but `dataset.split` is `k-fold`, which holds ratings out"
-                );
-                checker.fault(&format!("evaluation.{key}"), message);
-            }
+    let usual = EvaluationSpec::default();
+    for (key, is_usual) in [
+        ("ranking", evaluation.ranking == usual.ranking),
+        ("cutoffs", evaluation.cutoffs == usual.cutoffs),
+    ] {
+        // A printed scenario has the usual values.
+        if matches!(split, SplitSpec::KFold { .. }) && !is_usual {
+            let message = format!(
+                "`{key}` says how held-out items are ranked, but `dataset.split` is `k-fold`, which holds ratings out"
+            );
+            checker.fault(&format!("evaluation.{key}"), message);
         }
     }
     if evaluation.selection == Selection::BestValidation && !split.has_validation_item() {
@@ -249,17 +212,15 @@ pub(in super::super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
 
 /// Returns whether every figure is known, and notes a fault for each that is not.
 fn check_names(evaluation: &EvaluationSpec, checker: &mut Checker<'_>) -> bool {
-    let mut faults = Vec::new();
-    for name in &evaluation.metrics {
-        faults.extend(name_fault("metrics", name).map(|message| ("metrics", message)));
-    }
-    if checker.file.has("evaluation.headline") {
-        let fault = name_fault("headline", &evaluation.headline);
-        faults.extend(fault.map(|message| ("headline", message)));
-    }
-    let are_known = faults.is_empty();
-    for (key, message) in faults {
-        checker.fault(&format!("evaluation.{key}"), message);
+    let headline = checker.file.has("evaluation.headline");
+    let headline = headline.then_some(("headline", &evaluation.headline));
+    let metrics = evaluation.metrics.iter().map(|name| ("metrics", name));
+    let mut are_known = true;
+    for (key, name) in metrics.chain(headline) {
+        if let Some(message) = name_fault(key, name) {
+            checker.fault(&format!("evaluation.{key}"), message);
+            are_known = false;
+        }
     }
     are_known
 }
@@ -353,7 +314,7 @@ fn check_needs(scenario: &Scenario, checker: &mut Checker<'_>) {
         return checker.contradiction("evaluation.metrics", "dataset.split", message);
     }
     // Whether other sources have ratings is known only when they are read.
-    if let SourceSpec::Delimited { columns } = &scenario.dataset.source
+    if let Some(columns) = &scenario.dataset.columns
         && is_k_fold
         && columns.rating.is_none()
     {

@@ -1,57 +1,33 @@
 //! The keys of scenario files. Each file of this folder declares those of one table: type, default,
 //! range, unit and documentation. Its `check` holds the rules between these keys and others.
 
-use std::borrow::Cow;
-
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value as Json};
 
-mod audit;
-pub(super) mod availability;
-pub(super) mod codec;
-pub(super) mod dataset;
-pub(super) mod devices;
-pub(super) mod evaluation;
-pub(super) mod faults;
-mod modes;
-pub(super) mod network;
-pub(super) mod overheads;
-pub(super) mod privacy;
-mod report;
-pub(super) mod training;
+use super::check::Checker;
+use super::traffic::Traffic;
 
-pub use audit::AuditSpec;
-pub use availability::{
-    AvailabilityPattern, AvailabilitySpec, AvailabilityTraceSpec, DailySpec, OnOffSpec,
+mod audit;
+mod availability;
+mod codec;
+mod dataset;
+mod devices;
+mod evaluation;
+mod faults;
+mod modes;
+mod network;
+mod overheads;
+pub(super) mod participants;
+mod privacy;
+mod report;
+mod training;
+
+pub use super::policy::{StalenessWeight, Stragglers};
+pub use {
+    audit::*, availability::*, codec::*, dataset::*, devices::*, evaluation::*, faults::*,
+    modes::*, network::*, overheads::*, privacy::*, report::*, training::*,
 };
-pub use codec::{
-    BlockCodecSpec, CodecChoice, CodecName, CodecSpec, CompositionSpec, DeadZoneSpec, EntropySpec,
-    FirstDownload, PositionsSpec, RoundingSpec, ScaleSpec, SelectSpec, ValuesSpec,
-};
-pub use dataset::{
-    ColumnRef, DatasetSpec, DelimitedSpec, GeneratorSpec, Kept, NegativePool, NegativesSpec,
-    PublicDataset, SourceSpec, SplitSpec, SubsetSpec,
-};
-pub use devices::{
-    DeviceClassSpec, DeviceTraceSpec, DevicesSpec, LognormalSpeedSpec, MemorySpec, ServerSpec,
-    SpeedSpec,
-};
-pub use evaluation::{EvaluationSpec, ItemTable, Ranking, SampledSpec, Selection};
-pub use faults::{FaultEffect, FaultSpec, FaultUsers, RecurringOutageSpec};
-pub use modes::{
-    ClientSelection, FedAsyncSpec, FedBuffSpec, Mode, OortSpec, OverSelectionSpec,
-    SemiSynchronousSpec, StalenessWeight, Stragglers,
-};
-pub use network::{
-    LinkTraceSpec, LognormalRatesSpec, NetworkSpec, RatesSpec, ServerLinkSpec, Sharing,
-};
-pub use overheads::{OverheadsSpec, PaillierSpec, SecureAggregationSpec, TransportSpec};
-pub use privacy::{
-    Adjacency, GaussianSpec, LaplaceSpec, PrivacySpec, Trust, VirtualItemsSpec, usual_delta,
-};
-pub use report::ReportSpec;
-pub use training::{Aggregation, Participation, TrainingSpec};
 
 /// A simulation: the data, the method, how it is trained, and the simulated world around it.
 ///
@@ -68,54 +44,160 @@ pub struct Scenario {
     #[serde(skip)]
     pub name: String,
     /// Seed of every stream of randomness.
-    #[serde(default = "default_seed")]
+    #[schemars(extend("default" = 1))]
     pub seed: u64,
+    #[schemars(schema_with = "method_schema")]
     pub method: MethodSpec,
     /// The ratings and how they are split.
+    #[serde(serialize_with = "present")]
     pub dataset: DatasetSpec,
     /// Rounds and participation.
+    #[serde(serialize_with = "present")]
     pub training: TrainingSpec,
     /// How accuracy is measured.
     #[serde(default)]
     pub evaluation: EvaluationSpec,
     /// How tables become bytes, per direction.
-    #[serde(default)]
+    #[serde(default, serialize_with = "present")]
     pub codec: CodecSpec,
     /// Links between the server and the users' devices. Without a preset, keys that are not given
     /// are those of the preset `lan`.
-    #[serde(default)]
+    #[serde(default, serialize_with = "present")]
     pub network: NetworkSpec,
     /// The users' devices. Without a preset, keys that are not given are those of the preset
     /// `uniform`.
-    #[serde(default)]
+    #[serde(default, serialize_with = "present")]
     pub devices: DevicesSpec,
     /// The server as a computer, for methods that run there.
     #[serde(default, skip_serializing_if = "is_default")]
     pub server: ServerSpec,
     /// When users can take part; at any time if absent.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(
+        default,
+        skip_serializing_if = "is_default",
+        serialize_with = "present"
+    )]
     pub availability: AvailabilitySpec,
     /// What goes wrong with transfers: rules, of which the first one that hits a transfer counts.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        serialize_with = "present"
+    )]
     #[schemars(length(max = 100))]
     pub faults: Vec<FaultSpec>,
     /// Has a probe guess, from decoded uploads alone, which items their senders have rated; left
     /// out if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub audit: Option<AuditSpec>,
     /// Bytes that a deployment would send beside the frames; none if absent.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(
+        default,
+        skip_serializing_if = "is_default",
+        serialize_with = "present"
+    )]
     pub overheads: OverheadsSpec,
     /// What is done to uploads to protect the users who send them; nothing if absent.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(
+        default,
+        skip_serializing_if = "is_default",
+        serialize_with = "present"
+    )]
     pub privacy: PrivacySpec,
     /// What the report holds. Nothing here changes a result.
     #[serde(default, skip_serializing_if = "is_default")]
     pub report: ReportSpec,
 }
 
-fn default_seed() -> u64 {
-    1
+impl Scenario {
+    /// Fills in the defaults that depend on other keys, and checks all rules between keys.
+    pub(super) fn check(&mut self, checker: &mut Checker<'_>) {
+        let method = &mut self.method;
+        for fault in (checker.method.resolve)(&mut method.parameters) {
+            let key = [&["method".to_owned(), method.name.clone()], &fault.path[..]].concat();
+            let key = key.join(".");
+            if fault.is_wrong {
+                checker.fault(&key, fault.message);
+            } else if checker.file.has(&key) {
+                checker.warn(&key, fault.message);
+            }
+        }
+        dataset::fill(self, checker);
+        evaluation::fill(self, checker);
+        let traffic = (checker.method.traffic)(&self.method.parameters);
+        checker.traffic = traffic.map(|traffic| traffic.under(self.training.aggregation));
+        for of_table in [
+            dataset::check,
+            training::check,
+            evaluation::check,
+            codec::check,
+            network::check,
+            devices::check,
+            availability::check,
+            faults::check,
+            overheads::check,
+            privacy::check,
+        ] {
+            of_table(self, checker);
+        }
+        let traffic = checker.traffic.as_ref();
+        for (key, message) in traffic.map_or(Vec::new(), |traffic| traffic.contradictions(self)) {
+            // What cannot be hidden from a server that trains is told with the key itself.
+            if key.starts_with("codec") || !checker.method.runs_at_server {
+                checker.fault(&key, message);
+            }
+        }
+        if !checker.method.trains {
+            idle_without_rounds(checker);
+        }
+    }
+}
+
+impl Traffic {
+    /// Returns what is exchanged under this aggregation: nothing if every device trains alone.
+    #[must_use]
+    pub fn under(self, aggregation: Aggregation) -> Self {
+        match aggregation {
+            Aggregation::Method | Aggregation::Mean => self,
+            Aggregation::None => Self {
+                keeps_personal_tables: self.keeps_personal_tables,
+                ..Self::default()
+            },
+        }
+    }
+
+    /// Returns the keys of `scenario` that ask for what this method cannot do, each with what is
+    /// wrong, as a sentence without a full stop.
+    pub fn contradictions(&self, scenario: &Scenario) -> Vec<(String, String)> {
+        let mut found = self.contradictions_of_codecs(&scenario.codec);
+        found.extend(overheads::contradictions(self, &scenario.overheads));
+        found.extend(privacy::contradiction(self, &scenario.privacy));
+        found
+    }
+}
+
+/// Warns of keys that say how rounds are run and what happens in them.
+fn idle_without_rounds(checker: &mut Checker<'_>) {
+    let name = checker.method.name;
+    let because = format!("the method `{name}` trains nothing, so that no round is run");
+    for key in [
+        "training.participation",
+        "training.aggregation",
+        "training.steps_per_round",
+        "training.empty_rounds_limit",
+        "training.waiting_limit_s",
+        "training.divergence_limit",
+        "codec",
+        "network",
+        "devices",
+        "server",
+        "availability",
+        "faults",
+        "privacy",
+        "overheads",
+    ] {
+        checker.idle_if(true, key, &because);
+    }
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -125,6 +207,39 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 /// Removes the default of a key that has none, or another one with other keys.
 fn without_default(schema: &mut Schema) {
     schema.remove("default");
+}
+
+/// Writes a table without the keys that are absent.
+fn present<S: Serializer>(table: &impl Serialize, serializer: S) -> Result<S::Ok, S::Error> {
+    let table = serde_json::to_value(table).map_err(serde::ser::Error::custom)?;
+    without_nulls(table).serialize(serializer)
+}
+
+/// Returns a value without the nulls in it, which stand for options without a value. TOML cannot
+/// write them.
+pub(super) fn without_nulls(json: Json) -> Json {
+    match json {
+        Json::Object(mut table) => {
+            table.retain(|_, value| !value.is_null());
+            let members = table.into_iter();
+            Json::Object(
+                members
+                    .map(|(key, value)| (key, without_nulls(value)))
+                    .collect(),
+            )
+        }
+        Json::Array(items) => items.into_iter().map(without_nulls).collect(),
+        other => other,
+    }
+}
+
+/// Returns the name of a choice, as scenario files write it.
+fn name_of(choice: &impl Serialize) -> String {
+    match serde_json::to_value(choice) {
+        Ok(Json::String(name)) => name,
+        Ok(Json::Object(table)) => table.keys().next().cloned().unwrap_or_default(),
+        _ => String::new(),
+    }
 }
 
 /// A method and its parameters: `method = "popularity"` or `[method.fedrap]`. What they may be is
@@ -159,16 +274,6 @@ impl<'de> Deserialize<'de> for MethodSpec {
 }
 
 /// Refers to a schema that is composed of the methods' own.
-impl JsonSchema for MethodSpec {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Method".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "$ref": "#/$defs/Method" })
-    }
+fn method_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "$ref": "#/$defs/Method" })
 }

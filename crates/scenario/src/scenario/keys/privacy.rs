@@ -1,95 +1,80 @@
 //! `[privacy]`: what is done to uploads to protect the users who send them.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::super::check::Checker;
-use super::{ClientSelection, CodecChoice, Mode, Scenario};
+use super::super::traffic::{Traffic, UploadUse};
+use super::{ClientSelection, CodecChoice, Mode, Scenario, name_of};
+use crate::{choices, keys};
+use fedrecsim_core::units::Direction;
 
-/// Protects uploads between training and encoding. Devices keep their own parameters as training
-/// left them, and score with these. What each mechanism claims, and what it does not, stands in
-/// docs/privacy.md.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(rename = "Privacy")]
-pub struct PrivacySpec {
-    /// Noise of the Laplace distribution on every value of every upload, as in PFedRec's paper
-    /// (Zhang et al., IJCAI 2023, section 6.6); none if absent. Nothing is clipped, so that no
-    /// epsilon follows from it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub laplace: Option<LaplaceSpec>,
-    /// Clipping and Gaussian noise, with an accountant (McMahan et al., ICLR 2018); none if absent.
-    /// It excludes `laplace`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub gaussian: Option<GaussianSpec>,
-    /// Rows of items that the user has not rated, which every upload has beside the rows that
-    /// training touched, so that a row that arrives does not give a rated item away; none if
-    /// absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub virtual_items: Option<VirtualItemsSpec>,
+keys! {
+    /// Protects uploads between training and encoding. Devices keep their own parameters as
+    /// training left them, and score with these. What each mechanism claims, and what it does not,
+    /// stands in docs/privacy.md.
+    #[derive(Copy)]
+    pub struct PrivacySpec {
+        /// Noise of the Laplace distribution on every value of every upload, as in PFedRec's paper
+        /// (Zhang et al., IJCAI 2023, section 6.6); none if absent. Nothing is clipped, so that no
+        /// epsilon follows from it.
+        laplace: Option<LaplaceSpec> = None;
+        /// Clipping and Gaussian noise, with an accountant (McMahan et al., ICLR 2018); none if
+        /// absent. It excludes `laplace`.
+        gaussian: Option<GaussianSpec> = None;
+        /// Rows of items that the user has not rated, which every upload has beside the rows that
+        /// training touched, so that a row that arrives does not give a rated item away; none if
+        /// absent.
+        virtual_items: Option<VirtualItemsSpec> = None;
+    }
 }
 
-/// Noise of the Laplace distribution.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "Laplace")]
-pub struct LaplaceSpec {
-    /// The scale, which is the mean magnitude of the noise on a value.
-    #[schemars(range(min = 0, max = 1e6))]
-    pub scale: f64,
+keys! {
+    /// Noise of the Laplace distribution.
+    #[derive(Copy)]
+    pub struct LaplaceSpec with required keys {
+        /// The scale, which is the mean magnitude of the noise on a value.
+        scale: f64, >= 0.0, <= 1e6;
+    }
+
+    /// Clipping and Gaussian noise.
+    #[derive(Copy)]
+    pub struct GaussianSpec with required keys {
+        /// The largest length (L2) of what a user contributes, over all values of all tables
+        /// together. In a table that is a state of the model, the contribution is the difference to
+        /// what the user has downloaded; a gradient or another statistic counts itself. What is
+        /// longer is shortened to this.
+        clip: f64, > 0.0, <= 1e12;
+        /// The deviation of the noise on every value, as a multiple of `clip`. With 0,
+        /// contributions are clipped and nothing more.
+        noise_multiplier: f64, >= 0.0, <= 1e6;
+        /// Whom the users trust, which decides who adds the noise.
+        trust: Trust;
+        /// Which data sets must not be told apart.
+        adjacency: Adjacency = Adjacency::AddOrRemove;
+        /// The delta of the (epsilon, delta) that is reported, at most one over the number of
+        /// users.
+        delta: f64 = USUAL_DELTA, > 0.0, <= 1.0;
+    }
 }
 
-/// Clipping and Gaussian noise.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "Gaussian")]
-pub struct GaussianSpec {
-    /// The largest length (L2) of what a user contributes, over all values of all tables together.
-    /// In a table that is a state of the model, the contribution is the difference to what the user
-    /// has downloaded; a gradient or another statistic counts itself. What is longer is shortened
-    /// to this.
-    #[schemars(extend("exclusiveMinimum" = 0.0), range(max = 1e12))]
-    pub clip: f64,
-    /// The deviation of the noise on every value, as a multiple of `clip`. With 0, contributions
-    /// are clipped and nothing more.
-    #[schemars(range(min = 0, max = 1e6))]
-    pub noise_multiplier: f64,
-    /// Whom the users trust, which decides who adds the noise.
-    pub trust: Trust,
-    /// Which data sets must not be told apart.
-    #[serde(default)]
-    pub adjacency: Adjacency,
-    /// The delta of the (epsilon, delta) that is reported, at most one over the number of users.
-    #[serde(default = "usual_delta")]
-    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))]
-    pub delta: f64,
-}
+/// The delta that most publications state.
+pub const USUAL_DELTA: f64 = 1e-5;
 
-/// Returns the delta that most publications state.
-pub fn usual_delta() -> f64 {
-    1e-5
-}
+choices! {
+    /// Whom users trust.
+    pub enum Trust {
+        /// Nobody: every device clips its contribution and adds the noise before it sends anything.
+        Local,
+        /// The server, or a secure sum in its place: it clips every contribution, and adds the
+        /// noise once to their sum. Those who see the model are not trusted.
+        Central,
+    }
 
-/// Whom users trust.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Trust {
-    /// Nobody: every device clips its contribution and adds the noise before it sends anything.
-    Local,
-    /// The server, or a secure sum in its place: it clips every contribution, and adds the noise
-    /// once to their sum. Those who see the model are not trusted.
-    Central,
-}
-
-/// Which data sets are adjacent, that is, must not be told apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Adjacency {
-    /// Those in one of which a user contributes and in the other nothing.
-    #[default]
-    AddOrRemove,
-    /// Those in which one user has other ratings. The sensitivity is twice as large.
-    Replace,
+    /// Which data sets are adjacent, that is, must not be told apart.
+    pub enum Adjacency {
+        /// Those in one of which a user contributes and in the other nothing.
+        AddOrRemove,
+        /// Those in which one user has other ratings. The sensitivity is twice as large.
+        Replace,
+    }
 }
 
 impl Adjacency {
@@ -103,24 +88,27 @@ impl Adjacency {
     }
 }
 
-/// Rows of items that the user has not rated.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "VirtualItems")]
-pub struct VirtualItemsSpec {
-    /// The number of virtual items for each rated one, rounded for each user. They are drawn once
-    /// for each user, so that what comes again and again is not what is rated.
-    #[schemars(extend("exclusiveMinimum" = 0.0), range(max = 1000))]
-    pub per_rated_item: f64,
+keys! {
+    /// Rows of items that the user has not rated.
+    #[derive(Copy)]
+    pub struct VirtualItemsSpec with required keys {
+        /// The number of virtual items for each rated one, rounded for each user. They are drawn
+        /// once for each user, so that what comes again and again is not what is rated.
+        per_rated_item: f64, > 0.0, <= 1000.0;
+    }
 }
 
 impl PrivacySpec {
     /// Returns whether something is added to the values of uploads before they are encoded.
-    pub(crate) fn has_device_noise(&self) -> bool {
-        self.laplace.is_some()
-            || self
-                .gaussian
-                .is_some_and(|gaussian| gaussian.trust == Trust::Local)
+    fn has_device_noise(&self) -> bool {
+        let is_local = |gaussian: &GaussianSpec| gaussian.trust == Trust::Local;
+        self.laplace.is_some() || self.gaussian.as_ref().is_some_and(is_local)
+    }
+
+    /// Returns whether the server adds noise to the sum of uploads.
+    pub fn is_central(&self) -> bool {
+        let is_central = |gaussian: &GaussianSpec| gaussian.trust == Trust::Central;
+        self.gaussian.as_ref().is_some_and(is_central)
     }
 
     /// Returns what is wrong with the delta for so many users, as a sentence without a full stop.
@@ -142,7 +130,7 @@ const UPLINK: &str = "codec.uplink";
 const DOWNLINK: &str = "codec.downlink";
 
 /// Checks that what is to protect uploads can do so.
-pub(in super::super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
+pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
     let privacy = &scenario.privacy;
     if *privacy == PrivacySpec::default() {
         return;
@@ -192,27 +180,32 @@ fn check_gaussian(gaussian: &GaussianSpec, scenario: &Scenario, checker: &mut Ch
         let message = format!(
             "with `trust = \"central\"` the server adds noise to the sum of a cohort, in which nobody is twice, and the \
              mode `{}` has no such sums",
-            mode.key()
+            name_of(mode)
         );
         checker.contradiction("training.mode", TRUST, message);
     }
 }
 
+/// Returns why the server of a method cannot be the one that adds noise to sums of uploads, if it
+/// is to do that and cannot.
+pub(super) fn contradiction(traffic: &Traffic, privacy: &PrivacySpec) -> Option<(String, String)> {
+    let has_noisy_sums = traffic.upload_use == UploadUse::Sum || traffic.makes_noisy_sums;
+    let is_unfit = !has_noisy_sums && !traffic.blocks.is_empty();
+    let message = "the server of this method uses more of the uploads than their sum (who has sent which row, a weight \
+                   of each upload, or something of each user), which noise on the sum does not protect: take \
+                   `trust = \"local\"`, or `sends_counts = true` or `equal_weights = true` where the method has it";
+    (privacy.is_central() && is_unfit).then(|| (TRUST.to_owned(), message.to_owned()))
+}
+
 /// Refuses noise on whole tables of which a device has downloaded the rows alone that it needs.
 fn check_needed_rows(scenario: &Scenario, checker: &mut Checker<'_>) {
     let privacy = &scenario.privacy;
-    let lists_rows = scenario
-        .codec
-        .uplinks()
-        .all(CodecChoice::lists_touched_rows);
-    let is_central = privacy
-        .gaussian
-        .is_some_and(|gaussian| gaussian.trust == Trust::Central);
-    if privacy.has_device_noise() && !lists_rows {
+    let lists_none = |choice: &CodecChoice| !choice.lists_touched_rows();
+    if privacy.has_device_noise() && scenario.codec.any(Direction::Up, lists_none) {
         let message = "noise on every row takes all rows, and a client that downloads the rows that it needs has no \
                        others: take `rows-f32` for the uplink";
         checker.contradiction(UPLINK, DOWNLINK, message);
-    } else if is_central {
+    } else if privacy.is_central() {
         let message = "noise on a sum is on all rows, and the server knows each client's contribution in the rows alone \
                        that the client has downloaded: take another `select` than `needed-rows`";
         checker.contradiction(DOWNLINK, TRUST, message);
@@ -225,7 +218,7 @@ fn check_virtual_items(scenario: &Scenario, checker: &mut Checker<'_>) {
         let message = "`secure_aggregation` hides which rows a client has touched, so that `virtual_items` have nothing \
                        to hide";
         checker.contradiction(VIRTUAL_ITEMS, SECURE_AGGREGATION, message);
-    } else if !codec.uplinks().any(CodecChoice::lists_touched_rows) {
+    } else if !codec.any(Direction::Up, CodecChoice::lists_touched_rows) {
         let message = "`virtual_items` hide rated items among the rows that an upload lists, and the uplink's codec \
                        lists no touched rows: take `rows-f32` or `select = \"touched-rows\"`";
         checker.contradiction(UPLINK, VIRTUAL_ITEMS, message);

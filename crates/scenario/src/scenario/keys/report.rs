@@ -1,23 +1,12 @@
 //! What the report of a run holds.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-/// What the report holds. Nothing here changes a result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(rename = "Report")]
-pub struct ReportSpec {
-    /// The most users for whom the report has `users.csv`, a line for each user; 0 leaves it out.
-    /// What it holds takes about 100 bytes of memory for each user during the run.
-    pub users_csv_limit: u32,
-}
-
-impl Default for ReportSpec {
-    fn default() -> Self {
-        Self {
-            users_csv_limit: 100_000,
-        }
+crate::keys! {
+    /// What the report holds. Nothing here changes a result.
+    #[derive(Copy)]
+    pub struct ReportSpec {
+        /// The most users for whom the report has `users.csv`, a line for each user; 0 leaves it
+        /// out. What it holds takes about 100 bytes of memory for each user during the run.
+        users_csv_limit: u32 = 100_000;
     }
 }
 

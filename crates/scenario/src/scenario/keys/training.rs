@@ -2,93 +2,50 @@
 
 use std::ops::Range;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::super::check::Checker;
-use super::super::participants::{TooFewUsers, Users, too_few_users};
 use super::super::policy::Policy;
-use super::Scenario;
 use super::modes::{ClientSelection, Mode};
+use super::participants::{Users, too_few_users};
+use super::{Scenario, name_of};
+use crate::{choices, keys, variants};
 use fedrecsim_core::ids::{Round, Step};
 
-/// Rounds and participation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct TrainingSpec {
-    /// Rounds: after each of them there is a record, which may have an evaluation.
-    #[schemars(range(min = 1, max = 1_000_000))]
-    pub rounds: u32,
-    /// Steps of the server in a round. With more than one, what is said of rounds elsewhere in this
-    /// table (participation, selection, mode) holds for steps.
-    #[serde(default = "one_step")]
-    #[schemars(range(min = 1, max = 1_000_000))]
-    pub steps_per_round: u32,
-    /// Who takes part in a round.
-    #[serde(default)]
-    pub participation: Participation,
-    /// Whom the server picks.
-    #[serde(default)]
-    pub client_selection: ClientSelection,
-    /// When the server averages, and what becomes of those who are late.
-    #[serde(default)]
-    pub mode: Mode,
-    /// What the server makes of updates. The values besides `method` are controls, which show what
-    /// the method's own server is worth.
-    #[serde(default)]
-    pub aggregation: Aggregation,
-    /// This many steps in a row without a single update end the run; in an asynchronous mode, this
-    /// many times the larger of concurrency and buffer participations in a row that come to
-    /// nothing. Where steps count, another limit than the default must not be above the number of
-    /// steps of the run.
-    #[serde(default = "default_empty_rounds")]
-    #[schemars(range(min = 1, max = 1_000_000))]
-    pub empty_rounds_limit: u32,
-    /// Where nobody is available, the server waits for the first to be, but no longer than this;
-    /// then the run ends.
-    #[serde(default = "default_waiting_limit_s")]
-    #[schemars(range(min = 1, max = 1e9))]
-    pub waiting_limit_s: f64,
-    /// A parameter whose magnitude passes this ends the run as diverged.
-    #[serde(default = "default_divergence_limit")]
-    #[schemars(range(max = 3e38), extend("exclusiveMinimum" = 0.0))]
-    pub divergence_limit: f32,
-}
-
-fn one_step() -> u32 {
-    1
-}
-
-fn default_empty_rounds() -> u32 {
-    10
-}
-
-/// Returns a week in seconds, after which every weekly pattern has come round.
-fn default_waiting_limit_s() -> f64 {
-    604_800.0
-}
-
-impl TrainingSpec {
-    /// Returns the spec of this many synchronous rounds with these participants, everything else by
-    /// default.
-    pub fn synchronous(rounds: u32, participation: Participation) -> Self {
-        Self {
-            rounds,
-            steps_per_round: one_step(),
-            participation,
-            client_selection: ClientSelection::default(),
-            mode: Mode::default(),
-            aggregation: Aggregation::default(),
-            empty_rounds_limit: default_empty_rounds(),
-            waiting_limit_s: default_waiting_limit_s(),
-            divergence_limit: default_divergence_limit(),
-        }
+keys! {
+    /// Rounds and participation.
+    pub struct TrainingSpec with required keys {
+        /// Rounds: after each of them there is a record, which may have an evaluation.
+        rounds: u32, >= 1, <= 1_000_000;
+        /// Steps of the server in a round. With more than one, what is said of rounds elsewhere in
+        /// this table (participation, selection, mode) holds for steps.
+        steps_per_round: u32 = 1, >= 1, <= 1_000_000;
+        /// Who takes part in a round.
+        participation: Participation = Participation::All;
+        /// Whom the server picks.
+        client_selection: ClientSelection = ClientSelection::Uniform;
+        /// When the server averages, and what becomes of those who are late.
+        mode: Mode = Mode::Synchronous;
+        /// What the server makes of updates. The values besides `method` are controls, which show
+        /// what the method's own server is worth.
+        aggregation: Aggregation = Aggregation::Method;
+        /// This many steps in a row without a single update end the run; in an asynchronous mode,
+        /// this many times the larger of concurrency and buffer participations in a row that come
+        /// to nothing. Where steps count, another limit than the default must not be above the
+        /// number of steps of the run.
+        empty_rounds_limit: u32 = EMPTY_ROUNDS_LIMIT, >= 1, <= 1_000_000;
+        /// Where nobody is available, the server waits for the first to be, but no longer than
+        /// this; then the run ends.
+        waiting_limit_s: f64 = 604_800.0, >= 1.0, <= 1e9;
+        /// A parameter whose magnitude passes this ends the run as diverged.
+        divergence_limit: f32 = 1e6, > 0.0, <= 3e38;
     }
 }
 
+/// The default of `empty_rounds_limit`.
+const EMPTY_ROUNDS_LIMIT: u32 = 10;
+
 impl TrainingSpec {
     /// Returns the number of steps of the whole run. A checked scenario has fewer than 2^32.
-    pub(crate) fn steps(&self) -> u32 {
+    pub(super) fn steps(&self) -> u32 {
         self.rounds.saturating_mul(self.steps_per_round)
     }
 
@@ -104,49 +61,45 @@ impl TrainingSpec {
     }
 }
 
-fn default_divergence_limit() -> f32 {
-    1e6
+variants! {
+    /// Who takes part in a round.
+    #[derive(Copy)]
+    pub enum Participation {
+        /// Every user.
+        All,
+        /// A share of the users, uniformly without replacement; rounded to the nearest count, at least
+        /// one.
+        Share(#[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))] f64),
+        /// This many users, uniformly without replacement.
+        Cohort(#[schemars(range(min = 1))] u32),
+        /// Each user by itself with this probability, so that a round may have any number of
+        /// participants, or none. It belongs to modes in which a round needs no certain number of them,
+        /// and to uniform selection.
+        Poisson(#[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))] f64),
+    }
 }
 
-/// Who takes part in a round.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Participation {
-    /// Every user.
-    #[default]
-    All,
-    /// A share of the users, uniformly without replacement; rounded to the nearest count, at least
-    /// one.
-    Share(#[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))] f64),
-    /// This many users, uniformly without replacement.
-    Cohort(#[schemars(range(min = 1))] u32),
-    /// Each user by itself with this probability, so that a round may have any number of
-    /// participants, or none. It belongs to modes in which a round needs no certain number of them,
-    /// and to uniform selection.
-    Poisson(#[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))] f64),
-}
-
-/// What the server makes of updates.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Aggregation {
-    /// What the method does.
-    #[default]
-    Method,
-    /// Nothing: every device trains alone. It starts from the initial model, which it has from the
-    /// beginning, goes on from what it has made of that, and scores with it. Nothing is downloaded,
-    /// and an upload is an empty frame, which says that the device is done. Rates that are made for
-    /// a mean over many devices are too large for one alone.
-    None,
-    /// The mean of what devices send, by the weights that they say, if the method has them say any.
-    Mean,
+choices! {
+    /// What the server makes of updates.
+    pub enum Aggregation {
+        /// What the method does.
+        Method,
+        /// Nothing: every device trains alone. It starts from the initial model, which it has from
+        /// the beginning, goes on from what it has made of that, and scores with it. Nothing is
+        /// downloaded, and an upload is an empty frame, which says that the device is done. Rates
+        /// that are made for a mean over many devices are too large for one alone.
+        None,
+        /// The mean of what devices send, by the weights that they say, if the method has them say
+        /// any.
+        Mean,
+    }
 }
 
 /// The most updates that a buffer may hold for each client that trains at a time. With a larger
 /// one, everybody would train that many times on a model that has not changed.
 const BUFFER_PER_CLIENT: u32 = 1000;
 
-pub(in super::super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
+pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
     let training = &scenario.training;
     let policy = Policy::of(&training.mode);
     if !checker.method.trains {
@@ -164,17 +117,12 @@ pub(in super::super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
         able: users,
         words: &words,
     });
-    for TooFewUsers {
-        key,
-        other,
-        message,
-    } in too_few_users(training, &policy, users)
-    {
+    for (key, other, message) in too_few_users(training, &policy, users) {
         checker.contradiction(&key, other, message);
     }
     // The default participation is let pass, because a printed scenario has it written out.
     if !policy.has_cohorts() && training.participation != Participation::All {
-        let mode = training.mode.key();
+        let mode = name_of(&training.mode);
         let message = format!(
             "`participation` has no meaning in the mode `{mode}`, which has no cohorts: `concurrency` says how many take \
              part at a time"
@@ -216,19 +164,18 @@ fn check_aggregation(aggregation: Aggregation, checker: &mut Checker<'_>) {
 /// Refuses keys about rounds for a method that is ready at once, as it takes part in no round,
 /// whatever the mode.
 fn check_untrained(training: &TrainingSpec, checker: &mut Checker<'_>) {
-    let is_plain = [
+    let is_uniform = training.client_selection == ClientSelection::Uniform;
+    for (key, is_plain) in [
         ("mode", training.mode == Mode::Synchronous),
-        (
-            "client_selection",
-            training.client_selection == ClientSelection::Uniform,
-        ),
-    ];
-    for (key, _) in is_plain.iter().filter(|(_, is_plain)| !is_plain) {
-        let message = format!(
-            "`{key}` has no meaning here: the method `{}` trains nothing, so no round is run",
-            checker.method.name
-        );
-        checker.fault(&format!("training.{key}"), message);
+        ("client_selection", is_uniform),
+    ] {
+        if !is_plain {
+            let name = checker.method.name;
+            let message = format!(
+                "`{key}` has no meaning here: the method `{name}` trains nothing, so no round is run"
+            );
+            checker.fault(&format!("training.{key}"), message);
+        }
     }
 }
 
@@ -246,7 +193,7 @@ fn check_steps(training: &TrainingSpec, policy: &Policy, checker: &mut Checker<'
     // The default is accepted in a shorter run, since the resolved scenario of a run prints it. In
     // modes without cohorts the limit counts participations, of which a step may see any number.
     let limit = training.empty_rounds_limit;
-    if limit > training.steps() && limit != default_empty_rounds() && policy.has_cohorts() {
+    if limit > training.steps() && limit != EMPTY_ROUNDS_LIMIT && policy.has_cohorts() {
         let run = match steps {
             1 => format!("{rounds} rounds (`training.rounds`)"),
             steps => format!("{rounds} rounds of {steps} steps"),
@@ -259,32 +206,28 @@ fn check_steps(training: &TrainingSpec, policy: &Policy, checker: &mut Checker<'
 }
 
 fn check_mode(mode: &Mode, checker: &mut Checker<'_>) {
-    let maximum_staleness = match mode {
-        Mode::Synchronous => return,
-        Mode::OverSelection(spec) => {
-            return checker.idle_if(
-                spec.factor == 1.0 && spec.deadline_s.is_none(),
-                "training.mode.over-selection.stragglers",
-                "a round with the `factor` 1 and without a `deadline_s` waits for everybody",
+    match *mode {
+        Mode::OverSelection(spec) => checker.idle_if(
+            spec.factor == 1.0 && spec.deadline_s.is_none(),
+            "training.mode.over-selection.stragglers",
+            "a round with the `factor` 1 and without a `deadline_s` waits for everybody",
+        ),
+        Mode::FedBuff {
+            concurrency,
+            buffer,
+            ..
+        } if buffer / BUFFER_PER_CLIENT > concurrency => {
+            let message = format!(
+                "a buffer of {buffer} updates is more than {BUFFER_PER_CLIENT} for each of the {concurrency} clients \
+                 that train at a time (`concurrency`)"
             );
+            checker.fault("training.mode.fedbuff.buffer", message);
         }
-        Mode::SemiSynchronous(spec) => spec.maximum_staleness,
-        Mode::FedBuff(spec) => {
-            let (buffer, concurrency) = (spec.buffer, spec.concurrency);
-            if buffer / BUFFER_PER_CLIENT > concurrency {
-                let message = format!(
-                    "a buffer of {buffer} updates is more than {BUFFER_PER_CLIENT} for each of the {concurrency} clients \
-                     that train at a time (`concurrency`)"
-                );
-                checker.fault("training.mode.fedbuff.buffer", message);
-            }
-            spec.maximum_staleness
-        }
-        Mode::FedAsync(spec) => spec.maximum_staleness,
-    };
+        _ => {}
+    }
     checker.idle_if(
-        maximum_staleness == 0,
-        &format!("training.mode.{}.staleness_weight", mode.key()),
+        Policy::of(mode).maximum_staleness() == 0,
+        &format!("training.mode.{}.staleness_weight", name_of(mode)),
         "`maximum_staleness` is 0, so that only fresh updates are used, whose weight is always 1",
     );
 }

@@ -2,7 +2,9 @@
 
 use serde_json::Value as Json;
 
-use super::super::plain_schema::{admits, literals, required, tag, types};
+use super::super::form::{
+    admits, chosen, has_type, has_word, keys_of, literals, property, required, tag,
+};
 use super::super::suggest;
 use super::super::tree::Value;
 use super::Rules;
@@ -10,34 +12,15 @@ use super::Rules;
 impl<'s> Rules<'s> {
     /// Returns the end of a message about a value of a wrong type, which says how to write what was
     /// probably meant.
-    pub(super) fn instead_of_value(
-        &self,
-        alternatives: &[&'s Json],
-        value: &Value,
-        name: &str,
-    ) -> String {
-        let admits = |wanted: &str| {
-            alternatives
-                .iter()
-                .any(|plain_schema| types(plain_schema).any(|t| t == wanted))
-        };
+    pub(super) fn instead_of_value(&self, forms: &[&'s Json], value: &Value, name: &str) -> String {
+        let admits = |wanted: &str| forms.iter().any(|form| has_type(form, wanted));
         match value {
             // In `network = "lan"`, the text is the value of one key of the table.
             Value::String(text) => {
-                let tables = alternatives
-                    .iter()
-                    .filter_map(|plain_schema| plain_schema.get("properties")?.as_object());
-                let takes = |schema: &'s Json| {
-                    self.alternatives(schema)
-                        .iter()
-                        .any(|plain_schema| literals(plain_schema).contains(&text.as_str()))
-                };
-                let key = tables
-                    .flatten()
-                    .find(|(_, schema)| takes(schema))
-                    .map(|(key, _)| key);
-                match (key, self.only_key(alternatives, value)) {
-                    (Some(key), _) => format!("; did you mean `{name}.{key} = \"{text}\"`?"),
+                let mut keys = forms.iter().flat_map(|form| keys_of(form));
+                let key = keys.find(|(_, schema)| has_word(&self.forms(schema), text));
+                match (key, self.only_key(forms, value)) {
+                    (Some((key, _)), _) => format!("; did you mean `{name}.{key} = \"{text}\"`?"),
                     // In `trace = "a.csv"`, the text is the value of the only required key.
                     (None, Some(key)) => format!("; write `{name} = {{ {key} = \"{text}\" }}`"),
                     (None, None) => String::new(),
@@ -52,11 +35,7 @@ impl<'s> Rules<'s> {
             {
                 format!("; write `[{name}]` for `[[{name}]]`")
             }
-            Value::Table(_)
-                if alternatives
-                    .iter()
-                    .any(|plain_schema| self.lists_tables(plain_schema)) =>
-            {
+            Value::Table(_) if forms.iter().any(|form| self.lists_tables(form)) => {
                 "; write its header in double brackets (`[[`)".to_owned()
             }
             Value::Float(number)
@@ -65,10 +44,8 @@ impl<'s> Rules<'s> {
                 format!("; write `{number}`")
             }
             Value::Integer(_) => {
-                let takers = self.takers(alternatives, value);
-                let only = self
-                    .only_key(alternatives, value)
-                    .filter(|_| takers.is_empty());
+                let takers = self.takers(forms, value);
+                let only = self.only_key(forms, value).filter(|_| takers.is_empty());
                 let tag = if let [tag] = takers[..] {
                     Some(tag)
                 } else {
@@ -83,11 +60,7 @@ impl<'s> Rules<'s> {
             // items.
             Value::Float(_) | Value::Array(_) => {
                 let written = |tag: &&str| format!("`{name} = {{ {tag} = {} }}`", in_short(value));
-                let choices: Vec<String> = self
-                    .takers(alternatives, value)
-                    .iter()
-                    .map(written)
-                    .collect();
+                let choices: Vec<String> = self.takers(forms, value).iter().map(written).collect();
                 if choices.is_empty() {
                     String::new()
                 } else {
@@ -98,19 +71,17 @@ impl<'s> Rules<'s> {
         }
     }
 
-    fn lists_tables(&self, plain_schema: &'s Json) -> bool {
-        plain_schema.get("items").is_some_and(|schema| {
-            let mut items = self.alternatives(schema).into_iter();
-            items.any(|item| types(item).any(|t| t == "object"))
+    fn lists_tables(&self, form: &'s Json) -> bool {
+        form.get("items").is_some_and(|schema| {
+            let mut items = self.forms(schema).into_iter();
+            items.any(|item| has_type(item, "object"))
         })
     }
 
-    /// Returns the key of the only table among the alternatives, if that table requires no other
+    /// Returns the key of the only table among the forms, if that table requires no other
     /// key and the key takes any value of this type.
-    fn only_key(&self, alternatives: &[&'s Json], value: &Value) -> Option<&'s str> {
-        let mut tables = alternatives
-            .iter()
-            .filter(|plain_schema| types(plain_schema).any(|t| t == "object"));
+    fn only_key(&self, forms: &[&'s Json], value: &Value) -> Option<&'s str> {
+        let mut tables = forms.iter().filter(|form| has_type(form, "object"));
         let (table, None) = (tables.next()?, tables.next()) else {
             return None;
         };
@@ -119,81 +90,60 @@ impl<'s> Rules<'s> {
             return None;
         };
         let takes = |schema: &&Json| admits(schema, value) && literals(schema).is_empty();
-        self.alternatives(table.get("properties")?.get(key)?)
+        self.forms(property(table, key)?)
             .iter()
             .any(takes)
             .then_some(key)
     }
 
     /// Returns the choices whose tables could hold `value` behind their names.
-    fn takers(&self, alternatives: &[&'s Json], value: &Value) -> Vec<&'s str> {
-        let takes = |plain_schema: &'s Json| {
-            let tag = tag(plain_schema).filter(|_| alternatives.len() > 1)?;
-            self.alternatives(plain_schema.get("properties")?.get(tag)?)
+    fn takers(&self, forms: &[&'s Json], value: &Value) -> Vec<&'s str> {
+        let takes = |form: &'s Json| {
+            let tag = tag(form).filter(|_| forms.len() > 1)?;
+            self.forms(property(form, tag)?)
                 .iter()
-                .any(|plain_schema| {
-                    admits(plain_schema, value) && self.takes_items(plain_schema, value)
-                })
+                .any(|form| admits(form, value) && self.takes_items(form, value))
                 .then_some(tag)
         };
-        alternatives
-            .iter()
-            .filter_map(|plain_schema| takes(plain_schema))
-            .collect()
+        forms.iter().filter_map(|form| takes(form)).collect()
     }
 
     /// Returns whether a list may have the first item of `value`; true if that is no list, or an
     /// empty one.
-    fn takes_items(&self, plain_schema: &'s Json, value: &Value) -> bool {
-        let (Value::Array(items), Some(schema)) = (value, plain_schema.get("items")) else {
+    fn takes_items(&self, form: &'s Json, value: &Value) -> bool {
+        let (Value::Array(items), Some(schema)) = (value, form.get("items")) else {
             return true;
         };
-        let of_items = self.alternatives(schema);
-        items.first().is_none_or(|item| {
-            of_items
-                .iter()
-                .any(|plain_schema| admits(plain_schema, &item.value))
-        })
+        let of_items = self.forms(schema);
+        items
+            .first()
+            .is_none_or(|item| of_items.iter().any(|form| admits(form, &item.value)))
     }
 
-    /// Returns how to write `key` if it is not a key but a choice of one of `properties`:
+    /// Returns how to write `key` if it is not a key of a table but a choice of one of its keys:
     /// `effect = "drop"` for `drop`.
-    pub(super) fn as_a_choice(
-        &self,
-        key: &str,
-        properties: &'s serde_json::Map<String, Json>,
-    ) -> Option<String> {
-        properties.iter().find_map(|(owner, schema)| {
-            let choices = self.alternatives(schema);
-            let chosen =
-                |plain_schema: &&&Json| tag(plain_schema) == Some(key) && choices.len() > 1;
-            match choices.iter().find(chosen) {
-                Some(plain_schema) => Some(format!(
-                    "{owner} = {{ {key} = {} }}",
-                    self.least_value(plain_schema, key)
-                )),
-                None => choices
-                    .iter()
-                    .any(|plain_schema| literals(plain_schema).contains(&key))
-                    .then(|| format!("{owner} = \"{key}\"")),
-            }
+    pub(super) fn as_a_choice(&self, key: &str, table: &'s Json) -> Option<String> {
+        keys_of(table).find_map(|(owner, schema)| {
+            let choices = self.forms(schema);
+            let is_choice = choices.len() > 1 && chosen(&choices, key).is_some();
+            let value = match is_choice {
+                true => format!("{{ {key} = {} }}", self.least_value(&choices, key)),
+                false if has_word(&choices, key) => format!("\"{key}\""),
+                false => return None,
+            };
+            Some(format!("{owner} = {value}"))
         })
     }
 
-    /// Returns what has to stand behind the key of a tagged alternative: its required keys, if it
-    /// is a table.
-    pub(super) fn least_value(&self, plain_schema: &'s Json, tag: &str) -> String {
-        let property = plain_schema
-            .get("properties")
-            .and_then(|properties| properties.get(tag));
-        let alternatives = property.map_or(Vec::new(), |property| self.alternatives(property));
-        match alternatives.as_slice() {
-            [table] if types(table).any(|t| t == "object") => {
+    /// Returns what has to stand behind the name of a choice: its required keys, if it is a table.
+    pub(super) fn least_value(&self, forms: &[&'s Json], name: &str) -> String {
+        let forms = chosen(forms, name).map_or(Vec::new(), |schema| self.forms(schema));
+        match forms[..] {
+            [table] if has_type(table, "object") => {
                 let keys: Vec<String> = required(table).map(|key| format!("{key} = ...")).collect();
-                if keys.is_empty() {
-                    "{}".to_owned()
-                } else {
-                    format!("{{ {} }}", keys.join(", "))
+                match keys.is_empty() {
+                    true => "{}".to_owned(),
+                    false => format!("{{ {} }}", keys.join(", ")),
                 }
             }
             _ => "...".to_owned(),
@@ -202,11 +152,8 @@ impl<'s> Rules<'s> {
 
     /// Returns whether `key` is a key of the table that `schema` describes.
     pub(super) fn has_key(&self, schema: &'s Json, key: &str) -> bool {
-        self.alternatives(schema).iter().any(|plain_schema| {
-            plain_schema
-                .get("properties")
-                .is_some_and(|known| known.get(key).is_some())
-        })
+        let forms = self.forms(schema);
+        forms.iter().any(|form| property(form, key).is_some())
     }
 
     /// Returns in words where in the file the key `key` is known, if that is in few places. In TOML
@@ -227,24 +174,20 @@ impl<'s> Rules<'s> {
     }
 
     fn find_homes(&self, schema: &'s Json, path: &str, key: &str, homes: &mut Vec<String>) {
-        for plain_schema in self.alternatives(schema) {
-            let Some(properties) = plain_schema.get("properties").and_then(Json::as_object) else {
-                continue;
-            };
-            if properties.contains_key(key) {
+        for form in self.forms(schema) {
+            if property(form, key).is_some() {
                 homes.push(path.to_owned());
             }
             // This depth is enough for every table that people write; a schema may refer to itself.
             if path.matches('.').count() >= 3 {
                 continue;
             }
-            for (name, property) in properties {
-                let path = if path.is_empty() {
-                    name.clone()
-                } else {
-                    format!("{path}.{name}")
+            for (name, schema) in keys_of(form) {
+                let path = match path {
+                    "" => name.clone(),
+                    path => format!("{path}.{name}"),
                 };
-                self.find_homes(property, &path, key, homes);
+                self.find_homes(schema, &path, key, homes);
             }
         }
     }

@@ -138,7 +138,7 @@ fn vocabulary() -> Vec<MethodVocabulary> {
         draws_negatives: true,
         without_controls: None,
         sizes: &size_of_a_table,
-        traffic: TrafficOf::new(|_| None),
+        traffic: std::sync::Arc::new(|_| None),
     };
     vec![
         entry("fedrap", schemars::schema_for!(FedrapLike), &check_fedrap),
@@ -276,7 +276,7 @@ fn a_rule_that_nobody_checks_is_found() {
         draws_negatives: true,
         without_controls: None,
         sizes: &|_, _| Vec::new(),
-        traffic: TrafficOf::new(|_| None),
+        traffic: std::sync::Arc::new(|_| None),
     };
     assert_eq!(
         unchecked_rules(&[odd]),

@@ -56,33 +56,27 @@ fn mode() -> impl Strategy<Value = Mode> {
         },
     );
     let semi_synchronous = (1e-6..1e9, staleness(), 0..99u32).prop_map(
-        |(deadline_s, staleness_weight, maximum_staleness)| {
-            Mode::SemiSynchronous(SemiSynchronousSpec {
-                deadline_s,
-                staleness_weight,
-                maximum_staleness,
-            })
+        |(deadline_s, staleness_weight, maximum_staleness)| Mode::SemiSynchronous {
+            deadline_s,
+            staleness_weight,
+            maximum_staleness,
         },
     );
     let fedbuff = (1e-6..=10.0, staleness(), 1..999u32).prop_map(
-        |(server_rate, staleness_weight, buffer)| {
-            Mode::FedBuff(FedBuffSpec {
-                concurrency: 1,
-                buffer,
-                server_rate,
-                staleness_weight,
-                maximum_staleness: 5,
-            })
+        |(server_rate, staleness_weight, buffer)| Mode::FedBuff {
+            concurrency: 1,
+            buffer,
+            server_rate,
+            staleness_weight,
+            maximum_staleness: 5,
         },
     );
     let fedasync = (1e-6..=1.0, staleness(), 0..99u32).prop_map(
-        |(mixing, staleness_weight, maximum_staleness)| {
-            Mode::FedAsync(FedAsyncSpec {
-                concurrency: 1,
-                mixing,
-                staleness_weight,
-                maximum_staleness,
-            })
+        |(mixing, staleness_weight, maximum_staleness)| Mode::FedAsync {
+            concurrency: 1,
+            mixing,
+            staleness_weight,
+            maximum_staleness,
         },
     );
     prop_oneof![
@@ -138,7 +132,7 @@ fn training() -> impl Strategy<Value = TrainingSpec> {
                 client_selection,
                 (divergence_limit, empty_rounds_limit, waiting_limit_s),
             )| {
-                let asynchronous = matches!(mode, Mode::FedBuff(_) | Mode::FedAsync(_));
+                let asynchronous = matches!(mode, Mode::FedBuff { .. } | Mode::FedAsync { .. });
                 let participation = if asynchronous {
                     Participation::All
                 } else {
@@ -164,7 +158,7 @@ fn network() -> impl Strategy<Value = NetworkSpec> {
     let preset = prop_oneof![Just(None), Just(Some("wifi-2020".to_owned()))];
     let trace =
         ("[a-z/ \"\\\\é.]{1,12}", proptest::option::of(1e-3..1e9)).prop_map(|(path, period_s)| {
-            LinkTraceSpec {
+            RatesSpec::Trace {
                 path: path.into(),
                 period_s,
             }
@@ -181,7 +175,7 @@ fn network() -> impl Strategy<Value = NetworkSpec> {
                 transfer_log_sigma: sigma / 7.0,
             })
         });
-    let rates = prop_oneof![lognormal, trace.prop_map(RatesSpec::Trace)];
+    let rates = prop_oneof![lognormal, trace];
     (preset, rates, 1e-3..1e6, unit(), unit(), 0.0..1e4, sharing).prop_map(
         |(preset, rates, mbit, sigma, dropout, rtt_ms, sharing)| NetworkSpec {
             preset,
@@ -223,8 +217,7 @@ fn devices() -> impl Strategy<Value = DevicesSpec> {
             log_sigma: sigma
         })),
         classes,
-        "[a-z/ \"\\\\é.]{1,12}"
-            .prop_map(|path| SpeedSpec::Trace(DeviceTraceSpec { path: path.into() })),
+        "[a-z/ \"\\\\é.]{1,12}".prop_map(|path| SpeedSpec::Trace { path: path.into() }),
     ];
     let memory = prop_oneof![
         Just(None),
@@ -272,10 +265,10 @@ fn availability() -> impl Strategy<Value = AvailabilitySpec> {
     });
     let trace =
         ("[a-z/ \"\\\\é.]{1,12}", proptest::option::of(1e-3..1e9)).prop_map(|(path, period_s)| {
-            AvailabilityPattern::Trace(AvailabilityTraceSpec {
+            AvailabilityPattern::Trace {
                 path: path.into(),
                 period_s,
-            })
+            }
         });
     prop_oneof![Just(AvailabilityPattern::Always), daily, on_off, trace].prop_map(|pattern| {
         AvailabilitySpec {
@@ -293,10 +286,10 @@ fn faults() -> impl Strategy<Value = Vec<FaultSpec>> {
         Just(FaultEffect::Corrupt),
         Just(FaultEffect::Outage),
         (1.0..1e9, 1.0..1e9).prop_map(|(mean_gap_s, mean_duration_s)| {
-            FaultEffect::RecurringOutage(RecurringOutageSpec {
+            FaultEffect::RecurringOutage {
                 mean_gap_s,
                 mean_duration_s,
-            })
+            }
         }),
     ];
     let direction = prop_oneof![
@@ -372,7 +365,7 @@ fn scenario() -> impl Strategy<Value = Scenario> {
                     .filter(|_| training.participation != Participation::Cohort(1));
             }
             // The least number of users can be checked only for a generated population.
-            if matches!(dataset.source, SourceSpec::Generated { .. }) {
+            if dataset.generator.is_some() {
                 faults.retain(|rule| !matches!(rule.users, Some(FaultUsers::Numbers(_))));
             }
             let is_plain = (training.mode, training.client_selection)

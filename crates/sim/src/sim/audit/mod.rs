@@ -242,15 +242,7 @@ fn find(contribution: &Contribution<'_>, asked: &[u32], world: &World) -> Option
     let (update, block) = (&contribution.update.blocks[place], &layout.blocks()[place]);
     // A row that a frame lists is there to be seen, even if it is unchanged.
     let listed: &[u32] = match &update.rows {
-        RowSet::Listed(rows)
-            if world
-                .scenario
-                .codec
-                .uplink_of(&block.name)
-                .lists_touched_rows() =>
-        {
-            rows
-        }
+        RowSet::Listed(rows) if world.scenario.codec.lists_touched_rows_of(&block.name) => rows,
         _ => &[],
     };
     let rows = ChangedRows::of(update, base)

@@ -13,7 +13,7 @@ use fedrecsim_core::ids::{InvitationId, Step, UserId};
 use fedrecsim_core::rng::{PortableDraws, Purpose, Stream};
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::units::{SimDuration, SimTime};
-use fedrecsim_data::dataset::alias::AliasTable;
+use fedrecsim_data::dataset::AliasTable;
 use fedrecsim_model::model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::model::blocks::Utility;
 use fedrecsim_scenario::scenario::ClientSelection;

@@ -13,7 +13,7 @@ use crate::method::{Client, LocalTask, Method, Placement, Problem, Scratch};
 use fedrecsim_core::ids::{InvitationId, Round, UserId};
 use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
 use fedrecsim_data::dataset::Dataset;
-use fedrecsim_data::dataset::ratings::Interaction;
+use fedrecsim_data::dataset::Interaction;
 use fedrecsim_data::dataset::split::Splitter;
 use fedrecsim_model::model::state::StateVisitor;
 use fedrecsim_model::model::table::{extend_bytes, floats};

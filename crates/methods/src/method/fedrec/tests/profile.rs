@@ -8,8 +8,8 @@ use crate::method::server::{Contribution, StepContext, StepWeights, WeightTotals
 use crate::method::{Method, Placement, Problem, ScoringContext, Scratch, task};
 use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
+use fedrecsim_data::dataset::Interaction;
 use fedrecsim_data::dataset::OwnData;
-use fedrecsim_data::dataset::ratings::Interaction;
 use fedrecsim_data::dataset::split::Splitter;
 use fedrecsim_model::model::blocks::ModelUpdate;
 use fedrecsim_model::model::state::StateVisitor;

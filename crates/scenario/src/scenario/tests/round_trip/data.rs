@@ -11,35 +11,37 @@ fn column() -> impl Strategy<Value = ColumnRef> {
     ]
 }
 
-fn source() -> impl Strategy<Value = SourceSpec> {
+/// Draws where ratings come from, with a path of a file if there is one.
+fn source() -> impl Strategy<Value = DatasetSpec> {
     let generated = (2u32..5000, 200u32..5000, 3.0..100.0, 0.0..3.0, 0.0..20.0).prop_map(
         |(users, items, ratings_per_user, popularity_exponent, taste_strength)| {
-            let shape = GeneratorSpec {
+            let generator = GeneratorSpec {
+                users,
+                items,
+                ratings_per_user,
                 popularity_exponent,
                 taste_strength,
                 ..GeneratorSpec::default()
             };
-            SourceSpec::Generated {
-                generator: GeneratorSpec {
-                    users,
-                    items,
-                    ratings_per_user,
-                    ..shape
-                },
+            DatasetSpec {
+                generator: Some(generator),
+                ..DatasetSpec::named(DatasetName::Generated)
             }
         },
     );
+    let path = || "[a-z/ \"\\\\é.]{1,12}";
     let delimited = (
         "[,;|\t:#\"']{1,3}",
         column(),
         column(),
         proptest::option::of(column()),
+        path(),
     )
-        .prop_filter("columns differ", |(_, user, item, time)| {
+        .prop_filter("columns differ", |(_, user, item, time, _)| {
             user != item && time.as_ref() != Some(user) && time.as_ref() != Some(item)
         })
-        .prop_map(|(separator, user, item, timestamp)| SourceSpec::Delimited {
-            columns: DelimitedSpec {
+        .prop_map(|(separator, user, item, timestamp, path)| DatasetSpec {
+            columns: Some(DelimitedSpec {
                 separator,
                 header: true,
                 user,
@@ -49,11 +51,24 @@ fn source() -> impl Strategy<Value = SourceSpec> {
                 label: None,
                 weight: None,
                 timestamp,
-            },
+            }),
+            path: Some(path.into()),
+            ..DatasetSpec::named(DatasetName::Delimited)
         });
-    let public = (0..PublicDataset::ALL.len()).prop_map(|place| SourceSpec::Public {
-        name: PublicDataset::ALL[place],
-    });
+    let names = [
+        DatasetName::Ml100k,
+        DatasetName::Ml1m,
+        DatasetName::LastFm2k,
+        DatasetName::AmazonInstantVideo5Core,
+    ];
+    let public = (
+        proptest::sample::select(names.to_vec()),
+        proptest::option::of(path()),
+    )
+        .prop_map(|(name, path)| DatasetSpec {
+            path: path.map(Into::into),
+            ..DatasetSpec::named(name)
+        });
     prop_oneof![generated, delimited, public]
 }
 
@@ -76,64 +91,39 @@ fn split() -> impl Strategy<Value = SplitSpec> {
 
 pub(super) fn dataset() -> impl Strategy<Value = DatasetSpec> {
     let subset = (1u32..1000, proptest::option::of(1u32..1000), any::<bool>());
-    let rest = (proptest::option::of(subset), split());
     (
         source(),
-        "[a-z/ \"\\\\é.]{1,12}",
-        any::<bool>(),
         any::<u32>(),
         any::<bool>(),
         1u32..1000,
-        rest,
+        proptest::option::of(subset),
+        split(),
     )
         .prop_map(
-            |(
-                source,
-                path,
-                has_path,
-                minimum_interactions,
-                unrated,
-                per_positive,
-                (subset, split),
-            )| {
-                let keep = |random| {
-                    if random {
-                        Kept::Random
-                    } else {
-                        Kept::LeastRated
-                    }
+            |(source, minimum_interactions, unrated, per_positive, subset, split)| {
+                let keep = |random| match random {
+                    true => Kept::Random,
+                    false => Kept::LeastRated,
                 };
                 let subset = subset.map(|(users, items, random)| SubsetSpec {
                     users: Some(users),
                     items,
                     keep: keep(random),
                 });
-                let subset = subset.filter(|_| !matches!(source, SourceSpec::Generated { .. }));
-                let path = match &source {
-                    SourceSpec::Generated { .. } => None,
-                    SourceSpec::Delimited { .. } => Some(path.into()),
-                    _ => has_path.then(|| path.into()),
-                };
-                let pool = if unrated {
-                    NegativePool::Unrated
-                } else {
-                    NegativePool::NotInTrain
-                };
-                let negatives = NegativesSpec { pool, per_positive };
-                // These columns include no ratings that could be held out.
-                let split = match &source {
-                    SourceSpec::Delimited { .. } => SplitSpec::LeaveOneOut {
-                        validation_item: true,
-                    },
-                    _ => split,
+                let pool = match unrated {
+                    true => NegativePool::Unrated,
+                    false => NegativePool::NotInTrain,
                 };
                 DatasetSpec {
-                    source,
-                    path,
                     minimum_interactions,
-                    subset,
-                    split,
-                    negatives,
+                    subset: subset.filter(|_| source.generator.is_none()),
+                    // These columns include no ratings that could be held out.
+                    split: match source.columns {
+                        Some(_) => SplitSpec::default(),
+                        None => split,
+                    },
+                    negatives: NegativesSpec { pool, per_positive },
+                    ..source
                 }
             },
         )

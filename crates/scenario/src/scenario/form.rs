@@ -1,27 +1,33 @@
-//! Answers questions about a schema without alternatives, and checks single values against it.
+//! Forms in which a value may be written, which are schemas without alternatives: answers questions
+//! about them, and checks single values against them.
 
 use serde_json::Value as Json;
 
 use super::faults::Fault;
 use super::tree::{Node, Value};
 
-/// Returns the types that a schema without alternatives allows.
-pub(super) fn types(plain_schema: &Json) -> impl Iterator<Item = &str> {
-    let (one, many) = match plain_schema.get("type") {
+/// Returns the types that a form allows.
+pub(super) fn types(form: &Json) -> impl Iterator<Item = &str> {
+    let (one, many) = match form.get("type") {
         Some(Json::String(one)) => (Some(one.as_str()), None),
         Some(Json::Array(many)) => (None, Some(many)),
         // A list of literals without a type is one of strings: scenario schemas have no other
         // literals.
-        _ if literals_of(plain_schema).is_some() => (Some("string"), None),
+        _ if literals_of(form).is_some() => (Some("string"), None),
         _ => (None, None),
     };
     one.into_iter()
         .chain(many.into_iter().flatten().filter_map(Json::as_str))
 }
 
-/// Returns whether the schema allows values of the type of `value`.
-pub(super) fn admits(plain_schema: &Json, value: &Value) -> bool {
-    types(plain_schema).any(|t| match value {
+/// Returns whether a form allows this type.
+pub(super) fn has_type(form: &Json, name: &str) -> bool {
+    types(form).any(|of_schema| of_schema == name)
+}
+
+/// Returns whether the form allows values of the type of `value`.
+pub(super) fn admits(form: &Json, value: &Value) -> bool {
+    types(form).any(|t| match value {
         Value::Boolean(_) => t == "boolean",
         Value::Integer(_) => t == "integer" || t == "number",
         Value::Float(_) => t == "number",
@@ -60,8 +66,8 @@ pub(super) fn kind_in_words(value: &Value) -> &'static str {
 }
 
 /// Returns the strings that a schema admits, if it lists them.
-pub(super) fn literals_of(plain_schema: &Json) -> Option<Vec<&str>> {
-    match (plain_schema.get("const"), plain_schema.get("enum")) {
+pub(super) fn literals_of(form: &Json) -> Option<Vec<&str>> {
+    match (form.get("const"), form.get("enum")) {
         (Some(literal), _) => Some(literal.as_str().into_iter().collect()),
         (None, Some(Json::Array(literals))) => {
             Some(literals.iter().filter_map(Json::as_str).collect())
@@ -70,27 +76,47 @@ pub(super) fn literals_of(plain_schema: &Json) -> Option<Vec<&str>> {
     }
 }
 
-pub(super) fn literals(plain_schema: &Json) -> Vec<&str> {
-    literals_of(plain_schema).unwrap_or_default()
+pub(super) fn literals(form: &Json) -> Vec<&str> {
+    literals_of(form).unwrap_or_default()
 }
 
-/// Returns the key that marks an alternative of an externally tagged enum: its only property, which
+/// Returns the key that marks a form of an externally tagged enum: its only property, which
 /// is required.
-pub(super) fn tag(plain_schema: &Json) -> Option<&str> {
-    let properties = plain_schema.get("properties")?.as_object()?;
+pub(super) fn tag(form: &Json) -> Option<&str> {
+    let properties = form.get("properties")?.as_object()?;
     let mut keys = properties.keys();
     let only = keys.next().filter(|_| keys.next().is_none())?;
-    required(plain_schema)
-        .any(|key| key == only)
-        .then_some(only)
+    required(form).any(|key| key == only).then_some(only)
 }
 
-/// Returns the names that the alternatives offer, as a word or as the key of a table.
-pub(super) fn choices<'s>(alternatives: &[&'s Json]) -> Vec<&'s str> {
+/// Returns the keys of a table and their schemas.
+pub(super) fn keys_of(form: &Json) -> impl Iterator<Item = (&String, &Json)> {
+    let properties = form.get("properties").and_then(Json::as_object);
+    properties.into_iter().flatten()
+}
+
+/// Returns the schema of a key of a table.
+pub(super) fn property<'s>(form: &'s Json, key: &str) -> Option<&'s Json> {
+    form.get("properties")?.get(key)
+}
+
+/// Returns the schema of what stands behind the name of a choice, if one form is that choice.
+pub(super) fn chosen<'s>(forms: &[&'s Json], name: &str) -> Option<&'s Json> {
+    let form = forms.iter().find(|form| tag(form) == Some(name))?;
+    property(form, name)
+}
+
+/// Returns whether a word is one of those that the forms list.
+pub(super) fn has_word(forms: &[&Json], word: &str) -> bool {
+    forms.iter().any(|form| literals(form).contains(&word))
+}
+
+/// Returns the names that the forms offer, as a word or as the key of a table.
+pub(super) fn choices<'s>(forms: &[&'s Json]) -> Vec<&'s str> {
     let mut names = Vec::new();
-    for name in alternatives
+    for name in forms
         .iter()
-        .flat_map(|plain_schema| literals(plain_schema).into_iter().chain(tag(plain_schema)))
+        .flat_map(|form| literals(form).into_iter().chain(tag(form)))
     {
         if !names.contains(&name) {
             names.push(name);
@@ -99,14 +125,13 @@ pub(super) fn choices<'s>(alternatives: &[&'s Json]) -> Vec<&'s str> {
     names
 }
 
-/// Returns whether `plain_schema` is a tagged one among several alternatives.
-pub(super) fn is_tagged(plain_schema: &Json, alternatives: &[&Json]) -> bool {
-    alternatives.len() > 1 && tag(plain_schema).is_some()
+/// Returns whether `form` is a tagged one among several forms.
+pub(super) fn is_tagged(form: &Json, forms: &[&Json]) -> bool {
+    forms.len() > 1 && tag(form).is_some()
 }
 
-pub(super) fn required(plain_schema: &Json) -> impl Iterator<Item = &str> {
-    plain_schema
-        .get("required")
+pub(super) fn required(form: &Json) -> impl Iterator<Item = &str> {
+    form.get("required")
         .and_then(Json::as_array)
         .into_iter()
         .flatten()
@@ -124,7 +149,7 @@ pub(super) fn decimal(number: f64) -> String {
 
 /// Checks a number, which the user wrote as `written`, against its bounds.
 pub(super) fn bounds(
-    plain_schema: &Json,
+    form: &Json,
     number: f64,
     written: &str,
     node: &Node,
@@ -140,7 +165,7 @@ pub(super) fn bounds(
         ("exclusiveMaximum", "less than", f64::lt),
     ];
     let broken = keywords.iter().find_map(|(keyword, words, holds)| {
-        let bound = plain_schema.get(*keyword)?.as_f64()?;
+        let bound = form.get(*keyword)?.as_f64()?;
         (!holds(&number, &bound)).then(|| {
             let bound = decimal(bound);
             format!("`{name}` must be {words} {bound}, found {written}")
@@ -155,7 +180,7 @@ pub(super) fn bounds(
     };
     let is_lost = number != 0.0 && number.abs() < smallest;
     let message = broken.or_else(|| is_lost.then(lost))?;
-    Some(Fault::new(&node.place, message).or(Some(within(plain_schema))))
+    Some(Fault::new(&node.place, message))
 }
 
 /// Returns the smallest number above 0 that the value of `name` may have, and what it is. Times are
@@ -170,37 +195,16 @@ fn smallest(name: &str) -> (f64, &'static str) {
     }
 }
 
-/// Returns a number within the bounds of a schema.
-pub(super) fn within(plain_schema: &Json) -> Json {
-    let bound = |keyword: &str| plain_schema.get(keyword).and_then(Json::as_f64);
-    let is_whole = types(plain_schema).any(|t| t == "integer");
-    let beside = f64::from(u8::from(is_whole));
-    let least = bound("minimum").or(bound("exclusiveMinimum").map(|bound| bound + beside));
-    let most = bound("maximum").or(bound("exclusiveMaximum").map(|bound| bound - beside));
-    let number = match (least, most) {
-        (Some(least), Some(_)) if is_whole => least,
-        (Some(least), Some(most)) => least + 0.5 * (most - least),
-        (Some(least), None) => least + 1.0,
-        (None, Some(most)) => most - 1.0,
-        (None, None) => 1.0,
-    };
-    if is_whole {
-        (number as i64).into()
-    } else {
-        number.into()
-    }
-}
-
 /// Checks that the `length` of a string or an array is within the limits under the two `keywords`;
 /// `unit` is the word for what is counted.
 pub(super) fn length(
-    plain_schema: &Json,
+    form: &Json,
     keywords: [&str; 2],
     (length, unit): (usize, &str),
     node: &Node,
     name: &str,
 ) -> Option<Fault> {
-    let limit = |keyword: &str| plain_schema.get(keyword).and_then(Json::as_u64);
+    let limit = |keyword: &str| form.get(keyword).and_then(Json::as_u64);
     let plural = |count: u64| if count == 1 { "" } else { "s" };
     let (words, limit) = match keywords.map(limit) {
         [Some(least), _] if (length as u64) < least => ("at least", least),
@@ -219,30 +223,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    /// If this fails, what stands for a wrong number is wrong itself.
-    #[test]
-    fn a_number_within_the_bounds_stands_for_one_that_is_not() {
-        for (schema, expected) in [
-            (
-                json!({ "type": "integer", "exclusiveMinimum": 3, "maximum": 9 }),
-                json!(4),
-            ),
-            (
-                json!({ "type": "integer", "minimum": 3, "exclusiveMaximum": 5 }),
-                json!(3),
-            ),
-            (
-                json!({ "type": "number", "exclusiveMinimum": 0, "maximum": 1 }),
-                json!(0.5),
-            ),
-            (json!({ "type": "number", "minimum": 7 }), json!(8.0)),
-            (json!({ "type": "number", "maximum": 7 }), json!(6.0)),
-            (json!({ "type": "number" }), json!(1.0)),
-        ] {
-            assert_eq!(within(&schema), expected);
-        }
-    }
 
     /// If this fails, the only form that a key may have is taken for one choice among several.
     #[test]
