@@ -151,7 +151,8 @@ impl Better {
 pub struct Metric {
     /// The place in [`FAMILIES`].
     family: usize,
-    cutoff: Option<u32>,
+    /// The cutoff, if the family has them.
+    pub cutoff: Option<u32>,
 }
 
 impl Metric {
@@ -214,11 +215,6 @@ impl Metric {
     fn with_cutoff(&self, name: &str) -> String {
         self.cutoff
             .map_or_else(|| name.to_owned(), |cutoff| format!("{name}@{cutoff}"))
-    }
-
-    /// Returns the cutoff, if the metric has one.
-    pub fn cutoff(&self) -> Option<u32> {
-        self.cutoff
     }
 
     /// Returns which of two values is better.

@@ -141,7 +141,7 @@ pub(super) fn fill(scenario: &mut Scenario, checker: &Checker<'_>) {
         evaluation.cutoffs.push(cutoff);
     }
     if let (Ranking::Sampled(sampled), false) = (evaluation.ranking, has("cutoffs")) {
-        let headline = evaluation.headline().and_then(|metric| metric.cutoff());
+        let headline = evaluation.headline().and_then(|metric| metric.cutoff);
         evaluation
             .cutoffs
             .retain(|cutoff| *cutoff <= sampled.candidates || Some(*cutoff) == headline);
@@ -236,7 +236,7 @@ fn name_fault(key: &str, name: &str) -> Option<String> {
         let suggestion = suggest::instead_of(family, &names);
         return Some(format!("unknown figure `{name}` in `{key}`{suggestion}"));
     };
-    let number = Metric::named(name).and_then(|metric| metric.cutoff());
+    let number = Metric::named(name).and_then(|metric| metric.cutoff);
     match (cutoff, number) {
         (Some(cutoff), _) if !known.has_cutoff => Some(format!(
             "`{family}` has no cutoff: write `{family}` without `@{cutoff}`"
@@ -271,17 +271,17 @@ fn check_headline(evaluation: &EvaluationSpec, checker: &mut Checker<'_>) {
 /// C + 1, so that it is always within the first C + 1.
 fn check_cutoffs(evaluation: &EvaluationSpec, candidates: u32, checker: &mut Checker<'_>) {
     const CANDIDATES: &str = "evaluation.ranking.sampled.candidates";
-    let beyond = |metric: &Metric| metric.cutoff().is_some_and(|cutoff| cutoff > candidates);
+    let beyond = |metric: &Metric| metric.cutoff.is_some_and(|cutoff| cutoff > candidates);
     if let Some(headline) = evaluation.headline().filter(beyond) {
         let message = format!(
             "{}, the headline (`evaluation.headline`), says the same of every method among {candidates} candidates; it \
              takes {}",
             headline.label(),
-            headline.cutoff().unwrap_or_default()
+            headline.cutoff.unwrap_or_default()
         );
         checker.contradiction(CANDIDATES, "evaluation.headline", message);
     } else if let Some(metric) = evaluation.metrics().into_iter().find(beyond) {
-        let cutoff = metric.cutoff().unwrap_or_default();
+        let cutoff = metric.cutoff.unwrap_or_default();
         let key = match evaluation.cutoffs.contains(&cutoff) {
             true => "evaluation.cutoffs",
             false => "evaluation.metrics",
