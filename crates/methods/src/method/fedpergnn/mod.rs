@@ -15,11 +15,11 @@
 //!
 //! Source: Wu, Wu, Lyu, Qi, Huang and Xie, A federated graph neural network framework for
 //! privacy-preserving personalization, Nature Communications 2022, and the authors' code
-//! wuch15/FedPerGNN at 290e966, which trains all users on one machine. What it adds to the table
-//! once for all users of a batch, devices add here. Gradients are clipped on the device instead of
-//! after the mean. With Laplace(0, 2 clip / epsilon) on each gradient, the mean over 32 devices has
-//! the standard deviation of the published Laplace(0, 2 rate clip / (sqrt(32) epsilon)). Noise in a
-//! thousand unrated rows of each device stands for noise in the whole table.
+//! wuch15/FedPerGNN at 290e966, which trains all users on one machine. That code adds noise to the
+//! table once for all users of a batch. Here each device adds its own. Gradients are clipped on the
+//! device instead of after the mean. With Laplace(0, 2 clip / epsilon) on each gradient, the mean
+//! over 32 devices has the standard deviation of the published Laplace(0, 2 rate clip / (sqrt(32)
+//! epsilon)). Noise in a thousand unrated rows of each device stands for noise in the whole table.
 //!
 //! Slips of that code are not followed: only the last own item gets neighbours there, and users are
 //! looked up by the numbers of their items. Neighbours are the users whom the third party has

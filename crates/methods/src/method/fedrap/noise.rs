@@ -3,11 +3,12 @@
 //!
 //! The paper limits the gradient with respect to C of every step to a length tau, and concludes
 //! that the averaged C can change by 2 eta tau / n_s at most if one of the n_s participants is
-//! another one. The noise has z times this as its standard deviation. Where it enters is not said,
-//! so that [`NoiseAt`] says it. It covers all rows of C, touched or not, since those that are left
-//! out would tell what the user has rated; so all rows are sent. [`worth`] says what that hides of
-//! a user from somebody who sees the uploads. It is next to nothing: the noise of one device is
-//! made for an average over n_s of them, and for one step of many.
+//! another one. The standard deviation of the noise is z times this. The paper does not say where
+//! the noise enters, so [`NoiseAt`] does. The noise covers all rows of C, touched or not, and all
+//! rows are sent, since the rows that an upload leaves out would tell what the user has rated.
+//! [`worth`] says how much of a user this hides from somebody who sees the uploads. That is next to
+//! nothing: the noise of one device is made for an average over n_s devices, and for one step of
+//! many.
 //!
 //! Rows that no sample touches only decay, all by the same factor. As long as no noise reaches
 //! them, they are not packed with the others: one number says what has become of them.

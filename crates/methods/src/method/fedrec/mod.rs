@@ -1,22 +1,24 @@
 //! Implements FedRec with probabilistic matrix factorisation and with SVD++, which predicts ratings
 //! from explicit ratings and hides which items a user has rated among virtual ratings.
 //!
-//! The user vector U_u is private and the item table V is shared. Uploads are gradients of rows of
-//! V. SVD++ has a second item table O, from which a device takes the rows of the rated items
-//! ([`profile`]). It moves them itself, and uploads by how much, so that without virtual items this
-//! reveals I_u once more. In the **batch** style all users take part in a step, and the server
-//! moves a row by the mean over those who sent it (equation 9). In the **stochastic** style a step
-//! has one participant, drawn with replacement, and an iteration has as many steps as there are
-//! users (`training.participation = { cohort = 1 }` and `training.steps_per_round`). Learning rates
-//! fall by a factor after every iteration. In the stochastic style, as in the authors' code, a
-//! device's own rate falls with its participations. The authors have SVD++ in the stochastic style
-//! only. In the batch style, a device moves O, like U, by the mean gradient over its items, and the
-//! server takes the mean of this over those who sent a row.
+//! The user vector U_u is private and the item table V is shared. Devices upload gradients of rows
+//! of V. SVD++ has a second item table O, from which a device takes the rows of its rated items
+//! ([`profile`]). The device moves these rows and uploads how far it has moved them. Without
+//! virtual items they reveal I_u a second time.
 //!
-//! With rho > 0 a device also trains on unrated items, rho for every rated one, which are drawn
-//! anew in every participation so that the server cannot tell which of the rows are rated. With
-//! `sends_counts` devices say which rows they have sent, by a 1 for each, and the server uses
-//! nothing but sums. [`central`] is the same without federation.
+//! In the **batch** style all users take part in a step, and the server moves a row by the mean
+//! over those who sent it (equation 9). In the **stochastic** style a step has one participant,
+//! drawn with replacement, and an iteration has as many steps as there are users
+//! (`training.participation = { cohort = 1 }` and `training.steps_per_round`). Learning rates fall
+//! by a factor after every iteration. A device's own rate falls with its participations in the
+//! stochastic style, as in the authors' code. The authors have SVD++ in the stochastic style only.
+//! In the batch style a device moves O, like U, by the mean gradient over its items, and the server
+//! takes the mean of these moves over those who sent a row.
+//!
+//! With rho > 0 a device also trains on unrated items, rho for every rated one. It draws them anew
+//! in every participation, so that the server cannot tell which of the rows are rated. With
+//! `sends_counts` devices send a 1 for each of their rows, and the server needs nothing but sums.
+//! [`central`] is the same without federation.
 //!
 //! Source: Lin, Liang, Pan and Ming, FedRec: Federated Recommendation with Explicit Feedback (IEEE
 //! Intelligent Systems 2020), and the authors' code Guanyu-Lin/FedRec at 521b7cf. [`participation`]
@@ -130,10 +132,10 @@ impl<const WITH_O: bool> FedRec<WITH_O> {
         (self.learning_rate * decay) as f32
     }
 
-    /// Makes a participation with these rated items and, behind them, virtual ones, in which
-    /// `user_vector` is trained and the learning rate has fallen `decays` times. `check` is shown
-    /// what was trained and what is uploaded. The loss is the mean squared error over the rated
-    /// items. In SVD++, every visit of a row of V comes with one of the same item's row of O.
+    /// Trains `user_vector` on these rated items and on the virtual ones behind them, with a
+    /// learning rate that has fallen `decays` times. `check` sees what was trained and what is
+    /// uploaded. The loss is the mean squared error over the rated items. In SVD++, every visit of a
+    /// row of V comes with one of the same item's row of O.
     fn participate(
         &self,
         model: &Model,

@@ -220,8 +220,8 @@ impl HyperNetwork {
         let (s, values) = (&self.shape, &self.values);
         let memories = self.memories(group.iter().map(|one| one.user));
         let mut by_memory = vec![vec![0.0; s.memory]; group.len()];
-        // The item table's head has very many outputs, of which each user has a gradient for its
-        // own items only. So its layers are taken one by one.
+        // The item table's head has very many outputs, and each user has gradients of few of them,
+        // so that the output layer is back-propagated output by output.
         let hidden_layer = Perceptron::new(0, &[s.memory, s.hidden]);
         let [first, second, _] = &s.heads;
         for (head, network) in [first, second, &hidden_layer].into_iter().enumerate() {

@@ -5,8 +5,8 @@
 //! prediction network, W2 relu(W1 e + b1) + b2, for each user, who downloads both. The device
 //! uploads the gradients of its mean loss with respect to them and keeps no state. The server
 //! back-propagates these gradients through the hypernetwork, clips the result, and steps by Adam.
-//! Contributions are weighted by their numbers of samples, so that a step follows the mean over the
-//! samples of its users, unless all are to weigh the same. With noise on the sum, the server clips
+//! Contributions weigh as much as they have samples, so that a step follows the mean over the
+//! samples of its users, unless `equal_weights` is set. With noise on the sum, the server clips
 //! what each contribution adds to the gradient of its parameters, and adds the noise to that
 //! gradient.
 //!
@@ -102,7 +102,7 @@ impl Declare for MetaMf {
         }
     }
 
-    /// All samples are one batch, of whose mean loss the gradients are sent.
+    /// All samples are one batch. Devices send the gradients of its mean loss.
     fn training(&self) -> Training {
         Training::of(1, u32::MAX)
     }
