@@ -10,7 +10,7 @@ use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_model::model::kernel::score::{ScaledSum, score_sums};
 use fedrecsim_model::model::kernel::{TableRows, unpack_into};
 
-pub mod central;
+pub(crate) mod central;
 mod local;
 mod moving_rows;
 mod noise;
@@ -27,7 +27,7 @@ pub use parameters::{
 };
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry::of::<FedRap>();
+pub(crate) const ENTRY: Entry = Entry::of::<FedRap>();
 
 impl Declare for FedRap {
     type Parameters = FedRapParameters;

@@ -18,11 +18,11 @@ use fedrecsim_model::model::kernel::score::{ScaledSum, score_sums};
 mod factors;
 
 /// Describes the method to the registry.
-pub const ENTRY: Entry = Entry::at_server::<CentRap>();
+pub(crate) const ENTRY: Entry = Entry::at_server::<CentRap>();
 
 parameters! {
     /// Parameters of CentRAP.
-    pub struct CentRapParameters {
+    pub(crate) struct CentRapParameters {
         /// Latent dimension k.
         latent_dimension: u32 = 32, >= 1, <= MAX_DIMENSION;
         /// Samples per batch.
@@ -54,7 +54,7 @@ const B: usize = 3;
 
 /// Holds the parameters of the method, and the problem that it starts from.
 #[derive(Debug)]
-pub struct CentRap {
+pub(crate) struct CentRap {
     parameters: CentRapParameters,
     problem: Problem,
 }
