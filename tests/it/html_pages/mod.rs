@@ -7,7 +7,6 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use fedrecsim_methods::method::registry::vocabulary_of;
 use fedrecsim_report::report::{
     Axis, Block, Cell, Chart, Document, Fact, Series, Table, Unit, html,
 };
