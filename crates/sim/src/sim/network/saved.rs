@@ -169,7 +169,7 @@ impl Network {
         }
         let upload = match saved.upload {
             Some((parts, loss)) => {
-                let frame = Frame::of_saved(archive.take_bytes()?.into(), parts)?;
+                let frame = Frame::of_saved(archive.take_bytes()?, parts)?;
                 Some(Upload::saved(frame, loss))
             }
             None => None,
