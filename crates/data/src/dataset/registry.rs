@@ -90,8 +90,8 @@ fn places(
     }
 }
 
-/// Returns `base` itself, or, if it is a folder, the usual files in it, and then those of which it
-/// is the usual folder.
+/// Returns `base`, or the usual files in it if it is a folder, and then those that expect it as their
+/// folder.
 fn within(base: PathBuf, usual_files: &[String]) -> Vec<PathBuf> {
     if !base.is_dir() || usual_files.is_empty() {
         return vec![base];

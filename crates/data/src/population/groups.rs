@@ -35,8 +35,7 @@ impl Rule {
     }
 }
 
-/// Knows of every user the groups by which fault rules choose: the class of the device and the time
-/// zone.
+/// The groups that fault rules can choose users by: device class and time zone.
 #[derive(Clone, Debug)]
 pub(super) struct Groups {
     devices: Devices,

@@ -30,7 +30,7 @@ pub struct LinkShare {
 }
 
 impl LinkShare {
-    /// Returns the claim of a transfer that shares equally with others and goes no faster than
+    /// Returns the share of a transfer that shares equally with others and goes no faster than
     /// `cap`.
     pub const fn equal(cap: BitsPerSecond) -> Self {
         Self {
@@ -114,11 +114,11 @@ impl Link {
     }
 
     /// Returns what a transfer may have of the server's link at the instant `at`.
-    pub fn claim_at(&self, at: SimTime) -> LinkShare {
-        self.claim(self.rates.at(at).rate)
+    pub fn share_at(&self, at: SimTime) -> LinkShare {
+        self.share(self.rates.at(at).rate)
     }
 
-    /// Returns the first instant after `at` at which the claim may be another one; `None` if it
+    /// Returns the first instant after `at` at which the share may be another one; `None` if it
     /// never is.
     pub fn changes_after(&self, at: SimTime) -> Option<SimTime> {
         self.rates.at(at).until
@@ -130,7 +130,7 @@ impl Link {
         match self.rates {
             Rates::Constant(rate) => {
                 began
-                    + (self.start_up() + self.latency_after() + self.claim(rate).cap.time_for(size))
+                    + (self.start_up() + self.latency_after() + self.share(rate).cap.time_for(size))
             }
             Rates::Traced { .. } => {
                 self.carry(began, size, SimTime::END).until + self.latency_after()
@@ -144,7 +144,7 @@ impl Link {
         match self.rates {
             Rates::Constant(rate) => {
                 let elapsed = now.since(began + self.start_up()).as_nanos();
-                let bit_nanoseconds = u128::from(elapsed) * u128::from(self.claim(rate).cap.get());
+                let bit_nanoseconds = u128::from(elapsed) * u128::from(self.share(rate).cap.get());
                 Bytes::new(
                     u64::try_from(bit_nanoseconds / 8_000_000_000)
                         .unwrap_or(u64::MAX)
@@ -158,11 +158,11 @@ impl Link {
     fn carry(&self, began: SimTime, size: Bytes, until: SimTime) -> Carried {
         self.rates
             .carry(began + self.start_up(), size, until, |rate| {
-                self.claim(rate).cap
+                self.share(rate).cap
             })
     }
 
-    fn claim(&self, rate: BitsPerSecond) -> LinkShare {
+    fn share(&self, rate: BitsPerSecond) -> LinkShare {
         model_of(self.sharing).share(rate, self.server, self.latency)
     }
 }

@@ -59,7 +59,7 @@ impl SharingModel for Tcp {
         server: Option<BitsPerSecond>,
         latency: SimDuration,
     ) -> LinkShare {
-        claim(rate, server, latency)
+        lv08_share(rate, server, latency)
     }
 
     fn capacity(&self, rate: BitsPerSecond) -> BitsPerSecond {
@@ -74,7 +74,11 @@ fn payload_rate(rate: BitsPerSecond) -> BitsPerSecond {
 
 /// Returns what a transfer may have of the server's link, whose own rate is `server`, if the user's
 /// link has `rate`.
-fn claim(rate: BitsPerSecond, server: Option<BitsPerSecond>, latency: SimDuration) -> LinkShare {
+fn lv08_share(
+    rate: BitsPerSecond,
+    server: Option<BitsPerSecond>,
+    latency: SimDuration,
+) -> LinkShare {
     let round_trip_ns = 2 * u128::from(latency.as_nanos());
     let window = (WINDOW_BYTES * 8 * 1_000_000_000)
         .checked_div(round_trip_ns)
@@ -102,20 +106,24 @@ mod tests {
 
     /// If this fails, TCP transfers have other rates, weights or start-ups than LV08 gives them.
     #[test]
-    fn a_claim_is_what_the_formulas_of_lv08_say() {
+    fn a_share_is_what_the_formulas_of_lv08_say() {
         let mbit = BitsPerSecond::from_mbit_f64;
         let latency = SimDuration::from_millis_f64(20.0);
         assert_eq!(Tcp.start_up(latency), SimDuration::from_nanos(260_200_000));
         assert_eq!(payload_rate(mbit(100.0)), mbit(97.0));
         // 4 MiB in 40 ms are 838.9 Mbit/s.
-        assert_eq!(claim(mbit(10.0), None, latency).cap, mbit(9.7));
+        assert_eq!(lv08_share(mbit(10.0), None, latency).cap, mbit(9.7));
         assert_eq!(
-            claim(mbit(10_000.0), None, latency).cap,
+            lv08_share(mbit(10_000.0), None, latency).cap,
             BitsPerSecond::new(838_860_800 / 100 * 97)
         );
         // 20,537 bytes take 16.4296 ms at 10 Mbit/s and 1.64296 ms at 100 Mbit/s.
         let penalty_ns = 20e6 + 16_429_600.0 + 1_642_960.0;
-        let weight = f64::from(claim(mbit(10.0), Some(mbit(100.0)), latency).weight.get());
+        let weight = f64::from(
+            lv08_share(mbit(10.0), Some(mbit(100.0)), latency)
+                .weight
+                .get(),
+        );
         assert!(
             (weight * penalty_ns / (1_u64 << 44) as f64 - 1.0).abs() < 1.0 / weight,
             "{weight}"
@@ -124,7 +132,7 @@ mod tests {
 
     #[test]
     fn the_ends_of_the_scale_have_a_weight_and_a_cap() {
-        let far = claim(
+        let far = lv08_share(
             BitsPerSecond::new(1),
             None,
             SimDuration::from_nanos(u64::MAX),
@@ -134,7 +142,7 @@ mod tests {
             LinkShare::equal(BitsPerSecond::new(1)),
             "no rate is zero, and no weight"
         );
-        let near = claim(BitsPerSecond::new(u64::MAX), None, SimDuration::ZERO);
+        let near = lv08_share(BitsPerSecond::new(u64::MAX), None, SimDuration::ZERO);
         assert_eq!(near.weight, NonZeroU32::MAX);
         assert_eq!(near.cap.get(), (u128::from(u64::MAX) * 97 / 100) as u64);
     }

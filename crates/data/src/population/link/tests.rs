@@ -148,8 +148,8 @@ fn a_transfer_over_changing_rates_takes_the_time_of_its_pieces() {
     );
     assert_eq!(constant.changes_after(second(7.0)), None);
     assert_eq!(
-        up(&population, 2).claim_at(second(3.0)),
-        link.claim_at(second(3.0)),
+        up(&population, 2).share_at(second(3.0)),
+        link.share_at(second(3.0)),
         "users begin again"
     );
 }
@@ -161,7 +161,7 @@ fn rates_have_the_stated_medians_spread_and_correlation() {
         .map(|user| {
             let conditions = population.conditions(UserId(user), InvitationId(0));
             let log_mbit =
-                |link: &Link| math::ln(link.claim_at(SimTime::ZERO).cap.get() as f64 / 1e6);
+                |link: &Link| math::ln(link.share_at(SimTime::ZERO).cap.get() as f64 / 1e6);
             (log_mbit(&conditions.down), log_mbit(&conditions.up))
         })
         .collect();
@@ -200,11 +200,11 @@ fn conditions_are_the_stated_functions_of_the_users_streams() {
     let correlated = 0.45 * first + (1.0 - 0.45 * 0.45_f64).sqrt() * second;
     let close = |rate: BitsPerSecond, mbit: f64| (rate.get() as f64 - mbit * 1e6).abs() < 1.0;
     assert!(close(
-        conditions.down.claim_at(SimTime::ZERO).cap,
+        conditions.down.share_at(SimTime::ZERO).cap,
         34.5 * (0.47 * first).exp()
     ));
     assert!(close(
-        conditions.up.claim_at(SimTime::ZERO).cap,
+        conditions.up.share_at(SimTime::ZERO).cap,
         26.3 * (0.68 * correlated).exp()
     ));
     assert_eq!(
@@ -253,7 +253,7 @@ fn a_users_machine_is_its_own_and_does_not_change_between_rounds() {
         population
             .conditions(UserId(3), InvitationId(round))
             .down
-            .claim_at(SimTime::ZERO)
+            .share_at(SimTime::ZERO)
             .cap
     };
     assert_eq!(
@@ -284,7 +284,7 @@ proptest! {
         let mut left = u128::from(size) * 8_000_000_000;
         let mut pieces = 0;
         while left > 0 && pieces < 100_000 {
-            let rate = u128::from(link.claim_at(at).cap.get());
+            let rate = u128::from(link.share_at(at).cap.get());
             let length = link.changes_after(at).map_or(u64::MAX, |end| end.since(at).as_nanos());
             let needed = left.div_ceil(rate);
             let step = needed.min(u128::from(length)) as u64;
@@ -375,7 +375,7 @@ fn every_wrong_line_of_a_trace_of_links_is_named() {
 fn without_a_period_the_last_line_holds_as_long_as_the_one_before() {
     let link = up(&traced("0,0,1,8\n0,2,1,16\n0,5,1,4\n", "equal", None), 0);
     let rates = [0.0, 2.0, 4.9, 5.0, 7.9, 8.0, 10.0, 13.0]
-        .map(|at| link.claim_at(second(at)).cap.as_mbit_f64());
+        .map(|at| link.share_at(second(at)).cap.as_mbit_f64());
     assert_eq!(rates, [8.0, 16.0, 16.0, 4.0, 4.0, 8.0, 16.0, 4.0]);
     assert_eq!(link.changes_after(second(8.0)), Some(second(10.0)));
 }

@@ -461,9 +461,9 @@ impl Traffic {
             .iter()
             .find(|block| spec.uplink_of(block).takes_the_whole_table());
         let message = if sent.is_empty() {
-            "`needed-rows` is for downloads of tables with a row for each item, of which there is none here"
+            "`needed-rows` needs an item table in the download; this method has none"
         } else if self.has_personal_downloads {
-            "each user of this method has a download of its own, of which nobody asks for rows"
+            "this method makes a download per user, so no rows can be asked for"
         } else if !self.trains_on_sampled_rows {
             "`needed-rows` sends the rows of a client's training items and of the negatives drawn for it, but clients \
              of this method read or keep others too"

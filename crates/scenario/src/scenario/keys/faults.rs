@@ -127,7 +127,7 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
     warn_after_one_that_hits_everything(&scenario.faults, checker);
 }
 
-/// Returns the key by which a rule chooses users whom there are not, and what is wrong with it.
+/// Returns the key of a rule that names users who do not exist, and the message.
 fn nobody(users: Option<&FaultUsers>, scenario: &Scenario) -> Option<(&'static str, String)> {
     let listed = |names: Vec<String>| names.join(", ");
     Some(match users? {

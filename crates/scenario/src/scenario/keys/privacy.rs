@@ -70,7 +70,7 @@ choices! {
 
     /// Which data sets are adjacent, that is, must not be told apart.
     pub enum Adjacency {
-        /// Those in one of which a user contributes and in the other nothing.
+        /// Data sets that differ by the presence of one user.
         AddOrRemove,
         /// Those in which one user has other ratings. The sensitivity is twice as large.
         Replace,
@@ -197,7 +197,7 @@ pub(super) fn contradiction(traffic: &Traffic, privacy: &PrivacySpec) -> Option<
     (privacy.is_central() && is_unfit).then(|| (TRUST.to_owned(), message.to_owned()))
 }
 
-/// Refuses noise on whole tables of which a device has downloaded the rows alone that it needs.
+/// Refuses noise on whole tables where devices downloaded only the rows they need.
 fn check_needed_rows(scenario: &Scenario, checker: &mut Checker<'_>) {
     let privacy = &scenario.privacy;
     let lists_none = |choice: &CodecChoice| !choice.lists_touched_rows();

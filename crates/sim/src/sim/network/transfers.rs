@@ -272,7 +272,7 @@ impl Traffic {
             return;
         };
         // A user has at most one transfer in a direction, so its number is free.
-        let claim = participation.link(direction).claim_at(now);
+        let claim = participation.link(direction).share_at(now);
         let lane = server.lanes.of_mut(direction);
         let started = lane.link.start(now, FlowId(user.0), size, claim);
         debug_assert!(started, "{user} has two transfers in one direction");
@@ -297,7 +297,7 @@ impl Traffic {
             return;
         };
         let (direction, flow) = (transfer.route.direction, FlowId(participation.user.0));
-        let claim = participation.link(direction).claim_at(now);
+        let claim = participation.link(direction).share_at(now);
         // The last byte may have left at this very instant, which the next event tells.
         if server.lanes.of_mut(direction).link.change(now, flow, claim) {
             self.schedule_change(participation, direction);

@@ -78,7 +78,7 @@ fn arrivals(transfers: &[Recorded], sharing: Sharing) -> Vec<SimTime> {
             start,
             FlowId(place as u32),
             size,
-            links[place].claim_at(start)
+            links[place].share_at(start)
         ));
     }
     take_until(&mut link, SimTime::END);
