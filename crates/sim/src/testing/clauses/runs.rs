@@ -62,7 +62,7 @@ const WORLDS: [&[&str]; 5] = [
     ],
     &[
         "codec.uplink={ delta = true, values = \"int4\", entropy = \"ans\", error_feedback = true }",
-        "codec.downlink={ values = \"bf16\" }",
+        "codec.downlink={ values = \"int8\" }",
         "training.rounds=2",
     ],
     &[
@@ -89,7 +89,7 @@ pub(crate) fn work_with_lossy_codecs(contract: &Contract<'_>) -> Result<(), Seen
         "training.participation={ cohort = 15 }",
         "network.dropout=0.2",
         "codec.uplink={ delta = true, values = \"int8\", error_feedback = true }",
-        "codec.downlink={ values = \"bf16\" }",
+        "codec.downlink={ values = \"f16\" }",
     ];
     let lossy = run(contract.world(&LOSSY)?, 1)?;
     same(
