@@ -92,7 +92,7 @@ fn task_of<'a>(invited: &Invited, model: &'a Model, world: &'a World) -> LocalTa
         model,
         (&world.dataset, &world.scenario.dataset.negatives),
         world.streams,
-        training.divergence_limit,
+        training.divergence_limit as f32,
     )
     .in_phase(download.phase())
     .at_step(*step)

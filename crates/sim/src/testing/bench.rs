@@ -100,7 +100,7 @@ impl Bench {
             &model,
             samples,
             *streams,
-            scenario.training.divergence_limit,
+            scenario.training.divergence_limit as f32,
         )
         .in_phase(phase);
         if method.exchange(phase).is_none() {
@@ -181,7 +181,7 @@ impl Bench {
         } = &self.world;
         let normalise = |totals: &WeightTotals| policy.step_weights(totals);
         let context = StepContext::new(step, dataset.users() as u32, &normalise, *streams)
-            .within(Round(step), scenario.training.divergence_limit);
+            .within(Round(step), scenario.training.divergence_limit as f32);
         let report = self.server.step(sums, &context)?;
         self.steps += 1;
         Ok(report)

@@ -36,7 +36,7 @@ keys! {
         /// this; then the run ends.
         waiting_limit_s: f64 = 604_800.0, >= 1.0, <= 1e9;
         /// A parameter whose magnitude passes this ends the run as diverged.
-        divergence_limit: f32 = 1e6, > 0.0, <= 3e38;
+        divergence_limit: f64 = 1e6, > 0.0, <= 3e38;
     }
 }
 

@@ -116,7 +116,7 @@ fn training() -> impl Strategy<Value = TrainingSpec> {
         (1e-6..=1.0).prop_map(Participation::Share),
         Just(Participation::Cohort(1)),
     ];
-    let limits = (1e-30f32..1e30, 1..99u32, 1.0..1e9);
+    let limits = (1e-30..1e30, 1..99u32, 1.0..1e9);
     (
         1u32..1_000_000,
         participation,

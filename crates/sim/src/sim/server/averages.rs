@@ -136,7 +136,7 @@ pub(super) fn step(
         &normalise,
         world.streams,
     )
-    .within(name.round, world.scenario.training.divergence_limit)
+    .within(name.round, world.scenario.training.divergence_limit as f32)
     .expecting(expected);
     let report = server.step(sums, &context)?;
     if is_small(&arrived) {
