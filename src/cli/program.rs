@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use super::args::{Cli, CodecCommand, Command, DataCommand, RunOptions};
+use super::args::{Cli, CodecCommand, Command, DataCommand, RunOptions, parsed};
 use super::ranks::{self, Leave};
 use super::run::run;
 use super::stage_times::StageTimes;
@@ -73,14 +73,6 @@ pub fn carry_out<W: Into<OsString>>(
     session: &Session,
 ) -> Result<Finished> {
     execute(parsed(words)?, session, &mut None)
-}
-
-/// Reads the words of a command line, after the name of the program.
-pub(crate) fn parsed<W: Into<OsString>>(words: impl IntoIterator<Item = W>) -> Result<Command> {
-    let words = words.into_iter().map(Into::<OsString>::into);
-    Cli::try_parse_from(std::iter::once("fedrecsim".into()).chain(words))
-        .map(|cli| cli.command)
-        .map_err(|refusal| Error::Usage(refusal.to_string()))
 }
 
 /// Returns the words of a command line as the parser understands them. It takes `help --help` for

@@ -49,8 +49,7 @@ fn shown(text: &OsStr) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::cli::args::Command;
-    use crate::cli::program::parsed;
+    use crate::cli::args::{Command, parsed};
 
     /// If this fails, whoever repeats a run overwrites a report, or leaves out what the result
     /// depends on.

@@ -1,5 +1,6 @@
 //! Declares what can be written on the command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ pub(crate) use tables::{CodecBenchArgs, CodecCommand, TableArgs};
 #[cfg(feature = "parquet")]
 pub(crate) use values::TableFormat;
 
+use fedrecsim_core::error::{Error, Result};
 use values::{digest, from_one, seeds, threads, virtual_seconds};
 
 /// Simulates federated recommendation and measures what accuracy costs in bytes and in time.
@@ -36,6 +38,14 @@ pub(crate) struct Cli {
     /// The command.
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// Reads the words of a command line, after the name of the program.
+pub(crate) fn parsed<W: Into<OsString>>(words: impl IntoIterator<Item = W>) -> Result<Command> {
+    let words = words.into_iter().map(Into::<OsString>::into);
+    Cli::try_parse_from(std::iter::once("fedrecsim".into()).chain(words))
+        .map(|cli| cli.command)
+        .map_err(|refusal| Error::Usage(refusal.to_string()))
 }
 
 /// What to do.

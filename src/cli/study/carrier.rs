@@ -274,7 +274,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::cli::program::parsed;
+    use crate::cli::args::parsed;
 
     /// If this fails, a run of a study has another scenario than its arm, or a command that the
     /// program refuses.

@@ -33,6 +33,7 @@ impl Draft {
         self.choose_method_for_needed_rows();
         self.keep_chosen("method");
         self.mend_method();
+        self.mend_aggregation();
         self.mend_codecs();
         self.mend_split();
         self.mend_item_table();
@@ -112,6 +113,13 @@ impl Draft {
                 .any(|name| self.is("dataset.name", name))
         {
             self.set("dataset.name", "generated");
+        }
+    }
+
+    /// Leaves other aggregations than its own to the methods that have them.
+    fn mend_aggregation(&mut self) {
+        if !self.is_one_of(&["fedrap", "pfedrec", "fedmf", "fedncf", "fedrecon"]) {
+            self.0.remove("training.aggregation");
         }
     }
 
