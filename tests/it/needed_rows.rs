@@ -230,11 +230,11 @@ fn needed_rows_are_refused_where_training_or_an_upload_reads_others() {
         (&["method=\"fedgram\"", ROWS_UP, NEEDED], &[others]),
         (
             &["method=\"metamf\"", ROWS_UP, NEEDED],
-            &["download of its own"],
+            &["a download per user"],
         ),
         (
             &["method=\"mf\"", ROWS_UP, NEEDED],
-            &["a row for each item, of which there is none"],
+            &["needs an item table in the download"],
         ),
         (
             &["method=\"fedmf\"", "codec.uplink=\"dense-f32\"", NEEDED],

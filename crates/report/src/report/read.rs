@@ -83,7 +83,7 @@ pub(crate) fn json(path: &Path) -> Result<Value> {
 /// reads older ones up to `known`; otherwise says why it cannot be read.
 pub(crate) fn check_format(format: Option<u64>, known: u32) -> Result<(), String> {
     match format {
-        None => Err("it has no `format`".to_owned()),
+        None => Err("it is not the run.json of a report: it has no `format`".to_owned()),
         Some(format) if format > u64::from(known) => Err(format!(
             "its layout has version {format}, and this program reads version {known}: a newer program has written it"
         )),
