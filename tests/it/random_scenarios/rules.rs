@@ -118,7 +118,8 @@ impl Draft {
 
     /// Leaves other aggregations than its own to the methods that have them.
     fn mend_aggregation(&mut self) {
-        if !self.is_one_of(&["fedrap", "pfedrec", "fedmf", "fedncf", "fedrecon"]) {
+        let has_others = self.is_one_of(&["fedrap", "pfedrec", "fedmf", "fedncf", "fedrecon"]);
+        if !has_others || self.downloads_needed_rows() {
             self.0.remove("training.aggregation");
         }
     }

@@ -17,7 +17,7 @@ pub(super) enum HeldOut {
         validation: Option<Vec<ItemId>>,
     },
     /// Ratings that are predicted (k-fold).
-    Ratings(UserRows),
+    Ratings(Box<UserRows>),
 }
 
 /// The items of one user, by what they are for.

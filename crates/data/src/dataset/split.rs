@@ -104,7 +104,7 @@ impl Splitter {
                 let part = spec.part(streams.seed()).unwrap_or_default();
                 let streams = division.map_or(streams, |number| Streams::new(number.into()));
                 Ok(Self {
-                    held_out: HeldOut::Ratings(UserRows::new()),
+                    held_out: HeldOut::Ratings(Box::new(UserRows::new())),
                     draw: Some(FoldDraw::new(folds, part, rows, streams)?),
                     ..Self::leave_one_out(items, false)
                 })
