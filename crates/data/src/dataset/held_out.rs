@@ -98,7 +98,7 @@ impl HeldOut {
                 test: test[users.clone()].to_vec(),
                 validation: validation.as_ref().map(|items| items[users].to_vec()),
             },
-            Self::Ratings(rows) => Self::Ratings(rows.of_users(users)),
+            Self::Ratings(rows) => Self::Ratings(Box::new(rows.of_users(users))),
         }
     }
 }
