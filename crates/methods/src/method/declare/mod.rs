@@ -130,7 +130,8 @@ pub trait Declare: Debug + Send + Sync + Sized + 'static {
     /// Trains on a participation.
     ///
     /// # Errors
-    /// [`Error::Diverged`] if a parameter leaves the allowed range.
+    /// [`Error::Diverged`](fedrecsim_core::error::Error::Diverged) if a parameter leaves the allowed
+    /// range.
     fn train(
         &self,
         own: &mut Own<Self::Memory>,
@@ -196,7 +197,7 @@ pub trait Declare: Debug + Send + Sync + Sized + 'static {
 
 /// Is what a device remembers beside its private blocks.
 pub trait Memory: Clone + Default + Send + 'static {
-    /// Visits it, as [`Client::visit_state`] does.
+    /// Visits it, as [`Client::visit_state`](super::Client::visit_state) does.
     ///
     /// # Errors
     /// As [`StateVisitor::values`].
