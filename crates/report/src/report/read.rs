@@ -75,20 +75,20 @@ pub(crate) fn json(path: &Path) -> Result<Value> {
     let text = fs::read(path).map_err(|reason| Error::read(path, reason))?;
     let run: Value = serde_json::from_slice(&text).map_err(|reason| refused(path, reason))?;
     let format = run.get("format").and_then(Value::as_u64);
+    let format = format.ok_or_else(|| refused(path, "it has no `format`"))?;
     check_format(format, FORMAT).map_err(|reason| Error::read(path, reason))?;
     Ok(run)
 }
 
 /// Checks that a file whose layout has the version `format` is not newer than this program, which
 /// reads older ones up to `known`; otherwise says why it cannot be read.
-pub(crate) fn check_format(format: Option<u64>, known: u32) -> Result<(), String> {
-    match format {
-        None => Err("it is not the run.json of a report: it has no `format`".to_owned()),
-        Some(format) if format > u64::from(known) => Err(format!(
+pub(crate) fn check_format(format: u64, known: u32) -> Result<(), String> {
+    if format > u64::from(known) {
+        return Err(format!(
             "its layout has version {format}, and this program reads version {known}: a newer program has written it"
-        )),
-        Some(_) => Ok(()),
+        ));
     }
+    Ok(())
 }
 
 fn refused(path: &Path, reason: impl std::fmt::Display) -> Error {

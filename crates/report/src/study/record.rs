@@ -100,6 +100,7 @@ impl StudyRecord {
         let refused = |reason: serde_json::Error| refuse(reason.to_string());
         let value: Value = serde_json::from_str(text).map_err(refused)?;
         let format = value.get("format").and_then(Value::as_u64);
+        let format = format.ok_or_else(|| refuse("it has no `format`".to_owned()))?;
         check_format(format, FORMAT).map_err(refuse)?;
         serde_json::from_value(value).map_err(refused)
     }

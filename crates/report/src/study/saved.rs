@@ -55,7 +55,7 @@ pub fn read(folder: &Path) -> Result<Results> {
         format,
         mut results,
     } = saved;
-    check_format(Some(format), FORMAT).map_err(refuse)?;
+    check_format(format, FORMAT).map_err(refuse)?;
     let compared = results.arms.iter().filter_map(|arm| arm.compare_to);
     let published = results.references.iter().map(|of| of.arm);
     let mut named = compared
