@@ -10,7 +10,7 @@ use fedrecsim_methods::method::{LocalTask, Placement, Problem, ScoringContext, S
 use fedrecsim_scenario::scenario::{Aggregation, MethodSpec, NegativesSpec};
 use fedrecsim_sim::testing::check_resumed_runs;
 
-use crate::support::{SMALL, run, small_with, world};
+use crate::support::{SMALL, Workshop, run, small_with, world};
 
 const NONE: &str = "training.aggregation=\"none\"";
 const MEAN: &str = "training.aggregation=\"mean\"";
@@ -170,4 +170,17 @@ fn methods_without_controls_say_why() {
             }
         }
     }
+}
+
+/// If this fails, scoring looks for a table that no device has downloaded.
+#[test]
+fn devices_that_train_alone_have_no_shared_table_to_score_with() {
+    let workshop = Workshop::new();
+    let overrides = [
+        "method=\"pfedrec\"",
+        NONE,
+        "evaluation.item_table=\"shared\"",
+    ];
+    let parts = ["there is no shared item table", "evaluation.item_table"];
+    workshop.refused(workshop.small(), &overrides, &parts);
 }

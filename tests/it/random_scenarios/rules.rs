@@ -119,7 +119,9 @@ impl Draft {
     /// Leaves other aggregations than its own to the methods that have them.
     fn mend_aggregation(&mut self) {
         let has_others = self.is_one_of(&["fedrap", "pfedrec", "fedmf", "fedncf", "fedrecon"]);
-        if !has_others || self.downloads_needed_rows() {
+        let needs_shared_table =
+            self.downloads_needed_rows() || self.is("evaluation.item_table", "shared");
+        if !has_others || needs_shared_table {
             self.0.remove("training.aggregation");
         }
     }

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::super::check::Checker;
 use super::super::policy::Policy;
+use super::evaluation::ItemTable;
 use super::modes::{ClientSelection, Mode};
 use super::participants::{Users, too_few_users};
 use super::{Scenario, name_of};
@@ -134,14 +135,18 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
         "training.participation",
         "the method trains at the server, to which every user sends its ratings",
     );
-    check_aggregation(training.aggregation, checker);
+    check_aggregation(
+        training.aggregation,
+        scenario.evaluation.item_table,
+        checker,
+    );
     check_mode(&training.mode, checker);
     check_selection(&training.client_selection, checker);
 }
 
 /// Refuses controls of methods for which they have no meaning, and warns of keys about updates where
 /// none has values.
-fn check_aggregation(aggregation: Aggregation, checker: &mut Checker<'_>) {
+fn check_aggregation(aggregation: Aggregation, item_table: ItemTable, checker: &mut Checker<'_>) {
     const KEY: &str = "training.aggregation";
     let because = "the method trains at the server, which averages nothing";
     checker.idle_if(checker.method.runs_at_server, KEY, because);
@@ -154,6 +159,11 @@ fn check_aggregation(aggregation: Aggregation, checker: &mut Checker<'_>) {
         let message =
             format!("the method `{name}` has no other `aggregation` than its own: {reason}");
         checker.fault(KEY, message);
+    }
+    if aggregation == Aggregation::None && item_table == ItemTable::Shared {
+        let message = "every device trains alone, so there is no shared item table to score with: write \
+                       `aggregation = \"mean\"`, or leave `evaluation.item_table` out";
+        checker.contradiction(KEY, "evaluation.item_table", message);
     }
     for key in ["codec", "privacy", "overheads"] {
         let because = "every device trains alone (`training.aggregation`) and sends no values";
