@@ -11,7 +11,7 @@ use super::{DrawProbabilities, Formula, Metric, Place};
 pub struct RatingErrors {
     /// Number of predictions.
     pub ratings: u64,
-    /// One sum for each metric; 0 for a metric that is not an error.
+    /// The sum of errors for each metric. It is 0 for a metric of ranks.
     pub sums: Vec<f64>,
 }
 

@@ -340,7 +340,7 @@ impl Scratch {
             self.other = None;
         }
         let other = self.other.get_or_insert_with(|| Box::new(T::default()));
-        // It has just been made of this type if it was not.
+        // Memory of another type was dropped above, so the downcast cannot fail.
         other
             .downcast_mut()
             .unwrap_or_else(|| unreachable!("the memory is of another type"))

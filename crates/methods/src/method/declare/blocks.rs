@@ -60,11 +60,12 @@ impl Place {
 /// Says which stream the start of a private block is drawn from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Draw {
-    /// A stream of the user's own.
+    /// From a stream of the user's own.
     PerUser,
-    /// One stream for all users, who start alike.
+    /// From one stream for all users, so that they start alike.
     Alike,
-    /// That of the shared blocks, behind those that are declared before; all users start alike.
+    /// From the stream of the shared blocks, after the blocks declared before. All users start
+    /// alike.
     WithShared,
 }
 

@@ -110,7 +110,7 @@ impl<M: Declare> Declared<M> {
 
     /// Tells what the method exchanges with these parameters, from its declaration alone.
     pub(crate) fn traffic(parameters: M::Parameters) -> Traffic {
-        // Neither names nor kinds of blocks depend on the size.
+        // The names and kinds of blocks are the same for every size, so the smallest will do.
         let size = ProblemSize { users: 1, items: 1 };
         let method = M::new(parameters, &Problem::of_size(size, Streams::new(0)));
         let blocks = method.blocks(size);

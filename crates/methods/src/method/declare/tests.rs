@@ -39,7 +39,7 @@ struct Chosen {
 }
 
 parameters! {
-    /// None of them is read.
+    /// The parameters of a method that has none.
     struct Nothing {}
 }
 

@@ -43,7 +43,7 @@ choices! {
         /// The authors' code: one dense layer over user and item side by side. What it adds up has
         /// no term of both, so that all users get the same order of items.
         PublishedCode,
-        /// One dense layer over the products of user and item, value by value.
+        /// One dense layer over the elementwise product of the user's and the item's vector.
         Product,
     }
 }

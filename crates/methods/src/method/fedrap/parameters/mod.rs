@@ -173,7 +173,7 @@ impl FedRap {
         if let Some(noise) = &mut p.noise {
             noise.participants.get_or_insert(size.users as u32);
         }
-        // None of these is left out any more.
+        // `fill` has set every key that may be left out.
         let filled = |key: Option<f64>| key.unwrap_or_default();
         let has_penalty = p.regularizer != Regularizer::None && p.tables != Tables::DOnly;
         let weight = |weight: f64, counts: bool| if counts { weight as f32 } else { 0.0 };
