@@ -2,12 +2,10 @@
 //! called.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
-use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
-use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 use fedrecsim_core::error::{Error, Result};
 
@@ -46,95 +44,20 @@ fn text_of(mut file: impl BufRead + 'static, path: &Path) -> Result<Box<dyn BufR
         return Ok(Box::new(BufReader::new(MultiGzDecoder::new(file))));
     }
     if begins.starts_with(ZSTD) {
-        return Ok(Box::new(BufReader::new(ZstdFrames::new(file))));
+        let decoder = zstd::Decoder::with_buffer(file);
+        let decoder = decoder.map_err(|error| Error::read(path, error))?;
+        return Ok(Box::new(BufReader::new(decoder)));
     }
     Ok(Box::new(file))
-}
-
-/// The content of all frames of a file in the format of zstd, one after the other.
-///
-/// The decoder reads a single frame and computes a checksum that it does not compare; both are left
-/// to its user.
-struct ZstdFrames<R> {
-    source: R,
-    decoder: FrameDecoder,
-    /// Whether a frame has begun whose end has not been read.
-    is_open: bool,
-}
-
-impl<R: BufRead> ZstdFrames<R> {
-    fn new(source: R) -> Self {
-        Self {
-            source,
-            decoder: FrameDecoder::new(),
-            is_open: false,
-        }
-    }
-
-    /// Begins the next frame, and returns whether there is one.
-    fn begin_frame(&mut self) -> io::Result<bool> {
-        while !self.source.fill_buf()?.is_empty() {
-            match self.decoder.init(&mut self.source) {
-                Ok(()) => {
-                    self.is_open = true;
-                    return Ok(true);
-                }
-                // A frame of this kind holds something else than content.
-                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
-                    length,
-                    ..
-                })) => {
-                    io::copy(
-                        &mut self.source.by_ref().take(length.into()),
-                        &mut io::sink(),
-                    )?;
-                }
-                Err(error) => return Err(io::Error::other(error)),
-            }
-        }
-        Ok(false)
-    }
-
-    /// Ends a frame that has been read.
-    fn end_frame(&mut self) -> io::Result<()> {
-        self.is_open = false;
-        let stated = self.decoder.get_checksum_from_data();
-        match stated.is_some() && stated != self.decoder.get_calculated_checksum() {
-            true => Err(io::Error::other(
-                "the file is damaged: a checksum in it is not that of its content",
-            )),
-            false => Ok(()),
-        }
-    }
-}
-
-impl<R: BufRead> Read for ZstdFrames<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while !buffer.is_empty() && (self.is_open || self.begin_frame()?) {
-            while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
-                let step = self
-                    .decoder
-                    .decode_blocks(&mut self.source, BlockDecodingStrategy::UptoBlocks(1));
-                step.map_err(io::Error::other)?;
-            }
-            let length = self.decoder.read(buffer)?;
-            if length > 0 {
-                return Ok(length);
-            }
-            self.end_frame()?;
-        }
-        Ok(0)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::io::{Cursor, Write};
+    use std::io::{Cursor, Read, Write};
 
     use flate2::Compression;
     use flate2::write::GzEncoder;
-    use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
     use super::*;
 
@@ -145,7 +68,10 @@ mod tests {
     }
 
     fn zstd(text: &str) -> Vec<u8> {
-        compress_to_vec(text.as_bytes(), CompressionLevel::Fastest)
+        let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
+        encoder.include_checksum(true).unwrap();
+        encoder.write_all(text.as_bytes()).unwrap();
+        encoder.finish().unwrap()
     }
 
     fn read(file: &[u8]) -> Result<String> {
