@@ -2,8 +2,8 @@
 //! costs.
 //!
 //! Ratings have few different values (five stars, or none at all), so a row takes a byte or
-//! nothing. A rank by time is below the number of a user's ratings, so a row takes the width of the
-//! longest history.
+//! nothing. A rank by time is below the number of a user's ratings, so a row takes the bytes that the
+//! longest history needs.
 
 /// A real number for every row. Rows are appended.
 #[derive(Clone, Debug, PartialEq)]
@@ -122,76 +122,64 @@ impl<'a> From<&'a [f32]> for Values<'a> {
     }
 }
 
-/// An integer for every row, stored in the width of the largest: one of the lists is in use. Rows are
-/// appended.
+/// An integer for every row, in as many bytes as the largest one needs. Rows are appended.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct RankColumn {
-    narrow: Vec<u8>,
-    middle: Vec<u16>,
-    wide: Vec<u32>,
+    width: usize,
+    /// The integers one after the other, little-endian, in `width` bytes each.
+    bytes: Vec<u8>,
 }
 
 impl RankColumn {
     /// Appends a row.
     pub(super) fn push(&mut self, rank: u32) {
-        match (u8::try_from(rank), u16::try_from(rank)) {
-            (Ok(rank), _) if self.middle.is_empty() && self.wide.is_empty() => {
-                self.narrow.push(rank);
+        let bytes = rank.to_le_bytes();
+        let needed = bytes.iter().rposition(|byte| *byte != 0).unwrap_or(0) + 1;
+        if needed > self.width {
+            let mut wider = Vec::new();
+            if self.width > 0 {
+                for narrow in self.bytes.chunks_exact(self.width) {
+                    wider.extend_from_slice(narrow);
+                    wider.resize(wider.len() + needed - self.width, 0);
+                }
             }
-            (_, Ok(rank)) if self.wide.is_empty() => {
-                let narrow = std::mem::take(&mut self.narrow);
-                self.middle.extend(narrow.into_iter().map(u16::from));
-                self.middle.push(rank);
-            }
-            _ => {
-                let narrow = std::mem::take(&mut self.narrow).into_iter();
-                let middle = std::mem::take(&mut self.middle).into_iter();
-                self.wide.extend(narrow.map(u32::from));
-                self.wide.extend(middle.map(u32::from));
-                self.wide.push(rank);
-            }
+            (self.width, self.bytes) = (needed, wider);
         }
+        self.bytes.extend_from_slice(&bytes[..self.width]);
     }
 
     /// Returns the rows of `range`.
     pub(super) fn rows(&self, range: std::ops::Range<usize>) -> Ranks<'_> {
         Ranks {
             rows: range.len(),
-            narrow: self.narrow.get(range.clone()).unwrap_or_default(),
-            middle: self.middle.get(range.clone()).unwrap_or_default(),
-            wide: self.wide.get(range).unwrap_or_default(),
+            width: self.width,
+            bytes: &self.bytes[range.start * self.width..range.end * self.width],
         }
     }
 }
 
-/// An integer for each of some rows, such as how recent each rating of one user is. Without any list
-/// all are 0, which says nothing of the order.
-#[derive(Clone, Copy, Debug, Default)]
+/// An integer for each of some rows, such as how recent each rating of one user is. Of width 0 are
+/// rows of rank 0, which say nothing of the order.
+#[derive(Clone, Copy, Debug)]
 pub struct Ranks<'a> {
     rows: usize,
-    narrow: &'a [u8],
-    middle: &'a [u16],
-    wide: &'a [u32],
+    width: usize,
+    bytes: &'a [u8],
 }
 
 impl<'a> Ranks<'a> {
     /// Returns `rows` rows of rank 0.
-    pub(crate) fn zero(rows: usize) -> Self {
-        Self {
-            rows,
-            ..Self::default()
-        }
+    pub(crate) const fn zero(rows: usize) -> Self {
+        let (width, bytes) = (0, &[]);
+        Self { rows, width, bytes }
     }
 
     #[inline]
     fn get(&self, position: usize) -> u32 {
-        if let Some(rank) = self.narrow.get(position) {
-            u32::from(*rank)
-        } else if let Some(rank) = self.middle.get(position) {
-            u32::from(*rank)
-        } else {
-            self.wide.get(position).copied().unwrap_or(0)
-        }
+        let mut rank = [0; size_of::<u32>()];
+        let start = position * self.width;
+        rank[..self.width].copy_from_slice(&self.bytes[start..start + self.width]);
+        u32::from_le_bytes(rank)
     }
 
     /// Returns the ranks in the order of the rows.
@@ -201,12 +189,13 @@ impl<'a> Ranks<'a> {
     }
 }
 
-impl<'a> From<&'a [u32]> for Ranks<'a> {
-    fn from(ranks: &'a [u32]) -> Self {
+impl<'a> From<&'a [u8]> for Ranks<'a> {
+    fn from(ranks: &'a [u8]) -> Self {
+        let (rows, width) = (ranks.len(), 1);
         Self {
-            rows: ranks.len(),
-            wide: ranks,
-            ..Self::default()
+            rows,
+            width,
+            bytes: ranks,
         }
     }
 }

@@ -122,7 +122,7 @@ mod tests {
     /// If this fails, a listening history counts a positive twice, or by its earliest time.
     #[test]
     fn a_repeated_positive_stands_once_with_its_latest_time() {
-        let own = OwnData::new(&[2, 5, 5, 9]).with_recency_ranks(&[3u32, 2, 0, 1][..]);
+        let own = OwnData::new(&[2, 5, 5, 9]).with_recency_ranks(&[3u8, 2, 0, 1][..]);
         let positives = DistinctPositives::of(&own.with_labels(Some(&[true, true, true, false])));
         assert_eq!(
             positives,
