@@ -1,4 +1,4 @@
-//! Draws the links of users: rates, latency, and whether a participation is cut off.
+//! Draws the links of users: rates, latency, and which participations a dropout ends.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -11,14 +11,13 @@ use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
 use fedrecsim_core::units::{BitsPerSecond, Bytes, Direction, SimDuration, SimTime};
 use fedrecsim_scenario::scenario::{NetworkSpec, RatesSpec, ServerLinkSpec, Sharing};
 
-mod equal;
 mod tcp;
 #[cfg(test)]
 mod tests;
 mod trace;
 
 pub(super) use trace::LinkTrace;
-use trace::{Carried, Rates};
+use trace::{Carried, Rates, bytes_of};
 
 /// What a transfer may have of a link that it shares with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,39 +32,50 @@ impl LinkShare {
     /// Returns the share of a transfer that shares equally with others and goes no faster than
     /// `cap`.
     pub const fn equal(cap: BitsPerSecond) -> Self {
-        Self {
-            cap,
-            weight: NonZeroU32::MIN,
-        }
+        let weight = NonZeroU32::MIN;
+        Self { cap, weight }
     }
 }
 
-/// A model of how transfers share the server's link: the four numbers that it decides. `latency` is
-/// one-way.
+/// A model of how transfers share the server's link: the four numbers that it decides, which by
+/// default are those of equal shares. `latency` is one-way.
 trait SharingModel {
     /// Returns how long a transfer takes before its first byte leaves.
-    fn start_up(&self, latency: SimDuration) -> SimDuration;
+    fn start_up(&self, _latency: SimDuration) -> SimDuration {
+        SimDuration::ZERO
+    }
 
     /// Returns the time from the departure of the last byte to its arrival.
-    fn latency_after(&self, latency: SimDuration) -> SimDuration;
+    fn latency_after(&self, latency: SimDuration) -> SimDuration {
+        latency
+    }
 
     /// Returns what a transfer may have of the server's link, whose own rate is `server`, if the
     /// user's link has `rate`.
     fn share(
         &self,
         rate: BitsPerSecond,
-        server: Option<BitsPerSecond>,
-        latency: SimDuration,
-    ) -> LinkShare;
+        _server: Option<BitsPerSecond>,
+        _latency: SimDuration,
+    ) -> LinkShare {
+        LinkShare::equal(rate)
+    }
 
     /// Returns what transfers share of a link of `rate`.
-    fn capacity(&self, rate: BitsPerSecond) -> BitsPerSecond;
+    fn capacity(&self, rate: BitsPerSecond) -> BitsPerSecond {
+        rate
+    }
 }
+
+/// Transfers share the server's link alike, whatever their latency.
+struct Equal;
+
+impl SharingModel for Equal {}
 
 /// Returns the model that a scenario names.
 fn model_of(sharing: Sharing) -> &'static dyn SharingModel {
     match sharing {
-        Sharing::Equal => &equal::Equal,
+        Sharing::Equal => &Equal,
         Sharing::Tcp => &tcp::Tcp,
     }
 }
@@ -139,20 +149,16 @@ impl Link {
     }
 
     /// Returns how many bytes of a frame of `size` have left the sender by `now` if the transfer
-    /// began at `began`, which is what a cut-off loses.
+    /// began at `began`, which is what a transfer loses that ends then.
     pub fn carried(&self, size: Bytes, began: SimTime, now: SimTime) -> Bytes {
-        match self.rates {
+        let carried = match self.rates {
             Rates::Constant(rate) => {
                 let elapsed = now.since(began + self.start_up()).as_nanos();
-                let bit_nanoseconds = u128::from(elapsed) * u128::from(self.share(rate).cap.get());
-                Bytes::new(
-                    u64::try_from(bit_nanoseconds / 8_000_000_000)
-                        .unwrap_or(u64::MAX)
-                        .min(size.get()),
-                )
+                bytes_of(u128::from(elapsed) * u128::from(self.share(rate).cap.get()))
             }
-            Rates::Traced { .. } => self.carry(began, size, now).bytes().min(size),
-        }
+            Rates::Traced { .. } => bytes_of(self.carry(began, size, now).work),
+        };
+        carried.min(size)
     }
 
     fn carry(&self, began: SimTime, size: Bytes, until: SimTime) -> Carried {
@@ -218,11 +224,9 @@ impl Links {
     ) -> Conditions {
         let [down_mbit, up_mbit, rtt_ms] = self.link_of(user);
         let network = &self.network;
-        let mut transfer = self.streams.stream(
-            Purpose::Transfer,
-            u64::from(user.0),
-            u64::from(invitation_id.0),
-        );
+        let (number, streams) = (u64::from(invitation_id.0), self.streams);
+        let of_participation = |purpose| streams.stream(purpose, u64::from(user.0), number);
+        let mut transfer = of_participation(Purpose::Transfer);
         let transfer_log_sigma = match &network.rates {
             RatesSpec::Lognormal(rates) => rates.transfer_log_sigma,
             RatesSpec::Trace { .. } => 0.0,
@@ -246,27 +250,20 @@ impl Links {
                 server: server_rate(&network.server, direction),
             }
         };
-        let down = link(down_mbit, Direction::Down);
-        let up = link(up_mbit, Direction::Up);
-        let dropout_at = (network.dropout > 0.0)
-            .then(|| self.dropout_at(user, invitation_id))
-            .flatten();
+        let (down, up) = (
+            link(down_mbit, Direction::Down),
+            link(up_mbit, Direction::Up),
+        );
+        let draw_dropout = || {
+            let mut dropout = of_participation(Purpose::Dropout);
+            (dropout.open_unit() < network.dropout).then(|| dropout.open_unit())
+        };
         Conditions {
             down,
             up,
             speed,
-            dropout_at,
+            dropout_at: (network.dropout > 0.0).then(draw_dropout).flatten(),
         }
-    }
-
-    /// Draws whether a participation drops out, and the share of its duration after which it does.
-    fn dropout_at(&self, user: UserId, invitation_id: InvitationId) -> Option<f64> {
-        let mut dropout = self.streams.stream(
-            Purpose::Dropout,
-            u64::from(user.0),
-            u64::from(invitation_id.0),
-        );
-        (dropout.open_unit() < self.network.dropout).then(|| dropout.open_unit())
     }
 
     /// Draws downlink and uplink in Mbit/s, which a trace takes the place of, and the round-trip

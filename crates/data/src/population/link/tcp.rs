@@ -59,40 +59,23 @@ impl SharingModel for Tcp {
         server: Option<BitsPerSecond>,
         latency: SimDuration,
     ) -> LinkShare {
-        lv08_share(rate, server, latency)
+        let latency_ns = u128::from(latency.as_nanos());
+        let window = (WINDOW_BYTES * 8 * 1_000_000_000)
+            .checked_div(2 * latency_ns)
+            .map(bits_per_second);
+        let cap = self.capacity(window.map_or(rate, |window| window.min(rate)));
+        let queue_ps =
+            |rate: BitsPerSecond| QUEUE_BYTES * 8 * 1_000_000_000_000 / u128::from(rate.get());
+        let penalty_ps = 1000 * latency_ns + queue_ps(rate) + server.map_or(0, queue_ps);
+        let weight = ((WEIGHT_PICOSECONDS + penalty_ps / 2) / penalty_ps.max(1))
+            .min(u128::from(u32::MAX)) as u32;
+        let weight = NonZeroU32::new(weight).unwrap_or(NonZeroU32::MIN);
+        LinkShare { cap, weight }
     }
 
+    /// Returns the rate at which a link of `rate` carries payload, rounded down.
     fn capacity(&self, rate: BitsPerSecond) -> BitsPerSecond {
-        payload_rate(rate)
-    }
-}
-
-/// Returns the rate at which a link of `rate` carries payload, rounded down.
-fn payload_rate(rate: BitsPerSecond) -> BitsPerSecond {
-    bits_per_second(u128::from(rate.get()) * PAYLOAD_PERCENT / 100)
-}
-
-/// Returns what a transfer may have of the server's link, whose own rate is `server`, if the user's
-/// link has `rate`.
-fn lv08_share(
-    rate: BitsPerSecond,
-    server: Option<BitsPerSecond>,
-    latency: SimDuration,
-) -> LinkShare {
-    let round_trip_ns = 2 * u128::from(latency.as_nanos());
-    let window = (WINDOW_BYTES * 8 * 1_000_000_000)
-        .checked_div(round_trip_ns)
-        .map(bits_per_second);
-    let cap = payload_rate(window.map_or(rate, |window| window.min(rate)));
-    let queue_ps =
-        |rate: BitsPerSecond| QUEUE_BYTES * 8 * 1_000_000_000_000 / u128::from(rate.get());
-    let penalty_ps =
-        1000 * u128::from(latency.as_nanos()) + queue_ps(rate) + server.map_or(0, queue_ps);
-    let weight = ((WEIGHT_PICOSECONDS + penalty_ps / 2) / penalty_ps.max(1))
-        .min(u128::from(u32::MAX)) as u32;
-    LinkShare {
-        cap,
-        weight: NonZeroU32::new(weight).unwrap_or(NonZeroU32::MIN),
+        bits_per_second(u128::from(rate.get()) * PAYLOAD_PERCENT / 100)
     }
 }
 
@@ -110,17 +93,17 @@ mod tests {
         let mbit = BitsPerSecond::from_mbit_f64;
         let latency = SimDuration::from_millis_f64(20.0);
         assert_eq!(Tcp.start_up(latency), SimDuration::from_nanos(260_200_000));
-        assert_eq!(payload_rate(mbit(100.0)), mbit(97.0));
+        assert_eq!(Tcp.capacity(mbit(100.0)), mbit(97.0));
         // 4 MiB in 40 ms are 838.9 Mbit/s.
-        assert_eq!(lv08_share(mbit(10.0), None, latency).cap, mbit(9.7));
+        assert_eq!(Tcp.share(mbit(10.0), None, latency).cap, mbit(9.7));
         assert_eq!(
-            lv08_share(mbit(10_000.0), None, latency).cap,
+            Tcp.share(mbit(10_000.0), None, latency).cap,
             BitsPerSecond::new(838_860_800 / 100 * 97)
         );
         // 20,537 bytes take 16.4296 ms at 10 Mbit/s and 1.64296 ms at 100 Mbit/s.
         let penalty_ns = 20e6 + 16_429_600.0 + 1_642_960.0;
         let weight = f64::from(
-            lv08_share(mbit(10.0), Some(mbit(100.0)), latency)
+            Tcp.share(mbit(10.0), Some(mbit(100.0)), latency)
                 .weight
                 .get(),
         );
@@ -132,7 +115,7 @@ mod tests {
 
     #[test]
     fn the_ends_of_the_scale_have_a_weight_and_a_cap() {
-        let far = lv08_share(
+        let far = Tcp.share(
             BitsPerSecond::new(1),
             None,
             SimDuration::from_nanos(u64::MAX),
@@ -142,7 +125,7 @@ mod tests {
             LinkShare::equal(BitsPerSecond::new(1)),
             "no rate is zero, and no weight"
         );
-        let near = lv08_share(BitsPerSecond::new(u64::MAX), None, SimDuration::ZERO);
+        let near = Tcp.share(BitsPerSecond::new(u64::MAX), None, SimDuration::ZERO);
         assert_eq!(near.weight, NonZeroU32::MAX);
         assert_eq!(near.cap.get(), (u128::from(u64::MAX) * 97 / 100) as u64);
     }

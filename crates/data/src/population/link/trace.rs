@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::super::columns::{self, Fault};
+use super::super::columns;
+use crate::records::malformed;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::units::{BitsPerSecond, Bytes, Direction, SimDuration, SimTime};
@@ -38,15 +39,16 @@ pub(super) struct Piece {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Carried {
     pub until: SimTime,
-    /// In bit ns / s, of which 8 * 10^9 are a byte.
-    work: u128,
+    /// In bit ns / s.
+    pub work: u128,
 }
 
-impl Carried {
-    /// Returns the whole bytes.
-    pub(crate) fn bytes(&self) -> Bytes {
-        Bytes::new(u64::try_from(self.work / 8_000_000_000).unwrap_or(u64::MAX))
-    }
+/// The bit ns / s of a byte.
+const WORK_OF_BYTE: u128 = 8_000_000_000;
+
+/// Returns the whole bytes of so many bit ns / s.
+pub(super) fn bytes_of(work: u128) -> Bytes {
+    Bytes::new(u64::try_from(work / WORK_OF_BYTE).unwrap_or(u64::MAX))
 }
 
 impl Rates {
@@ -74,7 +76,7 @@ impl Rates {
         until: SimTime,
         cap: impl Fn(BitsPerSecond) -> BitsPerSecond,
     ) -> Carried {
-        let whole = u128::from(size.get()) * 8_000_000_000;
+        let whole = u128::from(size.get()) * WORK_OF_BYTE;
         let (mut at, mut work) = (from, 0);
         // The first change of the rate, and the work that had been done by then. A period later the
         // same rates begin again, and as many periods as possible are passed over at once.
@@ -153,9 +155,9 @@ impl LinkTrace {
             let time_s = row.not_negative(1, LAST_SECOND)?;
             let is_late = |period_s: &f64| nanoseconds(time_s) >= nanoseconds(*period_s);
             if let Some(period_s) = period_s.filter(is_late) {
-                return Err(Fault::new(format!(
+                return Err(format!(
                     "the time of {time_s} s is not before the end of the period of {period_s} s (`period_s`)"
-                )));
+                ));
             }
             let rate = |column| {
                 let rate = row.not_negative(column, LARGEST_MBIT_PER_S);
@@ -172,7 +174,7 @@ impl LinkTrace {
             periods: Vec::new(),
         };
         for (user, lines) in users.into_iter().enumerate() {
-            check(user, &lines).map_err(|(fault, line)| fault.at(path, line))?;
+            check(user, &lines).map_err(|(fault, line)| malformed(path, line, fault))?;
             let lines: Vec<Line> = lines.into_iter().map(|(_, line)| line).collect();
             trace.periods.push(match lines[..] {
                 [.., before, last] => {
@@ -236,7 +238,7 @@ impl LinkTrace {
 }
 
 /// Checks the lines of a user, who has some. An error comes with the number of the line in the file.
-fn check(user: usize, lines: &[(u64, Line)]) -> Result<(), (Fault, u64)> {
+fn check(user: usize, lines: &[(u64, Line)]) -> Result<(), (String, u64)> {
     let seconds = |time| SimDuration::from_nanos(time).as_secs_f64();
     let (number, first) = lines[0];
     if first.time != 0 {
@@ -244,7 +246,7 @@ fn check(user: usize, lines: &[(u64, Line)]) -> Result<(), (Fault, u64)> {
             "the first line of user {user} is of {} s; a user's lines begin at 0 s",
             seconds(first.time)
         );
-        return Err((Fault::new(message), number));
+        return Err((message, number));
     }
     for pair in lines.windows(2) {
         let [(earlier, before), (number, line)] = [pair[0], pair[1]];
@@ -254,25 +256,18 @@ fn check(user: usize, lines: &[(u64, Line)]) -> Result<(), (Fault, u64)> {
                 seconds(line.time),
                 seconds(before.time)
             );
-            return Err((Fault::new(message), number));
+            return Err((message, number));
         }
     }
     // A rate of zero stands as 1 bit/s.
     let none = BitsPerSecond::new(0);
-    for (column, is_idle) in [
-        (
-            "down_mbit_per_s",
-            lines.iter().all(|(_, line)| line.down == none),
-        ),
-        (
-            "up_mbit_per_s",
-            lines.iter().all(|(_, line)| line.up == none),
-        ),
-    ] {
-        if is_idle {
-            let message = format!("no line of user {user} has a rate above 0 in column `{column}`");
-            return Err((Fault::new(message), number));
-        }
-    }
-    Ok(())
+    let is_idle =
+        |rate: fn(&Line) -> BitsPerSecond| lines.iter().all(|(_, line)| rate(line) == none);
+    let column = match (is_idle(|line| line.down), is_idle(|line| line.up)) {
+        (true, _) => "down_mbit_per_s",
+        (_, true) => "up_mbit_per_s",
+        _ => return Ok(()),
+    };
+    let message = format!("no line of user {user} has a rate above 0 in column `{column}`");
+    Err((message, number))
 }
