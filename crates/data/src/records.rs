@@ -88,6 +88,21 @@ pub(crate) fn line_of(record: &ByteRecord) -> u64 {
     record.position().map_or(0, Position::line)
 }
 
+/// Returns the error of a line that does not have the right form.
+pub(crate) fn malformed(path: &Path, line: u64, message: String) -> Error {
+    Error::MalformedLine {
+        path: path.to_owned(),
+        line,
+        message,
+    }
+}
+
+/// Returns a field as messages show it: quoted, and cut short if it is long.
+pub(crate) fn shown(field: &[u8]) -> String {
+    let text: String = String::from_utf8_lossy(field).chars().take(60).collect();
+    format!("{text:?}")
+}
+
 fn split_fields(line: &[u8], separator: &[u8], record: &mut ByteRecord) {
     let mut rest = Some(line);
     while let Some(text) = rest {

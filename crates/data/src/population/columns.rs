@@ -1,29 +1,12 @@
 //! Reads comma-separated numbers under a header line, the form of traces.
 
 use std::path::Path;
+use std::str::FromStr;
 
 use csv::ByteRecord;
 
-use crate::records::{Records, line_of};
+use crate::records::{Records, line_of, malformed, shown};
 use fedrecsim_core::error::{Error, Result};
-
-/// A mistake in a line, whose file and number are not known yet.
-#[derive(Debug)]
-pub(super) struct Fault(String);
-
-impl Fault {
-    pub(super) fn new(message: impl Into<String>) -> Self {
-        Self(message.into())
-    }
-
-    pub(super) fn at(self, path: &Path, line: u64) -> Error {
-        Error::MalformedLine {
-            path: path.to_owned(),
-            line,
-            message: self.0,
-        }
-    }
-}
 
 /// A line with its fields in the order of the columns that were asked for.
 pub(super) struct Row<'t> {
@@ -39,39 +22,33 @@ impl Row<'_> {
     }
 
     /// Returns a column as a number in (0, most].
-    pub(super) fn positive(&self, column: usize, most: f64) -> Result<f64, Fault> {
-        let number = self
-            .number(column)
-            .filter(|number| *number > 0.0 && *number <= most);
-        number.ok_or_else(|| {
-            self.wrong(
-                column,
-                &format!("a number greater than 0 and at most {most:e}"),
-            )
-        })
+    pub(super) fn positive(&self, column: usize, most: f64) -> Result<f64, String> {
+        let expected = format!("a number greater than 0 and at most {most:e}");
+        self.read(column, &expected, |number| *number > 0.0 && *number <= most)
     }
 
     /// Returns a column as a number in [0, most].
-    pub(super) fn not_negative(&self, column: usize, most: f64) -> Result<f64, Fault> {
-        let number = self
-            .number(column)
-            .filter(|number| *number >= 0.0 && *number <= most);
-        number.ok_or_else(|| self.wrong(column, &format!("a number from 0 to {most:e}")))
+    pub(super) fn not_negative(&self, column: usize, most: f64) -> Result<f64, String> {
+        let expected = format!("a number from 0 to {most:e}");
+        self.read(column, &expected, |number| (0.0..=most).contains(number))
     }
 
-    fn number(&self, column: usize) -> Option<f64> {
-        self.fields[column].parse().ok()
-    }
-
-    fn wrong(&self, column: usize, expected: &str) -> Fault {
-        let found = match self.fields[column] {
-            "" => "nothing".to_owned(),
-            text => format!("{:?}", text.chars().take(60).collect::<String>()),
-        };
-        Fault(format!(
-            "expected {expected} in column `{}`, found {found}",
-            self.names[column]
-        ))
+    /// Reads what a column holds, which is `expected` if it is sound.
+    fn read<T: FromStr>(
+        &self,
+        column: usize,
+        expected: &str,
+        is_sound: impl Fn(&T) -> bool,
+    ) -> Result<T, String> {
+        let value = self.fields[column].parse().ok().filter(is_sound);
+        value.ok_or_else(|| {
+            let found = match self.fields[column] {
+                "" => "nothing".to_owned(),
+                text => shown(text.as_bytes()),
+            };
+            let name = self.names[column];
+            format!("expected {expected} in column `{name}`, found {found}")
+        })
     }
 }
 
@@ -87,7 +64,7 @@ pub(super) fn read_users<T, const COUNT: usize>(
     path: &Path,
     names: [&str; COUNT],
     required: usize,
-    parse: impl Fn(&Row<'_>) -> Result<T, Fault>,
+    parse: impl Fn(&Row<'_>) -> Result<T, String>,
 ) -> Result<Vec<Vec<(u64, T)>>> {
     let mut records = Records::new(text.as_bytes(), path, ",")?;
     let (mut header, mut record) = (ByteRecord::new(), ByteRecord::new());
@@ -95,17 +72,18 @@ pub(super) fn read_users<T, const COUNT: usize>(
         return Err(Error::read(path, "the file is empty"));
     }
     let first = line_of(&header);
-    let header = fields_of(&header).map_err(|fault| fault.at(path, first))?;
-    let places = places(&header, &names, required).map_err(|fault| fault.at(path, first))?;
+    let in_header = |fault| malformed(path, first, fault);
+    let header = fields_of(&header).map_err(in_header)?;
+    let places = places(&header, &names, required).map_err(in_header)?;
     let mut rows = Vec::new();
     while read_one(&mut records, &mut record)? {
         let line = line_of(&record);
         let parsed = fields_of(&record).and_then(|cells| {
             if cells.len() != header.len() {
                 let (expected, found) = (header.len(), cells.len());
-                return Err(Fault(format!(
+                return Err(format!(
                     "expected {expected} columns as in the header, found {found}"
-                )));
+                ));
             }
             let field = |place: &Option<usize>| place.map_or("", |place| cells[place]);
             let row = Row {
@@ -113,14 +91,10 @@ pub(super) fn read_users<T, const COUNT: usize>(
                 fields: places.iter().map(field).collect(),
             };
             let value = parse(&row)?;
-            let user = row.fields[0].parse::<u32>();
-            Ok((
-                user.map_err(|_| row.wrong(0, "a user's number from 0"))?,
-                value,
-            ))
+            let user = row.read(0, "a user's number from 0", |_: &u32| true)?;
+            Ok((user, line, value))
         });
-        let (user, value) = parsed.map_err(|fault| fault.at(path, line))?;
-        rows.push((user, line, value));
+        rows.push(parsed.map_err(|fault| malformed(path, line, fault))?);
     }
     if rows.is_empty() {
         return Err(Error::read(
@@ -137,7 +111,7 @@ pub(super) fn read_users<T, const COUNT: usize>(
             let message = format!(
                 "user {user} stands here, but no line has user {missing}: users are numbered from 0 without gaps"
             );
-            return Err(Fault(message).at(path, line));
+            return Err(malformed(path, line, message));
         }
         users.resize_with(users.len().max(user as usize + 1), Vec::new);
         users[user as usize].push((line, value));
@@ -166,34 +140,25 @@ fn read_one(records: &mut Records<'_, &[u8]>, record: &mut ByteRecord) -> Result
 }
 
 /// Returns the fields of a line, without the spaces around them.
-fn fields_of(record: &ByteRecord) -> Result<Vec<&str>, Fault> {
+fn fields_of(record: &ByteRecord) -> Result<Vec<&str>, String> {
     let text = |field| std::str::from_utf8(field).map(str::trim);
-    record
-        .iter()
-        .map(text)
-        .collect::<Result<_, _>>()
-        .map_err(|_| Fault::new("the line is not UTF-8"))
+    let fields: Result<_, _> = record.iter().map(text).collect();
+    fields.map_err(|_| "the line is not UTF-8".to_owned())
 }
 
 /// Returns the places of `names` in the header, in their order.
-fn places(header: &[&str], names: &[&str], required: usize) -> Result<Vec<Option<usize>>, Fault> {
-    let quoted = |names: &[&str]| {
-        names
-            .iter()
-            .map(|name| format!("`{name}`"))
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
+fn places(header: &[&str], names: &[&str], required: usize) -> Result<Vec<Option<usize>>, String> {
+    let quoted = |names: &[&str]| format!("`{}`", names.join("`, `"));
     for (place, column) in header.iter().enumerate() {
         if !names.contains(column) {
-            let column: String = column.chars().take(60).collect();
-            return Err(Fault(format!(
-                "unknown column {column:?}: the first line names the columns, separated by commas; known: {}",
+            return Err(format!(
+                "unknown column {}: the first line names the columns, separated by commas; known: {}",
+                shown(column.as_bytes()),
                 quoted(names)
-            )));
+            ));
         }
         if header[..place].contains(column) {
-            return Err(Fault(format!("the header names column `{column}` twice")));
+            return Err(format!("the header names column `{column}` twice"));
         }
     }
     let places: Vec<Option<usize>> = names
@@ -201,11 +166,11 @@ fn places(header: &[&str], names: &[&str], required: usize) -> Result<Vec<Option
         .map(|name| header.iter().position(|column| column == name))
         .collect();
     match places[..required].iter().position(Option::is_none) {
-        Some(missing) => Err(Fault(format!(
+        Some(missing) => Err(format!(
             "the header has no column `{}`; needed: {}",
             names[missing],
             quoted(&names[..required])
-        ))),
+        )),
         None => Ok(places),
     }
 }

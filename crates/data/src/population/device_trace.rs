@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::columns::{self, Fault};
+use super::columns;
+use crate::records::malformed;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
 
@@ -51,7 +52,7 @@ impl DeviceTrace {
                 let message = format!(
                     "user {user} stands here for the second time; the first is line {first}"
                 );
-                return Err(Fault::new(message).at(path, second));
+                return Err(malformed(path, second, message));
             }
             devices.extend(lines.iter().map(|(_, device)| *device));
         }

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::availability::AvailabilityTrace;
-use super::columns::Fault;
 use super::device_trace::DeviceTrace;
 use super::link::LinkTrace;
+use crate::records::malformed;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_scenario::scenario::{AvailabilityPattern, RatesSpec, Scenario, SpeedSpec};
 
@@ -84,7 +84,8 @@ fn read(path: &Path, data_directories: &[PathBuf]) -> Result<(PathBuf, String)> 
     let text = String::from_utf8(bytes).map_err(|error| {
         let sound = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = sound.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
-        Fault::new("the line is not UTF-8; save the file as UTF-8").at(found, line)
+        let message = "the line is not UTF-8; save the file as UTF-8";
+        malformed(found, line, message.to_owned())
     })?;
     Ok((found.clone(), text))
 }

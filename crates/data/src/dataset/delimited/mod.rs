@@ -13,7 +13,7 @@ use csv::ByteRecord;
 
 use crate::dataset::compressed;
 use crate::dataset::ratings::{Interaction, Ratings};
-use crate::records::{Records, line_of};
+use crate::records::{Records, line_of, malformed, shown};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_scenario::scenario::{ColumnRef, DelimitedSpec};
 
@@ -66,8 +66,8 @@ fn parse_rows(
     if !records.read(&mut record)? {
         return Err(Error::read(path, "the file is empty"));
     }
-    let columns = Columns::resolve(layout, &record).map_err(|fault| fault.at(path, &record))?;
-    check_header(layout, &record).map_err(|fault| fault.at(path, &record))?;
+    let columns = Columns::resolve(layout, path, &record)?;
+    check_header(layout, &record).map_err(|fault| malformed(path, line_of(&record), fault))?;
     let first = record.clone();
     if layout.header && !records.read(&mut record)? {
         return Err(Error::read(
@@ -78,19 +78,19 @@ fn parse_rows(
     loop {
         let is_second = rows.count == 1;
         if !layout.header && is_second && names_columns(&columns, &first, &record) {
-            return Err(Fault::Line(FORGOTTEN_HEADER.to_owned()).at(path, &first));
+            return Err(malformed(
+                path,
+                line_of(&first),
+                FORGOTTEN_HEADER.to_owned(),
+            ));
         }
         let is_first = rows.count == 0;
-        let pushed = rows.push(&columns, &record, &mut keep);
-        let pushed = pushed.map_err(|fault| match fault {
-            Fault::Line(message) if is_first && !layout.header && !has_number(&record) => {
-                Fault::Line(format!(
-                    "{message}; if this line names the columns, say `header = true`"
-                ))
+        if let Err(mut fault) = rows.push(&columns, &record, &mut keep) {
+            if is_first && !layout.header && !has_number(&record) {
+                fault += "; if this line names the columns, say `header = true`";
             }
-            fault => fault,
-        });
-        pushed.map_err(|fault| fault.at(path, &record))?;
+            return Err(malformed(path, line_of(&record), fault));
+        }
         if rows.count >= most || !records.read(&mut record)? {
             return Ok(Ratings {
                 items: rows.items.0.len() as u32,
@@ -104,19 +104,17 @@ const FORGOTTEN_HEADER: &str = "there is no number in this line, and there are n
                                 the columns, say `header = true`; if it is a rating, let it stand further down";
 
 /// Refuses a line of nothing but numbers as a header, since a rating would be lost.
-fn check_header(layout: &DelimitedSpec, first: &ByteRecord) -> Result<(), Fault> {
+fn check_header(layout: &DelimitedSpec, first: &ByteRecord) -> Result<(), String> {
     let named =
         matches!(layout.user, ColumnRef::Name(_)) || matches!(layout.item, ColumnRef::Name(_));
     if !layout.header || named || !(0..first.len()).all(|place| is_number(first, place)) {
         return Ok(());
     }
-    let message = format!(
-        "`header = true` says that this line names the columns, but it holds {}",
+    Err(format!(
+        "`header = true` says that this line names the columns, but it holds {}: if it is a rating, \
+         say `header = false`",
         listed(first)
-    );
-    Err(Fault::Line(format!(
-        "{message}: if it is a rating, say `header = false`"
-    )))
+    ))
 }
 
 /// Returns whether the first line probably names the columns: none of its fields is a number, while
@@ -136,26 +134,6 @@ fn is_number(record: &ByteRecord, place: usize) -> bool {
     number::<f64>(record, place).is_some()
 }
 
-/// A mistake whose file and line are not known yet.
-enum Fault {
-    Line(String),
-    Layout(String),
-}
-
-impl Fault {
-    fn at(self, path: &Path, record: &ByteRecord) -> Error {
-        let line = line_of(record);
-        match self {
-            Self::Line(message) => Error::MalformedLine {
-                path: path.to_owned(),
-                line,
-                message,
-            },
-            Self::Layout(message) => Error::Usage(message),
-        }
-    }
-}
-
 /// The places of the columns, counted from zero.
 struct Columns {
     user: usize,
@@ -171,9 +149,10 @@ struct Columns {
 }
 
 impl Columns {
-    fn resolve(layout: &DelimitedSpec, first: &ByteRecord) -> Result<Self, Fault> {
+    fn resolve(layout: &DelimitedSpec, path: &Path, first: &ByteRecord) -> Result<Self> {
+        let fault = |message| Err(malformed(path, line_of(first), message));
         let find = |role: &str, column: &ColumnRef| match column {
-            ColumnRef::Name(name) if !layout.header => Err(Fault::Layout(format!(
+            ColumnRef::Name(name) if !layout.header => Err(Error::Usage(format!(
                 "the {role} column is given by name ({name:?}), but the file is said to have no header line"
             ))),
             ColumnRef::Name(name) => {
@@ -181,26 +160,24 @@ impl Columns {
                     (0..first.len()).filter(|&place| trimmed(first, place) == name.as_bytes());
                 match (places.next(), places.next()) {
                     (Some(place), None) => Ok(place),
-                    (None, _) => Err(Fault::Line(format!(
+                    (None, _) => fault(format!(
                         "expected a header with a column {name:?} (the {role}), found the columns {}",
                         listed(first)
-                    ))),
-                    (Some(_), Some(_)) => Err(Fault::Line(format!(
+                    )),
+                    (Some(_), Some(_)) => fault(format!(
                         "the header names column {name:?} (the {role}) more than once"
-                    ))),
+                    )),
                 }
             }
-            ColumnRef::Position(0) => Err(Fault::Layout(format!(
+            ColumnRef::Position(0) => Err(Error::Usage(format!(
                 "the {role} column is 0; columns count from 1"
             ))),
-            &ColumnRef::Position(position) if position as usize > first.len() => {
-                Err(Fault::Line(format!(
-                    "expected at least {position} columns separated by {:?} (column {position} is the {role}), found {}: {}",
-                    layout.separator,
-                    first.len(),
-                    listed(first)
-                )))
-            }
+            &ColumnRef::Position(position) if position as usize > first.len() => fault(format!(
+                "expected at least {position} columns separated by {:?} (column {position} is the {role}), found {}: {}",
+                layout.separator,
+                first.len(),
+                listed(first)
+            )),
             &ColumnRef::Position(position) => Ok(position as usize - 1),
         };
         let optional = |role: &str, column: &Option<ColumnRef>| {
@@ -231,12 +208,6 @@ fn listed(record: &ByteRecord) -> String {
     fields.join(", ") + if record.len() > 12 { ", ..." } else { "" }
 }
 
-/// Returns a field as messages show it.
-fn shown(field: &[u8]) -> String {
-    let text: String = String::from_utf8_lossy(field).chars().take(60).collect();
-    format!("{text:?}")
-}
-
 /// Returns a field without the blanks around it.
 fn trimmed(record: &ByteRecord, place: usize) -> &[u8] {
     record.get(place).unwrap_or_default().trim_ascii()
@@ -261,20 +232,20 @@ impl Rows {
         columns: &Columns,
         record: &ByteRecord,
         keep: &mut impl FnMut(u32, Interaction) -> Option<(u32, Interaction)>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), String> {
         if record.len() != columns.count {
-            return Err(Fault::Line(format!(
+            return Err(format!(
                 "expected {} columns as in the first line, found {}: {}",
                 columns.count,
                 record.len(),
                 listed(record)
-            )));
+            ));
         }
         let name = |role: &str, place: usize| match trimmed(record, place) {
-            [] => Err(Fault::Line(format!(
+            [] => Err(format!(
                 "expected the {role} in column {}, found nothing",
                 place + 1
-            ))),
+            )),
             name => Ok(name),
         };
         let user_name = name("user", columns.user)?;
@@ -320,7 +291,7 @@ impl Rows {
 
     /// Returns the timestamp as a sort key. Integers are kept exactly (nanoseconds of an epoch do
     /// not fit a double); the first real number turns all keys into those of reals.
-    fn time(&mut self, record: &ByteRecord, place: usize) -> Result<i64, Fault> {
+    fn time(&mut self, record: &ByteRecord, place: usize) -> Result<i64, String> {
         if !self.real_times
             && let Some(time) = number(record, place)
         {
@@ -346,12 +317,9 @@ fn number<T: std::str::FromStr>(record: &ByteRecord, place: usize) -> Option<T> 
         .ok()
 }
 
-fn wrong_number(expected: &str, record: &ByteRecord, place: usize) -> Fault {
+fn wrong_number(expected: &str, record: &ByteRecord, place: usize) -> String {
     let found = shown(record.get(place).unwrap_or_default());
-    Fault::Line(format!(
-        "expected {expected} in column {}, found {found}",
-        place + 1
-    ))
+    format!("expected {expected} in column {}, found {found}", place + 1)
 }
 
 /// Returns an integer that orders as the real number does (the transformation of
@@ -367,12 +335,11 @@ fn order_of(real: f64) -> i64 {
 struct Names(HashMap<Box<[u8]>, u32>);
 
 impl Names {
-    fn number(&mut self, name: &[u8]) -> Result<u32, Fault> {
+    fn number(&mut self, name: &[u8]) -> Result<u32, String> {
         if let Some(&number) = self.0.get(name) {
             return Ok(number);
         }
-        let number =
-            u32::try_from(self.0.len()).map_err(|_| Fault::Line("more than 2^32 names".into()))?;
+        let number = u32::try_from(self.0.len()).map_err(|_| "more than 2^32 names")?;
         self.0.insert(name.into(), number);
         Ok(number)
     }

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use super::super::columns::{self, Fault};
+use super::super::columns;
 use super::Stay;
+use crate::records::malformed;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::units::SimDuration;
@@ -35,12 +36,12 @@ impl AvailabilityTrace {
             );
             let (on, off) = (nanoseconds(on_s), nanoseconds(off_s));
             match (period_s, period) {
-                _ if off <= on => Err(Fault::new(format!(
+                _ if off <= on => Err(format!(
                     "the stay ends at {off_s} s, which is not after its beginning at {on_s} s"
-                ))),
-                (Some(period_s), Some(period)) if off > period => Err(Fault::new(format!(
+                )),
+                (Some(period_s), Some(period)) if off > period => Err(format!(
                     "the stay ends at {off_s} s, after the period of {period_s} s (`period_s`)"
-                ))),
+                )),
                 _ => Ok((on, off)),
             }
         })?;
@@ -61,7 +62,7 @@ impl AvailabilityTrace {
                             "user {user} has a stay that begins at {begin_s} s, before the one in line {earlier} has \
                              ended at {end_s} s"
                         );
-                        return Err(Fault::new(message).at(path, line));
+                        return Err(malformed(path, line, message));
                     }
                     // A stay that begins when the one before ends is part of it.
                     Some(before) if on == before.1 => before.1 = off,
