@@ -6,8 +6,11 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use fedrecsim_core::rng::{PortableDraws, Streams};
+use fedrecsim_core::units::Direction;
 use fedrecsim_methods::method::registry::vocabulary;
-use fedrecsim_model::codec::{BlockCodecs, Codec, CodecMemory, EncodeContext, Randomness};
+use fedrecsim_model::codec::{
+    BlockCodecs, Codec, CodecMemory, EncodeContext, FrameKind, Randomness,
+};
 use fedrecsim_model::model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::model::layout::Layout;
 use fedrecsim_model::model::table::{RowSet, Table, TableShape, TableUpdate};
@@ -96,9 +99,12 @@ fn composed() {
             &[format!("codec.uplink={name}")],
             &vocabulary(),
         );
-        let codecs = BlockCodecs::of_uplink(&spec.unwrap_or_else(|error| panic!("{error}")).codec);
+        let codecs = BlockCodecs::new(
+            Direction::Up,
+            &spec.unwrap_or_else(|error| panic!("{error}")).codec,
+        );
         let mut memory = CodecMemory::default();
-        let randomness = Randomness::of_upload(Streams::new(0), 0, 0);
+        let randomness = Randomness::new(Streams::new(0), FrameKind::Upload, Some(0), 0);
         let mut encode = || {
             let mut context = EncodeContext {
                 base: &base,

@@ -9,7 +9,10 @@ use ndarray_npy::{ReadNpyError, read_npy};
 use super::args::CodecBenchArgs;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::rng::Streams;
-use fedrecsim_model::codec::{BlockCodecs, CodecMemory, EncodeContext, Frame, Randomness};
+use fedrecsim_core::units::Direction;
+use fedrecsim_model::codec::{
+    BlockCodecs, CodecMemory, EncodeContext, Frame, FrameKind, Randomness,
+};
 use fedrecsim_model::model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::model::layout::Layout;
 use fedrecsim_model::model::table::{Table, TableShape};
@@ -72,7 +75,7 @@ pub(crate) fn bench(arguments: &CodecBenchArgs, vocabulary: &[MethodVocabulary])
     let (mut rows, mut remarks) = (Vec::new(), Vec::new());
     for name in MEASURED.into_iter().chain(named) {
         let spec = codec_of(name, vocabulary)?;
-        let cells = match measure(&BlockCodecs::of_uplink(&spec), &table) {
+        let cells = match measure(&BlockCodecs::new(Direction::Up, &spec), &table) {
             Ok(measured) => measured.cells(shape).map(Cell::from).to_vec(),
             Err(error) => {
                 remarks.push(Block::text(format!("{name}: {error}")));
@@ -162,7 +165,7 @@ fn measure(codecs: &BlockCodecs, table: &Table) -> Result<Measured> {
         let mut context = EncodeContext {
             base: &base,
             memory: &mut CodecMemory::default(),
-            randomness: Randomness::of_upload(Streams::new(0), 0, 0),
+            randomness: Randomness::new(Streams::new(0), FrameKind::Upload, Some(0), 0),
         };
         codecs.encode(&update, &layout, &mut context)
     };

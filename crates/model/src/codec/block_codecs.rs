@@ -33,17 +33,8 @@ pub struct EncodeContext<'a> {
 }
 
 impl BlockCodecs {
-    /// Makes the codecs of uploads.
-    pub fn of_uplink(spec: &CodecSpec) -> Self {
-        Self::chosen(spec, Direction::Up)
-    }
-
-    /// Makes the codecs of downloads.
-    pub fn of_downlink(spec: &CodecSpec) -> Self {
-        Self::chosen(spec, Direction::Down)
-    }
-
-    fn chosen(spec: &CodecSpec, direction: Direction) -> Self {
+    /// Makes the codecs of uploads, or of downloads.
+    pub fn new(direction: Direction, spec: &CodecSpec) -> Self {
         let codec = |choice: &CodecChoice| -> Arc<dyn Codec> {
             match choice {
                 CodecChoice::Named(name) => Arc::new(*name),
@@ -75,11 +66,6 @@ impl BlockCodecs {
         [&self.every]
             .into_iter()
             .chain(self.named.iter().map(|(_, codec)| codec))
-    }
-
-    /// Returns the names of the blocks that have a codec of their own.
-    pub fn named_blocks(&self) -> impl Iterator<Item = &str> {
-        self.named.iter().map(|(name, _)| name.as_str())
     }
 
     /// Returns whether a receiver decodes, bit for bit, what was encoded, see
@@ -215,8 +201,8 @@ mod tests {
             )
         };
         let (up, down) = (
-            BlockCodecs::of_uplink(&spec),
-            BlockCodecs::of_downlink(&spec),
+            BlockCodecs::new(Direction::Up, &spec),
+            BlockCodecs::new(Direction::Down, &spec),
         );
         assert!(!up.of_block(&block("C")).is_lossless() && up.of_block(&block("D")).is_lossless());
         assert!(down.of_block(&block("C")).is_lossless());

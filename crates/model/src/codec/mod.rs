@@ -173,7 +173,7 @@ pub use bundle::{Beginning, bundle, bundle_parts, unbundle};
 pub use frame::{HEADER_BYTES, Integrity};
 pub use memory::CodecMemory;
 pub use positions::PositionCode;
-pub use randomness::Randomness;
+pub use randomness::{FrameKind, Randomness};
 pub use reader::OpenedBlock;
 pub use row_request::{decode_row_request, encode_row_request};
 pub use writer::{FrameWriter, parts_ahead};
@@ -355,7 +355,7 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
             position: 0,
             base: Some(base),
             memory: &mut CodecMemory::default(),
-            randomness: Randomness::of_upload(Streams::new(0), 0, 0),
+            randomness: Randomness::new(Streams::new(0), FrameKind::Upload, Some(0), 0),
         };
         if let Err(error) = self.encode_block(update, &mut context, &mut frame) {
             panic!("{error}");

@@ -2,6 +2,19 @@
 
 use fedrecsim_core::rng::{Stream, Streams};
 
+/// Says what a frame is. The discriminant is a part of the names of its streams.
+#[derive(Clone, Copy, Debug)]
+pub enum FrameKind {
+    /// The upload of an invitation.
+    Upload = 0,
+    /// The request or the reply of a consultation, for an invitation.
+    Consultation = 1,
+    /// The download of a version of the model, for one user or for all who share it.
+    Download = 2,
+    /// The rows that a user has asked for, for an invitation.
+    Rows = 3,
+}
+
 /// Names the random streams of one frame. No two frames of a run share one.
 #[derive(Clone, Copy, Debug)]
 pub struct Randomness {
@@ -14,34 +27,14 @@ pub struct Randomness {
 }
 
 impl Randomness {
-    fn new(streams: Streams, user: Option<u32>, kind: u64, number: u32) -> Self {
+    /// Names the randomness of a frame from or to `user`, or to many users. `number` is that of the
+    /// invitation, or of the version of a download.
+    pub fn new(streams: Streams, kind: FrameKind, user: Option<u32>, number: u32) -> Self {
         Self {
             streams,
             user: user.map_or(u64::MAX, u64::from),
-            frame: kind << 32 | u64::from(number),
+            frame: (kind as u64) << 32 | u64::from(number),
         }
-    }
-
-    /// Names the randomness of the upload that `user` makes for an invitation.
-    pub fn of_upload(streams: Streams, user: u32, invitation_id: u32) -> Self {
-        Self::new(streams, Some(user), 0, invitation_id)
-    }
-
-    /// Names the randomness of the request and the reply that `user` exchanges with a third party
-    /// for an invitation.
-    pub fn of_consultation(streams: Streams, user: u32, invitation_id: u32) -> Self {
-        Self::new(streams, Some(user), 1, invitation_id)
-    }
-
-    /// Names the randomness of the download of a version of the model, for `user` or for all who
-    /// share it.
-    pub fn of_download(streams: Streams, user: Option<u32>, version: u32) -> Self {
-        Self::new(streams, user, 2, version)
-    }
-
-    /// Names the randomness of the rows that `user` has asked for in a participation.
-    pub fn of_rows(streams: Streams, user: u32, invitation_id: u32) -> Self {
-        Self::new(streams, Some(user), 3, invitation_id)
     }
 
     /// Returns the stream of this name that all frames of the same user share.

@@ -179,7 +179,7 @@ fn add(
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use fedrecsim_model::codec::Randomness;
+    use fedrecsim_model::codec::{FrameKind, Randomness};
     use fedrecsim_model::model::table::{RowSet, Table, TableShape};
     use fedrecsim_scenario::scenario::{Adjacency, CodecChoice, CodecName, Trust};
 
@@ -204,7 +204,8 @@ mod tests {
 
     fn protected(noise: &DeviceNoise, invitation_id: u32) -> TableUpdate {
         let (model, layout, mut update) = setting();
-        let randomness = Randomness::of_upload(Streams::new(1), 5, invitation_id);
+        let randomness =
+            Randomness::new(Streams::new(1), FrameKind::Upload, Some(5), invitation_id);
         let protection = Protection {
             layout: &layout,
             base: &model,

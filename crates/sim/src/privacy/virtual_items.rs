@@ -109,7 +109,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use fedrecsim_core::rng::Streams;
-    use fedrecsim_model::codec::Randomness;
+    use fedrecsim_model::codec::{FrameKind, Randomness};
     use fedrecsim_model::model::blocks::Model;
     use fedrecsim_model::model::layout::{BlockLayout, Layout};
     use fedrecsim_model::model::table::{Table, TableShape};
@@ -132,7 +132,12 @@ mod tests {
             TableUpdate::listed(SHAPE, vec![4, 9, 20], &[7.0; 6], scale).unwrap(),
         );
         let meant = update.apply(layout, &model).unwrap();
-        let randomness = Randomness::of_upload(Streams::new(1), user, invitation_id);
+        let randomness = Randomness::new(
+            Streams::new(1),
+            FrameKind::Upload,
+            Some(user),
+            invitation_id,
+        );
         let protection = Protection {
             layout,
             base: &model,

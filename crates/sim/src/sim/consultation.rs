@@ -12,7 +12,9 @@ use fedrecsim_core::units::Direction;
 use fedrecsim_core::work::Work;
 use fedrecsim_methods::method::third_party::ArrivedRequest;
 use fedrecsim_methods::method::{Client, Exchange, LocalTask, Scratch, ThirdParty};
-use fedrecsim_model::codec::{BlockCodecs, CodecMemory, EncodeContext, Frame, Randomness};
+use fedrecsim_model::codec::{
+    BlockCodecs, CodecMemory, EncodeContext, Frame, FrameKind, Randomness,
+};
 use fedrecsim_model::model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::model::layout::Layout;
@@ -102,8 +104,12 @@ pub(crate) fn with_third_party(
         ReplySource::Saved(consultation) => Arc::clone(consultation),
         ReplySource::ThirdParty(third_party) => {
             let mut asked = client.request(task, scratch)?;
-            let randomness =
-                Randomness::of_consultation(task.streams, task.user.0, task.invitation_id.0);
+            let randomness = Randomness::new(
+                task.streams,
+                FrameKind::Consultation,
+                Some(task.user.0),
+                task.invitation_id.0,
+            );
             if let Some(mechanism) = &world.privacy {
                 let protection = Protection {
                     layout: &exchange.request,

@@ -11,7 +11,7 @@ use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_model::codec::{
-    self, CodecMemory, EncodeContext, Frame, FrameParts, Integrity, Randomness,
+    self, CodecMemory, EncodeContext, Frame, FrameKind, FrameParts, Integrity, Randomness,
 };
 use fedrecsim_model::model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::model::blocks::{ModelUpdate, Scalars, Utility};
@@ -44,7 +44,12 @@ enum Content {
 
 /// Returns the randomness with which the upload of a participation is encoded.
 pub(crate) fn randomness(user: UserId, invitation_id: InvitationId, world: &World) -> Randomness {
-    Randomness::of_upload(world.streams, user.0, invitation_id.0)
+    Randomness::new(
+        world.streams,
+        FrameKind::Upload,
+        Some(user.0),
+        invitation_id.0,
+    )
 }
 
 impl Upload {

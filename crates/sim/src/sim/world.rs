@@ -17,7 +17,7 @@ use fedrecsim_core::ids::UserId;
 use fedrecsim_core::legs::{Leg, Route};
 use fedrecsim_core::memory;
 use fedrecsim_core::rng::Streams;
-use fedrecsim_core::units::Bytes;
+use fedrecsim_core::units::{Bytes, Direction};
 use fedrecsim_data::dataset::Candidates;
 use fedrecsim_data::dataset::Dataset;
 use fedrecsim_data::dataset::negatives;
@@ -125,8 +125,8 @@ impl World {
         let reports_utility =
             matches!(scenario.training.client_selection, ClientSelection::Oort(_));
         let (uplink, downlink) = (
-            BlockCodecs::of_uplink(&scenario.codec),
-            BlockCodecs::of_downlink(&scenario.codec),
+            BlockCodecs::new(Direction::Up, &scenario.codec),
+            BlockCodecs::new(Direction::Down, &scenario.codec),
         );
         let layouts = PhaseLayouts::of(&*method, reports_utility, &downlink);
         check_third_party(&scenario, &layouts, placement)?;

@@ -12,7 +12,9 @@ use fedrecsim_methods::method::third_party::ArrivedRequest;
 use fedrecsim_methods::method::{
     Client, LocalTask, LocalUpdate, Phase, ScoringContext, Scratch, Server, ThirdParty,
 };
-use fedrecsim_model::codec::{BlockCodecs, CodecMemory, EncodeContext, Frame, Randomness};
+use fedrecsim_model::codec::{
+    BlockCodecs, CodecMemory, EncodeContext, Frame, FrameKind, Randomness,
+};
 use fedrecsim_model::model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::model::state::StateVisitor;
@@ -237,7 +239,7 @@ impl Bench {
         user: u32,
     ) -> Result<Frame> {
         let model = self.download(user)?;
-        let randomness = Randomness::of_upload(self.world.streams, user, 0);
+        let randomness = Randomness::new(self.world.streams, FrameKind::Upload, Some(user), 0);
         let mut context = EncodeContext {
             base: &model,
             memory: &mut CodecMemory::default(),

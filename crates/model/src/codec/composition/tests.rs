@@ -5,7 +5,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
-use crate::codec::{BlockCodecs, CodecMemory, EncodeContext, Frame, Randomness};
+use crate::codec::{BlockCodecs, CodecMemory, EncodeContext, Frame, FrameKind, Randomness};
 use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::layout::Layout;
 use crate::model::table::{Table, TableShape, floats};
@@ -69,7 +69,7 @@ fn compositions(delta: bool, error_feedback: bool) -> impl Iterator<Item = Compo
 }
 
 fn randomness(invitation: u32) -> Randomness {
-    Randomness::of_upload(Streams::new(7), 3, invitation)
+    Randomness::new(Streams::new(7), FrameKind::Upload, Some(3), invitation)
 }
 
 /// Encodes an update, and returns the frame with what its receiver decodes, as a whole table.

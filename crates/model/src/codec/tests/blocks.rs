@@ -105,7 +105,7 @@ fn any_update(rows: usize) -> impl Strategy<Value = ModelUpdate> {
 
 fn encoded(name: CodecName, update: &ModelUpdate, layout: &Layout, base: &Model) -> Frame {
     let mut memory = CodecMemory::default();
-    let randomness = Randomness::of_upload(Streams::new(1), 2, 3);
+    let randomness = Randomness::new(Streams::new(1), FrameKind::Upload, Some(2), 3);
     let mut context = EncodeContext {
         base,
         memory: &mut memory,

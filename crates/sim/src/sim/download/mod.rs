@@ -12,7 +12,7 @@ use fedrecsim_core::rng::Streams;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_methods::method::server;
 use fedrecsim_methods::method::task::Phase;
-use fedrecsim_model::codec::{self, BlockCodecs, Frame, FrameParts, Randomness};
+use fedrecsim_model::codec::{self, BlockCodecs, Frame, FrameKind, FrameParts, Randomness};
 use fedrecsim_model::model::blocks::Model;
 use fedrecsim_model::model::layout::Layout;
 
@@ -139,7 +139,7 @@ impl Download {
                 )));
             }
             server::Download::Shared(intended) => {
-                let randomness = Randomness::of_download(world.streams, None, number);
+                let randomness = Randomness::new(world.streams, FrameKind::Download, None, number);
                 let frame = encode(&intended, layout, codecs, randomness)?;
                 // The model is kept only where it is needed, since the server changes its tables in
                 // place if it alone has them.

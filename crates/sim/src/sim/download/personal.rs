@@ -9,7 +9,7 @@ use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_methods::method::server::PersonalDownloads;
-use fedrecsim_model::codec::{Frame, Randomness};
+use fedrecsim_model::codec::{Frame, FrameKind, Randomness};
 use fedrecsim_model::model::blocks::Model;
 
 /// The most users whose frames are kept. A frame is needed several times in a participation, and a
@@ -152,7 +152,8 @@ impl Download {
 
     fn make(&self, intended: &Model, user: UserId) -> Result<Frame> {
         let _stage = enter(Stage::Encode);
-        let randomness = Randomness::of_download(self.streams, Some(user.0), self.number);
+        let randomness =
+            Randomness::new(self.streams, FrameKind::Download, Some(user.0), self.number);
         encode(intended, &self.layout, &self.codecs, randomness)
     }
 }

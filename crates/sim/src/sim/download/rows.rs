@@ -15,7 +15,7 @@ use crate::sim::consultation::Consultation;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::work::Work;
-use fedrecsim_model::codec::{self, BlockCodecs, Frame, Randomness};
+use fedrecsim_model::codec::{self, BlockCodecs, Frame, FrameKind, Randomness};
 use fedrecsim_model::model::blocks::{BlockValues, Model};
 use fedrecsim_model::model::layout::{BlockLayout, Layout};
 use fedrecsim_model::model::table::{Table, TableShape};
@@ -93,7 +93,8 @@ impl Download {
             .collect();
         let layout = self.layout_of_rows(rows.len());
         let model = Model::new(layout.clone(), blocks)?;
-        let randomness = Randomness::of_rows(self.streams, user.0, invitation_id.0);
+        let randomness =
+            Randomness::new(self.streams, FrameKind::Rows, Some(user.0), invitation_id.0);
         encode(&model, &layout, &self.codecs, randomness)
     }
 

@@ -18,7 +18,8 @@ use fedrecsim_core::ids::UserId;
 use fedrecsim_methods::method::server;
 use fedrecsim_methods::method::task::Phase;
 use fedrecsim_model::codec::{
-    self, Beginning, BlockCodecs, CodecMemory, EncodeContext, Frame, FrameParts, Randomness,
+    self, Beginning, BlockCodecs, CodecMemory, EncodeContext, Frame, FrameKind, FrameParts,
+    Randomness,
 };
 use fedrecsim_model::model::archive::{Archive, ArchiveReader, damaged};
 use fedrecsim_model::model::blocks::{Model, ModelUpdate};
@@ -243,7 +244,7 @@ impl Version {
             Some(before) => changed_rows(table, before),
             None => TableUpdate::whole(table.clone()),
         };
-        let randomness = Randomness::of_download(world.streams, None, number);
+        let randomness = Randomness::new(world.streams, FrameKind::Download, None, number);
         let frame = encode_with(update, &intended, (&layout, codecs), base, randomness)?;
         let model = codecs
             .decode(&frame.bytes, &layout, base)?
@@ -389,8 +390,12 @@ impl Version {
             return Ok(frame);
         }
         let update = ModelUpdate::whole(&self.received.model);
-        let randomness =
-            Randomness::of_download(fedrecsim_core::rng::Streams::new(0), None, self.number);
+        let randomness = Randomness::new(
+            fedrecsim_core::rng::Streams::new(0),
+            FrameKind::Download,
+            None,
+            self.number,
+        );
         let mut context = EncodeContext {
             base: &Model::none(),
             memory: &mut CodecMemory::default(),
