@@ -38,25 +38,6 @@ pub struct AdditiveStep {
     pub penalty: Penalty,
 }
 
-/// Takes one step over `rows` (table 0 is D, table 1 is C), with all gradients taken at the
-/// parameters before it:
-///
-/// loss = data_weight * sum_j (count_j softplus(z_j) - positive_j z_j)
-///        + sum_j penalty_j (mu |C_j| - lambda (D_j - C_j)^2).
-///
-/// Rows with weight zero only decay. Returns the loss before the step. Source: mtics/FedRAP d6ee2ac
-/// for the batch means and the subgradient; the paper's Eq. 3 and 13 for whole-matrix sums and
-/// soft-thresholding.
-pub fn step(
-    rows: &mut PackedRows,
-    weights: &RowWeights,
-    w: &mut [Block],
-    b: &mut f32,
-    step: &AdditiveStep,
-) -> f32 {
-    step_while_moving(rows, weights, w, b, step, &mut InPlace)
-}
-
 /// Moves rows into place and away while a step goes through them, sixteen at a time, so that a row
 /// is in the cache when it is trained and still there when it leaves.
 pub trait RowMover {
@@ -69,45 +50,41 @@ pub trait RowMover {
     fn move_out(&mut self, first: usize, rows: &[Block]);
 }
 
-/// Leaves every row where it is.
-struct InPlace;
-
-impl RowMover for InPlace {
-    #[inline(always)]
-    fn move_in(&mut self, _first: usize, _rows: &mut [Block]) {}
-
-    #[inline(always)]
-    fn move_out(&mut self, _first: usize, _rows: &[Block]) {}
-}
-
-/// Takes a step as [`step`] does, over rows that `mover` moves.
-pub fn step_while_moving<M: RowMover>(
+/// Takes one step over `rows` (table 0 is D, table 1 is C), with all gradients taken at the
+/// parameters before it:
+///
+/// loss = data_weight * sum_j (count_j softplus(z_j) - positive_j z_j)
+///        + sum_j penalty_j (mu |C_j| - lambda (D_j - C_j)^2).
+///
+/// Rows with weight zero only decay. Without a `mover`, rows stay where they are. Returns the loss
+/// before the step. Source: mtics/FedRAP d6ee2ac for the batch means and the subgradient; the paper's
+/// Eq. 3 and 13 for whole-matrix sums and soft-thresholding.
+pub fn step(
     rows: &mut PackedRows,
     weights: &RowWeights,
-    w: &mut [Block],
-    b: &mut f32,
+    (w, b): (&mut [Block], &mut f32),
     step: &AdditiveStep,
-    mover: &mut M,
+    mover: Option<&mut dyn RowMover>,
 ) -> f32 {
     let vectors = rows.vectors();
     let blocks = rows.blocks_mut();
     match step.penalty {
-        Penalty::L1 => for_vectors!(vectors, dispatch[0, M](blocks, weights, w, b, step, mover)),
-        Penalty::L2 => for_vectors!(vectors, dispatch[1, M](blocks, weights, w, b, step, mover)),
+        Penalty::L1 => for_vectors!(vectors, dispatch[0](blocks, weights, w, b, step, mover)),
+        Penalty::L2 => for_vectors!(vectors, dispatch[1](blocks, weights, w, b, step, mover)),
         Penalty::L1Proximal => {
-            for_vectors!(vectors, dispatch[2, M](blocks, weights, w, b, step, mover))
+            for_vectors!(vectors, dispatch[2](blocks, weights, w, b, step, mover))
         }
     }
 }
 
 per_instruction_set! {
-    fn dispatch<const V: usize, const PENALTY: u8, M: RowMover>(
+    fn dispatch<const V: usize, const PENALTY: u8>(
         blocks: &mut [Block],
         weights: &RowWeights,
         w: &mut [Block],
         b: &mut f32,
         step: &AdditiveStep,
-        mover: &mut M,
+        mut mover: Option<&mut dyn RowMover>,
     ) -> f32 {
         let mut w_before = [Block::ZERO; V];
         w_before.copy_from_slice(w);
@@ -123,7 +100,9 @@ per_instruction_set! {
         // compiled for.
         let mut z = [0f32; LANES];
         if let Some((first, _)) = blocks.split_at_mut_checked(LANES * 2 * V) {
-            mover.move_in(0, first);
+            if let Some(mover) = &mut mover {
+                mover.move_in(0, first);
+            }
             z = logits::<V, PENALTY>(first, &w_before, *b, &penalties[0], step, &mut penalty_loss);
         }
         for (group, count) in groups.iter().enumerate() {
@@ -143,7 +122,9 @@ per_instruction_set! {
             // step.
             let (rows, rest) = blocks[group * LANES * 2 * V..].split_at_mut(LANES * 2 * V);
             if let Some((next, _)) = rest.split_at_mut_checked(LANES * 2 * V) {
-                mover.move_in((group + 1) * LANES, next);
+                if let Some(mover) = &mut mover {
+                    mover.move_in((group + 1) * LANES, next);
+                }
                 z = logits::<V, PENALTY>(
                     next,
                     &w_before,
@@ -154,7 +135,9 @@ per_instruction_set! {
                 );
             }
             update_rows::<V, PENALTY>(rows, &w_before, &gradient, &coefficients, &mut w_gradient);
-            mover.move_out(group * LANES, rows);
+            if let Some(mover) = &mut mover {
+                mover.move_out(group * LANES, rows);
+            }
         }
         let decay = 1.0 - step.network_rate * step.weight_decay;
         for v in 0..V {
