@@ -75,16 +75,7 @@ impl AdamMoments {
         parameters: &mut [f32],
         gradient: &[f32],
     ) {
-        let correction = |beta: f64| 1.0 - pow(beta, number as f64);
-        let step = AdamStep {
-            beta1: settings.beta1 as f32,
-            beta2: settings.beta2 as f32,
-            rate: (settings.learning_rate / correction(settings.beta1)) as f32,
-            root_scale: (1.0 / sqrt(correction(settings.beta2))) as f32,
-            epsilon: settings.epsilon as f32,
-            weight_decay: settings.weight_decay as f32,
-        };
-        adam(&step, parameters, gradient, self);
+        adam(settings, number, parameters, gradient, self);
     }
 }
 
@@ -130,28 +121,27 @@ impl AdamParameters {
     }
 }
 
-/// Holds the numbers of one step of Adam, which are the same for all parameters.
-struct AdamStep {
-    beta1: f32,
-    beta2: f32,
-    /// The corrected step size alpha / (1 - beta_1^t).
-    rate: f32,
-    /// The correction 1 / sqrt(1 - beta_2^t) of the root of the second moment.
-    root_scale: f32,
-    epsilon: f32,
-    weight_decay: f32,
-}
-
 per_instruction_set! {
-    fn adam(step: &AdamStep, parameters: &mut [f32], gradient: &[f32], moments: &mut AdamMoments) {
-        let (rest1, rest2) = (1.0 - step.beta1, 1.0 - step.beta2);
+    fn adam(
+        settings: &AdamSettings,
+        number: u64,
+        parameters: &mut [f32],
+        gradient: &[f32],
+        moments: &mut AdamMoments,
+    ) {
+        let correction = |beta: f64| 1.0 - pow(beta, number as f64);
+        let rate = (settings.learning_rate / correction(settings.beta1)) as f32;
+        let root_scale = (1.0 / sqrt(correction(settings.beta2))) as f32;
+        let (beta1, beta2) = (settings.beta1 as f32, settings.beta2 as f32);
+        let (rest1, rest2) = (1.0 - beta1, 1.0 - beta2);
+        let (epsilon, weight_decay) = (settings.epsilon as f32, settings.weight_decay as f32);
         let moments = moments.first.iter_mut().zip(&mut moments.second);
         for ((parameter, gradient), (m, v)) in parameters.iter_mut().zip(gradient).zip(moments) {
-            let gradient = gradient + step.weight_decay * *parameter;
-            *m = step.beta1 * *m + rest1 * gradient;
-            *v = step.beta2 * *v + rest2 * (gradient * gradient);
+            let gradient = gradient + weight_decay * *parameter;
+            *m = beta1 * *m + rest1 * gradient;
+            *v = beta2 * *v + rest2 * (gradient * gradient);
             // The square root of single precision is correctly rounded everywhere.
-            *parameter -= step.rate * *m / (v.sqrt() * step.root_scale + step.epsilon);
+            *parameter -= rate * *m / (v.sqrt() * root_scale + epsilon);
         }
     }
 }
