@@ -69,7 +69,7 @@ impl Fcf {
             weights: Weights::Each(&weights),
             target_offset: 1.0,
         };
-        let gram = gram_of_table(&table.view())?;
+        let gram = gram_of_table(&table.view());
         solver.user_vector(&gram, &table.view(), positives, self.regularization)
     }
 }
@@ -239,7 +239,7 @@ mod tests {
         let table = Table::new(shape, vec![1.0, 0.0, 0.0, 1.0]);
         let vector = |recency: Option<&Recency>| {
             // Item 1 is later than item 0.
-            let own = OwnData::new(&[0, 1]).with_recency_ranks(&[1u32, 0][..]);
+            let own = OwnData::new(&[0, 1]).with_recency_ranks(&[1u8, 0][..]);
             let (positives, factors) = weighted_positives(&own, recency);
             let weighted = (&positives[..], &factors[..]);
             method()

@@ -88,7 +88,7 @@ impl Ials {
         step: &StepContext<'_>,
     ) -> Result<Table> {
         let failed = |cause| step.unsolvable("a row of X or Y", cause);
-        let gram = gram_of_table(&other.view()).map_err(failed)?;
+        let gram = gram_of_table(&other.view());
         let weighted_gram = gram * constants.unobserved_weight;
         let solve = |solver: &mut LeastSquares, items: &P| {
             let positives = Positives {

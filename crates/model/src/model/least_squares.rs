@@ -12,10 +12,7 @@
 
 use ndarray::{Array2, ArrayView1, ArrayView2};
 
-use super::algebra::cholesky::{factorise, solve};
-use super::algebra::gram::add_gram;
-use super::algebra::mixed_dot;
-use super::algebra::{AlgebraError, Result};
+use super::algebra::{Result, add_gram, factorise, mixed_dot, solve};
 
 /// Describes a user's positives by their rows of the item table and their weights.
 #[derive(Clone, Copy, Debug)]
@@ -55,9 +52,12 @@ impl LeastSquares {
     /// positives ([`Self::multiply_adds`]).
     ///
     /// # Errors
-    /// [`AlgebraError::NotPositiveDefinite`] if `ridge` is too small for the rounding of the rest,
-    /// or if the table holds something that is not a number, and [`AlgebraError::Shape`] if shapes
-    /// do not fit, if an item is not in the table, or if there is not one weight for each item.
+    /// [`NotPositiveDefinite`](super::algebra::AlgebraError::NotPositiveDefinite) if `ridge` is too
+    /// small for the rounding of the rest, or if the table holds something that is not a number.
+    ///
+    /// # Panics
+    /// If shapes do not fit, if an item is not in the table, or if there is not one weight for each
+    /// item. All are defects of the caller.
     pub fn user_vector(
         &mut self,
         weighted_gram: &Array2<f64>,
@@ -66,26 +66,27 @@ impl LeastSquares {
         ridge: f64,
     ) -> Result<Vec<f64>> {
         let (dimension, count) = (table.ncols(), positives.items.len());
-        if weighted_gram.dim() != (dimension, dimension) {
-            return Err(AlgebraError::shape(
-                "the Gram matrix of all items",
-                weighted_gram.dim(),
-            ));
+        let shape = (dimension, dimension);
+        assert_eq!(weighted_gram.dim(), shape, "the Gram matrix of all items");
+        self.rows.clear();
+        for &item in positives.items {
+            let row = table.row(item as usize);
+            self.rows.extend(row.iter().map(|value| f64::from(*value)));
         }
-        self.gather(table, positives.items)?;
         self.matrix.clone_from(weighted_gram);
         self.matrix
             .diag_mut()
             .iter_mut()
             .for_each(|value| *value += ridge);
-        let shape = |_| AlgebraError::shape("the rows of the positives", (count, dimension));
-        let rows = ArrayView2::from_shape((count, dimension), &self.rows).map_err(shape)?;
+        // Each item has added a row of the table, so that this cannot fail.
+        let rows = ArrayView2::from_shape((count, dimension), &self.rows);
+        let rows = rows.unwrap_or_else(|error| unreachable!("{error}"));
         self.weights.clear();
         match positives.weights {
             Weights::Equal(weight) => self.weights.resize(count, weight),
             Weights::Each(weights) => self.weights.extend_from_slice(weights),
         }
-        add_gram(&mut self.matrix, &rows, Some(&self.weights))?;
+        add_gram(&mut self.matrix, &rows, Some(&self.weights));
         let mut vector = vec![0.0; dimension];
         for (weight, row) in self
             .weights
@@ -99,7 +100,7 @@ impl LeastSquares {
                 .for_each(|(sum, value)| *sum += weight * value);
         }
         factorise(&mut self.matrix)?;
-        solve(&self.matrix, &mut vector)?;
+        solve(&self.matrix, &mut vector);
         Ok(vector)
     }
 
@@ -109,41 +110,15 @@ impl LeastSquares {
         let (n, k) = (positives as u64, dimension as u64);
         n * k * (k + 1) / 2 + n * k + k * k * k / 6 + k * k
     }
-
-    /// Gathers the rows of `items` in double precision.
-    fn gather(&mut self, table: &ArrayView2<'_, f32>, items: &[u32]) -> Result<()> {
-        self.rows.clear();
-        for &item in items {
-            if item as usize >= table.nrows() {
-                return Err(AlgebraError::shape(
-                    "a table without one of the positives",
-                    table.dim(),
-                ));
-            }
-            self.rows.extend(
-                table
-                    .row(item as usize)
-                    .iter()
-                    .map(|value| f64::from(*value)),
-            );
-        }
-        Ok(())
-    }
 }
 
 /// Returns the upper triangle of Y^T Y (k x k, zeros below the diagonal) for the item table Y (m x
 /// k), summed over the rows in their order.
-///
-/// # Errors
-/// [`AlgebraError::Shape`] for a table without contiguous rows.
-pub fn gram_of_table(table: &ArrayView2<'_, f32>) -> Result<Array2<f64>> {
+pub fn gram_of_table(table: &ArrayView2<'_, f32>) -> Array2<f64> {
     let mut gram = Array2::zeros((table.ncols(), table.ncols()));
-    add_gram(
-        &mut gram,
-        &table.mapv(f64::from).as_standard_layout().view(),
-        None,
-    )?;
-    Ok(gram)
+    let rows = table.mapv(f64::from);
+    add_gram(&mut gram, &rows.as_standard_layout().view(), None);
+    gram
 }
 
 /// Returns x . y in double precision, in the order of the algebra's scalar products. Elements
@@ -198,9 +173,7 @@ mod tests {
         let table = table(30, 7);
         let (items, weights) = ([2u32, 3, 11, 29], [1.0, 0.5, 2.0, 0.25]);
         let (all, ridge) = (0.3, 0.05);
-        let weighted_gram = gram_of_table(&table.view())
-            .unwrap()
-            .mapv(|value| all * value);
+        let weighted_gram = gram_of_table(&table.view()).mapv(|value| all * value);
         let positives = Positives {
             items: &items,
             weights: Weights::Each(&weights),
@@ -225,7 +198,7 @@ mod tests {
     #[test]
     fn the_solution_of_one_dimension_is_a_division() {
         let table = array![[2.0f32], [3.0]];
-        let weighted_gram = gram_of_table(&table.view()).unwrap();
+        let weighted_gram = gram_of_table(&table.view());
         assert_eq!(weighted_gram, array![[13.0]]);
         let positives = Positives {
             items: &[1],
@@ -240,28 +213,18 @@ mod tests {
     }
 
     #[test]
-    fn an_item_beyond_the_table_and_a_matrix_of_another_size_are_refused() {
-        let table = table(4, 3);
-        let positives = |items| Positives {
-            items,
+    #[should_panic(expected = "the Gram matrix of all items")]
+    fn a_matrix_of_another_size_is_a_defect_of_the_caller() {
+        let positives = Positives {
+            items: &[3],
             weights: Weights::Equal(1.0),
             target_offset: 0.0,
         };
-        let mut solver = LeastSquares::default();
-        assert!(
-            solver
-                .user_vector(&Array2::eye(3), &table.view(), positives(&[4]), 1.0)
-                .is_err()
-        );
-        assert!(
-            solver
-                .user_vector(&Array2::eye(2), &table.view(), positives(&[3]), 1.0)
-                .is_err()
-        );
-        assert!(
-            solver
-                .user_vector(&Array2::eye(3), &table.view(), positives(&[3]), 1.0)
-                .is_ok()
+        let _ = LeastSquares::default().user_vector(
+            &Array2::eye(2),
+            &table(4, 3).view(),
+            positives,
+            1.0,
         );
     }
 }

@@ -8,7 +8,7 @@ use ndarray::Array2;
 
 use crate::method::rule::ServerRule;
 use fedrecsim_core::rng::{PortableDraws, Stream};
-use fedrecsim_model::model::algebra::qr::thin_qr;
+use fedrecsim_model::model::algebra::thin_qr;
 use fedrecsim_model::model::blocks::BlockValues;
 use fedrecsim_model::model::layout::{BlockKind, BlockLayout};
 use fedrecsim_model::model::neural::Perceptron;

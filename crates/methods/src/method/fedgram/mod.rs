@@ -20,10 +20,7 @@ use super::recency::{self, weighted_positives};
 use super::sums::{StepBySums, SumServer, UploadSums};
 use super::user_vector::{DistinctPositives, score_items, single_precision, singular, unscorable};
 use super::{Parameters, without_effect};
-use fedrecsim_model::model::algebra;
-use fedrecsim_model::model::algebra::triangle::{
-    packed_triangle, triangle_values, unpacked_triangle,
-};
+use fedrecsim_model::model::algebra::{self, packed_triangle, triangle_values, upper_triangular};
 use fedrecsim_model::model::least_squares::{LeastSquares, Positives, Weights, gram_of_table};
 
 pub(super) mod numerics;
@@ -120,7 +117,6 @@ pub(super) const MEAN_POSITIVES: &str = "positives of the mean user";
 /// [`Error::Update`] if the model has other blocks.
 pub(super) fn renew(model: &mut Model) -> Result<()> {
     let gram = gram_of_table(&table_of(model, TABLE).view());
-    let gram = gram.map_err(|cause| Error::Update(cause.to_string()))?;
     tell(model, GRAM, packed_triangle(&gram))
 }
 
@@ -199,7 +195,7 @@ impl FedGram {
     ) -> algebra::Result<Vec<f64>> {
         let table = table_of(model, TABLE);
         let TableShape { rows, dimension } = table.shape();
-        let gram = unpacked_triangle(table_of(model, GRAM).as_slice(), dimension)?;
+        let gram = upper_triangular(table_of(model, GRAM).as_slice(), dimension);
         let constants = self.constants_of_model(model, items.len());
         let positives = Positives {
             items,

@@ -18,10 +18,7 @@ use ndarray::{ArrayView2, ArrayViewMut2};
 
 use crate::method::sums::UploadSums;
 use fedrecsim_core::math::pow;
-use fedrecsim_model::model::algebra::Result;
-use fedrecsim_model::model::algebra::eigen::symmetric_eigen;
-use fedrecsim_model::model::algebra::product::product;
-use fedrecsim_model::model::algebra::triangle::upper_triangular;
+use fedrecsim_model::model::algebra::{Result, product, symmetric_eigen, upper_triangular};
 use fedrecsim_model::model::least_squares::score;
 
 /// Holds the constants of the loss.
@@ -98,13 +95,13 @@ pub(crate) fn newton_step(
     if users <= 0.0 {
         return Ok(());
     }
-    let gram = upper_triangular(sums.blocks[1].iter().copied(), table.ncols());
+    let gram = upper_triangular(&sums.blocks[1], table.ncols());
     let eigen = symmetric_eigen(&gram.view())?;
     // All matrices are diagonal in the coordinates of the eigenvectors.
     let eigenvectors = eigen.vectors.t().as_standard_layout().into_owned();
     let rows = table.mapv(f64::from);
-    let rows = product(&rows.as_standard_layout().view(), &eigenvectors.view())?;
-    let mut steps = product(&sums.matrix(), &eigenvectors.view())?;
+    let rows = product(&rows.as_standard_layout().view(), &eigenvectors.view());
+    let mut steps = product(&sums.matrix(), &eigenvectors.view());
     let noise = eigen.noise();
     for ((mut step, row), senders) in steps
         .rows_mut()
@@ -123,7 +120,7 @@ pub(crate) fn newton_step(
             *step = (*step + (a0 * value + ridge) * y) / (curvature * value + ridge);
         }
     }
-    let steps = product(&steps.view(), &eigen.vectors.view())?;
+    let steps = product(&steps.view(), &eigen.vectors.view());
     for (y, step) in table.iter_mut().zip(&steps) {
         *y = (f64::from(*y) - rate * step) as f32;
     }

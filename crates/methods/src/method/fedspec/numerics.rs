@@ -1,7 +1,7 @@
 //! Implements FedSpec's arithmetic: what a device adds up, and how scores are filtered.
 
 use fedrecsim_core::math;
-use fedrecsim_model::model::algebra::nystroem::Spectrum;
+use fedrecsim_model::model::algebra::Spectrum;
 use fedrecsim_model::model::table::Table;
 
 /// Returns, for each of `items`, the sum of K_pq A_q over all of them (n r values, row after row),

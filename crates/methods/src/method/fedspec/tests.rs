@@ -4,7 +4,7 @@ use ndarray::Array2;
 use super::*;
 use crate::method::declare::Declared;
 use crate::method::tests::problem_of;
-use fedrecsim_model::model::algebra::nystroem::nystroem;
+use fedrecsim_model::model::algebra::nystroem;
 
 /// The positions of the model's blocks.
 const TABLE: usize = 0;
@@ -193,7 +193,7 @@ fn largest_contribution(positives: f64, columns: f64) -> f64 {
 #[test]
 fn no_user_sends_more_than_the_bound() {
     let drawn = table().view().mapv(f64::from);
-    let columns = fedrecsim_model::model::algebra::qr::thin_qr(&drawn.view())
+    let columns = fedrecsim_model::model::algebra::thin_qr(&drawn.view())
         .unwrap()
         .q;
     let table = Table::from_array(&columns.mapv(|value| value as f32));

@@ -9,8 +9,7 @@
 use super::{ByMatrix, counts};
 use crate::method::prelude::*;
 use crate::method::recency::Recency;
-use fedrecsim_model::model::algebra::cholesky::invert;
-use fedrecsim_model::model::algebra::gram::mirror_upper;
+use fedrecsim_model::model::algebra::{invert, mirror_upper};
 
 /// Describes the method to the registry.
 pub(crate) const ENTRY: Entry = Entry::at_server::<Ease>();
@@ -45,10 +44,10 @@ impl ByMatrix for Ease {
         let (mut matrix, additions) = counts(ratings, items);
         let mut diagonal = matrix.diag_mut();
         diagonal += self.regularization;
-        let inverted = invert(&mut matrix).and_then(|()| mirror_upper(&mut matrix));
         // The weight may be so small or so large that the sum with the counts is singular or
         // infinite.
-        inverted.map_err(|cause| step.unsolvable("B", cause))?;
+        invert(&mut matrix).map_err(|cause| step.unsolvable("B", cause))?;
+        mirror_upper(&mut matrix);
         let diagonal = matrix.diag().to_vec();
         let mut values = Vec::with_capacity(items * items);
         for (i, row) in matrix.rows().into_iter().enumerate() {

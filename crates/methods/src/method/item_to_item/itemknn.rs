@@ -13,7 +13,7 @@
 use super::{ByMatrix, counts};
 use crate::method::prelude::*;
 use crate::method::recency::Recency;
-use fedrecsim_model::model::algebra::gram::mirror_upper;
+use fedrecsim_model::model::algebra::mirror_upper;
 
 /// Describes the method to the registry.
 pub(crate) const ENTRY: Entry = Entry::at_server::<ItemKnn>();
@@ -50,7 +50,7 @@ impl ByMatrix for ItemKnn {
         _step: &StepContext<'_>,
     ) -> Result<(Table, u64)> {
         let (mut counts, additions) = counts(ratings, items);
-        mirror_upper(&mut counts).map_err(|cause| Error::Update(cause.to_string()))?;
+        mirror_upper(&mut counts);
         let roots = counts.diag().mapv(math::sqrt);
         let mut table = Table::zeros(TableShape::new(items, items));
         let mut neighbours = Vec::new();

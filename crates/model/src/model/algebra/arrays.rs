@@ -6,41 +6,29 @@ use super::{AlgebraError, Result};
 
 /// Returns the elements of a square matrix, row after row, and its dimension.
 ///
-/// # Errors
-/// [`AlgebraError::Shape`] if it is not square, or stored column by column.
-pub(super) fn square_mut<'a>(
-    matrix: &'a mut Array2<f64>,
-    what: &'static str,
-) -> Result<(&'a mut [f64], usize)> {
+/// # Panics
+/// If it is not square, or stored column by column. Both are defects of the caller.
+pub(super) fn square_mut(matrix: &mut Array2<f64>) -> (&mut [f64], usize) {
     let (rows, columns) = matrix.dim();
-    match matrix.as_slice_mut() {
-        Some(elements) if rows == columns => Ok((elements, rows)),
-        _ => Err(AlgebraError::shape(what, (rows, columns))),
-    }
+    assert_eq!(rows, columns, "the matrix has to be square");
+    (row_after_row(matrix.as_slice_mut()), rows)
 }
 
-/// Returns the elements of a matrix, row after row.
+/// Returns the elements of a matrix, which `as_slice` has if they are stored row after row.
 ///
-/// # Errors
-/// [`AlgebraError::Shape`] if they are not stored row after row.
-pub(super) fn elements<'a>(
-    matrix: &'a ArrayView2<'_, f64>,
-    what: &'static str,
-) -> Result<&'a [f64]> {
-    let shape = AlgebraError::shape(what, matrix.dim());
-    matrix.as_slice().ok_or(shape)
+/// # Panics
+/// If they are not, a defect of the caller.
+pub(super) fn row_after_row<E>(elements: Option<E>) -> E {
+    elements.unwrap_or_else(|| panic!("a matrix is not stored row after row"))
 }
 
 /// Refuses a matrix with an element that is infinite or not a number.
 ///
 /// # Errors
 /// [`AlgebraError::NotFinite`] for such a matrix.
-pub(super) fn check_finite(matrix: &ArrayView2<'_, f64>, what: &'static str) -> Result<()> {
-    if matrix.iter().all(|value| value.is_finite()) {
-        Ok(())
-    } else {
-        Err(AlgebraError::NotFinite { what })
-    }
+pub(super) fn check_finite(matrix: &ArrayView2<'_, f64>) -> Result<()> {
+    let is_finite = matrix.iter().all(|value| value.is_finite());
+    is_finite.then_some(()).ok_or(AlgebraError::NotFinite)
 }
 
 /// Returns the elements of the identity matrix of this size.

@@ -3,7 +3,7 @@
 
 use ndarray::Array2;
 
-use super::arrays::square_mut;
+use super::arrays::{row_after_row, square_mut};
 use super::vector::{add_scaled, dot};
 use super::{AlgebraError, Result};
 use crate::per_instruction_set;
@@ -15,10 +15,9 @@ use crate::per_instruction_set;
 ///
 /// # Errors
 /// [`AlgebraError::NotPositiveDefinite`] at the first pivot that is not a finite number above zero,
-/// which leaves the matrix half factorised, and [`AlgebraError::Shape`] if the matrix is not
-/// square.
+/// which leaves the matrix half factorised.
 pub(crate) fn factorise(matrix: &mut Array2<f64>) -> Result<()> {
-    let (elements, dimension) = square_mut(matrix, "the matrix to factorise")?;
+    let (elements, dimension) = square_mut(matrix);
     match factorise_rows(elements, dimension) {
         None => Ok(()),
         Some((pivot, value)) => Err(AlgebraError::NotPositiveDefinite { pivot, value }),
@@ -28,16 +27,11 @@ pub(crate) fn factorise(matrix: &mut Array2<f64>) -> Result<()> {
 /// Solves R^T R x = b for the factor R of [`factorise`] and replaces `b` by x. Costs k^2
 /// multiply-adds.
 ///
-/// # Errors
-/// [`AlgebraError::Shape`] if `b` has another dimension than R.
-pub(crate) fn solve(factor: &Array2<f64>, b: &mut [f64]) -> Result<()> {
-    match factor.as_slice() {
-        Some(elements) if factor.dim() == (b.len(), b.len()) => {
-            solve_rows(elements, b);
-            Ok(())
-        }
-        _ => Err(AlgebraError::shape("the Cholesky factor", factor.dim())),
-    }
+/// # Panics
+/// If `b` has another dimension than R, a defect of the caller.
+pub(crate) fn solve(factor: &Array2<f64>, b: &mut [f64]) {
+    assert_eq!(factor.dim(), (b.len(), b.len()), "the shape of the factor");
+    solve_rows(row_after_row(factor.as_slice()), b);
 }
 
 /// Replaces the upper triangle of `matrix` by that of its inverse.
@@ -49,7 +43,7 @@ pub(crate) fn solve(factor: &Array2<f64>, b: &mut [f64]) -> Result<()> {
 /// Those of [`factorise`], which leave the matrix half factorised.
 pub fn invert(matrix: &mut Array2<f64>) -> Result<()> {
     factorise(matrix)?;
-    let (elements, dimension) = square_mut(matrix, "the matrix to invert")?;
+    let (elements, dimension) = square_mut(matrix);
     invert_rows(elements, dimension);
     Ok(())
 }

@@ -44,16 +44,15 @@ impl SymmetricEigen {
 /// k^3 multiply-adds a sweep, and about ten sweeps.
 ///
 /// # Errors
-/// [`AlgebraError::Shape`] if the matrix is not square, [`AlgebraError::NotFinite`] for an element
-/// that is not a finite number, and [`AlgebraError::NoConvergence`] if rotations do not converge,
-/// which no matrix is known to cause.
+/// [`AlgebraError::NotFinite`] for an element that is not a finite number, and
+/// [`AlgebraError::NoConvergence`] if rotations do not converge, which no matrix is known to cause.
+///
+/// # Panics
+/// If the matrix is not square, a defect of the caller.
 pub fn symmetric_eigen(matrix: &ArrayView2<'_, f64>) -> Result<SymmetricEigen> {
-    const WHAT: &str = "the matrix to decompose";
     let (rows, columns) = matrix.dim();
-    if rows != columns {
-        return Err(AlgebraError::shape(WHAT, (rows, columns)));
-    }
-    check_finite(matrix, WHAT)?;
+    assert_eq!(rows, columns, "the matrix to decompose has to be square");
+    check_finite(matrix)?;
     let mut work: Vec<f64> = Vec::with_capacity(rows * rows);
     for i in 0..rows {
         work.extend((0..rows).map(|j| matrix[(i.min(j), i.max(j))]));

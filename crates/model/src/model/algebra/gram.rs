@@ -2,8 +2,7 @@
 
 use ndarray::{Array2, ArrayView2};
 
-use super::arrays::{elements, square_mut};
-use super::{AlgebraError, Result};
+use super::arrays::{row_after_row, square_mut};
 use crate::per_instruction_set;
 
 /// Adds the sum over r of `w_r x_r x_r^T` to the upper triangle of `matrix` (k x k), where x_r is
@@ -11,43 +10,27 @@ use crate::per_instruction_set;
 ///
 /// The bits are those of n updates of rank one, in the order of the rows.
 ///
-/// # Errors
-/// [`AlgebraError::Shape`] if the rows do not have k elements, or if there are not as many weights
-/// as rows.
-pub fn add_gram(
-    matrix: &mut Array2<f64>,
-    rows: &ArrayView2<'_, f64>,
-    weights: Option<&[f64]>,
-) -> Result<()> {
-    let (target, dimension) = square_mut(matrix, "the Gram matrix")?;
-    let (count, columns) = rows.dim();
-    if columns != dimension || weights.is_some_and(|weights| weights.len() != count) {
-        return Err(AlgebraError::shape(
-            "the rows of a Gram matrix",
-            (count, columns),
-        ));
-    }
-    add_rows(
-        target,
-        dimension,
-        elements(rows, "the rows of a Gram matrix")?,
-        weights,
-    );
-    Ok(())
+/// # Panics
+/// If the rows do not have k elements, or if there are not as many weights as rows. Both are defects
+/// of the caller.
+pub fn add_gram(matrix: &mut Array2<f64>, rows: &ArrayView2<'_, f64>, weights: Option<&[f64]>) {
+    let (target, dimension) = square_mut(matrix);
+    let count = weights.map_or(rows.nrows(), <[f64]>::len);
+    assert_eq!(rows.dim(), (count, dimension), "the shape of the rows");
+    add_rows(target, dimension, row_after_row(rows.as_slice()), weights);
 }
 
 /// Copies the upper triangle of a square matrix to the lower one.
 ///
-/// # Errors
-/// [`AlgebraError::Shape`] if it is not square.
-pub fn mirror_upper(matrix: &mut Array2<f64>) -> Result<()> {
-    let (elements, dimension) = square_mut(matrix, "the symmetric matrix")?;
+/// # Panics
+/// If it is not square, a defect of the caller.
+pub fn mirror_upper(matrix: &mut Array2<f64>) {
+    let (elements, dimension) = square_mut(matrix);
     for row in 1..dimension {
         for column in 0..row {
             elements[row * dimension + column] = elements[column * dimension + row];
         }
     }
-    Ok(())
 }
 
 per_instruction_set! {

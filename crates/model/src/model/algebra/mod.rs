@@ -7,50 +7,47 @@
 //! depend on the processor (contract 1). Arguments are `ndarray` arrays. The products of `ndarray`
 //! are not called, because they choose their instructions by processor.
 //!
-//! [`cholesky`] solves positive definite systems and inverts their matrices, which [`gram`] adds up
-//! from rows. [`eigen`] and [`svd`] decompose by Jacobi rotations, [`qr`] makes columns
-//! orthonormal, [`product`] multiplies matrices, and [`nystroem`] finds leading eigenvectors.
+//! `cholesky` solves positive definite systems and inverts their matrices, which `gram` adds up from
+//! rows. `eigen` and `svd` decompose by Jacobi rotations, `qr` makes columns orthonormal, `product`
+//! multiplies matrices, and `nystroem` finds leading eigenvectors.
 //!
 //! Symmetric matrices are described by their upper triangle. Elements below the diagonal are not
-//! read, except where a function says so.
+//! read, except where a function says so. Wrong shapes are defects of the caller, and panic.
 
 mod arrays;
-pub mod cholesky;
-pub mod eigen;
-pub mod gram;
-pub mod nystroem;
-pub mod product;
-pub mod qr;
+mod cholesky;
+mod eigen;
+mod gram;
+mod nystroem;
+mod product;
+mod qr;
 mod svd;
 #[cfg(test)]
 mod tests;
-pub mod triangle;
+mod triangle;
 mod vector;
 
-pub(crate) use vector::mixed_dot;
+pub use {
+    cholesky::invert,
+    eigen::{SymmetricEigen, symmetric_eigen},
+    gram::{add_gram, mirror_upper},
+    nystroem::{Spectrum, nystroem},
+    product::product,
+    qr::{ThinQr, thin_qr},
+    triangle::{packed_triangle, triangle_values, upper_triangular},
+};
+pub(crate) use {
+    cholesky::{factorise, solve},
+    vector::mixed_dot,
+};
 
-/// Says why a matrix cannot be factorised, decomposed or multiplied.
+/// Says why a matrix cannot be factorised or decomposed.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AlgebraError {
-    /// Dimensions do not fit each other, or the elements of an array are not stored row after row.
-    #[error(
-        "{what}: {rows} x {columns} is not the shape that is needed here, or its rows are not contiguous"
-    )]
-    Shape {
-        /// The array.
-        what: &'static str,
-        /// The number of its rows.
-        rows: usize,
-        /// The number of its columns.
-        columns: usize,
-    },
     /// An element is infinite or not a number.
-    #[error("{what} has an element that is infinite or not a number")]
-    NotFinite {
-        /// The array.
-        what: &'static str,
-    },
+    #[error("the matrix has an element that is infinite or not a number")]
+    NotFinite,
     /// A matrix is not positive definite in double precision.
     #[error("the matrix is not positive definite: pivot {pivot} is {value:e}")]
     NotPositiveDefinite {
@@ -65,16 +62,6 @@ pub enum AlgebraError {
         /// The number of sweeps that were made.
         sweeps: usize,
     },
-}
-
-impl AlgebraError {
-    pub(super) fn shape(what: &'static str, (rows, columns): (usize, usize)) -> Self {
-        Self::Shape {
-            what,
-            rows,
-            columns,
-        }
-    }
 }
 
 /// Is the result of an operation of the algebra.

@@ -5,7 +5,7 @@ use ndarray::{Array2, ArrayView2, Axis, s};
 use super::Result;
 use super::eigen::{ROUNDING_SHARE, symmetric_eigen};
 use super::product::{product, transposed_product};
-use super::svd::thin_svd;
+use super::svd::left_singular_vectors;
 use fedrecsim_core::math;
 
 /// Holds leading eigenvectors with their eigenvalues.
@@ -29,13 +29,15 @@ pub struct Spectrum {
 /// Costs about 8 m r^2 multiply-adds and twenty sweeps of 4 r^3.
 ///
 /// # Errors
-/// [`NotFinite`](super::AlgebraError::NotFinite) for something that is not
-/// a finite number.
+/// [`NotFinite`](super::AlgebraError::NotFinite) for something that is not a finite number.
+///
+/// # Panics
+/// If r is greater than m, a defect of the caller.
 pub fn nystroem(
     images: &ArrayView2<'_, f64>,
     start: &ArrayView2<'_, f64>,
 ) -> Result<Option<Spectrum>> {
-    let crossed = transposed_product(start, images)?;
+    let crossed = transposed_product(start, images);
     // Squares of the elements must neither vanish nor overflow. A NaN is kept, for the
     // decomposition to refuse.
     let scale = crossed.iter().fold(0.0, |largest: f64, value| {
@@ -70,13 +72,10 @@ pub fn nystroem(
     for (mut column, value) in scaled.axis_iter_mut(Axis(1)).zip(&eigen.values) {
         column /= scale * math::sqrt(value.max(least));
     }
-    let svd = thin_svd(&product(images, &scaled.view())?.view())?;
+    let (vectors, lengths) = left_singular_vectors(&product(images, &scaled.view()).view())?;
+    let values = lengths.iter().map(|length| scale * length * length);
     Ok(Some(Spectrum {
-        vectors: svd.u,
-        values: svd
-            .values
-            .iter()
-            .map(|value| scale * value * value)
-            .collect(),
+        vectors,
+        values: values.collect(),
     }))
 }

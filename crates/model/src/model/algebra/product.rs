@@ -2,28 +2,24 @@
 
 use ndarray::{Array2, ArrayView2};
 
-use super::arrays::elements;
+use super::arrays::row_after_row;
 use super::vector::add_scaled;
-use super::{AlgebraError, Result};
 use crate::per_instruction_set;
 
 /// Returns A B for A (m x k) and B (k x n). Every element is summed in the order of k.
 ///
-/// # Errors
-/// [`AlgebraError::Shape`] if the shapes do not fit, or if the elements are not stored row after
-/// row.
-pub fn product(a: &ArrayView2<'_, f64>, b: &ArrayView2<'_, f64>) -> Result<Array2<f64>> {
+/// # Panics
+/// If the shapes do not fit, or if the elements are not stored row after row. Both are defects of
+/// the caller.
+pub fn product(a: &ArrayView2<'_, f64>, b: &ArrayView2<'_, f64>) -> Array2<f64> {
     summed(a, b, a.dim(), add_products)
 }
 
 /// Returns A^T B for A (m x k) and B (m x n). Every element is summed in the order of m.
 ///
-/// # Errors
+/// # Panics
 /// As [`product`].
-pub(super) fn transposed_product(
-    a: &ArrayView2<'_, f64>,
-    b: &ArrayView2<'_, f64>,
-) -> Result<Array2<f64>> {
+pub(super) fn transposed_product(a: &ArrayView2<'_, f64>, b: &ArrayView2<'_, f64>) -> Array2<f64> {
     let (rows, columns) = a.dim();
     summed(a, b, (columns, rows), add_transposed_products)
 }
@@ -35,17 +31,9 @@ fn summed(
     b: &ArrayView2<'_, f64>,
     (rows, inner): (usize, usize),
     add: impl Fn(&mut [f64], &[f64], &[f64], usize, usize),
-) -> Result<Array2<f64>> {
-    if b.nrows() != inner {
-        return Err(AlgebraError::shape(
-            "the right factor of a product",
-            b.dim(),
-        ));
-    }
-    let (left, right) = (
-        elements(a, "the left factor of a product")?,
-        elements(b, "the right factor of a product")?,
-    );
+) -> Array2<f64> {
+    assert_eq!(b.nrows(), inner, "the rows of the right factor");
+    let (left, right) = (row_after_row(a.as_slice()), row_after_row(b.as_slice()));
     let mut result = Array2::zeros((rows, b.ncols()));
     if !left.is_empty()
         && !right.is_empty()
@@ -53,7 +41,7 @@ fn summed(
     {
         add(result, left, right, a.ncols(), b.ncols());
     }
-    Ok(result)
+    result
 }
 
 per_instruction_set! {

@@ -2,9 +2,9 @@
 
 use ndarray::{Array2, ArrayView2};
 
+use super::Result;
 use super::arrays::check_finite;
 use super::vector::{add_scaled, dot};
-use super::{AlgebraError, Result};
 use crate::per_instruction_set;
 
 /// Holds a matrix as Q R.
@@ -22,15 +22,14 @@ pub struct ThinQr {
 /// of a matrix of independent normal draws is uniformly distributed. Costs 2 m r^2 multiply-adds.
 ///
 /// # Errors
-/// [`AlgebraError::Shape`] for fewer rows than columns, and [`AlgebraError::NotFinite`] for an
-/// element that is not a finite number.
+/// [`NotFinite`](super::AlgebraError::NotFinite) for an element that is not a finite number.
+///
+/// # Panics
+/// If there are fewer rows than columns, a defect of the caller.
 pub fn thin_qr(matrix: &ArrayView2<'_, f64>) -> Result<ThinQr> {
-    const WHAT: &str = "the matrix to make orthonormal";
     let (rows, columns) = matrix.dim();
-    if rows < columns {
-        return Err(AlgebraError::shape(WHAT, (rows, columns)));
-    }
-    check_finite(matrix, WHAT)?;
+    assert!(rows >= columns, "a QR decomposition of {rows} x {columns}");
+    check_finite(matrix)?;
     // The matrix is stored column after column, so that reflections run along memory.
     let mut work: Vec<f64> = matrix.t().iter().copied().collect();
     let diagonal = reflect(&mut work, rows, columns);

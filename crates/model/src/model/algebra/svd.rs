@@ -1,61 +1,35 @@
-//! Computes singular values and vectors of matrices with at most about 128 rows or columns.
+//! Computes singular values and left singular vectors of matrices with at most about 128 columns.
 
-use ndarray::{Array1, Array2, ArrayView2};
+use ndarray::{Array2, ArrayView2};
 
-use super::arrays::{descending, identity, rows_in_order, sign_of_largest, two_rows};
+use super::arrays::{descending, rows_in_order, sign_of_largest, two_rows};
 use super::product::product;
 use super::qr::thin_qr;
 use super::vector::{SWEEPS_MAX, add_scaled, dot, jacobi_angle, rotate};
 use super::{AlgebraError, Result};
 use crate::per_instruction_set;
 
-/// Holds a matrix as U diag(values) V^T, with r = min(m, n) singular values.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct ThinSvd {
-    /// U (m x r), with orthonormal columns. The element of largest magnitude of every column is
-    /// positive.
-    pub u: Array2<f64>,
-    /// The singular values, in descending order.
-    pub values: Array1<f64>,
-    /// V^T (r x n), with orthonormal rows.
-    pub vt: Array2<f64>,
-}
-
-/// Decomposes `matrix` (m x n) by a QR decomposition of its longer side, then one-sided Jacobi
-/// rotations of R (Golub and Van Loan, Matrix Computations, section 8.6.3).
+/// Returns the left singular vectors of `matrix` (m x r, m at least r) as orthonormal columns (m x
+/// r), and the singular values, in descending order. The element of largest magnitude of every
+/// column is positive.
 ///
-/// Costs 4 m r^2 multiply-adds and about ten sweeps of 3 r^3. Squares of elements must neither
-/// overflow nor all vanish.
+/// It rotates the columns of R of a QR decomposition until they are orthogonal (one-sided Jacobi
+/// rotations; Golub and Van Loan, Matrix Computations, section 8.6.3). Costs 4 m r^2 multiply-adds
+/// and about ten sweeps of 2 r^3. Squares of elements must neither overflow nor all vanish.
 ///
 /// # Errors
 /// [`AlgebraError::NotFinite`] for an element that is not a finite number, and
 /// [`AlgebraError::NoConvergence`] if rotations do not converge, which no matrix is known to cause.
-pub(super) fn thin_svd(matrix: &ArrayView2<'_, f64>) -> Result<ThinSvd> {
-    if matrix.nrows() >= matrix.ncols() {
-        return tall_svd(matrix);
-    }
-    // With more columns than rows the transpose is decomposed, and the sign convention moves to the
-    // other side.
-    let ThinSvd { u, values, vt } = tall_svd(&matrix.t())?;
-    let (mut left, mut right) = (
-        vt.reversed_axes().as_standard_layout().into_owned(),
-        u.reversed_axes(),
-    );
-    choose_signs(&mut left, &mut right);
-    Ok(ThinSvd {
-        u: left,
-        values,
-        vt: right.as_standard_layout().into_owned(),
-    })
-}
-
-/// Decomposes a matrix with at least as many rows as columns.
-fn tall_svd(matrix: &ArrayView2<'_, f64>) -> Result<ThinSvd> {
+///
+/// # Panics
+/// If there are fewer rows than columns, a defect of the caller.
+pub(super) fn left_singular_vectors(
+    matrix: &ArrayView2<'_, f64>,
+) -> Result<(Array2<f64>, Vec<f64>)> {
     let size = matrix.ncols();
     let qr = thin_qr(matrix)?;
     let mut columns: Vec<f64> = qr.r.t().iter().copied().collect();
-    let mut rotations = identity(size);
-    if !sweep_until_orthogonal(&mut columns, &mut rotations, size) {
+    if !sweep_until_orthogonal(&mut columns, size) {
         return Err(AlgebraError::NoConvergence { sweeps: SWEEPS_MAX });
     }
     let rounding = rounding_squared(&columns);
@@ -66,23 +40,15 @@ fn tall_svd(matrix: &ArrayView2<'_, f64>) -> Result<ThinSvd> {
     };
     let lengths: Vec<f64> = columns.chunks_exact(size.max(1)).map(length).collect();
     let order = descending(&lengths);
-    let values: Array1<f64> = order.iter().map(|&position| lengths[position]).collect();
+    let values: Vec<f64> = order.iter().map(|&position| lengths[position]).collect();
     let mut left = rows_in_order(&columns, size, &order);
     normalise_rows(&mut left, &values);
-    let mut u = product(&qr.q.view(), &left.t().as_standard_layout().view())?;
-    let mut vt = rows_in_order(&rotations, size, &order);
-    choose_signs(&mut u, &mut vt);
-    Ok(ThinSvd { u, values, vt })
-}
-
-/// Makes the element of largest magnitude of every column of `u` positive, and changes the signs of
-/// the rows of `vt` along with it.
-fn choose_signs(u: &mut Array2<f64>, vt: &mut Array2<f64>) {
-    for (mut column, mut row) in u.columns_mut().into_iter().zip(vt.rows_mut()) {
+    let mut vectors = product(&qr.q.view(), &left.t().as_standard_layout().view());
+    for mut column in vectors.columns_mut() {
         let sign = sign_of_largest(column.iter().copied());
         column.mapv_inplace(|value| sign * value);
-        row.mapv_inplace(|value| sign * value);
     }
+    Ok((vectors, values))
 }
 
 /// Returns the squared length up to which a column is pure rounding error. The squares of such
@@ -94,7 +60,7 @@ fn rounding_squared(columns: &[f64]) -> f64 {
 per_instruction_set! {
     /// Rotates pairs of columns until a whole sweep finds all of them orthogonal to rounding. Returns
     /// whether that happened.
-    fn sweep_until_orthogonal(columns: &mut [f64], rotations: &mut [f64], size: usize) -> bool {
+    fn sweep_until_orthogonal(columns: &mut [f64], size: usize) -> bool {
         let negligible = f64::EPSILON * size as f64;
         let rounding = rounding_squared(columns);
         for _ in 0..SWEEPS_MAX {
@@ -105,8 +71,6 @@ per_instruction_set! {
                     let (xx, xy, yy) = (dot(x, x), dot(x, y), dot(y, y));
                     if xx.min(yy) > rounding && xy.abs() > negligible * (xx.sqrt() * yy.sqrt()) {
                         let (_, cosine, sine) = jacobi_angle(xx, xy, yy);
-                        rotate(x, y, cosine, sine);
-                        let (x, y) = two_rows(rotations, size, p, q);
                         rotate(x, y, cosine, sine);
                         rotated = true;
                     }
@@ -123,7 +87,7 @@ per_instruction_set! {
 /// Divides every row by its length. A row of length zero, which the matrix does not determine, is
 /// replaced: of the unit vectors made orthogonal to the rows before, it becomes the first that is
 /// long enough to be normalised safely.
-fn normalise_rows(rows: &mut Array2<f64>, lengths: &Array1<f64>) {
+fn normalise_rows(rows: &mut Array2<f64>, lengths: &[f64]) {
     let size = rows.ncols();
     for index in 0..size {
         if lengths[index] > 0.0 {
