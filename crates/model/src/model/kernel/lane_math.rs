@@ -51,7 +51,7 @@ pub fn sigmoid(x: &Lanes) -> Lanes {
 
 /// Returns the logistic function, given `e = exp(-|x|)`.
 #[inline(always)]
-pub(crate) fn sigmoid_from(x: &Lanes, e: &Lanes) -> Lanes {
+fn sigmoid_from(x: &Lanes, e: &Lanes) -> Lanes {
     std::array::from_fn(|lane| {
         let numerator = if x[lane] >= 0.0 { 1.0 } else { e[lane] };
         numerator / (1.0 + e[lane])
@@ -61,7 +61,7 @@ pub(crate) fn sigmoid_from(x: &Lanes, e: &Lanes) -> Lanes {
 /// Returns `ln(1 + exp(x))` of every lane, given `e = exp(-|x|)`, with an absolute error below 2e-7
 /// where the result is below 1, and a relative error below 2e-7 above.
 #[inline(always)]
-pub(crate) fn softplus_from(x: &Lanes, e: &Lanes) -> Lanes {
+fn softplus_from(x: &Lanes, e: &Lanes) -> Lanes {
     std::array::from_fn(|lane| {
         // ln(1 + e) = 2 artanh(s) with s = e / (2 + e) <= 1/3, whose series needs seven terms.
         let s = e[lane] / (2.0 + e[lane]);
@@ -71,6 +71,27 @@ pub(crate) fn softplus_from(x: &Lanes, e: &Lanes) -> Lanes {
         let high = (1.0 / 9.0 + s2 * (1.0 / 11.0)) + s4 * (1.0 / 13.0);
         x[lane].max(0.0) + 2.0 * s * (low + (s4 * s4) * high)
     })
+}
+
+/// Returns `factor` times the derivative of the binary cross-entropy with respect to each logit z, and
+/// adds the cross-entropy to `loss`. A sample with a count c and t positives among them has the loss c
+/// ln(1 + exp(z)) - t z, whose derivative is c sigmoid(z) - t.
+#[inline(always)]
+pub(crate) fn cross_entropy(
+    z: &Lanes,
+    count: &Lanes,
+    positives: &Lanes,
+    factor: f32,
+    loss: &mut Lanes,
+) -> Lanes {
+    let e = exp_neg_abs(z);
+    let (p, softplus) = (sigmoid_from(z, &e), softplus_from(z, &e));
+    let mut gradient = [0.0; LANES];
+    for i in 0..LANES {
+        loss[i] += count[i] * softplus[i] - positives[i] * z[i];
+        gradient[i] = (count[i] * p[i] - positives[i]) * factor;
+    }
+    gradient
 }
 
 /// Returns four partial sums of sixteen: lane i of the result is (x_i + x_i+4) + (x_i+8 + x_i+12).

@@ -2,9 +2,7 @@
 //! D and C.
 
 use super::{Block, PackedRows, RowWeights, for_vectors};
-use crate::model::kernel::lane_math::{
-    LANES, Lanes, exp_neg_abs, quad, quad_sum, quads_to_sums, sigmoid_from, softplus_from,
-};
+use crate::model::kernel::lane_math::{LANES, Lanes, cross_entropy, quad, quad_sum, quads_to_sums};
 use crate::per_instruction_set;
 
 /// Names how C is penalised.
@@ -107,13 +105,8 @@ per_instruction_set! {
         }
         for (group, count) in groups.iter().enumerate() {
             let positive = &positives[group];
-            let e = exp_neg_abs(&z);
-            let p = sigmoid_from(&z, &e);
-            let softplus = softplus_from(&z, &e);
-            let mut gradient = [0f32; LANES];
+            let gradient = cross_entropy(&z, count, positive, step.data_weight, &mut data_loss);
             for i in 0..LANES {
-                gradient[i] = (count[i] * p[i] - positive[i]) * step.data_weight;
-                data_loss[i] += count[i] * softplus[i] - positive[i] * z[i];
                 b_gradient[i] += gradient[i];
             }
             let coefficients = RowCoefficients::new::<PENALTY>(&gradient, &penalties[group], step);

@@ -1,9 +1,7 @@
 //! Trains the logistic model over one item table, logit = w . E_j + b, which PFedRec and FedMF use.
 
 use super::{BatchRows, Block, PackedRows, for_vectors};
-use crate::model::kernel::lane_math::{
-    LANES, Lanes, exp_neg_abs, quad, quad_sum, quads_to_sums, sigmoid_from, softplus_from,
-};
+use crate::model::kernel::lane_math::{LANES, Lanes, cross_entropy, quad, quad_sum, quads_to_sums};
 use crate::per_instruction_set;
 
 /// Names the parameters that a step moves.
@@ -88,15 +86,8 @@ per_instruction_set! {
         }
         for (group, rows) in groups.iter().enumerate() {
             let (count, positive) = (&counts[group], &positives[group]);
-            let e = exp_neg_abs(&z);
-            let p = sigmoid_from(&z, &e);
-            let mut gradient = [0f32; LANES];
+            let gradient = cross_entropy(&z, count, positive, per_occurrence, &mut loss);
             for i in 0..LANES {
-                gradient[i] = (count[i] * p[i] - positive[i]) * per_occurrence;
-            }
-            let softplus = softplus_from(&z, &e);
-            for i in 0..LANES {
-                loss[i] += count[i] * softplus[i] - positive[i] * z[i];
                 b_gradient[i] += gradient[i];
             }
             // The next group's logits before this group's update: the long chain of the logistic
