@@ -19,10 +19,10 @@ use fedrecsim_methods::method::pfedrec::PFedRec;
 use fedrecsim_methods::method::{
     Client, LocalTask, Method, Problem, ScoringContext, Scratch, task,
 };
-use fedrecsim_model::model::aggregate;
+use fedrecsim_model::model::aggregate::{Aggregate, Averaging, Contribution};
 use fedrecsim_model::model::blocks::Model;
 use fedrecsim_model::model::state::StateVisitor;
-use fedrecsim_model::model::table::{Table, TableShape};
+use fedrecsim_model::model::table::{SharedTable, Table, TableShape, TableUpdate};
 use fedrecsim_scenario::scenario::sizes::ProblemSize;
 use serde::Deserialize;
 use serde_json::Value;
@@ -257,6 +257,21 @@ fn private_parameters(
     ])
 }
 
+/// Returns the plain mean of `updates`, all based on `base`.
+fn mean(base: &SharedTable, updates: &[TableUpdate]) -> Aggregate {
+    let mut averaging = Averaging::new(base.shape());
+    let plain = |update| Contribution {
+        update,
+        base: Some(base),
+        intended: None,
+        base_number: 0,
+        weight: 1.0,
+        base_weight: 0.0,
+    };
+    averaging.add(&updates.iter().map(plain).collect::<Vec<_>>());
+    averaging.finish(base, 0.0, updates.len() as f64)
+}
+
 fn replay(path: &Path) {
     let recording: Recording = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     let name = path.file_stem().unwrap().to_string_lossy();
@@ -298,7 +313,7 @@ fn replay(path: &Path) {
             downloads[user as usize] = Arc::clone(&global);
             updates.extend(update.update.blocks);
         }
-        let aggregate = aggregate::mean(&global, &updates);
+        let aggregate = mean(&global, &updates);
         global = Arc::new(aggregate.table);
         model.set_table(0, Arc::clone(&global)).unwrap();
         assert_close(

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use super::aggregate::mean;
+use super::aggregate::{Aggregate, Averaging, Contribution};
 use super::magnitude::MagnitudeCounts;
 use super::row_table::RowTable;
-use super::table::{Table, TableShape, TableUpdate};
+use super::table::{SharedTable, Table, TableShape, TableUpdate};
 
 const DIMENSION: usize = 3;
 
@@ -18,6 +18,21 @@ pub(crate) fn counting_table(shape: TableShape, step: f32) -> Table {
             .map(|number| number as f32 * step)
             .collect(),
     )
+}
+
+/// Returns the plain mean of `updates`, all based on `base`.
+pub(crate) fn mean(base: &SharedTable, updates: &[TableUpdate]) -> Aggregate {
+    let mut averaging = Averaging::new(base.shape());
+    let plain = |update| Contribution {
+        update,
+        base: Some(base),
+        intended: None,
+        base_number: 0,
+        weight: 1.0,
+        base_weight: 0.0,
+    };
+    averaging.add(&updates.iter().map(plain).collect::<Vec<_>>());
+    averaging.finish(base, 0.0, updates.len() as f64)
 }
 
 /// If this fails, the digest of a run does not cover private tables.

@@ -51,21 +51,6 @@ pub struct Contribution<'a> {
     pub base_weight: f64,
 }
 
-/// Returns the plain mean of `updates`, all based on `base`: [`Averaging`] with equal weights.
-pub fn mean(base: &SharedTable, updates: &[TableUpdate]) -> Aggregate {
-    let mut averaging = Averaging::new(base.shape());
-    let plain = |update| Contribution {
-        update,
-        base: Some(base),
-        intended: None,
-        base_number: 0,
-        weight: 1.0,
-        base_weight: 0.0,
-    };
-    averaging.add(&updates.iter().map(plain).collect::<Vec<_>>());
-    averaging.finish(base, 0.0, updates.len() as f64)
-}
-
 /// Adds up tables with weights: weight x - base_weight b, summed over the contributions.
 ///
 /// Sums run in double precision: first the listed rows in the order of the contributions, then the
@@ -216,9 +201,9 @@ impl Averaging {
         }
     }
 
-    /// Returns (`kept` x `global` + the sum) / `divisor`; without contributions, `global`.
-    pub fn finish(self, global: &Table, kept: f64, divisor: f64) -> Aggregate {
-        let mut table = global.clone();
+    /// Returns (`kept` x `shared` + the sum) / `divisor`; without contributions, `shared`.
+    pub fn finish(self, shared: &Table, kept: f64, divisor: f64) -> Aggregate {
+        let mut table = shared.clone();
         let (mut uploads, mut union) = (MagnitudeCounts::default(), SupportCount::default());
         if self.origins.is_empty() || self.parts.is_empty() {
             return Aggregate {

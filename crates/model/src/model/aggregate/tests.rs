@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::model::layout::ValueType;
 use crate::model::table::TableShape;
+use crate::model::tests::mean;
 
 fn little_endian(values: &[f32]) -> bytes::Bytes {
     values
