@@ -13,13 +13,13 @@ use super::positions::PositionCode;
 use crate::model::blocks::{Scalars, Utility};
 use crate::model::layout::{BlockLayout, Layout, ValueType};
 use crate::model::table::TableShape;
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::error::Result;
 
 /// Opens the block of a frame of one table. Allocates nothing. [`OpenedBlock::of_codec`] checks the
 /// checksum and everything else in the header.
 ///
 /// # Errors
-/// [`Error::Frame`] for a frame that is too short, or of another format.
+/// [`Error::Frame`](fedrecsim_core::error::Error::Frame) for a frame that is too short, or of another format.
 pub(super) fn open_one_table(
     frame: &Bytes,
     shape: TableShape,
@@ -265,38 +265,30 @@ impl<'a> OpenedBlock<'a> {
         entry_bytes: usize,
     ) -> Result<Range<usize>> {
         let available = self.body.len();
-        let shorter = |expected: String| {
-            let bytes = HEADER_BYTES + available;
-            Err(Error::Frame(format!(
-                "it is cut off: {bytes} bytes where its header declares {expected}"
-            )))
+        // What memory cannot hold, no frame has.
+        let values = count.saturating_mul(entry_bytes);
+        let index_bytes = match (index, self.index_bytes) {
+            (PositionCode::All, _) => 0,
+            (PositionCode::Bitmap, _) => bitmap::byte_length(universe),
+            (_, Some(said)) => said,
+            // In format 1 the list of gaps takes whatever the values leave, and at least a byte for
+            // each gap. Reading the list shows whether it fills its place.
+            (_, None) => available.saturating_sub(values).max(count),
         };
-        let fixed_index = match index {
-            PositionCode::All => Some(0),
-            PositionCode::Bitmap => Some(bitmap::byte_length(universe)),
-            // A gap takes at least a byte. Reading the list shows whether it fills its place.
-            _ => None,
-        };
-        if let (Some(fixed), Some(said)) = (fixed_index, self.index_bytes)
-            && fixed != said
-        {
-            refuse!("its index has {said} bytes where {fixed} are needed");
+        if let Some(said) = self.index_bytes.filter(|said| *said != index_bytes) {
+            refuse!("its index has {said} bytes where {index_bytes} are needed");
         }
-        let least_index = fixed_index.or(self.index_bytes).unwrap_or(count);
-        let least = count
-            .checked_mul(entry_bytes)
-            .and_then(|values| values.checked_add(least_index));
-        let Some(least) = least.filter(|least| least.checked_add(HEADER_BYTES).is_some()) else {
-            return shorter("more than memory can hold".into());
-        };
-        if available < least {
-            return shorter(format!("at least {}", HEADER_BYTES + least));
+        let expected = values.saturating_add(index_bytes);
+        if available < expected {
+            refuse!(
+                "it is cut off: {} bytes where its header declares at least {}",
+                HEADER_BYTES + available,
+                expected.saturating_add(HEADER_BYTES)
+            );
         }
-        // In format 1 the list of gaps takes whatever the values leave.
-        let is_open_ended = self.index_bytes.is_none() && index == PositionCode::Gaps;
-        if available > least && !is_open_ended {
-            refuse!("it is followed by {} trailing bytes", available - least);
+        if available > expected {
+            refuse!("it is followed by {} trailing bytes", available - expected);
         }
-        Ok(self.body.end - count * entry_bytes..self.body.end)
+        Ok(self.body.end - values..self.body.end)
     }
 }
