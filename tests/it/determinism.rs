@@ -207,9 +207,9 @@ fn one_more_user_leaves_the_others_as_they_were() {
         assert!(
             few_data
                 .own_data(user)
-                .ratings()
+                .ratings
                 .iter()
-                .eq(more_data.own_data(user).ratings().iter()),
+                .eq(more_data.own_data(user).ratings.iter()),
             "{user}"
         );
         assert_eq!(

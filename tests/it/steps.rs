@@ -137,7 +137,7 @@ fn by_density_least_squares_are_those_with_the_weights_that_follow() {
     let world = world(small_with("ials", &[]));
     let (users, items) = (world.dataset.users(), world.dataset.items() as f64);
     let positives: usize = (0..users)
-        .map(|user| world.dataset.own_data(UserId(user as u32)).items().len())
+        .map(|user| world.dataset.own_data(UserId(user as u32)).items.len())
         .sum();
     let mean = f64::from(positives as f32 / users as f32);
     let a0 = 10.0 * mean / items;

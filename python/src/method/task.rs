@@ -55,8 +55,8 @@ impl Task {
             model: arrays::blocks(py, task.model)?.unbind(),
             items: PyArray1::from_iter(py, items.iter().map(|item| i64::from(*item))).unbind(),
             labels: PyArray1::from_slice(py, labels).unbind(),
-            rated: task.own.items().to_vec(),
-            ratings: task.own.ratings().iter().collect(),
+            rated: task.own.items.to_vec(),
+            ratings: task.own.ratings.iter().collect(),
             invitation: task.invitation_id.0,
             streams: task.streams,
         })

@@ -165,7 +165,7 @@ struct Acquaintance {
 impl Client for Acquaintance {
     fn request(&self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalRequest> {
         assert!(task.reply.is_none(), "there is no reply before the request");
-        let items = task.own.items().to_vec();
+        let items = task.own.items.to_vec();
         let mut ones = vec![1.0; items.len()];
         if self.method.leaks {
             ones[0] = *self.told.get();
@@ -178,7 +178,7 @@ impl Client for Acquaintance {
     }
 
     fn train(&mut self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
-        let items = task.own.items();
+        let items = task.own.items;
         if task.phase == COUNTING {
             assert!(task.reply.is_none() && task.model.blocks().is_empty());
             let count = [items.len() as f32];

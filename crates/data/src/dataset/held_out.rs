@@ -73,8 +73,8 @@ impl HeldOut {
         match self {
             Self::Items { .. } => None,
             Self::Ratings(rows) => Some(TestRatings {
-                items: rows.items(user),
-                ratings: rows.ratings(user),
+                items: rows.own_data(user).items,
+                ratings: rows.own_data(user).ratings,
             }),
         }
     }

@@ -71,7 +71,7 @@ pub struct Dataset {
     user_names: Vec<Box<str>>,
     /// The first of the users whose ratings are here.
     first: u32,
-    /// What is known of all users, of whom some may have their ratings elsewhere.
+    /// What is known of all users. Some may have their ratings in another process.
     totals: Totals,
 }
 
@@ -196,7 +196,7 @@ impl Dataset {
 
     /// Returns the training items of `user`, ascending.
     pub fn train_items(&self, user: UserId) -> &[u32] {
-        self.train.items(self.place(user))
+        self.own_data(user).items
     }
 
     /// Returns what the device of `user` knows of its own user: the training part, and nothing that
@@ -218,16 +218,15 @@ impl Dataset {
 
     /// Returns the items of `user`, by what they are for.
     pub fn kept_items(&self, user: UserId) -> KeptItems {
-        let training = self.own_data(user).items().to_vec();
         KeptItems {
-            training,
+            training: self.train_items(user).to_vec(),
             validation: self.validation_item(user),
             test: self.test_item(user),
         }
     }
 
-    /// Returns the held-out ratings of `user`, of which there may be none; `None` where the split
-    /// holds single items out (leave-one-out).
+    /// Returns the held-out ratings of `user`, which may be empty; `None` where the split holds single
+    /// items out (leave-one-out).
     pub fn test_ratings(&self, user: UserId) -> Option<TestRatings<'_>> {
         self.held_out.test_ratings(self.place(user))
     }

@@ -104,15 +104,10 @@ impl NegativeSampler {
             u64::from(invitation_id.0),
         );
         samples.clear();
-        samples.reserve(own.len() * (self.spec.per_positive as usize + 1));
+        samples.reserve(own.items.len() * (self.spec.per_positive as usize + 1));
         let held_out = dataset.held_out_items(user);
-        self.append(
-            (own.items(), own.positives()),
-            held_out,
-            &mut stream,
-            samples,
-        )
-        .map_err(|available| too_few(dataset, user, self.spec.per_positive, available))
+        self.append((own.items, own.positives()), held_out, &mut stream, samples)
+            .map_err(|available| too_few(dataset, user, self.spec.per_positive, available))
     }
 
     /// Appends to `samples` each of `positives`, followed by its negatives. Items of `rated` are no

@@ -8,11 +8,10 @@
 //!
 //! Where a (user, item) pair repeats, as in a listening history, two rules keep a held-out item out
 //! of training, where the authors' code would let it in: the validation item is the latest rating
-//! of an item *other than* the test item, and further rows with a held-out item are dropped from
+//! of an item *other than* the test item, and further rows with a held-out item are left out of
 //! training.
 //!
-//! **K-fold**: all rows of the file are divided at random into equal parts, whoever they belong to;
-//! one part is the test part, the others are for training. See [`folds`](super::folds).
+//! **K-fold**: all rows of all users are divided at random into equal parts; one part is the test part, the others are for training. See [`folds`](super::folds).
 
 use std::ops::Range;
 
@@ -316,7 +315,7 @@ mod tests {
         );
         assert_eq!(dataset.train_items(USER), [1, 3]);
         assert_eq!(
-            dataset.own_data(USER).ratings().iter().collect::<Vec<_>>(),
+            dataset.own_data(USER).ratings.iter().collect::<Vec<_>>(),
             [3.0, 1.0]
         );
         let dataset = one_user(&[(7, 30), (3, 10), (5, 40), (1, 20)], false).unwrap();
@@ -420,10 +419,10 @@ mod tests {
                 tested += rows.len();
                 let own = dataset.own_data(user);
                 rows.extend(
-                    own.items()
+                    own.items
                         .iter()
                         .copied()
-                        .zip(own.ratings().iter().map(f32::to_bits)),
+                        .zip(own.ratings.iter().map(f32::to_bits)),
                 );
                 rows.sort_unstable();
                 let all = ratings
@@ -435,7 +434,7 @@ mod tests {
                     .map(|(_, row)| (row.item, row.rating.to_bits()))
                     .collect();
                 assert_eq!(rows, expected, "{user}");
-                assert!(own.items().is_sorted() && test.items.is_sorted());
+                assert!(own.items.is_sorted() && test.items.is_sorted());
             }
             assert_eq!(tested, 24);
             let scale = dataset.rating_scale().unwrap();

@@ -76,44 +76,29 @@ impl UserRows {
         counts
     }
 
-    /// Returns the items of `user`, ascending.
-    pub(crate) fn items(&self, user: UserId) -> &[u32] {
-        &self.items[self.range(user)]
-    }
-
-    /// Returns the rating of each of [`Self::items`].
-    pub(crate) fn ratings(&self, user: UserId) -> Values<'_> {
-        self.ratings.rows(self.range(user))
-    }
-
     /// Returns all that is known of the rows of `user`.
     pub(crate) fn own_data(&self, user: UserId) -> OwnData<'_> {
         let range = self.range(user);
-        OwnData::new(&self.items[range.clone()])
-            .with_ratings(self.ratings.rows(range.clone()))
-            .with_recency_ranks(self.recency_ranks.rows(range.clone()))
-            .with_weights(self.weights.rows(range.clone()))
-            .with_labels(self.labels.as_ref().map(|labels| &labels[range]))
+        OwnData {
+            items: &self.items[range.clone()],
+            ratings: self.ratings.rows(range.clone()),
+            recency_ranks: self.recency_ranks.rows(range.clone()),
+            weights: self.weights.rows(range.clone()),
+            labels: self.labels.as_ref().map(|labels| &labels[range]),
+        }
     }
 
     /// Feeds all that is known of the rows of `user` to `sink`, as little-endian bytes in a fixed
     /// order.
     pub(crate) fn visit_user(&self, user: UserId, sink: &mut dyn FnMut(&[u8])) {
-        let range = self.range(user);
-        let (ratings, weights) = (
-            self.ratings.rows(range.clone()),
-            self.weights.rows(range.clone()),
-        );
-        let ranks = self.recency_ranks.rows(range.clone());
-        let mut bytes = Vec::with_capacity(16 * range.len());
-        let items = self.items[range.clone()].iter();
-        bytes.extend(items.flat_map(|item| item.to_le_bytes()));
-        let values = ratings.iter().chain(weights.iter());
+        let own = self.own_data(user);
+        let mut bytes = Vec::with_capacity(16 * own.items.len());
+        bytes.extend(own.items.iter().flat_map(|item| item.to_le_bytes()));
+        let values = own.ratings.iter().chain(own.weights.iter());
         bytes.extend(values.flat_map(f32::to_le_bytes));
-        bytes.extend(ranks.iter().flat_map(u32::to_le_bytes));
-        if let Some(labels) = &self.labels {
-            bytes.extend(labels[range].iter().map(|label| u8::from(*label)));
-        }
+        bytes.extend(own.recency_ranks.iter().flat_map(u32::to_le_bytes));
+        let labels = own.labels.unwrap_or_default().iter();
+        bytes.extend(labels.map(|label| u8::from(*label)));
         sink(&bytes);
     }
 
@@ -121,18 +106,18 @@ impl UserRows {
     pub(crate) fn of_users(&self, users: std::ops::Range<usize>) -> Self {
         let mut own = Self::new();
         for user in users.map(UserId::from) {
-            let range = self.range(user);
-            own.items.extend_from_slice(&self.items[range.clone()]);
-            for position in range.clone() {
-                own.ratings.push(self.ratings.all().get(position));
-                own.weights.push(self.weights.all().get(position));
-            }
-            let ranks = self.recency_ranks.rows(range.clone());
-            ranks.iter().for_each(|rank| own.recency_ranks.push(rank));
-            if let Some(labels) = &self.labels {
-                own.labels
-                    .get_or_insert_default()
-                    .extend_from_slice(&labels[range]);
+            let rows = self.own_data(user);
+            own.items.extend_from_slice(rows.items);
+            rows.ratings
+                .iter()
+                .for_each(|rating| own.ratings.push(rating));
+            rows.weights
+                .iter()
+                .for_each(|weight| own.weights.push(weight));
+            let ranks = rows.recency_ranks.iter();
+            ranks.for_each(|rank| own.recency_ranks.push(rank));
+            if let Some(labels) = rows.labels {
+                own.labels.get_or_insert_default().extend_from_slice(labels);
             }
             own.offsets.push(own.items.len() as u64);
         }
@@ -172,11 +157,11 @@ mod tests {
     fn a_recency_rank_counts_the_strictly_later_positives() {
         let rows = rows(&[(7, 30, true), (3, 10, true), (5, 40, true), (1, 30, true)]);
         let own = rows.own_data(USER);
-        assert_eq!(own.items(), [1, 3, 5, 7]);
-        assert_eq!(own.recency_ranks().iter().collect::<Vec<_>>(), [1, 3, 0, 1]);
+        assert_eq!(own.items, [1, 3, 5, 7]);
+        assert_eq!(own.recency_ranks.iter().collect::<Vec<_>>(), [1, 3, 0, 1]);
         assert_eq!(
             rows.own_data(UserId(0))
-                .recency_ranks()
+                .recency_ranks
                 .iter()
                 .collect::<Vec<_>>(),
             [1, 0]
@@ -188,8 +173,8 @@ mod tests {
     fn what_is_no_positive_is_labelled_and_makes_nothing_older() {
         let rows = rows(&[(7, 30, true), (3, 10, true), (5, 40, false)]);
         let own = rows.own_data(USER);
-        assert_eq!(own.labels(), Some(&[true, false, true][..]));
-        assert_eq!(own.recency_ranks().iter().collect::<Vec<_>>(), [1, 0, 0]);
-        assert_eq!(rows.own_data(UserId(0)).labels(), Some(&[true, true][..]));
+        assert_eq!(own.labels, Some(&[true, false, true][..]));
+        assert_eq!(own.recency_ranks.iter().collect::<Vec<_>>(), [1, 0, 0]);
+        assert_eq!(rows.own_data(UserId(0)).labels, Some(&[true, true][..]));
     }
 }

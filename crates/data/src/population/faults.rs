@@ -45,8 +45,7 @@ pub struct FaultRules {
 }
 
 impl FaultRules {
-    /// Makes the rules for a population of `users` users, with these groups. Outages, which are no
-    /// rules about transfers, are left out.
+    /// Makes the rules for `users` users. Outages are left out, as they are no rules about transfers.
     ///
     /// # Errors
     /// [`Error::Usage`] for a rule that names a user who does not exist.
@@ -79,7 +78,7 @@ impl FaultRules {
 
     /// Returns what becomes of the transfer to or from `user` that starts at `at`, by the first
     /// rule that hits it; `None` if none does. `invitation_id` counts the user's participations in
-    /// the run, each of which has at most one transfer on each route.
+    /// the run. A participation has at most one transfer on each route.
     pub fn verdict(
         &self,
         user: UserId,

@@ -1,4 +1,4 @@
-//! Fault rules and the groups of users whom they concern.
+//! Fault rules and the groups of users that they hit.
 
 use super::device::Devices;
 use super::time_zones::TimeZones;
@@ -53,7 +53,7 @@ impl Groups {
         }
     }
 
-    /// Returns whether a rule concerns `user`.
+    /// Returns whether a rule hits `user`.
     pub(super) fn concerned_by(&self, rule: &Rule, user: UserId) -> bool {
         match &rule.spec.users {
             None => true,
@@ -88,7 +88,7 @@ mod tests {
     /// Returns the users from 0 to 199 whom a rule keeps away at a second at which all others are
     /// there.
     fn away(population: &Population, second: f64) -> Vec<u32> {
-        let mut clock = population.availability().clock();
+        let mut clock = population.availability.clock();
         let at = SimTime::ZERO + SimDuration::from_secs_f64(second);
         (0..200)
             .filter(|user| !clock.is_available(UserId(*user), at))
@@ -134,7 +134,7 @@ mod tests {
         let rule = "faults = [{ effect = \"outage\", users = { utc_offsets = [5.5, -8] } }]\n";
         let (all, hit) = (users_of(daily, 1), users_of(&format!("{daily}{rule}"), 1));
         for zone in zones {
-            let (mut there, mut left) = (all.availability().clock(), hit.availability().clock());
+            let (mut there, mut left) = (all.availability.clock(), hit.availability.clock());
             let open =
                 SimTime::ZERO + SimDuration::from_secs_f64((12.5 - zone + 24.0) % 24.0 * 3600.0);
             let users: Vec<UserId> = (0..200)

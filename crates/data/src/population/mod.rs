@@ -46,11 +46,13 @@ use time_zones::TimeZones;
 pub struct Population {
     links: Links,
     devices: Devices,
-    availability: Arc<Availability>,
-    faults: FaultRules,
+    /// When users can take part.
+    pub availability: Arc<Availability>,
+    /// What goes wrong with transfers.
+    pub faults: FaultRules,
 }
 
-/// What can be known of one participation before training: speeds, and whether it will be cut off.
+/// What can be known of one participation before training: speeds, and when a dropout ends it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conditions {
     /// The link of the download.
@@ -59,7 +61,7 @@ pub struct Conditions {
     pub up: Link,
     /// The speed of the device.
     pub speed: Speed,
-    /// Where the participation is cut off, as a share of its whole duration; `None` if it is not.
+    /// When a dropout ends the participation, as a share of its whole duration; `None` if none does.
     pub dropout_at: Option<f64>,
 }
 
@@ -127,16 +129,6 @@ impl Population {
                 .is_some_and(|memory| memory < needed)
         };
         (0..users).map(UserId::from).filter(too_small).collect()
-    }
-
-    /// Returns when users can take part.
-    pub fn availability(&self) -> &Arc<Availability> {
-        &self.availability
-    }
-
-    /// Returns what goes wrong with transfers.
-    pub fn faults(&self) -> &FaultRules {
-        &self.faults
     }
 }
 

@@ -7,7 +7,7 @@ use fedrecsim_scenario::scenario::DailySpec;
 /// Number of the default time zones, the whole hours from -11 to 12.
 const DEFAULT_ZONES: u32 = 24;
 
-/// The time zones of users, each of which is equally likely.
+/// The time zones of users. All are equally likely.
 #[derive(Clone, Debug)]
 pub(super) struct TimeZones {
     /// The hours ahead of offset 0; empty for the default ones.

@@ -239,7 +239,10 @@ mod tests {
         let table = Table::new(shape, vec![1.0, 0.0, 0.0, 1.0]);
         let vector = |recency: Option<&Recency>| {
             // Item 1 is later than item 0.
-            let own = OwnData::new(&[0, 1]).with_recency_ranks(&[1u8, 0][..]);
+            let own = OwnData {
+                recency_ranks: (&[1u8, 0][..]).into(),
+                ..OwnData::new(&[0, 1])
+            };
             let (positives, factors) = weighted_positives(&own, recency);
             let weighted = (&positives[..], &factors[..]);
             method()

@@ -24,8 +24,8 @@ impl DistinctPositives {
     /// Collects the positives of `own`.
     pub(crate) fn of(own: &OwnData<'_>) -> Self {
         let mut positives = Self::default();
-        let items = own.items().iter().enumerate();
-        let ranked = items.zip(own.recency_ranks().iter());
+        let items = own.items.iter().enumerate();
+        let ranked = items.zip(own.recency_ranks.iter());
         for ((_, &item), rank) in ranked.filter(|((at, _), _)| own.is_positive(*at)) {
             match positives.later.last_mut() {
                 Some(later) if positives.items.last() == Some(&item) => *later = rank.min(*later),
@@ -42,7 +42,7 @@ impl DistinctPositives {
 /// Returns the items that the user has rated, ascending and each once, and the last rating of each.
 pub(super) fn last_ratings(own: &OwnData<'_>) -> (Vec<u32>, Vec<f32>) {
     let (mut items, mut ratings) = (Vec::new(), Vec::new());
-    for (&item, rating) in own.items().iter().zip(own.ratings().iter()) {
+    for (&item, rating) in own.items.iter().zip(own.ratings.iter()) {
         match ratings.last_mut() {
             Some(last) if items.last() == Some(&item) => *last = rating,
             _ => {
@@ -122,8 +122,12 @@ mod tests {
     /// If this fails, a listening history counts a positive twice, or by its earliest time.
     #[test]
     fn a_repeated_positive_stands_once_with_its_latest_time() {
-        let own = OwnData::new(&[2, 5, 5, 9]).with_recency_ranks(&[3u8, 2, 0, 1][..]);
-        let positives = DistinctPositives::of(&own.with_labels(Some(&[true, true, true, false])));
+        let own = OwnData {
+            recency_ranks: (&[3u8, 2, 0, 1][..]).into(),
+            labels: Some(&[true, true, true, false]),
+            ..OwnData::new(&[2, 5, 5, 9])
+        };
+        let positives = DistinctPositives::of(&own);
         assert_eq!(
             positives,
             DistinctPositives {

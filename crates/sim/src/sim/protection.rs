@@ -69,7 +69,7 @@ pub(super) fn claim<'a>(
     });
     let selection = scenario.training.client_selection;
     let everybody_can =
-        excluded == 0 && population.availability().is_always() && population.faults().is_empty();
+        excluded == 0 && population.availability.is_always() && population.faults.is_empty();
     let is_uniform =
         selection == ClientSelection::Uniform && policy.waits_for_everybody() && everybody_can;
     let sampling = match scenario.training.participation {

@@ -237,13 +237,13 @@ impl World {
     /// than its own dropout.
     pub(crate) fn may_be_cut_short(&self) -> bool {
         !self.policy.waits_for_everybody()
-            || !self.population.availability().is_always()
-            || !self.population.faults().is_empty()
+            || !self.population.availability.is_always()
+            || !self.population.faults.is_empty()
     }
 
     /// Returns whether every user can take part at any time.
     pub(crate) fn everybody_can_take_part(&self) -> bool {
-        self.excluded.is_empty() && self.population.availability().is_always()
+        self.excluded.is_empty() && self.population.availability.is_always()
     }
 
     /// Returns whether the device of `user` has the memory to take part.
@@ -313,7 +313,7 @@ impl World {
     /// Returns whether frames may be damaged on their way, so that each must be checked when it
     /// arrives.
     pub(crate) fn checks_frames_on_arrival(&self) -> bool {
-        !self.population.faults().is_empty()
+        !self.population.faults.is_empty()
     }
 }
 

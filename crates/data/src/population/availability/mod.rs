@@ -2,7 +2,7 @@
 //!
 //! Every pattern answers one question, which is the first stay of a user that ends after an
 //! instant; the clock's questions follow from it. Outages, which are fault rules, shorten the stays
-//! of the users whom they concern. An answer depends on the user and the instant alone, never on
+//! of the users that they hit. An answer depends on the user and the instant alone, never on
 //! what was asked before.
 
 use std::sync::Arc;

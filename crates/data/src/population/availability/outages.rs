@@ -146,7 +146,7 @@ mod tests {
 
     /// Returns the users from 0 to 99 who are there at a second.
     fn there(population: &Population, second: f64) -> Vec<u32> {
-        let mut clock = population.availability().clock();
+        let mut clock = population.availability.clock();
         (0..100)
             .filter(|user| clock.is_available(UserId(*user), at(second)))
             .collect()
@@ -169,16 +169,16 @@ mod tests {
         assert_eq!(there(&population, 10.0), others);
         assert_eq!(there(&population, 19.999_999_999), others);
         assert_eq!(there(&population, 20.0), all);
-        let mut clock = population.availability().clock();
+        let mut clock = population.availability.clock();
         assert_eq!(clock.leaves_at(UserId(3), at(2.0)), Some(at(10.0)));
         assert_eq!(clock.next_arrival(UserId(3), at(12.0)), Some(at(20.0)));
         assert_eq!(clock.leaves_at(UserId(3), at(20.0)), None);
         assert_eq!(clock.leaves_at(UserId(4), at(2.0)), None);
         assert!(
-            population.faults().is_empty(),
+            population.faults.is_empty(),
             "no transfer of itself is spoiled"
         );
-        assert!(!population.availability().is_always());
+        assert!(!population.availability.is_always());
     }
 
     /// If this fails, a loss is put down to another rule than the one that caused it, or to an
@@ -188,11 +188,7 @@ mod tests {
         let rules = "faults = [{ effect = \"drop\" }, { effect = \"outage\", users = { numbers = [1] }, from_s = 30, \
                      until_s = 50 }, { effect = \"outage\", from_s = 40, until_s = 60 }]\n";
         let population = users_of(rules, 1);
-        let of = |user, second| {
-            population
-                .availability()
-                .outage_at(UserId(user), at(second))
-        };
+        let of = |user, second| population.availability.outage_at(UserId(user), at(second));
         assert_eq!(
             [
                 of(1, 29.0),
@@ -214,11 +210,11 @@ mod tests {
             "availability.pattern.on-off = { mean_on_s = 50, mean_off_s = 50 }\n",
             1,
         );
-        let mut there = pattern.availability().clock();
+        let mut there = pattern.availability.clock();
         for user in (2..50).map(UserId) {
             let expected = there.is_available(user, at(45.0)).then_some(2);
             assert_eq!(
-                both.availability().outage_at(user, at(45.0)),
+                both.availability.outage_at(user, at(45.0)),
                 expected,
                 "{user}"
             );
@@ -234,7 +230,7 @@ mod tests {
              { effect = \"outage\", from_s = 50, users = { numbers = [1] } }]\n",
             1,
         );
-        let mut clock = population.availability().clock();
+        let mut clock = population.availability.clock();
         for user in [UserId(0), UserId(1)] {
             assert_eq!(clock.leaves_at(user, at(0.0)), Some(at(5.0)));
             assert_eq!(clock.next_arrival(user, at(6.0)), Some(at(25.0)));
@@ -251,7 +247,7 @@ mod tests {
         let rule = "{ effect = { recurring_outage = { mean_gap_s = 300, mean_duration_s = 100 } }, users = { share = \
                     0.4 }, from_s = 1000 }";
         let population = users_of(&format!("faults = [{rule}]\n"), 1);
-        let mut clock = population.availability().clock();
+        let mut clock = population.availability.clock();
         let region: Vec<UserId> = (0..100)
             .map(UserId)
             .filter(|user| clock.leaves_at(*user, at(1000.0)).is_some())
@@ -298,15 +294,15 @@ mod tests {
         );
         let alone = users_of(rules, 1);
         let [mut plain_clock, mut alone_clock] =
-            [&plain, &alone].map(|users| users.availability().clock());
+            [&plain, &alone].map(|users| users.availability.clock());
         for user in (0..20).map(UserId) {
-            let mut clock = both.availability().clock();
+            let mut clock = both.availability.clock();
             for step in 0..2000_u64 {
                 let now = SimTime::from_nanos(step * 2 * SECOND);
                 let expected =
                     plain_clock.is_available(user, now) && alone_clock.is_available(user, now);
                 assert_eq!(clock.is_available(user, now), expected, "{user} at {now:?}");
-                let fresh = both.availability().clock().leaves_at(user, now);
+                let fresh = both.availability.clock().leaves_at(user, now);
                 assert_eq!(clock.leaves_at(user, now), fresh, "{user} at {now:?}");
                 let arrival = clock.next_arrival(user, now).unwrap_or(SimTime::END);
                 let first = [&mut plain_clock, &mut alone_clock]

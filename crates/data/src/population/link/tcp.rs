@@ -33,7 +33,7 @@ const LATENCY_FACTOR_PERCENT: u128 = 1301;
 const PAYLOAD_PERCENT: u128 = 97;
 /// The largest window, in bytes (`network/TCP-gamma`).
 const WINDOW_BYTES: u128 = 4_194_304;
-/// The bytes that are taken to wait in front of every link, in bytes (`network/weight-S`).
+/// The bytes that are taken to wait in front of every link (`network/weight-S`).
 const QUEUE_BYTES: u128 = 20_537;
 
 /// The weight of a penalty of one picosecond, if there were weights as large.

@@ -285,7 +285,7 @@ impl Network {
         let participation = self.take(user)?;
         let cause = match participation.loss.map(|loss| loss.cause) {
             None | Some(LossCause::Departure) => {
-                let outage = self.world.population.availability().outage_at(user, now);
+                let outage = self.world.population.availability.outage_at(user, now);
                 outage.map_or(LossCause::Departure, LossCause::Fault)
             }
             Some(cause) => cause,
@@ -317,7 +317,7 @@ impl Network {
         transfer: &Transfer,
     ) -> Result<LossCause> {
         let (user, invitation_id) = (participation.user, participation.invitation.id);
-        let faults = self.world.population.faults();
+        let faults = &self.world.population.faults;
         let hit = faults.verdict(user, invitation_id, transfer.route, transfer.began);
         let by_rule = hit.map(|hit| LossCause::Fault(hit.rule));
         // On a link of its own, a transfer does not get to its end if its user drops out before.

@@ -141,7 +141,7 @@ impl Network {
             bookings: Vec::new(),
         };
         Self {
-            availability: world.population.availability().clock(),
+            availability: world.population.availability.clock(),
             world,
             pool,
             peers,

@@ -92,7 +92,7 @@ impl Traffic {
     ) -> Result<Transfer> {
         let size = Bytes::new(parts.total());
         let (now, user) = (self.calendar.now(), participation.user);
-        let faults = self.world.population.faults();
+        let faults = &self.world.population.faults;
         let hit = faults.verdict(user, participation.invitation.id, route, now);
         let (size, fault) = match hit.map(|hit| hit.verdict) {
             Some(Verdict::CutAt(bytes)) if bytes < size => (bytes, Some(Verdict::CutAt(bytes))),

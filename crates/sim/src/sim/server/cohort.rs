@@ -194,7 +194,7 @@ impl Cohorts {
     /// now nor taking part; `None` if none does. A user who is available but was not picked has
     /// another reason, which time alone does not change.
     pub(crate) fn next_arrival(&mut self, at: SelectionContext<'_>) -> Option<SimTime> {
-        if self.world.population.availability().is_always() {
+        if self.world.population.availability.is_always() {
             return None;
         }
         let Self {

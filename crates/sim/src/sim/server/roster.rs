@@ -52,7 +52,7 @@ impl Roster {
     /// Makes a roster without the list, which nobody has asked for yet.
     pub(crate) fn new(world: Arc<World>) -> Self {
         Self {
-            availability: world.population.availability().clock(),
+            availability: world.population.availability.clock(),
             world,
             idle: None,
         }
@@ -197,7 +197,7 @@ mod tests {
         world: &World,
         at: SelectionContext<'_>,
     ) -> (Vec<UserId>, Vec<UserId>, Option<SimTime>) {
-        let mut clock = world.population.availability().clock();
+        let mut clock = world.population.availability.clock();
         let idle = || {
             (0..21)
                 .map(UserId)

@@ -80,7 +80,7 @@ fn middle_of(part: usize, parts: usize, length: usize) -> usize {
 /// Returns the users of `world` who stand for all others: those at even distances in the order of
 /// their numbers of ratings.
 pub(super) fn representatives(world: &World) -> Vec<Representative> {
-    let ratings = |user: &UserId| world.dataset.own_data(*user).items().len();
+    let ratings = |user: &UserId| world.dataset.own_data(*user).items.len();
     let mut users: Vec<UserId> = (0..world.dataset.users()).map(UserId::from).collect();
     users.sort_by_key(|user| (ratings(user), *user));
     let count = REPRESENTATIVES.min(users.len());
@@ -126,7 +126,7 @@ impl Rehearsal {
     /// that is measured by itself finds nothing in the processor's caches and would stand for
     /// thousands of users whose predecessor has left everything there.
     fn representative_of(&self, cast: &Cast, user: UserId) -> usize {
-        let own = self.world.dataset.own_data(user).items().len();
+        let own = self.world.dataset.own_data(user).items.len();
         let all = &cast.representatives;
         let above = all.partition_point(|representative| representative.ratings < own);
         let distance = |position: usize| all[position].ratings.abs_diff(own);
@@ -319,7 +319,7 @@ mod tests {
                 .is_sorted_by_key(|representative| representative.ratings)
         );
         let mut by_ratings: Vec<UserId> = (0..100).map(UserId).collect();
-        by_ratings.sort_by_key(|user| (world.dataset.own_data(*user).items().len(), *user));
+        by_ratings.sort_by_key(|user| (world.dataset.own_data(*user).items.len(), *user));
         // A hundred users in 24 equal parts, and the middle of each.
         for (number, representative) in cast.representatives.iter().enumerate() {
             let middle = (number as f64 + 0.5) * 100.0 / 24.0;
@@ -329,7 +329,7 @@ mod tests {
             );
         }
         for user in (0..100).map(UserId) {
-            let ratings = world.dataset.own_data(user).items().len();
+            let ratings = world.dataset.own_data(user).items.len();
             let distance =
                 |representative: &Representative| representative.ratings.abs_diff(ratings);
             let chosen = &cast.representatives[rehearsal.representative_of(&cast, user)];

@@ -450,7 +450,10 @@ fn a_score_leaves_out_the_scored_item_alone() {
     let user: Vec<f32> = floats(&bytes)
         .take(model.table(0).shape().dimension)
         .collect();
-    let own = OwnData::new(&[1, 2, 4]).with_ratings(&[3.0f32, 2.0, 5.0][..]);
+    let own = OwnData {
+        ratings: (&[3.0f32, 2.0, 5.0][..]).into(),
+        ..OwnData::new(&[1, 2, 4])
+    };
     let context = ScoringContext::new(UserId(1), &model, own, problem.streams);
     let scores = task::score(&*client, &context, &[0, 2, 4], &mut Scratch::default()).unwrap();
     for (item, score) in [0, 2, 4].into_iter().zip(scores) {

@@ -153,7 +153,7 @@ fn who_is_picked_is_there_and_the_longest_available_stay_longest() {
             Conversation::with(&[half, &selection, "training.participation={ cohort = 3 }"]);
         talk.now = instant(500.0);
         let cohort = invited(&talk.begin(0));
-        let mut clock = talk.server.world.population.availability().clock();
+        let mut clock = talk.server.world.population.availability.clock();
         let leaves = |user: u32| (clock.leaves_at(UserId(user), talk.now).unwrap(), user);
         // For a user who is not there, the clock says that it leaves at once.
         let mut stays: Vec<_> = (0..21)
@@ -267,7 +267,7 @@ fn if_nobody_is_available_the_server_waits_for_the_next_arrival() {
         "{ fedbuff = { concurrency = 4, buffer = 2 } }",
     ] {
         let mut talk = Conversation::with(&[RARELY, &format!("training.mode={mode}")]);
-        let mut clock = talk.server.world.population.availability().clock();
+        let mut clock = talk.server.world.population.availability.clock();
         // This is a second at which nobody is there.
         let empty = (0..).map(|second| instant(f64::from(second)));
         let mut anybody = |at| (0..21).any(|user| clock.is_available(UserId(user), at));
@@ -318,7 +318,7 @@ fn one_alarm_wakes_the_server_however_many_steps_end_before_it() {
 fn the_server_does_not_wait_for_users_whom_it_would_not_pick() {
     let half = "availability.pattern={ on-off = { mean_on_s = 100, mean_off_s = 100 } }";
     let mut server = server(&[half, "training.client_selection=\"never-twice-in-a-row\""]);
-    let mut clock = server.world.population.availability().clock();
+    let mut clock = server.world.population.availability.clock();
     let open = ByUser::default();
     let (mut now, mut picked) = (SimTime::ZERO, std::collections::BTreeSet::new());
     loop {
@@ -357,7 +357,7 @@ fn the_server_does_not_wait_for_users_whom_it_would_not_pick() {
 #[test]
 fn a_run_ends_if_nobody_is_available_within_the_limit() {
     let mut talk = Conversation::with(&[RARELY, "training.waiting_limit_s=1"]);
-    let mut clock = talk.server.world.population.availability().clock();
+    let mut clock = talk.server.world.population.availability.clock();
     // This is a second after which nobody comes for long enough.
     let seconds = (0..).map(|second| instant(f64::from(second)));
     talk.now = { seconds }
@@ -487,7 +487,7 @@ fn a_step_in_which_everybody_rests_ends_and_the_next_but_one_has_its_cohort() {
 fn an_upload_after_which_nobody_comes_is_judged_before_the_run_ends() {
     let mode = "training.mode={ fedbuff = { concurrency = 1, buffer = 2 } }";
     let mut talk = Conversation::with(&[RARELY, "training.waiting_limit_s=1", mode]);
-    let mut clock = talk.server.world.population.availability().clock();
+    let mut clock = talk.server.world.population.availability.clock();
     let seconds = || (0..).map(|second| instant(f64::from(second)));
     talk.now = seconds()
         .find(|at| anyone_after(&mut clock, *at) == Some(*at))
