@@ -32,8 +32,7 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn BufRead>> {
 
 /// Returns the text of `file`; `path` is the name that faults are reported under.
 fn text_of(mut file: impl BufRead + 'static, path: &Path) -> Result<Box<dyn BufRead>> {
-    // A file comes in pieces of 8 KiB, of which the first one is in the buffer as far as the file
-    // goes.
+    // The buffer holds the first 8 KiB of the file, or all of it.
     let begins = file.fill_buf().map_err(|error| Error::read(path, error))?;
     if let Some((kind, _)) = OTHERS.iter().find(|(_, magic)| begins.starts_with(magic)) {
         let message =

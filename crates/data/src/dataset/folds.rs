@@ -22,8 +22,7 @@ pub(super) struct FoldDraw {
 }
 
 impl FoldDraw {
-    /// Prepares the draws for `rows` rows in `folds` parts, of which number `fold` (from 0) is the
-    /// test part. If the rows cannot be divided evenly, the first parts have one more.
+    /// Prepares the draws for `rows` rows in `folds` parts. Number `fold` (from 0) is the test part. If the rows cannot be divided evenly, the first parts have one more.
     ///
     /// # Errors
     /// [`Error::Dataset`] for more folds than rows, and for more rows than can be drawn for.

@@ -141,7 +141,7 @@ impl Numbering {
     /// The number of what has none.
     pub(crate) const NONE: u32 = u32::MAX;
 
-    /// Makes the numbering of so many old numbers, none of which has a new one.
+    /// Starts without any new number for so many old ones.
     pub(crate) fn of(count: usize) -> Self {
         Self {
             numbers: vec![Self::NONE; count],

@@ -1,5 +1,5 @@
-//! Data sets of which a process holds the ratings of its own users, and what all processes know of
-//! everybody's.
+//! Data sets of a process that holds the ratings of its own users, and what all processes know of
+//! everybody's ratings.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -35,11 +35,11 @@ pub fn draw(spec: &DatasetSpec, own: Range<u32>, streams: Streams) -> Result<Dat
     }
 }
 
-/// Reads the ratings of those users of a file whom `own_of` names out of so many, and keeps no
-/// others. What is known of all users is yet to be added. The digest of the file comes with it,
-/// since whoever reads a part of it cannot tell by that whether all read the same. Returns `None`
-/// for a data set that has to be read as a whole: a subset, which goes by the ratings of all, or
-/// ratings with fractions whose sum depends on the order.
+/// Reads the ratings of some users of a file: `own_of` picks them, given the number of users. What is
+/// known of all users is yet to be added. Also returns a digest of the whole file, so that processes
+/// can check that they have all read the same one. Returns `None` for a data set that has to be read
+/// as a whole: a subset, which goes by the ratings of all, or ratings with fractions whose sum
+/// depends on the order.
 ///
 /// # Errors
 /// As [`load`](super::load).

@@ -6,8 +6,8 @@ use super::held_out::HeldOut;
 use super::user_rows::UserRows;
 use fedrecsim_core::ids::UserId;
 
-/// What is known of the ratings of users, some of which may be in another process: sums of integers,
-/// which are the same in whatever order they are added.
+/// What is known of the ratings of users. Some may be in another process, so these are sums of
+/// integers, which are the same in whatever order they are added.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
     /// The number of users.
@@ -26,7 +26,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Returns what is known of users with these ratings of `items` items, the first of whom has the
+    /// Returns what is known of users with these ratings of `items` items. The first of them has the
     /// number `first` of `users` users.
     pub(super) fn of(
         items: u32,

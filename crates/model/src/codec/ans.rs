@@ -35,8 +35,8 @@ pub(super) struct Probabilities {
 }
 
 impl Probabilities {
-    /// Returns probabilities that are nearly proportional to `weights`, of which there are at most
-    /// 256, each at most [`MOST_WEIGHT`]. A symbol of weight 0 has none. Returns `None` if no symbol
+    /// Returns probabilities that are nearly proportional to `weights`: at most 256, each at most
+    /// [`MOST_WEIGHT`]. A symbol of weight 0 has none. Returns `None` if no symbol
     /// has a weight.
     pub(crate) fn of(weights: &[u64]) -> Option<Self> {
         debug_assert!(
@@ -99,7 +99,7 @@ impl EncoderModel<PRECISION> for Probabilities {
     }
 }
 
-/// Appends the code of `symbols`, each of which has a probability.
+/// Appends the code of `symbols`, which all have a probability.
 pub(super) fn encode(symbols: &[u8], probabilities: &Probabilities, out: &mut Vec<u8>) {
     let mut coder: AnsCoder<u32, u64> =
         AnsCoder::with_write_backend(Vec::with_capacity(symbols.len() / 4 + 2));

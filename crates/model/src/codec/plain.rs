@@ -1,4 +1,4 @@
-//! Implements the codecs that have a name, none of which loses a bit.
+//! Implements the codecs that have a name. They lose no bit.
 //!
 //! - `dense-f32` sends m x k values, row after row. Rows that the update does not list are sent as
 //!   `others_scale` times those of the base. A decoded update lists all rows.

@@ -1,10 +1,10 @@
 //! Codes a list of symbols with an [asymmetric numeral system](super::ans). The table of their
 //! frequencies is sent with them.
 //!
-//! The code begins with the number of bytes of the table (u16, little-endian). The table has for
-//! every symbol up to the largest that occurs its count as a number with three bits behind the
-//! leading one. Sender and receiver turn these into the same probabilities, with integers alone.
-//! The words of the coder's state follow.
+//! The code begins with the number of bytes of the table (u16, little-endian). The table lists the
+//! count of each symbol, up to the largest one used, as a float with 3 bits of mantissa. Sender and
+//! receiver turn these into the same probabilities, with integers alone. The words of the coder's
+//! state follow.
 //!
 //! If the symbols are nearly uniform, or if their code would not be shorter, the table is empty and
 //! the symbols follow uncoded.

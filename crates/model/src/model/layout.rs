@@ -123,8 +123,7 @@ impl Layout {
         Self::new(vec![BlockLayout::item_table(name, shape)])
     }
 
-    /// Returns the same layout with a weight in every frame, by which the server weights the
-    /// update.
+    /// Returns the same layout with a weight in every frame, which the server gives the update.
     pub fn weighted(self) -> Self {
         Self {
             weighted: true,

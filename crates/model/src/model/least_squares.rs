@@ -47,9 +47,9 @@ pub struct LeastSquares {
 impl LeastSquares {
     /// Returns the user vector x (k values) for `positives`.
     ///
-    /// `weighted_gram` is w_0 Y^T Y (k x k), of which the upper triangle is read, and `ridge` is
-    /// the weight of the regulariser for this user. Costs n k^2 / 2 + k^3 / 6 multiply-adds for n
-    /// positives ([`Self::multiply_adds`]).
+    /// `weighted_gram` is w_0 Y^T Y (k x k); only its upper triangle is read. `ridge` is the weight of
+    /// the regulariser for this user. Costs n k^2 / 2 + k^3 / 6 multiply-adds for n positives
+    /// ([`Self::multiply_adds`]).
     ///
     /// # Errors
     /// [`NotPositiveDefinite`](super::algebra::AlgebraError::NotPositiveDefinite) if `ridge` is too

@@ -2,9 +2,9 @@
 //! averaging.
 //!
 //! [`layout`] describes what travels, as a list of named blocks, and [`blocks`] holds the values.
-//! [`table`] holds one block, such as FedRAP's C, and its updates. [`row_table`] holds a private
-//! table, such as FedRAP's D, of which only touched rows exist, and [`private`] keeps private
-//! parameters from being sent. [`kernel`] turns a participation's samples into the rows to train,
+//! [`table`] holds one block, such as FedRAP's C, and its updates. [`row_table`] holds the
+//! touched rows of a private table, such as FedRAP's D, and [`private`] keeps private parameters from
+//! being sent. [`kernel`] turns a participation's samples into the rows to train,
 //! trains and scores them, and [`aggregate`] averages updates. [`algebra`] factorises
 //! and decomposes small matrices, and [`least_squares`] uses it to fit user vectors. [`neural`] has
 //! small networks and their optimisers. [`archive`] stores the state of a run, from which it can be

@@ -24,10 +24,9 @@ pub(crate) struct OwnRatings {
     pub digest: [u8; blake3::OUT_LEN],
 }
 
-/// Reads the ratings of those users of the file at `path` whom `own_of` names, of a number of users
-/// from which those with fewer than `minimum` ratings are left out. Returns `None` if what is known
-/// of all users cannot be added up from parts of them without rounding, because of the ratings'
-/// fractions.
+/// Reads the ratings of some users of the file at `path`: `own_of` picks them, given the number of
+/// users with at least `minimum` ratings. Returns `None` if the ratings have fractions whose sum over
+/// all users depends on the order.
 ///
 /// # Errors
 /// As [`read`](super::read) and [`Ratings::keep_active_users`].

@@ -8,11 +8,11 @@
 //!
 //! - Where p is at least 1/16, the symbols are the bytes of a bitmap. One with k ones has the
 //!   probability p^k (1 - p)^(8 - k).
-//! - Where p is less, the symbols are what the gaps between the held entries are in steps of 2^b,
-//!   where b is such that a step has an entry that is held with a probability between 1/8 and 1/4.
-//!   The rest of each gap is b bits, in front of the symbols. A gap of n steps has the probability
-//!   r^n (1 - r), where r = (1 - p)^(2^b); the last symbol says that there are so many steps and
-//!   more, of which the next symbol says how many.
+//! - Where p is less, the symbols are the gaps between the held entries in steps of 2^b, where b is
+//!   such that a step has an entry that is held with a probability between 1/8 and 1/4. The rest of
+//!   each gap is b bits, in front of the symbols. A gap of n steps has the probability
+//!   r^n (1 - r), where r = (1 - p)^(2^b); the last symbol says that there are so many steps, and
+//!   that the next symbol adds to them.
 //!
 //! Where more than half of the entries are held, the code is that of the others. An [asymmetric
 //! numeral system](ans) codes the symbols; the bytes 0 at its end are left out.

@@ -1,8 +1,7 @@
 //! Implements operations on vectors in a fixed order. They are inlined into callers that are
 //! compiled for several instruction sets.
 
-/// The number of sweeps after which Jacobi rotations are given up. Matrices of a hundred rows need
-/// about ten.
+/// The most sweeps of Jacobi rotations. Matrices of a hundred rows need about ten.
 pub(super) const SWEEPS_MAX: usize = 64;
 
 /// The number of partial sums of a scalar product, whatever the width of the machine's vectors.

@@ -33,7 +33,7 @@ pub struct AdamSettings {
     pub beta2: f64,
     /// The number that is added to the root of the second moment.
     pub epsilon: f64,
-    /// The factor by which the parameter is added to the gradient.
+    /// The factor of the parameter that is added to the gradient.
     pub weight_decay: f64,
 }
 
