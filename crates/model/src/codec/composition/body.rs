@@ -18,11 +18,11 @@ use super::selection::Selected;
 use crate::codec::buffer::Buffer;
 use crate::codec::frame::{CodecId, Header};
 use crate::codec::positions::{self, Places, PositionCode};
-use crate::codec::values::{Quantized, Quantizer};
+use crate::codec::values::Quantizer;
 use crate::codec::varint::{self, signed, unsigned};
 use crate::codec::writer::FrameWriter;
 use crate::codec::{Codec, Randomness};
-use crate::model::table::{TableShape, TableUpdate, extend_bytes, floats};
+use crate::model::table::{TableShape, TableUpdate};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::memory;
 use fedrecsim_scenario::scenario::{CompositionSpec, ScaleSpec};
@@ -143,13 +143,17 @@ impl Body {
         }
         let (rows, lists_entries) = (rows.len(), entries.is_some());
         let groups = groups(spec.scale, lengths);
+        let seed = || {
+            let mut stream = randomness.stream("codec/rounding");
+            std::array::from_fn(|_| stream.next_u32())
+        };
         let quantized = match &selected {
-            None => quantised(quantizer, &mut candidates.values, &groups, randomness)?,
+            None => quantizer.quantise(&mut candidates.values, &groups, seed)?,
             Some(Selected { places, .. }) => {
                 let all = &mut candidates.values;
                 let own = places.iter().map(|place| all[*place as usize]);
                 let mut values: Buffer = own.collect();
-                let quantized = quantised(quantizer, &mut values, &groups, randomness)?;
+                let quantized = quantizer.quantise(&mut values, &groups, seed)?;
                 for (place, left_out) in places.iter().zip(values.iter()) {
                     all[*place as usize] = *left_out;
                 }
@@ -165,7 +169,7 @@ impl Body {
             payload::coded(quantized.symbols, Form::of(quantizer, count), spec.entropy)?;
         let entries_bytes = body.index.len() - rows_bytes;
         body.description.extend([
-            number_of(quantizer),
+            quantizer.number(),
             rows_code as u8 | (entries_code as u8) << 4,
             if lists_entries { LISTS_ENTRIES } else { 0 } | (coding as u8) << 1,
         ]);
@@ -205,7 +209,7 @@ impl Body {
         let quantizer = Quantizer::of(spec);
         let (&[representation, codes, flags], mut rest) =
             bytes.split_first_chunk::<3>().ok_or_else(cut_off)?;
-        if representation != number_of(quantizer) {
+        if representation != quantizer.number() {
             return Err(refuse("has another representation of values than expected"));
         }
         let coding = Coding::of_number(flags >> 1)
@@ -237,7 +241,16 @@ impl Body {
             positions::check_all(entries_code, entries_part)?;
         }
         let groups = groups(spec.scale, lengths);
-        let mut values = restored(quantizer, rest, (entries, escaped), &groups, coding)?;
+        let scale_bytes = 2 * groups.len() * usize::from(quantizer.has_scales());
+        let (scales, mut rest) = rest
+            .split_at_checked(scale_bytes)
+            .ok_or_else(payload::wrong)?;
+        let mut steps = Vec::with_capacity(escaped.min(rest.len()));
+        for _ in 0..escaped {
+            steps.push(signed(varint::read(&mut rest)?));
+        }
+        let symbols = payload::read(rest, Form::of(quantizer, entries), coding)?;
+        let mut values = quantizer.restore(&symbols, &groups, scales, &steps)?;
         if let Some(places) = places {
             let mut whole = Buffer::default();
             memory::reserve(&mut whole, universe, "the values of a composed block")?;
@@ -265,67 +278,5 @@ fn groups(scale: ScaleSpec, lengths: Vec<usize>) -> Vec<usize> {
     match scale {
         ScaleSpec::Row => lengths,
         ScaleSpec::Block => vec![lengths.iter().sum()],
-    }
-}
-
-/// Quantises the values that are sent. What is lost takes the place of the values.
-fn quantised(
-    quantizer: Option<Quantizer>,
-    values: &mut [f32],
-    groups: &[usize],
-    randomness: Randomness,
-) -> Result<Quantized> {
-    if let Some(quantizer) = quantizer {
-        return quantizer.quantise(values, groups, || {
-            let mut stream = randomness.stream("codec/rounding");
-            std::array::from_fn(|_| stream.next_u32())
-        });
-    }
-    let mut symbols = Vec::with_capacity(4 * values.len());
-    extend_bytes(&mut symbols, values);
-    values.fill(0.0);
-    Ok(Quantized {
-        symbols,
-        ..Quantized::default()
-    })
-}
-
-/// Reads the values behind the positions.
-fn restored(
-    quantizer: Option<Quantizer>,
-    mut rest: &[u8],
-    (entries, escaped): (usize, usize),
-    groups: &[usize],
-    coding: Coding,
-) -> Result<Buffer> {
-    let form = Form::of(quantizer, entries);
-    let Some(quantizer) = quantizer else {
-        return Ok(floats(&payload::read(rest, form, coding)?).collect());
-    };
-    let scale_bytes = if quantizer.has_scales() {
-        2 * groups.len()
-    } else {
-        0
-    };
-    let scales;
-    (scales, rest) = rest
-        .split_at_checked(scale_bytes)
-        .ok_or_else(payload::wrong)?;
-    let mut steps = Vec::with_capacity(escaped.min(rest.len()));
-    for _ in 0..escaped {
-        steps.push(signed(varint::read(&mut rest)?));
-    }
-    quantizer.restore(&payload::read(rest, form, coding)?, groups, scales, &steps)
-}
-
-/// Returns the number of a representation in a frame.
-fn number_of(quantizer: Option<Quantizer>) -> u8 {
-    match quantizer {
-        None => 0,
-        Some(Quantizer::F16) => 1,
-        Some(Quantizer::Bf16) => 2,
-        Some(Quantizer::Levels { .. }) => 3,
-        Some(Quantizer::Sign) => 4,
-        Some(Quantizer::DeadZone { .. }) => 5,
     }
 }

@@ -46,12 +46,10 @@ impl Coding {
 }
 
 impl Form {
-    /// Returns the form of `values` values. Without a quantizer they are of single precision.
-    pub(crate) fn of(quantizer: Option<Quantizer>, values: usize) -> Self {
-        Self {
-            values,
-            bits: quantizer.map_or(32, Quantizer::symbol_bits),
-        }
+    /// Returns the form of `values` values.
+    pub(crate) fn of(quantizer: Quantizer, values: usize) -> Self {
+        let bits = quantizer.symbol_bits();
+        Self { values, bits }
     }
 
     /// Returns the bytes that each value takes before it is coded.

@@ -11,6 +11,7 @@ use half::{bf16, f16};
 use crate::codec::buffer::Buffer;
 use crate::model::kernel::lane_math::LANES;
 use crate::model::magnitude::largest_magnitude;
+use crate::model::table::{extend_bytes, floats};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_scenario::scenario::{CompositionSpec, RoundingSpec, ValuesSpec};
 use steps::Shifts;
@@ -22,6 +23,8 @@ const ESCAPE: u8 = u8::MAX;
 /// Says how values are represented.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Quantizer {
+    /// The values themselves, in single precision.
+    Exact,
     /// The values themselves, in half precision.
     F16,
     /// The upper half of the bits of single precision.
@@ -57,14 +60,14 @@ pub(super) struct Quantized {
 }
 
 impl Quantizer {
-    /// Returns how `spec` represents values; `None` where they stay as they are.
-    pub(super) fn of(spec: &CompositionSpec) -> Option<Self> {
+    /// Returns how `spec` represents values.
+    pub(super) fn of(spec: &CompositionSpec) -> Self {
         let levels = |most| Self::Levels {
             most,
             stochastic: spec.rounding == RoundingSpec::Stochastic,
         };
-        Some(match spec.values {
-            ValuesSpec::F32 => return None,
+        match spec.values {
+            ValuesSpec::F32 => Self::Exact,
             ValuesSpec::F16 => Self::F16,
             ValuesSpec::Bf16 => Self::Bf16,
             ValuesSpec::Int8 => levels(127),
@@ -75,12 +78,25 @@ impl Quantizer {
                 step: zone.step as f32,
                 zone: zone.zone as f32,
             },
-        })
+        }
+    }
+
+    /// Returns the number of the representation in a frame.
+    pub(super) fn number(self) -> u8 {
+        match self {
+            Self::Exact => 0,
+            Self::F16 => 1,
+            Self::Bf16 => 2,
+            Self::Levels { .. } => 3,
+            Self::Sign => 4,
+            Self::DeadZone { .. } => 5,
+        }
     }
 
     /// Returns the number of bits of an uncoded symbol.
     pub(super) fn symbol_bits(self) -> u32 {
         match self {
+            Self::Exact => 32,
             Self::F16 | Self::Bf16 => 16,
             Self::Levels { most: 127.., .. } | Self::DeadZone { .. } => 8,
             Self::Levels { most: 2.., .. } => 4,
@@ -91,20 +107,27 @@ impl Quantizer {
 
     /// Returns whether each group has a scale.
     pub(super) fn has_scales(self) -> bool {
-        !matches!(self, Self::F16 | Self::Bf16)
+        !matches!(self, Self::Exact | Self::F16 | Self::Bf16)
     }
 
     /// Quantises `values`, which consist of groups of these lengths. What is lost takes the place
     /// of the values. `seed` is called only for stochastic rounding.
     ///
     /// # Errors
-    /// [`Error::Unrepresentable`] if a value is not finite, or too large for half precision.
+    /// [`Error::Unrepresentable`] if a value is not finite, or too large for half precision. Exact
+    /// values can be anything.
     pub(super) fn quantise(
         self,
         values: &mut [f32],
         groups: &[usize],
         seed: impl FnOnce() -> [u32; LANES],
     ) -> Result<Quantized> {
+        let mut out = Quantized::default();
+        if self == Self::Exact {
+            extend_bytes(&mut out.symbols, values);
+            values.fill(0.0);
+            return Ok(out);
+        }
         if !largest_magnitude(values).is_finite() {
             let value = values
                 .iter()
@@ -113,7 +136,6 @@ impl Quantizer {
                 .unwrap_or(f32::NAN);
             return Err(unrepresentable(value, "is not finite"));
         }
-        let mut out = Quantized::default();
         match self {
             Self::F16 => shorten(values, &mut out.symbols, |value| {
                 let short = f16::from_f32(value);
@@ -136,7 +158,7 @@ impl Quantizer {
         Ok(out)
     }
 
-    /// Returns the values of `symbols`, which consist of groups of these lengths.
+    /// Returns the values of `symbols`, which are whole values and consist of groups of these lengths.
     ///
     /// # Errors
     /// [`Error::Frame`] if there are not as many scales or escaped numbers as are needed, or a
@@ -150,21 +172,20 @@ impl Quantizer {
     ) -> Result<Buffer> {
         let missing =
             |what: &str| Error::Frame(format!("it has more or fewer {what} than it needs"));
-        if let Self::F16 | Self::Bf16 = self {
-            let (shorts, odd) = symbols.as_chunks::<2>();
-            if !odd.is_empty() {
-                return Err(missing("bytes of values"));
+        let halves = symbols.as_chunks::<2>().0.iter();
+        match self {
+            Self::Exact => return Ok(floats(symbols).collect()),
+            Self::F16 => {
+                return Ok(halves
+                    .map(|half| f16::from_le_bytes(*half).to_f32())
+                    .collect());
             }
-            return Ok(match self {
-                Self::F16 => shorts
-                    .iter()
-                    .map(|bytes| f16::from_le_bytes(*bytes).to_f32())
-                    .collect(),
-                _ => shorts
-                    .iter()
-                    .map(|bytes| bf16::from_le_bytes(*bytes).to_f32())
-                    .collect(),
-            });
+            Self::Bf16 => {
+                return Ok(halves
+                    .map(|half| bf16::from_le_bytes(*half).to_f32())
+                    .collect());
+            }
+            _ => {}
         }
         let mut values = Buffer::of_any(symbols.len());
         steps::restore(self, symbols, groups, (scales, escaped), &mut values).map_err(missing)?;
@@ -234,7 +255,8 @@ mod tests {
 
     use super::*;
 
-    const ALL: [Quantizer; 10] = [
+    const ALL: [Quantizer; 11] = [
+        Quantizer::Exact,
         Quantizer::F16,
         Quantizer::Bf16,
         Quantizer::Levels {
@@ -290,6 +312,7 @@ mod tests {
     /// Returns the largest error of a value with which the quantiser may represent it.
     fn largest_error(quantizer: Quantizer, value: f32, scale: f32) -> f32 {
         match quantizer {
+            Quantizer::Exact => 0.0,
             // A number too small for half precision is off by half its least step.
             Quantizer::F16 => value.abs() / 2048.0 + 6e-8,
             Quantizer::Bf16 => value.abs() / 256.0,
