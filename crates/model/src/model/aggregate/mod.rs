@@ -144,7 +144,8 @@ impl Averaging {
             .map(|contribution| self.place_of(Origin::of(contribution)))
             .collect();
         let parts = self.parts.len();
-        let cuts = map(contributions, |one| cuts_of(one.update, parts));
+        let updates = contributions.iter().map(|one| one.update).collect();
+        let cuts = map(updates, |update| cuts_of(update, parts));
         let batch = Batch {
             contributions,
             origins: &origins,
@@ -152,8 +153,8 @@ impl Averaging {
         };
         self.make_room();
         let dimension = self.shape.dimension;
-        let parts: Vec<(usize, &mut Part)> = self.parts.iter_mut().enumerate().collect();
-        map(parts, |(number, part)| {
+        let parts = self.parts.iter_mut().enumerate().collect();
+        map(parts, |(number, part): (usize, &mut Part)| {
             let _stage = enter(Stage::Aggregate);
             part.add(number, &batch, dimension);
         });
@@ -203,17 +204,16 @@ impl Averaging {
 
     /// Returns (`kept` x `shared` + the sum) / `divisor`; without contributions, `shared`.
     pub fn finish(self, shared: &Table, kept: f64, divisor: f64) -> Aggregate {
-        let mut table = shared.clone();
-        let (mut uploads, mut union) = (MagnitudeCounts::default(), SupportCount::default());
+        let mut aggregate = Aggregate {
+            table: shared.clone(),
+            uploads: MagnitudeCounts::default(),
+            union: SupportCount::default(),
+        };
         if self.origins.is_empty() || self.parts.is_empty() {
-            return Aggregate {
-                table,
-                uploads,
-                union,
-            };
+            return aggregate;
         }
         let part_values = ROWS_PER_PART * self.shape.dimension;
-        let rows = table.as_mut_slice().chunks_mut(part_values);
+        let rows = aggregate.table.as_mut_slice().chunks_mut(part_values);
         let parts: Vec<(Part, &mut [f32])> = self.parts.into_iter().zip(rows).collect();
         let counts = map(parts, |(mut part, rows)| {
             let _stage = enter(Stage::Aggregate);
@@ -230,26 +230,17 @@ impl Averaging {
             (part.tally.counts, part.tally.support.count())
         });
         for (counts, of_part) in &counts {
-            uploads.add_times(counts, 1);
-            union += *of_part;
+            aggregate.uploads.add_times(counts, 1);
+            aggregate.union += *of_part;
         }
-        Aggregate {
-            table,
-            uploads,
-            union,
-        }
+        aggregate
     }
 }
 
 /// Returns what `work` makes of `parts`, in their order. Worker threads share the work, one part at
 /// a time, since parts of popular items take longer. Elsewhere one thread does all of it, as nobody
 /// has said how many there may be; the result is the same.
-fn map<P, R: Send>(parts: P, work: impl Fn(<P as IntoIterator>::Item) -> R + Sync + Send) -> Vec<R>
-where
-    P: IntoIterator + IntoParallelIterator<Item = <P as IntoIterator>::Item>,
-    <P as IntoParallelIterator>::Iter: IndexedParallelIterator,
-    <P as IntoIterator>::Item: Send,
-{
+fn map<P: Send, R: Send>(parts: Vec<P>, work: impl Fn(P) -> R + Sync + Send) -> Vec<R> {
     match rayon::current_thread_index() {
         Some(_) => parts.into_par_iter().with_max_len(1).map(work).collect(),
         None => parts.into_iter().map(work).collect(),
@@ -309,10 +300,8 @@ impl Part {
         for (at, (contribution, &origin)) in
             batch.contributions.iter().zip(batch.origins).enumerate()
         {
-            let later = match at + 1 < batch.contributions.len() {
-                true => batch.listed(at + 1, number, dimension).1,
-                false => &[],
-            };
+            let has_later = at + 1 < batch.contributions.len();
+            let later = has_later.then(|| batch.listed(at + 1, number, dimension).1);
             let (positions, bytes) = batch.listed(at, number, dimension);
             let listed = match &contribution.update.rows {
                 RowSet::All => {
@@ -333,7 +322,7 @@ impl Part {
                 listed,
                 weight: contribution.weight,
                 dimension,
-                later,
+                later: later.unwrap_or_default(),
             };
             added_rows::add(&rows, &mut self.sums, &mut self.tally);
         }
