@@ -17,6 +17,25 @@ pub enum BlockValues {
     Raw(Bytes),
 }
 
+impl BlockValues {
+    /// Returns the table, if the values are of single precision.
+    fn table(&self) -> Option<&SharedTable> {
+        match self {
+            Self::Table(table) => Some(table),
+            Self::Raw(_) => None,
+        }
+    }
+
+    /// Returns whether these are values of `block`.
+    fn fits(&self, block: &BlockLayout) -> bool {
+        let is_single = block.value_type == ValueType::F32;
+        match self {
+            Self::Table(table) => is_single && table.shape() == block.shape,
+            Self::Raw(bytes) => !is_single && bytes.len() == block.bytes(),
+        }
+    }
+}
+
 /// Holds the values of every block of a layout: a model, or the part that a server sends. Clones
 /// are cheap, since they share the values.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,15 +59,7 @@ impl Model {
             )));
         }
         for (block, values) in layout.blocks().iter().zip(&blocks) {
-            let fits = match values {
-                BlockValues::Table(table) => {
-                    block.value_type == ValueType::F32 && table.shape() == block.shape
-                }
-                BlockValues::Raw(bytes) => {
-                    block.value_type != ValueType::F32 && bytes.len() == block.bytes()
-                }
-            };
-            if !fits {
+            if !values.fits(block) {
                 return Err(Error::Update(format!(
                     "block {} is not a {} one of its type",
                     block.name, block.shape
@@ -131,10 +142,8 @@ impl Model {
     /// the method, which knows its own layout.
     #[inline]
     pub fn table(&self, position: usize) -> &SharedTable {
-        match &self.blocks[position] {
-            BlockValues::Table(table) => table,
-            BlockValues::Raw(_) => no_table(&self.layout, position),
-        }
+        let table = self.blocks[position].table();
+        table.unwrap_or_else(|| no_table(&self.layout, position))
     }
 
     /// Returns the table of the block at `position` to write to. It is copied first if others hold
@@ -163,10 +172,7 @@ impl Model {
 
     /// Returns the table of the block of this name, if there is one of single precision.
     pub fn named(&self, name: &str) -> Option<&SharedTable> {
-        match self.blocks.get(self.layout.position(name)?)? {
-            BlockValues::Table(table) => Some(table),
-            BlockValues::Raw(_) => None,
-        }
+        self.blocks.get(self.layout.position(name)?)?.table()
     }
 
     /// Returns the raw values of the block at `position`, or no values if they are of single
@@ -183,14 +189,8 @@ impl Model {
 
     /// Returns the blocks of single precision with their names, in the order of the layout.
     pub fn tables(&self) -> impl Iterator<Item = (&str, &SharedTable)> {
-        self.layout
-            .blocks()
-            .iter()
-            .zip(&self.blocks)
-            .filter_map(|(block, values)| match values {
-                BlockValues::Table(table) => Some((&*block.name, table)),
-                BlockValues::Raw(_) => None,
-            })
+        let blocks = self.layout.blocks().iter().zip(&self.blocks);
+        blocks.filter_map(|(block, values)| Some((&*block.name, values.table()?)))
     }
 
     /// Returns the base of `block`, to which the rows refer that an update leaves out, if this is
@@ -206,14 +206,15 @@ impl Model {
     /// # Errors
     /// [`Error::Update`] if there is no such block, or if it has another shape or type.
     pub fn set_table(&mut self, position: usize, table: SharedTable) -> Result<()> {
+        let shape = table.shape();
+        let values = BlockValues::Table(table);
         match self.layout.blocks().get(position) {
-            Some(block) if block.value_type == ValueType::F32 && block.shape == table.shape() => {
-                self.blocks[position] = BlockValues::Table(table);
+            Some(block) if values.fits(block) => {
+                self.blocks[position] = values;
                 Ok(())
             }
             _ => Err(Error::Update(format!(
-                "there is no block {position} for a {} table",
-                table.shape()
+                "there is no block {position} for a {shape} table"
             ))),
         }
     }
