@@ -36,23 +36,18 @@ pub enum Beginning {
     Seed(u64),
 }
 
-impl Beginning {
-    fn code(self) -> u8 {
-        match self {
-            Self::Held => 0,
-            Self::Whole => 1,
-            Self::Seed(_) => 2,
-        }
-    }
-}
-
 /// Puts frames together, each with the number of the version that it leads to.
 pub fn bundle<'f>(
     beginning: Beginning,
     versions: impl Iterator<Item = (u32, &'f Frame)> + Clone,
 ) -> Frame {
+    let code = match beginning {
+        Beginning::Held => 0,
+        Beginning::Whole => 1,
+        Beginning::Seed(_) => 2,
+    };
     let mut bytes = MAGIC.to_vec();
-    bytes.extend([OTHER, beginning.code()]);
+    bytes.extend([OTHER, code]);
     bytes.extend((versions.clone().count() as u32).to_le_bytes());
     bytes.extend([0; 4]);
     let parts = bundle_parts(beginning, versions.clone());

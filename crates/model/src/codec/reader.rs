@@ -116,7 +116,7 @@ impl<'a> FrameReader<'a> {
         let Some(header) = self.frame.get(self.at..self.at + HEADER_BYTES) else {
             refuse!("it is cut off in front of block {}", block.name);
         };
-        if header[1] != block.value_type.code() || header[2..4] != [0; 2] {
+        if header[1] != block.value_type as u8 || header[2..4] != [0; 2] {
             refuse!("block {} is of another type than expected", block.name);
         }
         let Some(codec) = CodecId::from_code(header[0] >> 4) else {

@@ -85,7 +85,7 @@ impl FrameWriter {
                 bytes.extend_from_slice(&MAGIC);
                 bytes.extend_from_slice(&[ONE_TABLE, codes]);
             }
-            _ => bytes.extend_from_slice(&[codes, header.value_type.code(), 0, 0]),
+            _ => bytes.extend_from_slice(&[codes, header.value_type as u8, 0, 0]),
         }
         bytes.extend_from_slice(&size(header.shape.rows));
         bytes.extend_from_slice(&size(header.shape.dimension));

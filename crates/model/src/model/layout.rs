@@ -131,15 +131,6 @@ impl Layout {
         }
     }
 
-    /// Returns the same layout with a report of the client's loss and number of ratings in every
-    /// frame.
-    pub fn reporting_utility(self) -> Self {
-        Self {
-            reports_utility: true,
-            ..self
-        }
-    }
-
     /// Returns the same layout with `rows` rows in the blocks that `which` picks.
     #[must_use]
     pub fn with_rows(&self, rows: usize, which: impl Fn(&BlockLayout) -> bool) -> Self {
@@ -250,7 +241,11 @@ mod tests {
         let table = Layout::of_table("C", SHAPE);
         assert!(table.single_table().is_some());
         assert!(table.clone().weighted().single_table().is_none());
-        assert!(table.reporting_utility().single_table().is_none());
+        let reporting = Layout {
+            reports_utility: true,
+            ..table
+        };
+        assert!(reporting.single_table().is_none());
         assert!(
             Layout::new(vec![BlockLayout::item_table("n", SHAPE).of(ValueType::U32)])
                 .single_table()

@@ -23,10 +23,8 @@ impl PhaseLayouts {
         downlink: &BlockCodecs,
     ) -> Vec<Self> {
         let layouts = |phase| {
-            let upload = match reports_utility {
-                true => method.upload_layout(phase).reporting_utility(),
-                false => method.upload_layout(phase),
-            };
+            let mut upload = method.upload_layout(phase);
+            upload.reports_utility = reports_utility;
             let (download, exchange) = (method.download_layout(phase), method.exchange(phase));
             let mut blocks = download.blocks().iter();
             let downloads = if download.is_empty() {

@@ -12,6 +12,13 @@ use crate::model::table::RowSet;
 use crate::model::tests::counting_table;
 use fedrecsim_scenario::scenario::CodecName;
 
+/// Returns the layout with both kinds of scalars in its frames.
+fn with_scalars(layout: Layout) -> Layout {
+    let mut layout = layout.weighted();
+    layout.reports_utility = true;
+    layout
+}
+
 /// Returns a layout with a block of every type, and the model that the sender has downloaded.
 fn layout_and_base(rows: usize) -> (Layout, Model) {
     let shape = |dimension| TableShape { rows, dimension };
@@ -53,7 +60,7 @@ fn layout_and_base(rows: usize) -> (Layout, Model) {
     .map(table)
     .into();
     let base = Model::new(downloaded, blocks).unwrap();
-    (layout.weighted().reporting_utility(), base)
+    (with_scalars(layout), base)
 }
 
 fn any_update(rows: usize) -> impl Strategy<Value = ModelUpdate> {
@@ -205,9 +212,7 @@ fn a_frame_of_another_layout_is_refused_with_the_reason() {
     );
     let mut blocks = layout.blocks().to_vec();
     blocks[3] = blocks[3].clone().of(ValueType::F32);
-    assert!(
-        refusal(&Layout::new(blocks).weighted().reporting_utility()).contains("of another type")
-    );
+    assert!(refusal(&with_scalars(Layout::new(blocks))).contains("of another type"));
     let dense = BlockCodecs::every(CodecName::DenseF32)
         .decode(&frame, &layout, &Model::none())
         .unwrap_err()

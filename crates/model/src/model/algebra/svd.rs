@@ -89,10 +89,9 @@ per_instruction_set! {
 /// long enough to be normalised safely.
 fn normalise_rows(rows: &mut Array2<f64>, lengths: &[f64]) {
     let size = rows.ncols();
-    for index in 0..size {
-        if lengths[index] > 0.0 {
-            rows.row_mut(index)
-                .mapv_inplace(|value| value / lengths[index]);
+    for (index, &own) in lengths.iter().enumerate() {
+        if own > 0.0 {
+            rows.row_mut(index).mapv_inplace(|value| value / own);
             continue;
         }
         for axis in 0..size {

@@ -1,6 +1,6 @@
 //! Steps flat slices of parameters by SGD or Adam, with weight decay and clipping by the norm.
 
-use crate::model::kernel::lane_math::{LANES, quad_sum};
+use super::dense::dot;
 use crate::model::state::StateVisitor;
 use crate::per_instruction_set;
 use fedrecsim_core::error::Result;
@@ -146,21 +146,9 @@ per_instruction_set! {
     }
 }
 
-per_instruction_set! {
-    /// Returns the sum of the squares of `values`, in sixteen partial sums and one tree.
-    pub fn squared_norm(values: &[f32]) -> f32 {
-        let (groups, rest) = values.as_chunks::<LANES>();
-        let mut sums = [0f32; LANES];
-        for group in groups {
-            for i in 0..LANES {
-                sums[i] += group[i] * group[i];
-            }
-        }
-        for (sum, value) in sums.iter_mut().zip(rest) {
-            *sum += value * value;
-        }
-        quad_sum(&sums)
-    }
+/// Returns the sum of the squares of `values`, in sixteen partial sums and one tree.
+pub fn squared_norm(values: &[f32]) -> f32 {
+    dot(values, values)
 }
 
 /// Returns the factor that brings a gradient with this squared norm to a norm of `limit`, and 1

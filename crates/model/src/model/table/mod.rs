@@ -18,18 +18,19 @@ mod update;
 /// The number of bytes of one value in IEEE 754 single precision.
 pub const VALUE_BYTES: usize = size_of::<f32>();
 
-/// Says how the values of a block are represented, in memory and on the wire (little-endian).
+/// Says how the values of a block are represented, in memory and on the wire (little-endian). The
+/// discriminant is the code of the type in a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ValueType {
     /// IEEE 754 single precision.
     #[default]
-    F32,
+    F32 = 0,
     /// 32-bit unsigned integers.
-    U32,
+    U32 = 1,
     /// 64-bit unsigned integers.
-    U64,
+    U64 = 2,
     /// Bytes that only the method can interpret.
-    Bytes,
+    Bytes = 3,
 }
 
 impl ValueType {
@@ -39,16 +40,6 @@ impl ValueType {
             Self::F32 | Self::U32 => 4,
             Self::U64 => 8,
             Self::Bytes => 1,
-        }
-    }
-
-    /// Returns the code of the type in a frame.
-    pub(crate) const fn code(self) -> u8 {
-        match self {
-            Self::F32 => 0,
-            Self::U32 => 1,
-            Self::U64 => 2,
-            Self::Bytes => 3,
         }
     }
 }
