@@ -149,7 +149,7 @@ pub const PROGRAM: Program = Program {
 /// Scenario files: reading, checking, and the values that they become.
 pub mod scenario {
     #[doc(inline)]
-    pub use fedrecsim_scenario::scenario::{
+    pub use fedrecsim_scenario::{
         CodecSpec, DatasetSpec, DevicesSpec, EvaluationSpec, MethodSpec, MethodVocabulary, Mode,
         NegativesSpec, NetworkSpec, Policy, PrivacySpec, Scenario, TrainingSpec, load, parse,
     };

@@ -16,7 +16,7 @@ use fedrecsim_report::report::progress::{
     LINES_EVERY, LatestAccuracy, Progress, ProgressLine, Show,
 };
 use fedrecsim_report::report::{self, ModelFile, ReportFolder, RunRecord, UserArrays, Wall, html};
-use fedrecsim_scenario::scenario::Scenario;
+use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::checkpoint;
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::sim::{self, Checkpoints, RoundObserver, RunControl, Simulation, Stop, World};

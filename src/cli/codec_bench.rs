@@ -17,7 +17,7 @@ use fedrecsim_model::model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::model::layout::Layout;
 use fedrecsim_model::model::table::{Table, TableShape};
 use fedrecsim_report::report::{self, Block, Cell, Document};
-use fedrecsim_scenario::scenario::{self, CodecSpec, MethodVocabulary};
+use fedrecsim_scenario::{self as scenario, CodecSpec, MethodVocabulary};
 
 /// The codecs that are measured, as values of `codec.uplink`.
 const MEASURED: [&str; 22] = [

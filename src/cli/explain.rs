@@ -7,8 +7,8 @@ use fedrecsim_core::error::{Error, Result};
 use fedrecsim_methods::method::Entry;
 use fedrecsim_methods::method::registry::vocabulary_of;
 use fedrecsim_report::study;
-use fedrecsim_scenario::scenario::reference::{self, Key};
-use fedrecsim_scenario::scenario::{self, MethodVocabulary};
+use fedrecsim_scenario::reference::{self, Key};
+use fedrecsim_scenario::{self as scenario, MethodVocabulary};
 
 /// The key whose choices `codecs` lists. Those of the other direction are the same.
 const CODEC: &str = "codec.uplink";

@@ -9,7 +9,7 @@ use fedrecsim_data::dataset::{self, Dataset};
 use fedrecsim_data::population::Traces;
 use fedrecsim_methods::method::Entry;
 use fedrecsim_methods::method::registry::check;
-use fedrecsim_scenario::scenario::Scenario;
+use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::checkpoint;
 use fedrecsim_sim::sim::World;
 

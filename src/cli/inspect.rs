@@ -6,7 +6,7 @@ use fedrecsim_core::error::Result;
 use fedrecsim_data::dataset::public::known;
 use fedrecsim_methods::method::Entry;
 use fedrecsim_report::report::words::counted;
-use fedrecsim_scenario::scenario::{self, Loaded, MethodVocabulary, Scenario, Strictness};
+use fedrecsim_scenario::{self as scenario, Loaded, MethodVocabulary, Scenario, Strictness};
 
 use super::args::ValidateArgs;
 use super::{Finished, Session, screen, wrapped};

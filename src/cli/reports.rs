@@ -9,7 +9,7 @@ use fedrecsim_core::error::{Error, Result};
 use fedrecsim_report::report::{self, SavedReport, html};
 use fedrecsim_report::study::compare::{self, Wanted};
 use fedrecsim_report::study::{saved, tables};
-use fedrecsim_scenario::scenario::MethodVocabulary;
+use fedrecsim_scenario::MethodVocabulary;
 
 /// The name of the tables' files.
 const NAME: &str = "compare";

@@ -10,7 +10,7 @@ use super::{Finished, Session, leftovers};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_ranks::Crew;
 use fedrecsim_report::report::{self, EarlierReport, ReportFolder};
-use fedrecsim_scenario::scenario::{self, AvailabilityPattern, RatesSpec, Scenario, SpeedSpec};
+use fedrecsim_scenario::{self as scenario, AvailabilityPattern, RatesSpec, Scenario, SpeedSpec};
 use fedrecsim_sim::checkpoint::{self, Build, Header, Keeper, Opened};
 use fedrecsim_sim::sim::Checkpoints;
 

@@ -17,7 +17,7 @@ use fedrecsim_ranks::Crew;
 #[cfg(feature = "parquet")]
 use fedrecsim_report::report::arrow;
 use fedrecsim_report::report::{self, ReportFolder};
-use fedrecsim_scenario::scenario::Scenario;
+use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::checkpoint::{self, Build, Header, Keeper};
 use fedrecsim_sim::sim::{Checkpoints, World};
 

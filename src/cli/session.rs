@@ -9,7 +9,7 @@ use super::{screen, signals};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_methods::method::Entry;
 use fedrecsim_methods::method::registry::vocabulary_of;
-use fedrecsim_scenario::scenario::MethodVocabulary;
+use fedrecsim_scenario::MethodVocabulary;
 
 /// What a command is given beside its arguments.
 pub struct Session<'s> {

@@ -9,7 +9,7 @@ use super::ranks::{Side, contents, load, named};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_methods::method::Entry;
 use fedrecsim_ranks::{self as ranks, Crew, Identity};
-use fedrecsim_scenario::scenario::{self, Loaded, Scenario, Strictness};
+use fedrecsim_scenario::{self as scenario, Loaded, Scenario, Strictness};
 use fedrecsim_sim::checkpoint::Build;
 
 /// A run that is about to begin or to go on.

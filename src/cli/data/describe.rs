@@ -8,7 +8,7 @@ use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset::Ratings;
 use fedrecsim_data::dataset::{self, delimited, registry};
 use fedrecsim_report::report::words::{counted, percent, thousands};
-use fedrecsim_scenario::scenario::{self, MethodVocabulary};
+use fedrecsim_scenario::{self as scenario, MethodVocabulary};
 
 /// Returns a description of the ratings of a scenario.
 ///

@@ -26,7 +26,7 @@ use super::wrapped;
 use fedrecsim_core::error::Error;
 use fedrecsim_data::dataset::public::{by_hand, datasets};
 use fedrecsim_data::dataset::registry;
-use fedrecsim_scenario::scenario::DatasetSpec;
+use fedrecsim_scenario::DatasetSpec;
 
 /// Says that this program was built without what it takes to fetch anything.
 #[cfg(not(feature = "fetch"))]
@@ -76,7 +76,7 @@ mod list_tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use fedrecsim_methods::method::registry::vocabulary;
-    use fedrecsim_scenario::scenario;
+    use fedrecsim_scenario as scenario;
 
     /// If this fails, a scenario cannot name a data set by the name under which it is listed and
     /// fetched.

@@ -9,7 +9,7 @@ use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset::{self, Dataset, Totals, share};
 use fedrecsim_methods::method::Entry;
 use fedrecsim_ranks::{Crew, Other, Shares, contribute, server_needs_ratings};
-use fedrecsim_scenario::scenario::Scenario;
+use fedrecsim_scenario::Scenario;
 
 /// The side of a process on which data are read.
 pub(crate) enum Side<'a> {

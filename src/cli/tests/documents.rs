@@ -9,7 +9,7 @@ use clap::Parser;
 use crate::cli::args::{Cli, Command, DataCommand};
 use fedrecsim_methods::method::registry::vocabulary;
 use fedrecsim_report::study::{self, Plan, against, file::Changes};
-use fedrecsim_scenario::scenario;
+use fedrecsim_scenario as scenario;
 
 fn project() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

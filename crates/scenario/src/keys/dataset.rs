@@ -1,0 +1,490 @@
+//! `[dataset]`: where ratings come from and what is done to them before training.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::check::Checker;
+use crate::sizes::{ProblemSize, block_too_large, candidates_too_many, too_large};
+use super::{EvaluationSpec, Ranking, Scenario, without_default};
+use crate::{choices, keys, variants};
+
+keys! {
+    /// The ratings and how they are split.
+    pub struct DatasetSpec with required keys {
+        /// Where the ratings come from.
+        name: DatasetName;
+        /// The generated population; only with `name = "generated"`.
+        generator: Option<GeneratorSpec>;
+        /// Layout of the file; only with `name = "delimited"`, and required there.
+        columns: Option<DelimitedSpec>;
+        /// The ratings file, which may be compressed with gzip or zstd (`ratings.csv.gz`,
+        /// `ratings.csv.zst`). Required for `delimited`; a generated population has none; for the
+        /// others the default is their usual place in a data folder.
+        #[schemars(length(min = 1))]
+        path: Option<PathBuf>;
+        /// Users with fewer ratings are left out. The default is 10 for `lastfm-2k` (the filter of
+        /// the FedRAP paper), 5 for `lastfm-2k-tags` and `amazon-instant-video` (that of the
+        /// PFedRec paper), else 0.
+        #[serde(default)]
+        #[schemars(transform = without_default)]
+        minimum_interactions: u32;
+        /// A part of the users and items, to study other sizes and densities; not with
+        /// `name = "generated"`. It is taken before users with few ratings are left out.
+        subset: Option<SubsetSpec>;
+        /// How the ratings are divided into a part to train on and a part to measure accuracy on.
+        split: SplitSpec = SplitSpec::default();
+        /// Training negatives.
+        negatives: NegativesSpec = NegativesSpec::default();
+    }
+}
+
+choices! {
+    /// Where ratings come from.
+    pub enum DatasetName {
+        /// Made by the generator; no file.
+        Generated,
+        /// MovieLens 100K, `u.data`.
+        #[serde(rename = "ml-100k")]
+        Ml100k,
+        /// MovieLens 1M, `ratings.dat` or a `ratings.csv` with an `order` column.
+        #[serde(rename = "ml-1m")]
+        Ml1m,
+        /// MovieLens 20M, `ratings.csv`.
+        #[serde(rename = "ml-20m")]
+        Ml20m,
+        /// MovieLens 25M, `ratings.csv`.
+        #[serde(rename = "ml-25m")]
+        Ml25m,
+        /// MovieLens 32M, `ratings.csv`.
+        #[serde(rename = "ml-32m")]
+        Ml32m,
+        /// LastFM 2K (HetRec 2011), `user_artists.dat`.
+        #[serde(rename = "lastfm-2k")]
+        LastFm2k,
+        /// LastFM 2K (HetRec 2011), who has given which artist a tag,
+        /// `user_taggedartists-timestamps.dat`.
+        #[serde(rename = "lastfm-2k-tags")]
+        LastFm2kTags,
+        /// Amazon Instant Video (2014), all ratings, `ratings_Amazon_Instant_Video.csv`.
+        #[serde(rename = "amazon-instant-video")]
+        AmazonInstantVideo,
+        /// Amazon Instant Video (2014), ratings of users and items with at least five reviews, as
+        /// `fedrecsim data fetch` writes them.
+        #[serde(rename = "amazon-instant-video-5core")]
+        AmazonInstantVideo5Core,
+        /// Any delimited text file, as `[dataset.columns]` describes it.
+        Delimited,
+    }
+}
+
+impl DatasetSpec {
+    /// Returns what a scenario has that says nothing of its data but the name.
+    pub fn named(name: DatasetName) -> Self {
+        Self {
+            name,
+            generator: None,
+            columns: None,
+            path: None,
+            minimum_interactions: match name {
+                // The filter of the FedRAP paper.
+                DatasetName::LastFm2k => 10,
+                // The filter of the PFedRec paper. Most users of Amazon have a single rating, of
+                // which nothing can be held out.
+                DatasetName::LastFm2kTags | DatasetName::AmazonInstantVideo => 5,
+                _ => 0,
+            },
+            subset: None,
+            split: SplitSpec::default(),
+            negatives: NegativesSpec::default(),
+        }
+    }
+
+    /// Returns the number of users of a generated population. Those of a file are counted when it
+    /// is read.
+    pub fn generated_users(&self) -> Option<u32> {
+        self.generator.as_ref().map(|generator| generator.users)
+    }
+}
+
+keys! {
+    /// A part of the users and items of a file. Items are chosen first, and users by the ratings
+    /// that are then left to them.
+    pub struct SubsetSpec {
+        /// The number of users to keep; all if it is absent.
+        users: Option<u32> = None, >= 1;
+        /// The number of items to keep; all if it is absent.
+        items: Option<u32> = None, >= 1;
+        /// Which of them are kept.
+        keep: Kept = Kept::MostRated;
+    }
+}
+
+choices! {
+    /// The users or items of a file that a part of it keeps.
+    pub enum Kept {
+        /// Those with the most ratings.
+        MostRated,
+        /// Those with the fewest ratings.
+        LeastRated,
+        /// Some that are drawn at random, by the seed.
+        Random,
+    }
+}
+
+variants! {
+    /// How ratings are divided into a part to train on and a part to measure accuracy on.
+    #[derive(Copy, Eq)]
+    pub enum SplitSpec {
+        /// The latest rating of every user is held out, to be ranked against candidates.
+        LeaveOneOut {
+            /// Whether the last but one rating is held out for validation too.
+            #[schemars(extend("default" = true))]
+            validation_item: bool,
+        },
+        /// One of several random equal parts of all ratings is held out, to be predicted: a run is one
+        /// fold. The folds of one seed, or of one division, cover every rating once.
+        KFold {
+            /// Number of parts.
+            #[schemars(range(min = 2, max = 1000), extend("default" = 5))]
+            folds: u32,
+            /// The part that is held out, from 0.
+            #[schemars(extend("default" = 0))]
+            fold: u32,
+            /// Number of a division that is the same with every seed. Runs whose seeds follow one
+            /// another then hold out one part after the other: part `fold` plus seed, modulo `folds`.
+            /// Left out: the seed draws the division.
+            division: Option<u32>,
+        },
+    }
+}
+
+impl Default for SplitSpec {
+    fn default() -> Self {
+        Self::LeaveOneOut {
+            validation_item: true,
+        }
+    }
+}
+
+impl SplitSpec {
+    /// Returns the part that a run with this seed holds out, from 0; `None` if it holds single
+    /// items out.
+    pub fn part(&self, seed: u64) -> Option<u32> {
+        match *self {
+            Self::LeaveOneOut { .. } => None,
+            Self::KFold {
+                fold,
+                division: None,
+                ..
+            } => Some(fold),
+            Self::KFold { folds, fold, .. } => {
+                let folds = u64::from(folds.max(1));
+                Some(((u64::from(fold) + seed % folds) % folds) as u32)
+            }
+        }
+    }
+
+    /// Returns whether an item is held out for validation besides the test part.
+    pub fn has_validation_item(&self) -> bool {
+        matches!(
+            self,
+            Self::LeaveOneOut {
+                validation_item: true
+            }
+        )
+    }
+}
+
+keys! {
+    /// Parameters of the generated population.
+    pub struct GeneratorSpec {
+        /// Number of users.
+        users: u32 = 500, >= 1, <= 100_000_000;
+        /// Number of items.
+        items: u32 = 1000, >= 4, <= 100_000_000;
+        /// Mean number of ratings of a user; the counts are lognormal.
+        ratings_per_user: f64 = 40.0, >= 3.0;
+        /// Standard deviation of the logarithm of that count; 0 gives every user the same count.
+        ratings_log_sigma: f64 = 0.6, >= 0.0, <= 3.0;
+        /// Exponent of the Zipf law of item popularity; 0 makes all items equally popular.
+        popularity_exponent: f64 = 0.8, >= 0.0, <= 3.0;
+        /// Dimension of the latent tastes.
+        taste_dimension: u32 = 4, >= 1, <= 64;
+        /// How much tastes, rather than popularity, decide what a user rates; 0 means not at all.
+        taste_strength: f64 = 5.0, >= 0.0, <= 20.0;
+    }
+}
+
+keys! {
+    /// Layout of a delimited text file, which may be compressed with gzip or zstd. A pair of user and
+    /// item may stand several times, as in a listening history: each row is a rating of its own, except
+    /// that further rows of a held-out item are left out of training.
+    pub struct DelimitedSpec with required keys {
+        /// What separates columns: `","`, `"\t"`, `"::"`, ...
+        #[schemars(length(min = 1, max = 16))]
+        separator: String;
+        /// Whether the first line names the columns. A file in which this seems to be forgotten, or
+        /// said of a line of numbers, is refused.
+        #[serde(default)]
+        header: bool;
+        /// Column of the user, by name or by position from 1.
+        user: ColumnRef;
+        /// Column of the item.
+        item: ColumnRef;
+        /// Column of the rating; without it every row counts as 1. Only methods that predict ratings,
+        /// and `k-fold`, use it: for all others every row is a positive, however low its rating is;
+        /// `label` tells positives apart.
+        rating: Option<ColumnRef>;
+        /// The lowest and the highest rating. A rating outside is refused with its line; without the
+        /// key none is.
+        rating_range: Option<[f64; 2]>;
+        /// Column that says whether the user liked the item (1) or was shown it and did not want it
+        /// (0); without it every row is a positive. Only positives are trained on as such, counted as
+        /// popular and held out; what is labelled 0 is neither a negative to be drawn nor a candidate,
+        /// and methods that read labels are given it.
+        label: Option<ColumnRef>;
+        /// Column of a weight of at least 0, for methods that weigh ratings; without it every row
+        /// weighs 1.
+        weight: Option<ColumnRef>;
+        /// Column that orders a user's rows in time (a number). Among equal times the row that stands
+        /// first in the file counts as the latest, as in the papers' code. Without the column the order
+        /// of the file is the order in time, so that the last row is the latest.
+        timestamp: Option<ColumnRef>;
+    }
+}
+
+/// A column, by position or by name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum ColumnRef {
+    /// Position, counted from 1.
+    Position(#[schemars(range(min = 1, max = 10_000))] u32),
+    /// Name in the header line.
+    Name(#[schemars(length(min = 1))] String),
+}
+
+keys! {
+    /// Which items may serve as training negatives, and how many.
+    pub struct NegativesSpec {
+        /// The pool that negatives are drawn from.
+        pool: NegativePool = NegativePool::NotInTrain;
+        /// Negatives per positive, without replacement within one positive, redrawn every round.
+        per_positive: u32 = 4, >= 1, <= 1000;
+    }
+}
+
+choices! {
+    /// The pool of training negatives: the switch that decides every accuracy.
+    pub enum NegativePool {
+        /// Items that the user never touched, the held-out ones excluded too: what the papers' code
+        /// does. A client that remembers its negatives can find the held-out item by elimination.
+        Unrated,
+        /// Everything but the training positives: what a device can really know.
+        NotInTrain,
+    }
+}
+
+/// Fills in what depends on the name of the data set.
+pub(super) fn fill(scenario: &mut Scenario, checker: &Checker<'_>) {
+    let dataset = &mut scenario.dataset;
+    if dataset.name == DatasetName::Generated {
+        dataset.generator.get_or_insert_default();
+    }
+    if !checker.file.has("dataset.minimum_interactions") {
+        let usual = DatasetSpec::named(dataset.name);
+        dataset.minimum_interactions = usual.minimum_interactions;
+    }
+}
+
+pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
+    let dataset = &scenario.dataset;
+    let is_generated = dataset.name == DatasetName::Generated;
+    let is_delimited = dataset.name == DatasetName::Delimited;
+    let subset = dataset.subset.as_ref();
+    for (is_broken, key, message) in [
+        (
+            dataset.generator.is_some() && !is_generated,
+            "generator",
+            "`generator` belongs to `name = \"generated\"` only",
+        ),
+        (
+            dataset.columns.is_some() && !is_delimited,
+            "columns",
+            "`columns` belongs to `name = \"delimited\"` only",
+        ),
+        (
+            dataset.columns.is_none() && is_delimited,
+            "name",
+            "`name = \"delimited\"` needs the table `[dataset.columns]`",
+        ),
+        (
+            dataset.path.is_some() && is_generated,
+            "path",
+            "a generated population is not read from a file: `path` has no meaning here",
+        ),
+        (
+            dataset.path.is_none() && is_delimited,
+            "name",
+            "`name = \"delimited\"` needs the key `path`, the ratings file",
+        ),
+        (
+            subset.is_some() && is_generated,
+            "subset",
+            "a generated population has as many users and items as `[dataset.generator]` says, and no `subset`",
+        ),
+        (
+            subset.is_some_and(|subset| subset.users.is_none() && subset.items.is_none()),
+            "subset",
+            "`subset` needs `users` or `items`: how many of them are to be kept",
+        ),
+    ] {
+        if is_broken {
+            checker.fault(&format!("dataset.{key}"), message);
+        }
+    }
+    if let SplitSpec::KFold { folds, fold, .. } = dataset.split
+        && fold >= folds
+    {
+        let last = folds.saturating_sub(1);
+        let message =
+            format!("`fold` is {fold}, but the {folds} folds are numbered from 0 to {last}");
+        checker.fault("dataset.split.k-fold.fold", message);
+    }
+    if let Some(generator) = dataset.generator.as_ref().filter(|_| is_generated) {
+        check_population(generator, &scenario.evaluation, checker);
+        check_sizes(generator, scenario, checker);
+    }
+    if let Some(columns) = dataset.columns.as_ref().filter(|_| is_delimited) {
+        check_columns(columns, checker);
+    }
+    checker.idle_if(
+        !checker.method.draws_negatives,
+        "dataset.negatives",
+        "the method draws no training negatives from this pool",
+    );
+}
+
+fn check_columns(columns: &DelimitedSpec, checker: &mut Checker<'_>) {
+    let mut fault = |key: &str, message: &str| {
+        checker.fault(&format!("dataset.columns.{key}"), message);
+    };
+    if columns.separator.contains(['\n', '\r']) {
+        fault("separator", "`separator` cannot be an end of line");
+    }
+    if let Some([lowest, highest]) = columns.rating_range {
+        if lowest >= highest {
+            let message =
+                format!("`rating_range` is [{lowest}, {highest}]: write the lower rating first");
+            fault("rating_range", &message);
+        }
+        if columns.rating.is_none() {
+            let message = "`rating_range` needs a column of ratings: give `rating`";
+            fault("rating_range", message);
+        }
+    }
+    let named = [
+        ("user", Some(&columns.user)),
+        ("item", Some(&columns.item)),
+        ("rating", columns.rating.as_ref()),
+        ("label", columns.label.as_ref()),
+        ("weight", columns.weight.as_ref()),
+        ("timestamp", columns.timestamp.as_ref()),
+    ];
+    for (index, (key, column)) in named.iter().enumerate() {
+        let Some(column) = column else { continue };
+        if let (ColumnRef::Name(name), false) = (column, columns.header) {
+            let message = format!(
+                "`{key}` names the column `{name}`, but `header` is false: say `header = true`, or give its position"
+            );
+            fault(key, &message);
+        }
+        let same = named[..index]
+            .iter()
+            .find(|(_, other)| *other == Some(*column));
+        if let Some((other, _)) = same {
+            fault(key, &format!("`{key}` and `{other}` are the same column"));
+        }
+    }
+}
+
+const CANDIDATES: &str = "evaluation.ranking.sampled.candidates";
+const USERS: &str = "dataset.generator.users";
+const ITEMS: &str = "dataset.generator.items";
+const RATINGS: &str = "dataset.generator.ratings_per_user";
+
+/// Checks numbers that must fit into a generated population. The size of a population from a file
+/// is known only when it is read.
+fn check_population(
+    generator: &GeneratorSpec,
+    evaluation: &EvaluationSpec,
+    checker: &mut Checker<'_>,
+) {
+    let (users, items) = (generator.users, generator.items);
+    if evaluation.users > users {
+        let message = format!(
+            "`users` is {}, but the population (`{USERS}`) is {users}",
+            evaluation.users
+        );
+        checker.contradiction("evaluation.users", USERS, message);
+    }
+    // The held-out item is ranked against items that its user never rated.
+    if let Ranking::Sampled(sampled) = evaluation.ranking
+        && sampled.candidates >= items
+    {
+        let message = format!(
+            "{} candidates (`{CANDIDATES}`) cannot be drawn for a user from {items} items (`{ITEMS}`): candidates are \
+             items that the user never rated",
+            sampled.candidates
+        );
+        checker.contradiction(CANDIDATES, ITEMS, message);
+    }
+    if generator.ratings_per_user > f64::from(items) {
+        let message = format!(
+            "a user cannot rate {} of {items} items: lower `ratings_per_user` or raise `items`",
+            generator.ratings_per_user
+        );
+        checker.contradiction(RATINGS, ITEMS, message);
+    }
+}
+
+/// Checks products of numbers each of which is sound by itself, but which together may be more than
+/// a run can hold.
+fn check_sizes(generator: &GeneratorSpec, scenario: &Scenario, checker: &mut Checker<'_>) {
+    const TASTES: &str = "dataset.generator.taste_dimension";
+    let GeneratorSpec {
+        users,
+        items,
+        ratings_per_user,
+        taste_dimension,
+        ..
+    } = *generator;
+    let size = ProblemSize {
+        users: users as usize,
+        items: items as usize,
+    };
+    let method = &scenario.method;
+    let blocks = (checker.method.sizes)(&method.parameters, size);
+    if let Some(reason) = blocks.iter().find_map(block_too_large) {
+        checker.contradiction(&format!("method.{}", method.name), ITEMS, reason);
+    }
+    if let Some(size) = too_large([f64::from(items), f64::from(taste_dimension)], 4) {
+        let message = format!("{items} items with {taste_dimension} tastes each take {size}");
+        checker.contradiction(TASTES, ITEMS, message);
+    }
+    if let Some(size) = too_large([f64::from(users), ratings_per_user], 8) {
+        let message = format!("{users} users with {ratings_per_user} ratings each take {size}");
+        checker.contradiction(USERS, RATINGS, message);
+    }
+    let evaluated = match scenario.evaluation.users {
+        0 => users,
+        some => some,
+    };
+    if let Ranking::Sampled(sampled) = scenario.evaluation.ranking
+        && let Some(message) =
+            candidates_too_many(u64::from(evaluated), u64::from(sampled.candidates))
+    {
+        checker.contradiction(CANDIDATES, USERS, message);
+    }
+}

@@ -1,0 +1,324 @@
+//! `[evaluation]`: the figures of accuracy, what held-out items are ranked against, and the round
+//! that counts.
+
+use crate::check::Checker;
+use crate::suggest;
+use super::{Scenario, SplitSpec};
+use crate::{choices, keys, variants};
+use fedrecsim_core::metric::{FAMILIES, Metric, Needs};
+
+keys! {
+    /// How accuracy is measured.
+    pub struct EvaluationSpec {
+        /// Evaluate after every this many rounds, and always after the last.
+        every_rounds: u32 = 1, >= 1;
+        /// The figures of accuracy. With `leave-one-out`: `hr@K`, `ndcg@K` and `mrr`, and their
+        /// exact expectations over all draws of the sampled candidates, `expected-hr@K`,
+        /// `expected-ndcg@K` and `expected-mrr`, which have no noise of sampling; `hr` alone stands
+        /// for `hr@K` at each of `cutoffs`, and so do the others. With `k-fold`: `rmse` and `mae`.
+        /// The default is `hr`, `ndcg` and `mrr`, or `rmse` and `mae`.
+        #[schemars(length(min = 1, max = 32), inner(length(min = 1, max = 40)))]
+        metrics: Vec<String> = ["hr", "ndcg", "mrr"].map(String::from).into();
+        /// The figure by which `selection` judges rounds and which every report shows first; one of
+        /// `metrics`. The default is `hr@10` where that is one of them, else the first.
+        #[schemars(length(min = 1, max = 40))]
+        headline: String = "hr@10".to_owned();
+        /// What the held-out item is ranked against.
+        ranking: Ranking = Ranking::Sampled(SampledSpec::default());
+        /// The K of figures that are named without one. That of the headline is always among them;
+        /// none is beyond the number of sampled candidates.
+        #[schemars(length(min = 1, max = 16), inner(range(min = 1, max = 100_000)))]
+        cutoffs: Vec<u32> = vec![5, 10, 20];
+        /// The item table that users score with, where the method has each keep one of its own
+        /// (FedRAP's D_i, the E_i of PFedRec). Training is not affected.
+        item_table: ItemTable = ItemTable::Own;
+        /// Which round a run is judged by.
+        selection: Selection = Selection::Last;
+        /// Evaluate this many users, the same ones throughout; 0 means all.
+        users: u32 = 0;
+    }
+}
+
+impl EvaluationSpec {
+    /// Returns the figures, each once, in the order in which they are named.
+    pub fn metrics(&self) -> Vec<Metric> {
+        let mut metrics: Vec<Metric> = Vec::new();
+        for metric in self
+            .metrics
+            .iter()
+            .flat_map(|name| Metric::all_named(name, &self.cutoffs))
+        {
+            if !metrics.contains(&metric) {
+                metrics.push(metric);
+            }
+        }
+        metrics
+    }
+
+    /// Returns the figure that a run is judged by. A checked scenario names one of
+    /// [`Self::metrics`]; of one that was put together otherwise, and names none, it is the first.
+    pub fn headline(&self) -> Option<Metric> {
+        Metric::named(&self.headline).or_else(|| self.metrics().into_iter().next())
+    }
+
+    /// Returns whether any of the figures needs this.
+    pub fn needs(&self, needs: Needs) -> bool {
+        self.metrics().iter().any(|metric| metric.needs() == needs)
+    }
+}
+
+variants! {
+    /// What the held-out item is ranked against.
+    #[derive(Copy)]
+    pub enum Ranking {
+        /// A fixed sample of items that the user never rated.
+        Sampled(SampledSpec),
+        /// Every item that the user never rated.
+        FullCatalogue,
+    }
+}
+
+keys! {
+    /// A sample of candidates, drawn once per run.
+    #[derive(Copy)]
+    pub struct SampledSpec {
+        /// Number of candidates, none of which the user has rated.
+        candidates: u32 = 99, >= 1, <= 1_000_000;
+        /// Whether validation and test share one draw of candidates (FedRAP's code) or have their
+        /// own (PFedRec's).
+        shared_candidates: bool = true;
+    }
+}
+
+choices! {
+    /// The item table that users score with, where each keeps one of its own.
+    pub enum ItemTable {
+        /// The user's own, as the method has it.
+        Own,
+        /// The shared one alone, as every user can download it.
+        Shared,
+        /// The own one of another user, who is drawn for each user once per run.
+        AnotherUsers,
+    }
+
+    /// Which round a run is judged by.
+    pub enum Selection {
+        /// The last one.
+        Last,
+        /// The best by the headline figure on the validation items, the last of equals (PFedRec's
+        /// code).
+        BestValidation,
+        /// The best by the headline figure on the **test** part (FedRAP's code): an optimistic
+        /// choice, named as such in reports.
+        BestTest,
+    }
+}
+
+/// The largest cutoff that a name may have; the key `cutoffs` has the same limit.
+const MAX_CUTOFF: u32 = 100_000;
+
+/// Fills in what depends on other keys: the figures of the split, the first of them as the headline
+/// and its cutoff, and those default cutoffs that can tell methods apart.
+pub(super) fn fill(scenario: &mut Scenario, checker: &Checker<'_>) {
+    let has = |key: &str| checker.file.has(&format!("evaluation.{key}"));
+    let evaluation = &mut scenario.evaluation;
+    if matches!(scenario.dataset.split, SplitSpec::KFold { .. }) && !has("metrics") {
+        evaluation.metrics = ["rmse", "mae"].map(String::from).into();
+    }
+    let names = |name: &str| evaluation.metrics.iter().any(|listed| listed == name);
+    if !has("headline") && !names("hr") && !names("hr@10") {
+        let mut figures = evaluation
+            .metrics
+            .iter()
+            .flat_map(|name| Metric::all_named(name, &[10]));
+        let first = figures.next();
+        evaluation.headline = first.map_or_else(String::new, |metric| metric.name());
+    }
+    // A family that is named without a cutoff is measured at the headline's cutoff too.
+    if let Some((family, Some(cutoff))) = Metric::family_and_cutoff(&evaluation.headline)
+        && evaluation.metrics.iter().any(|name| name == family.name)
+    {
+        evaluation.cutoffs.push(cutoff);
+    }
+    if let (Ranking::Sampled(sampled), false) = (evaluation.ranking, has("cutoffs")) {
+        let headline = evaluation.headline().and_then(|metric| metric.cutoff);
+        evaluation
+            .cutoffs
+            .retain(|cutoff| *cutoff <= sampled.candidates || Some(*cutoff) == headline);
+    }
+    evaluation.cutoffs.sort_unstable();
+    evaluation.cutoffs.dedup();
+}
+
+pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
+    let (evaluation, split) = (&scenario.evaluation, scenario.dataset.split);
+    if check_names(evaluation, checker) {
+        check_headline(evaluation, checker);
+        if let Ranking::Sampled(sampled) = evaluation.ranking {
+            check_cutoffs(evaluation, sampled.candidates, checker);
+        }
+        check_needs(scenario, checker);
+    }
+    let usual = EvaluationSpec::default();
+    for (key, is_usual) in [
+        ("ranking", evaluation.ranking == usual.ranking),
+        ("cutoffs", evaluation.cutoffs == usual.cutoffs),
+    ] {
+        // A printed scenario has the usual values.
+        if matches!(split, SplitSpec::KFold { .. }) && !is_usual {
+            let message = format!(
+                "`{key}` says how held-out items are ranked, but `dataset.split` is `k-fold`, which holds ratings out"
+            );
+            checker.fault(&format!("evaluation.{key}"), message);
+        }
+    }
+    if evaluation.selection == Selection::BestValidation && !split.has_validation_item() {
+        let reason = match split {
+            SplitSpec::LeaveOneOut { .. } => {
+                "`dataset.split.leave-one-out.validation_item` is false"
+            }
+            SplitSpec::KFold { .. } => "`dataset.split` is `k-fold`, which holds none out",
+        };
+        let message = format!("`best-validation` needs a validation item, but {reason}");
+        checker.fault("evaluation.selection", message);
+    }
+    // A method about which nothing is known before the data are read is refused when users are
+    // scored.
+    let keeps_none = checker
+        .traffic
+        .as_ref()
+        .is_some_and(|traffic| !traffic.keeps_personal_tables);
+    if evaluation.item_table != ItemTable::Own && keeps_none {
+        let message = "the users of this method keep no item table of their own, in whose place they could score with \
+                       another one";
+        checker.fault("evaluation.item_table", message);
+    }
+    checker.idle_if(
+        !split.has_validation_item(),
+        "evaluation.ranking.sampled.shared_candidates",
+        "no validation item is held out that could share the candidates \
+         (`dataset.split.leave-one-out.validation_item` is false)",
+    );
+    let is_without_cutoff = |name: &String| {
+        let mut families = FAMILIES.iter();
+        families.any(|known| known.has_cutoff && known.name == name)
+    };
+    checker.idle_if(
+        !evaluation.metrics.iter().any(is_without_cutoff),
+        "evaluation.cutoffs",
+        "every figure in `metrics` that has a cutoff names its own",
+    );
+}
+
+/// Returns whether every figure is known, and notes a fault for each that is not.
+fn check_names(evaluation: &EvaluationSpec, checker: &mut Checker<'_>) -> bool {
+    let headline = checker.file.has("evaluation.headline");
+    let headline = headline.then_some(("headline", &evaluation.headline));
+    let metrics = evaluation.metrics.iter().map(|name| ("metrics", name));
+    let mut are_known = true;
+    for (key, name) in metrics.chain(headline) {
+        if let Some(message) = name_fault(key, name) {
+            checker.fault(&format!("evaluation.{key}"), message);
+            are_known = false;
+        }
+    }
+    are_known
+}
+
+/// Returns what is wrong with the name of a figure, which is the value of `key`. A list (`metrics`)
+/// may name a family without a cutoff.
+fn name_fault(key: &str, name: &str) -> Option<String> {
+    let (family, cutoff) = name
+        .split_once('@')
+        .map_or((name, None), |(family, cutoff)| (family, Some(cutoff)));
+    let Some(known) = FAMILIES.iter().find(|known| known.name == family) else {
+        let names: Vec<&str> = FAMILIES.iter().map(|family| family.name).collect();
+        let suggestion = suggest::instead_of(family, &names);
+        return Some(format!("unknown figure `{name}` in `{key}`{suggestion}"));
+    };
+    let number = Metric::named(name).and_then(|metric| metric.cutoff);
+    match (cutoff, number) {
+        (Some(cutoff), _) if !known.has_cutoff => Some(format!(
+            "`{family}` has no cutoff: write `{family}` without `@{cutoff}`"
+        )),
+        (None, _) if known.has_cutoff && key != "metrics" => Some(format!(
+            "`{key}` names one figure: write `{family}@10`, or another cutoff, for `{family}`"
+        )),
+        (Some(_), Some(cutoff)) if cutoff > MAX_CUTOFF => Some(format!(
+            "the cutoff of `{name}` must be at most {MAX_CUTOFF}"
+        )),
+        (Some(cutoff), None) => Some(format!(
+            "`{cutoff}` is no cutoff of `{family}`: write a whole number from 1, as in `{family}@10`"
+        )),
+        _ => None,
+    }
+}
+
+fn check_headline(evaluation: &EvaluationSpec, checker: &mut Checker<'_>) {
+    let names: Vec<String> = evaluation.metrics().iter().map(Metric::name).collect();
+    if !names.contains(&evaluation.headline) {
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        let message = format!(
+            "`{}` is not among `metrics`; these are {}",
+            evaluation.headline,
+            suggest::or_list(&names)
+        );
+        checker.contradiction("evaluation.headline", "evaluation.metrics", message);
+    }
+}
+
+/// Refuses cutoffs beyond the number of candidates. Among C candidates the held-out item is one of
+/// C + 1, so that it is always within the first C + 1.
+fn check_cutoffs(evaluation: &EvaluationSpec, candidates: u32, checker: &mut Checker<'_>) {
+    const CANDIDATES: &str = "evaluation.ranking.sampled.candidates";
+    let beyond = |metric: &Metric| metric.cutoff.is_some_and(|cutoff| cutoff > candidates);
+    if let Some(headline) = evaluation.headline().filter(beyond) {
+        let message = format!(
+            "{}, the headline (`evaluation.headline`), says the same of every method among {candidates} candidates; it \
+             takes {}",
+            headline.label(),
+            headline.cutoff.unwrap_or_default()
+        );
+        checker.contradiction(CANDIDATES, "evaluation.headline", message);
+    } else if let Some(metric) = evaluation.metrics().into_iter().find(beyond) {
+        let cutoff = metric.cutoff.unwrap_or_default();
+        let key = match evaluation.cutoffs.contains(&cutoff) {
+            true => "evaluation.cutoffs",
+            false => "evaluation.metrics",
+        };
+        let message = format!(
+            "{} says the same of every method among {candidates} candidates (`{CANDIDATES}`): cutoffs may be at most \
+             {candidates}",
+            metric.label()
+        );
+        checker.fault(key, message);
+    }
+}
+
+/// Checks that the split and the data have what each figure needs.
+fn check_needs(scenario: &Scenario, checker: &mut Checker<'_>) {
+    let is_k_fold = matches!(scenario.dataset.split, SplitSpec::KFold { .. });
+    for metric in scenario.evaluation.metrics() {
+        let name = metric.name();
+        let message = match metric.needs() {
+            Needs::PredictedRatings if !is_k_fold => format!(
+                "`{name}` compares predicted with held-out ratings, but `leave-one-out` holds single items out: give \
+                 `dataset.split = \"k-fold\"`"
+            ),
+            Needs::RankAmongCandidates | Needs::RankInCatalogue if is_k_fold => format!(
+                "`{name}` ranks a held-out item, but `k-fold` holds ratings out: take `rmse` or `mae`, or give \
+                 `dataset.split = \"leave-one-out\"`"
+            ),
+            _ => continue,
+        };
+        return checker.contradiction("evaluation.metrics", "dataset.split", message);
+    }
+    // Whether other sources have ratings is known only when they are read.
+    if let Some(columns) = &scenario.dataset.columns
+        && is_k_fold
+        && columns.rating.is_none()
+    {
+        let message = "`k-fold` holds ratings out, but `dataset.columns` names no column of ratings: give `rating`";
+        checker.fault("dataset.split", message);
+    }
+}

@@ -1,0 +1,167 @@
+//! Bytes that the simulator does not make, and counts as if they travelled with the frames.
+
+use crate::check::Checker;
+use crate::traffic::{Traffic, UploadUse};
+use super::{ClientSelection, CodecChoice, CodecName, Mode, Scenario, name_of};
+use crate::keys;
+use fedrecsim_core::units::Direction;
+
+keys! {
+    /// Adds bytes to every frame that a deployment would send and the simulator does not make. They
+    /// take time on the links and energy like all others, and a run's report shows them apart from
+    /// those that were measured. Nothing here changes what is learned but through time.
+    #[derive(Copy)]
+    pub struct OverheadsSpec {
+        /// The headers of the packets in which a frame travels; left out if absent.
+        transport: Option<TransportSpec> = None;
+        /// The keys and shares of secure aggregation, with which the server learns nothing but the
+        /// sum of all uploads of a round (Bonawitz et al., CCS 2017); left out if absent. It takes
+        /// `codec.uplink = "dense-f32"`, since all clients must send the same entries on one scale,
+        /// and rounds that wait for their cohort.
+        secure_aggregation: Option<SecureAggregationSpec> = None;
+        /// Paillier's encryption of every value in both directions, as in FedMF's paper (Chai et
+        /// al., 2020); left out if absent. It takes codecs that send values in single precision,
+        /// since each is a ciphertext of its own.
+        paillier: Option<PaillierSpec> = None;
+    }
+
+    /// Packets. The defaults are those of IPv4 and TCP without options on Ethernet (RFC 791, RFC
+    /// 9293).
+    #[derive(Copy)]
+    pub struct TransportSpec {
+        /// Bytes of a frame that a packet carries.
+        payload_bytes: u32 = 1460, >= 1, <= 1_000_000;
+        /// Bytes of a packet's header.
+        header_bytes: u32 = 40, <= 1_000_000;
+    }
+
+    /// Secure aggregation among the n clients that are invited to a round. Each sends two public
+    /// keys, two shares to each of the others and one share of everybody's secret at the end, and
+    /// receives the others' keys and shares, which is 2 n keys and 5 n - 4 shares together
+    /// (Bonawitz et al., CCS 2017). They are counted with the download and the upload, and the
+    /// round trips of the protocol are not.
+    #[derive(Copy)]
+    pub struct SecureAggregationSpec {
+        /// Bytes of a public key; 32 for Curve25519.
+        public_key_bytes: u32 = 32, >= 1, <= 1_000_000;
+        /// Bytes of a secret share.
+        share_bytes: u32 = 32, >= 1, <= 1_000_000;
+    }
+
+    /// Paillier's encryption.
+    #[derive(Copy)]
+    pub struct PaillierSpec {
+        /// Bytes of a ciphertext, which has twice the bits of the key; 256 for a key of 1024 bits.
+        ciphertext_bytes: u32 = 256, >= 4, <= 1_000_000;
+    }
+}
+
+const SECURE_AGGREGATION: &str = "overheads.secure_aggregation";
+const PAILLIER: &str = "overheads.paillier";
+
+/// Checks that what would be encrypted can be.
+pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
+    let overheads = &scenario.overheads;
+    if overheads.secure_aggregation.is_some() {
+        if overheads.paillier.is_some() {
+            checker.fault(
+                PAILLIER,
+                "`paillier` and `secure_aggregation` hide the same uploads; choose one of them",
+            );
+        }
+        check_hidden_uploads(SECURE_AGGREGATION, scenario, checker);
+        check_secure_aggregation(scenario, checker);
+    }
+    if overheads.paillier.is_some() {
+        check_hidden_uploads(PAILLIER, scenario, checker);
+        check_paillier(scenario, checker);
+    }
+}
+
+/// Refuses what reads single uploads, which `key` hides from the server.
+fn check_hidden_uploads(key: &str, scenario: &Scenario, checker: &mut Checker<'_>) {
+    let name = name_in(key);
+    if let ClientSelection::Oort(_) = scenario.training.client_selection {
+        let message = format!("`oort` reads the loss of each client, which `{name}` hides");
+        checker.contradiction("training.client_selection", key, message);
+    }
+    if scenario.audit.is_some() {
+        let message =
+            format!("the audit reads single uploads, which `{name}` hides from the server");
+        checker.contradiction("audit", key, message);
+    }
+    if checker.method.runs_at_server {
+        let message = format!(
+            "this method's server trains on the ratings of each user, which `{name}` hides"
+        );
+        checker.fault(key, message);
+    }
+}
+
+/// Returns the keys that hide from the server of a method what it needs, each with what is wrong.
+pub(super) fn contradictions(
+    traffic: &Traffic,
+    overheads: &OverheadsSpec,
+) -> Vec<(String, String)> {
+    let hides_all_but_sums = overheads.secure_aggregation.is_some();
+    let mut found = Vec::new();
+    for (key, is_on) in [
+        (SECURE_AGGREGATION, hides_all_but_sums),
+        (PAILLIER, overheads.paillier.is_some()),
+    ] {
+        if is_on && traffic.has_personal_downloads {
+            let name = name_in(key);
+            let message = format!(
+                "this method's server works with each client apart, and `{name}` hides single uploads"
+            );
+            found.push((key.to_owned(), message));
+        }
+    }
+    let uses_each = traffic.upload_use == UploadUse::Each && !traffic.blocks.is_empty();
+    if hides_all_but_sums && uses_each && !traffic.has_personal_downloads {
+        let message = "the server of this method uses more of the uploads than their sum (who has sent which row, or \
+                       something of each user), which `secure_aggregation` hides: take `sends_counts = true` where \
+                       the method has it";
+        found.push((SECURE_AGGREGATION.to_owned(), message.to_owned()));
+    }
+    found
+}
+
+/// Returns the last part of a key.
+fn name_in(key: &str) -> &str {
+    key.rsplit('.').next().unwrap_or(key)
+}
+
+fn check_secure_aggregation(scenario: &Scenario, checker: &mut Checker<'_>) {
+    let is_sparse = |choice: &CodecChoice| *choice != CodecChoice::Named(CodecName::DenseF32);
+    if scenario.codec.any(Direction::Up, is_sparse) {
+        let message = "`secure_aggregation` adds masks to the same entries of all clients on one scale, so that \
+                       nothing may be left out by what a client has, and no row or block has a scale of its own: it \
+                       needs `codec.uplink = \"dense-f32\"`";
+        checker.contradiction("codec.uplink", SECURE_AGGREGATION, message);
+    }
+    let mode = &scenario.training.mode;
+    if !matches!(mode, Mode::Synchronous | Mode::OverSelection(_)) {
+        let message = format!(
+            "`secure_aggregation` needs a cohort whose masks cancel in one sum, and in the mode `{}` the server uses \
+             uploads one by one",
+            name_of(mode)
+        );
+        checker.contradiction("training.mode", SECURE_AGGREGATION, message);
+    }
+}
+
+fn check_paillier(scenario: &Scenario, checker: &mut Checker<'_>) {
+    let codec = &scenario.codec;
+    let is_composed = |choice: &CodecChoice| matches!(choice, CodecChoice::Composed(_));
+    if codec.any(Direction::Up, is_composed) || codec.any(Direction::Down, is_composed) {
+        let message = "`paillier` encrypts every value by itself, so that a codec that codes values together saves \
+                       nothing: it needs `dense-f32` or `rows-f32`, or `sparse-f32` for uploads";
+        checker.contradiction("codec", PAILLIER, message);
+    }
+    let is_sparse = |choice: &CodecChoice| *choice == CodecChoice::Named(CodecName::SparseF32);
+    if codec.any(Direction::Down, is_sparse) {
+        let message = "a server that has ciphertexts alone cannot leave out values that are 0";
+        checker.contradiction("codec.downlink", PAILLIER, message);
+    }
+}
