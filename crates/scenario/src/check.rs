@@ -15,7 +15,7 @@ pub(super) struct Checker<'a> {
     pub file: &'a Node,
     /// The method's entry in the vocabulary.
     pub method: &'a MethodVocabulary,
-    /// What the method exchanges, if that can be told.
+    /// What the method sends in each direction, if that can be told.
     pub traffic: Option<Traffic>,
     /// The rules of single keys, for their defaults.
     pub rules: &'a Rules<'a>,
@@ -28,6 +28,13 @@ impl Checker<'_> {
     pub(super) fn fault(&mut self, key: &str, message: impl AsRef<str>) {
         self.faults
             .push(Fault::new(self.file.place_of(key), message));
+    }
+
+    /// Notes what is wrong with `key` if `is_wrong`.
+    pub(super) fn refuse_if(&mut self, is_wrong: bool, key: &str, message: &str) {
+        if is_wrong {
+            self.fault(key, message);
+        }
     }
 
     /// Notes a contradiction between two keys, of which one may have been left to its default. It

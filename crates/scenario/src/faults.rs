@@ -1,7 +1,6 @@
 //! Faults and the texts that they are in: where a mistake is, and how it is shown.
 
 use std::borrow::Cow;
-use std::cmp::Ordering;
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
@@ -49,18 +48,13 @@ impl Fault {
     /// Makes a fault with a message of one line, whatever the message quotes of the text: line ends
     /// and other control characters, which would command a terminal, are escaped.
     pub fn new(place: &Place, message: impl AsRef<str>) -> Self {
-        let message = shortened(message.as_ref());
-        let mut line = String::new();
-        for character in message.chars() {
-            if character.is_control() {
-                line.extend(character.escape_default())
-            } else {
-                line.push(character)
-            }
-        }
+        let escaped = |character: char| match character.is_control() {
+            true => character.escape_default().to_string(),
+            false => character.to_string(),
+        };
         Self {
             place: place.clone(),
-            message: line,
+            message: shortened(message.as_ref()).chars().map(escaped).collect(),
             other: None,
         }
     }
@@ -73,20 +67,12 @@ impl Fault {
 
 /// Returns `message`, or its beginning and end if it is too long for a reader.
 fn shortened(message: &str) -> Cow<'_, str> {
-    let half = LONGEST_MESSAGE / 2;
-    let Some((begins, _)) = message.char_indices().nth(LONGEST_MESSAGE) else {
+    let (length, half) = (message.chars().count(), LONGEST_MESSAGE / 2);
+    if length <= LONGEST_MESSAGE {
         return message.into();
-    };
-    let cut = message
-        .char_indices()
-        .nth(half)
-        .map_or(begins, |(cut, _)| cut);
-    let rest = message
-        .char_indices()
-        .rev()
-        .nth(half - 1)
-        .map_or(begins, |(rest, _)| rest);
-    format!("{} [...] {}", &message[..cut], &message[rest..]).into()
+    }
+    let part = |from| -> String { message.chars().skip(from).take(half).collect() };
+    format!("{} [...] {}", part(0), part(length - half)).into()
 }
 
 /// The texts that a scenario is made of: the file, then one per override.
@@ -177,13 +163,16 @@ impl<'a> Sources<'a> {
 
 /// Returns the faults in the order of the texts, each once.
 fn in_order(mut faults: Vec<Fault>) -> Vec<Fault> {
-    faults.sort_by(|a, b| order(&a.place, &b.place).then_with(|| a.message.cmp(&b.message)));
+    faults.sort_by_cached_key(|Fault { place, message, .. }| {
+        (
+            place.source,
+            place.span.start,
+            place.span.end,
+            message.clone(),
+        )
+    });
     faults.dedup();
     faults
-}
-
-fn order(a: &Place, b: &Place) -> Ordering {
-    (a.source, a.span.start, a.span.end).cmp(&(b.source, b.span.start, b.span.end))
 }
 
 /// Returns the line and column of `offset`, counted in characters and both from 1.

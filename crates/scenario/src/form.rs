@@ -3,8 +3,8 @@
 
 use serde_json::Value as Json;
 
-use super::faults::Fault;
-use super::tree::{Node, Value};
+use super::suggest;
+use super::tree::Value;
 
 /// Returns the types that a form allows.
 pub(super) fn types(form: &Json) -> impl Iterator<Item = &str> {
@@ -113,16 +113,8 @@ pub(super) fn has_word(forms: &[&Json], word: &str) -> bool {
 
 /// Returns the names that the forms offer, as a word or as the key of a table.
 pub(super) fn choices<'s>(forms: &[&'s Json]) -> Vec<&'s str> {
-    let mut names = Vec::new();
-    for name in forms
-        .iter()
-        .flat_map(|form| literals(form).into_iter().chain(tag(form)))
-    {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    names
+    let names = |form: &&'s Json| literals(form).into_iter().chain(tag(form));
+    suggest::once(forms.iter().flat_map(names))
 }
 
 /// Returns whether `form` is a tagged one among several forms.
@@ -147,14 +139,8 @@ pub(super) fn decimal(number: f64) -> String {
     }
 }
 
-/// Checks a number, which the user wrote as `written`, against its bounds.
-pub(super) fn bounds(
-    form: &Json,
-    number: f64,
-    written: &str,
-    node: &Node,
-    name: &str,
-) -> Option<Fault> {
+/// Returns what is wrong with a number, which the user wrote as `written`, by its bounds.
+pub(super) fn bounds(form: &Json, number: f64, written: &str, name: &str) -> Option<String> {
     // Bounds are compared as f64, which cannot tell some integers beyond 2^53 apart; no bound that
     // a value could break is as large.
     type Holds = fn(&f64, &f64) -> bool;
@@ -172,15 +158,15 @@ pub(super) fn bounds(
         })
     });
     let (smallest, unit) = smallest(name);
-    let lost = || {
-        format!(
-            "`{name}` is {written}, which is taken for 0: write 0 or at least {}{unit}",
-            decimal(smallest)
-        )
-    };
     let is_lost = number != 0.0 && number.abs() < smallest;
-    let message = broken.or_else(|| is_lost.then(lost))?;
-    Some(Fault::new(&node.place, message))
+    broken.or_else(|| {
+        let smallest = decimal(smallest);
+        is_lost.then(|| {
+            format!(
+                "`{name}` is {written}, which is taken for 0: write 0 or at least {smallest}{unit}"
+            )
+        })
+    })
 }
 
 /// Returns the smallest number above 0 that the value of `name` may have, and what it is. Times are
@@ -195,27 +181,24 @@ fn smallest(name: &str) -> (f64, &'static str) {
     }
 }
 
-/// Checks that the `length` of a string or an array is within the limits under the two `keywords`;
-/// `unit` is the word for what is counted.
+/// Returns what is wrong with the `length` of a string or an array, whose limits stand under the two
+/// `keywords`; `unit` is the word for what is counted.
 pub(super) fn length(
     form: &Json,
     keywords: [&str; 2],
     (length, unit): (usize, &str),
-    node: &Node,
     name: &str,
-) -> Option<Fault> {
+) -> Option<String> {
     let limit = |keyword: &str| form.get(keyword).and_then(Json::as_u64);
-    let plural = |count: u64| if count == 1 { "" } else { "s" };
     let (words, limit) = match keywords.map(limit) {
         [Some(least), _] if (length as u64) < least => ("at least", least),
         [_, Some(most)] if length as u64 > most => ("at most", most),
         _ => return None,
     };
-    let message = format!(
-        "`{name}` must have {words} {limit} {unit}{}, found {length}",
-        plural(limit)
-    );
-    Some(Fault::new(&node.place, message))
+    let plural = if limit == 1 { "" } else { "s" };
+    Some(format!(
+        "`{name}` must have {words} {limit} {unit}{plural}, found {length}"
+    ))
 }
 
 #[cfg(test)]

@@ -1,46 +1,12 @@
 //! Rewrites files of older versions: keys that stand elsewhere now are moved there.
 
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
 use toml_edit::visit_mut::{VisitMut, visit_table_like_mut};
 use toml_edit::{DocumentMut, Formatted, Item, Key, Table, TableLike};
 
 use fedrecsim_core::error::{Error, Result};
-
-/// The keys that have moved below another one: the table, where they stand there now, and the keys.
-const MOVED: &[(&str, &str, &[&str])] = &[
-    ("dataset", "split.leave-one-out", &["validation_item"]),
-    (
-        "evaluation",
-        "ranking.sampled",
-        &["candidates", "shared_candidates"],
-    ),
-    (
-        "network",
-        "rates.lognormal",
-        &[
-            "downlink_median_mbit_per_s",
-            "downlink_log_sigma",
-            "uplink_median_mbit_per_s",
-            "uplink_log_sigma",
-            "correlation",
-            "transfer_log_sigma",
-        ],
-    ),
-    ("network", "rates", &["trace"]),
-    (
-        "devices",
-        "speed.lognormal",
-        &["median_ns_per_row_visit", "log_sigma"],
-    ),
-    ("devices", "speed", &["classes", "trace"]),
-    ("availability", "pattern", &["daily", "on-off", "trace"]),
-];
-
-/// The keys that have another name now: the table, the name that a key had there, and its name now.
-const RENAMED: &[(&str, &str, &str)] = &[
-    ("devices", "memory_mb", "memory.median_mb"),
-    ("devices", "memory_median_mb", "memory.median_mb"),
-    ("devices", "memory_log_sigma", "memory.log_sigma"),
-];
 
 /// Choices by a word beside which a key with a new place stands. The word and the key would say the
 /// same thing twice, so that the word goes.
@@ -66,14 +32,15 @@ pub(super) fn advice(table: &str, key: &str) -> Option<String> {
     ))
 }
 
-fn new_name(table: &str, key: &str) -> Option<String> {
-    let mut moved = MOVED.iter();
-    let moved = moved.find(|(of, _, keys)| *of == table && keys.contains(&key));
-    let mut renamed = RENAMED.iter();
-    let mut renamed = || renamed.find(|(of, old, _)| (*of, *old) == (table, key));
-    moved
-        .map(|(_, place, _)| format!("{place}.{key}"))
-        .or_else(|| renamed().map(|(.., new)| (*new).to_owned()))
+/// Returns the keys that have moved, by their tables, and where each stands in its table now.
+fn moved() -> &'static BTreeMap<String, BTreeMap<String, String>> {
+    static MOVED: OnceLock<BTreeMap<String, BTreeMap<String, String>>> = OnceLock::new();
+    // The text is a part of the program, and tests read it, so that there is no error.
+    MOVED.get_or_init(|| toml::from_str(include_str!("moved.toml")).unwrap_or_default())
+}
+
+fn new_name(table: &str, key: &str) -> Option<&'static str> {
+    Some(moved().get(table)?.get(key)?)
 }
 
 /// Moves the keys of a scenario or a study, whose file is called `file`, to where they stand now.
@@ -85,7 +52,7 @@ pub fn migrate(text: &str, file: &str) -> Result<Migrated> {
         .parse()
         .map_err(|error| Error::Usage(format!("{file}: {error}")))?;
     let mut moves = Vec::new();
-    for (table, ..) in MOVED {
+    for table in moved().keys() {
         if let Some(inner) = document.get_mut(table).and_then(Item::as_table_like_mut) {
             move_keys(table, inner, &mut moves);
         }
@@ -120,7 +87,7 @@ fn move_keys(name: &str, table: &mut dyn TableLike, moves: &mut Vec<String>) {
             }
             Some(new) => {
                 moves.push(format!("{name}.{key} is {name}.{new}"));
-                put(table, &new, written, item);
+                put(table, new, written, item);
             }
         }
     });

@@ -48,7 +48,7 @@ pub struct Policy {
     pub late_updates: LateUpdates,
     /// What becomes of those who still take part when a step is made.
     pub stragglers: Stragglers,
-    /// How updates change the global model.
+    /// How updates change the shared model.
     pub update_rule: UpdateRule,
 }
 
@@ -101,7 +101,7 @@ pub enum LateUpdates {
 choices! {
     /// What becomes of a participation that its round did not wait for.
     pub enum Stragglers {
-        /// The server gives it up: its transfer stops, unfinished training leaves no trace on the
+        /// The server cancels it: its transfer stops, and unfinished training leaves no trace on the
         /// device.
         Cancelled,
         /// It goes on; what arrives is late and not used.
@@ -130,7 +130,7 @@ variants! {
     }
 }
 
-/// How updates change the global model. In formulas, g is the global model, x the model that a
+/// How updates change the shared model. In formulas, g is the shared model, x the model that a
 /// client made of b, which is what it received, w(s) the weight of an update of staleness s, and n
 /// the number of updates.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -206,7 +206,7 @@ impl Policy {
     }
 
     /// Returns whether a step waits for everybody who was invited to it, so that nobody is still at
-    /// work or cut off at its end.
+    /// work at its end.
     pub fn waits_for_everybody(&self) -> bool {
         let cohorts = self.invitations
             == Invitations::AtOnce {

@@ -10,50 +10,38 @@ use super::vocabulary::MethodVocabulary;
 
 /// Returns the JSON schema of scenario files, with the parameters of every method in `vocabulary`.
 pub fn schema(vocabulary: &[MethodVocabulary]) -> Json {
-    let mut root = Json::from(
-        SchemaSettings::draft2020_12()
-            .into_generator()
-            .into_root_schema_for::<Scenario>(),
-    );
-    let mut definitions = Map::new();
+    let generator = SchemaSettings::draft2020_12().into_generator();
+    let mut root = Json::from(generator.into_root_schema_for::<Scenario>());
+    let mut definitions = take_object(&mut root, "$defs");
     let mut choices = Vec::new();
     for method in vocabulary {
         let mut parameters = Json::from(method.schema.clone());
-        if let Json::Object(object) = &mut parameters {
+        // Two methods may have types of one name, so the method's name is put before those of its
+        // definitions.
+        for (name, definition) in take_object(&mut parameters, "$defs") {
+            let name = format!("{}.{name}", method.name);
+            definitions.insert(name, qualified(definition, method.name));
+        }
+        let mut parameters = qualified(parameters, method.name);
+        if let Some(object) = parameters.as_object_mut() {
             object.shift_remove("$schema");
             object.shift_remove("title");
-            // Two methods may have types of one name, so the method's name is put before those of
-            // its definitions.
-            for (name, definition) in take_object(object, "$defs") {
-                definitions.insert(
-                    format!("{}.{name}", method.name),
-                    qualified(definition, method.name),
-                );
-            }
         }
-        let parameters = qualified(parameters, method.name);
-        let description = parameters
-            .get("description")
-            .cloned()
-            .unwrap_or_else(|| method.name.into());
+        let description = parameters.get("description").cloned();
         choices.push(json!({
             "type": "object",
             "properties": { method.name: parameters },
             "required": [method.name],
             "additionalProperties": false,
-            "description": description,
+            "description": description.unwrap_or_else(|| method.name.into()),
         }));
     }
     definitions.insert("Method".to_owned(), json!({
         "description": "The method: a table of its parameters (`[method.NAME]`), or its name alone for the defaults.",
         "oneOf": choices,
     }));
-    if let Json::Object(object) = &mut root {
-        let mut all = take_object(object, "$defs");
-        all.extend(definitions);
-        object.insert("title".to_owned(), "fedrecsim scenario".into());
-        object.insert("$defs".to_owned(), Json::Object(all));
-    }
+    root["title"] = "fedrecsim scenario".into();
+    root["$defs"] = Json::Object(definitions);
     each_object(&mut root, &mut |object| {
         state_bounds_of_format(object);
         drop_null(object);
@@ -104,33 +92,24 @@ fn find_unchecked<'s>(rules: &Rules<'s>, schema: &'s Json, place: &str, found: &
     let Some(object) = schema.as_object() else {
         return;
     };
-    found.extend(
-        object
-            .keys()
-            .filter(|key| !KEYWORDS.contains(&key.as_str()))
-            .map(|key| format!("{place}/{key}")),
-    );
-    if ["$ref", "oneOf", "anyOf"]
-        .iter()
-        .any(|key| object.contains_key(*key))
-    {
-        // These keywords hand the value on to other schemas, and a rule beside them would not be
-        // checked.
-        const PASSED_OVER: [&str; 7] = [
-            "type",
-            "minimum",
-            "maximum",
-            "properties",
-            "required",
-            "items",
-            "enum",
-        ];
-        found.extend(
-            PASSED_OVER
-                .iter()
-                .filter(|key| object.contains_key(**key))
-                .map(|key| format!("{place}/{key}")),
-        );
+    // These keywords hand the value on to other schemas, and a rule beside them would not be
+    // checked.
+    let hands_on = (["$ref", "oneOf", "anyOf"].iter()).any(|key| object.contains_key(*key));
+    const PASSED_OVER: [&str; 7] = [
+        "type",
+        "minimum",
+        "maximum",
+        "properties",
+        "required",
+        "items",
+        "enum",
+    ];
+    for key in object.keys().map(String::as_str) {
+        if !KEYWORDS.contains(&key) || hands_on && PASSED_OVER.contains(&key) {
+            found.push(format!("{place}/{key}"));
+        }
+    }
+    if hands_on {
         let mut tables = rules.forms(schema);
         tables.retain(|form| form.get("type").is_some_and(|t| t == "object"));
         if tables.len() > 1 && tables.iter().any(|table| table.get("required").is_none()) {
@@ -141,14 +120,14 @@ fn find_unchecked<'s>(rules: &Rules<'s>, schema: &'s Json, place: &str, found: &
         let place = format!("{place}/{key}");
         match (key.as_str(), inner) {
             ("properties" | "$defs", Json::Object(members)) => {
-                members.iter().for_each(|(name, member)| {
-                    find_unchecked(rules, member, &format!("{place}/{name}"), found)
-                });
+                for (name, member) in members {
+                    find_unchecked(rules, member, &format!("{place}/{name}"), found);
+                }
             }
             ("oneOf" | "anyOf", Json::Array(members)) => {
-                members
-                    .iter()
-                    .for_each(|member| find_unchecked(rules, member, &place, found));
+                for member in members {
+                    find_unchecked(rules, member, &place, found);
+                }
             }
             ("items" | "additionalProperties", _) => find_unchecked(rules, inner, &place, found),
             ("enum", Json::Array(literals)) if !literals.iter().all(Json::is_string) => {
@@ -160,8 +139,11 @@ fn find_unchecked<'s>(rules: &Rules<'s>, schema: &'s Json, place: &str, found: &
     }
 }
 
-fn take_object(object: &mut Map<String, Json>, key: &str) -> Map<String, Json> {
-    match object.shift_remove(key) {
+fn take_object(json: &mut Json, key: &str) -> Map<String, Json> {
+    match json
+        .as_object_mut()
+        .and_then(|object| object.shift_remove(key))
+    {
         Some(Json::Object(inner)) => inner,
         _ => Map::new(),
     }
@@ -205,19 +187,13 @@ fn drop_needless(object: &mut Map<String, Json>) {
     if object.contains_key("oneOf") {
         object.shift_remove("type");
     }
-    let has_default = |key: &Json| {
-        let property = object.get("properties")?.get(key.as_str()?)?;
-        property.get("default")
-    };
-    let required = object.get("required").and_then(Json::as_array);
-    let needed: Option<Vec<Json>> = required.map(|keys| {
-        let keys = keys.iter().filter(|key| has_default(key).is_none());
-        keys.cloned().collect()
-    });
-    match needed {
-        Some(keys) if keys.is_empty() => drop(object.shift_remove("required")),
-        Some(keys) => drop(object.insert("required".to_owned(), keys.into())),
-        None => {}
+    let properties = object.get("properties").cloned().unwrap_or_default();
+    let default = |key: &Json| properties.get(key.as_str()?)?.get("default");
+    if let Some(Json::Array(required)) = object.get_mut("required") {
+        required.retain(|key| default(key).is_none());
+        if required.is_empty() {
+            object.shift_remove("required");
+        }
     }
 }
 
@@ -245,11 +221,9 @@ fn drop_null(object: &mut Map<String, Json>) {
 /// only breaks between paragraphs have a meaning.
 fn unwrap_lines(object: &mut Map<String, Json>) {
     if let Some(Json::String(text)) = object.get_mut("description") {
-        let paragraphs: Vec<String> = text
-            .split("\n\n")
-            .map(|paragraph| paragraph.replace('\n', " "))
-            .collect();
-        *text = paragraphs.join("\n\n");
+        let paragraphs = text.split("\n\n");
+        let joined = paragraphs.map(|paragraph| paragraph.replace('\n', " "));
+        *text = joined.collect::<Vec<_>>().join("\n\n");
     }
 }
 
@@ -257,13 +231,15 @@ fn each_object(json: &mut Json, change: &mut impl FnMut(&mut Map<String, Json>))
     match json {
         Json::Object(object) => {
             change(object);
-            object
-                .values_mut()
-                .for_each(|inner| each_object(inner, change));
+            for inner in object.values_mut() {
+                each_object(inner, change);
+            }
         }
-        Json::Array(items) => items
-            .iter_mut()
-            .for_each(|inner| each_object(inner, change)),
+        Json::Array(items) => {
+            for inner in items {
+                each_object(inner, change);
+            }
+        }
         _ => {}
     }
 }

@@ -44,11 +44,21 @@ fn normalised(name: &str) -> String {
 
 /// Returns a list of the form `a`, `b`, `c`, each name in backquotes.
 pub(super) fn list(names: &[&str]) -> String {
-    names
-        .iter()
-        .map(|name| format!("`{name}`"))
-        .collect::<Vec<_>>()
-        .join(", ")
+    match names {
+        [] => String::new(),
+        names => format!("`{}`", names.join("`, `")),
+    }
+}
+
+/// Returns equal values once, where the first of them stands.
+pub(super) fn once<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for value in values {
+        if !found.contains(&value) {
+            found.push(value);
+        }
+    }
+    found
 }
 
 /// Returns a list of the form "a, b or c", without quotation marks.

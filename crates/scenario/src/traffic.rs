@@ -1,4 +1,4 @@
-//! What a method exchanges, as far as scenario files have to know it.
+//! What a method sends in each direction, as far as scenario files have to know it.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub struct TrafficBlock {
     pub has_item_rows: bool,
 }
 
-/// What a method exchanges with the server.
+/// What a method sends in each direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// The blocks of all phases. A block may be named several times.
@@ -51,6 +51,6 @@ pub enum UploadUse {
     Each,
 }
 
-/// Tells what a method with checked parameters exchanges; `None` if that cannot be told before the
+/// Tells the traffic of a method with checked parameters; `None` if that cannot be told before the
 /// data are read.
 pub type TrafficOf = Arc<dyn Fn(&Json) -> Option<Traffic> + Send + Sync>;

@@ -45,8 +45,7 @@ pub struct MethodVocabulary {
     pub without_controls: Option<&'static str>,
     /// Returns the sizes of the largest blocks that the method makes with these parameters.
     pub sizes: &'static SizesOf,
-    /// Tells what the method exchanges with the server, by which the codecs of a scenario are
-    /// checked.
+    /// Tells what the method sends in each direction, by which codecs are checked.
     pub traffic: TrafficOf,
 }
 

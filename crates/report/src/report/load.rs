@@ -95,7 +95,7 @@ mod tests {
     fn a_load_is_told_in_bytes_and_as_a_share_of_what_the_link_can_carry() {
         let record = sample::run(1);
         let mut network = record.scenario.network.clone();
-        network.server.uplink = Some(BitsPerSecond::new(480_000_000));
+        network.server.uplink_mbit_per_s = Some(480.0);
         let summary = NetworkSummary::of(&record.per_round[0].network, &network).unwrap();
         assert_eq!(
             (summary.up.mean_bytes_per_s, summary.up.max_bytes_per_s),

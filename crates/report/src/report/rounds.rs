@@ -186,7 +186,6 @@ mod tests {
     use super::*;
     use crate::tests::records as sample;
     use fedrecsim_core::error::Error;
-    use fedrecsim_core::units::BitsPerSecond;
     use fedrecsim_scenario::scenario::FaultSpec;
     use fedrecsim_sim::sim::outcome::{Losses, Waits};
 
@@ -214,8 +213,8 @@ mod tests {
     #[test]
     fn every_listed_column_of_a_round_has_a_number_in_some_run() {
         let mut record = sample::over_selected(2);
-        record.scenario.network.server.downlink = Some(BitsPerSecond::new(1_000_000_000));
-        record.scenario.network.server.uplink = Some(BitsPerSecond::new(1_000_000_000));
+        record.scenario.network.server.downlink_mbit_per_s = Some(1000.0);
+        record.scenario.network.server.uplink_mbit_per_s = Some(1000.0);
         record.scenario.faults = vec![FaultSpec::default()];
         record.third_party_bytes = Some(ByDirection::default());
         for round in &mut record.per_round {
@@ -329,7 +328,7 @@ mod tests {
     #[test]
     fn the_table_of_the_network_reads_like_this() {
         let mut record = sample::run(2);
-        record.scenario.network.server.downlink = Some(BitsPerSecond::new(1_000_000_000));
+        record.scenario.network.server.downlink_mbit_per_s = Some(1000.0);
         record.per_round[1].network.waits = Waits::default();
         insta::assert_snapshot!(csv(&record, Place::Network).unwrap());
     }

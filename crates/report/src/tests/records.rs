@@ -17,7 +17,7 @@ use fedrecsim_core::units::{SimDuration, SimTime};
 use fedrecsim_scenario::scenario::{
     Aggregation, AvailabilitySpec, ClientSelection, CodecSpec, DatasetName, DatasetSpec,
     DevicesSpec, EvaluationSpec, LognormalRatesSpec, LognormalSpeedSpec, MethodSpec, Mode,
-    NegativePool, NegativesSpec, NetworkSpec, OverSelectionSpec, Participation, Policy, RatesSpec,
+    NegativePool, NegativesSpec, NetworkSpec, OverSelectionSpec, Participants, Policy, RatesSpec,
     ReportSpec, Scenario, Selection, ServerSpec, SpeedSpec, SplitSpec, TrainingSpec,
 };
 use fedrecsim_sim::sim::outcome::Losses;
@@ -318,7 +318,7 @@ fn scenario(rounds: u32) -> Scenario {
         training: TrainingSpec {
             rounds,
             steps_per_round: 1,
-            participation: Participation::All,
+            participation: Participants::All,
             client_selection: ClientSelection::Uniform,
             mode: Mode::Synchronous,
             aggregation: Aggregation::Method,

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use serde_json::{Value as Json, json};
 
+use super::{Scenario, is_default, without_default};
 use crate::check::Checker;
 use crate::presets;
-use super::{Scenario, is_default, without_default};
 use crate::{keys, variants};
 
 keys! {
@@ -97,9 +97,10 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
             std::mem::discriminant(&under.pattern) == std::mem::discriminant(pattern)
         });
     if let (false, Some(preset)) = (is_of_preset, preset) {
-        let message =
-            format!("`pattern` would leave nothing of the preset `{preset}`: keep one of them");
-        checker.fault("availability.pattern", message);
+        checker.fault(
+            "availability.pattern",
+            format!("`pattern` would leave nothing of the preset `{preset}`: keep one of them"),
+        );
     }
     match pattern {
         AvailabilityPattern::Always => checker.idle_if(
@@ -125,8 +126,10 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
                     .file
                     .has(&format!("availability.pattern.on-off.{key}"));
                 if mean == 0.0 && !is_written {
-                    let message = format!("missing key `{key}` in `on-off`");
-                    checker.fault("availability.pattern.on-off", message);
+                    checker.fault(
+                        "availability.pattern.on-off",
+                        format!("missing key `{key}` in `on-off`"),
+                    );
                 }
             }
         }

@@ -1,13 +1,14 @@
 //! `[codec]`: how tables become bytes, with a codec for each direction and others for single blocks.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::check::Checker;
-use crate::traffic::{Traffic, TrafficBlock};
 use super::{Scenario, is_default};
+use crate::check::Checker;
+use crate::suggest;
+use crate::traffic::{Traffic, TrafficBlock};
 use crate::{choices, keys, variants};
 use fedrecsim_core::units::Direction;
 
@@ -304,90 +305,96 @@ choices! {
 
 pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
     let spec = &scenario.codec;
-    if spec.first_download != FirstDownload::Values
-        && !spec.any(Direction::Down, CodecChoice::sends_differences)
-    {
-        let message = "`first_download` belongs to downloads with `delta = true`; any other download is the same for \
-                       whoever receives it";
-        checker.fault("codec.first_download", message);
-    }
+    checker.refuse_if(
+        spec.first_download != FirstDownload::Values
+            && !spec.any(Direction::Down, CodecChoice::sends_differences),
+        "codec.first_download",
+        "`first_download` belongs to downloads with `delta = true`; any other download is the same for all devices",
+    );
     for direction in [Direction::Up, Direction::Down] {
         for (block, choice) in spec.choices(direction) {
-            check_choice(choice, direction, &key_of(direction, block), checker);
+            if let CodecChoice::Composed(composition) = choice {
+                let key = key_of(direction, block);
+                check_composition(composition, direction == Direction::Up, &key, checker);
+            }
         }
     }
 }
 
-fn check_choice(choice: &CodecChoice, direction: Direction, key: &str, checker: &mut Checker<'_>) {
-    let CodecChoice::Composed(spec) = choice else {
-        return;
-    };
-    let mut fault = |name: &str, message: &str| checker.fault(&format!("{key}.{name}"), message);
-    if spec.select == SelectSpec::NeededRows && direction == Direction::Up {
-        let message = "`needed-rows` is for downloads, of which a client needs few rows; an upload has the rows that \
-                       training touched with `touched-rows`";
-        fault("select", message);
-    } else if spec.select == SelectSpec::NeededRows && spec.delta {
-        let message = "`needed-rows` sends the rows as they are: with `delta = true` the server would have to know \
-                       which version of each row a device has";
-        fault("delta", message);
-    }
-    if spec.error_feedback && direction == Direction::Down {
-        let message = "`error_feedback` is for uploads, of which a device remembers what it left out; what a \
-                       download with `delta = true` leaves out is in the next one without it";
-        fault("error_feedback", message);
-    } else if spec.error_feedback && !spec.delta {
-        let message = "`error_feedback` needs `delta = true`: what an upload leaves out of a change belongs to the \
-                       next change, and not to the next values";
-        fault("error_feedback", message);
-    }
-    for (is_off, name, because) in switched_off(spec) {
-        checker.idle_if(is_off, &format!("{key}.{name}"), because);
-    }
-}
-
-/// Returns the keys that other keys may leave without an effect, whether they do, and why.
-fn switched_off(spec: &CompositionSpec) -> [(bool, &'static str, &'static str); 4] {
+fn check_composition(
+    spec: &CompositionSpec,
+    is_upload: bool,
+    key: &str,
+    checker: &mut Checker<'_>,
+) {
     use ValuesSpec::{Bf16, F16, F32, Int2, Int4, Int8};
-    let sends_every_row = matches!(spec.select, SelectSpec::All | SelectSpec::TouchedRows);
-    [
-        (
-            matches!(spec.values, F32 | F16 | Bf16),
-            "scale",
-            "floating-point values have no scale",
-        ),
-        (
-            !matches!(spec.values, Int8 | Int4 | Int2),
-            "rounding",
-            "it says how `int8`, `int4` and `int2` round",
-        ),
-        (
-            spec.select == SelectSpec::All,
-            "positions",
-            "`select = \"all\"` sends every entry, so that there are no positions",
-        ),
-        (
-            sends_every_row && spec.values == F32,
-            "error_feedback",
-            "nothing is left out of an upload, since it sends every change in single precision",
-        ),
-    ]
+    let key_of = |name: &str| format!("{key}.{name}");
+    let sends_needed_rows = spec.select == SelectSpec::NeededRows;
+    checker.refuse_if(
+        sends_needed_rows && is_upload,
+        &key_of("select"),
+        "`needed-rows` is for downloads; an upload sends the rows that training touched with `touched-rows`",
+    );
+    checker.refuse_if(
+        sends_needed_rows && spec.delta && !is_upload,
+        &key_of("delta"),
+        "`needed-rows` sends the rows as they are: with `delta = true` the server would have to know which version of \
+         each row a device has",
+    );
+    checker.refuse_if(
+        spec.error_feedback && !is_upload,
+        &key_of("error_feedback"),
+        "`error_feedback` is for uploads; what a download with `delta = true` leaves out is in the next one without it",
+    );
+    checker.refuse_if(
+        spec.error_feedback && is_upload && !spec.delta,
+        &key_of("error_feedback"),
+        "`error_feedback` needs `delta = true`: what an upload leaves out of a change belongs to the next change, and \
+         not to the next values",
+    );
+    checker.idle_if(
+        matches!(spec.values, F32 | F16 | Bf16),
+        &key_of("scale"),
+        "floating-point values have no scale",
+    );
+    checker.idle_if(
+        !matches!(spec.values, Int8 | Int4 | Int2),
+        &key_of("rounding"),
+        "it says how `int8`, `int4` and `int2` round",
+    );
+    checker.idle_if(
+        spec.select == SelectSpec::All,
+        &key_of("positions"),
+        "`select = \"all\"` sends every entry, so that there are no positions",
+    );
+    checker.idle_if(
+        matches!(spec.select, SelectSpec::All | SelectSpec::TouchedRows) && spec.values == F32,
+        &key_of("error_feedback"),
+        "an upload leaves nothing out, since it sends every change in single precision",
+    );
 }
 
 impl Traffic {
-    /// Returns the codecs that ask for what cannot be done for this method, each with what is
-    /// wrong.
-    pub(super) fn contradictions_of_codecs(&self, spec: &CodecSpec) -> Vec<(String, String)> {
-        let mut found = Vec::new();
-        for name in spec.blocks.keys().filter(|name| !self.has_block(name)) {
-            let message = format!(
-                "the method has no block `{name}` that travels; it has {}",
-                self.names()
-            );
+    /// Adds the codecs that ask for what cannot be done for this method, each with what is wrong.
+    pub(super) fn refuse_codecs(&self, spec: &CodecSpec, found: &mut Vec<(String, String)>) {
+        let names = suggest::once(self.blocks.iter().map(|block| block.name.as_str()));
+        for name in spec
+            .blocks
+            .keys()
+            .filter(|name| !names.contains(&name.as_str()))
+        {
+            let known = match &names[..] {
+                [] => "none".to_owned(),
+                names => suggest::list(names),
+            };
+            let message = format!("the method has no block `{name}` that travels; it has {known}");
             found.push((format!("codec.blocks.{name}"), message));
         }
         for direction in [Direction::Up, Direction::Down] {
             for (block, choice) in spec.choices(direction) {
+                if block.is_some_and(|block| !names.contains(&block)) {
+                    continue;
+                }
                 let key = key_of(direction, block);
                 let unfit = block.and_then(|block| self.unfit_codec(block, direction, choice));
                 found.extend(unfit.map(|message| (key.clone(), message)));
@@ -406,11 +413,9 @@ impl Traffic {
                 }
             }
         }
-        found
     }
 
-    /// Returns why a block with a codec of its own cannot be sent by it; `None` if it can, or if
-    /// there is no such block, which is told elsewhere.
+    /// Returns why the block `name` cannot be sent by a codec of its own.
     fn unfit_codec(
         &self,
         name: &str,
@@ -421,7 +426,7 @@ impl Traffic {
         let travels =
             |block: &&TrafficBlock| block.name == name && block.is_uploaded == is_uploaded;
         let mut travelling = self.blocks.iter().filter(travels).peekable();
-        if self.has_block(name) && travelling.peek().is_none() {
+        if travelling.peek().is_none() {
             let way = if is_uploaded { "to" } else { "from" };
             return Some(format!(
                 "the block `{name}` does not travel {way} the server"
@@ -435,31 +440,16 @@ impl Traffic {
         })
     }
 
-    fn has_block(&self, name: &str) -> bool {
-        self.blocks.iter().any(|block| block.name == name)
-    }
-
     /// Returns why clients cannot download the needed rows alone of the block `name`, or of all
-    /// blocks without a codec of their own; `None` if they can, or if there is no such block, which
-    /// is told elsewhere.
+    /// blocks without a codec of their own.
     fn without_needed_rows(&self, spec: &CodecSpec, name: Option<&str>) -> Option<String> {
-        if name.is_some_and(|name| !self.has_block(name)) {
-            return None;
-        }
-        let is_meant = |block: &TrafficBlock| match name {
+        let is_meant = |block: &&TrafficBlock| match name {
             Some(name) => block.name == name,
             None => (spec.blocks.get(&block.name)).is_none_or(|own| own.downlink.is_none()),
         };
-        let sent: Vec<&str> = self
-            .blocks
-            .iter()
-            .filter(|block| !block.is_uploaded && block.has_floats && block.has_item_rows)
-            .filter(|block| is_meant(block))
-            .map(|block| block.name.as_str())
-            .collect();
-        let whole = sent
-            .iter()
-            .find(|block| spec.uplink_of(block).takes_the_whole_table());
+        let tables = (self.blocks.iter())
+            .filter(|block| !block.is_uploaded && block.has_floats && block.has_item_rows);
+        let sent: Vec<&TrafficBlock> = tables.filter(is_meant).collect();
         let message = if sent.is_empty() {
             "`needed-rows` needs an item table in the download; this method has none"
         } else if self.has_personal_downloads {
@@ -468,34 +458,21 @@ impl Traffic {
             "`needed-rows` sends the rows of a client's training items and of the negatives drawn for it, but clients \
              of this method read or keep others too"
         } else {
-            return whole.map(|block| {
-                format!(
-                    "a client that downloads the rows that it needs cannot send the whole table `{block}`: take \
-                     `rows-f32` or a `select` other than `all` for the uplink"
-                )
-            });
+            let mut names = sent.iter().map(|block| &block.name);
+            let whole = names.find(|name| spec.uplink_of(name).takes_the_whole_table())?;
+            return Some(format!(
+                "a client that downloads the rows that it needs cannot send the whole table `{whole}`: take `rows-f32` \
+                 or a `select` other than `all` for the uplink"
+            ));
         };
         Some(message.to_owned())
-    }
-
-    /// Returns the names of all blocks, each once.
-    fn names(&self) -> String {
-        let mut names: Vec<String> = (self.blocks.iter())
-            .map(|block| format!("`{}`", block.name))
-            .collect();
-        let mut told = HashSet::new();
-        names.retain(|name| told.insert(name.clone()));
-        match names.is_empty() {
-            true => "none".to_owned(),
-            false => names.join(", "),
-        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::traffic::UploadUse;
     use super::*;
+    use crate::traffic::UploadUse;
 
     /// If this fails, a run has another codec than its file says, without a word.
     #[test]
@@ -538,7 +515,8 @@ mod tests {
         };
         let named = CodecChoice::Named(CodecName::DenseF32);
         let messages = |spec: CodecSpec| {
-            let found = method.contradictions_of_codecs(&spec);
+            let mut found = Vec::new();
+            method.refuse_codecs(&spec, &mut found);
             found
                 .into_iter()
                 .map(|(key, message)| format!("{key}: {message}"))

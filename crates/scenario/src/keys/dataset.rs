@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::{EvaluationSpec, Ranking, Scenario, without_default};
 use crate::check::Checker;
 use crate::sizes::{ProblemSize, block_too_large, candidates_too_many, too_large};
-use super::{EvaluationSpec, Ranking, Scenario, without_default};
 use crate::{choices, keys, variants};
 
 keys! {
@@ -175,15 +175,20 @@ impl SplitSpec {
         match *self {
             Self::LeaveOneOut { .. } => None,
             Self::KFold {
+                folds,
                 fold,
-                division: None,
-                ..
-            } => Some(fold),
-            Self::KFold { folds, fold, .. } => {
+                division,
+            } => {
                 let folds = u64::from(folds.max(1));
-                Some(((u64::from(fold) + seed % folds) % folds) as u32)
+                let later = division.map_or(0, |_| seed % folds);
+                Some(((u64::from(fold) + later) % folds) as u32)
             }
         }
+    }
+
+    /// Returns whether random parts of all ratings are held out, in place of single items.
+    pub(super) fn is_k_fold(&self) -> bool {
+        matches!(self, Self::KFold { .. })
     }
 
     /// Returns whether an item is held out for validation besides the test part.
@@ -303,54 +308,49 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
     let is_generated = dataset.name == DatasetName::Generated;
     let is_delimited = dataset.name == DatasetName::Delimited;
     let subset = dataset.subset.as_ref();
-    for (is_broken, key, message) in [
-        (
-            dataset.generator.is_some() && !is_generated,
-            "generator",
-            "`generator` belongs to `name = \"generated\"` only",
-        ),
-        (
-            dataset.columns.is_some() && !is_delimited,
-            "columns",
-            "`columns` belongs to `name = \"delimited\"` only",
-        ),
-        (
-            dataset.columns.is_none() && is_delimited,
-            "name",
-            "`name = \"delimited\"` needs the table `[dataset.columns]`",
-        ),
-        (
-            dataset.path.is_some() && is_generated,
-            "path",
-            "a generated population is not read from a file: `path` has no meaning here",
-        ),
-        (
-            dataset.path.is_none() && is_delimited,
-            "name",
-            "`name = \"delimited\"` needs the key `path`, the ratings file",
-        ),
-        (
-            subset.is_some() && is_generated,
-            "subset",
-            "a generated population has as many users and items as `[dataset.generator]` says, and no `subset`",
-        ),
-        (
-            subset.is_some_and(|subset| subset.users.is_none() && subset.items.is_none()),
-            "subset",
-            "`subset` needs `users` or `items`: how many of them are to be kept",
-        ),
-    ] {
-        if is_broken {
-            checker.fault(&format!("dataset.{key}"), message);
-        }
-    }
+    checker.refuse_if(
+        dataset.generator.is_some() && !is_generated,
+        "dataset.generator",
+        "`generator` belongs to `name = \"generated\"` only",
+    );
+    checker.refuse_if(
+        dataset.columns.is_some() && !is_delimited,
+        "dataset.columns",
+        "`columns` belongs to `name = \"delimited\"` only",
+    );
+    checker.refuse_if(
+        dataset.columns.is_none() && is_delimited,
+        "dataset.name",
+        "`name = \"delimited\"` needs the table `[dataset.columns]`",
+    );
+    checker.refuse_if(
+        dataset.path.is_some() && is_generated,
+        "dataset.path",
+        "a generated population is not read from a file: `path` has no meaning here",
+    );
+    checker.refuse_if(
+        dataset.path.is_none() && is_delimited,
+        "dataset.name",
+        "`name = \"delimited\"` needs the key `path`, the ratings file",
+    );
+    checker.refuse_if(
+        subset.is_some() && is_generated,
+        "dataset.subset",
+        "a generated population has as many users and items as `[dataset.generator]` says, and no `subset`",
+    );
+    checker.refuse_if(
+        subset.is_some_and(|subset| subset.users.is_none() && subset.items.is_none()),
+        "dataset.subset",
+        "`subset` needs `users` or `items`: how many of them are to be kept",
+    );
     if let SplitSpec::KFold { folds, fold, .. } = dataset.split
         && fold >= folds
     {
         let last = folds.saturating_sub(1);
-        let message =
-            format!("`fold` is {fold}, but the {folds} folds are numbered from 0 to {last}");
-        checker.fault("dataset.split.k-fold.fold", message);
+        checker.fault(
+            "dataset.split.k-fold.fold",
+            format!("`fold` is {fold}, but the {folds} folds are numbered from 0 to {last}"),
+        );
     }
     if let Some(generator) = dataset.generator.as_ref().filter(|_| is_generated) {
         check_population(generator, &scenario.evaluation, checker);
@@ -367,23 +367,24 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
 }
 
 fn check_columns(columns: &DelimitedSpec, checker: &mut Checker<'_>) {
-    let mut fault = |key: &str, message: &str| {
-        checker.fault(&format!("dataset.columns.{key}"), message);
-    };
-    if columns.separator.contains(['\n', '\r']) {
-        fault("separator", "`separator` cannot be an end of line");
-    }
+    checker.refuse_if(
+        columns.separator.contains(['\n', '\r']),
+        "dataset.columns.separator",
+        "`separator` cannot be an end of line",
+    );
+    let range_key = "dataset.columns.rating_range";
     if let Some([lowest, highest]) = columns.rating_range {
-        if lowest >= highest {
-            let message =
-                format!("`rating_range` is [{lowest}, {highest}]: write the lower rating first");
-            fault("rating_range", &message);
-        }
-        if columns.rating.is_none() {
-            let message = "`rating_range` needs a column of ratings: give `rating`";
-            fault("rating_range", message);
-        }
+        let message =
+            format!("`rating_range` is [{lowest}, {highest}]: write the lower rating first");
+        checker.refuse_if(lowest >= highest, range_key, &message);
     }
+    checker.refuse_if(
+        columns.rating_range.is_some() && columns.rating.is_none(),
+        range_key,
+        "`rating_range` needs a column of ratings: give `rating`",
+    );
+    let mut fault =
+        |key: &str, message: String| checker.fault(&format!("dataset.columns.{key}"), message);
     let named = [
         ("user", Some(&columns.user)),
         ("item", Some(&columns.item)),
@@ -395,16 +396,16 @@ fn check_columns(columns: &DelimitedSpec, checker: &mut Checker<'_>) {
     for (index, (key, column)) in named.iter().enumerate() {
         let Some(column) = column else { continue };
         if let (ColumnRef::Name(name), false) = (column, columns.header) {
-            let message = format!(
-                "`{key}` names the column `{name}`, but `header` is false: say `header = true`, or give its position"
+            fault(
+                key,
+                format!(
+                    "`{key}` names the column `{name}`, but `header` is false: say `header = true`, or give its position"
+                ),
             );
-            fault(key, &message);
         }
-        let same = named[..index]
-            .iter()
-            .find(|(_, other)| *other == Some(*column));
-        if let Some((other, _)) = same {
-            fault(key, &format!("`{key}` and `{other}` are the same column"));
+        let mut before = named[..index].iter();
+        if let Some((other, _)) = before.find(|(_, other)| *other == Some(*column)) {
+            fault(key, format!("`{key}` and `{other}` are the same column"));
         }
     }
 }
@@ -423,29 +424,32 @@ fn check_population(
 ) {
     let (users, items) = (generator.users, generator.items);
     if evaluation.users > users {
-        let message = format!(
-            "`users` is {}, but the population (`{USERS}`) is {users}",
-            evaluation.users
+        let evaluated = evaluation.users;
+        checker.contradiction(
+            "evaluation.users",
+            USERS,
+            format!("`users` is {evaluated}, but the population (`{USERS}`) is {users}"),
         );
-        checker.contradiction("evaluation.users", USERS, message);
     }
     // The held-out item is ranked against items that its user never rated.
     if let Ranking::Sampled(sampled) = evaluation.ranking
         && sampled.candidates >= items
     {
-        let message = format!(
+        checker.contradiction(CANDIDATES, ITEMS, format!(
             "{} candidates (`{CANDIDATES}`) cannot be drawn for a user from {items} items (`{ITEMS}`): candidates are \
              items that the user never rated",
             sampled.candidates
-        );
-        checker.contradiction(CANDIDATES, ITEMS, message);
+        ));
     }
     if generator.ratings_per_user > f64::from(items) {
-        let message = format!(
-            "a user cannot rate {} of {items} items: lower `ratings_per_user` or raise `items`",
-            generator.ratings_per_user
+        checker.contradiction(
+            RATINGS,
+            ITEMS,
+            format!(
+                "a user cannot rate {} of {items} items: lower `ratings_per_user` or raise `items`",
+                generator.ratings_per_user
+            ),
         );
-        checker.contradiction(RATINGS, ITEMS, message);
     }
 }
 
@@ -470,21 +474,26 @@ fn check_sizes(generator: &GeneratorSpec, scenario: &Scenario, checker: &mut Che
         checker.contradiction(&format!("method.{}", method.name), ITEMS, reason);
     }
     if let Some(size) = too_large([f64::from(items), f64::from(taste_dimension)], 4) {
-        let message = format!("{items} items with {taste_dimension} tastes each take {size}");
-        checker.contradiction(TASTES, ITEMS, message);
+        checker.contradiction(
+            TASTES,
+            ITEMS,
+            format!("{items} items with {taste_dimension} tastes each take {size}"),
+        );
     }
     if let Some(size) = too_large([f64::from(users), ratings_per_user], 8) {
-        let message = format!("{users} users with {ratings_per_user} ratings each take {size}");
-        checker.contradiction(USERS, RATINGS, message);
+        checker.contradiction(
+            USERS,
+            RATINGS,
+            format!("{users} users with {ratings_per_user} ratings each take {size}"),
+        );
     }
-    let evaluated = match scenario.evaluation.users {
-        0 => users,
-        some => some,
-    };
-    if let Ranking::Sampled(sampled) = scenario.evaluation.ranking
-        && let Some(message) =
-            candidates_too_many(u64::from(evaluated), u64::from(sampled.candidates))
-    {
-        checker.contradiction(CANDIDATES, USERS, message);
+    if let Ranking::Sampled(sampled) = scenario.evaluation.ranking {
+        let evaluated = match scenario.evaluation.users {
+            0 => users,
+            some => some,
+        };
+        if let Some(message) = candidates_too_many(evaluated.into(), sampled.candidates.into()) {
+            checker.contradiction(CANDIDATES, USERS, message);
+        }
     }
 }

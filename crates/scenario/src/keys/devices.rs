@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use serde_json::{Value as Json, json};
 
+use super::Scenario;
 use crate::check::Checker;
 use crate::presets;
-use super::Scenario;
 use crate::{keys, variants};
 
 keys! {
@@ -162,8 +162,10 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
 fn check_classes(classes: &[DeviceClassSpec], checker: &mut Checker<'_>) {
     let sum: f64 = classes.iter().map(|class| class.share).sum();
     if (sum - 1.0).abs() > SHARES_TOLERANCE {
-        let message = format!("the shares of the classes must add up to 1, found {sum}");
-        checker.fault("devices.speed.classes", message);
+        checker.fault(
+            "devices.speed.classes",
+            format!("the shares of the classes must add up to 1, found {sum}"),
+        );
     }
     for (index, class) in classes.iter().enumerate() {
         let name = &class.name;
@@ -175,12 +177,11 @@ fn check_classes(classes: &[DeviceClassSpec], checker: &mut Checker<'_>) {
         }
     }
     let every = |has: fn(&DeviceClassSpec) -> bool| classes.iter().all(has);
-    if every(|class| class.memory_mb.is_some()) && checker.file.has("devices.memory") {
-        checker.fault(
-            "devices.memory",
-            "`memory` has no meaning here: every class has its own `memory_mb`",
-        );
-    }
+    checker.refuse_if(
+        every(|class| class.memory_mb.is_some()) && checker.file.has("devices.memory"),
+        "devices.memory",
+        "`memory` has no meaning here: every class has its own `memory_mb`",
+    );
     checker.idle_if(
         every(|class| class.ns_per_multiply_add.is_some()),
         "devices.ns_per_multiply_add",

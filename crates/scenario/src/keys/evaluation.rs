@@ -1,9 +1,9 @@
-//! `[evaluation]`: the figures of accuracy, what held-out items are ranked against, and the round
+//! `[evaluation]`: the metrics, what held-out items are ranked against, and the round
 //! that counts.
 
+use super::Scenario;
 use crate::check::Checker;
 use crate::suggest;
-use super::{Scenario, SplitSpec};
 use crate::{choices, keys, variants};
 use fedrecsim_core::metric::{FAMILIES, Metric, Needs};
 
@@ -12,20 +12,20 @@ keys! {
     pub struct EvaluationSpec {
         /// Evaluate after every this many rounds, and always after the last.
         every_rounds: u32 = 1, >= 1;
-        /// The figures of accuracy. With `leave-one-out`: `hr@K`, `ndcg@K` and `mrr`, and their
+        /// The metrics. With `leave-one-out`: `hr@K`, `ndcg@K` and `mrr`, and their
         /// exact expectations over all draws of the sampled candidates, `expected-hr@K`,
         /// `expected-ndcg@K` and `expected-mrr`, which have no noise of sampling; `hr` alone stands
         /// for `hr@K` at each of `cutoffs`, and so do the others. With `k-fold`: `rmse` and `mae`.
         /// The default is `hr`, `ndcg` and `mrr`, or `rmse` and `mae`.
         #[schemars(length(min = 1, max = 32), inner(length(min = 1, max = 40)))]
         metrics: Vec<String> = ["hr", "ndcg", "mrr"].map(String::from).into();
-        /// The figure by which `selection` judges rounds and which every report shows first; one of
+        /// The metric by which `selection` judges rounds and which every report shows first; one of
         /// `metrics`. The default is `hr@10` where that is one of them, else the first.
         #[schemars(length(min = 1, max = 40))]
         headline: String = "hr@10".to_owned();
         /// What the held-out item is ranked against.
         ranking: Ranking = Ranking::Sampled(SampledSpec::default());
-        /// The K of figures that are named without one. That of the headline is always among them;
+        /// The K of metrics that are named without one. That of the headline is always among them;
         /// none is beyond the number of sampled candidates.
         #[schemars(length(min = 1, max = 16), inner(range(min = 1, max = 100_000)))]
         cutoffs: Vec<u32> = vec![5, 10, 20];
@@ -40,28 +40,19 @@ keys! {
 }
 
 impl EvaluationSpec {
-    /// Returns the figures, each once, in the order in which they are named.
+    /// Returns the metrics, each once, in the order in which they are named.
     pub fn metrics(&self) -> Vec<Metric> {
-        let mut metrics: Vec<Metric> = Vec::new();
-        for metric in self
-            .metrics
-            .iter()
-            .flat_map(|name| Metric::all_named(name, &self.cutoffs))
-        {
-            if !metrics.contains(&metric) {
-                metrics.push(metric);
-            }
-        }
-        metrics
+        let names = self.metrics.iter();
+        suggest::once(names.flat_map(|name| Metric::all_named(name, &self.cutoffs)))
     }
 
-    /// Returns the figure that a run is judged by. A checked scenario names one of
+    /// Returns the metric that a run is judged by. A checked scenario names one of
     /// [`Self::metrics`]; of one that was put together otherwise, and names none, it is the first.
     pub fn headline(&self) -> Option<Metric> {
         Metric::named(&self.headline).or_else(|| self.metrics().into_iter().next())
     }
 
-    /// Returns whether any of the figures needs this.
+    /// Returns whether any of the metrics needs this.
     pub fn needs(&self, needs: Needs) -> bool {
         self.metrics().iter().any(|metric| metric.needs() == needs)
     }
@@ -105,10 +96,10 @@ choices! {
     pub enum Selection {
         /// The last one.
         Last,
-        /// The best by the headline figure on the validation items, the last of equals (PFedRec's
+        /// The best by the headline on the validation items, the last of equals (PFedRec's
         /// code).
         BestValidation,
-        /// The best by the headline figure on the **test** part (FedRAP's code): an optimistic
+        /// The best by the headline on the **test** part (FedRAP's code): an optimistic
         /// choice, named as such in reports.
         BestTest,
     }
@@ -117,21 +108,18 @@ choices! {
 /// The largest cutoff that a name may have; the key `cutoffs` has the same limit.
 const MAX_CUTOFF: u32 = 100_000;
 
-/// Fills in what depends on other keys: the figures of the split, the first of them as the headline
+/// Fills in what depends on other keys: the metrics of the split, the first of them as the headline
 /// and its cutoff, and those default cutoffs that can tell methods apart.
 pub(super) fn fill(scenario: &mut Scenario, checker: &Checker<'_>) {
     let has = |key: &str| checker.file.has(&format!("evaluation.{key}"));
     let evaluation = &mut scenario.evaluation;
-    if matches!(scenario.dataset.split, SplitSpec::KFold { .. }) && !has("metrics") {
+    if scenario.dataset.split.is_k_fold() && !has("metrics") {
         evaluation.metrics = ["rmse", "mae"].map(String::from).into();
     }
     let names = |name: &str| evaluation.metrics.iter().any(|listed| listed == name);
     if !has("headline") && !names("hr") && !names("hr@10") {
-        let mut figures = evaluation
-            .metrics
-            .iter()
-            .flat_map(|name| Metric::all_named(name, &[10]));
-        let first = figures.next();
+        let named = evaluation.metrics.iter();
+        let first = named.flat_map(|name| Metric::all_named(name, &[10])).next();
         evaluation.headline = first.map_or_else(String::new, |metric| metric.name());
     }
     // A family that is named without a cutoff is measured at the headline's cutoff too.
@@ -165,34 +153,31 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
         ("cutoffs", evaluation.cutoffs == usual.cutoffs),
     ] {
         // A printed scenario has the usual values.
-        if matches!(split, SplitSpec::KFold { .. }) && !is_usual {
-            let message = format!(
+        if split.is_k_fold() && !is_usual {
+            checker.fault(&format!("evaluation.{key}"), format!(
                 "`{key}` says how held-out items are ranked, but `dataset.split` is `k-fold`, which holds ratings out"
-            );
-            checker.fault(&format!("evaluation.{key}"), message);
+            ));
         }
     }
     if evaluation.selection == Selection::BestValidation && !split.has_validation_item() {
-        let reason = match split {
-            SplitSpec::LeaveOneOut { .. } => {
-                "`dataset.split.leave-one-out.validation_item` is false"
-            }
-            SplitSpec::KFold { .. } => "`dataset.split` is `k-fold`, which holds none out",
+        let reason = match split.is_k_fold() {
+            true => "`dataset.split` is `k-fold`, which holds none out",
+            false => "`dataset.split.leave-one-out.validation_item` is false",
         };
-        let message = format!("`best-validation` needs a validation item, but {reason}");
-        checker.fault("evaluation.selection", message);
+        checker.fault(
+            "evaluation.selection",
+            format!("`best-validation` needs a validation item, but {reason}"),
+        );
     }
     // A method about which nothing is known before the data are read is refused when users are
     // scored.
-    let keeps_none = checker
-        .traffic
-        .as_ref()
-        .is_some_and(|traffic| !traffic.keeps_personal_tables);
-    if evaluation.item_table != ItemTable::Own && keeps_none {
-        let message = "the users of this method keep no item table of their own, in whose place they could score with \
-                       another one";
-        checker.fault("evaluation.item_table", message);
-    }
+    let traffic = checker.traffic.as_ref();
+    checker.refuse_if(
+        evaluation.item_table != ItemTable::Own
+            && traffic.is_some_and(|traffic| !traffic.keeps_personal_tables),
+        "evaluation.item_table",
+        "the users of this method keep no item table of their own, in whose place they could score with another one",
+    );
     checker.idle_if(
         !split.has_validation_item(),
         "evaluation.ranking.sampled.shared_candidates",
@@ -200,17 +185,17 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
          (`dataset.split.leave-one-out.validation_item` is false)",
     );
     let is_without_cutoff = |name: &String| {
-        let mut families = FAMILIES.iter();
-        families.any(|known| known.has_cutoff && known.name == name)
+        let parsed = Metric::family_and_cutoff(name);
+        parsed.is_some_and(|(family, cutoff)| family.has_cutoff && cutoff.is_none())
     };
     checker.idle_if(
         !evaluation.metrics.iter().any(is_without_cutoff),
         "evaluation.cutoffs",
-        "every figure in `metrics` that has a cutoff names its own",
+        "every metric in `metrics` that has a cutoff names its own",
     );
 }
 
-/// Returns whether every figure is known, and notes a fault for each that is not.
+/// Returns whether every metric is known, and notes a fault for each that is not.
 fn check_names(evaluation: &EvaluationSpec, checker: &mut Checker<'_>) -> bool {
     let headline = checker.file.has("evaluation.headline");
     let headline = headline.then_some(("headline", &evaluation.headline));
@@ -225,7 +210,7 @@ fn check_names(evaluation: &EvaluationSpec, checker: &mut Checker<'_>) -> bool {
     are_known
 }
 
-/// Returns what is wrong with the name of a figure, which is the value of `key`. A list (`metrics`)
+/// Returns what is wrong with the name of a metric, which is the value of `key`. A list (`metrics`)
 /// may name a family without a cutoff.
 fn name_fault(key: &str, name: &str) -> Option<String> {
     let (family, cutoff) = name
@@ -234,7 +219,7 @@ fn name_fault(key: &str, name: &str) -> Option<String> {
     let Some(known) = FAMILIES.iter().find(|known| known.name == family) else {
         let names: Vec<&str> = FAMILIES.iter().map(|family| family.name).collect();
         let suggestion = suggest::instead_of(family, &names);
-        return Some(format!("unknown figure `{name}` in `{key}`{suggestion}"));
+        return Some(format!("unknown metric `{name}` in `{key}`{suggestion}"));
     };
     let number = Metric::named(name).and_then(|metric| metric.cutoff);
     match (cutoff, number) {
@@ -242,7 +227,7 @@ fn name_fault(key: &str, name: &str) -> Option<String> {
             "`{family}` has no cutoff: write `{family}` without `@{cutoff}`"
         )),
         (None, _) if known.has_cutoff && key != "metrics" => Some(format!(
-            "`{key}` names one figure: write `{family}@10`, or another cutoff, for `{family}`"
+            "`{key}` names one metric: write `{family}@10`, or another cutoff, for `{family}`"
         )),
         (Some(_), Some(cutoff)) if cutoff > MAX_CUTOFF => Some(format!(
             "the cutoff of `{name}` must be at most {MAX_CUTOFF}"
@@ -255,15 +240,15 @@ fn name_fault(key: &str, name: &str) -> Option<String> {
 }
 
 fn check_headline(evaluation: &EvaluationSpec, checker: &mut Checker<'_>) {
-    let names: Vec<String> = evaluation.metrics().iter().map(Metric::name).collect();
-    if !names.contains(&evaluation.headline) {
-        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-        let message = format!(
-            "`{}` is not among `metrics`; these are {}",
-            evaluation.headline,
-            suggest::or_list(&names)
+    let (headline, metrics) = (&evaluation.headline, evaluation.metrics());
+    if metrics.iter().all(|metric| metric.name() != *headline) {
+        let names = metrics.iter().map(|metric| format!("`{}`", metric.name()));
+        let names = suggest::or_list(&names.collect::<Vec<_>>());
+        checker.contradiction(
+            "evaluation.headline",
+            "evaluation.metrics",
+            format!("`{headline}` is not among `metrics`; these are {names}"),
         );
-        checker.contradiction("evaluation.headline", "evaluation.metrics", message);
     }
 }
 
@@ -273,31 +258,28 @@ fn check_cutoffs(evaluation: &EvaluationSpec, candidates: u32, checker: &mut Che
     const CANDIDATES: &str = "evaluation.ranking.sampled.candidates";
     let beyond = |metric: &Metric| metric.cutoff.is_some_and(|cutoff| cutoff > candidates);
     if let Some(headline) = evaluation.headline().filter(beyond) {
-        let message = format!(
-            "{}, the headline (`evaluation.headline`), says the same of every method among {candidates} candidates; it \
-             takes {}",
-            headline.label(),
-            headline.cutoff.unwrap_or_default()
-        );
-        checker.contradiction(CANDIDATES, "evaluation.headline", message);
+        let (label, least) = (headline.label(), headline.cutoff.unwrap_or_default());
+        checker.contradiction(CANDIDATES, "evaluation.headline", format!(
+            "{label}, the headline (`evaluation.headline`), says the same of every method among {candidates} candidates; \
+             it takes {least}"
+        ));
     } else if let Some(metric) = evaluation.metrics().into_iter().find(beyond) {
         let cutoff = metric.cutoff.unwrap_or_default();
         let key = match evaluation.cutoffs.contains(&cutoff) {
             true => "evaluation.cutoffs",
             false => "evaluation.metrics",
         };
-        let message = format!(
-            "{} says the same of every method among {candidates} candidates (`{CANDIDATES}`): cutoffs may be at most \
-             {candidates}",
-            metric.label()
-        );
-        checker.fault(key, message);
+        let label = metric.label();
+        checker.fault(key, format!(
+            "{label} says the same of every method among {candidates} candidates (`{CANDIDATES}`): cutoffs may be at most \
+             {candidates}"
+        ));
     }
 }
 
-/// Checks that the split and the data have what each figure needs.
+/// Checks that the split and the data have what each metric needs.
 fn check_needs(scenario: &Scenario, checker: &mut Checker<'_>) {
-    let is_k_fold = matches!(scenario.dataset.split, SplitSpec::KFold { .. });
+    let is_k_fold = scenario.dataset.split.is_k_fold();
     for metric in scenario.evaluation.metrics() {
         let name = metric.name();
         let message = match metric.needs() {
@@ -318,7 +300,6 @@ fn check_needs(scenario: &Scenario, checker: &mut Checker<'_>) {
         && is_k_fold
         && columns.rating.is_none()
     {
-        let message = "`k-fold` holds ratings out, but `dataset.columns` names no column of ratings: give `rating`";
-        checker.fault("dataset.split", message);
+        checker.fault("dataset.split", "`k-fold` holds ratings out, but `dataset.columns` names no column of ratings: give `rating`");
     }
 }

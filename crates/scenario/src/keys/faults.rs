@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::check::Checker;
-use crate::presets;
 use super::{AvailabilityPattern, Scenario, SpeedSpec, name_of, without_default};
+use crate::check::Checker;
 use crate::keys;
+use crate::presets;
 use fedrecsim_core::units::Direction;
 
 keys! {
@@ -24,7 +24,7 @@ keys! {
         /// It concerns transfers that start at this virtual time or later, in seconds. Outages begin
         /// then.
         from_s: f64 = 0.0, >= 0.0, <= 1e9;
-        /// It concerns transfers that start before this virtual time, in seconds; for ever if
+        /// It concerns transfers that start before this virtual time, in seconds; forever if
         /// absent. Outages end then.
         until_s: Option<f64> = None, >= 1e-9, <= 1e9;
         /// Whom it concerns; everybody if absent.
@@ -95,11 +95,10 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
     for (index, rule) in scenario.faults.iter().enumerate() {
         let key = |key: &str| format!("faults.{index}.{key}");
         if ["preset", "effect"].map(|name| checker.file.has(&key(name))) == [false; 2] {
-            let message = format!(
+            checker.fault(&format!("faults.{index}"), format!(
                 "`faults[{index}]` does nothing: it needs the key `effect` (`drop`, `corrupt`, `delay_s`, \
                  `cut_at_byte`, `outage` or `recurring_outage`) or a `preset`"
-            );
-            checker.fault(&format!("faults.{index}"), message);
+            ));
             continue;
         }
         for (name, is_given) in [
@@ -107,18 +106,16 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
             ("probability", rule.probability != 1.0),
         ] {
             if rule.effect.is_outage() && is_given {
-                let message = format!(
+                checker.fault(&key(name), format!(
                     "`{name}` has no meaning here: an outage concerns users, not single transfers"
-                );
-                checker.fault(&key(name), message);
+                ));
             }
         }
         let from_s = rule.from_s;
         if let Some(until_s) = rule.until_s.filter(|until_s| *until_s <= from_s) {
-            let message = format!(
+            checker.contradiction(&key("until_s"), &key("from_s"), format!(
                 "the rule ends at {until_s} s, which is not after its beginning (`from_s`) at {from_s} s"
-            );
-            checker.contradiction(&key("until_s"), &key("from_s"), message);
+            ));
         }
         if let Some((name, message)) = nobody(rule.users.as_ref(), scenario) {
             checker.fault(&key(&format!("users.{name}")), message);
@@ -185,9 +182,8 @@ fn warn_after_one_that_hits_everything(rules: &[FaultSpec], checker: &mut Checke
         return;
     };
     for index in first + 1..rules.len() {
-        let message = format!(
+        checker.warn(&format!("faults.{index}"), format!(
             "`faults[{index}]` has no effect: `faults[{first}]`, which stands before it, hits every transfer"
-        );
-        checker.warn(&format!("faults.{index}"), message);
+        ));
     }
 }

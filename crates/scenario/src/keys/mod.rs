@@ -29,16 +29,12 @@ pub use {
     modes::*, network::*, overheads::*, privacy::*, report::*, training::*,
 };
 
+// A checked scenario is complete, within its ranges, and consistent as far as the file alone can
+// tell. What depends on the data (a cohort larger than the population that was read) is checked
+// later. It serialises in the layout of its file, without the name (see [`Scenario::to_toml`]).
 /// A simulation: the data, the method, how it is trained, and the simulated world around it.
-///
-/// A checked scenario is complete, within its ranges, and consistent as far as the file alone can
-/// tell. What depends on the data (a cohort larger than the population that was read) is checked
-/// later. It serialises in the layout of its file, without the name (see [`Scenario::to_toml`]).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(
-    description = "A simulation: the data, the method, how it is trained, and the simulated world around it."
-)]
 pub struct Scenario {
     /// Name of the report folder; the file's stem.
     #[serde(skip)]
@@ -140,8 +136,11 @@ impl Scenario {
         ] {
             of_table(self, checker);
         }
-        let traffic = checker.traffic.as_ref();
-        for (key, message) in traffic.map_or(Vec::new(), |traffic| traffic.contradictions(self)) {
+        let contradictions = checker
+            .traffic
+            .as_ref()
+            .map(|traffic| traffic.contradictions(self));
+        for (key, message) in contradictions.unwrap_or_default() {
             // What cannot be hidden from a server that trains is told with the key itself.
             if key.starts_with("codec") || !checker.method.runs_at_server {
                 checker.fault(&key, message);
@@ -154,7 +153,7 @@ impl Scenario {
 }
 
 impl Traffic {
-    /// Returns what is exchanged under this aggregation: nothing if every device trains alone.
+    /// Returns the traffic under this aggregation: none if every device trains alone.
     #[must_use]
     pub fn under(self, aggregation: Aggregation) -> Self {
         match aggregation {
@@ -169,9 +168,10 @@ impl Traffic {
     /// Returns the keys of `scenario` that ask for what this method cannot do, each with what is
     /// wrong, as a sentence without a full stop.
     pub fn contradictions(&self, scenario: &Scenario) -> Vec<(String, String)> {
-        let mut found = self.contradictions_of_codecs(&scenario.codec);
-        found.extend(overheads::contradictions(self, &scenario.overheads));
-        found.extend(privacy::contradiction(self, &scenario.privacy));
+        let mut found = Vec::new();
+        self.refuse_codecs(&scenario.codec, &mut found);
+        overheads::contradictions(self, &scenario.overheads, &mut found);
+        privacy::contradiction(self, &scenario.privacy, &mut found);
         found
     }
 }

@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
+use super::{Scenario, is_default};
 use crate::check::Checker;
 use crate::presets;
-use super::{Scenario, is_default};
 use crate::{choices, keys, variants};
-use fedrecsim_core::units::BitsPerSecond;
 
 keys! {
     /// Links between the server and the users' devices. Without a preset, keys that are not given
@@ -21,7 +20,7 @@ keys! {
         rtt_ms: f64 = 1.0, >= 0.0, <= 1e9;
         /// Standard deviation of the logarithm of a user's round-trip time.
         rtt_log_sigma: f64 = 0.0, >= 0.0, <= 5.0;
-        /// Probability that a participation is cut off, at a uniformly random instant of it.
+        /// Probability that a participation is lost, at a uniformly random instant of it.
         dropout: f64 = 0.0, >= 0.0, <= 1.0;
         /// How transfers share the server's link.
         #[serde(skip_serializing_if = "is_default")]
@@ -94,34 +93,11 @@ keys! {
         #[schemars(extend("oneOf" = presets::names("network.server")))]
         preset: Option<String> = None;
         /// What all downloads (server to clients) in progress share; no limit if absent.
-        #[serde(rename = "downlink_mbit_per_s", with = "mbit_per_s")]
-        #[schemars(with = "Option<f64>")]
-        downlink: Option<BitsPerSecond> = None, >= 1e-6, <= 1e9;
+        downlink_mbit_per_s: Option<f64> = None, >= 1e-6, <= 1e9;
         /// What all uploads (clients to server) in progress share; no limit if absent.
-        #[serde(rename = "uplink_mbit_per_s", with = "mbit_per_s")]
-        #[schemars(with = "Option<f64>")]
-        uplink: Option<BitsPerSecond> = None, >= 1e-6, <= 1e9;
+        uplink_mbit_per_s: Option<f64> = None, >= 1e-6, <= 1e9;
         /// Transfers at once, both directions together; more wait in line. No limit if absent.
         connections: Option<u32> = None, >= 1;
-    }
-}
-
-/// Reads and writes a rate as a number of megabits a second.
-mod mbit_per_s {
-    use fedrecsim_core::units::BitsPerSecond;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(
-        rate: &Option<BitsPerSecond>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        rate.map(BitsPerSecond::as_mbit_f64).serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<BitsPerSecond>, D::Error> {
-        Ok(Option::deserialize(deserializer)?.map(BitsPerSecond::from_mbit_f64))
     }
 }
 

@@ -1,9 +1,9 @@
 //! Bytes that the simulator does not make, and counts as if they travelled with the frames.
 
-use crate::check::Checker;
-use crate::traffic::{Traffic, UploadUse};
 use super::{ClientSelection, CodecChoice, CodecName, Mode, Scenario, name_of};
+use crate::check::Checker;
 use crate::keys;
+use crate::traffic::{Traffic, UploadUse};
 use fedrecsim_core::units::Direction;
 
 keys! {
@@ -59,95 +59,99 @@ keys! {
 const SECURE_AGGREGATION: &str = "overheads.secure_aggregation";
 const PAILLIER: &str = "overheads.paillier";
 
+impl OverheadsSpec {
+    /// Returns the names of the keys that are given and hide single uploads from the server.
+    fn hiding(&self) -> impl Iterator<Item = &'static str> {
+        let secure_aggregation = self.secure_aggregation.map(|_| "secure_aggregation");
+        let paillier = self.paillier.map(|_| "paillier");
+        secure_aggregation.into_iter().chain(paillier)
+    }
+}
+
 /// Checks that what would be encrypted can be.
 pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
     let overheads = &scenario.overheads;
+    checker.refuse_if(
+        overheads.hiding().count() > 1,
+        PAILLIER,
+        "`paillier` and `secure_aggregation` hide the same uploads; choose one of them",
+    );
+    for name in overheads.hiding() {
+        check_hidden_uploads(name, scenario, checker);
+    }
     if overheads.secure_aggregation.is_some() {
-        if overheads.paillier.is_some() {
-            checker.fault(
-                PAILLIER,
-                "`paillier` and `secure_aggregation` hide the same uploads; choose one of them",
-            );
-        }
-        check_hidden_uploads(SECURE_AGGREGATION, scenario, checker);
         check_secure_aggregation(scenario, checker);
     }
     if overheads.paillier.is_some() {
-        check_hidden_uploads(PAILLIER, scenario, checker);
         check_paillier(scenario, checker);
     }
 }
 
-/// Refuses what reads single uploads, which `key` hides from the server.
-fn check_hidden_uploads(key: &str, scenario: &Scenario, checker: &mut Checker<'_>) {
-    let name = name_in(key);
+/// Refuses what reads single uploads, which the key `name` hides from the server.
+fn check_hidden_uploads(name: &str, scenario: &Scenario, checker: &mut Checker<'_>) {
+    let key = format!("overheads.{name}");
     if let ClientSelection::Oort(_) = scenario.training.client_selection {
-        let message = format!("`oort` reads the loss of each client, which `{name}` hides");
-        checker.contradiction("training.client_selection", key, message);
+        checker.contradiction(
+            "training.client_selection",
+            &key,
+            format!("`oort` reads the loss of each client, which `{name}` hides"),
+        );
     }
     if scenario.audit.is_some() {
-        let message =
-            format!("the audit reads single uploads, which `{name}` hides from the server");
-        checker.contradiction("audit", key, message);
+        checker.contradiction(
+            "audit",
+            &key,
+            format!("the audit reads single uploads, which `{name}` hides"),
+        );
     }
     if checker.method.runs_at_server {
-        let message = format!(
-            "this method's server trains on the ratings of each user, which `{name}` hides"
+        checker.fault(
+            &key,
+            format!(
+                "this method's server trains on the ratings of each user, which `{name}` hides"
+            ),
         );
-        checker.fault(key, message);
     }
 }
 
-/// Returns the keys that hide from the server of a method what it needs, each with what is wrong.
+/// Adds the keys that hide from the server of a method what it needs, each with what is wrong.
 pub(super) fn contradictions(
     traffic: &Traffic,
     overheads: &OverheadsSpec,
-) -> Vec<(String, String)> {
-    let hides_all_but_sums = overheads.secure_aggregation.is_some();
-    let mut found = Vec::new();
-    for (key, is_on) in [
-        (SECURE_AGGREGATION, hides_all_but_sums),
-        (PAILLIER, overheads.paillier.is_some()),
-    ] {
-        if is_on && traffic.has_personal_downloads {
-            let name = name_in(key);
+    found: &mut Vec<(String, String)>,
+) {
+    if traffic.has_personal_downloads {
+        found.extend(overheads.hiding().map(|name| {
             let message = format!(
                 "this method's server works with each client apart, and `{name}` hides single uploads"
             );
-            found.push((key.to_owned(), message));
-        }
-    }
-    let uses_each = traffic.upload_use == UploadUse::Each && !traffic.blocks.is_empty();
-    if hides_all_but_sums && uses_each && !traffic.has_personal_downloads {
+            (format!("overheads.{name}"), message)
+        }));
+    } else if overheads.secure_aggregation.is_some()
+        && traffic.upload_use == UploadUse::Each
+        && !traffic.blocks.is_empty()
+    {
         let message = "the server of this method uses more of the uploads than their sum (who has sent which row, or \
                        something of each user), which `secure_aggregation` hides: take `sends_counts = true` where \
                        the method has it";
         found.push((SECURE_AGGREGATION.to_owned(), message.to_owned()));
     }
-    found
-}
-
-/// Returns the last part of a key.
-fn name_in(key: &str) -> &str {
-    key.rsplit('.').next().unwrap_or(key)
 }
 
 fn check_secure_aggregation(scenario: &Scenario, checker: &mut Checker<'_>) {
     let is_sparse = |choice: &CodecChoice| *choice != CodecChoice::Named(CodecName::DenseF32);
     if scenario.codec.any(Direction::Up, is_sparse) {
-        let message = "`secure_aggregation` adds masks to the same entries of all clients on one scale, so that \
+        checker.contradiction("codec.uplink", SECURE_AGGREGATION, "`secure_aggregation` adds masks to the same entries of all clients on one scale, so that \
                        nothing may be left out by what a client has, and no row or block has a scale of its own: it \
-                       needs `codec.uplink = \"dense-f32\"`";
-        checker.contradiction("codec.uplink", SECURE_AGGREGATION, message);
+                       needs `codec.uplink = \"dense-f32\"`");
     }
     let mode = &scenario.training.mode;
     if !matches!(mode, Mode::Synchronous | Mode::OverSelection(_)) {
-        let message = format!(
+        checker.contradiction("training.mode", SECURE_AGGREGATION, format!(
             "`secure_aggregation` needs a cohort whose masks cancel in one sum, and in the mode `{}` the server uses \
              uploads one by one",
             name_of(mode)
-        );
-        checker.contradiction("training.mode", SECURE_AGGREGATION, message);
+        ));
     }
 }
 
@@ -155,13 +159,15 @@ fn check_paillier(scenario: &Scenario, checker: &mut Checker<'_>) {
     let codec = &scenario.codec;
     let is_composed = |choice: &CodecChoice| matches!(choice, CodecChoice::Composed(_));
     if codec.any(Direction::Up, is_composed) || codec.any(Direction::Down, is_composed) {
-        let message = "`paillier` encrypts every value by itself, so that a codec that codes values together saves \
-                       nothing: it needs `dense-f32` or `rows-f32`, or `sparse-f32` for uploads";
-        checker.contradiction("codec", PAILLIER, message);
+        checker.contradiction("codec", PAILLIER, "`paillier` encrypts every value by itself, so that a codec that codes values together saves \
+                       nothing: it needs `dense-f32` or `rows-f32`, or `sparse-f32` for uploads");
     }
     let is_sparse = |choice: &CodecChoice| *choice == CodecChoice::Named(CodecName::SparseF32);
     if codec.any(Direction::Down, is_sparse) {
-        let message = "a server that has ciphertexts alone cannot leave out values that are 0";
-        checker.contradiction("codec.downlink", PAILLIER, message);
+        checker.contradiction(
+            "codec.downlink",
+            PAILLIER,
+            "a server that has ciphertexts alone cannot leave out values that are 0",
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! `[privacy]`: what is done to uploads to protect the users who send them.
 
+use super::{ClientSelection, CodecChoice, Mode, Scenario, name_of};
 use crate::check::Checker;
 use crate::traffic::{Traffic, UploadUse};
-use super::{ClientSelection, CodecChoice, Mode, Scenario, name_of};
 use crate::{choices, keys};
 use fedrecsim_core::units::Direction;
 
@@ -135,17 +135,16 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
     if *privacy == PrivacySpec::default() {
         return;
     }
-    if privacy.laplace.is_some() && privacy.gaussian.is_some() {
-        checker.fault(
-            "privacy.laplace",
-            "`laplace` and `gaussian` are two kinds of noise; choose one of them",
-        );
-    }
-    if checker.method.runs_at_server {
-        let message = "this method's server trains on the ratings that users send as they are, and no mechanism here \
-                       protects these";
-        checker.fault("privacy", message);
-    }
+    checker.refuse_if(
+        privacy.laplace.is_some() && privacy.gaussian.is_some(),
+        "privacy.laplace",
+        "`laplace` and `gaussian` are two kinds of noise; choose one of them",
+    );
+    checker.refuse_if(
+        checker.method.runs_at_server,
+        "privacy",
+        "this method's server trains on the ratings that users send as they are, and no mechanism here protects these",
+    );
     let users = scenario.dataset.generated_users();
     if let Some(message) = users.and_then(|users| privacy.too_large_delta(users)) {
         let users = "dataset.generator.users";
@@ -164,37 +163,44 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
 
 fn check_gaussian(gaussian: &GaussianSpec, scenario: &Scenario, checker: &mut Checker<'_>) {
     if let ClientSelection::Oort(_) = scenario.training.client_selection {
-        let message = "`oort` has each client report its loss, on which there is no noise";
-        checker.contradiction("training.client_selection", "privacy.gaussian", message);
+        checker.contradiction(
+            "training.client_selection",
+            "privacy.gaussian",
+            "`oort` has each client report its loss, on which there is no noise",
+        );
     }
     if gaussian.trust == Trust::Local {
         if scenario.overheads.secure_aggregation.is_some() {
-            let message = "with `trust = \"local\"` every device adds the noise for an upload that the server sees, and \
-                           `secure_aggregation` hides each upload from it: take `trust = \"central\"`, with noise on the sum";
-            checker.contradiction(TRUST, SECURE_AGGREGATION, message);
+            checker.contradiction(TRUST, SECURE_AGGREGATION, "with `trust = \"local\"` every device adds the noise for an upload that the server sees, and \
+                           `secure_aggregation` hides each upload from it: take `trust = \"central\"`, with noise on the sum");
         }
         return;
     }
     let mode = &scenario.training.mode;
     if !matches!(mode, Mode::Synchronous | Mode::OverSelection(_)) {
-        let message = format!(
+        checker.contradiction("training.mode", TRUST, format!(
             "with `trust = \"central\"` the server adds noise to the sum of a cohort, in which nobody is twice, and the \
              mode `{}` has no such sums",
             name_of(mode)
-        );
-        checker.contradiction("training.mode", TRUST, message);
+        ));
     }
 }
 
-/// Returns why the server of a method cannot be the one that adds noise to sums of uploads, if it
-/// is to do that and cannot.
-pub(super) fn contradiction(traffic: &Traffic, privacy: &PrivacySpec) -> Option<(String, String)> {
+/// Adds why the server of a method cannot be the one that adds noise to sums of uploads, if it is to
+/// do that and cannot.
+pub(super) fn contradiction(
+    traffic: &Traffic,
+    privacy: &PrivacySpec,
+    found: &mut Vec<(String, String)>,
+) {
     let has_noisy_sums = traffic.upload_use == UploadUse::Sum || traffic.makes_noisy_sums;
-    let is_unfit = !has_noisy_sums && !traffic.blocks.is_empty();
+    if !privacy.is_central() || has_noisy_sums || traffic.blocks.is_empty() {
+        return;
+    }
     let message = "the server of this method uses more of the uploads than their sum (who has sent which row, a weight \
                    of each upload, or something of each user), which noise on the sum does not protect: take \
                    `trust = \"local\"`, or `sends_counts = true` or `equal_weights = true` where the method has it";
-    (privacy.is_central() && is_unfit).then(|| (TRUST.to_owned(), message.to_owned()))
+    found.push((TRUST.to_owned(), message.to_owned()));
 }
 
 /// Refuses noise on whole tables where devices downloaded only the rows they need.
@@ -202,29 +208,24 @@ fn check_needed_rows(scenario: &Scenario, checker: &mut Checker<'_>) {
     let privacy = &scenario.privacy;
     let lists_none = |choice: &CodecChoice| !choice.lists_touched_rows();
     if privacy.has_device_noise() && scenario.codec.any(Direction::Up, lists_none) {
-        let message = "noise on every row takes all rows, and a client that downloads the rows that it needs has no \
-                       others: take `rows-f32` for the uplink";
-        checker.contradiction(UPLINK, DOWNLINK, message);
+        checker.contradiction(UPLINK, DOWNLINK, "noise on every row takes all rows, and a client that downloads the rows that it needs has no \
+                       others: take `rows-f32` for the uplink");
     } else if privacy.is_central() {
-        let message = "noise on a sum is on all rows, and the server knows each client's contribution in the rows alone \
-                       that the client has downloaded: take another `select` than `needed-rows`";
-        checker.contradiction(DOWNLINK, TRUST, message);
+        checker.contradiction(DOWNLINK, TRUST, "noise on a sum is on all rows, and the server knows each client's contribution in the rows alone \
+                       that the client has downloaded: take another `select` than `needed-rows`");
     }
 }
 
 fn check_virtual_items(scenario: &Scenario, checker: &mut Checker<'_>) {
     let codec = &scenario.codec;
     if scenario.overheads.secure_aggregation.is_some() {
-        let message = "`secure_aggregation` hides which rows a client has touched, so that `virtual_items` have nothing \
-                       to hide";
-        checker.contradiction(VIRTUAL_ITEMS, SECURE_AGGREGATION, message);
+        checker.contradiction(VIRTUAL_ITEMS, SECURE_AGGREGATION, "`secure_aggregation` hides which rows a client has touched, so that `virtual_items` have nothing \
+                       to hide");
     } else if !codec.any(Direction::Up, CodecChoice::lists_touched_rows) {
-        let message = "`virtual_items` hide rated items among the rows that an upload lists, and the uplink's codec \
-                       lists no touched rows: take `rows-f32` or `select = \"touched-rows\"`";
-        checker.contradiction(UPLINK, VIRTUAL_ITEMS, message);
+        checker.contradiction(UPLINK, VIRTUAL_ITEMS, "`virtual_items` hide rated items among the rows that an upload lists, and the uplink's codec \
+                       lists no touched rows: take `rows-f32` or `select = \"touched-rows\"`");
     }
     if codec.downloads_needed_rows() {
-        let message = "clients ask for the rows that they need and for no others, so that `virtual_items` hide nothing";
-        checker.contradiction(DOWNLINK, VIRTUAL_ITEMS, message);
+        checker.contradiction(DOWNLINK, VIRTUAL_ITEMS, "clients ask for the rows that they need and for no others, so that `virtual_items` hide nothing");
     }
 }

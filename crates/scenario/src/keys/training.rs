@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use crate::check::Checker;
-use crate::policy::Policy;
 use super::evaluation::ItemTable;
 use super::modes::{ClientSelection, Mode};
 use super::participants::{Users, too_few_users};
 use super::{Scenario, name_of};
+use crate::check::Checker;
+use crate::policy::Policy;
 use crate::{choices, keys, variants};
 use fedrecsim_core::ids::{Round, Step};
 
@@ -20,7 +20,7 @@ keys! {
         /// this table (participation, selection, mode) holds for steps.
         steps_per_round: u32 = 1, >= 1, <= 1_000_000;
         /// Who takes part in a round.
-        participation: Participation = Participation::All;
+        participation: Participants = Participants::All;
         /// Whom the server picks.
         client_selection: ClientSelection = ClientSelection::Uniform;
         /// When the server averages, and what becomes of those who are late.
@@ -65,7 +65,7 @@ impl TrainingSpec {
 variants! {
     /// Who takes part in a round.
     #[derive(Copy)]
-    pub enum Participation {
+    pub enum Participants {
         /// Every user.
         All,
         /// A share of the users, uniformly without replacement; rounded to the nearest count, at least
@@ -122,13 +122,12 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
         checker.contradiction(&key, other, message);
     }
     // The default participation is let pass, because a printed scenario has it written out.
-    if !policy.has_cohorts() && training.participation != Participation::All {
+    if !policy.has_cohorts() && training.participation != Participants::All {
         let mode = name_of(&training.mode);
-        let message = format!(
+        checker.fault("training.participation", format!(
             "`participation` has no meaning in the mode `{mode}`, which has no cohorts: `concurrency` says how many take \
              part at a time"
-        );
-        checker.fault("training.participation", message);
+        ));
     }
     checker.idle_if(
         checker.method.runs_at_server,
@@ -156,14 +155,18 @@ fn check_aggregation(aggregation: Aggregation, item_table: ItemTable, checker: &
     }
     if let Some(reason) = checker.method.without_controls {
         let name = checker.method.name;
-        let message =
-            format!("the method `{name}` has no other `aggregation` than its own: {reason}");
-        checker.fault(KEY, message);
+        checker.fault(
+            KEY,
+            format!("the method `{name}` has no other `aggregation` than its own: {reason}"),
+        );
     }
     if aggregation == Aggregation::None && item_table == ItemTable::Shared {
-        let message = "every device trains alone, so there is no shared item table to score with: write \
-                       `aggregation = \"mean\"`, or leave `evaluation.item_table` out";
-        checker.contradiction(KEY, "evaluation.item_table", message);
+        checker.contradiction(
+            KEY,
+            "evaluation.item_table",
+            "every device trains alone, so there is no shared item table to score with: write \
+                       `aggregation = \"mean\"`, or leave `evaluation.item_table` out",
+        );
     }
     for key in ["codec", "privacy", "overheads"] {
         let because = "every device trains alone (`training.aggregation`) and sends no values";
@@ -181,10 +184,9 @@ fn check_untrained(training: &TrainingSpec, checker: &mut Checker<'_>) {
     ] {
         if !is_plain {
             let name = checker.method.name;
-            let message = format!(
+            checker.fault(&format!("training.{key}"), format!(
                 "`{key}` has no meaning here: the method `{name}` trains nothing, so no round is run"
-            );
-            checker.fault(&format!("training.{key}"), message);
+            ));
         }
     }
 }
@@ -194,11 +196,14 @@ fn check_untrained(training: &TrainingSpec, checker: &mut Checker<'_>) {
 fn check_steps(training: &TrainingSpec, policy: &Policy, checker: &mut Checker<'_>) {
     let (rounds, steps) = (training.rounds, training.steps_per_round);
     if rounds.checked_mul(steps).is_none() {
-        let message = format!(
-            "{rounds} rounds of {steps} steps are more than {} steps",
-            u32::MAX
+        checker.contradiction(
+            "training.steps_per_round",
+            "training.rounds",
+            format!(
+                "{rounds} rounds of {steps} steps are more than {} steps",
+                u32::MAX
+            ),
         );
-        checker.contradiction("training.steps_per_round", "training.rounds", message);
     }
     // The default is accepted in a shorter run, since the resolved scenario of a run prints it. In
     // modes without cohorts the limit counts participations, of which a step may see any number.
@@ -208,10 +213,9 @@ fn check_steps(training: &TrainingSpec, policy: &Policy, checker: &mut Checker<'
             1 => format!("{rounds} rounds (`training.rounds`)"),
             steps => format!("{rounds} rounds of {steps} steps"),
         };
-        let message = format!(
+        checker.fault("training.empty_rounds_limit", format!(
             "`empty_rounds_limit` is {limit}, but the run has {run}, so it could never be reached"
-        );
-        checker.fault("training.empty_rounds_limit", message);
+        ));
     }
 }
 
@@ -227,11 +231,10 @@ fn check_mode(mode: &Mode, checker: &mut Checker<'_>) {
             buffer,
             ..
         } if buffer / BUFFER_PER_CLIENT > concurrency => {
-            let message = format!(
+            checker.fault("training.mode.fedbuff.buffer", format!(
                 "a buffer of {buffer} updates is more than {BUFFER_PER_CLIENT} for each of the {concurrency} clients \
                  that train at a time (`concurrency`)"
-            );
-            checker.fault("training.mode.fedbuff.buffer", message);
+            ));
         }
         _ => {}
     }
@@ -249,10 +252,9 @@ fn check_selection(selection: &ClientSelection, checker: &mut Checker<'_>) {
     let oort = |key: &str| format!("training.client_selection.oort.{key}");
     let (least, first) = (spec.least_exploration, spec.exploration);
     if least > first {
-        let message = format!(
+        checker.contradiction(&oort("least_exploration"), &oort("exploration"), format!(
             "the share of exploration begins at {first} (`exploration`) and cannot go down to {least}"
-        );
-        checker.contradiction(&oort("least_exploration"), &oort("exploration"), message);
+        ));
     }
     checker.idle_if(
         least == first,

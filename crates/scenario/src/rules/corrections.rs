@@ -2,12 +2,10 @@
 
 use serde_json::Value as Json;
 
-use crate::form::{
-    admits, chosen, has_type, has_word, keys_of, literals, property, required, tag,
-};
+use super::Rules;
+use crate::form::{admits, chosen, has_type, has_word, keys_of, literals, property, required, tag};
 use crate::suggest;
 use crate::tree::Value;
-use super::Rules;
 
 impl<'s> Rules<'s> {
     /// Returns the end of a message about a value of a wrong type, which says how to write what was

@@ -80,9 +80,9 @@ impl<'s> Rules<'s> {
 
     /// Counts a suggestion, and returns whether it may still be made.
     fn may_suggest(&self) -> bool {
-        self.suggestions
-            .set(self.suggestions.get().saturating_add(1));
-        self.suggestions.get() <= MOST_SUGGESTIONS
+        let made = self.suggestions.get();
+        self.suggestions.set(made.saturating_add(1));
+        made < MOST_SUGGESTIONS
     }
 
     /// Returns every fault of the whole file.
@@ -102,23 +102,31 @@ impl<'s> Rules<'s> {
         let Some(first) = fitting.first() else {
             return self.fault(node.shown(), self.wrong_type(&forms, node, name));
         };
-        match &node.value {
-            Value::String(text) => self.string(&forms, &fitting, text, node, name),
+        let message = match &node.value {
+            Value::String(text) => self.string(&forms, &fitting, text, name),
             Value::Table(table) if fitting.len() > 1 || is_tagged(first, &forms) => {
-                self.tagged(&forms, table, node, name);
+                return self.tagged(&forms, table, node, name);
             }
-            Value::Table(table) => self.table(first, table, node.shown(), name),
-            Value::Array(items) => self.array(first, items, node, name),
-            Value::Integer(number) => {
-                let written = number.to_string();
-                let fault = bounds(first, *number as f64, &written, node, name);
-                self.faults.borrow_mut().extend(fault);
+            Value::Table(table) => return self.table(first, table, node.shown(), name),
+            Value::Array(items) => {
+                if let Some(rule) = first.get("items") {
+                    for (index, item) in items.iter().enumerate() {
+                        self.value(rule, item, &format!("{name}[{index}]"));
+                    }
+                }
+                length(
+                    first,
+                    ["minItems", "maxItems"],
+                    (items.len(), "value"),
+                    name,
+                )
             }
-            Value::Float(number) => {
-                let fault = bounds(first, *number, &decimal(*number), node, name);
-                self.faults.borrow_mut().extend(fault);
-            }
-            Value::Boolean(_) | Value::Datetime | Value::Unusable => {}
+            Value::Integer(number) => bounds(first, *number as f64, &number.to_string(), name),
+            Value::Float(number) => bounds(first, *number, &decimal(*number), name),
+            Value::Boolean(_) | Value::Datetime | Value::Unusable => None,
+        };
+        if let Some(message) = message {
+            self.fault(&node.place, message);
         }
     }
 
@@ -201,25 +209,22 @@ impl<'s> Rules<'s> {
 
     fn wrong_type(&self, forms: &[&'s Json], node: &Node, name: &str) -> String {
         let bare_words: Vec<&str> = forms.iter().flat_map(|form| literals(form)).collect();
-        let words = |form: &Json| match (literals_of(form), tag(form)) {
-            (Some(literals), _) => literals
-                .into_iter()
-                .map(|literal| format!("`{literal}`"))
-                .collect::<Vec<_>>(),
-            (None, Some(tag)) if forms.len() > 1 && !bare_words.contains(&tag) => {
-                vec![format!("`{{ {tag} = ... }}`")]
-            }
-            (None, _) => types(form)
-                .filter_map(type_in_words)
-                .map(str::to_owned)
-                .collect(),
-        };
         let mut expected: Vec<String> = Vec::new();
-        for word in forms.iter().flat_map(|form| words(form)) {
-            if !expected.contains(&word) {
-                expected.push(word);
+        for form in forms {
+            match (literals_of(form), tag(form)) {
+                (Some(literals), _) => {
+                    expected.extend(literals.iter().map(|word| format!("`{word}`")));
+                }
+                (None, Some(tag)) if forms.len() > 1 && !bare_words.contains(&tag) => {
+                    expected.push(format!("`{{ {tag} = ... }}`"));
+                }
+                (None, _) => {
+                    let words = types(form).filter_map(type_in_words);
+                    expected.extend(words.map(str::to_owned));
+                }
             }
         }
+        let mut expected = suggest::once(expected);
         // The message lists the names first, and then the types.
         expected.sort_by_key(|word| !word.starts_with('`'));
         let (expected, found) = (suggest::or_list(&expected), kind_in_words(&node.value));
@@ -229,37 +234,30 @@ impl<'s> Rules<'s> {
         )
     }
 
-    /// Checks a string, which is one of the literals or a free text within its length.
+    /// Returns what is wrong with a string, which is one of the literals or a free text within its
+    /// length.
     fn string(
         &self,
         forms: &[&'s Json],
         fitting: &[&'s Json],
         text: &str,
-        node: &Node,
         name: &str,
-    ) {
+    ) -> Option<String> {
         if has_word(fitting, text) {
-            return;
+            return None;
         }
         let is_free = |schema: &&&Json| literals_of(schema).is_none();
         if let Some(free) = fitting.iter().find(is_free) {
             let length_in = (text.chars().count(), "character");
-            let fault = length(free, ["minLength", "maxLength"], length_in, node, name);
-            return self.faults.borrow_mut().extend(fault);
+            return length(free, ["minLength", "maxLength"], length_in, name);
         }
-        let message = match chosen(forms, text) {
-            Some(_) => {
-                let value = self.least_value(forms, text);
-                format!(
-                    "`{text}` alone does not say enough: write `{name} = {{ {text} = {value} }}`"
-                )
-            }
-            None => format!(
-                "unknown value `{text}` for `{name}`{}",
-                suggest::instead_of(text, &choices(forms))
-            ),
-        };
-        self.fault(&node.place, message);
+        Some(if chosen(forms, text).is_some() {
+            let value = self.least_value(forms, text);
+            format!("`{text}` alone does not say enough: write `{name} = {{ {text} = {value} }}`")
+        } else {
+            let instead = suggest::instead_of(text, &choices(forms));
+            format!("unknown value `{text}` for `{name}`{instead}")
+        })
     }
 
     /// Checks a table that names one of several forms by its only key.
@@ -290,17 +288,15 @@ impl<'s> Rules<'s> {
             .collect();
         known.sort_by_key(|(source, start, ..)| (*source, *start));
         if table.is_empty() {
-            let message = format!(
-                "`{name}` names nothing; expected one of {}",
-                suggest::list(&tags)
+            let tags = suggest::list(&tags);
+            self.fault(
+                node.shown(),
+                format!("`{name}` names nothing; expected one of {tags}"),
             );
-            self.fault(node.shown(), message);
         } else if let [_, .., (.., last)] = &known[..] {
             let names: Vec<&str> = known.iter().map(|(_, _, key, _)| *key).collect();
-            let message = format!(
-                "`{name}` takes one of these, not several: {}",
-                suggest::list(&names)
-            );
+            let names = suggest::list(&names);
+            let message = format!("`{name}` takes one of these, not several: {names}");
             self.fault(&last.key, message);
         }
     }
@@ -382,35 +378,19 @@ impl<'s> Rules<'s> {
 
     fn missing(&self, key: &str, property: Option<&'s Json>, table: &Place, name: &str) -> String {
         let forms = property.map_or(Vec::new(), |property| self.forms(property));
-        let choices = choices(&forms);
-        let choices = if choices.is_empty() {
-            String::new()
-        } else {
-            format!("; known: {}", suggest::list(&choices))
+        let choices = match &choices(&forms)[..] {
+            [] => String::new(),
+            choices => format!("; known: {}", suggest::list(choices)),
         };
         if *table != Place::FILE {
             return format!("missing key `{key}` in `{name}`{choices}");
         }
         match forms.as_slice() {
             [form] if has_type(form, "object") => {
-                let needed: Vec<&str> = required(form).collect();
-                format!(
-                    "missing table `[{key}]`, which needs {}",
-                    suggest::list(&needed)
-                )
+                let needed = suggest::list(&required(form).collect::<Vec<_>>());
+                format!("missing table `[{key}]`, which needs {needed}")
             }
             _ => format!("missing key `{key}`{choices}"),
-        }
-    }
-
-    fn array(&self, schema: &'s Json, items: &[Node], node: &Node, name: &str) {
-        let limits = ["minItems", "maxItems"];
-        let fault = length(schema, limits, (items.len(), "value"), node, name);
-        self.faults.borrow_mut().extend(fault);
-        if let Some(rule) = schema.get("items") {
-            for (index, item) in items.iter().enumerate() {
-                self.value(rule, item, &format!("{name}[{index}]"));
-            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use fedrecsim_core::units::{BitsPerSecond, Direction};
+use fedrecsim_core::units::Direction;
 
 #[test]
 fn the_shortest_file_gets_every_documented_default() {
@@ -25,7 +25,7 @@ fn the_shortest_file_gets_every_documented_default() {
             parameters: json!({})
         }
     );
-    assert_eq!(scenario.training.participation, Participation::All);
+    assert_eq!(scenario.training.participation, Participants::All);
     assert_eq!(scenario.evaluation, EvaluationSpec::default());
     // Without a preset, links and devices are those of the first ones, and the scenario does not
     // say that these were named.
@@ -132,8 +132,8 @@ fn keys_beside_a_preset_are_put_over_its_own() {
         .network
         .server;
     assert_eq!(
-        (server.uplink, server.connections),
-        (Some(BitsPerSecond::new(500_000)), Some(512))
+        (server.uplink_mbit_per_s, server.connections),
+        (Some(0.5), Some(512))
     );
     let daily = "preset = \"night-charging\"\npattern.daily.hours_on = 6";
     let daily = read(&with_keys("availability", daily))
@@ -310,7 +310,7 @@ fn an_override_replaces_adds_and_makes_tables() {
 fn an_override_puts_a_table_where_a_word_was() {
     let text = MINIMAL.to_owned() + "participation = \"all\"\n";
     let scenario = read_with(&text, &["training.participation.cohort=50"]).unwrap();
-    assert_eq!(scenario.training.participation, Participation::Cohort(50));
+    assert_eq!(scenario.training.participation, Participants::Cohort(50));
 }
 
 #[test]

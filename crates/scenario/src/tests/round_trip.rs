@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use data::dataset;
-use fedrecsim_core::units::{BitsPerSecond, Direction};
+use fedrecsim_core::units::Direction;
 
 mod data;
 
@@ -112,9 +112,9 @@ fn client_selection() -> impl Strategy<Value = ClientSelection> {
 
 fn training() -> impl Strategy<Value = TrainingSpec> {
     let participation = prop_oneof![
-        Just(Participation::All),
-        (1e-6..=1.0).prop_map(Participation::Share),
-        Just(Participation::Cohort(1)),
+        Just(Participants::All),
+        (1e-6..=1.0).prop_map(Participants::Share),
+        Just(Participants::Cohort(1)),
     ];
     let limits = (1e-30..1e30, 1..99u32, 1.0..1e9);
     (
@@ -134,7 +134,7 @@ fn training() -> impl Strategy<Value = TrainingSpec> {
             )| {
                 let asynchronous = matches!(mode, Mode::FedBuff { .. } | Mode::FedAsync { .. });
                 let participation = if asynchronous {
-                    Participation::All
+                    Participants::All
                 } else {
                     participation
                 };
@@ -186,8 +186,8 @@ fn network() -> impl Strategy<Value = NetworkSpec> {
             sharing,
             server: ServerLinkSpec {
                 preset: None,
-                downlink: (dropout < 0.7).then(|| BitsPerSecond::from_mbit_f64(mbit)),
-                uplink: (dropout > 0.3).then(|| BitsPerSecond::from_mbit_f64(mbit / 3.0)),
+                downlink_mbit_per_s: (dropout < 0.7).then_some(mbit),
+                uplink_mbit_per_s: (dropout > 0.3).then_some(mbit / 3.0),
                 connections: (rtt_ms > 1e3).then_some(rtt_ms as u32),
             },
         },
@@ -362,7 +362,7 @@ fn scenario() -> impl Strategy<Value = Scenario> {
                 spec.deadline_s = spec
                     .deadline_s
                     .or(Some(7.5))
-                    .filter(|_| training.participation != Participation::Cohort(1));
+                    .filter(|_| training.participation != Participants::Cohort(1));
             }
             // The least number of users can be checked only for a generated population.
             if dataset.generator.is_some() {
@@ -370,10 +370,10 @@ fn scenario() -> impl Strategy<Value = Scenario> {
             }
             let is_plain = (training.mode, training.client_selection)
                 == (Mode::Synchronous, ClientSelection::Uniform);
-            if let (Participation::Share(share), true, 0) =
+            if let (Participants::Share(share), true, 0) =
                 (training.participation, is_plain, seed % 2)
             {
-                training.participation = Participation::Poisson(share);
+                training.participation = Participants::Poisson(share);
             }
             let faults = with_groups(faults, &devices, &availability);
             let evaluation = match dataset.split {

@@ -5,7 +5,7 @@ use fedrecsim_core::error::{Error, Result};
 use fedrecsim_data::population::Population;
 use fedrecsim_methods::method::OwnNoise;
 use fedrecsim_model::model::layout::{BlockKind, Layout, ValueType};
-use fedrecsim_scenario::scenario::{ClientSelection, Participation, Policy, Scenario, Trust};
+use fedrecsim_scenario::scenario::{ClientSelection, Participants, Policy, Scenario, Trust};
 
 /// Checks that delta is not too large for the number of users.
 ///
@@ -73,8 +73,8 @@ pub(super) fn claim<'a>(
     let is_uniform =
         selection == ClientSelection::Uniform && policy.waits_for_everybody() && everybody_can;
     let sampling = match scenario.training.participation {
-        Participation::Poisson(probability) if is_uniform => Sampling::Poisson(probability),
-        Participation::Share(_) | Participation::Cohort(_) if is_uniform => {
+        Participants::Poisson(probability) if is_uniform => Sampling::Poisson(probability),
+        Participants::Share(_) | Participants::Cohort(_) if is_uniform => {
             Sampling::FixedCohort(f64::from(scenario.training.needed(users as u32)) / users as f64)
         }
         _ => Sampling::Known,

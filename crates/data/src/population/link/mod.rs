@@ -180,10 +180,11 @@ pub fn shared_capacity(network: &NetworkSpec, direction: Direction) -> Option<Bi
 }
 
 fn server_rate(server: &ServerLinkSpec, direction: Direction) -> Option<BitsPerSecond> {
-    match direction {
-        Direction::Up => server.uplink,
-        Direction::Down => server.downlink,
-    }
+    let mbit_per_s = match direction {
+        Direction::Up => server.uplink_mbit_per_s,
+        Direction::Down => server.downlink_mbit_per_s,
+    };
+    mbit_per_s.map(BitsPerSecond::from_mbit_f64)
 }
 
 /// The links of all users.

@@ -39,8 +39,8 @@ impl ServerLink {
     /// Makes the server's link; `None` if it has no limit.
     pub(crate) fn new(network: &NetworkSpec) -> Option<Self> {
         let spec = &network.server;
-        let limited =
-            spec.uplink.is_some() || spec.downlink.is_some() || spec.connections.is_some();
+        let is_limited = spec.uplink_mbit_per_s.is_some() || spec.downlink_mbit_per_s.is_some();
+        let limited = is_limited || spec.connections.is_some();
         let lane = |direction| Lane {
             link: FairLink::new(shared_capacity(network, direction)),
             next_end: None,

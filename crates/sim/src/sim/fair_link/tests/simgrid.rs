@@ -38,7 +38,7 @@ fn recorded(text: &str) -> BTreeMap<String, Vec<Recorded>> {
 fn arrivals(transfers: &[Recorded], sharing: Sharing) -> Vec<SimTime> {
     let capacity = Some(BitsPerSecond::new(transfers[0].capacity_bit_per_s));
     let server = ServerLinkSpec {
-        uplink: capacity,
+        uplink_mbit_per_s: capacity.map(BitsPerSecond::as_mbit_f64),
         ..ServerLinkSpec::default()
     };
     let network = NetworkSpec {
