@@ -12,7 +12,7 @@
 //!
 //! 1. The **server** picks a cohort and encodes C once for all of it, with a [`codec`].
 //! 2. The **network**, which owns the clock, turns the length of that frame into time on each
-//!    user's link. A dropout may cut the transfer off half-way.
+//!    user's link. A dropout may end the transfer half-way.
 //! 3. The **client**, one actor per user, submits its training to the **workers** that it lives
 //!    with. A worker decodes C and trains on the user's own ratings with the method's rules and the
 //!    [`model`]'s kernels. The training is real; its *virtual* duration is work times the speed of
@@ -158,42 +158,27 @@ pub mod scenario {
 /// Ratings, their split, and what one user's device knows of them.
 pub mod dataset {
     #[doc(inline)]
-    pub use fedrecsim_data::dataset::Interaction;
-    #[doc(inline)]
-    pub use fedrecsim_data::dataset::negatives::Samples;
-    #[doc(inline)]
-    pub use fedrecsim_data::dataset::split::Splitter;
-    #[doc(inline)]
-    pub use fedrecsim_data::dataset::{Dataset, OwnData, load};
+    pub use fedrecsim_data::dataset::{
+        Dataset, Interaction, OwnData, load, negatives::Samples, split::Splitter,
+    };
 }
 
 /// The methods of recommendation, and what it takes to write one.
 pub mod method {
     #[doc(inline)]
-    pub use fedrecsim_methods::method::declare::{self, Declare, Declared};
-    #[doc(inline)]
-    pub use fedrecsim_methods::method::fedmf::{self, FedMf};
-    #[doc(inline)]
-    pub use fedrecsim_methods::method::prelude::{
-        Central, ParameterFault, Pass, ProblemSize, UploadUse, UserRatings, Work,
-    };
-    #[doc(inline)]
-    pub use fedrecsim_methods::method::registry::{
-        METHODS, Runnable, build, check, find, vocabulary, vocabulary_of,
-    };
-    #[doc(inline)]
-    pub use fedrecsim_methods::method::rule::{Combine, Optimizer, ServerRule};
-    #[doc(inline)]
-    pub use fedrecsim_methods::method::server::{
-        Accumulator, Contribution, Download, StepContext, StepReport, downcast,
-    };
-    #[doc(inline)]
-    pub use fedrecsim_methods::method::third_party::{ArrivedRequest, Reply};
-    #[doc(inline)]
     pub use fedrecsim_methods::method::{
         Averager, Client, Entry, Exchange, LocalRequest, LocalTask, LocalUpdate, Method, OwnNoise,
         PersonalTable, Phase, Placement, Problem, Scorer, ScoringContext, Scratch, Server,
-        ThirdParty, largest_magnitude, no_blocks, parameters, sizes_by, sizes_of,
+        ThirdParty,
+        declare::{self, Declare, Declared},
+        fedmf::{self, FedMf},
+        largest_magnitude, no_blocks, parameters,
+        prelude::{Central, ParameterFault, Pass, ProblemSize, UploadUse, UserRatings, Work},
+        registry::{METHODS, Runnable, build, check, find, vocabulary, vocabulary_of},
+        rule::{Combine, Optimizer, ServerRule},
+        server::{Accumulator, Contribution, Download, StepContext, StepReport, downcast},
+        sizes_by, sizes_of,
+        third_party::{ArrivedRequest, Reply},
     };
 
     /// What most methods use, for `use fedrecsim::method::prelude::*`.
@@ -208,19 +193,15 @@ pub mod model {
     #[doc(inline)]
     pub use fedrecsim_methods::method::prelude::Perceptron;
     #[doc(inline)]
-    pub use fedrecsim_model::model::blocks::{Model, ModelUpdate};
-    #[doc(inline)]
-    pub use fedrecsim_model::model::kernel::MAX_DIMENSION;
-    #[doc(inline)]
-    pub use fedrecsim_model::model::layout::{BlockKind, BlockLayout, Layout};
-    #[doc(inline)]
-    pub use fedrecsim_model::model::noisy_sum::NoisySum;
-    #[doc(inline)]
-    pub use fedrecsim_model::model::private::Private;
-    #[doc(inline)]
-    pub use fedrecsim_model::model::state::StateVisitor;
-    #[doc(inline)]
-    pub use fedrecsim_model::model::table::{RowSet, Table, TableShape, TableUpdate, floats};
+    pub use fedrecsim_model::model::{
+        blocks::{Model, ModelUpdate},
+        kernel::MAX_DIMENSION,
+        layout::{BlockKind, BlockLayout, Layout},
+        noisy_sum::NoisySum,
+        private::Private,
+        state::StateVisitor,
+        table::{RowSet, Table, TableShape, TableUpdate, floats},
+    };
 }
 
 /// Updates to bytes and back.
@@ -232,10 +213,10 @@ pub mod codec {
 /// The simulated world, run as a whole or step by step.
 pub mod sim {
     #[doc(inline)]
-    pub use fedrecsim_sim::sim::outcome::{Outcome, RoundRecord, SplitAccuracy, UserRecord};
-    #[doc(inline)]
     pub use fedrecsim_sim::sim::{
-        Estimate, RoundObserver, RunControl, Simulation, Stop, Until, World, estimate, run,
+        Estimate, RoundObserver, RunControl, Simulation, Stop, Until, World, estimate,
+        outcome::{Outcome, RoundRecord, SplitAccuracy, UserRecord},
+        run,
     };
 }
 
@@ -254,25 +235,20 @@ pub mod report {
 /// Many runs that differ in a few keys, over seeds.
 pub mod study {
     #[doc(inline)]
-    pub use fedrecsim_report::study::file::{self, Study};
-    #[doc(inline)]
-    pub use fedrecsim_report::study::{Plan, StudyRecord};
+    pub use fedrecsim_report::study::{
+        Plan, StudyRecord,
+        file::{self, Study},
+    };
 }
 
 #[doc(inline)]
-pub use fedrecsim_core::error::{Error, Result};
-#[doc(inline)]
-pub use fedrecsim_core::ids::{InvitationId, Round, UserId};
-/// Functions with the same bits on every machine.
-#[doc(inline)]
-pub use fedrecsim_core::math;
-/// Accuracy: hit ratios, NDCG, errors of ratings.
-#[doc(inline)]
-pub use fedrecsim_core::metric;
-#[doc(inline)]
-pub use fedrecsim_core::rng::{PortableDraws, Purpose, Stream, Streams};
-#[doc(inline)]
-pub use fedrecsim_core::units::{Bytes, SimTime};
+pub use fedrecsim_core::{
+    error::{Error, Result},
+    ids::{InvitationId, Round, UserId},
+    math, metric,
+    rng::{PortableDraws, Purpose, Stream, Streams},
+    units::{Bytes, SimTime},
+};
 #[doc(inline)]
 pub use fedrecsim_methods::{choices, parameters};
 #[doc(inline)]

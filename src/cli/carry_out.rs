@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 use super::args::{ProgressArg, RunOptions};
 use super::screen::warn;
 use super::{Finished, Session, memory, screen};
+use crate::UserId;
+use crate::metric::Metric;
+use crate::scenario::Scenario;
 use fedrecsim_core::error::{Error, ErrorKind, Result};
-use fedrecsim_core::ids::UserId;
-use fedrecsim_core::metric::Metric;
 use fedrecsim_data::dataset::KeptItems;
 use fedrecsim_ranks::{self as ranks, Crew};
 use fedrecsim_report::report::progress::{
     LINES_EVERY, LatestAccuracy, Progress, ProgressLine, Show,
 };
 use fedrecsim_report::report::{self, ModelFile, ReportFolder, RunRecord, UserArrays, Wall, html};
-use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::checkpoint;
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::sim::{self, Checkpoints, RoundObserver, RunControl, Simulation, Stop, World};
@@ -182,19 +182,17 @@ fn mismatch(
     stopped_by: Option<&Error>,
     expected: Option<&str>,
 ) -> Option<Error> {
-    if stopped_by.is_some_and(|error| {
+    let is_cut_short = |error: &Error| {
         matches!(error, Error::Interrupted)
             || matches!(error.ended_by(), Some(Stop::TimeIsUp { .. }))
-    }) {
+    };
+    let (digest, expected) = (&record.digest, expected?);
+    if stopped_by.is_some_and(is_cut_short) || digest.starts_with(expected) {
         return None;
     }
-    let expected = expected.filter(|expected| !record.digest.starts_with(expected))?;
     Some(Error::Told {
         kind: ErrorKind::Failure,
-        message: format!(
-            "the result digest is {}, and --expect-digest {expected} was given",
-            record.digest
-        ),
+        message: format!("the result digest is {digest}, and --expect-digest {expected} was given"),
     })
 }
 
@@ -223,7 +221,7 @@ fn without_report(error: Error, stopped_by: Option<Error>, folder: &ReportFolder
 struct Watch {
     progress: Progress,
     headline: Option<Metric>,
-    /// The figure that was measured last.
+    /// The headline as it was measured last.
     accuracy: Option<LatestAccuracy>,
     /// When the last round ended, or the first one began.
     last: Instant,
@@ -235,19 +233,15 @@ impl RoundObserver for Watch {
     fn round_finished(&mut self, round: &RoundRecord, total: ByDirection<Flow>) {
         let now = Instant::now();
         self.laps.push(now - std::mem::replace(&mut self.last, now));
-        let figure = |metric: &Metric| {
-            let value = *round.accuracy.as_ref()?.test.get(&metric.name())?;
-            Some(LatestAccuracy {
+        if let (Some(metric), Some(accuracy)) = (&self.headline, &round.accuracy)
+            && let Some(value) = accuracy.test.get(&metric.name())
+        {
+            self.accuracy = Some(LatestAccuracy {
                 label: metric.label(),
-                value,
+                value: *value,
                 round: round.round,
-            })
-        };
-        self.accuracy = self
-            .headline
-            .as_ref()
-            .and_then(figure)
-            .or_else(|| self.accuracy.take());
+            });
+        }
         self.progress.round_finished(&ProgressLine {
             round: round.round,
             accuracy: self.accuracy.clone(),
@@ -294,14 +288,11 @@ fn saved_users(users: &[UserId], simulation: &Simulation) -> Result<Vec<UserArra
 /// Returns for each item whether its user trains on it, or has it held out.
 fn marked(kept: &KeptItems, all: usize) -> Vec<u8> {
     let mut items = vec![0; all];
-    kept.training
-        .iter()
-        .for_each(|item| items[*item as usize] = 1);
-    let held_out = [(kept.validation, 2), (kept.test, 3)];
-    held_out.into_iter().for_each(|(item, number)| {
-        if let Some(item) = item {
-            items[item.index()] = number;
-        }
-    });
+    for item in &kept.training {
+        items[*item as usize] = 1;
+    }
+    for (item, number) in [(kept.validation, 2), (kept.test, 3)] {
+        item.inspect(|item| items[item.index()] = number);
+    }
     items
 }

@@ -7,43 +7,17 @@ use ndarray::Array2;
 use ndarray_npy::{ReadNpyError, read_npy};
 
 use super::args::CodecBenchArgs;
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::rng::Streams;
+use crate::model::{Layout, Model, ModelUpdate, Table, TableShape};
+use crate::{Error, Result, Streams};
 use fedrecsim_core::units::Direction;
 use fedrecsim_model::codec::{
     BlockCodecs, CodecMemory, EncodeContext, Frame, FrameKind, Randomness,
 };
-use fedrecsim_model::model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::model::layout::Layout;
-use fedrecsim_model::model::table::{Table, TableShape};
 use fedrecsim_report::report::{self, Block, Cell, Document};
 use fedrecsim_scenario::{self as scenario, CodecSpec, MethodVocabulary};
 
-/// The codecs that are measured, as values of `codec.uplink`.
-const MEASURED: [&str; 22] = [
-    "\"dense-f32\"",
-    "\"rows-f32\"",
-    "\"sparse-f32\"",
-    "{ entropy = \"ans\" }",
-    "{ entropy = \"zstd\" }",
-    "{ values = \"f16\" }",
-    "{ values = \"bf16\" }",
-    "{ values = \"int8\" }",
-    "{ values = \"int8\", entropy = \"ans\" }",
-    "{ values = \"int8\", entropy = \"zstd\" }",
-    "{ values = \"int8\", entropy = \"auto\" }",
-    "{ values = \"int4\" }",
-    "{ values = \"int4\", entropy = \"ans\" }",
-    "{ values = \"int2\", entropy = \"ans\" }",
-    "{ values = \"sign\" }",
-    "{ values = { dead-zone = { step = 1.0, zone = 1.0 } }, entropy = \"ans\" }",
-    "{ select = \"non-zeros\", values = \"int8\", entropy = \"ans\" }",
-    "{ select = { top-share = 0.1 }, values = \"int8\", entropy = \"ans\" }",
-    "{ select = { top-share = 0.01 }, values = \"int8\", entropy = \"ans\" }",
-    "{ select = { random-share = 0.1 }, values = \"int8\", entropy = \"ans\" }",
-    "{ select = { low-rank = 4 } }",
-    "{ select = { low-rank = 4 }, values = \"int8\", entropy = \"ans\" }",
-];
+/// The codecs that are measured, as values of `codec.uplink`, one a line.
+const MEASURED: &str = include_str!("codecs.txt");
 
 /// Each codec is measured for this long in each direction, and at least once.
 const MEASURED_FOR: Duration = Duration::from_millis(200);
@@ -73,7 +47,7 @@ pub(crate) fn bench(arguments: &CodecBenchArgs, vocabulary: &[MethodVocabulary])
     let shape = table.shape();
     let named = arguments.codecs.iter().map(String::as_str);
     let (mut rows, mut remarks) = (Vec::new(), Vec::new());
-    for name in MEASURED.into_iter().chain(named) {
+    for name in MEASURED.lines().chain(named) {
         let spec = codec_of(name, vocabulary)?;
         let cells = match measure(&BlockCodecs::new(Direction::Up, &spec), &table) {
             Ok(measured) => measured.cells(shape).map(Cell::from).to_vec(),
@@ -91,8 +65,8 @@ pub(crate) fn bench(arguments: &CodecBenchArgs, vocabulary: &[MethodVocabulary])
         shape.dimension,
         4 * shape.values()
     );
-    let explained = "The error is the root of the mean square of what a receiver has too little or too much, as a share of that \
-                     of the values.\nGB/s are of the values in single precision, on one core, in 10^9 bytes.";
+    let explained = "The error is the root mean square of the differences, as a share of that of the values.\nGB/s are of the \
+                     values in single precision, on one core, in 10^9 bytes.";
     let mut blocks = vec![Block::Table(report::Table::new("", HEADER, rows))];
     blocks.append(&mut remarks);
     blocks.push(Block::text(explained));
@@ -239,7 +213,7 @@ mod tests {
                 .unwrap()
                 .to_owned()
         };
-        for name in MEASURED {
+        for name in MEASURED.lines() {
             assert!(measured(name).contains('%'), "{text}");
         }
         assert!(measured("\"dense-f32\"").contains(" 508 "), "{text}");

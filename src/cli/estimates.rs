@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::memory;
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::units::Bytes;
+use crate::{Bytes, Error, Result};
 use fedrecsim_report::report::words::{counted, duration};
 use fedrecsim_sim::sim::{self, Estimate, RehearsalLength, World};
 

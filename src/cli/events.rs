@@ -10,14 +10,14 @@ use super::inputs::threads_of;
 use super::output_file::OutputFile;
 use super::task::Task;
 use super::{Finished, Session};
-use fedrecsim_core::error::{Error, Result};
+use crate::sim::{RoundObserver, RunControl, Simulation, Stop, Until};
+use crate::{Error, Result};
 use fedrecsim_core::units::{SimDuration, SimTime};
 use fedrecsim_report::report::events::{EventLog, Form, Reached, State, Timeline};
 use fedrecsim_scenario::Strictness;
 use fedrecsim_sim::sim::outcome::GaugesSince;
 use fedrecsim_sim::sim::outcome::{Booking, RoundSpan};
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim_sim::sim::{RoundObserver, RunControl, Simulation, Stop, Until};
 
 type Sink = Box<dyn Write + Send>;
 

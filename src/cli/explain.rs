@@ -3,9 +3,8 @@
 
 use super::args::ExplainArgs;
 use super::wrapped;
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_methods::method::Entry;
-use fedrecsim_methods::method::registry::vocabulary_of;
+use crate::method::{Entry, vocabulary_of};
+use crate::{Error, Result};
 use fedrecsim_report::study;
 use fedrecsim_scenario::reference::{self, Key};
 use fedrecsim_scenario::{self as scenario, MethodVocabulary};

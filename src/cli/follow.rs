@@ -9,7 +9,7 @@ use super::inspect::strictness;
 use super::ranks::{Side, contents, load};
 use super::task::Task;
 use super::{Session, resume, run};
-use fedrecsim_core::error::{Error, Result};
+use crate::{Error, Result};
 use fedrecsim_core::memory;
 use fedrecsim_model::model::archive::ArchiveReader;
 use fedrecsim_ranks::{Identity, Other, Rank, announce, contribute, serve};

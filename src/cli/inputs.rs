@@ -3,15 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fedrecsim_core::error::Result;
-use fedrecsim_core::rng::Streams;
+use crate::method::{Entry, check};
+use crate::scenario::Scenario;
+use crate::sim::World;
+use crate::{Result, Streams};
 use fedrecsim_data::dataset::{self, Dataset};
 use fedrecsim_data::population::Traces;
-use fedrecsim_methods::method::Entry;
-use fedrecsim_methods::method::registry::check;
-use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::checkpoint;
-use fedrecsim_sim::sim::World;
 
 /// What a run reads from files.
 pub struct Inputs {

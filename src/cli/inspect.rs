@@ -2,9 +2,9 @@
 
 use super::estimates::Expected;
 use super::inputs::{Inputs, data_directories, threads_of};
-use fedrecsim_core::error::Result;
+use crate::Result;
+use crate::method::Entry;
 use fedrecsim_data::dataset::public::known;
-use fedrecsim_methods::method::Entry;
 use fedrecsim_report::report::words::counted;
 use fedrecsim_scenario::{self as scenario, Loaded, MethodVocabulary, Scenario, Strictness};
 

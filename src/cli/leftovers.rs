@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fedrecsim_core::error::Result;
+use crate::Result;
 use fedrecsim_report::report::{EarlierReport, ReportFolder};
 use fedrecsim_sim::checkpoint::{self, Header};
 

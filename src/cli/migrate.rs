@@ -2,7 +2,7 @@
 
 use super::args::MigrateArgs;
 use super::output_file::write_file;
-use fedrecsim_core::error::{Error, Result};
+use crate::{Error, Result};
 use fedrecsim_scenario::migrate::migrate as migrated;
 
 /// Rewrites every file in which a key stands where it stood in an older version, and says which

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use fedrecsim_core::error::{Error, Result};
+use crate::{Error, Result};
 use fedrecsim_report::study::tables::Files;
 
 /// A file that is written under a temporary name beside its own.

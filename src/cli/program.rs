@@ -16,9 +16,9 @@ use super::{
     Finished, Session, codec_bench, data, events, explain, follow, inspect, migrate, reports,
     resume, screen, shells, signals, table,
 };
-use fedrecsim_core::error::{Error, Result};
+use crate::method::Entry;
+use crate::{Error, Result};
 use fedrecsim_core::memory;
-use fedrecsim_methods::method::Entry;
 use fedrecsim_ranks::{Crew, Other, Place};
 use fedrecsim_report::report;
 

@@ -5,11 +5,11 @@ use std::path::Path;
 use super::Finished;
 use super::args::{CompareArgs, DiffArgs, HtmlArgs};
 use super::output_file::{write_file, write_files};
-use fedrecsim_core::error::{Error, Result};
+use crate::scenario::MethodVocabulary;
+use crate::{Error, Result};
 use fedrecsim_report::report::{self, SavedReport, html};
 use fedrecsim_report::study::compare::{self, Wanted};
 use fedrecsim_report::study::{saved, tables};
-use fedrecsim_scenario::MethodVocabulary;
 
 /// The name of the tables' files.
 const NAME: &str = "compare";

@@ -7,7 +7,7 @@ use super::carry_out::{Job, carry_out};
 use super::inputs::threads_of;
 use super::task::Task;
 use super::{Finished, Session, leftovers};
-use fedrecsim_core::error::{Error, Result};
+use crate::{Error, Result};
 use fedrecsim_ranks::Crew;
 use fedrecsim_report::report::{self, EarlierReport, ReportFolder};
 use fedrecsim_scenario::{self as scenario, AvailabilityPattern, RatesSpec, Scenario, SpeedSpec};

@@ -12,12 +12,12 @@ use super::inputs::{Inputs, absolute, threads_of};
 use super::inspect::strictness;
 use super::task::Task;
 use super::{Finished, Session, leftovers, reproduce, screen};
-use fedrecsim_core::error::{Error, Result};
+use crate::scenario::Scenario;
+use crate::{Error, Result};
 use fedrecsim_ranks::Crew;
 #[cfg(feature = "parquet")]
 use fedrecsim_report::report::arrow;
 use fedrecsim_report::report::{self, ReportFolder};
-use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::checkpoint::{self, Build, Header, Keeper};
 use fedrecsim_sim::sim::{Checkpoints, World};
 

@@ -4,11 +4,10 @@
 //! A message that cannot be printed, because the disk is full, the terminal is gone or nobody reads
 //! the pipe any more, is dropped: it must neither end a run nor change an exit code.
 
-use std::ffi::OsStr;
 use std::io::Write;
 
 use clap::builder::styling::{AnsiColor, Style};
-use terminal_size::{Width, terminal_size_of};
+use terminal_size::{Height, Width, terminal_size_of};
 
 use super::wrapped;
 
@@ -21,18 +20,12 @@ const LEAST: usize = 30;
 /// Returns the number of columns of standard output: those of the terminal, or what `COLUMNS` says;
 /// `None` for a file or a pipe, whose lines are as long as they are.
 pub(crate) fn of_stdout() -> Option<usize> {
-    columns(
-        terminal_size_of(std::io::stdout()).map(|(Width(columns), _)| columns),
-        variable().as_deref(),
-    )
+    of_terminal(terminal_size_of(std::io::stdout()))
 }
 
 /// Returns the same of standard error.
 pub(crate) fn of_stderr() -> Option<usize> {
-    columns(
-        terminal_size_of(std::io::stderr()).map(|(Width(columns), _)| columns),
-        variable().as_deref(),
-    )
+    of_terminal(terminal_size_of(std::io::stderr()))
 }
 
 /// Returns the width of text that is wrapped on standard output.
@@ -40,22 +33,17 @@ pub(crate) fn of_text() -> usize {
     of_stdout().map_or(WIDTH, |columns| columns.min(WIDTH))
 }
 
-fn variable() -> Option<std::ffi::OsString> {
-    std::env::var_os("COLUMNS")
+fn of_terminal(size: Option<(Width, Height)>) -> Option<usize> {
+    let stated = std::env::var("COLUMNS").ok();
+    columns(size.map(|(Width(columns), _)| columns), stated.as_deref())
 }
 
-fn columns(terminal: Option<u16>, variable: Option<&OsStr>) -> Option<usize> {
-    let stated = variable
-        .and_then(OsStr::to_str)
-        .and_then(|text| text.parse().ok());
+fn columns(terminal: Option<u16>, stated: Option<&str>) -> Option<usize> {
     // A terminal that does not know its size says that it has none.
-    let known = terminal
-        .map(usize::from)
-        .filter(|columns| *columns > 0)
-        .or(stated);
-    known
-        .filter(|columns| *columns > 0)
-        .map(|columns| columns.max(LEAST))
+    let known = terminal.map(usize::from).filter(|columns| *columns > 0);
+    let columns = known.or_else(|| stated?.parse().ok());
+    let columns = columns.filter(|columns| *columns > 0)?;
+    Some(columns.max(LEAST))
 }
 
 /// Prints text as it is.
@@ -117,7 +105,7 @@ mod tests {
 
     #[test]
     fn the_terminal_decides_before_the_variable_and_without_both_nothing_is_wrapped() {
-        let stated = |terminal, variable: &str| columns(terminal, Some(OsStr::new(variable)));
+        let stated = |terminal, variable: &str| columns(terminal, Some(variable));
         assert_eq!(columns(Some(61), None), Some(61));
         assert_eq!(stated(Some(61), "100"), Some(61));
         assert_eq!(stated(Some(0), "72"), Some(72));

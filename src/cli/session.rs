@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use super::{screen, signals};
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_methods::method::Entry;
-use fedrecsim_methods::method::registry::vocabulary_of;
-use fedrecsim_scenario::MethodVocabulary;
+use crate::method::{Entry, vocabulary_of};
+use crate::scenario::MethodVocabulary;
+use crate::{Error, Result};
 
 /// What a command is given beside its arguments.
 pub struct Session<'s> {

@@ -4,7 +4,7 @@ use clap::CommandFactory;
 
 use super::args::{Cli, CompletionsArgs, ManArgs};
 use super::reproduce::program;
-use fedrecsim_core::error::{Error, Result};
+use crate::{Error, Result};
 
 /// Returns the script by which a shell completes the program's commands and options.
 pub(crate) fn completions(arguments: &CompletionsArgs) -> String {

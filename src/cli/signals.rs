@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use fedrecsim_core::error::{Error, Result};
+use crate::{Error, Result};
 
 /// The exit code that shells give for a process that Ctrl-C ended.
 const ENDED_BY_INTERRUPT: i32 = 130;

@@ -8,7 +8,7 @@ use std::time::Instant;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use fedrecsim_core::error::{Error, Result};
+use crate::{Error, Result};
 use fedrecsim_core::stages::{Stage, TARGET};
 use fedrecsim_report::report::{Cell, Table};
 

@@ -8,7 +8,7 @@ use ndarray::Array2;
 use ndarray_npy::{NpzReader, ReadNpzError};
 
 use super::args::TableArgs;
-use fedrecsim_core::error::{Error, Result};
+use crate::{Error, Result};
 use fedrecsim_report::report::plot::table::heat_map;
 use fedrecsim_report::report::table::{Summary, THRESHOLDS};
 use fedrecsim_report::report::{self, Block, Cell, Document};

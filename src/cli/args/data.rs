@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 /// What to do with data sets.
-#[derive(Clone, Debug, Subcommand)]
+#[derive(Debug, Subcommand)]
 pub(crate) enum DataCommand {
     /// List the public data sets: what they hold, whose they are, what their licences allow, and
     /// which are here.
@@ -26,7 +26,7 @@ pub(crate) enum DataCommand {
 }
 
 /// Arguments of `data describe`.
-#[derive(Clone, Debug, Args)]
+#[derive(Debug, Args)]
 pub(crate) struct DataDescribeArgs {
     /// The scenario file.
     #[arg(value_name = "SCENARIO")]
@@ -41,7 +41,7 @@ pub(crate) struct DataDescribeArgs {
 }
 
 /// Arguments of `data list`.
-#[derive(Clone, Debug, Args)]
+#[derive(Debug, Args)]
 pub(crate) struct DataListArgs {
     /// Folder with the data sets [default: $FEDRECSIM_DATA, then data, then ../shared/data].
     #[arg(long, value_name = "DIR")]
@@ -49,7 +49,7 @@ pub(crate) struct DataListArgs {
 }
 
 /// Arguments of `data fetch`.
-#[derive(Clone, Debug, Args)]
+#[derive(Debug, Args)]
 pub(crate) struct DataFetchArgs {
     /// The data sets, by the names that `dataset.name` has for them.
     #[arg(value_name = "NAME", required = true)]

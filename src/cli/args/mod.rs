@@ -20,14 +20,14 @@ pub(crate) use tables::{CodecBenchArgs, CodecCommand, TableArgs};
 #[cfg(feature = "parquet")]
 pub(crate) use values::TableFormat;
 
-use fedrecsim_core::error::{Error, Result};
+use crate::{Error, Result};
 use values::{digest, from_one, seeds, threads, virtual_seconds};
 
 /// Simulates federated recommendation and measures what accuracy costs in bytes and in time.
 ///
 /// Exit codes: 0 done, 1 the run failed, 2 the scenario, the command line, the ratings or the
 /// checkpoint is wrong.
-#[derive(Clone, Debug, Parser)]
+#[derive(Debug, Parser)]
 #[command(
     name = "fedrecsim",
     version,
@@ -49,7 +49,7 @@ pub(crate) fn parsed<W: Into<OsString>>(words: impl IntoIterator<Item = W>) -> R
 }
 
 /// What to do.
-#[derive(Clone, Debug, Subcommand)]
+#[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a scenario and write its report.
     ///
@@ -63,11 +63,11 @@ pub(crate) enum Command {
     /// `run --max-wall-time` leave checkpoints. The scenario is in the checkpoint; the ratings, the
     /// traces and the build of the program must be those that the run began with.
     Resume(ResumeArgs),
-    /// Compare two runs: say in which keys the scenarios differ, and the first round and figure in
+    /// Compare two runs: say in which keys the scenarios differ, and the first round and metric in
     /// which the results do.
     ///
-    /// What does not belong to a result is not compared: name, command, versions, and figures of
-    /// the host. The exit code is 0 if the runs are equal, 1 if they differ, and 2 if a report
+    /// What does not belong to a result is not compared: name, command, versions, and what the
+    /// host took. The exit code is 0 if the runs are equal, 1 if they differ, and 2 if a report
     /// cannot be read.
     Diff(DiffArgs),
     /// Run a study: arms that differ in a few keys, each with several seeds, and tables and
@@ -133,7 +133,7 @@ pub(crate) enum Command {
 }
 
 /// What is run.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct InputArgs {
     /// The scenario file.
     #[arg(value_name = "SCENARIO")]
@@ -162,7 +162,7 @@ impl InputArgs {
 }
 
 /// Arguments of `run`.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct RunArgs {
     /// What is run.
     #[command(flatten)]
@@ -207,7 +207,7 @@ pub(crate) struct RunArgs {
 }
 
 /// The options that `run` and `resume` share.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct RunOptions {
     /// Leave a checkpoint in the report folder after every N rounds, for `resume` to go on from
     /// [default of `resume`: as before].
@@ -267,7 +267,7 @@ pub(crate) enum ProgressArg {
 }
 
 /// Arguments of `resume`.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct ResumeArgs {
     /// The report folder of the run that was stopped.
     #[arg(value_name = "DIR")]
@@ -294,7 +294,7 @@ pub(crate) struct ResumeArgs {
 }
 
 /// Arguments of `diff`.
-#[derive(Clone, Debug, Args)]
+#[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
     /// A report folder, or its `run.json`.
     #[arg(value_name = "A")]
@@ -305,7 +305,7 @@ pub(crate) struct DiffArgs {
 }
 
 /// Arguments of `events`.
-#[derive(Clone, Debug, Args)]
+#[derive(Debug, Args)]
 pub(crate) struct EventsArgs {
     /// What is run.
     #[command(flatten)]
@@ -344,7 +344,7 @@ pub(crate) enum EventFormat {
 }
 
 /// Arguments of `replay`.
-#[derive(Clone, Debug, Args)]
+#[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
     /// What is run.
     #[command(flatten)]
@@ -355,7 +355,7 @@ pub(crate) struct ReplayArgs {
 }
 
 /// Arguments of `validate`.
-#[derive(Clone, Debug, Args)]
+#[derive(Debug, Args)]
 pub(crate) struct ValidateArgs {
     /// The scenario files.
     #[arg(required = true, value_name = "SCENARIO")]
@@ -382,7 +382,7 @@ pub(crate) struct ValidateArgs {
 }
 
 /// Arguments of `migrate`.
-#[derive(Clone, Debug, Args)]
+#[derive(Debug, Args)]
 pub(crate) struct MigrateArgs {
     /// The files to rewrite.
     #[arg(required = true, value_name = "FILE")]
@@ -390,7 +390,7 @@ pub(crate) struct MigrateArgs {
 }
 
 /// Arguments of `explain`.
-#[derive(Clone, Debug, Args)]
+#[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
     /// A key, such as `training.mode`, or the end of one [default: the list of all keys].
     #[arg(value_name = "KEY")]
@@ -404,7 +404,7 @@ pub(crate) struct ExplainArgs {
 }
 
 /// Arguments of `completions`.
-#[derive(Clone, Debug, Args)]
+#[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
     /// The shell.
     #[arg(value_enum)]
@@ -412,7 +412,7 @@ pub(crate) struct CompletionsArgs {
 }
 
 /// Arguments of `man`.
-#[derive(Clone, Debug, Args)]
+#[derive(Debug, Args)]
 pub(crate) struct ManArgs {
     /// A command of the program [default: the program].
     #[arg(value_name = "COMMAND")]

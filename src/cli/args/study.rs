@@ -10,7 +10,7 @@ use super::values::{from_one, gigabytes, seeds, threads};
 use fedrecsim_report::study::Shard;
 
 /// Arguments of `study`.
-#[derive(Clone, Debug, Args)]
+#[derive(Debug, Args)]
 pub(crate) struct StudyArgs {
     /// The study file.
     #[arg(value_name = "STUDY")]
@@ -83,7 +83,7 @@ pub(crate) struct StudyArgs {
 }
 
 /// Arguments of `compare`.
-#[derive(Clone, Debug, Args)]
+#[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
     /// Report folders.
     #[arg(required = true, value_name = "DIR")]
@@ -94,7 +94,7 @@ pub(crate) struct CompareArgs {
     /// The arm to which differences are paired, by its name in the tables.
     #[arg(long, value_name = "ARM")]
     pub to: Option<String>,
-    /// Figures of accuracy that the tables show [default: the headline and its companion].
+    /// Metrics that the tables show [default: the headline and its companion].
     #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
     pub figures: Vec<String>,
     /// Replace tables and pictures that are in the folder.
@@ -103,7 +103,7 @@ pub(crate) struct CompareArgs {
 }
 
 /// Arguments of `html`.
-#[derive(Clone, Debug, Args)]
+#[derive(Debug, Args)]
 pub(crate) struct HtmlArgs {
     /// Folders of reports, studies or comparisons.
     #[arg(required = true, value_name = "DIR")]

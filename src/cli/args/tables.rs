@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 /// What to do with codecs.
-#[derive(Clone, Debug, Subcommand)]
+#[derive(Debug, Subcommand)]
 pub(crate) enum CodecCommand {
     /// Show what codecs make of a table of your own: bytes, errors, and the speed of encoding and
     /// decoding.
@@ -13,7 +13,7 @@ pub(crate) enum CodecCommand {
 }
 
 /// Arguments of `codec bench`.
-#[derive(Clone, Debug, Args)]
+#[derive(Debug, Args)]
 pub(crate) struct CodecBenchArgs {
     /// The table: a NumPy array of two dimensions, of float32 or float64, saved with numpy.save.
     #[arg(value_name = "FILE.npy")]
@@ -25,7 +25,7 @@ pub(crate) struct CodecBenchArgs {
 }
 
 /// Arguments of `table`.
-#[derive(Clone, Debug, Args)]
+#[derive(Debug, Args)]
 pub(crate) struct TableArgs {
     /// The file of `run --save-model`.
     #[arg(value_name = "FILE.npz")]

@@ -9,7 +9,7 @@ use md5::{Digest, Md5};
 use ring::digest::{Context, SHA256};
 
 use super::download;
-use fedrecsim_core::error::{Error, Result};
+use crate::{Error, Result};
 use fedrecsim_data::dataset::public::Archive;
 
 /// The file in a data folder with the checksums of first downloads, in the format of `sha256sum`.
@@ -30,14 +30,12 @@ impl Checked {
     /// [`Error::Write`] if it cannot be recorded.
     pub(crate) fn record(self) -> Result<String> {
         if let Some(line) = self.first {
-            let unwritten = |reason: std::io::Error| Error::write(&self.records, reason);
-            let mut options = File::options();
-            let mut file = options
+            let file = File::options()
                 .create(true)
                 .append(true)
-                .open(&self.records)
-                .map_err(unwritten)?;
-            file.write_all(line.as_bytes()).map_err(unwritten)?;
+                .open(&self.records);
+            let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
+            written.map_err(|reason| Error::write(&self.records, reason))?;
         }
         Ok(self.words)
     }
@@ -51,50 +49,49 @@ impl Checked {
 pub(crate) fn check(file: &Path, archive: &Archive, folder: &Path) -> Result<Checked> {
     let (name, records) = (archive.file_name(), folder.join(RECORDS));
     let sha256 = sha256_of(file)?;
-    let mut checked = Checked {
-        words: "its SHA-256 is the one that fedrecsim knows".to_owned(),
-        first: None,
-        records,
-    };
     if let Some(known) = &archive.sha256 {
-        demand(
-            file,
-            "SHA-256",
-            &sha256,
-            known,
-            "the one that fedrecsim knows",
-        )?;
-        return Ok(checked);
+        let whose = "the one that fedrecsim knows";
+        demand(file, "SHA-256", &sha256, known, whose)?;
+        return Ok(Checked {
+            words: format!("its SHA-256 is {whose}"),
+            first: None,
+            records,
+        });
     }
-    let offered = archive
-        .checksum_url
-        .as_deref()
-        .map(|url| check_offered(file, name, url))
-        .transpose()?;
-    let shown = checked.records.display();
+    let url = archive.checksum_url.as_deref();
+    let offered = url.map(|url| check_offered(file, name, url)).transpose()?;
+    let shown = records.display();
     let kept = format!("its SHA-256, {sha256}, is kept in {shown} for the next time");
-    let (of_first, with_offer, words) = match recorded(name, &checked.records)? {
-        Some(first) => {
-            let whose = format!("that of the first download, which is in {shown}");
-            demand(file, "SHA-256", &sha256, &first, &whose)?;
-            let words = format!("its SHA-256 is that of the first download, which is in {shown}");
-            (None, String::new(), words)
-        }
-        None => {
-            let words = format!(
-                "fedrecsim knows no SHA-256 of it, so that it is taken as it is, and {kept}"
-            );
-            let line = format!("{sha256}  {name}\n");
-            (Some(line), format!(", and {kept}"), words)
+    let recorded = recorded(name, &records)?;
+    let words = match (offered, &recorded) {
+        (Some(Ok(same)), Some(_)) => same,
+        (Some(Ok(same)), None) => format!("{same}, and {kept}"),
+        (offered, recorded) => {
+            let words = match recorded {
+                Some(_) => {
+                    format!("its SHA-256 is that of the first download, which is in {shown}")
+                }
+                None => format!(
+                    "fedrecsim knows no SHA-256 of it, so that it is taken as it is, and {kept}"
+                ),
+            };
+            match offered {
+                Some(Err(reason)) => {
+                    format!("its provider's checksum cannot be had ({reason}); {words}")
+                }
+                _ => words,
+            }
         }
     };
-    checked.first = of_first;
-    checked.words = match offered {
-        Some(Ok(same)) => same + &with_offer,
-        Some(Err(reason)) => format!("its provider's checksum cannot be had ({reason}); {words}"),
-        None => words,
-    };
-    Ok(checked)
+    if let Some(first) = &recorded {
+        let whose = format!("that of the first download, which is in {shown}");
+        demand(file, "SHA-256", &sha256, first, &whose)?;
+    }
+    Ok(Checked {
+        words,
+        first: recorded.is_none().then(|| format!("{sha256}  {name}\n")),
+        records,
+    })
 }
 
 /// Compares the file, which its provider calls `name`, with the checksum at the address `url`, and

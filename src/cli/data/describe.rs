@@ -3,8 +3,7 @@
 
 use crate::cli::args::DataDescribeArgs;
 use crate::cli::inputs::data_directories;
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::rng::Streams;
+use crate::{Error, Result, Streams};
 use fedrecsim_data::dataset::Ratings;
 use fedrecsim_data::dataset::{self, delimited, registry};
 use fedrecsim_report::report::words::{counted, percent, thousands};

@@ -14,13 +14,10 @@ use ureq::http::header::{CONTENT_RANGE, ETAG, HeaderName, LAST_MODIFIED};
 use ureq::http::{Response, StatusCode};
 use ureq::{Agent, Body};
 
-use fedrecsim_core::error::{Error, Result};
+use crate::{Error, Result};
 
 /// The attempts in a row that may end without a new byte.
 const FRUITLESS_MAX: u32 = 3;
-
-/// The attempts in all.
-const ATTEMPTS_MAX: u32 = 1000;
 
 /// What a user can do without a network.
 const WITHOUT_NETWORK: &str = ". Without a network, let another machine download the file, and give it with `--archive FILE`; \
@@ -31,14 +28,6 @@ const FROM_ELSEWHERE: &str = "; a copy of the file elsewhere is named with `--fr
 
 /// Is told how many bytes have arrived, and of how many, where that is known.
 pub(crate) type Progress<'a> = &'a mut dyn FnMut(u64, Option<u64>);
-
-/// The way in which an attempt ended that was not refused.
-enum Attempt {
-    /// All of the file has arrived.
-    Whole,
-    /// The connection broke when this many bytes were there.
-    CutOff { length: u64, reason: String },
-}
 
 /// What has arrived of a file.
 struct Partial {
@@ -58,27 +47,21 @@ pub(crate) fn download(url: &str, path: &Path, progress: Progress) -> Result<()>
     let partial = Partial::of(path);
     let agent = agent(url);
     let (mut most, mut fruitless) = (partial.length(), 0);
-    for _ in 0..ATTEMPTS_MAX {
-        match attempt(&agent, url, &partial, progress)? {
-            Attempt::Whole => return partial.publish(path),
-            Attempt::CutOff { length, reason } => {
-                fruitless = if length > most { 0 } else { fruitless + 1 };
-                most = most.max(length);
-                if fruitless == FRUITLESS_MAX {
-                    let kept = partial.length();
-                    let reason = format!(
-                        "the connection broke {FRUITLESS_MAX} times without a new byte ({reason}); {kept} bytes are \
-                         kept, and the same command goes on with them"
-                    );
-                    return Err(Error::fetch(url, reason));
-                }
-            }
+    loop {
+        let Some((length, reason)) = attempt(&agent, url, &partial, progress)? else {
+            return partial.publish(path);
+        };
+        fruitless = if length > most { 0 } else { fruitless + 1 };
+        most = most.max(length);
+        if fruitless == FRUITLESS_MAX {
+            let kept = partial.length();
+            let reason = format!(
+                "the connection broke {FRUITLESS_MAX} times without a new byte ({reason}); {kept} bytes are kept, and \
+                 the same command goes on with them"
+            );
+            return Err(Error::fetch(url, reason));
         }
     }
-    Err(Error::fetch(
-        url,
-        format!("the connection broke {ATTEMPTS_MAX} times; the same command goes on"),
-    ))
 }
 
 /// The most bytes of a text that [`text`] returns.
@@ -117,8 +100,14 @@ fn agent(url: &str) -> Agent {
     config.into()
 }
 
-/// Asks for what is missing of the file, and appends what arrives.
-fn attempt(agent: &Agent, url: &str, partial: &Partial, progress: Progress) -> Result<Attempt> {
+/// Asks for what is missing of the file, and appends what arrives. Returns how many bytes were there
+/// when the connection broke, and why it did; `None` if all of the file has arrived.
+fn attempt(
+    agent: &Agent,
+    url: &str,
+    partial: &Partial,
+    progress: Progress,
+) -> Result<Option<(u64, String)>> {
     let mut request = agent.get(url).header("Accept-Encoding", "identity");
     let version = partial.version();
     let have = version.as_ref().map_or(0, |_| partial.length());
@@ -134,21 +123,17 @@ fn attempt(agent: &Agent, url: &str, partial: &Partial, progress: Progress) -> R
             (partial.append()?, have)
         }
         StatusCode::RANGE_NOT_SATISFIABLE if have > 0 && whole_length(&response) == Some(have) => {
-            return Ok(Attempt::Whole);
+            return Ok(None);
         }
         StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE if have > 0 => {
             partial.discard()?;
-            return Ok(Attempt::CutOff {
-                length: 0,
-                reason: "the server sent another part of the file".to_owned(),
-            });
+            let reason = "the server sent another part of the file";
+            return Ok(Some((0, reason.to_owned())));
         }
         status => return Err(refused(url, status, FROM_ELSEWHERE)),
     };
-    let expected = response
-        .body()
-        .content_length()
-        .map(|length| start + length);
+    let rest = response.body().content_length();
+    let expected = rest.map(|length| start + length);
     let mut body = response.into_body().into_reader();
     let mut buffer = vec![0; 1 << 16];
     let mut length = start;
@@ -156,7 +141,7 @@ fn attempt(agent: &Agent, url: &str, partial: &Partial, progress: Progress) -> R
         progress(length, expected);
         match body.read(&mut buffer) {
             Ok(0) if expected.is_none_or(|expected| expected == length) => {
-                return Ok(Attempt::Whole);
+                return Ok(None);
             }
             Ok(0) => break "it ended too early".to_owned(),
             Ok(read) => {
@@ -168,7 +153,7 @@ fn attempt(agent: &Agent, url: &str, partial: &Partial, progress: Progress) -> R
             Err(reason) => break reason.to_string(),
         }
     };
-    Ok(Attempt::CutOff { length, reason })
+    Ok(Some((length, reason)))
 }
 
 /// Returns the error of a server that gave no answer, with what else can be done.

@@ -15,27 +15,19 @@ pub(crate) use describe::describe;
 #[cfg(feature = "fetch")]
 pub(crate) use fetch::fetch;
 
-#[cfg(not(feature = "fetch"))]
-use super::Finished;
-#[cfg(not(feature = "fetch"))]
-use super::args::DataFetchArgs;
 use super::args::DataListArgs;
 use super::inputs::data_directories;
 use super::wrapped;
-#[cfg(not(feature = "fetch"))]
-use fedrecsim_core::error::Error;
+use crate::scenario::DatasetSpec;
 use fedrecsim_data::dataset::public::{by_hand, datasets};
 use fedrecsim_data::dataset::registry;
-use fedrecsim_scenario::DatasetSpec;
 
 /// Says that this program was built without what it takes to fetch anything.
 #[cfg(not(feature = "fetch"))]
-pub(crate) fn fetch(_arguments: &DataFetchArgs, _visible: bool) -> Finished {
-    Finished::from(Error::Usage(
-        "this program was built without the feature `fetch`, with which data sets are fetched: build it \
-         with `--features fetch`, or unpack them by hand in a data folder; `data list` has their addresses"
-            .to_owned(),
-    ))
+pub(crate) fn fetch(_arguments: &super::args::DataFetchArgs, _visible: bool) -> super::Finished {
+    let message = "this program was built without the feature `fetch`, with which data sets are fetched: build it with \
+                   `--features fetch`, or unpack them by hand in a data folder; `data list` has their addresses";
+    crate::Error::Usage(message.to_owned()).into()
 }
 
 /// Returns the public data sets with their providers, their licences and their places, in lines of

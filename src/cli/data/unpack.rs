@@ -13,7 +13,7 @@ use flate2::bufread::MultiGzDecoder;
 use serde::Deserialize;
 use zip::ZipArchive;
 
-use fedrecsim_core::error::{Error, Result};
+use crate::{Error, Result};
 use fedrecsim_data::dataset::delimited::check_first_row;
 use fedrecsim_data::dataset::public::{Content, KnownDataset};
 

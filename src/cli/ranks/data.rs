@@ -4,12 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::cli::inputs::Inputs;
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::rng::Streams;
+use crate::method::Entry;
+use crate::scenario::Scenario;
+use crate::{Error, Result, Streams};
 use fedrecsim_data::dataset::{self, Dataset, Totals, share};
-use fedrecsim_methods::method::Entry;
 use fedrecsim_ranks::{Crew, Other, Shares, contribute, server_needs_ratings};
-use fedrecsim_scenario::Scenario;
 
 /// The side of a process on which data are read.
 pub(crate) enum Side<'a> {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::inputs::Inputs;
-use fedrecsim_core::error::{Error, Result};
+use crate::{Error, Result};
 #[cfg(feature = "mpi")]
 use fedrecsim_ranks::Group;
 use fedrecsim_ranks::{Identity, Place};
@@ -36,72 +36,58 @@ pub(crate) type Leave = Box<dyn FnOnce()>;
 /// [`Error::Usage`] if it is one of several and was built without MPI, or MPI does not work.
 pub(crate) fn join(interrupted: &Arc<AtomicBool>) -> Result<(Place, Leave)> {
     match launched(|name| std::env::var(name).ok()) {
-        Launched::Of(1) => Ok((Place::Alone, Box::new(|| ()))),
-        launched => join_group(launched, interrupted),
+        Some(1) => Ok((Place::Alone, Box::new(|| ()))),
+        started => join_group(started, interrupted),
     }
 }
 
 #[cfg(feature = "mpi")]
-fn join_group(launched: Launched, interrupted: &Arc<AtomicBool>) -> Result<(Place, Leave)> {
+fn join_group(started: Option<u32>, interrupted: &Arc<AtomicBool>) -> Result<(Place, Leave)> {
     let (place, group) = Group::join(Arc::clone(interrupted))?;
-    launched.check(place.ranks())?;
+    check_number(started, place.ranks())?;
     Ok((place, Box::new(|| group.leave())))
 }
 
 #[cfg(not(feature = "mpi"))]
-fn join_group(launched: Launched, _interrupted: &Arc<AtomicBool>) -> Result<(Place, Leave)> {
+fn join_group(started: Option<u32>, _interrupted: &Arc<AtomicBool>) -> Result<(Place, Leave)> {
+    let started = in_words(started);
     Err(Error::Usage(format!(
-        "this is one of {launched} processes that a launcher such as mpirun has started, and the program was built without \
+        "this is one of {started} processes that a launcher such as mpirun has started, and the program was built without \
          MPI, so that each would carry out the whole run; build it with `cargo build --release --features mpi`, which takes \
          OpenMPI and libclang (docs/scale.md), or start it without the launcher"
     )))
 }
 
-/// How this process was started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Launched {
-    /// As one of so many; without a launcher, as the only one.
-    Of(u32),
-    /// As one of an unknown number.
-    OfSome,
-}
-
-impl Launched {
-    /// Checks that MPI knows of the processes that were started.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] if it does not, as each would carry out the whole run.
-    #[cfg_attr(not(feature = "mpi"), allow(dead_code))]
-    fn check(self, found: u32) -> Result<()> {
-        match self {
-            Self::Of(started) if started != found => Err(Error::Usage(format!(
-                "a launcher has started {started} processes, and MPI knows of {found}: the launcher is that of another MPI than \
-                 the one that this program was built with; start it with the mpirun of the OpenMPI that it was built with"
-            ))),
-            _ => Ok(()),
-        }
+/// Checks that MPI knows of the processes that were started.
+///
+/// # Errors
+/// [`Error::Usage`] if it does not, as each would carry out the whole run.
+#[cfg_attr(not(feature = "mpi"), allow(dead_code))]
+fn check_number(started: Option<u32>, found: u32) -> Result<()> {
+    match started {
+        Some(started) if started != found => Err(Error::Usage(format!(
+            "a launcher has started {started} processes, and MPI knows of {found}: the launcher is that of another MPI than \
+             the one that this program was built with; start it with the mpirun of the OpenMPI that it was built with"
+        ))),
+        _ => Ok(()),
     }
 }
 
-impl std::fmt::Display for Launched {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Of(processes) => write!(formatter, "{processes}"),
-            Self::OfSome => formatter.write_str("several"),
-        }
-    }
-}
-
-/// Returns how this process was started, by the variables that launchers set.
-fn launched(variable: impl Fn(&str) -> Option<String>) -> Launched {
+/// Returns how many processes were started, by the variables that launchers set: one without a
+/// launcher, and `None` for an unknown number.
+fn launched(variable: impl Fn(&str) -> Option<String>) -> Option<u32> {
     let number = |name: &str| variable(name)?.trim().parse().ok();
     if let Some(processes) = SIZES.iter().filter_map(|name| number(name)).max() {
-        return Launched::Of(processes);
+        return Some(processes);
     }
-    if NUMBERS.iter().all(|name| number(name).is_none()) {
-        return Launched::Of(1);
+    match NUMBERS.iter().any(|name| number(name).is_some()) {
+        true => number(SIZE_OF_STEP),
+        false => Some(1),
     }
-    number(SIZE_OF_STEP).map_or(Launched::OfSome, Launched::Of)
+}
+
+fn in_words(processes: Option<u32>) -> String {
+    processes.map_or("several".to_owned(), |processes| processes.to_string())
 }
 
 /// Returns an error unless the command is carried out by one process.
@@ -110,10 +96,11 @@ fn launched(variable: impl Fn(&str) -> Option<String>) -> Launched {
 /// [`Error::Usage`].
 pub(crate) fn refuse_several(command: &str) -> Result<()> {
     match launched(|name| std::env::var(name).ok()) {
-        Launched::Of(1) => Ok(()),
+        Some(1) => Ok(()),
         processes => Err(Error::Usage(format!(
-            "`{command}` is carried out by one process, and a launcher such as mpirun has started {processes}; only `run` \
-             and `resume` have a use for several"
+            "`{command}` is carried out by one process, and a launcher such as mpirun has started {}; only `run` and \
+             `resume` have a use for several",
+            in_words(processes)
         ))),
     }
 }
@@ -150,25 +137,24 @@ mod tests {
                     .map(|(_, value)| (*value).to_owned())
             })
         };
-        assert_eq!(with(&[]), Launched::Of(1));
-        assert_eq!(with(&[("SLURM_STEP_NUM_TASKS", "4")]), Launched::Of(1));
-        assert_eq!(with(&[("OMPI_COMM_WORLD_SIZE", "4")]), Launched::Of(4));
+        assert_eq!(with(&[]), Some(1));
+        assert_eq!(with(&[("SLURM_STEP_NUM_TASKS", "4")]), Some(1));
+        assert_eq!(with(&[("OMPI_COMM_WORLD_SIZE", "4")]), Some(4));
         assert_eq!(
             with(&[("PMI_SIZE", "2"), ("OMPI_COMM_WORLD_SIZE", "no number")]),
-            Launched::Of(2)
+            Some(2)
         );
-        assert_eq!(with(&[("PMI_SIZE", "1")]), Launched::Of(1));
+        assert_eq!(with(&[("PMI_SIZE", "1")]), Some(1));
         assert_eq!(
             with(&[("PMIX_RANK", "3"), ("SLURM_STEP_NUM_TASKS", "4")]),
-            Launched::Of(4)
+            Some(4)
         );
-        assert_eq!(with(&[("PMI_RANK", "0")]), Launched::OfSome);
-        let refused =
-            |launched: Launched, found| launched.check(found).err().map(|error| error.to_string());
-        assert_eq!(
-            [refused(Launched::Of(4), 4), refused(Launched::OfSome, 1)],
-            [None, None]
-        );
-        assert!(refused(Launched::Of(4), 1).is_some_and(|text| text.contains("another MPI")));
+        assert_eq!(with(&[("PMI_RANK", "0")]), None);
+        let refused = |started, found| {
+            let checked = check_number(started, found);
+            checked.err().map(|error| error.to_string())
+        };
+        assert_eq!([refused(Some(4), 4), refused(None, 1)], [None, None]);
+        assert!(refused(Some(4), 1).is_some_and(|text| text.contains("another MPI")));
     }
 }

@@ -1,6 +1,6 @@
 //! What carries out one run of a study: a process of its own, or a thread of this one.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use std::thread::{self, JoinHandle};
 
 use super::folder::{ToDo, failure_of, forget, log_of};
 use crate::cli::{self, Session};
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_methods::method::Entry;
+use crate::method::Entry;
+use crate::{Error, Result};
 use fedrecsim_report::report::{SavedReport, SavedRun};
 
 /// The most characters of a reason.
@@ -42,31 +42,25 @@ pub(crate) struct Start {
 impl Start {
     /// Returns the words of the run's command, after those that start this program.
     fn words(&self, progress: &str) -> Vec<OsString> {
-        let mut words: Vec<OsString> = Vec::new();
-        if self.to_do == ToDo::Resume {
-            words.extend(["resume".into(), self.folder.clone().into()]);
-        } else {
-            words.extend(["run".into(), self.base.clone().into()]);
-            let set = self.set.iter();
-            words.extend(set.flat_map(|set| ["--set".into(), set.into()]));
-            words.extend(["--seed".into(), self.seed.to_string().into()]);
-            words.extend(["--out".into(), self.folder.clone().into()]);
-            words.push("--overwrite".into());
+        let (resumes, folder) = (self.to_do == ToDo::Resume, self.folder.as_os_str());
+        let mut words: Vec<OsString> = match resumes {
+            true => vec!["resume".into(), folder.into()],
+            false => vec!["run".into(), self.base.clone().into(), "--overwrite".into()],
+        };
+        let mut option = |name: &str, value: &OsStr| words.extend([name.into(), value.into()]);
+        if !resumes {
+            self.set
+                .iter()
+                .for_each(|set| option("--set", set.as_ref()));
+            option("--seed", self.seed.to_string().as_ref());
+            option("--out", folder);
         }
-        let [every, threads] =
-            [self.checkpoint_every as usize, self.threads].map(|number| number.to_string());
-        let options = [
-            ("--checkpoint-every", every.as_str()),
-            ("--threads", &threads),
-            ("--progress", progress),
-        ];
-        words.extend(
-            options
-                .into_iter()
-                .flat_map(|(name, value)| [name.into(), value.into()]),
-        );
+        let every = self.checkpoint_every.to_string();
+        option("--checkpoint-every", every.as_ref());
+        option("--threads", self.threads.to_string().as_ref());
+        option("--progress", progress.as_ref());
         if let Some(folder) = &self.data_dir {
-            words.extend(["--data-dir".into(), folder.clone().into()]);
+            option("--data-dir", folder.as_ref());
         }
         words
     }
@@ -78,14 +72,11 @@ impl Start {
         let unwritten = |reason| Error::write(&log, reason);
         fs::create_dir_all(self.folder.parent().unwrap_or(Path::new("."))).map_err(unwritten)?;
         forget(&failure_of(&self.folder))?;
-        let goes_on = self.to_do == ToDo::Resume;
-        let mut options = File::options();
-        options
-            .create(true)
-            .write(true)
-            .append(goes_on)
-            .truncate(!goes_on);
-        options.open(&log).map_err(unwritten)
+        match self.to_do {
+            ToDo::Resume => File::options().create(true).append(true).open(&log),
+            _ => File::create(&log),
+        }
+        .map_err(unwritten)
     }
 
     /// Starts a process. `program` are the words that start this program, and what comes before

@@ -7,15 +7,14 @@ use std::time::{Duration, Instant};
 
 use super::OpenStudy;
 use super::carrier::{Carrier, End, Start};
-use super::fit::{Rehearsal, refuse_what_does_not_fit};
+use super::fit::refuse_what_does_not_fit;
 use super::folder::{ToDo, arms_of, log_of, note_failure};
 use super::limits::{Limits, Taken};
 use super::progress::StudyProgress;
 use crate::cli::args::StudyArgs;
 use crate::cli::inputs::threads_of;
 use crate::cli::{Session, memory};
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::units::Bytes;
+use crate::{Bytes, Error, Result};
 use fedrecsim_report::study::{RunId, StudyRecord};
 
 /// The time between two looks at the runs.
@@ -64,17 +63,12 @@ pub(super) fn execute(
         memory_bytes: budget_bytes.unwrap_or(u64::MAX),
         by_length: false,
     };
-    let (program, rehearsal) = match session.tell {
-        None => (
-            program(work)?,
-            Rehearsal::in_own_process(limits.least_threads()),
-        ),
-        Some(_) => (
-            Vec::new(),
-            Rehearsal::in_any_process(limits.least_threads()),
-        ),
+    let program = match session.tell {
+        None => program(work)?,
+        Some(_) => Vec::new(),
     };
-    work.estimate(record, &arms, budget_bytes.map(|_| rehearsal))?;
+    let threads_of_a_run = budget_bytes.map(|_| limits.least_threads());
+    work.estimate(record, &arms, threads_of_a_run)?;
     if let Some(budget_bytes) = budget_bytes {
         refuse_what_does_not_fit(record, &arms, budget_bytes)?;
         work.write_record(record)?;

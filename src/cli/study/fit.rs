@@ -5,47 +5,17 @@ use super::OpenStudy;
 use crate::cli::estimates::Expected;
 use crate::cli::inputs::{Inputs, data_directories};
 use crate::cli::memory;
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::units::Bytes;
+use crate::{Bytes, Error, Result};
 use fedrecsim_data::dataset;
 use fedrecsim_report::study::{ArmRecord, StudyRecord};
 
 /// The memory of a process of this program before it has read anything, which counts for every run.
 const BYTES_OF_A_PROCESS: u64 = 16 << 20;
 
-/// How arms are rehearsed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Rehearsal {
-    /// The threads of a run.
-    pub threads: usize,
-    /// The memory of this process that a process of the run's own would not have.
-    pub beside_bytes: u64,
-}
-
-impl Rehearsal {
-    /// Describes a rehearsal in a process that is as small as that of a run.
-    pub(crate) fn in_own_process(threads: usize) -> Self {
-        Self {
-            threads,
-            beside_bytes: 0,
-        }
-    }
-
-    /// Describes a rehearsal in a process that holds much else, such as an interpreter with data
-    /// frames: what it has now is no part of a run.
-    pub(crate) fn in_any_process(threads: usize) -> Self {
-        let resident = memory::resident_bytes().unwrap_or(0);
-        Self {
-            threads,
-            beside_bytes: resident.saturating_sub(BYTES_OF_A_PROCESS),
-        }
-    }
-}
-
 impl OpenStudy<'_> {
-    /// Looks for the ratings files of `arms`, rehearses their first rounds as a run does before it
-    /// begins, and notes in the record what they take. Without a `rehearsal`, and for arms that have
-    /// an estimate already, nothing is rehearsed.
+    /// Looks for the ratings files of `arms`, rehearses their first rounds with so many `threads` as a
+    /// run does before it begins, and notes in the record what they take. Without a number of
+    /// threads, and for arms that have an estimate already, nothing is rehearsed.
     ///
     /// A rehearsal's memory is that of this process with the arm's data, which may hold some of an
     /// earlier arm's: an estimate is rather too high than too low.
@@ -56,20 +26,20 @@ impl OpenStudy<'_> {
         &self,
         record: &mut StudyRecord,
         arms: &[usize],
-        rehearsal: Option<Rehearsal>,
+        threads: Option<usize>,
     ) -> Result<()> {
         let directories = data_directories(self.arguments.data_dir.as_deref());
-        let mut faults = Vec::new();
+        let (mut faults, beside_bytes) = (Vec::new(), beside_bytes());
         for &arm in arms {
             if self.session.is_interrupted() {
                 break;
             }
             let (planned, known) = (&self.plan.arms[arm], &mut record.arms[arm]);
             let scenario = &planned.scenario;
-            let looked = match rehearsal.filter(|_| known.memory_bytes.is_none()) {
+            let looked = match threads.filter(|_| known.memory_bytes.is_none()) {
                 None => dataset::look_for(&scenario.dataset, &directories),
-                Some(rehearsal) => Inputs::load(scenario, &directories, self.session.methods)
-                    .map(|inputs| rehearsal.note(&inputs, known)),
+                Some(threads) => Inputs::load(scenario, &directories, self.session.methods)
+                    .map(|inputs| rehearse(&inputs, threads, beside_bytes, known)),
             };
             if let Err(error) = looked {
                 faults.push(format!("arm `{}`: {error}", planned.arm.name));
@@ -79,20 +49,25 @@ impl OpenStudy<'_> {
     }
 }
 
-impl Rehearsal {
-    /// Rehearses the first rounds of an arm, and notes what they take.
-    fn note(&self, inputs: &Inputs, known: &mut ArmRecord) {
-        // If the first round fails, the run will say why.
-        let Ok(expected) = Expected::of(&inputs.world, self.threads, false) else {
-            return;
-        };
-        // What an earlier arm has left may be in use again, so that the process has not grown by
-        // all that is needed.
-        let own = expected.peak_bytes().saturating_sub(self.beside_bytes);
-        known.memory_bytes = Some(own.max(expected.needed_bytes()));
-        known.round_s = Some(expected.estimate.wall_time_per_round_s);
-        known.serial_s = Some(expected.estimate.serial_time_per_round_s);
-    }
+/// Rehearses the first rounds of an arm with so many threads, and notes what they take. This
+/// process holds so many bytes that a process of the run's own would not have.
+fn rehearse(inputs: &Inputs, threads: usize, beside_bytes: u64, known: &mut ArmRecord) {
+    // If the first round fails, the run will say why.
+    let Ok(expected) = Expected::of(&inputs.world, threads, false) else {
+        return;
+    };
+    // What an earlier arm has left may be in use again, so that the process has not grown by all
+    // that is needed.
+    let own = expected.peak_bytes().saturating_sub(beside_bytes);
+    known.memory_bytes = Some(own.max(expected.needed_bytes()));
+    known.round_s = Some(expected.estimate.wall_time_per_round_s);
+    known.serial_s = Some(expected.estimate.serial_time_per_round_s);
+}
+
+/// Returns the memory that this process holds beside a run, such as an interpreter with data frames.
+fn beside_bytes() -> u64 {
+    let resident = memory::resident_bytes().unwrap_or(0);
+    resident.saturating_sub(BYTES_OF_A_PROCESS)
 }
 
 /// Refuses arms of which a single run needs more than `budget_bytes`.
@@ -129,9 +104,9 @@ mod tests {
     /// begun it.
     #[test]
     fn what_a_process_holds_beside_is_no_part_of_a_run() {
-        let beside = Rehearsal::in_any_process(1).beside_bytes;
+        let beside = beside_bytes();
         let held = vec![1_u8; 256 << 20];
-        let more = Rehearsal::in_any_process(1).beside_bytes;
+        let more = beside_bytes();
         assert_eq!(held[held.len() / 2], 1);
         if memory::resident_bytes().is_some() {
             assert!(

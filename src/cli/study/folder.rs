@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::OpenStudy;
 use crate::cli::output_file::write_files;
-use fedrecsim_core::error::{Error, Result};
+use crate::{Error, Result};
 use fedrecsim_report::report::{FolderLock, SavedReport, SavedRun};
 use fedrecsim_report::study::{
     ArmResults, PlannedArm, Results, RunId, RunResult, RunState, StudyRecord, as_saved,

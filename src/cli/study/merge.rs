@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::OpenStudy;
 use super::folder::{ToDo, failure_of, forget, log_of, record_in};
-use fedrecsim_core::error::{Error, Result};
+use crate::{Error, Result};
 use fedrecsim_report::report::SavedRun;
 use fedrecsim_report::study::{StudyRecord, as_saved};
 

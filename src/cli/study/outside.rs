@@ -10,12 +10,11 @@ use std::ffi::OsString;
 
 use super::OpenStudy;
 use super::carrier::failure_of_report;
-use super::fit::Rehearsal;
 use super::folder::{ToDo, arms_of, note_failure};
 use crate::cli::Session;
 use crate::cli::args::{Command, StudyArgs, parsed};
 use crate::cli::inputs::threads_of;
-use fedrecsim_core::error::{Error, Result};
+use crate::{Error, Result};
 use fedrecsim_report::report::FolderLock;
 use fedrecsim_report::study::{RunState, StudyRecord};
 
@@ -62,13 +61,12 @@ pub fn prepare(
     session: &Session,
     threads: usize,
 ) -> Result<(FolderLock, Vec<Prepared>)> {
-    let rehearsal = Rehearsal::in_any_process(threads);
     let arguments = arguments(words)?;
     let work = OpenStudy::of(&arguments, session)?;
     let (lock, mut record) = work.begin()?;
     let left = work.left_of(&work.runs_with_data())?;
     let arms = arms_of(left.iter().map(|(run, _)| run));
-    work.estimate(&mut record, &arms, Some(rehearsal))?;
+    work.estimate(&mut record, &arms, Some(threads))?;
     if session.is_interrupted() {
         return Err(Error::Interrupted);
     }

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::carrier::End;
+use crate::Bytes;
 use crate::cli::Session;
 use crate::cli::args::ProgressArg;
-use fedrecsim_core::metric::Metric;
-use fedrecsim_core::units::Bytes;
+use crate::metric::Metric;
 use fedrecsim_report::report::{SavedReport, words};
 
 /// The time between two looks at the logs of runs.

@@ -5,13 +5,11 @@ use std::path::Path;
 
 use super::OpenStudy;
 use super::execute::own_words;
-use super::fit::Rehearsal;
 use super::folder::arms_of;
 use crate::cli::Finished;
 use crate::cli::inputs::{absolute, threads_of};
 use crate::cli::output_file::write_file;
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::units::Bytes;
+use crate::{Bytes, Error, Result};
 use fedrecsim_report::report::words::{counted, duration};
 use fedrecsim_report::study::{RunId, Shard, StudyRecord};
 
@@ -56,7 +54,7 @@ pub(super) fn write(work: &OpenStudy, record: &mut StudyRecord) -> Result<Finish
     let runs = work.runs_with_data();
     let arms = arms_of(runs.iter());
     let threads = (cores / jobs).max(1).min(threads_of(None));
-    work.estimate(record, &arms, Some(Rehearsal::in_own_process(threads)))?;
+    work.estimate(record, &arms, Some(threads))?;
     work.write_record(record)?;
     let asked = work.arguments.slurm.flatten();
     let most = asked.map_or(MOST_PARTS, usize::from);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 
 use crate::cli::args::{Cli, Command, DataCommand};
-use fedrecsim_methods::method::registry::vocabulary;
+use crate::method::vocabulary;
 use fedrecsim_report::study::{self, Plan, against, file::Changes};
 use fedrecsim_scenario as scenario;
 

@@ -16,7 +16,7 @@ use super::fetch::{Job, fetch};
 use super::unpack::{Limits, unpack};
 use crate::cli::Finished;
 use crate::cli::args::DataFetchArgs;
-use fedrecsim_core::error::{Error, Result};
+use crate::{Error, Result};
 use fedrecsim_data::dataset::public::{Archive, Content, KnownDataset, datasets};
 
 mod offered;

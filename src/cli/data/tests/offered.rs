@@ -4,8 +4,8 @@ use std::fs;
 
 use super::server::{CHECKSUM, Server};
 use super::{RATINGS, RECORDS, Workshop, sha256_of};
+use crate::Error;
 use crate::cli::data::checksum::md5_of;
-use fedrecsim_core::error::Error;
 
 /// Returns a workshop whose archive has a checksum at the server.
 fn workshop(server: &Server) -> Workshop {
