@@ -20,7 +20,7 @@
 use super::super::ans::{self, Decoder, PRECISION, Probabilities, WORD_BYTES};
 use super::super::bits::{BitReader, BitWriter};
 use super::{Places, bitmap};
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::error::Result;
 
 /// The denominator of the share of held entries from which on a bitmap is coded.
 const DENSE_FROM: u64 = 16;
@@ -110,21 +110,20 @@ fn probabilities(weights: &[u64]) -> Probabilities {
 
 /// Appends the code.
 pub(super) fn write(places: &Places<'_>, out: &mut Vec<u8>) {
-    let are_others = 2 * places.held.len() > places.universe;
-    let count = if are_others {
-        places.universe - places.held.len()
+    let Places { held, universe } = *places;
+    let others;
+    let coded = if 2 * held.len() > universe {
+        others = complement(held, universe);
+        &others
     } else {
-        places.held.len()
+        held
     };
-    if count == 0 {
+    if coded.is_empty() {
         return;
     }
-    match Symbols::of(count, places.universe) {
+    match Symbols::of(coded.len(), universe) {
         Symbols::Bytes(probabilities) => {
-            let mut bytes = bitmap::of(places.iter(), places.universe);
-            if are_others {
-                bitmap::invert(&mut bytes, places.universe);
-            }
+            let bytes = bitmap::of(coded, universe);
             write_symbols(&bytes, &probabilities, out);
         }
         Symbols::Gaps {
@@ -132,14 +131,8 @@ pub(super) fn write(places: &Places<'_>, out: &mut Vec<u8>) {
             most,
             probabilities,
         } => {
-            let others = if are_others {
-                complement(places.held, places.universe)
-            } else {
-                Vec::new()
-            };
-            let coded = if are_others { &others } else { places.held };
             let mut bits = BitWriter::new(out);
-            let mut symbols = Vec::with_capacity(count);
+            let mut symbols = Vec::with_capacity(coded.len());
             for gap in super::gaps(coded.iter().map(|place| *place as usize)) {
                 let mut steps = gap >> low;
                 while steps >= most {
@@ -195,62 +188,57 @@ fn complement(held: &[u32], universe: usize) -> Vec<u32> {
 /// Reads `count` positions out of `universe`.
 ///
 /// # Errors
-/// [`Error::Frame`] for a code that does not give `count` positions, or has trailing bytes.
+/// [`Error::Frame`](fedrecsim_core::error::Error::Frame) for a code that does not give `count` positions, or has trailing bytes.
 pub(super) fn read(code: &[u8], count: usize, universe: usize) -> Result<Vec<u32>> {
     let are_others = 2 * count > universe;
     let coded = if are_others { universe - count } else { count };
+    let mut places: Vec<u32> = Vec::with_capacity(coded);
     if coded == 0 {
-        return match code {
-            [] if are_others => Ok((0..universe as u32).collect()),
-            [] => Ok(Vec::new()),
-            _ => Err(Error::Frame("a code of no positions has bytes".into())),
-        };
-    }
-    match Symbols::of(coded, universe) {
-        Symbols::Bytes(probabilities) => {
-            let mut decoder = decoder(code, &probabilities)?;
-            let mut bytes: Vec<u8> = (0..bitmap::byte_length(universe))
-                .map(|_| decoder.symbol())
-                .collect();
-            decoder.finish()?;
-            bitmap::check(&bytes, universe, coded)?;
-            if are_others {
-                bitmap::invert(&mut bytes, universe);
-            }
-            let mut held = Vec::with_capacity(count);
-            bitmap::ones(&bytes).for_each(|place| held.push(place as u32));
-            Ok(held)
+        if !code.is_empty() {
+            refuse!("a code of no positions has bytes");
         }
-        Symbols::Gaps {
-            low,
-            most,
-            probabilities,
-        } => {
-            let bytes = (coded * low as usize).div_ceil(8);
-            let Some((rests, code)) = code.split_at_checked(bytes) else {
-                return Err(super::outside(universe));
-            };
-            let (mut rests, mut decoder) = (BitReader::new(rests), decoder(code, &probabilities)?);
-            let (mut held, mut next) = (Vec::with_capacity(coded), 0);
-            while held.len() < coded {
-                let steps = u64::from(decoder.symbol());
-                next += steps << low;
-                if steps < most {
-                    next += rests.read(low)?;
-                    held.push(next as u32);
-                    next += 1;
-                }
-                if next > universe as u64 {
+    } else {
+        match Symbols::of(coded, universe) {
+            Symbols::Bytes(probabilities) => {
+                let mut decoder = decoder(code, &probabilities)?;
+                let bytes = 0..bitmap::byte_length(universe);
+                let bytes: Vec<u8> = bytes.map(|_| decoder.symbol()).collect();
+                decoder.finish()?;
+                bitmap::check(&bytes, universe, coded)?;
+                bitmap::ones(&bytes).for_each(|place| places.push(place as u32));
+            }
+            Symbols::Gaps {
+                low,
+                most,
+                probabilities,
+            } => {
+                let bytes = (coded * low as usize).div_ceil(8);
+                let Some((rests, code)) = code.split_at_checked(bytes) else {
                     return Err(super::outside(universe));
+                };
+                let mut rests = BitReader::new(rests);
+                let mut decoder = decoder(code, &probabilities)?;
+                let mut next = 0;
+                while places.len() < coded {
+                    let steps = u64::from(decoder.symbol());
+                    next += steps << low;
+                    if steps < most {
+                        next += rests.read(low)?;
+                        places.push(next as u32);
+                        next += 1;
+                    }
+                    if next > universe as u64 {
+                        return Err(super::outside(universe));
+                    }
                 }
+                rests.finish()?;
+                decoder.finish()?;
             }
-            rests.finish()?;
-            decoder.finish()?;
-            Ok(if are_others {
-                complement(&held, universe)
-            } else {
-                held
-            })
         }
     }
+    Ok(if are_others {
+        complement(&places, universe)
+    } else {
+        places
+    })
 }

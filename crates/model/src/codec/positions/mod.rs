@@ -78,13 +78,7 @@ impl PositionCode {
         match self {
             // The positions do not tell their seed, see `write_seed`.
             Self::All | Self::Seed => {}
-            Self::Bitmap => {
-                let start = out.len();
-                out.resize(start + bitmap::byte_length(places.universe), 0);
-                places
-                    .iter()
-                    .for_each(|place| bitmap::insert(&mut out[start..], place));
-            }
+            Self::Bitmap => out.extend(bitmap::of(places.held, places.universe)),
             Self::Gaps => gaps::write(places.iter(), out),
             Self::Rice => rice::write(places, rice::plan(places).0, out),
             Self::EliasFano => elias_fano::write(places, out),
