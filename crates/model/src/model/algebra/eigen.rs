@@ -2,9 +2,9 @@
 
 use ndarray::{Array1, Array2, ArrayView2};
 
+use super::Result;
 use super::arrays::{check_finite, descending, identity, rows_in_order, sign_of_largest, two_rows};
-use super::vector::{SWEEPS_MAX, jacobi_angle, rotate};
-use super::{AlgebraError, Result};
+use super::vector::{jacobi_angle, rotate, sweep};
 use crate::per_instruction_set;
 
 /// Holds a symmetric matrix as Q diag(values) Q^T.
@@ -44,8 +44,8 @@ impl SymmetricEigen {
 /// k^3 multiply-adds a sweep, and about ten sweeps.
 ///
 /// # Errors
-/// [`AlgebraError::NotFinite`] for an element that is not a finite number, and
-/// [`AlgebraError::NoConvergence`] if rotations do not converge, which no matrix is known to cause.
+/// [`NotFinite`](super::AlgebraError::NotFinite) for an element that is not a finite number, and
+/// [`NoConvergence`](super::AlgebraError::NoConvergence) if rotations do not converge, which no matrix is known to cause.
 ///
 /// # Panics
 /// If the matrix is not square, a defect of the caller.
@@ -58,9 +58,7 @@ pub fn symmetric_eigen(matrix: &ArrayView2<'_, f64>) -> Result<SymmetricEigen> {
         work.extend((0..rows).map(|j| matrix[(i.min(j), i.max(j))]));
     }
     let mut vectors = identity(rows);
-    if !sweep_until_diagonal(&mut work, &mut vectors, rows) {
-        return Err(AlgebraError::NoConvergence { sweeps: SWEEPS_MAX });
-    }
+    make_diagonal(&mut work, &mut vectors, rows)?;
     let diagonal: Vec<f64> = work.iter().step_by(rows + 1).copied().collect();
     let order = descending(&diagonal);
     let mut vectors = rows_in_order(&vectors, rows, &order);
@@ -75,27 +73,18 @@ pub fn symmetric_eigen(matrix: &ArrayView2<'_, f64>) -> Result<SymmetricEigen> {
 }
 
 per_instruction_set! {
-    /// Rotates until a whole sweep finds no element above the rounding of the matrix. Returns whether
-    /// that happened.
-    fn sweep_until_diagonal(work: &mut [f64], vectors: &mut [f64], dimension: usize) -> bool {
+    /// Rotates until no element off the diagonal is above the rounding of the matrix.
+    fn make_diagonal(work: &mut [f64], vectors: &mut [f64], dimension: usize) -> Result<()> {
         let squares: f64 = work.iter().map(|value| value * value).sum();
         let negligible = f64::EPSILON * squares.sqrt() / dimension.max(1) as f64;
-        for _ in 0..SWEEPS_MAX {
-            let mut rotated = false;
-            for p in 0..dimension {
-                for q in p + 1..dimension {
-                    let off = work[p * dimension + q];
-                    if off.abs() > negligible {
-                        rotate_pair(work, vectors, dimension, (p, q), off);
-                        rotated = true;
-                    }
-                }
+        sweep(dimension, #[inline(always)] |p, q| {
+            let off = work[p * dimension + q];
+            let is_rotated = off.abs() > negligible;
+            if is_rotated {
+                rotate_pair(work, vectors, dimension, (p, q), off);
             }
-            if !rotated {
-                return true;
-            }
-        }
-        false
+            is_rotated
+        })
     }
 }
 

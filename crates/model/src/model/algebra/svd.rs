@@ -2,11 +2,11 @@
 
 use ndarray::{Array2, ArrayView2};
 
+use super::Result;
 use super::arrays::{descending, rows_in_order, sign_of_largest, two_rows};
 use super::product::product;
 use super::qr::thin_qr;
-use super::vector::{SWEEPS_MAX, add_scaled, dot, jacobi_angle, rotate};
-use super::{AlgebraError, Result};
+use super::vector::{add_scaled, dot, jacobi_angle, rotate, sweep};
 use crate::per_instruction_set;
 
 /// Returns the left singular vectors of `matrix` (m x r, m at least r) as orthonormal columns (m x
@@ -18,8 +18,8 @@ use crate::per_instruction_set;
 /// and about ten sweeps of 2 r^3. Squares of elements must neither overflow nor all vanish.
 ///
 /// # Errors
-/// [`AlgebraError::NotFinite`] for an element that is not a finite number, and
-/// [`AlgebraError::NoConvergence`] if rotations do not converge, which no matrix is known to cause.
+/// [`NotFinite`](super::AlgebraError::NotFinite) for an element that is not a finite number, and
+/// [`NoConvergence`](super::AlgebraError::NoConvergence) if rotations do not converge, which no matrix is known to cause.
 ///
 /// # Panics
 /// If there are fewer rows than columns, a defect of the caller.
@@ -29,9 +29,7 @@ pub(super) fn left_singular_vectors(
     let size = matrix.ncols();
     let qr = thin_qr(matrix)?;
     let mut columns: Vec<f64> = qr.r.t().iter().copied().collect();
-    if !sweep_until_orthogonal(&mut columns, size) {
-        return Err(AlgebraError::NoConvergence { sweeps: SWEEPS_MAX });
-    }
+    make_orthogonal(&mut columns, size)?;
     let rounding = rounding_squared(&columns);
     let length = |column: &[f64]| {
         Some(dot(column, column))
@@ -58,29 +56,21 @@ fn rounding_squared(columns: &[f64]) -> f64 {
 }
 
 per_instruction_set! {
-    /// Rotates pairs of columns until a whole sweep finds all of them orthogonal to rounding. Returns
-    /// whether that happened.
-    fn sweep_until_orthogonal(columns: &mut [f64], size: usize) -> bool {
+    /// Rotates pairs of columns until all of them are orthogonal to rounding.
+    fn make_orthogonal(columns: &mut [f64], size: usize) -> Result<()> {
         let negligible = f64::EPSILON * size as f64;
         let rounding = rounding_squared(columns);
-        for _ in 0..SWEEPS_MAX {
-            let mut rotated = false;
-            for p in 0..size {
-                for q in p + 1..size {
-                    let (x, y) = two_rows(columns, size, p, q);
-                    let (xx, xy, yy) = (dot(x, x), dot(x, y), dot(y, y));
-                    if xx.min(yy) > rounding && xy.abs() > negligible * (xx.sqrt() * yy.sqrt()) {
-                        let (_, cosine, sine) = jacobi_angle(xx, xy, yy);
-                        rotate(x, y, cosine, sine);
-                        rotated = true;
-                    }
-                }
+        sweep(size, #[inline(always)] |p, q| {
+            let (x, y) = two_rows(columns, size, p, q);
+            let (xx, xy, yy) = (dot(x, x), dot(x, y), dot(y, y));
+            let is_rotated =
+                xx.min(yy) > rounding && xy.abs() > negligible * (xx.sqrt() * yy.sqrt());
+            if is_rotated {
+                let (_, cosine, sine) = jacobi_angle(xx, xy, yy);
+                rotate(x, y, cosine, sine);
             }
-            if !rotated {
-                return true;
-            }
-        }
-        false
+            is_rotated
+        })
     }
 }
 

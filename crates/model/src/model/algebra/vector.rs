@@ -1,8 +1,10 @@
 //! Implements operations on vectors in a fixed order. They are inlined into callers that are
 //! compiled for several instruction sets.
 
+use super::{AlgebraError, Result};
+
 /// The most sweeps of Jacobi rotations. Matrices of a hundred rows need about ten.
-pub(super) const SWEEPS_MAX: usize = 64;
+const SWEEPS_MAX: usize = 64;
 
 /// The number of partial sums of a scalar product, whatever the width of the machine's vectors.
 const LANES: usize = 8;
@@ -56,6 +58,27 @@ pub(super) fn rotate(x: &mut [f64], y: &mut [f64], cosine: f64, sine: f64) {
         *x = cosine * old_x - sine * old_y;
         *y = sine * old_x + cosine * old_y;
     }
+}
+
+/// Calls `rotate` for every pair out of `size`, sweep after sweep, until it returns for no pair of a
+/// whole sweep that it has rotated it.
+///
+/// # Errors
+/// [`AlgebraError::NoConvergence`] if that does not happen.
+#[inline(always)]
+pub(super) fn sweep(size: usize, mut rotate: impl FnMut(usize, usize) -> bool) -> Result<()> {
+    for _ in 0..SWEEPS_MAX {
+        let mut rotated = false;
+        for p in 0..size {
+            for q in p + 1..size {
+                rotated |= rotate(p, q);
+            }
+        }
+        if !rotated {
+            return Ok(());
+        }
+    }
+    Err(AlgebraError::NoConvergence { sweeps: SWEEPS_MAX })
 }
 
 /// Returns tangent, cosine and sine of the smaller angle whose rotation makes `off` zero in the
