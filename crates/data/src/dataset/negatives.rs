@@ -25,12 +25,6 @@ impl Samples {
         self.items.clear();
         self.labels.clear();
     }
-
-    /// Makes room for so many samples more.
-    fn reserve(&mut self, samples: usize) {
-        self.items.reserve(samples);
-        self.labels.reserve(samples);
-    }
 }
 
 /// Checks that the pool of every user who is here holds as many items as one positive needs, so
@@ -104,7 +98,9 @@ impl NegativeSampler {
             u64::from(invitation_id.0),
         );
         samples.clear();
-        samples.reserve(own.items.len() * (self.spec.per_positive as usize + 1));
+        let room = own.items.len() * (self.spec.per_positive as usize + 1);
+        samples.items.reserve(room);
+        samples.labels.reserve(room);
         let held_out = dataset.held_out_items(user);
         self.append((own.items, own.positives()), held_out, &mut stream, samples)
             .map_err(|available| too_few(dataset, user, self.spec.per_positive, available))
