@@ -1,10 +1,13 @@
 //! Runs a world for `run` and `resume`: shows progress, writes the report, and removes the
 //! checkpoints.
 
+use std::fs::File;
+use std::io::{self, BufWriter};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::args::{ProgressArg, RunOptions};
+use super::output_file::OutputFile;
 use super::screen::warn;
 use super::{Finished, Session, memory, screen};
 use crate::UserId;
@@ -16,7 +19,7 @@ use fedrecsim_ranks::{self as ranks, Crew};
 use fedrecsim_report::report::progress::{
     LINES_EVERY, LatestAccuracy, Progress, ProgressLine, Show,
 };
-use fedrecsim_report::report::{self, ModelFile, ReportFolder, RunRecord, UserArrays, Wall, html};
+use fedrecsim_report::report::{self, ReportFolder, RunRecord, UserArrays, Wall, html};
 use fedrecsim_sim::checkpoint;
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::sim::{self, Checkpoints, RoundObserver, RunControl, Simulation, Stop, World};
@@ -28,7 +31,7 @@ pub(crate) struct Job<'a> {
     /// The folder for the report, unless there is to be none.
     pub folder: Option<ReportFolder>,
     /// The file for the parameters, if they are asked for.
-    pub model_file: Option<ModelFile>,
+    pub model_file: Option<(OutputFile, File)>,
     /// The command that the report shows.
     pub command: Vec<String>,
     /// The warnings about the scenario that the report shows.
@@ -50,9 +53,10 @@ impl RunOptions {
     }
 
     /// Begins the file for the parameters, if one is asked for.
-    pub(crate) fn model_file(&self, overwrite: bool) -> Result<Option<ModelFile>> {
-        let begin = |path| Ok(ModelFile::create(path, overwrite)?.with_users(&self.save_users));
-        self.save_model.as_ref().map(begin).transpose()
+    pub(crate) fn model_file(&self, overwrite: bool) -> Result<Option<(OutputFile, File)>> {
+        let path = self.save_model.as_ref();
+        path.map(|path| OutputFile::create(path, overwrite))
+            .transpose()
     }
 
     /// Returns when the run is to stop, if it began then.
@@ -96,10 +100,7 @@ pub(crate) fn carry_out(
         None => sim::run_to_end(world, &control, &mut watch, checkpoints, None)?,
         Some(crew) => on_ranks(world, &control, &mut watch, checkpoints, crew)?,
     };
-    let users = match &job.model_file {
-        None => Vec::new(),
-        Some(file) => saved_users(file.users(), &simulation)?,
-    };
+    let users = saved_users(&options.save_users, &simulation)?;
     let outcome = simulation.finish_watched(&mut watch)?;
     watch.progress.finish();
     let model = outcome.model.clone();
@@ -119,8 +120,10 @@ pub(crate) fn carry_out(
     {
         return Err(without_report(error, stopped_by, folder));
     }
-    if let Some(file) = job.model_file {
-        file.write(&model, &users)?;
+    if let Some((output, file)) = job.model_file {
+        let written = report::write_npz(BufWriter::new(file), &model, &users);
+        written.map_err(|reason| output.unwritten(io::Error::other(reason)))?;
+        output.publish()?;
     }
     if let Some(folder) = folder.as_ref().filter(|_| record.complete) {
         remove_checkpoints(folder, job.keep)?;
@@ -268,21 +271,19 @@ fn median(laps: &[Duration]) -> Duration {
 ///
 /// # Errors
 /// [`Error::Usage`] for a user who is not there.
-fn saved_users(users: &[UserId], simulation: &Simulation) -> Result<Vec<UserArrays>> {
+fn saved_users(users: &[u32], simulation: &Simulation) -> Result<Vec<UserArrays>> {
     if simulation.stopped_by().is_some() {
         return Ok(Vec::new());
     }
-    let arrays = |user: &UserId| {
+    let items = simulation.world().dataset.items();
+    let arrays = |user| {
         Ok(UserArrays {
-            user: *user,
-            table: simulation.personal_table(*user)?,
-            items: marked(
-                &simulation.items_of(*user)?,
-                simulation.world().dataset.items(),
-            ),
+            user,
+            table: simulation.personal_table(user)?,
+            items: marked(&simulation.items_of(user)?, items),
         })
     };
-    users.iter().map(arrays).collect()
+    users.iter().map(|user| arrays(UserId(*user))).collect()
 }
 
 /// Returns for each item whether its user trains on it, or has it held out.

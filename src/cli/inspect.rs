@@ -1,15 +1,20 @@
-//! Carries out the commands that run nothing: `validate`, `schema` and `presets`.
+//! Carries out commands that run nothing: `validate`, `migrate`, `schema`, `presets`, `completions`
+//! and `man`.
 
+use clap::CommandFactory;
+
+use super::args::{Cli, CompletionsArgs, ManArgs, MigrateArgs, ValidateArgs};
 use super::estimates::Expected;
 use super::inputs::{Inputs, data_directories, threads_of};
-use crate::Result;
+use super::output_file::write_file;
+use super::run::program;
+use super::{Finished, Session, screen, wrapped};
 use crate::method::Entry;
+use crate::{Error, Result};
 use fedrecsim_data::dataset::public::known;
 use fedrecsim_report::report::words::counted;
+use fedrecsim_scenario::migrate::migrate as migrated;
 use fedrecsim_scenario::{self as scenario, Loaded, MethodVocabulary, Scenario, Strictness};
-
-use super::args::ValidateArgs;
-use super::{Finished, Session, screen, wrapped};
 
 /// Checks every file, even if others before it are wrong, and returns a line for each valid one, a
 /// warning for each of its keys that has no effect, and an error for each of the other files.
@@ -105,6 +110,60 @@ pub(crate) fn presets(width: usize) -> String {
         }
     }
     text
+}
+
+/// Rewrites every file in which a key stands where it stood in an older version, and says which
+/// keys have moved.
+///
+/// # Errors
+/// [`Error::Read`] and [`Error::Write`] for a file that cannot be read or written, and
+/// [`Error::Usage`] for one that is no TOML. Files before it have been rewritten then.
+pub(crate) fn migrate(arguments: &MigrateArgs) -> Result<String> {
+    let mut told = String::new();
+    for path in &arguments.files {
+        let text = std::fs::read_to_string(path).map_err(|reason| Error::read(path, reason))?;
+        let name = path.display().to_string();
+        let found = migrated(&text, &name)?;
+        if found.moves.is_empty() {
+            told.push_str(&format!("{name}: nothing to move\n"));
+            continue;
+        }
+        write_file(path, found.text.as_bytes(), true)?;
+        for moved in found.moves {
+            told.push_str(&format!("{name}: {moved}\n"));
+        }
+    }
+    Ok(told)
+}
+
+/// Returns the script by which a shell completes the program's commands and options.
+pub(crate) fn completions(arguments: &CompletionsArgs) -> String {
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut Cli::command(), program(), &mut script);
+    String::from_utf8_lossy(&script).into_owned()
+}
+
+/// Returns the manual page of the program or of one of its commands, in the format that `man`
+/// reads.
+///
+/// # Errors
+/// [`Error::Usage`] if there is no such command.
+pub(crate) fn man(arguments: &ManArgs) -> Result<String> {
+    let mut root = Cli::command();
+    root.build();
+    let command = match &arguments.command {
+        None => root,
+        Some(name) => root.find_subcommand(name).cloned().ok_or_else(|| {
+            Error::Usage(format!(
+                "there is no command `{name}`; `{} --help` lists all",
+                program()
+            ))
+        })?,
+    };
+    let mut page = Vec::new();
+    let rendered = clap_mangen::Man::new(command).render(&mut page);
+    rendered.map_err(|reason| Error::write("the manual page", reason))?;
+    Ok(String::from_utf8_lossy(&page).into_owned())
 }
 
 #[cfg(test)]

@@ -27,35 +27,38 @@ impl OutputFile {
     /// # Errors
     /// [`Error::Usage`] if the file exists, and [`Error::Write`] if it cannot be written.
     pub(crate) fn create(path: &Path, overwrite: bool) -> Result<(Self, File)> {
-        let unwritten = |reason: io::Error| Error::write(path, reason);
         if !overwrite && fs::symlink_metadata(path).is_ok() {
             return Err(is_there(path, ""));
         }
-        if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
-            let file = File::options().write(true).open(path).map_err(unwritten)?;
-            let output = Self {
-                path: path.to_owned(),
-                partial: None,
-                overwrite,
-            };
-            return Ok((output, file));
-        }
+        let is_special = fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
         // A link stays, and the file that it leads to is replaced.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let Some(name) = path.file_name().filter(|_| !path.is_dir()) else {
             return Err(Error::Usage(format!(
-                "{} is not the name of a file; name another one with --out",
+                "{} is not the name of a file; name another one",
                 path.display()
             )));
         };
-        let partial = path.with_file_name(format!(".fedrecsim-{}.partial", name.to_string_lossy()));
-        let file = File::create(&partial).map_err(unwritten)?;
+        let (partial, file) = if is_special {
+            (None, File::options().write(true).open(&path))
+        } else {
+            let name = format!(".fedrecsim-{}.partial", name.to_string_lossy());
+            let partial = path.with_file_name(name);
+            let file = File::create(&partial);
+            (Some(partial), file)
+        };
+        let file = file.map_err(|reason| Error::write(&path, reason))?;
         let output = Self {
             path,
-            partial: Some(partial),
+            partial,
             overwrite,
         };
         Ok((output, file))
+    }
+
+    /// Returns the error of a file that cannot be written because of `reason`.
+    pub(crate) fn unwritten(&self, reason: io::Error) -> Error {
+        Error::write(&self.path, reason)
     }
 
     /// Gives the file its name. All of it must have been written.
@@ -77,7 +80,7 @@ impl OutputFile {
             // The first error is the one to report. What may be left over is a hidden file with a
             // telling name.
             let _ = fs::remove_file(&partial);
-            Error::write(&self.path, reason)
+            self.unwritten(reason)
         })
     }
 }
@@ -114,7 +117,7 @@ pub(crate) fn write_files(folder: &Path, files: Files, overwrite: bool) -> Resul
 fn is_there(path: &Path, more: &str) -> Error {
     let path = path.display();
     Error::Usage(format!(
-        "{path} is there already; {more}name another file with --out, or give --overwrite"
+        "{path} is there already; {more}name another file, or give --overwrite"
     ))
 }
 

@@ -13,8 +13,8 @@ use super::run::run;
 use super::stage_times::StageTimes;
 use super::study::study;
 use super::{
-    Finished, Session, codec_bench, data, events, explain, follow, inspect, migrate, reports,
-    resume, screen, shells, signals, table,
+    Finished, Session, codec_bench, data, events, explain, follow, inspect, reports, resume,
+    screen, signals, table,
 };
 use crate::method::Entry;
 use crate::{Error, Result};
@@ -116,7 +116,7 @@ fn execute(
         Command::Events(arguments) => events::events(&arguments, session)?,
         Command::Replay(arguments) => events::replay(&arguments, session)?,
         Command::Validate(arguments) => inspect::validate(&arguments, session),
-        Command::Migrate(arguments) => migrate::migrate(&arguments)?.into(),
+        Command::Migrate(arguments) => inspect::migrate(&arguments)?.into(),
         Command::Explain(arguments) => explain::explain(&arguments, &vocabulary, columns)?.into(),
         Command::Schema => inspect::schema(&vocabulary).into(),
         Command::Methods => explain::methods(session.methods, columns).into(),
@@ -131,8 +131,8 @@ fn execute(
             data::describe(&arguments, &vocabulary)?.into()
         }
         Command::Presets => inspect::presets(columns).into(),
-        Command::Completions(arguments) => shells::completions(&arguments).into(),
-        Command::Man(arguments) => shells::man(&arguments)?.into(),
+        Command::Completions(arguments) => inspect::completions(&arguments).into(),
+        Command::Man(arguments) => inspect::man(&arguments)?.into(),
     })
 }
 

@@ -1,17 +1,18 @@
 //! Carries out `run`, from a scenario file to a report folder.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::args::RunArgs;
 #[cfg(feature = "parquet")]
 use super::args::TableFormat;
+use super::args::{InputArgs, RunArgs};
 use super::carry_out::{Job, carry_out};
 use super::estimates::Expected;
 use super::inputs::{Inputs, absolute, threads_of};
 use super::inspect::strictness;
 use super::task::Task;
-use super::{Finished, Session, leftovers, reproduce, screen};
+use super::{Finished, Session, leftovers, screen};
 use crate::scenario::Scenario;
 use crate::{Error, Result};
 use fedrecsim_ranks::Crew;
@@ -66,7 +67,7 @@ pub(crate) fn run(
         threads: threads_of(arguments.input.threads),
         folder,
         model_file,
-        command: reproduce::command(&arguments.input),
+        command: reproducing(&arguments.input),
         warnings: task.warnings,
         other_builds: Vec::new(),
         expect_digest: arguments.expect_digest.as_deref(),
@@ -135,7 +136,7 @@ fn header(arguments: &RunArgs, task: &Task, inputs: &Inputs) -> Result<Header> {
         scenario: scenario.to_toml()?,
         parameters: keys.cloned().collect(),
         fingerprint: inputs.fingerprint(),
-        command: reproduce::command(&arguments.input),
+        command: reproducing(&arguments.input),
         warnings: task.warnings.clone(),
         directory: absolute(Path::new(".")),
         data_directories: task.directories.iter().map(|path| absolute(path)).collect(),
@@ -145,4 +146,73 @@ fn header(arguments: &RunArgs, task: &Task, inputs: &Inputs) -> Result<Header> {
         rounds: 0,
         ranks: 1,
     })
+}
+
+/// Returns the command that runs `input` once more: the name of the program that is running, and
+/// the arguments that the result depends on.
+fn reproducing(input: &InputArgs) -> Vec<String> {
+    let mut words = vec![
+        program(),
+        "run".to_owned(),
+        shown(input.scenario.as_os_str()),
+    ];
+    let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
+    input
+        .set
+        .iter()
+        .for_each(|text| option("--set", text.clone()));
+    if let Some(seed) = input.seed {
+        option("--seed", seed.to_string());
+    }
+    if let Some(folder) = &input.data_dir {
+        option("--data-dir", shown(folder.as_os_str()));
+    }
+    words
+}
+
+/// Returns the name of the program that is running, without its folder: a program that offers these
+/// commands with methods of its own has another one than `fedrecsim`.
+pub(crate) fn program() -> String {
+    let called = std::env::args_os().next().unwrap_or_default();
+    let name = shown(Path::new(&called).file_name().unwrap_or_default());
+    match name
+        .strip_suffix(std::env::consts::EXE_SUFFIX)
+        .unwrap_or(&name)
+    {
+        "" => "fedrecsim".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+fn shown(text: &OsStr) -> String {
+    text.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::cli::args::{Command, parsed};
+
+    /// If this fails, whoever repeats a run overwrites a report, or leaves out what the result
+    /// depends on.
+    #[test]
+    fn the_command_has_what_the_result_depends_on_and_nothing_else() {
+        let line = "run a.toml --seed 7 --threads 2 --out o --data-dir d --set a.b=1 --set c=x=y --json \
+                    --overwrite --checkpoint-every 5 --keep-checkpoint --max-wall-time 5m --expect-digest 01234567";
+        let Command::Run(run) = parsed(line.split_whitespace()).unwrap() else {
+            panic!("`run` is parsed as another command")
+        };
+        let words = reproducing(&run.input);
+        let ours = std::env::current_exe().unwrap();
+        assert_eq!(
+            Some(words[0].as_str()),
+            ours.file_stem().unwrap().to_str(),
+            "this program is not fedrecsim"
+        );
+        assert_eq!(
+            words[1..].join(" "),
+            "run a.toml --set a.b=1 --set c=x=y --seed 7 --data-dir d"
+        );
+    }
 }

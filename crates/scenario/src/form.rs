@@ -196,9 +196,8 @@ pub(super) fn length(
         _ => return None,
     };
     let plural = if limit == 1 { "" } else { "s" };
-    Some(format!(
-        "`{name}` must have {words} {limit} {unit}{plural}, found {length}"
-    ))
+    let demand = format!("{words} {limit} {unit}{plural}");
+    Some(format!("`{name}` must have {demand}, found {length}"))
 }
 
 #[cfg(test)]

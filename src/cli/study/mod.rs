@@ -5,8 +5,7 @@
 //! of each run; [`fit`] says how much memory the runs take; [`carrier`] is the process
 //! or the thread of one run; [`execute`](mod@execute) starts and watches them, as many and with as
 //! many threads as [`limits`] says; `progress` is what a user sees of that; [`merge`](mod@merge)
-//! puts parts together, and [`reuse`](mod@reuse) takes runs of other studies; [`slurm`] has a
-//! cluster's scheduler run them; [`outside`] is for runs that something else starts.
+//! takes runs of parts and of other studies; [`slurm`] has a cluster's scheduler run them; [`outside`] is for runs that something else starts.
 
 mod carrier;
 mod execute;
@@ -16,7 +15,6 @@ mod limits;
 mod merge;
 pub mod outside;
 mod progress;
-mod reuse;
 mod slurm;
 
 use std::path::{Path, PathBuf};
@@ -70,7 +68,7 @@ pub(crate) fn study(arguments: &StudyArgs, session: &Session) -> Result<Finished
     if arguments.merge.is_empty() && !arguments.no_run {
         let runs = work.runs_with_data();
         if !arguments.reuse.is_empty() {
-            let taken = reuse::reuse(&work, &runs, &arguments.reuse)?;
+            let taken = merge::reuse(&work, &runs, &arguments.reuse)?;
             let all = runs.len();
             session.note(&format!(
                 "{taken} of {all} runs are taken from other studies"

@@ -49,7 +49,7 @@ pub(crate) mod users;
 pub mod words;
 
 #[cfg(feature = "npz")]
-pub use self::model_file::{ModelFile, UserArrays};
+pub use self::model_file::{UserArrays, write_npz};
 pub use self::{
     chart::{Axis, Chart, Series, Stroke, arm},
     check::check,

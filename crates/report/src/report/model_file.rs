@@ -3,32 +3,15 @@
 //! The same parameters give the same bytes: the file is not compressed, and its entries carry no
 //! date.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Seek, Write};
-use std::path::PathBuf;
+use std::io::{Seek, Write};
 
 use ndarray::{Array1, Array2};
 use ndarray_npy::{NpzWriter, WriteNpzError};
 
-use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
 use fedrecsim_methods::method::PersonalTable;
 use fedrecsim_model::model::blocks::{BlockValues, Model};
 use fedrecsim_model::model::layout::ValueType;
-
-/// A file that the parameters of a model will be written to, opened before the run whose model it
-/// is.
-///
-/// What is written appears whole under the file's name or not at all: it goes to a partial file
-/// beside it, which is removed when this is dropped without [`Self::write`].
-#[derive(Debug)]
-#[must_use]
-pub struct ModelFile {
-    path: PathBuf,
-    partial: PathBuf,
-    /// The users whose own tables are written too.
-    users: Vec<UserId>,
-}
 
 /// What the file says of one user.
 #[derive(Clone, Debug)]
@@ -42,70 +25,6 @@ pub struct UserArrays {
     pub items: Vec<u8>,
 }
 
-impl ModelFile {
-    /// Makes sure that the model can be written to `path` later. A file that exists already stays
-    /// as it is until then; it is an error unless `overwrite` is true.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] if a file of this name exists, or nothing can be written beside it.
-    pub fn create(path: impl Into<PathBuf>, overwrite: bool) -> Result<Self> {
-        let path = path.into();
-        let shown = path.display();
-        if !overwrite && fs::symlink_metadata(&path).is_ok() {
-            return Err(Error::Usage(format!(
-                "{shown} is there already; name another file with --save-model, or give --overwrite"
-            )));
-        }
-        let Some(name) = path.file_name().filter(|_| !path.is_dir()) else {
-            return Err(Error::Usage(format!(
-                "the model cannot go to {shown}, which is not a file"
-            )));
-        };
-        let partial = path.with_file_name(format!(".fedrecsim-{}.partial", name.to_string_lossy()));
-        File::create(&partial).map_err(|reason| {
-            Error::Usage(format!("the model cannot be written to {shown}: {reason}"))
-        })?;
-        Ok(Self {
-            path,
-            partial,
-            users: Vec::new(),
-        })
-    }
-
-    /// Has the file say what these users keep for themselves, too.
-    pub fn with_users(mut self, users: &[u32]) -> Self {
-        self.users = users.iter().map(|user| UserId(*user)).collect();
-        self
-    }
-
-    /// Returns the users whose own tables are written too.
-    pub fn users(&self) -> &[UserId] {
-        &self.users
-    }
-
-    /// Writes every block of `model` under its name and what is said of users, as [`write_npz`]
-    /// does.
-    ///
-    /// # Errors
-    /// [`Error::Write`] with the file.
-    pub fn write(self, model: &Model, users: &[UserArrays]) -> Result<()> {
-        let written = File::create(&self.partial)
-            .and_then(|file| {
-                write_npz(BufWriter::new(file), model, users).map_err(io::Error::other)
-            })
-            .and_then(|_| fs::rename(&self.partial, &self.path));
-        written.map_err(|reason| Error::write(&self.path, reason))
-    }
-}
-
-impl Drop for ModelFile {
-    fn drop(&mut self) {
-        // There is no partial file after the model was written. One that cannot be removed is
-        // hidden and has a telling name.
-        let _ = fs::remove_file(&self.partial);
-    }
-}
-
 /// Writes the blocks of `model` (rows x columns each, of the block's type) to `out` as an
 /// uncompressed `.npz` archive with one array for each, under the block's name, and returns `out`.
 /// Behind them come, of user 7, the table that it keeps for itself, if there is one, as `D-7` if
@@ -113,7 +32,7 @@ impl Drop for ModelFile {
 ///
 /// # Errors
 /// Returns the error of `out`.
-pub(crate) fn write_npz<W: Write + Seek>(
+pub fn write_npz<W: Write + Seek>(
     out: W,
     model: &Model,
     users: &[UserArrays],
@@ -160,7 +79,6 @@ fn array<S: Copy, V>(shape: (usize, usize), stored: &[S], read: impl Fn(S) -> V)
 mod tests {
     #![allow(clippy::unwrap_used)]
     use std::io::Cursor;
-    use std::path::Path;
 
     use ndarray::array;
     use ndarray_npy::NpzReader;
@@ -168,13 +86,6 @@ mod tests {
     use super::*;
     use fedrecsim_model::model::layout::{BlockLayout, Layout};
     use fedrecsim_model::model::table::{Table, TableShape};
-
-    fn names(folder: &Path) -> Vec<String> {
-        let entries = fs::read_dir(folder).unwrap();
-        entries
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect()
-    }
 
     fn model() -> Model {
         let shape = |rows, dimension| TableShape { rows, dimension };
@@ -243,31 +154,5 @@ mod tests {
         // A zip entry's time and date stand after its signature, version, flags and method; these
         // are midnight of 1 January 1980.
         assert_eq!(bytes[10..14], [0, 0, 0x21, 0]);
-    }
-
-    /// If this fails, a run that fails leaves half a model, or removes an earlier one.
-    #[test]
-    fn a_model_that_is_not_written_leaves_everything_as_it_was() {
-        let root = tempfile::tempdir().unwrap();
-        let path = root.path().join("model.npz");
-        drop(ModelFile::create(&path, false).unwrap());
-        assert!(names(root.path()).is_empty());
-        fs::write(&path, "an earlier one").unwrap();
-        assert!(
-            matches!(ModelFile::create(&path, false), Err(Error::Usage(text)) if text.contains("--overwrite"))
-        );
-        drop(ModelFile::create(&path, true).unwrap());
-        assert_eq!(fs::read_to_string(&path).unwrap(), "an earlier one");
-        ModelFile::create(&path, true)
-            .unwrap()
-            .write(&model(), &[])
-            .unwrap();
-        assert_eq!(names(root.path()), ["model.npz"]);
-        assert_eq!(NpzReader::new(File::open(&path).unwrap()).unwrap().len(), 5);
-        let nowhere = root.path().join("nowhere/model.npz");
-        assert!(matches!(
-            ModelFile::create(nowhere, false),
-            Err(Error::Usage(_))
-        ));
     }
 }

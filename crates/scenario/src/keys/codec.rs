@@ -309,7 +309,8 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
         spec.first_download != FirstDownload::Values
             && !spec.any(Direction::Down, CodecChoice::sends_differences),
         "codec.first_download",
-        "`first_download` belongs to downloads with `delta = true`; any other download is the same for all devices",
+        "`first_download` belongs to downloads with `delta = true`; any other download is the \
+         same for all devices",
     );
     for direction in [Direction::Up, Direction::Down] {
         for (block, choice) in spec.choices(direction) {
@@ -333,24 +334,26 @@ fn check_composition(
     checker.refuse_if(
         sends_needed_rows && is_upload,
         &key_of("select"),
-        "`needed-rows` is for downloads; an upload sends the rows that training touched with `touched-rows`",
+        "`needed-rows` is for downloads; an upload sends the rows that training touched with \
+         `touched-rows`",
     );
     checker.refuse_if(
         sends_needed_rows && spec.delta && !is_upload,
         &key_of("delta"),
-        "`needed-rows` sends the rows as they are: with `delta = true` the server would have to know which version of \
-         each row a device has",
+        "`needed-rows` sends the rows as they are: with `delta = true` the server would have to \
+         know which version of each row a device has",
     );
     checker.refuse_if(
         spec.error_feedback && !is_upload,
         &key_of("error_feedback"),
-        "`error_feedback` is for uploads; what a download with `delta = true` leaves out is in the next one without it",
+        "`error_feedback` is for uploads; what a download with `delta = true` leaves out is in \
+         the next one without it",
     );
     checker.refuse_if(
         spec.error_feedback && is_upload && !spec.delta,
         &key_of("error_feedback"),
-        "`error_feedback` needs `delta = true`: what an upload leaves out of a change belongs to the next change, and \
-         not to the next values",
+        "`error_feedback` needs `delta = true`: what an upload leaves out of a change belongs to \
+         the next change, and not to the next values",
     );
     checker.idle_if(
         matches!(spec.values, F32 | F16 | Bf16),

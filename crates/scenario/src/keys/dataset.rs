@@ -336,7 +336,8 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
     checker.refuse_if(
         subset.is_some() && is_generated,
         "dataset.subset",
-        "a generated population has as many users and items as `[dataset.generator]` says, and no `subset`",
+        "a generated population has as many users and items as `[dataset.generator]` says, and \
+         no `subset`",
     );
     checker.refuse_if(
         subset.is_some_and(|subset| subset.users.is_none() && subset.items.is_none()),
@@ -399,7 +400,8 @@ fn check_columns(columns: &DelimitedSpec, checker: &mut Checker<'_>) {
             fault(
                 key,
                 format!(
-                    "`{key}` names the column `{name}`, but `header` is false: say `header = true`, or give its position"
+                    "`{key}` names the column `{name}`, but `header` is false: say `header = \
+                     true`, or give its position"
                 ),
             );
         }
@@ -435,11 +437,15 @@ fn check_population(
     if let Ranking::Sampled(sampled) = evaluation.ranking
         && sampled.candidates >= items
     {
-        checker.contradiction(CANDIDATES, ITEMS, format!(
-            "{} candidates (`{CANDIDATES}`) cannot be drawn for a user from {items} items (`{ITEMS}`): candidates are \
-             items that the user never rated",
-            sampled.candidates
-        ));
+        checker.contradiction(
+            CANDIDATES,
+            ITEMS,
+            format!(
+                "{} candidates (`{CANDIDATES}`) cannot be drawn for a user from {items} items \
+                 (`{ITEMS}`): candidates are items that the user never rated",
+                sampled.candidates
+            ),
+        );
     }
     if generator.ratings_per_user > f64::from(items) {
         checker.contradiction(

@@ -154,9 +154,13 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
     ] {
         // A printed scenario has the usual values.
         if split.is_k_fold() && !is_usual {
-            checker.fault(&format!("evaluation.{key}"), format!(
-                "`{key}` says how held-out items are ranked, but `dataset.split` is `k-fold`, which holds ratings out"
-            ));
+            checker.fault(
+                &format!("evaluation.{key}"),
+                format!(
+                    "`{key}` says how held-out items are ranked, but `dataset.split` is \
+                     `k-fold`, which holds ratings out"
+                ),
+            );
         }
     }
     if evaluation.selection == Selection::BestValidation && !split.has_validation_item() {
@@ -176,7 +180,8 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
         evaluation.item_table != ItemTable::Own
             && traffic.is_some_and(|traffic| !traffic.keeps_personal_tables),
         "evaluation.item_table",
-        "the users of this method keep no item table of their own, in whose place they could score with another one",
+        "the users of this method keep no item table of their own, in whose place they could \
+         score with another one",
     );
     checker.idle_if(
         !split.has_validation_item(),
@@ -259,10 +264,14 @@ fn check_cutoffs(evaluation: &EvaluationSpec, candidates: u32, checker: &mut Che
     let beyond = |metric: &Metric| metric.cutoff.is_some_and(|cutoff| cutoff > candidates);
     if let Some(headline) = evaluation.headline().filter(beyond) {
         let (label, least) = (headline.label(), headline.cutoff.unwrap_or_default());
-        checker.contradiction(CANDIDATES, "evaluation.headline", format!(
-            "{label}, the headline (`evaluation.headline`), says the same of every method among {candidates} candidates; \
-             it takes {least}"
-        ));
+        checker.contradiction(
+            CANDIDATES,
+            "evaluation.headline",
+            format!(
+                "{label}, the headline (`evaluation.headline`), says the same of every method \
+                 among {candidates} candidates; it takes {least}"
+            ),
+        );
     } else if let Some(metric) = evaluation.metrics().into_iter().find(beyond) {
         let cutoff = metric.cutoff.unwrap_or_default();
         let key = match evaluation.cutoffs.contains(&cutoff) {
@@ -270,10 +279,13 @@ fn check_cutoffs(evaluation: &EvaluationSpec, candidates: u32, checker: &mut Che
             false => "evaluation.metrics",
         };
         let label = metric.label();
-        checker.fault(key, format!(
-            "{label} says the same of every method among {candidates} candidates (`{CANDIDATES}`): cutoffs may be at most \
-             {candidates}"
-        ));
+        checker.fault(
+            key,
+            format!(
+                "{label} says the same of every method among {candidates} candidates \
+                 (`{CANDIDATES}`): cutoffs may be at most {candidates}"
+            ),
+        );
     }
 }
 
@@ -300,6 +312,10 @@ fn check_needs(scenario: &Scenario, checker: &mut Checker<'_>) {
         && is_k_fold
         && columns.rating.is_none()
     {
-        checker.fault("dataset.split", "`k-fold` holds ratings out, but `dataset.columns` names no column of ratings: give `rating`");
+        checker.fault(
+            "dataset.split",
+            "`k-fold` holds ratings out, but `dataset.columns` names no column of ratings: give \
+             `rating`",
+        );
     }
 }

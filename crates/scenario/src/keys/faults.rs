@@ -95,10 +95,14 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
     for (index, rule) in scenario.faults.iter().enumerate() {
         let key = |key: &str| format!("faults.{index}.{key}");
         if ["preset", "effect"].map(|name| checker.file.has(&key(name))) == [false; 2] {
-            checker.fault(&format!("faults.{index}"), format!(
-                "`faults[{index}]` does nothing: it needs the key `effect` (`drop`, `corrupt`, `delay_s`, \
-                 `cut_at_byte`, `outage` or `recurring_outage`) or a `preset`"
-            ));
+            checker.fault(
+                &format!("faults.{index}"),
+                format!(
+                    "`faults[{index}]` does nothing: it needs the key `effect` (`drop`, \
+                     `corrupt`, `delay_s`, `cut_at_byte`, `outage` or `recurring_outage`) or a \
+                     `preset`"
+                ),
+            );
             continue;
         }
         for (name, is_given) in [
@@ -106,16 +110,25 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
             ("probability", rule.probability != 1.0),
         ] {
             if rule.effect.is_outage() && is_given {
-                checker.fault(&key(name), format!(
-                    "`{name}` has no meaning here: an outage concerns users, not single transfers"
-                ));
+                checker.fault(
+                    &key(name),
+                    format!(
+                        "`{name}` has no meaning here: an outage concerns users, not single \
+                         transfers"
+                    ),
+                );
             }
         }
         let from_s = rule.from_s;
         if let Some(until_s) = rule.until_s.filter(|until_s| *until_s <= from_s) {
-            checker.contradiction(&key("until_s"), &key("from_s"), format!(
-                "the rule ends at {until_s} s, which is not after its beginning (`from_s`) at {from_s} s"
-            ));
+            checker.contradiction(
+                &key("until_s"),
+                &key("from_s"),
+                format!(
+                    "the rule ends at {until_s} s, which is not after its beginning (`from_s`) \
+                     at {from_s} s"
+                ),
+            );
         }
         if let Some((name, message)) = nobody(rule.users.as_ref(), scenario) {
             checker.fault(&key(&format!("users.{name}")), message);
@@ -182,8 +195,12 @@ fn warn_after_one_that_hits_everything(rules: &[FaultSpec], checker: &mut Checke
         return;
     };
     for index in first + 1..rules.len() {
-        checker.warn(&format!("faults.{index}"), format!(
-            "`faults[{index}]` has no effect: `faults[{first}]`, which stands before it, hits every transfer"
-        ));
+        checker.warn(
+            &format!("faults.{index}"),
+            format!(
+                "`faults[{index}]` has no effect: `faults[{first}]`, which stands before it, \
+                 hits every transfer"
+            ),
+        );
     }
 }

@@ -141,17 +141,25 @@ pub(super) fn contradictions(
 fn check_secure_aggregation(scenario: &Scenario, checker: &mut Checker<'_>) {
     let is_sparse = |choice: &CodecChoice| *choice != CodecChoice::Named(CodecName::DenseF32);
     if scenario.codec.any(Direction::Up, is_sparse) {
-        checker.contradiction("codec.uplink", SECURE_AGGREGATION, "`secure_aggregation` adds masks to the same entries of all clients on one scale, so that \
-                       nothing may be left out by what a client has, and no row or block has a scale of its own: it \
-                       needs `codec.uplink = \"dense-f32\"`");
+        checker.contradiction(
+            "codec.uplink",
+            SECURE_AGGREGATION,
+            "`secure_aggregation` adds masks to the same entries of all clients on one scale, so \
+             that nothing may be left out by what a client has, and no row or block has a scale \
+             of its own: it needs `codec.uplink = \"dense-f32\"`",
+        );
     }
     let mode = &scenario.training.mode;
     if !matches!(mode, Mode::Synchronous | Mode::OverSelection(_)) {
-        checker.contradiction("training.mode", SECURE_AGGREGATION, format!(
-            "`secure_aggregation` needs a cohort whose masks cancel in one sum, and in the mode `{}` the server uses \
-             uploads one by one",
-            name_of(mode)
-        ));
+        checker.contradiction(
+            "training.mode",
+            SECURE_AGGREGATION,
+            format!(
+                "`secure_aggregation` needs a cohort whose masks cancel in one sum, and in the \
+                 mode `{}` the server uses uploads one by one",
+                name_of(mode)
+            ),
+        );
     }
 }
 
@@ -159,8 +167,13 @@ fn check_paillier(scenario: &Scenario, checker: &mut Checker<'_>) {
     let codec = &scenario.codec;
     let is_composed = |choice: &CodecChoice| matches!(choice, CodecChoice::Composed(_));
     if codec.any(Direction::Up, is_composed) || codec.any(Direction::Down, is_composed) {
-        checker.contradiction("codec", PAILLIER, "`paillier` encrypts every value by itself, so that a codec that codes values together saves \
-                       nothing: it needs `dense-f32` or `rows-f32`, or `sparse-f32` for uploads");
+        checker.contradiction(
+            "codec",
+            PAILLIER,
+            "`paillier` encrypts every value by itself, so that a codec that codes values \
+             together saves nothing: it needs `dense-f32` or `rows-f32`, or `sparse-f32` for \
+             uploads",
+        );
     }
     let is_sparse = |choice: &CodecChoice| *choice == CodecChoice::Named(CodecName::SparseF32);
     if codec.any(Direction::Down, is_sparse) {

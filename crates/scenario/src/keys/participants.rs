@@ -80,7 +80,8 @@ pub fn too_few_users(
                 key,
                 "training.mode",
                 format!(
-                    "{both}, and a round of `{mode}` needs a number of users: take `share` or `cohort`"
+                    "{both}, and a round of `{mode}` needs a number of users: take `share` or \
+                     `cohort`"
                 ),
             );
         } else if training.client_selection != ClientSelection::Uniform {
@@ -118,8 +119,9 @@ pub fn too_few_users(
                     "participation",
                     "training.mode",
                     format!(
-                        "`over-selection` has nobody to invite beyond those who are needed, as a round takes {whom}: take a \
-                     smaller `share` or `cohort`, or give the mode a `deadline_s`"
+                        "`over-selection` has nobody to invite beyond those who are needed, as a \
+                         round takes {whom}: take a smaller `share` or `cohort`, or give the \
+                         mode a `deadline_s`"
                     ),
                 );
             }

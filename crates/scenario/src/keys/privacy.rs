@@ -143,7 +143,8 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
     checker.refuse_if(
         checker.method.runs_at_server,
         "privacy",
-        "this method's server trains on the ratings that users send as they are, and no mechanism here protects these",
+        "this method's server trains on the ratings that users send as they are, and no \
+         mechanism here protects these",
     );
     let users = scenario.dataset.generated_users();
     if let Some(message) = users.and_then(|users| privacy.too_large_delta(users)) {
@@ -171,18 +172,27 @@ fn check_gaussian(gaussian: &GaussianSpec, scenario: &Scenario, checker: &mut Ch
     }
     if gaussian.trust == Trust::Local {
         if scenario.overheads.secure_aggregation.is_some() {
-            checker.contradiction(TRUST, SECURE_AGGREGATION, "with `trust = \"local\"` every device adds the noise for an upload that the server sees, and \
-                           `secure_aggregation` hides each upload from it: take `trust = \"central\"`, with noise on the sum");
+            checker.contradiction(
+                TRUST,
+                SECURE_AGGREGATION,
+                "with `trust = \"local\"` every device adds the noise for an upload that the \
+                 server sees, and `secure_aggregation` hides each upload from it: take `trust = \
+                 \"central\"`, with noise on the sum",
+            );
         }
         return;
     }
     let mode = &scenario.training.mode;
     if !matches!(mode, Mode::Synchronous | Mode::OverSelection(_)) {
-        checker.contradiction("training.mode", TRUST, format!(
-            "with `trust = \"central\"` the server adds noise to the sum of a cohort, in which nobody is twice, and the \
-             mode `{}` has no such sums",
-            name_of(mode)
-        ));
+        checker.contradiction(
+            "training.mode",
+            TRUST,
+            format!(
+                "with `trust = \"central\"` the server adds noise to the sum of a cohort, in \
+                 which nobody is twice, and the mode `{}` has no such sums",
+                name_of(mode)
+            ),
+        );
     }
 }
 
@@ -208,24 +218,46 @@ fn check_needed_rows(scenario: &Scenario, checker: &mut Checker<'_>) {
     let privacy = &scenario.privacy;
     let lists_none = |choice: &CodecChoice| !choice.lists_touched_rows();
     if privacy.has_device_noise() && scenario.codec.any(Direction::Up, lists_none) {
-        checker.contradiction(UPLINK, DOWNLINK, "noise on every row takes all rows, and a client that downloads the rows that it needs has no \
-                       others: take `rows-f32` for the uplink");
+        checker.contradiction(
+            UPLINK,
+            DOWNLINK,
+            "noise on every row takes all rows, and a client that downloads the rows that it \
+             needs has no others: take `rows-f32` for the uplink",
+        );
     } else if privacy.is_central() {
-        checker.contradiction(DOWNLINK, TRUST, "noise on a sum is on all rows, and the server knows each client's contribution in the rows alone \
-                       that the client has downloaded: take another `select` than `needed-rows`");
+        checker.contradiction(
+            DOWNLINK,
+            TRUST,
+            "noise on a sum is on all rows, and the server knows each client's contribution in \
+             the rows alone that the client has downloaded: take another `select` than \
+             `needed-rows`",
+        );
     }
 }
 
 fn check_virtual_items(scenario: &Scenario, checker: &mut Checker<'_>) {
     let codec = &scenario.codec;
     if scenario.overheads.secure_aggregation.is_some() {
-        checker.contradiction(VIRTUAL_ITEMS, SECURE_AGGREGATION, "`secure_aggregation` hides which rows a client has touched, so that `virtual_items` have nothing \
-                       to hide");
+        checker.contradiction(
+            VIRTUAL_ITEMS,
+            SECURE_AGGREGATION,
+            "`secure_aggregation` hides which rows a client has touched, so that `virtual_items` \
+             have nothing to hide",
+        );
     } else if !codec.any(Direction::Up, CodecChoice::lists_touched_rows) {
-        checker.contradiction(UPLINK, VIRTUAL_ITEMS, "`virtual_items` hide rated items among the rows that an upload lists, and the uplink's codec \
-                       lists no touched rows: take `rows-f32` or `select = \"touched-rows\"`");
+        checker.contradiction(
+            UPLINK,
+            VIRTUAL_ITEMS,
+            "`virtual_items` hide rated items among the rows that an upload lists, and the \
+             uplink's codec lists no touched rows: take `rows-f32` or `select = \"touched-rows\"`",
+        );
     }
     if codec.downloads_needed_rows() {
-        checker.contradiction(DOWNLINK, VIRTUAL_ITEMS, "clients ask for the rows that they need and for no others, so that `virtual_items` hide nothing");
+        checker.contradiction(
+            DOWNLINK,
+            VIRTUAL_ITEMS,
+            "clients ask for the rows that they need and for no others, so that `virtual_items` \
+             hide nothing",
+        );
     }
 }

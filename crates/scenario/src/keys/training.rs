@@ -124,10 +124,13 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
     // The default participation is let pass, because a printed scenario has it written out.
     if !policy.has_cohorts() && training.participation != Participants::All {
         let mode = name_of(&training.mode);
-        checker.fault("training.participation", format!(
-            "`participation` has no meaning in the mode `{mode}`, which has no cohorts: `concurrency` says how many take \
-             part at a time"
-        ));
+        checker.fault(
+            "training.participation",
+            format!(
+                "`participation` has no meaning in the mode `{mode}`, which has no cohorts: \
+                 `concurrency` says how many take part at a time"
+            ),
+        );
     }
     checker.idle_if(
         checker.method.runs_at_server,
@@ -184,9 +187,13 @@ fn check_untrained(training: &TrainingSpec, checker: &mut Checker<'_>) {
     ] {
         if !is_plain {
             let name = checker.method.name;
-            checker.fault(&format!("training.{key}"), format!(
-                "`{key}` has no meaning here: the method `{name}` trains nothing, so no round is run"
-            ));
+            checker.fault(
+                &format!("training.{key}"),
+                format!(
+                    "`{key}` has no meaning here: the method `{name}` trains nothing, so no \
+                     round is run"
+                ),
+            );
         }
     }
 }
@@ -213,9 +220,13 @@ fn check_steps(training: &TrainingSpec, policy: &Policy, checker: &mut Checker<'
             1 => format!("{rounds} rounds (`training.rounds`)"),
             steps => format!("{rounds} rounds of {steps} steps"),
         };
-        checker.fault("training.empty_rounds_limit", format!(
-            "`empty_rounds_limit` is {limit}, but the run has {run}, so it could never be reached"
-        ));
+        checker.fault(
+            "training.empty_rounds_limit",
+            format!(
+                "`empty_rounds_limit` is {limit}, but the run has {run}, so it could never be \
+                 reached"
+            ),
+        );
     }
 }
 
@@ -231,10 +242,13 @@ fn check_mode(mode: &Mode, checker: &mut Checker<'_>) {
             buffer,
             ..
         } if buffer / BUFFER_PER_CLIENT > concurrency => {
-            checker.fault("training.mode.fedbuff.buffer", format!(
-                "a buffer of {buffer} updates is more than {BUFFER_PER_CLIENT} for each of the {concurrency} clients \
-                 that train at a time (`concurrency`)"
-            ));
+            checker.fault(
+                "training.mode.fedbuff.buffer",
+                format!(
+                    "a buffer of {buffer} updates is more than {BUFFER_PER_CLIENT} for each of \
+                     the {concurrency} clients that train at a time (`concurrency`)"
+                ),
+            );
         }
         _ => {}
     }
@@ -252,9 +266,14 @@ fn check_selection(selection: &ClientSelection, checker: &mut Checker<'_>) {
     let oort = |key: &str| format!("training.client_selection.oort.{key}");
     let (least, first) = (spec.least_exploration, spec.exploration);
     if least > first {
-        checker.contradiction(&oort("least_exploration"), &oort("exploration"), format!(
-            "the share of exploration begins at {first} (`exploration`) and cannot go down to {least}"
-        ));
+        checker.contradiction(
+            &oort("least_exploration"),
+            &oort("exploration"),
+            format!(
+                "the share of exploration begins at {first} (`exploration`) and cannot go down \
+                 to {least}"
+            ),
+        );
     }
     checker.idle_if(
         least == first,
