@@ -212,7 +212,8 @@ fn without_report(error: Error, stopped_by: Option<Error>, folder: &ReportFolder
             if checkpoint::is_in(folder.path()) {
                 let folder = folder.path().display();
                 warn(&format!(
-                    "the checkpoints in {folder} are left; `fedrecsim resume {folder}` comes to the report"
+                    "the checkpoints in {folder} are left; `fedrecsim resume {folder}` makes the \
+                     report"
                 ));
             }
             error

@@ -118,7 +118,8 @@ fn read(path: &Path) -> Result<Table> {
         single => single,
     };
     let values = values.map_err(|error| {
-        let hint = "what is needed is a NumPy array of two dimensions, of float32 or float64, saved with numpy.save";
+        let hint = "expected a NumPy array of two dimensions, of float32 or float64, saved with \
+                    numpy.save";
         Error::read(path, format!("{error}; {hint}"))
     })?;
     let shape = TableShape {

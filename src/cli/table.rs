@@ -115,6 +115,6 @@ fn array(reader: &mut Reader, name: &str, path: &Path) -> Result<Array2<f64>> {
 fn unreadable(path: &Path, reason: &ReadNpzError) -> Error {
     Error::read(
         path,
-        format!("{reason}; what is needed is a file of `run --save-model`"),
+        format!("{reason}; expected a file of `run --save-model`"),
     )
 }

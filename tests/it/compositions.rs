@@ -163,7 +163,7 @@ fn compositions_that_contradict_themselves_or_the_method_are_refused() {
         ),
         (
             &["method=\"metamf\"", "codec.downlink={ delta = true }"],
-            &["download of its own", "versions for each user"],
+            &["a download per user", "versions for each user"],
         ),
     ] {
         let workshop = Workshop::new();

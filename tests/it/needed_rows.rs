@@ -261,7 +261,7 @@ fn needed_rows_are_refused_where_training_or_an_upload_reads_others() {
                 ROWS_UP,
                 "codec.downlink={ select = \"needed-rows\", delta = true }",
             ],
-            &["which version of each row"],
+            &["the version of each row"],
         ),
         (
             &[

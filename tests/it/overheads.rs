@@ -106,7 +106,7 @@ fn what_cannot_be_encrypted_is_refused_with_the_reason() {
             secure,
             "codec.uplink={ values = \"int8\", select = \"all\" }",
         ],
-        "no row or block has a scale of its own",
+        "nor scale anything by itself",
     );
     refused(
         &[secure, DENSE, "training.mode.fedasync={ concurrency = 3 }"],
@@ -122,7 +122,7 @@ fn what_cannot_be_encrypted_is_refused_with_the_reason() {
     );
     refused(
         &[secure, DENSE, "method=\"metamf\""],
-        "works with each client apart",
+        "works with single uploads",
     );
     for method in ["fedgram", "fedspec", "fedrec-pmf"] {
         let of_method = format!("method=\"{method}\"");
@@ -131,11 +131,7 @@ fn what_cannot_be_encrypted_is_refused_with_the_reason() {
         } else {
             shop.small()
         };
-        shop.refused(
-            small,
-            &[secure, DENSE, &of_method],
-            &["who has sent which row"],
-        );
+        shop.refused(small, &[secure, DENSE, &of_method], &["who sent which row"]);
     }
     refused(
         &[secure, DENSE, "overheads.paillier={}"],
@@ -159,7 +155,7 @@ fn what_cannot_be_encrypted_is_refused_with_the_reason() {
     );
     refused(
         &[paillier, "method=\"metamf\""],
-        "works with each client apart",
+        "works with single uploads",
     );
     refused(
         &[paillier, "codec.downlink=\"sparse-f32\""],

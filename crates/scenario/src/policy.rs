@@ -186,8 +186,7 @@ impl Policy {
         }
         match self.update_rule {
             UpdateRule::Mixed { .. } if self.updates_needed != UpdatesNeeded::Number(1) => Err(
-                "an update that is mixed in makes a step of its own, so that a step needs 1 update"
-                    .to_owned(),
+                "each update is mixed in by a step of its own, so a step needs 1 update".to_owned(),
             ),
             UpdateRule::Mixed { share: factor }
             | UpdateRule::DifferencesPerUpdate {

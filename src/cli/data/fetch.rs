@@ -191,8 +191,9 @@ fn of_download(error: Error, origin: String, file: &Path, removed: std::io::Resu
         other => return other,
     };
     let removed = match removed {
-        Ok(()) => "what was downloaded is removed. It was damaged on its way, or something else is there now, such as \
-                   another version of the data set or the page of a proxy"
+        Ok(()) => "the download is removed. It was damaged on its way, or its address has \
+                   something else now, such as another version of the data set or the page of a \
+                   proxy"
             .to_owned(),
         Err(reason) => format!("{} cannot be removed ({reason})", file.display()),
     };

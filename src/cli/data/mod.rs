@@ -25,8 +25,9 @@ use fedrecsim_data::dataset::registry;
 /// Says that this program was built without what it takes to fetch anything.
 #[cfg(not(feature = "fetch"))]
 pub(crate) fn fetch(_arguments: &super::args::DataFetchArgs, _visible: bool) -> super::Finished {
-    let message = "this program was built without the feature `fetch`, with which data sets are fetched: build it with \
-                   `--features fetch`, or unpack them by hand in a data folder; `data list` has their addresses";
+    let message = "this program was built without the feature `fetch`: build it with `--features \
+                   fetch`, or unpack data sets by hand in a data folder; `data list` has their \
+                   addresses";
     crate::Error::Usage(message.to_owned()).into()
 }
 

@@ -52,9 +52,10 @@ fn join_group(started: Option<u32>, interrupted: &Arc<AtomicBool>) -> Result<(Pl
 fn join_group(started: Option<u32>, _interrupted: &Arc<AtomicBool>) -> Result<(Place, Leave)> {
     let started = in_words(started);
     Err(Error::Usage(format!(
-        "this is one of {started} processes that a launcher such as mpirun has started, and the program was built without \
-         MPI, so that each would carry out the whole run; build it with `cargo build --release --features mpi`, which takes \
-         OpenMPI and libclang (docs/scale.md), or start it without the launcher"
+        "a launcher such as mpirun has started {started} processes, but the program was built \
+         without MPI, so each would carry out the whole run; build it with `cargo build \
+         --release --features mpi`, which takes OpenMPI and libclang (docs/scale.md), or start \
+         it without the launcher"
     )))
 }
 
@@ -66,8 +67,9 @@ fn join_group(started: Option<u32>, _interrupted: &Arc<AtomicBool>) -> Result<(P
 fn check_number(started: Option<u32>, found: u32) -> Result<()> {
     match started {
         Some(started) if started != found => Err(Error::Usage(format!(
-            "a launcher has started {started} processes, and MPI knows of {found}: the launcher is that of another MPI than \
-             the one that this program was built with; start it with the mpirun of the OpenMPI that it was built with"
+            "a launcher has started {started} processes, and MPI knows of {found}: the launcher \
+             belongs to another MPI; take the mpirun of the OpenMPI that this program was built \
+             with"
         ))),
         _ => Ok(()),
     }
@@ -98,8 +100,8 @@ pub(crate) fn refuse_several(command: &str) -> Result<()> {
     match launched(|name| std::env::var(name).ok()) {
         Some(1) => Ok(()),
         processes => Err(Error::Usage(format!(
-            "`{command}` is carried out by one process, and a launcher such as mpirun has started {}; only `run` and \
-             `resume` have a use for several",
+            "`{command}` runs in one process, and a launcher such as mpirun has started {}; only \
+             `run` and `resume` can use several",
             in_words(processes)
         ))),
     }

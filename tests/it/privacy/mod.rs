@@ -344,10 +344,7 @@ fn what_protects_nothing_is_refused_with_the_reason() {
         &[CENTRAL, &mode("{ fedasync = { concurrency = 3 } }")],
         "the mode `fedasync` has no such sums",
     );
-    refused(
-        &[CENTRAL, "method=\"fedgram\""],
-        "uses more of the uploads than their sum",
-    );
+    refused(&[CENTRAL, "method=\"fedgram\""], "who sent which row");
     refused(
         &[CENTRAL, "method=\"fedrecon\""],
         "or `sends_counts = true` or `equal_weights = true`",
@@ -355,7 +352,7 @@ fn what_protects_nothing_is_refused_with_the_reason() {
     for method in ["fedrec-pmf", "metamf", "fedpergnn"] {
         refused(
             &[CENTRAL, &format!("method=\"{method}\"")],
-            "uses more of the uploads than their sum",
+            "who sent which row",
         );
     }
     let of_equal_weights = "method={ metamf = { equal_weights = true } }";
@@ -369,7 +366,7 @@ fn what_protects_nothing_is_refused_with_the_reason() {
     );
     refused(
         &[LOCAL, DENSE, "overheads.secure_aggregation={}"],
-        "`secure_aggregation` hides each upload",
+        "which `secure_aggregation` hides",
     );
     refused(
         &[
@@ -378,7 +375,7 @@ fn what_protects_nothing_is_refused_with_the_reason() {
             "method=\"fedmf\"",
             "codec.downlink={ select = \"needed-rows\" }",
         ],
-        "noise on every row takes all rows",
+        "noise on every row needs all rows",
     );
     refused(
         &[
@@ -390,7 +387,7 @@ fn what_protects_nothing_is_refused_with_the_reason() {
         "noise on a sum is on all rows",
     );
     let virtual_items = "privacy.virtual_items={ per_rated_item = 1 }";
-    refused(&[virtual_items, DENSE], "lists no touched rows");
+    refused(&[virtual_items, DENSE], "this codec lists none");
     refused(
         &[virtual_items, DENSE, "overheads.secure_aggregation={}"],
         "have nothing to hide",
@@ -444,8 +441,7 @@ fn what_only_the_data_tell_is_refused_when_they_are_read() {
     let made = |scenario| World::with_methods(scenario, Arc::new(dataset()), &methods()).map(drop);
     let error = made(scenario.clone()).unwrap_err().to_string();
     assert!(
-        error.contains("privacy.gaussian.trust")
-            && error.contains("more of the uploads than their sum"),
+        error.contains("privacy.gaussian.trust") && error.contains("who sent which row"),
         "{error}"
     );
     scenario.privacy.gaussian.as_mut().unwrap().trust = Trust::Local;
@@ -456,7 +452,7 @@ fn what_only_the_data_tell_is_refused_when_they_are_read() {
     let error = made(scenario).unwrap_err().to_string();
     assert!(
         error.contains("overheads.secure_aggregation")
-            && error.contains("which `secure_aggregation` hides"),
+            && error.contains("hides all but the sum of the uploads"),
         "{error}"
     );
 }

@@ -334,14 +334,13 @@ fn check_composition(
     checker.refuse_if(
         sends_needed_rows && is_upload,
         &key_of("select"),
-        "`needed-rows` is for downloads; an upload sends the rows that training touched with \
-         `touched-rows`",
+        "`needed-rows` is for downloads; take `touched-rows` for uploads",
     );
     checker.refuse_if(
         sends_needed_rows && spec.delta && !is_upload,
         &key_of("delta"),
-        "`needed-rows` sends the rows as they are: with `delta = true` the server would have to \
-         know which version of each row a device has",
+        "`needed-rows` excludes `delta = true`: the server would have to know the version of \
+         each row on a device",
     );
     checker.refuse_if(
         spec.error_feedback && !is_upload,
@@ -352,8 +351,8 @@ fn check_composition(
     checker.refuse_if(
         spec.error_feedback && is_upload && !spec.delta,
         &key_of("error_feedback"),
-        "`error_feedback` needs `delta = true`: what an upload leaves out of a change belongs to \
-         the next change, and not to the next values",
+        "`error_feedback` needs `delta = true`: what is left out of a change belongs to the next \
+         change, not to the next values",
     );
     checker.idle_if(
         matches!(spec.values, F32 | F16 | Bf16),
@@ -405,8 +404,8 @@ impl Traffic {
                     continue;
                 }
                 if self.has_personal_downloads && choice.sends_differences() {
-                    let message = "each user of this method has a download of its own, so that `delta = true` would have \
-                                   the server keep versions for each user";
+                    let message = "this method makes a download per user, so `delta = true` \
+                                   would have the server keep versions for each user";
                     found.push((format!("{key}.delta"), message.to_owned()));
                 }
                 if choice.selects_needed_rows()
@@ -438,7 +437,7 @@ impl Traffic {
         let is_composed = matches!(choice, CodecChoice::Composed(_));
         (is_composed && travelling.any(|block| !block.has_floats)).then(|| {
             format!(
-                "the block `{name}` has values that are no floating-point numbers, which only a codec with a name sends"
+                "the block `{name}` has no floating-point values, so it needs a codec with a name"
             )
         })
     }
@@ -458,8 +457,8 @@ impl Traffic {
         } else if self.has_personal_downloads {
             "this method makes a download per user, so no rows can be asked for"
         } else if !self.trains_on_sampled_rows {
-            "`needed-rows` sends the rows of a client's training items and of the negatives drawn for it, but clients \
-             of this method read or keep others too"
+            "`needed-rows` sends the rows of training items and drawn negatives, but clients of \
+             this method read or keep others too"
         } else {
             let mut names = sent.iter().map(|block| &block.name);
             let whole = names.find(|name| spec.uplink_of(name).takes_the_whole_table())?;
@@ -543,18 +542,18 @@ mod tests {
             ),
             (
                 of("counts", up(composed(false))),
-                "codec.blocks.counts.uplink: the block `counts` has values",
+                "codec.blocks.counts.uplink: the block `counts` has no floating-point values",
             ),
             (
                 CodecSpec {
                     downlink: composed(true),
                     ..CodecSpec::default()
                 },
-                "codec.downlink.delta: each user",
+                "codec.downlink.delta: this method",
             ),
             (
                 of("C", down(composed(true))),
-                "codec.blocks.C.downlink.delta: each user",
+                "codec.blocks.C.downlink.delta: this method",
             ),
         ] {
             let found = messages(spec);

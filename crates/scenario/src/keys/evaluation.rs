@@ -180,14 +180,12 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
         evaluation.item_table != ItemTable::Own
             && traffic.is_some_and(|traffic| !traffic.keeps_personal_tables),
         "evaluation.item_table",
-        "the users of this method keep no item table of their own, in whose place they could \
-         score with another one",
+        "the users of this method keep no item table of their own that another one could replace",
     );
     checker.idle_if(
         !split.has_validation_item(),
         "evaluation.ranking.sampled.shared_candidates",
-        "no validation item is held out that could share the candidates \
-         (`dataset.split.leave-one-out.validation_item` is false)",
+        "no validation item is held out (`dataset.split.leave-one-out.validation_item` is false)",
     );
     let is_without_cutoff = |name: &String| {
         let parsed = Metric::family_and_cutoff(name);

@@ -124,10 +124,7 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
             checker.contradiction(
                 &key("until_s"),
                 &key("from_s"),
-                format!(
-                    "the rule ends at {until_s} s, which is not after its beginning (`from_s`) \
-                     at {from_s} s"
-                ),
+                format!("the rule ends at {until_s} s, but begins at {from_s} s (`from_s`)"),
             );
         }
         if let Some((name, message)) = nobody(rule.users.as_ref(), scenario) {
@@ -198,8 +195,7 @@ fn warn_after_one_that_hits_everything(rules: &[FaultSpec], checker: &mut Checke
         checker.warn(
             &format!("faults.{index}"),
             format!(
-                "`faults[{index}]` has no effect: `faults[{first}]`, which stands before it, \
-                 hits every transfer"
+                "`faults[{index}]` has no effect: `faults[{first}]` above it hits every transfer"
             ),
         );
     }

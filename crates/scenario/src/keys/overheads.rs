@@ -122,18 +122,17 @@ pub(super) fn contradictions(
 ) {
     if traffic.has_personal_downloads {
         found.extend(overheads.hiding().map(|name| {
-            let message = format!(
-                "this method's server works with each client apart, and `{name}` hides single uploads"
-            );
+            let message =
+                format!("this method's server works with single uploads, which `{name}` hides");
             (format!("overheads.{name}"), message)
         }));
     } else if overheads.secure_aggregation.is_some()
         && traffic.upload_use == UploadUse::Each
         && !traffic.blocks.is_empty()
     {
-        let message = "the server of this method uses more of the uploads than their sum (who has sent which row, or \
-                       something of each user), which `secure_aggregation` hides: take `sends_counts = true` where \
-                       the method has it";
+        let message = "`secure_aggregation` hides all but the sum of the uploads, and this \
+                       method's server uses more (such as who sent which row): take \
+                       `sends_counts = true` where the method has it";
         found.push((SECURE_AGGREGATION.to_owned(), message.to_owned()));
     }
 }
@@ -144,9 +143,9 @@ fn check_secure_aggregation(scenario: &Scenario, checker: &mut Checker<'_>) {
         checker.contradiction(
             "codec.uplink",
             SECURE_AGGREGATION,
-            "`secure_aggregation` adds masks to the same entries of all clients on one scale, so \
-             that nothing may be left out by what a client has, and no row or block has a scale \
-             of its own: it needs `codec.uplink = \"dense-f32\"`",
+            "`secure_aggregation` masks the same entries of all clients on one scale, so a \
+             client can neither leave out nor scale anything by itself: it needs `codec.uplink = \
+             \"dense-f32\"`",
         );
     }
     let mode = &scenario.training.mode;
@@ -170,9 +169,8 @@ fn check_paillier(scenario: &Scenario, checker: &mut Checker<'_>) {
         checker.contradiction(
             "codec",
             PAILLIER,
-            "`paillier` encrypts every value by itself, so that a codec that codes values \
-             together saves nothing: it needs `dense-f32` or `rows-f32`, or `sparse-f32` for \
-             uploads",
+            "`paillier` encrypts every value by itself, so coding values together saves nothing: \
+             it needs `dense-f32` or `rows-f32`, or `sparse-f32` for uploads",
         );
     }
     let is_sparse = |choice: &CodecChoice| *choice == CodecChoice::Named(CodecName::SparseF32);

@@ -119,9 +119,8 @@ pub fn too_few_users(
                     "participation",
                     "training.mode",
                     format!(
-                        "`over-selection` has nobody to invite beyond those who are needed, as a \
-                         round takes {whom}: take a smaller `share` or `cohort`, or give the \
-                         mode a `deadline_s`"
+                        "`over-selection` has nobody else to invite, as a round takes {whom}: \
+                         take a smaller `share` or `cohort`, or give the mode a `deadline_s`"
                     ),
                 );
             }

@@ -116,8 +116,8 @@ impl PrivacySpec {
         let delta = self.gaussian?.delta;
         (delta * f64::from(users) > 1.0).then(|| {
             format!(
-                "`delta` is {delta}, which is more than one over the number of users ({users}): it would allow to publish \
-                 all that somebody has"
+                "`delta` is {delta}, more than one over the number of users ({users}): it would \
+                 allow publishing all data of one user"
             )
         })
     }
@@ -143,8 +143,7 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
     checker.refuse_if(
         checker.method.runs_at_server,
         "privacy",
-        "this method's server trains on the ratings that users send as they are, and no \
-         mechanism here protects these",
+        "this method's users send their ratings as they are, and no mechanism here protects these",
     );
     let users = scenario.dataset.generated_users();
     if let Some(message) = users.and_then(|users| privacy.too_large_delta(users)) {
@@ -175,9 +174,8 @@ fn check_gaussian(gaussian: &GaussianSpec, scenario: &Scenario, checker: &mut Ch
             checker.contradiction(
                 TRUST,
                 SECURE_AGGREGATION,
-                "with `trust = \"local\"` every device adds the noise for an upload that the \
-                 server sees, and `secure_aggregation` hides each upload from it: take `trust = \
-                 \"central\"`, with noise on the sum",
+                "`trust = \"local\"` adds noise to each upload, which `secure_aggregation` hides \
+                 from the server anyway: take `trust = \"central\"`, with noise on the sum",
             );
         }
         return;
@@ -188,8 +186,8 @@ fn check_gaussian(gaussian: &GaussianSpec, scenario: &Scenario, checker: &mut Ch
             "training.mode",
             TRUST,
             format!(
-                "with `trust = \"central\"` the server adds noise to the sum of a cohort, in \
-                 which nobody is twice, and the mode `{}` has no such sums",
+                "`trust = \"central\"` needs sums of cohorts in which nobody is twice, and the \
+                 mode `{}` has none",
                 name_of(mode)
             ),
         );
@@ -207,9 +205,10 @@ pub(super) fn contradiction(
     if !privacy.is_central() || has_noisy_sums || traffic.blocks.is_empty() {
         return;
     }
-    let message = "the server of this method uses more of the uploads than their sum (who has sent which row, a weight \
-                   of each upload, or something of each user), which noise on the sum does not protect: take \
-                   `trust = \"local\"`, or `sends_counts = true` or `equal_weights = true` where the method has it";
+    let message = "noise on the sum of the uploads does not protect what else this method's \
+                   server uses (such as who sent which row, or a weight of each upload): take \
+                   `trust = \"local\"`, or `sends_counts = true` or `equal_weights = true` where \
+                   the method has it";
     found.push((TRUST.to_owned(), message.to_owned()));
 }
 
@@ -221,16 +220,15 @@ fn check_needed_rows(scenario: &Scenario, checker: &mut Checker<'_>) {
         checker.contradiction(
             UPLINK,
             DOWNLINK,
-            "noise on every row takes all rows, and a client that downloads the rows that it \
-             needs has no others: take `rows-f32` for the uplink",
+            "noise on every row needs all rows, but clients download only the rows that they \
+             need: take `rows-f32` for the uplink",
         );
     } else if privacy.is_central() {
         checker.contradiction(
             DOWNLINK,
             TRUST,
-            "noise on a sum is on all rows, and the server knows each client's contribution in \
-             the rows alone that the client has downloaded: take another `select` than \
-             `needed-rows`",
+            "noise on a sum is on all rows, but clients contribute only to the rows that they \
+             downloaded: take another `select` than `needed-rows`",
         );
     }
 }
@@ -241,23 +239,22 @@ fn check_virtual_items(scenario: &Scenario, checker: &mut Checker<'_>) {
         checker.contradiction(
             VIRTUAL_ITEMS,
             SECURE_AGGREGATION,
-            "`secure_aggregation` hides which rows a client has touched, so that `virtual_items` \
-             have nothing to hide",
+            "`secure_aggregation` hides which rows a client has touched, so `virtual_items` have \
+             nothing to hide",
         );
     } else if !codec.any(Direction::Up, CodecChoice::lists_touched_rows) {
         checker.contradiction(
             UPLINK,
             VIRTUAL_ITEMS,
-            "`virtual_items` hide rated items among the rows that an upload lists, and the \
-             uplink's codec lists no touched rows: take `rows-f32` or `select = \"touched-rows\"`",
+            "`virtual_items` hide rated items among the touched rows of an upload, and this \
+             codec lists none: take `rows-f32` or `select = \"touched-rows\"`",
         );
     }
     if codec.downloads_needed_rows() {
         checker.contradiction(
             DOWNLINK,
             VIRTUAL_ITEMS,
-            "clients ask for the rows that they need and for no others, so that `virtual_items` \
-             hide nothing",
+            "clients ask for exactly the rows that they need, so `virtual_items` hide nothing",
         );
     }
 }

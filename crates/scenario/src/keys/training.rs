@@ -255,7 +255,7 @@ fn check_mode(mode: &Mode, checker: &mut Checker<'_>) {
     checker.idle_if(
         Policy::of(mode).maximum_staleness() == 0,
         &format!("training.mode.{}.staleness_weight", name_of(mode)),
-        "`maximum_staleness` is 0, so that only fresh updates are used, whose weight is always 1",
+        "`maximum_staleness` is 0, so only fresh updates are used, with the weight 1",
     );
 }
 

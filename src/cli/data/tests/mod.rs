@@ -348,7 +348,7 @@ fn a_known_checksum_decides() {
     assert!(
         error
             .to_string()
-            .contains("the one that fedrecsim knows; what was downloaded is removed"),
+            .contains("the one that fedrecsim knows; the download is removed"),
         "{error}"
     );
     assert_eq!(workshop.names(), [""; 0]);
@@ -498,7 +498,7 @@ fn what_cannot_be_unpacked_is_not_kept_and_its_checksum_neither() {
             "{error}"
         );
         assert!(
-            error.to_string().contains("what was downloaded is removed"),
+            error.to_string().contains("the download is removed"),
             "{error}"
         );
         assert_eq!(workshop.names(), [""; 0]);
