@@ -450,7 +450,7 @@ item = 2
         ),
         (
             &["method=fedmf", over_selection],
-            &["--set:1:10: `over-selection` has nobody to invite"],
+            &["--set:1:10: `over-selection` has nobody else to invite"],
         ),
         (
             &["method=fedmf", never_twice, "training.rounds=2"],
@@ -463,7 +463,7 @@ item = 2
                 over_selection,
                 "training.participation.share=0.9",
             ],
-            &["training.participation: `over-selection` has nobody to invite"],
+            &["training.participation: `over-selection` has nobody else to invite"],
         ),
         (
             &["method=fedmf", &fedasync(4)],

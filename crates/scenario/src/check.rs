@@ -106,8 +106,7 @@ fn is_part_of(written: &Json, usual: &Json) -> bool {
             .all(|(key, value)| usual.get(key).is_some_and(|usual| is_part_of(value, usual))),
         (Json::Array(written), usual) => {
             let usual = usual.as_array().map_or(&[][..], Vec::as_slice);
-            let is_usual = |value| usual.iter().any(|usual| is_same(value, usual));
-            written.iter().all(is_usual)
+            (written.iter()).all(|value| usual.iter().any(|usual| is_same(value, usual)))
         }
         _ => is_same(written, usual),
     }

@@ -63,11 +63,7 @@ pub(super) fn apply(
 
 /// Returns the value of `key` in a table, which is an empty table made at `place` if there is none.
 fn child<'n>(node: &'n mut Node, key: &str, place: Place) -> &'n mut Node {
-    let made = || Node {
-        key: place.clone(),
-        place,
-        value: Value::Table(Table::new()),
-    };
+    let made = || Node::at_place(place, Value::Table(Table::new()));
     node.table_mut().entry(key.to_owned()).or_insert_with(made)
 }
 

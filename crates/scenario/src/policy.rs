@@ -160,34 +160,32 @@ impl Policy {
     /// # Errors
     /// Returns what is wrong, as a sentence without a full stop.
     pub fn check(&self) -> Result<(), String> {
+        let refuse = |message: &str| Err(message.to_owned());
         match self.invitations {
             Invitations::AtOnce { over_selection }
                 if !(over_selection >= 1.0 && over_selection.is_finite()) =>
             {
-                Err(format!(
+                return Err(format!(
                     "a cohort cannot be {over_selection} times the users who are needed"
-                ))
+                ));
             }
             Invitations::WheneverFree { concurrency: 0 } => {
-                Err("nobody is ever invited".to_owned())
+                return refuse("nobody is ever invited");
             }
             Invitations::WheneverFree { .. }
                 if self.updates_needed == UpdatesNeeded::NoNumber && self.deadline.is_none() =>
             {
-                Err(
-                    "a step without a deadline and without a number of updates is never due"
-                        .to_owned(),
-                )
+                return refuse("a step without a deadline and a number of updates is never due");
             }
-            _ => Ok(()),
-        }?;
+            _ => {}
+        }
         if self.updates_needed == UpdatesNeeded::Number(0) {
-            return Err("a step of 0 updates is no step".to_owned());
+            return refuse("a step of 0 updates is no step");
         }
         match self.update_rule {
-            UpdateRule::Mixed { .. } if self.updates_needed != UpdatesNeeded::Number(1) => Err(
-                "each update is mixed in by a step of its own, so a step needs 1 update".to_owned(),
-            ),
+            UpdateRule::Mixed { .. } if self.updates_needed != UpdatesNeeded::Number(1) => {
+                refuse("each update is mixed in by a step of its own, so a step needs 1 update")
+            }
             UpdateRule::Mixed { share: factor }
             | UpdateRule::DifferencesPerUpdate {
                 server_rate: factor,
@@ -282,24 +280,13 @@ impl Policy {
             fresh_weights,
             stale_weights,
         } = *totals;
-        match self.update_rule {
-            UpdateRule::Mean => StepWeights {
-                kept: 0.0,
-                divisor: weights,
-            },
-            UpdateRule::DifferencesPerWeight => StepWeights {
-                kept: stale_weights,
-                divisor: weights,
-            },
-            UpdateRule::DifferencesPerUpdate { .. } => StepWeights {
-                kept: updates - fresh_weights,
-                divisor: updates,
-            },
-            UpdateRule::Mixed { .. } => StepWeights {
-                kept: 1.0 - weights,
-                divisor: 1.0,
-            },
-        }
+        let (kept, divisor) = match self.update_rule {
+            UpdateRule::Mean => (0.0, weights),
+            UpdateRule::DifferencesPerWeight => (stale_weights, weights),
+            UpdateRule::DifferencesPerUpdate { .. } => (updates - fresh_weights, updates),
+            UpdateRule::Mixed { .. } => (1.0 - weights, 1.0),
+        };
+        StepWeights { kept, divisor }
     }
 }
 

@@ -74,26 +74,20 @@ pub fn keys(schema: &Json) -> Vec<Key> {
 pub fn find<'k>(keys: &'k [Key], asked: &str) -> Result<Vec<&'k Key>, Option<&'k str>> {
     let below = format!("{asked}.");
     let in_list = format!("{asked}[]");
-    let is_meant = |key: &&Key| {
+    let by_path = |key: &&Key| {
         key.path == asked || key.path.starts_with(&below) || key.path.starts_with(&in_list)
     };
-    let by_path: Vec<&Key> = keys.iter().filter(is_meant).collect();
-    if !by_path.is_empty() {
-        return Ok(by_path);
+    let mut found: Vec<&Key> = keys.iter().filter(by_path).collect();
+    if found.is_empty() {
+        let end = format!(".{asked}");
+        let by_name = |key: &&Key| key.path == asked || key.path.ends_with(&end);
+        found = keys.iter().filter(by_name).collect();
     }
-    let end = format!(".{asked}");
-    let by_name: Vec<&Key> = keys
-        .iter()
-        .filter(|key| key.name() == asked || key.path.ends_with(&end))
-        .collect();
-    if !by_name.is_empty() {
-        return Ok(by_name);
+    if found.is_empty() {
+        let names = keys.iter().flat_map(|key| [key.path.as_str(), key.name()]);
+        return Err(nearest(asked, &names.collect::<Vec<_>>()));
     }
-    let names: Vec<&str> = keys
-        .iter()
-        .flat_map(|key| [key.path.as_str(), key.name()])
-        .collect();
-    Err(nearest(asked, &names))
+    Ok(found)
 }
 
 struct Walk<'a> {
@@ -202,13 +196,8 @@ fn kind_of(json: &Json) -> Option<String> {
     // Limits of the types of integers say nothing to a reader.
     let stated = limit("maximum").filter(|limit| kind == "a number" || *limit < 4e9);
     let high = below.or_else(|| stated.map(|limit| format!("to {}", plain(limit))));
-    Some(
-        [Some(kind.to_owned()), low, high]
-            .into_iter()
-            .flatten()
-            .collect::<Vec<_>>()
-            .join(" "),
-    )
+    let words = [Some(kind.to_owned()), low, high].into_iter().flatten();
+    Some(words.collect::<Vec<_>>().join(" "))
 }
 
 /// Returns a number as a person writes it: large ones by their power of ten.

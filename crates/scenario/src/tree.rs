@@ -36,6 +36,15 @@ pub(super) enum Value {
 pub(super) type Table = BTreeMap<String, Node>;
 
 impl Node {
+    /// Returns a value without a key of its own.
+    pub(super) fn at_place(place: Place, value: Value) -> Self {
+        Self {
+            key: place.clone(),
+            place,
+            value,
+        }
+    }
+
     /// Returns the value as JSON, without the keys at fault, of which a number may be needed and is
     /// taken to be one.
     pub(super) fn to_json(&self, faults: &[Fault]) -> Json {
@@ -142,11 +151,7 @@ pub(super) fn parse_file(text: &str, faults: &mut Vec<Fault>) -> Result<Node, Ve
             faults,
         }
         .table(document.get_ref());
-        return Ok(Node {
-            key: Place::FILE,
-            place: Place::FILE,
-            value: Value::Table(root),
-        });
+        return Ok(Node::at_place(Place::FILE, Value::Table(root)));
     }
     let fault = |error: &toml::de::Error| {
         let place = Place::new(Sources::FILE, error.span().unwrap_or(0..0));
@@ -225,11 +230,7 @@ pub(super) fn parse_value(
         }
         Err(_) => {
             let place = Place::new(source, offset..offset + text.len());
-            Some(Node {
-                key: place.clone(),
-                place,
-                value: Value::String(text.to_owned()),
-            })
+            Some(Node::at_place(place, Value::String(text.to_owned())))
         }
     }
 }
@@ -288,11 +289,7 @@ impl Reader<'_> {
                 _ => self.unusable(&place, "a number must be finite"),
             },
         };
-        Node {
-            key: place.clone(),
-            place,
-            value,
-        }
+        Node::at_place(place, value)
     }
 
     fn unusable(&mut self, place: &Place, message: &str) -> Value {

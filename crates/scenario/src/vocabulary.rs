@@ -3,8 +3,6 @@
 //! This layer knows no method. Each registered one brings its name, the schema of its parameters
 //! and a check for what a schema cannot say.
 
-use std::fmt;
-
 use serde_json::Value as Json;
 
 use super::sizes::{BlockSize, ProblemSize};
@@ -47,15 +45,6 @@ pub struct MethodVocabulary {
     pub sizes: &'static SizesOf,
     /// Tells what the method sends in each direction, by which codecs are checked.
     pub traffic: TrafficOf,
-}
-
-/// Shows the name.
-impl fmt::Debug for MethodVocabulary {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MethodVocabulary")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
-    }
 }
 
 /// A fault in a method's parameters, or one of them that has no effect.

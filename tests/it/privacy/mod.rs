@@ -342,7 +342,7 @@ fn what_protects_nothing_is_refused_with_the_reason() {
     refused(&[LOCAL, "privacy.laplace.scale=0.1"], "choose one of them");
     refused(
         &[CENTRAL, &mode("{ fedasync = { concurrency = 3 } }")],
-        "the mode `fedasync` has no such sums",
+        "the mode `fedasync` has none",
     );
     refused(&[CENTRAL, "method=\"fedgram\""], "who sent which row");
     refused(

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use serde_json::{Value as Json, json};
+use serde_json::json;
 
-use super::{Scenario, is_default, without_default};
+use super::{Scenario, is_default, name_of, without_default};
 use crate::check::Checker;
 use crate::presets;
 use crate::{keys, variants};
@@ -91,12 +91,10 @@ keys! {
 pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
     let AvailabilitySpec { preset, pattern } = &scenario.availability;
     let under = presets::under("availability", &json!({ "preset": preset }));
-    let is_of_preset = under
-        .and_then(|keys| serde_json::from_value(Json::Object(keys.clone())).ok())
-        .is_none_or(|under: AvailabilitySpec| {
-            std::mem::discriminant(&under.pattern) == std::mem::discriminant(pattern)
-        });
-    if let (false, Some(preset)) = (is_of_preset, preset) {
+    let of_preset = under.and_then(|keys| keys.get("pattern")).map(name_of);
+    if let Some(preset) = preset
+        && of_preset.is_some_and(|name| name != name_of(pattern))
+    {
         checker.fault(
             "availability.pattern",
             format!("`pattern` would leave nothing of the preset `{preset}`: keep one of them"),

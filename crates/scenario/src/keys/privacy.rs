@@ -101,14 +101,16 @@ keys! {
 impl PrivacySpec {
     /// Returns whether something is added to the values of uploads before they are encoded.
     fn has_device_noise(&self) -> bool {
-        let is_local = |gaussian: &GaussianSpec| gaussian.trust == Trust::Local;
-        self.laplace.is_some() || self.gaussian.as_ref().is_some_and(is_local)
+        self.laplace.is_some() || self.trust() == Some(Trust::Local)
+    }
+
+    fn trust(&self) -> Option<Trust> {
+        Some(self.gaussian?.trust)
     }
 
     /// Returns whether the server adds noise to the sum of uploads.
     pub fn is_central(&self) -> bool {
-        let is_central = |gaussian: &GaussianSpec| gaussian.trust == Trust::Central;
-        self.gaussian.as_ref().is_some_and(is_central)
+        self.trust() == Some(Trust::Central)
     }
 
     /// Returns what is wrong with the delta for so many users, as a sentence without a full stop.
