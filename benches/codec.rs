@@ -8,12 +8,12 @@ use std::time::Instant;
 use fedrecsim_core::rng::{PortableDraws, Streams};
 use fedrecsim_core::units::Direction;
 use fedrecsim_methods::method::registry::vocabulary;
+use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::codec::{
     BlockCodecs, Codec, CodecMemory, EncodeContext, FrameKind, Randomness,
 };
-use fedrecsim_model::model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::model::layout::Layout;
-use fedrecsim_model::model::table::{RowSet, Table, TableShape, TableUpdate};
+use fedrecsim_model::layout::Layout;
+use fedrecsim_model::table::{RowSet, Table, TableShape, TableUpdate};
 use fedrecsim_scenario::scenario::{self, CodecName};
 
 #[global_allocator]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use fedrecsim_methods::method::registry::vocabulary;
 use fedrecsim_model::codec::{self, Beginning, Codec, HEADER_BYTES, PositionCode};
-use fedrecsim_model::model::table::{Table, TableShape, TableUpdate};
+use fedrecsim_model::table::{Table, TableShape, TableUpdate};
 use fedrecsim_scenario::scenario::{self, CodecName};
 use serde_json::Value;
 

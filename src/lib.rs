@@ -193,7 +193,7 @@ pub mod model {
     #[doc(inline)]
     pub use fedrecsim_methods::method::prelude::Perceptron;
     #[doc(inline)]
-    pub use fedrecsim_model::model::{
+    pub use fedrecsim_model::{
         blocks::{Model, ModelUpdate},
         kernel::MAX_DIMENSION,
         layout::{BlockKind, BlockLayout, Layout},

@@ -12,10 +12,10 @@ use fedrecsim_data::dataset;
 use fedrecsim_methods::method::{
     Client, Entry, LocalTask, LocalUpdate, Method, Scorer, ScoringContext, Scratch, registry,
 };
-use fedrecsim_model::model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::model::layout::ValueType;
-use fedrecsim_model::model::state::StateVisitor;
-use fedrecsim_model::model::table::{Table, TableShape, TableUpdate};
+use fedrecsim_model::blocks::{Model, ModelUpdate};
+use fedrecsim_model::layout::ValueType;
+use fedrecsim_model::state::StateVisitor;
+use fedrecsim_model::table::{Table, TableShape, TableUpdate};
 use fedrecsim_scenario::scenario;
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::sim::{self, RoundObserver, RunControl, World};

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use fedrecsim_model::model::blocks::{BlockValues, Model};
-use fedrecsim_model::model::layout::{Layout, ValueType};
-use fedrecsim_model::model::table::{SharedTable, Table, TableShape};
+use fedrecsim_model::blocks::{BlockValues, Model};
+use fedrecsim_model::layout::{Layout, ValueType};
+use fedrecsim_model::table::{SharedTable, Table, TableShape};
 use numpy::{
     PyArray1, PyArray2, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods,
 };

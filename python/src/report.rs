@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use fedrecsim_core::error::Error;
-use fedrecsim_model::model::blocks::Model;
+use fedrecsim_model::blocks::Model;
 use fedrecsim_report::report::arrow;
 use fedrecsim_report::report::{
     EXPORTERS, ReportFolder, RunRecord, Wall, check, run_json, summary,

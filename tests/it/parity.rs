@@ -19,10 +19,10 @@ use fedrecsim_methods::method::pfedrec::PFedRec;
 use fedrecsim_methods::method::{
     Client, LocalTask, Method, Problem, ScoringContext, Scratch, task,
 };
-use fedrecsim_model::model::aggregate::{Aggregate, Averaging, Contribution};
-use fedrecsim_model::model::blocks::Model;
-use fedrecsim_model::model::state::StateVisitor;
-use fedrecsim_model::model::table::{SharedTable, Table, TableShape, TableUpdate};
+use fedrecsim_model::aggregate::{Aggregate, Averaging, Contribution};
+use fedrecsim_model::blocks::Model;
+use fedrecsim_model::state::StateVisitor;
+use fedrecsim_model::table::{SharedTable, Table, TableShape, TableUpdate};
 use fedrecsim_scenario::scenario::sizes::ProblemSize;
 use serde::Deserialize;
 use serde_json::Value;

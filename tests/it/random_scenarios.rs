@@ -29,7 +29,7 @@ use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset;
 use fedrecsim_data::population::Traces;
 use fedrecsim_methods::method::registry::{self, METHODS, vocabulary};
-use fedrecsim_model::model::archive::ArchiveReader;
+use fedrecsim_model::archive::ArchiveReader;
 use fedrecsim_scenario::scenario::{self, Mode, Scenario};
 use fedrecsim_sim::sim::outcome::RoundRecord;
 use fedrecsim_sim::sim::{self, Checkpoints, Outcome, RunControl, Stop, World};

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use fedrecsim_methods::method::prelude::*;
 use fedrecsim_model::codec::BlockCodecs;
-use fedrecsim_model::model::layout::ValueType;
+use fedrecsim_model::layout::ValueType;
 use fedrecsim_sim::privacy::{Mechanism, Protection};
 use fedrecsim_sim::sim::{self, Outcome, RunControl, World};
 

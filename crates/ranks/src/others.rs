@@ -9,7 +9,7 @@ use super::wire::{Outbox, Question, take_trained};
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::stages::{Stage, enter};
-use fedrecsim_model::model::archive::{Archive, ArchiveReader};
+use fedrecsim_model::archive::{Archive, ArchiveReader};
 use fedrecsim_sim::sim::World;
 use fedrecsim_sim::sim::workers::{Effort, FromClient, StandIns, ToClient, put_end, take_devices};
 

@@ -14,9 +14,9 @@ use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_data::dataset::KeptItems;
 use fedrecsim_methods::method::Placement;
-use fedrecsim_model::model::archive::{Archive, ArchiveReader, damaged};
-use fedrecsim_model::model::blocks::Model;
-use fedrecsim_model::model::state::save_model;
+use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};
+use fedrecsim_model::blocks::Model;
+use fedrecsim_model::state::save_model;
 use fedrecsim_sim::sim::World;
 use fedrecsim_sim::sim::workers::{
     Download, Effort, FromClient, MakeWorkers, Pool, SavedPart, Scored, Threads, ToClient,

@@ -10,8 +10,8 @@ use super::wire::{Inbox, Question, put_trained};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::memory;
 use fedrecsim_methods::method::Placement;
-use fedrecsim_model::model::archive::{Archive, ArchiveReader};
-use fedrecsim_model::model::state::restore_model;
+use fedrecsim_model::archive::{Archive, ArchiveReader};
+use fedrecsim_model::state::restore_model;
 use fedrecsim_sim::sim::workers::{
     Download, FromClient, Pool, SavedPart, Scoring, Threads, UserAccuracy, WorkedOut, Workers,
     take_devices,

@@ -15,8 +15,8 @@ use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::{InvitationId, Step, UserId};
 use fedrecsim_core::work::Work;
 use fedrecsim_methods::method::ThirdParty;
-use fedrecsim_model::model::archive::{Archive, ArchiveReader, damaged};
-use fedrecsim_model::model::state::StateVisitor;
+use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};
+use fedrecsim_model::state::StateVisitor;
 use fedrecsim_sim::sim::World;
 use fedrecsim_sim::sim::workers::{
     Consultation, Download, Effort, Invitation, Invited, ReplySource, StandIns, ToClient, Upload,

@@ -16,9 +16,9 @@ use fedrecsim_methods::method::rule::ServerRule;
 use fedrecsim_methods::method::{
     Averager, Client, Entry, Method, Problem, Server, largest_magnitude, parameters, sizes_of,
 };
-use fedrecsim_model::model::blocks::Model;
-use fedrecsim_model::model::layout::{BlockLayout, Layout};
-use fedrecsim_model::model::table::TableShape;
+use fedrecsim_model::blocks::Model;
+use fedrecsim_model::layout::{BlockLayout, Layout};
+use fedrecsim_model::table::TableShape;
 use fedrecsim_scenario::scenario::sizes::ProblemSize;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

@@ -7,10 +7,10 @@ use fedrecsim_methods::method::largest_magnitude;
 use fedrecsim_methods::method::server::{
     Accumulator, Contribution, Server, StepContext, StepReport, downcast,
 };
-use fedrecsim_model::model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::model::layout::Layout;
-use fedrecsim_model::model::state::StateVisitor;
-use fedrecsim_model::model::table::TableUpdate;
+use fedrecsim_model::blocks::{Model, ModelUpdate};
+use fedrecsim_model::layout::Layout;
+use fedrecsim_model::state::StateVisitor;
+use fedrecsim_model::table::TableUpdate;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 

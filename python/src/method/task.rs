@@ -3,9 +3,9 @@
 use fedrecsim_core::error::Result;
 use fedrecsim_core::rng::Streams;
 use fedrecsim_methods::method::{LocalTask, LocalUpdate, largest_magnitude};
-use fedrecsim_model::model::blocks::ModelUpdate;
-use fedrecsim_model::model::layout::BlockLayout;
-use fedrecsim_model::model::table::TableUpdate;
+use fedrecsim_model::blocks::ModelUpdate;
+use fedrecsim_model::layout::BlockLayout;
+use fedrecsim_model::table::TableUpdate;
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyUntypedArrayMethods};
 use pyo3::intern;
 use pyo3::prelude::*;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset;
-use fedrecsim_model::model::archive::ArchiveReader;
+use fedrecsim_model::archive::ArchiveReader;
 use fedrecsim_ranks::{self as ranks, Crew, Link, Parcel, Rank, Shares};
 use fedrecsim_scenario::scenario::Scenario;
 use fedrecsim_sim::sim::{

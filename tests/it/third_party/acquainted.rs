@@ -15,11 +15,11 @@ use fedrecsim_methods::method::{
     Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Scorer, ScoringContext,
     Scratch, Server, sizes_of,
 };
-use fedrecsim_model::model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::model::layout::{BlockLayout, Layout};
-use fedrecsim_model::model::private::Private;
-use fedrecsim_model::model::state::StateVisitor;
-use fedrecsim_model::model::table::{Table, TableShape, TableUpdate, floats};
+use fedrecsim_model::blocks::{Model, ModelUpdate};
+use fedrecsim_model::layout::{BlockLayout, Layout};
+use fedrecsim_model::private::Private;
+use fedrecsim_model::state::StateVisitor;
+use fedrecsim_model::table::{Table, TableShape, TableUpdate, floats};
 
 /// A method of two phases whose clients ask a third party how many others have asked for their
 /// items.

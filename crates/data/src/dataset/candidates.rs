@@ -12,7 +12,7 @@ use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::metric::Needs;
 use fedrecsim_core::rng::{Purpose, Streams};
-use fedrecsim_scenario::scenario::{EvaluationSpec, Ranking, sizes};
+use fedrecsim_scenario::{EvaluationSpec, Ranking, sizes};
 
 /// The candidates of every evaluated user, drawn once per run: items that the user never rated,
 /// neither in training nor held out. A sampled candidate takes four bytes of memory; the full
@@ -271,9 +271,7 @@ mod tests {
 
     use super::*;
     use crate::dataset::load;
-    use fedrecsim_scenario::scenario::{
-        DatasetName, DatasetSpec, GeneratorSpec, SampledSpec, SplitSpec,
-    };
+    use fedrecsim_scenario::{DatasetName, DatasetSpec, GeneratorSpec, SampledSpec, SplitSpec};
 
     fn sampled(candidates: u32, shared_candidates: bool) -> EvaluationSpec {
         EvaluationSpec {

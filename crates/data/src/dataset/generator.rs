@@ -16,7 +16,7 @@ use crate::dataset::ratings::Interaction;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::math;
 use fedrecsim_core::rng::{PortableDraws, Purpose, Stream, Streams};
-use fedrecsim_scenario::scenario::GeneratorSpec;
+use fedrecsim_scenario::GeneratorSpec;
 
 /// Proposals per rating before the rest of a user's ratings go to the most popular items left. Only
 /// users who rate a large share of the catalogue, or of its popular part, reach this limit.
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
     use crate::dataset::candidates::{CandidateScratch, Candidates};
     use crate::dataset::{Dataset, load};
-    use fedrecsim_scenario::scenario::{DatasetName, DatasetSpec, EvaluationSpec, SplitSpec};
+    use fedrecsim_scenario::{DatasetName, DatasetSpec, EvaluationSpec, SplitSpec};
 
     const STREAMS: Streams = Streams::new(1);
 

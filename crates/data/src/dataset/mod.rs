@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::{ItemId, UserId};
 use fedrecsim_core::rng::Streams;
-use fedrecsim_scenario::scenario::{DatasetSpec, GeneratorSpec, SplitSpec};
+use fedrecsim_scenario::{DatasetSpec, GeneratorSpec, SplitSpec};
 
 mod alias;
 mod candidates;

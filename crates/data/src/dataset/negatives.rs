@@ -7,7 +7,7 @@ use crate::dataset::pool::Pool;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::rng::{Purpose, Stream, Streams};
-use fedrecsim_scenario::scenario::{NegativePool, NegativesSpec};
+use fedrecsim_scenario::{NegativePool, NegativesSpec};
 
 /// The training samples of one user in one round, in the order of the authors' code: each positive
 /// is followed by its negatives. Buffers are reused.
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
     use crate::dataset::ratings::{Interaction, Ratings};
     use crate::dataset::split;
-    use fedrecsim_scenario::scenario::SplitSpec;
+    use fedrecsim_scenario::SplitSpec;
 
     /// Returns a data set of users with these items, in the order of time.
     fn dataset(items: u32, users: &[&[u32]], validation_item: bool) -> Dataset {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::compressed;
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_scenario::scenario::{DatasetName, DelimitedSpec};
+use fedrecsim_scenario::{DatasetName, DelimitedSpec};
 
 #[derive(Default, Deserialize)]
 struct Lists {

@@ -9,9 +9,7 @@ use crate::dataset::negatives::{NegativeSampler, Samples};
 use crate::dataset::{Dataset, load, registry};
 use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::rng::Streams;
-use fedrecsim_scenario::scenario::{
-    DatasetName, DatasetSpec, EvaluationSpec, NegativePool, NegativesSpec,
-};
+use fedrecsim_scenario::{DatasetName, DatasetSpec, EvaluationSpec, NegativePool, NegativesSpec};
 
 /// Returns the data set if it is in `$FEDRECSIM_DATA`, `data/` or `../shared/data`. Otherwise
 /// prints that and why the test is skipped, and returns `None`.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::public::{KnownDataset, known};
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_scenario::scenario::{DatasetSpec, DelimitedSpec};
+use fedrecsim_scenario::{DatasetSpec, DelimitedSpec};
 
 /// A ratings file that was found.
 #[derive(Clone, Debug, PartialEq)]
@@ -152,9 +152,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use fedrecsim_scenario::scenario::DatasetName::{
-        self, Delimited, LastFm2k, Ml1m, Ml20m, Ml25m, Ml100k,
-    };
+    use fedrecsim_scenario::DatasetName::{self, Delimited, LastFm2k, Ml1m, Ml20m, Ml25m, Ml100k};
 
     /// Returns the data set of this name, in the file or folder `path` if that is given.
     fn spec(name: DatasetName, path: Option<&Path>) -> DatasetSpec {

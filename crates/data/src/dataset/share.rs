@@ -8,7 +8,7 @@ use super::totals::Totals;
 use super::{Dataset, delimited, registry, split};
 use fedrecsim_core::error::Result;
 use fedrecsim_core::rng::Streams;
-use fedrecsim_scenario::scenario::{DatasetSpec, SplitSpec};
+use fedrecsim_scenario::{DatasetSpec, SplitSpec};
 
 /// The fewest ratings of a user of a generated population.
 const FEWEST_GENERATED: u32 = 3;
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
     use crate::dataset::load;
     use fedrecsim_core::ids::UserId;
-    use fedrecsim_scenario::scenario::{ColumnRef, DatasetName, DelimitedSpec, GeneratorSpec};
+    use fedrecsim_scenario::{ColumnRef, DatasetName, DelimitedSpec, GeneratorSpec};
 
     /// If this fails, what a process draws for its own users is not what one that draws everybody
     /// has of them, or several processes know something else of all users than one does.

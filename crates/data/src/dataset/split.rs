@@ -24,7 +24,7 @@ use super::user_rows::UserRows;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::ItemId;
 use fedrecsim_core::rng::Streams;
-use fedrecsim_scenario::scenario::SplitSpec;
+use fedrecsim_scenario::SplitSpec;
 
 /// Splits all ratings of a file as `spec` says. Random draws come from `streams`.
 ///

@@ -4,7 +4,7 @@
 use super::ratings::Ratings;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::rng::{PortableDraws, Streams};
-use fedrecsim_scenario::scenario::{Kept, SubsetSpec};
+use fedrecsim_scenario::{Kept, SubsetSpec};
 
 impl Ratings {
     /// Leaves the items that `spec` keeps, and then, by the ratings that are left, the users. Both

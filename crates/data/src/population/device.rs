@@ -9,7 +9,7 @@ use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
 use fedrecsim_core::units::{Bytes, SimDuration};
-use fedrecsim_scenario::scenario::{DeviceClassSpec, DevicesSpec, SpeedSpec};
+use fedrecsim_scenario::{DeviceClassSpec, DevicesSpec, SpeedSpec};
 
 const BYTES_PER_MB: f64 = 1e6;
 

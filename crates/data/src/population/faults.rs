@@ -6,7 +6,7 @@ use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::legs::{Peer, Route};
 use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
 use fedrecsim_core::units::{Bytes, Direction, SimDuration, SimTime};
-use fedrecsim_scenario::scenario::{FaultEffect, FaultSpec, FaultUsers};
+use fedrecsim_scenario::{FaultEffect, FaultSpec, FaultUsers};
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use super::time_zones::TimeZones;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
 use fedrecsim_core::units::{SimDuration, SimTime};
-use fedrecsim_scenario::scenario::{FaultSpec, FaultUsers};
+use fedrecsim_scenario::{FaultSpec, FaultUsers};
 
 /// A fault rule of a scenario.
 #[derive(Clone, Debug)]

@@ -11,7 +11,7 @@ use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::rng::Streams;
 use fedrecsim_core::units::Bytes;
-use fedrecsim_scenario::scenario::{AvailabilityPattern, Scenario};
+use fedrecsim_scenario::{AvailabilityPattern, Scenario};
 
 mod availability;
 mod columns;

@@ -2,7 +2,7 @@
 
 use fedrecsim_core::units::SimDuration;
 use fedrecsim_core::work::Work;
-use fedrecsim_scenario::scenario::ServerSpec;
+use fedrecsim_scenario::ServerSpec;
 
 /// The speed of a device, or of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

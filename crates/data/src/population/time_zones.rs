@@ -2,7 +2,7 @@
 
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::rng::{PortableDraws, Purpose, Stream, Streams};
-use fedrecsim_scenario::scenario::DailySpec;
+use fedrecsim_scenario::DailySpec;
 
 /// Number of the default time zones, the whole hours from -11 to 12.
 const DEFAULT_ZONES: u32 = 24;

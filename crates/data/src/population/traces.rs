@@ -13,7 +13,7 @@ use super::device_trace::DeviceTrace;
 use super::link::LinkTrace;
 use crate::records::malformed;
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_scenario::scenario::{AvailabilityPattern, RatesSpec, Scenario, SpeedSpec};
+use fedrecsim_scenario::{AvailabilityPattern, RatesSpec, Scenario, SpeedSpec};
 
 /// What was read of the files that a scenario names for its population.
 #[derive(Clone, Debug, Default)]

@@ -11,12 +11,12 @@ use super::server::{
     Accumulator, Contribution, Server, StepContext, StepReport, UploadUse, WeightTotals, downcast,
 };
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_model::model::aggregate::{self, Averaging};
-use fedrecsim_model::model::blocks::{BlockValues, Model};
-use fedrecsim_model::model::layout::{BlockLayout, Layout, ValueType};
-use fedrecsim_model::model::magnitude::{MagnitudeCounts, SupportCount};
-use fedrecsim_model::model::sent_rows::{SentRow, SentRows};
-use fedrecsim_model::model::state::StateVisitor;
+use fedrecsim_model::aggregate::{self, Averaging};
+use fedrecsim_model::blocks::{BlockValues, Model};
+use fedrecsim_model::layout::{BlockLayout, Layout, ValueType};
+use fedrecsim_model::magnitude::{MagnitudeCounts, SupportCount};
+use fedrecsim_model::sent_rows::{SentRow, SentRows};
+use fedrecsim_model::state::StateVisitor;
 
 /// Combines what clients send, block by block.
 #[derive(Clone, Debug)]
@@ -365,8 +365,8 @@ mod tests {
     use crate::method::tests::with_step;
     use fedrecsim_core::ids::{InvitationId, UserId};
     use fedrecsim_core::rng::Streams;
-    use fedrecsim_model::model::blocks::ModelUpdate;
-    use fedrecsim_model::model::table::{Table, TableShape, TableUpdate};
+    use fedrecsim_model::blocks::ModelUpdate;
+    use fedrecsim_model::table::{Table, TableShape, TableUpdate};
     use fedrecsim_scenario::scenario::StepWeights;
 
     /// Returns the value of a table of one value, 10, after a step of half of what a client has

@@ -14,8 +14,8 @@ use super::{
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
 use fedrecsim_data::dataset::Dataset;
-use fedrecsim_model::model::blocks::Model;
-use fedrecsim_model::model::state::StateVisitor;
+use fedrecsim_model::blocks::Model;
+use fedrecsim_model::state::StateVisitor;
 
 /// Describes the method `popularity` to the registry.
 pub(crate) const POPULARITY: Entry = Entry {

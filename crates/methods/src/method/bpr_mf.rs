@@ -19,7 +19,7 @@ use super::mf;
 use super::network;
 use super::prelude::*;
 use super::samples::Triple;
-use fedrecsim_model::model::neural::dense::dot;
+use fedrecsim_model::neural::dense::dot;
 use fedrecsim_model::per_instruction_set;
 
 /// Describes the method to the registry.

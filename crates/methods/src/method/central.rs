@@ -22,10 +22,10 @@ use super::{Averager, LocalTask, Parameters, Placement, Problem, Scorer, Scoring
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::work::Work;
-use fedrecsim_model::model::blocks::Model;
-use fedrecsim_model::model::neural::optimizer::AdamParameters;
-use fedrecsim_model::model::state::StateVisitor;
-use fedrecsim_model::model::table::{TableShape, TableUpdate, floats};
+use fedrecsim_model::blocks::Model;
+use fedrecsim_model::neural::optimizer::AdamParameters;
+use fedrecsim_model::state::StateVisitor;
+use fedrecsim_model::table::{TableShape, TableUpdate, floats};
 use fedrecsim_scenario::scenario::ParameterFault;
 use fedrecsim_scenario::scenario::sizes::ProblemSize;
 

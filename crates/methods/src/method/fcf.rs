@@ -18,10 +18,8 @@ use super::prelude::*;
 use super::recency::{Recency, weighted_positives};
 use super::rule;
 use super::user_vector::{score_items, single_precision, singular, unscorable};
-use fedrecsim_model::model::algebra;
-use fedrecsim_model::model::least_squares::{
-    LeastSquares, Positives, Weights, gram_of_table, score,
-};
+use fedrecsim_model::algebra;
+use fedrecsim_model::least_squares::{LeastSquares, Positives, Weights, gram_of_table, score};
 use ndarray::ArrayView2;
 
 /// Describes the method to the registry.

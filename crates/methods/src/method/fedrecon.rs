@@ -20,10 +20,8 @@
 use super::declare::learn;
 use super::prelude::*;
 use super::user_vector::score_items;
-use fedrecsim_model::model::kernel::logistic::{self, LogisticStep, Target};
-use fedrecsim_model::model::kernel::{
-    BatchRows, Block as Lanes, PackedRows, packed_vector, unpack_into,
-};
+use fedrecsim_model::kernel::logistic::{self, LogisticStep, Target};
+use fedrecsim_model::kernel::{BatchRows, Block as Lanes, PackedRows, packed_vector, unpack_into};
 
 /// Describes the method to the registry.
 pub(crate) const ENTRY: Entry = Entry::of::<FedRecon>();

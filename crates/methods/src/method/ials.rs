@@ -24,8 +24,8 @@ use super::fedgram::{self, Background, ByDensity, FedGram, FedGramParameters, TA
 use super::prelude::*;
 use super::recency::Recency;
 use super::user_vector::single_precision;
-use fedrecsim_model::model::algebra::AlgebraError;
-use fedrecsim_model::model::least_squares::{LeastSquares, Positives, Weights, gram_of_table};
+use fedrecsim_model::algebra::AlgebraError;
+use fedrecsim_model::least_squares::{LeastSquares, Positives, Weights, gram_of_table};
 
 /// Describes the method to the registry.
 pub(crate) const ENTRY: Entry = Entry::at_server::<Ials>();

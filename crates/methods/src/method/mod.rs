@@ -68,12 +68,12 @@ use std::fmt::Debug;
 
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
-use fedrecsim_model::model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::model::kernel::{BatchRows, PackedRows, RoundRows, RowWeights};
-use fedrecsim_model::model::layout::Layout;
-use fedrecsim_model::model::least_squares::LeastSquares;
-use fedrecsim_model::model::state::StateVisitor;
-use fedrecsim_model::model::table::Table;
+use fedrecsim_model::blocks::{Model, ModelUpdate};
+use fedrecsim_model::kernel::{BatchRows, PackedRows, RoundRows, RowWeights};
+use fedrecsim_model::layout::Layout;
+use fedrecsim_model::least_squares::LeastSquares;
+use fedrecsim_model::state::StateVisitor;
+use fedrecsim_model::table::Table;
 
 pub mod averager;
 pub mod baselines;
@@ -123,7 +123,7 @@ pub use averager::Averager;
 pub use entry::{
     Build, Entry, Placement, SchemaOf, TrafficWith, no_blocks, parameters, sizes_by, sizes_of,
 };
-pub use fedrecsim_model::model::magnitude::largest_magnitude;
+pub use fedrecsim_model::magnitude::largest_magnitude;
 pub use keys::Parameters;
 pub(crate) use keys::without_effect;
 pub use own_noise::OwnNoise;
@@ -250,7 +250,7 @@ pub trait Client: CloneClient + Send {
     /// there is none. It is for whoever studies a method, and reaches no codec.
     ///
     /// # Errors
-    /// As [`TableUpdate::apply`](fedrecsim_model::model::table::TableUpdate::apply).
+    /// As [`TableUpdate::apply`](fedrecsim_model::table::TableUpdate::apply).
     fn personal_table(&self) -> Result<Option<PersonalTable>> {
         Ok(None)
     }

@@ -15,10 +15,10 @@ use super::fedncf::HIDDEN_UNITS;
 use super::network;
 use super::prelude::*;
 use super::samples::Sample;
-use fedrecsim_model::model::kernel::Targets;
-use fedrecsim_model::model::neural::PerceptronBuffers;
-use fedrecsim_model::model::neural::loss::binary_cross_entropy;
-use fedrecsim_model::model::neural::optimizer::{AdamParameters, AdamSettings};
+use fedrecsim_model::kernel::Targets;
+use fedrecsim_model::neural::PerceptronBuffers;
+use fedrecsim_model::neural::loss::binary_cross_entropy;
+use fedrecsim_model::neural::optimizer::{AdamParameters, AdamSettings};
 
 /// Describes the method to the registry.
 pub(crate) const ENTRY: Entry = Entry::at_server::<Ncf>();

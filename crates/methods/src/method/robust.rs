@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use fedrecsim_model::model::aggregate::Contribution;
-use fedrecsim_model::model::magnitude::MagnitudeCounts;
-use fedrecsim_model::model::table::floats;
+use fedrecsim_model::aggregate::Contribution;
+use fedrecsim_model::magnitude::MagnitudeCounts;
+use fedrecsim_model::table::floats;
 
 /// Holds what devices have sent for each row of a block.
 #[derive(Debug, Default)]

@@ -6,9 +6,9 @@
 //! `[codec.blocks.counts]` can give them another one.
 
 use fedrecsim_core::error::Result;
-use fedrecsim_model::model::layout::{BlockLayout, ValueType};
-use fedrecsim_model::model::sent_rows::SentRows;
-use fedrecsim_model::model::table::{Table, TableShape, TableUpdate};
+use fedrecsim_model::layout::{BlockLayout, ValueType};
+use fedrecsim_model::sent_rows::SentRows;
+use fedrecsim_model::table::{Table, TableShape, TableUpdate};
 use fedrecsim_scenario::scenario::UploadUse;
 
 /// What an upload says of itself.

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use fedrecsim_core::error::Result;
 use fedrecsim_core::math;
-use fedrecsim_model::model::state::StateVisitor;
-use fedrecsim_model::model::table::TableShape;
+use fedrecsim_model::state::StateVisitor;
+use fedrecsim_model::table::TableShape;
 
 /// Says how the updates of a step are combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

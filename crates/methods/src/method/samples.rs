@@ -105,7 +105,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::method::tests::{problem_of, sent, with_step};
-    use fedrecsim_model::model::blocks::Model;
+    use fedrecsim_model::blocks::Model;
     use fedrecsim_scenario::scenario::NegativesSpec;
 
     /// If this fails, the server trains on other items than those that users have sent, or on

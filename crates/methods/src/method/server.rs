@@ -15,11 +15,11 @@ use super::task::Phase;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::{InvitationId, Round, UserId};
 use fedrecsim_core::rng::{Stream, Streams};
-use fedrecsim_model::model::algebra::AlgebraError;
-use fedrecsim_model::model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::model::magnitude::{MagnitudeCounts, SupportCount};
-use fedrecsim_model::model::noisy_sum::NoisySum;
-use fedrecsim_model::model::state::StateVisitor;
+use fedrecsim_model::algebra::AlgebraError;
+use fedrecsim_model::blocks::{Model, ModelUpdate};
+use fedrecsim_model::magnitude::{MagnitudeCounts, SupportCount};
+use fedrecsim_model::noisy_sum::NoisySum;
+use fedrecsim_model::state::StateVisitor;
 pub use fedrecsim_scenario::scenario::{StepWeights, UploadUse, WeightTotals};
 
 /// Steps the model of a method, and keeps the state that this takes.

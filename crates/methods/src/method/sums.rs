@@ -12,11 +12,11 @@ use super::server::{
 };
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
-use fedrecsim_model::model::blocks::Model;
-use fedrecsim_model::model::layout::Layout;
-use fedrecsim_model::model::magnitude::MagnitudeCounts;
-use fedrecsim_model::model::state::StateVisitor;
-use fedrecsim_model::model::table::{TableShape, TableUpdate, floats};
+use fedrecsim_model::blocks::Model;
+use fedrecsim_model::layout::Layout;
+use fedrecsim_model::magnitude::MagnitudeCounts;
+use fedrecsim_model::state::StateVisitor;
+use fedrecsim_model::table::{TableShape, TableUpdate, floats};
 
 /// Holds the sums of uploads, in the order of the calls of [`Accumulator::absorb`].
 #[derive(Clone, Debug)]
@@ -298,9 +298,9 @@ mod tests {
     use super::*;
     use crate::method::row_counts::{Counts, said_layouts, said_of};
     use fedrecsim_core::ids::InvitationId;
-    use fedrecsim_model::model::blocks::ModelUpdate;
-    use fedrecsim_model::model::layout::BlockLayout;
-    use fedrecsim_model::model::table::Table;
+    use fedrecsim_model::blocks::ModelUpdate;
+    use fedrecsim_model::layout::BlockLayout;
+    use fedrecsim_model::table::Table;
 
     const SHAPE: TableShape = TableShape::new(3, 2);
 

@@ -8,7 +8,7 @@ use fedrecsim_core::rng::{Purpose, Stream, Streams};
 use fedrecsim_core::work::Work;
 use fedrecsim_data::dataset::negatives::{NegativeSampler, Samples};
 use fedrecsim_data::dataset::{Dataset, OwnData};
-use fedrecsim_model::model::blocks::{Model, ModelUpdate};
+use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_scenario::scenario::NegativesSpec;
 
 /// Numbers the phases of a method, from 0. What travels, and what a client does with it, may differ

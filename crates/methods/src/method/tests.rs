@@ -12,7 +12,7 @@ use fedrecsim_core::ids::{InvitationId, Round};
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset::negatives::Samples;
 use fedrecsim_data::dataset::{Dataset, load};
-use fedrecsim_model::model::blocks::ModelUpdate;
+use fedrecsim_model::blocks::ModelUpdate;
 use fedrecsim_scenario::scenario::sizes::ProblemSize;
 use fedrecsim_scenario::scenario::{
     DatasetName, DatasetSpec, GeneratorSpec, NegativesSpec, SplitSpec, StepWeights, WeightTotals,
@@ -173,7 +173,7 @@ fn score_functions_start_uniformly_within_one_over_the_root_of_k() {
             (4 * DIMENSION..=4 * DIMENSION + 8).contains(&bytes.len()),
             "{name} hides a private parameter"
         );
-        let w: Vec<f32> = fedrecsim_model::model::table::floats(&bytes[..4 * DIMENSION]).collect();
+        let w: Vec<f32> = fedrecsim_model::table::floats(&bytes[..4 * DIMENSION]).collect();
         let (least, most) = (
             w.iter().copied().fold(0.0, f32::min),
             w.iter().copied().fold(0.0, f32::max),

@@ -10,9 +10,9 @@ use super::task::Phase;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::work::Work;
-use fedrecsim_model::model::blocks::ModelUpdate;
-use fedrecsim_model::model::layout::Layout;
-use fedrecsim_model::model::state::StateVisitor;
+use fedrecsim_model::blocks::ModelUpdate;
+use fedrecsim_model::layout::Layout;
+use fedrecsim_model::state::StateVisitor;
 
 /// Describes what travels between clients and a third party in a phase of a method. Requests and
 /// replies are encoded as lists of rows, whatever codecs the scenario names.

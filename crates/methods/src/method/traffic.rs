@@ -9,7 +9,7 @@ use super::server::Download;
 use super::{Entry, Method, Phase, Problem};
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::rng::Streams;
-use fedrecsim_model::model::noisy_sum::NoisySum;
+use fedrecsim_model::noisy_sum::NoisySum;
 use fedrecsim_scenario::scenario::sizes::ProblemSize;
 use fedrecsim_scenario::scenario::{Traffic, TrafficOf};
 

@@ -6,9 +6,9 @@ use fedrecsim_core::error::Error;
 use fedrecsim_core::ids::{Round, UserId};
 use fedrecsim_core::rng::{PortableDraws, Stream};
 use fedrecsim_data::dataset::OwnData;
-use fedrecsim_model::model::algebra::AlgebraError;
-use fedrecsim_model::model::kernel::score::{ScaledSum, score_sums};
-use fedrecsim_model::model::table::Table;
+use fedrecsim_model::algebra::AlgebraError;
+use fedrecsim_model::kernel::score::{ScaledSum, score_sums};
+use fedrecsim_model::table::Table;
 
 /// Holds the positives of a user, each once.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,7 +1,7 @@
 //! Reads and writes bitmaps. Position p is bit p mod 8 (counted from the least significant) of byte
 //! p div 8.
 
-use crate::model::bits::ones as ones_of;
+use crate::bits::ones as ones_of;
 use fedrecsim_core::error::Result;
 
 /// Returns the number of bytes of a bitmap of `universe` positions.

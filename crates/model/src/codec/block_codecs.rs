@@ -7,11 +7,11 @@ use bytes::Bytes;
 use super::frame::check_sum;
 use super::reader::{FrameReader, open_one_table};
 use super::{BlockContext, Codec, CodecMemory, Frame, FrameWriter, Integrity, Randomness};
-use crate::model::blocks::{Model, ModelUpdate};
-use crate::model::layout::{BlockKind, BlockLayout, Layout, ValueType};
+use crate::blocks::{Model, ModelUpdate};
+use crate::layout::{BlockKind, BlockLayout, Layout, ValueType};
 use fedrecsim_core::error::Result;
 use fedrecsim_core::units::Direction;
-use fedrecsim_scenario::scenario::{CodecChoice, CodecSpec};
+use fedrecsim_scenario::{CodecChoice, CodecSpec};
 
 /// Says which codec encodes which block in one direction. Clones are cheap.
 #[derive(Clone, Debug)]
@@ -173,8 +173,8 @@ impl BlockCodecs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::table::TableShape;
-    use fedrecsim_scenario::scenario::{BlockCodecSpec, CompositionSpec, ValuesSpec};
+    use crate::table::TableShape;
+    use fedrecsim_scenario::{BlockCodecSpec, CompositionSpec, ValuesSpec};
 
     /// If this fails, a block travels in another codec than the scenario names for it.
     #[test]

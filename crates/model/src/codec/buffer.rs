@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 
-use crate::model::kernel::shared_bytes;
+use crate::kernel::shared_bytes;
 
 /// The number of buffers that a thread keeps: as many as it uses at once.
 const KEPT: usize = 3;

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use super::positions::PositionCode;
-use crate::model::layout::{Layout, ValueType};
-use crate::model::table::{TableShape, TableUpdate};
+use crate::layout::{Layout, ValueType};
+use crate::table::{TableShape, TableUpdate};
 use fedrecsim_core::error::Result;
 
 /// The number of bytes of the header of a block, which is the only header of a frame of format 1.

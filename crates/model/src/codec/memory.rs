@@ -1,7 +1,7 @@
 //! Keeps what a codec remembers on a device between participations.
 
-use crate::model::row_table::RowTable;
-use crate::model::state::StateVisitor;
+use crate::row_table::RowTable;
+use crate::state::StateVisitor;
 use fedrecsim_core::error::Result;
 
 /// Holds the memory of the uplink's codec on one device. Like the private state of the method, it

@@ -52,7 +52,7 @@
 //! A [`CompositionSpec`] makes blocks of codec 4. Their entries are bytes, they have no index of
 //! their own, and `composition/body.rs` has the format of these bytes.
 //!
-//! [`CompositionSpec`]: fedrecsim_scenario::scenario::CompositionSpec
+//! [`CompositionSpec`]: fedrecsim_scenario::CompositionSpec
 //!
 //! Of N entries, c are held. An encoder takes the smallest index, and the bitmap if it ties with
 //! the gaps:
@@ -75,12 +75,12 @@
 //!
 //! # What can be sent
 //! Only a [`TableUpdate`] of each block can be encoded, and only this module makes a [`Frame`].
-//! Private parameters live in [`Private`](crate::model::private::Private), which converts to
+//! Private parameters live in [`Private`](crate::private::Private), which converts to
 //! neither a table nor bytes (contract 4). A shared table travels:
 //! ```
 //! use fedrecsim_model::codec::Codec;
-//! use fedrecsim_model::model::{private::Private, table::{Table, TableShape, TableUpdate}};
-//! use fedrecsim_scenario::scenario::CodecName;
+//! use fedrecsim_model::{private::Private, table::{Table, TableShape, TableUpdate}};
+//! use fedrecsim_scenario::CodecName;
 //!
 //! let shape = TableShape { rows: 2, dimension: 3 };
 //! let shared = Table::zeros(shape);
@@ -92,8 +92,8 @@
 //! The same with the private one does not compile:
 //! ```compile_fail,E0277
 //! use fedrecsim_model::codec::Codec;
-//! use fedrecsim_model::model::{private::Private, table::{Table, TableShape, TableUpdate}};
-//! use fedrecsim_scenario::scenario::CodecName;
+//! use fedrecsim_model::{private::Private, table::{Table, TableShape, TableUpdate}};
+//! use fedrecsim_scenario::CodecName;
 //!
 //! let shape = TableShape { rows: 2, dimension: 3 };
 //! let shared = Table::zeros(shape);
@@ -105,7 +105,7 @@
 //! The other ways from a parameter to bytes do not compile either. Each compiles with the parameter
 //! itself,
 //! ```
-//! use fedrecsim_model::model::{private::Private, table::{Table, TableShape, TableUpdate}};
+//! use fedrecsim_model::{private::Private, table::{Table, TableShape, TableUpdate}};
 //!
 //! let shape = TableShape { rows: 1, dimension: 2 };
 //! let parameter: Vec<f32> = vec![1.0, 2.0];
@@ -115,19 +115,19 @@
 //! ```
 //! but none compiles once the parameter is private:
 //! ```compile_fail,E0308
-//! # use fedrecsim_model::model::{private::Private, table::{Table, TableShape, TableUpdate}};
+//! # use fedrecsim_model::{private::Private, table::{Table, TableShape, TableUpdate}};
 //! # let shape = TableShape { rows: 1, dimension: 2 };
 //! let parameter: Private<Vec<f32>> = Private::new(vec![1.0, 2.0]);
 //! let update = TableUpdate::listed(shape, vec![0], &parameter, 1.0);
 //! ```
 //! ```compile_fail,E0277
-//! # use fedrecsim_model::model::{private::Private, table::{Table, TableShape, TableUpdate}};
+//! # use fedrecsim_model::{private::Private, table::{Table, TableShape, TableUpdate}};
 //! # let shape = TableShape { rows: 1, dimension: 2 };
 //! let parameter: Private<Vec<f32>> = Private::new(vec![1.0, 2.0]);
 //! let json = serde_json::to_string(&parameter);
 //! ```
 //! ```compile_fail,E0308
-//! # use fedrecsim_model::model::{private::Private, table::{Table, TableShape, TableUpdate}};
+//! # use fedrecsim_model::{private::Private, table::{Table, TableShape, TableUpdate}};
 //! # let shape = TableShape { rows: 1, dimension: 2 };
 //! let parameter: Private<Vec<f32>> = Private::new(vec![1.0, 2.0]);
 //! let table = Table::from_values(shape, parameter);
@@ -180,9 +180,9 @@ pub use writer::{FrameWriter, parts_ahead};
 
 use reader::FrameReader;
 
-use crate::model::blocks::{ModelUpdate, Scalars};
-use crate::model::layout::Layout;
-use crate::model::table::{Table, TableShape, TableUpdate, VALUE_BYTES};
+use crate::blocks::{ModelUpdate, Scalars};
+use crate::layout::Layout;
+use crate::table::{Table, TableShape, TableUpdate, VALUE_BYTES};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::rng::Streams;
 

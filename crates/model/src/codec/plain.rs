@@ -20,11 +20,11 @@ use super::positions::{self, Places, PositionCode, gaps};
 use super::reader::{CheckedBlock, OpenedBlock};
 use super::writer::FrameWriter;
 use super::{BlockContext, Codec, bitmap};
-use crate::model::bits::ones;
-use crate::model::layout::ValueType;
-use crate::model::table::{RowSet, Table, TableUpdate};
+use crate::bits::ones;
+use crate::layout::ValueType;
+use crate::table::{RowSet, Table, TableUpdate};
 use fedrecsim_core::error::Result;
-use fedrecsim_scenario::scenario::CodecName;
+use fedrecsim_scenario::CodecName;
 
 impl Codec for CodecName {
     fn encode_block(

@@ -10,9 +10,9 @@ use super::frame::{
     flags_of, u32_at, u64_at,
 };
 use super::positions::PositionCode;
-use crate::model::blocks::{Scalars, Utility};
-use crate::model::layout::{BlockLayout, Layout, ValueType};
-use crate::model::table::TableShape;
+use crate::blocks::{Scalars, Utility};
+use crate::layout::{BlockLayout, Layout, ValueType};
+use crate::table::TableShape;
 use fedrecsim_core::error::Result;
 
 /// Opens the block of a frame of one table. Allocates nothing. [`OpenedBlock::of_codec`] checks the

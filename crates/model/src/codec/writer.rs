@@ -5,8 +5,8 @@ use super::frame::{
     put_checksum,
 };
 use super::{BlockCodecs, Frame, FrameParts};
-use crate::model::blocks::{ModelUpdate, Scalars, Utility};
-use crate::model::layout::Layout;
+use crate::blocks::{ModelUpdate, Scalars, Utility};
+use crate::layout::Layout;
 use fedrecsim_core::memory;
 
 /// Writes a frame block after block, and for each block the header, then the index, then the

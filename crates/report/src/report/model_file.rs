@@ -10,8 +10,8 @@ use ndarray_npy::{NpzWriter, WriteNpzError};
 
 use fedrecsim_core::ids::UserId;
 use fedrecsim_methods::method::PersonalTable;
-use fedrecsim_model::model::blocks::{BlockValues, Model};
-use fedrecsim_model::model::layout::ValueType;
+use fedrecsim_model::blocks::{BlockValues, Model};
+use fedrecsim_model::layout::ValueType;
 
 /// What the file says of one user.
 #[derive(Clone, Debug)]
@@ -84,8 +84,8 @@ mod tests {
     use ndarray_npy::NpzReader;
 
     use super::*;
-    use fedrecsim_model::model::layout::{BlockLayout, Layout};
-    use fedrecsim_model::model::table::{Table, TableShape};
+    use fedrecsim_model::layout::{BlockLayout, Layout};
+    use fedrecsim_model::table::{Table, TableShape};
 
     fn model() -> Model {
         let shape = |rows, dimension| TableShape { rows, dimension };

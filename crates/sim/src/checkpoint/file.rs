@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::build::Build;
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_model::model::archive::{Archive, ArchiveReader};
+use fedrecsim_model::archive::{Archive, ArchiveReader};
 
 const MAGIC: [u8; 8] = *b"FEDRECSC";
 /// The magic number of a part that another process of the run has written.

@@ -12,7 +12,7 @@
 //! |---|---|
 //! | 8 | magic: `FEDRECSC` |
 //! | 4 | version of the layout, little-endian: 15 |
-//! | n | the values of an [`archive`](fedrecsim_model::model::archive): the header, then the world; and 32 bytes for each part |
+//! | n | the values of an [`archive`](fedrecsim_model::archive): the header, then the world; and 32 bytes for each part |
 //! | 8 | n, little-endian |
 //! | 32 | BLAKE3 of everything before |
 //!
@@ -42,7 +42,7 @@ use std::path::Path;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_data::dataset::Dataset;
 use fedrecsim_data::population::Traces;
-use fedrecsim_model::model::archive::damaged;
+use fedrecsim_model::archive::damaged;
 use fedrecsim_scenario::scenario::Scenario;
 
 /// Returns a digest (hexadecimal) of what a run reads besides its scenario: the split ratings and

@@ -111,7 +111,7 @@ impl Bench {
 /// Writes a checkpoint after so many rounds, which holds that number over and over.
 fn write_with(keeper: &mut Keeper, rounds: u32) -> Result<()> {
     keeper.begin(rounds)?;
-    let mut archive = fedrecsim_model::model::archive::Archive::default();
+    let mut archive = fedrecsim_model::archive::Archive::default();
     archive.put(&vec![rounds; WORLD]);
     keeper.write(&archive.take()?)?;
     keeper.commit()

@@ -5,9 +5,9 @@
 //! floating-point numbers are left out and left as they are.
 
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_model::model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::model::layout::{Layout, ValueType};
-use fedrecsim_model::model::table::{RowSet, Table, TableUpdate, extend_bytes, floats};
+use fedrecsim_model::blocks::{Model, ModelUpdate};
+use fedrecsim_model::layout::{Layout, ValueType};
+use fedrecsim_model::table::{RowSet, Table, TableUpdate, extend_bytes, floats};
 
 /// Returns the length (L2) of what `update` contributes, over all blocks together. Squares are
 /// added in the order of blocks and rows, in double precision.
@@ -115,8 +115,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use fedrecsim_model::model::layout::BlockLayout;
-    use fedrecsim_model::model::table::{Table, TableShape};
+    use fedrecsim_model::layout::BlockLayout;
+    use fedrecsim_model::table::{Table, TableShape};
 
     const SHAPE: TableShape = TableShape {
         rows: 4,

@@ -8,9 +8,9 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use fedrecsim_core::error::Result;
+use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::codec::Randomness;
-use fedrecsim_model::model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::model::layout::Layout;
+use fedrecsim_model::layout::Layout;
 use fedrecsim_scenario::scenario::{CodecSpec, PrivacySpec, Trust};
 
 mod accountant;

@@ -3,11 +3,11 @@
 use super::{Mechanism, Protection, change};
 use fedrecsim_core::error::Result;
 use fedrecsim_core::rng::{Stream, Streams};
-use fedrecsim_model::model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::model::layout::{BlockKind, BlockLayout, Layout, ValueType};
-use fedrecsim_model::model::noise::{Law, Noise};
-use fedrecsim_model::model::noisy_sum::NoisySum;
-use fedrecsim_model::model::table::{TableUpdate, extend_bytes, floats};
+use fedrecsim_model::blocks::{Model, ModelUpdate};
+use fedrecsim_model::layout::{BlockKind, BlockLayout, Layout, ValueType};
+use fedrecsim_model::noise::{Law, Noise};
+use fedrecsim_model::noisy_sum::NoisySum;
+use fedrecsim_model::table::{TableUpdate, extend_bytes, floats};
 use fedrecsim_scenario::scenario::{CodecSpec, GaussianSpec, LaplaceSpec};
 
 /// Adds noise to every value of an upload. Where the codec sends a table whole or chooses what it
@@ -180,7 +180,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use fedrecsim_model::codec::{FrameKind, Randomness};
-    use fedrecsim_model::model::table::{RowSet, Table, TableShape};
+    use fedrecsim_model::table::{RowSet, Table, TableShape};
     use fedrecsim_scenario::scenario::{Adjacency, CodecChoice, CodecName, Trust};
 
     const SHAPE: TableShape = TableShape {

@@ -9,9 +9,9 @@
 use super::{Mechanism, Protection};
 use fedrecsim_core::error::Result;
 use fedrecsim_core::rng::{PortableDraws, Stream};
-use fedrecsim_model::model::blocks::ModelUpdate;
-use fedrecsim_model::model::layout::{BlockKind, ValueType};
-use fedrecsim_model::model::table::{RowSet, Table, TableUpdate, VALUE_BYTES};
+use fedrecsim_model::blocks::ModelUpdate;
+use fedrecsim_model::layout::{BlockKind, ValueType};
+use fedrecsim_model::table::{RowSet, Table, TableUpdate, VALUE_BYTES};
 use fedrecsim_scenario::scenario::VirtualItemsSpec;
 
 /// Adds the rows of so many items that the user has not rated for each rated one.
@@ -109,10 +109,10 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use fedrecsim_core::rng::Streams;
+    use fedrecsim_model::blocks::Model;
     use fedrecsim_model::codec::{FrameKind, Randomness};
-    use fedrecsim_model::model::blocks::Model;
-    use fedrecsim_model::model::layout::{BlockLayout, Layout};
-    use fedrecsim_model::model::table::{Table, TableShape};
+    use fedrecsim_model::layout::{BlockLayout, Layout};
+    use fedrecsim_model::table::{Table, TableShape};
 
     const SHAPE: TableShape = TableShape {
         rows: 30,

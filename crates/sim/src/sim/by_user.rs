@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use fedrecsim_core::ids::UserId;
-use fedrecsim_model::model::kernel::prefetch;
+use fedrecsim_model::kernel::prefetch;
 
 /// A map from users to values. Finding, adding and removing a value takes constant time.
 ///

@@ -13,7 +13,7 @@ use super::invitation::Invited;
 use super::messages::{FromClient, ToClient};
 use super::training::{Assignment, Trained, WorkedOut};
 use fedrecsim_core::error::Error;
-use fedrecsim_model::model::kernel::prefetch;
+use fedrecsim_model::kernel::prefetch;
 
 /// The actor of a user. Its parameters are made when they are first needed.
 #[derive(Default)]

@@ -12,12 +12,12 @@ use fedrecsim_core::units::Direction;
 use fedrecsim_core::work::Work;
 use fedrecsim_methods::method::third_party::ArrivedRequest;
 use fedrecsim_methods::method::{Client, Exchange, LocalTask, Scratch, ThirdParty};
+use fedrecsim_model::archive::{Archive, ArchiveReader};
+use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::codec::{
     BlockCodecs, CodecMemory, EncodeContext, Frame, FrameKind, Randomness,
 };
-use fedrecsim_model::model::archive::{Archive, ArchiveReader};
-use fedrecsim_model::model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::model::layout::Layout;
+use fedrecsim_model::layout::Layout;
 use fedrecsim_scenario::scenario::CodecName;
 
 /// The request and the reply of one participation.

@@ -5,7 +5,7 @@ use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_methods::method::Client;
 use fedrecsim_model::codec::CodecMemory;
-use fedrecsim_model::model::state::StateVisitor;
+use fedrecsim_model::state::StateVisitor;
 
 /// A device with what it keeps: the method's private parameters, and what the uplink's codec
 /// remembers. Copies, checkpoints and digests cover both.

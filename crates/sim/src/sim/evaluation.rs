@@ -17,7 +17,7 @@ use fedrecsim_core::metric::{CataloguePlace, MetricSums, Place, RatingErrors, ra
 use fedrecsim_data::dataset::CandidateScratch;
 use fedrecsim_data::dataset::TestRatings;
 use fedrecsim_methods::method::{Client, Scorer, ScoringContext, Scratch};
-use fedrecsim_model::model::blocks::Model;
+use fedrecsim_model::blocks::Model;
 
 /// The accuracy that was found for one user.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -24,8 +24,8 @@ use fedrecsim_core::legs::Peer;
 use fedrecsim_core::units::{Bytes as Size, SimTime};
 use fedrecsim_core::work::Work;
 use fedrecsim_methods::method::{PersonalTable, Phase, ThirdParty};
-use fedrecsim_model::model::blocks::Model;
-use fedrecsim_model::model::magnitude::{MagnitudeCounts, SupportCount};
+use fedrecsim_model::blocks::Model;
+use fedrecsim_model::magnitude::{MagnitudeCounts, SupportCount};
 
 /// Network -> server: this has happened now.
 #[derive(Message)]

@@ -3,7 +3,7 @@
 use fedrecsim_core::legs::{Downloads, Leg};
 use fedrecsim_methods::method::{Exchange, Method, Phase};
 use fedrecsim_model::codec::BlockCodecs;
-use fedrecsim_model::model::layout::Layout;
+use fedrecsim_model::layout::Layout;
 
 /// The frames that travel in a phase of a method, and the order of a participation's legs.
 #[derive(Clone, Debug)]

@@ -16,9 +16,9 @@ use super::world::World;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_methods::method::third_party::ArrivedRequest;
 use fedrecsim_methods::method::{Phase, ThirdParty};
-use fedrecsim_model::model::archive::{Archive, ArchiveReader};
-use fedrecsim_model::model::blocks::ModelUpdate;
-use fedrecsim_model::model::state::StateVisitor;
+use fedrecsim_model::archive::{Archive, ArchiveReader};
+use fedrecsim_model::blocks::ModelUpdate;
+use fedrecsim_model::state::StateVisitor;
 
 /// The third party's actor.
 pub(crate) struct ThirdPartyActor {

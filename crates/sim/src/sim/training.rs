@@ -20,8 +20,8 @@ use crate::privacy::Protection;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_methods::method::{LocalTask, LocalUpdate, Scratch};
+use fedrecsim_model::blocks::{Model, Utility};
 use fedrecsim_model::codec::EncodeContext;
-use fedrecsim_model::model::blocks::{Model, Utility};
 
 /// A training to be worked out.
 pub struct Assignment {

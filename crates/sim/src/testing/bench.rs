@@ -12,12 +12,12 @@ use fedrecsim_methods::method::third_party::ArrivedRequest;
 use fedrecsim_methods::method::{
     Client, LocalTask, LocalUpdate, Phase, ScoringContext, Scratch, Server, ThirdParty,
 };
+use fedrecsim_model::archive::{Archive, ArchiveReader};
+use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::codec::{
     BlockCodecs, CodecMemory, EncodeContext, Frame, FrameKind, Randomness,
 };
-use fedrecsim_model::model::archive::{Archive, ArchiveReader};
-use fedrecsim_model::model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::model::state::StateVisitor;
+use fedrecsim_model::state::StateVisitor;
 use fedrecsim_scenario::scenario::WeightTotals;
 
 /// The world of a method with its server side, and the buffers of one worker.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::outcome::difference;
 use crate::sim::{self, CheckpointStore, Checkpoints, Outcome, RunControl, World};
 use fedrecsim_core::error::Result;
-use fedrecsim_model::model::archive::ArchiveReader;
+use fedrecsim_model::archive::ArchiveReader;
 
 /// Keeps a checkpoint of every round in memory.
 #[derive(Clone, Debug, Default)]

@@ -15,7 +15,7 @@ use crate::dataset::compressed;
 use crate::dataset::ratings::{Interaction, Ratings};
 use crate::records::{Records, line_of, malformed, shown};
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_scenario::scenario::{ColumnRef, DelimitedSpec};
+use fedrecsim_scenario::{ColumnRef, DelimitedSpec};
 
 /// Reads every row of the file at `path`, which may be compressed with gzip or zstd.
 ///

@@ -10,7 +10,7 @@ use super::parse_rows;
 use crate::dataset::compressed;
 use crate::dataset::ratings::{Interaction, Numbering, Ratings, nobody_left};
 use fedrecsim_core::error::Result;
-use fedrecsim_scenario::scenario::DelimitedSpec;
+use fedrecsim_scenario::DelimitedSpec;
 
 /// The ratings of some users, with what is known of the file.
 pub(crate) struct OwnRatings {

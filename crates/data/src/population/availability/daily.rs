@@ -4,7 +4,7 @@ use super::super::time_zones::TimeZones;
 use super::Stay;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::rng::{PortableDraws, Streams};
-use fedrecsim_scenario::scenario::DailySpec;
+use fedrecsim_scenario::DailySpec;
 
 const HOUR: f64 = 3.6e12;
 const DAY: u64 = 86_400_000_000_000;

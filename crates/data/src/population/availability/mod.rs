@@ -12,7 +12,7 @@ use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::rng::{Purpose, Streams};
 use fedrecsim_core::units::SimTime;
-use fedrecsim_scenario::scenario::{AvailabilityPattern, AvailabilitySpec, FaultSpec};
+use fedrecsim_scenario::{AvailabilityPattern, AvailabilitySpec, FaultSpec};
 
 mod daily;
 mod on_off;

@@ -14,7 +14,7 @@ use super::Stay;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::math;
 use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
-use fedrecsim_scenario::scenario::OnOffSpec;
+use fedrecsim_scenario::OnOffSpec;
 
 #[derive(Clone, Debug)]
 pub(super) struct OnOff {

@@ -7,7 +7,7 @@ use super::on_off::OnOff;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::rng::{Purpose, Streams};
 use fedrecsim_core::units::SimTime;
-use fedrecsim_scenario::scenario::{FaultEffect, FaultSpec, OnOffSpec};
+use fedrecsim_scenario::{FaultEffect, FaultSpec, OnOffSpec};
 
 /// The outages among the fault rules of a scenario.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::population::tests::sample::groups;
-use fedrecsim_scenario::scenario::{DailySpec, OnOffSpec};
+use fedrecsim_scenario::{DailySpec, OnOffSpec};
 
 const SECOND: u64 = 1_000_000_000;
 const HOUR: u64 = 3600 * SECOND;

@@ -9,7 +9,7 @@ use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::math;
 use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
 use fedrecsim_core::units::{BitsPerSecond, Bytes, Direction, SimDuration, SimTime};
-use fedrecsim_scenario::scenario::{NetworkSpec, RatesSpec, ServerLinkSpec, Sharing};
+use fedrecsim_scenario::{NetworkSpec, RatesSpec, ServerLinkSpec, Sharing};
 
 mod tcp;
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::device_trace::DeviceTrace;
 use super::*;
 use fedrecsim_core::legs::Route;
 use fedrecsim_core::units::{Bytes, Direction, SimDuration, SimTime};
-use fedrecsim_scenario::scenario::{FaultEffect, FaultSpec, FaultUsers};
+use fedrecsim_scenario::{FaultEffect, FaultSpec, FaultUsers};
 use sample::{USERS, groups, scenario_with, users_of};
 
 fn share_of(condition: impl Fn(UserId) -> bool) -> f64 {

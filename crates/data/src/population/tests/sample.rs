@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::super::*;
-use fedrecsim_scenario::scenario::{self, DevicesSpec, MethodVocabulary};
+use fedrecsim_scenario::{DevicesSpec, MethodVocabulary};
 
 pub(crate) const USERS: u32 = 20_000;
 
@@ -24,7 +24,7 @@ pub(crate) fn scenario_with(tables: &str) -> Scenario {
     let text = format!(
         "method = \"popularity\"\ndataset.name = \"ml-100k\"\ntraining.rounds = 1\n{tables}"
     );
-    scenario::parse(&text, "test.toml", &[], &vocabulary).unwrap()
+    fedrecsim_scenario::parse(&text, "test.toml", &[], &vocabulary).unwrap()
 }
 
 /// Returns the users of that scenario, which names no trace.

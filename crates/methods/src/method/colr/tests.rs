@@ -7,7 +7,7 @@ use crate::method::server::{Contribution, Download, StepContext, StepWeights, We
 use crate::method::tests::problem;
 use fedrecsim_core::ids::InvitationId;
 use fedrecsim_core::math::gradient::gradient_check;
-use fedrecsim_model::model::kernel::RoundRows;
+use fedrecsim_model::kernel::RoundRows;
 
 const DIMENSION: usize = 4;
 const RANK: usize = 2;

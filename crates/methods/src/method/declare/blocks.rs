@@ -8,11 +8,11 @@ use ndarray::Array2;
 
 use crate::method::rule::ServerRule;
 use fedrecsim_core::rng::{PortableDraws, Stream};
-use fedrecsim_model::model::algebra::thin_qr;
-use fedrecsim_model::model::blocks::BlockValues;
-use fedrecsim_model::model::layout::{BlockKind, BlockLayout};
-use fedrecsim_model::model::neural::Perceptron;
-use fedrecsim_model::model::table::{SharedTable, Table, TableShape};
+use fedrecsim_model::algebra::thin_qr;
+use fedrecsim_model::blocks::BlockValues;
+use fedrecsim_model::layout::{BlockKind, BlockLayout};
+use fedrecsim_model::neural::Perceptron;
+use fedrecsim_model::table::{SharedTable, Table, TableShape};
 
 /// Describes one block. It is shared unless it says otherwise: part of the server's model, of
 /// downloads and of uploads.

@@ -8,11 +8,11 @@ use crate::method::{
 };
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
-use fedrecsim_model::model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::model::layout::{Layout, ValueType};
-use fedrecsim_model::model::private::Private;
-use fedrecsim_model::model::state::StateVisitor;
-use fedrecsim_model::model::table::{Table, TableUpdate};
+use fedrecsim_model::blocks::{Model, ModelUpdate};
+use fedrecsim_model::layout::{Layout, ValueType};
+use fedrecsim_model::private::Private;
+use fedrecsim_model::state::StateVisitor;
+use fedrecsim_model::table::{Table, TableUpdate};
 use fedrecsim_scenario::scenario::Aggregation;
 
 /// Returns `method` under this aggregation.

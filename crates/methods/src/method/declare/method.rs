@@ -16,12 +16,12 @@ use crate::method::{
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::rng::Streams;
-use fedrecsim_model::model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::model::layout::{BlockKind, BlockLayout, Layout, ValueType};
-use fedrecsim_model::model::private::Private;
-use fedrecsim_model::model::row_table::RowTable;
-use fedrecsim_model::model::state::StateVisitor;
-use fedrecsim_model::model::table::{RowSet, SharedTable, Table, TableUpdate};
+use fedrecsim_model::blocks::{Model, ModelUpdate};
+use fedrecsim_model::layout::{BlockKind, BlockLayout, Layout, ValueType};
+use fedrecsim_model::private::Private;
+use fedrecsim_model::row_table::RowTable;
+use fedrecsim_model::state::StateVisitor;
+use fedrecsim_model::table::{RowSet, SharedTable, Table, TableUpdate};
 use fedrecsim_scenario::scenario::sizes::ProblemSize;
 use fedrecsim_scenario::scenario::{Traffic, TrafficBlock};
 

@@ -9,9 +9,9 @@ use super::{Memory, layout_of, table_of};
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::rng::{Purpose, Streams};
-use fedrecsim_model::model::blocks::Model;
-use fedrecsim_model::model::row_table::RowTable;
-use fedrecsim_model::model::table::{SharedTable, Table};
+use fedrecsim_model::blocks::Model;
+use fedrecsim_model::row_table::RowTable;
+use fedrecsim_model::table::{SharedTable, Table};
 
 /// Holds the private side of one user.
 #[derive(Clone, Debug)]
@@ -85,7 +85,7 @@ impl<S> Own<S> {
     /// otherwise that of the model.
     ///
     /// # Errors
-    /// As [`TableUpdate::apply`](fedrecsim_model::model::table::TableUpdate::apply).
+    /// As [`TableUpdate::apply`](fedrecsim_model::table::TableUpdate::apply).
     pub fn table(&self, name: &str, model: &Model) -> Result<SharedTable> {
         match self.kept(name) {
             Some(kept) => Ok(Arc::new(kept.whole()?)),

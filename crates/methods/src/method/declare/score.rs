@@ -3,7 +3,7 @@
 use crate::choices;
 use fedrecsim_core::math;
 use fedrecsim_core::rng::{PortableDraws, Stream};
-use fedrecsim_model::model::neural::Perceptron;
+use fedrecsim_model::neural::Perceptron;
 
 /// Says how a device scores item j.
 #[derive(Clone, Debug)]

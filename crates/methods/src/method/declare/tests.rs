@@ -16,7 +16,7 @@ use fedrecsim_core::ids::{InvitationId, Round, UserId};
 use fedrecsim_core::math::gradient::gradient_check;
 use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
 use fedrecsim_data::dataset::negatives::Samples;
-use fedrecsim_model::model::table::{Table, TableShape};
+use fedrecsim_model::table::{Table, TableShape};
 
 /// Returns the model that blocks start with.
 pub(crate) fn start_of(blocks: Vec<Block>, streams: Streams) -> Model {

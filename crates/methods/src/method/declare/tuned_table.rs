@@ -9,11 +9,11 @@
 use std::sync::Arc;
 
 use fedrecsim_core::error::Result;
-use fedrecsim_model::model::kernel::prefetch;
-use fedrecsim_model::model::kernel::score::{ScaledSum, score_sums};
-use fedrecsim_model::model::layout::ValueType;
-use fedrecsim_model::model::state::StateVisitor;
-use fedrecsim_model::model::table::{SharedTable, Table, TableUpdate};
+use fedrecsim_model::kernel::prefetch;
+use fedrecsim_model::kernel::score::{ScaledSum, score_sums};
+use fedrecsim_model::layout::ValueType;
+use fedrecsim_model::state::StateVisitor;
+use fedrecsim_model::table::{SharedTable, Table, TableUpdate};
 
 /// Holds the item table of one user, which is private, as what was downloaded and what fine-tuning
 /// made of it.
@@ -100,7 +100,7 @@ impl TunedTable {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use fedrecsim_model::model::table::TableShape;
+    use fedrecsim_model::table::TableShape;
 
     /// Returns a table whose values are 1, 2, 3 and so on times `step`, row after row.
     fn counting_table(shape: TableShape, step: f32) -> Table {

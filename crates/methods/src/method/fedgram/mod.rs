@@ -20,8 +20,8 @@ use super::recency::{self, weighted_positives};
 use super::sums::{StepBySums, SumServer, UploadSums};
 use super::user_vector::{DistinctPositives, score_items, single_precision, singular, unscorable};
 use super::{Parameters, without_effect};
-use fedrecsim_model::model::algebra::{self, packed_triangle, triangle_values, upper_triangular};
-use fedrecsim_model::model::least_squares::{LeastSquares, Positives, Weights, gram_of_table};
+use fedrecsim_model::algebra::{self, packed_triangle, triangle_values, upper_triangular};
+use fedrecsim_model::least_squares::{LeastSquares, Positives, Weights, gram_of_table};
 
 pub(super) mod numerics;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Implements FedGram's arithmetic: what a device computes, and one step of the server.
 //!
 //! The loss is that of implicit alternating least squares (see
-//! [`least_squares`](fedrecsim_model::model::least_squares)):
+//! [`least_squares`](fedrecsim_model::least_squares)):
 //!
 //! ```text
 //! sum over users u of ( sum over its positives i of (1 - x_u . y_i)^2 + a0 sum over all items j of (x_u . y_j)^2
@@ -18,8 +18,8 @@ use ndarray::{ArrayView2, ArrayViewMut2};
 
 use crate::method::sums::UploadSums;
 use fedrecsim_core::math::pow;
-use fedrecsim_model::model::algebra::{Result, product, symmetric_eigen, upper_triangular};
-use fedrecsim_model::model::least_squares::score;
+use fedrecsim_model::algebra::{Result, product, symmetric_eigen, upper_triangular};
+use fedrecsim_model::least_squares::score;
 
 /// Holds the constants of the loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -83,7 +83,7 @@ pub(crate) fn outer_triangle(vector: &[f64]) -> Vec<f32> {
 /// noise. Costs 3 m k^2 multiply-adds and the decomposition.
 ///
 /// # Errors
-/// [`AlgebraError::NotFinite`](fedrecsim_model::model::algebra::AlgebraError::NotFinite) if a
+/// [`AlgebraError::NotFinite`](fedrecsim_model::algebra::AlgebraError::NotFinite) if a
 /// participant sent something that is not a finite number.
 pub(crate) fn newton_step(
     sums: &UploadSums,

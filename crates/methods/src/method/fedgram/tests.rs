@@ -12,12 +12,12 @@ use crate::method::tests::{problem_of, with_step};
 use crate::method::{Method, Phase};
 use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
-use fedrecsim_model::model::algebra::{
+use fedrecsim_model::algebra::{
     add_gram, mirror_upper, packed_triangle, product, upper_triangular,
 };
-use fedrecsim_model::model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::model::least_squares::{LeastSquares, Positives, Weights, gram_of_table};
-use fedrecsim_model::model::table::{RowSet, Table, TableShape, TableUpdate, floats};
+use fedrecsim_model::blocks::{Model, ModelUpdate};
+use fedrecsim_model::least_squares::{LeastSquares, Positives, Weights, gram_of_table};
+use fedrecsim_model::table::{RowSet, Table, TableShape, TableUpdate, floats};
 
 const CONSTANTS: Constants = Constants {
     unobserved_weight: 0.3,

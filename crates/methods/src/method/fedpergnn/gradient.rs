@@ -4,7 +4,7 @@ use super::graph::{
     AGGREGATE, EXPANDED, ExpandedUser, Gathered, GraphNetwork, ITEM, ITEM_ATTENTION, NEIGHBOUR,
     NEIGHBOUR_ATTENTION, OUTPUT, OWN, OwnItem, USER, leaky_slope, times,
 };
-use fedrecsim_model::model::neural::dense::{add_scaled, dot};
+use fedrecsim_model::neural::dense::{add_scaled, dot};
 
 /// Describes what a device trains on.
 #[derive(Clone, Copy, Debug)]

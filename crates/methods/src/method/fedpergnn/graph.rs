@@ -30,9 +30,9 @@ use std::ops::Range;
 use crate::choices;
 use crate::method::declare::{Block, uniform, weights};
 use fedrecsim_core::math;
-use fedrecsim_model::model::kernel::{LANES, Lanes, exp_neg_abs, sigmoid};
-use fedrecsim_model::model::neural::Layer;
-use fedrecsim_model::model::neural::dense::{add_scaled, dot, multiply};
+use fedrecsim_model::kernel::{LANES, Lanes, exp_neg_abs, sigmoid};
+use fedrecsim_model::neural::Layer;
+use fedrecsim_model::neural::dense::{add_scaled, dot, multiply};
 
 /// The slope of the leaky rectifier below zero, which is Keras's.
 const SLOPE: f32 = 0.3;

@@ -34,7 +34,7 @@ use super::third_party::{Exchange, LocalRequest, ThirdParty};
 use super::user_vector::last_ratings;
 use super::{network, without_effect};
 use fedrecsim_data::dataset::OwnData;
-use fedrecsim_model::model::neural::optimizer::sgd_step;
+use fedrecsim_model::neural::optimizer::sgd_step;
 
 mod gradient;
 mod graph;

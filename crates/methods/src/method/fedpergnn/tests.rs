@@ -9,8 +9,8 @@ use crate::method::{LocalTask, Phase};
 use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::math::gradient::gradient_check;
 use fedrecsim_core::rng::{PortableDraws, Streams};
-use fedrecsim_model::model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::model::table::{TableShape, floats};
+use fedrecsim_model::blocks::{Model, ModelUpdate};
+use fedrecsim_model::table::{TableShape, floats};
 
 /// The length of embeddings in these tests.
 const K: usize = 3;

@@ -5,8 +5,8 @@ use super::FedPerGnnParameters;
 use super::gradient::Gradient;
 use crate::method::prelude::*;
 use crate::method::user_vector::draw_unrated;
-use fedrecsim_model::model::neural::optimizer::{clipping_factor, scale, squared_norm};
-use fedrecsim_model::model::noise::{Law, Noise};
+use fedrecsim_model::neural::optimizer::{clipping_factor, scale, squared_norm};
+use fedrecsim_model::noise::{Law, Noise};
 
 /// Scales a gradient down, all of its parts by one factor, so that its norm is at most `limit`.
 pub(super) fn clip(gradient: &mut Gradient, limit: f64) {

@@ -7,8 +7,8 @@
 
 use super::prelude::*;
 use fedrecsim_core::stages::{Stage, enter};
-use fedrecsim_model::model::kernel::score::{ScaledSum, score_sums};
-use fedrecsim_model::model::kernel::{TableRows, unpack_into};
+use fedrecsim_model::kernel::score::{ScaledSum, score_sums};
+use fedrecsim_model::kernel::{TableRows, unpack_into};
 
 pub(crate) mod central;
 mod local;

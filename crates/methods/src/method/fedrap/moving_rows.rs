@@ -2,11 +2,11 @@
 //! them, and written back while the last one does.
 
 use fedrecsim_core::stages::{Stage, enter};
-use fedrecsim_model::model::kernel::additive::RowMover;
-use fedrecsim_model::model::kernel::{
+use fedrecsim_model::kernel::additive::RowMover;
+use fedrecsim_model::kernel::{
     Block, Column, LANES, LargestMagnitude, PackedRows, RowSource, TableRows,
 };
-use fedrecsim_model::model::row_table::FoundRows;
+use fedrecsim_model::row_table::FoundRows;
 
 /// The numbers of the tables in the packed rows.
 pub(super) const D: usize = 0;

@@ -17,9 +17,9 @@ use super::moving_rows::C;
 use super::parameters::{FedRap, Noise, NoiseAt};
 use crate::method::OwnNoise;
 use crate::method::prelude::*;
-use fedrecsim_model::model::kernel::LANES;
-use fedrecsim_model::model::kernel::{Block as Lanes, PackedRows};
-use fedrecsim_model::model::noise::{self, Law};
+use fedrecsim_model::kernel::LANES;
+use fedrecsim_model::kernel::{Block as Lanes, PackedRows};
+use fedrecsim_model::noise::{self, Law};
 use fedrecsim_model::per_instruction_set;
 
 impl Noise {

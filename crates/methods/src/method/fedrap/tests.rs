@@ -259,7 +259,7 @@ fn noise_has_its_deviation_and_covers_every_row() {
         serde_json::json!({ "latent_dimension": 8, "learning_rate_tables": 1, "noise": {} });
     assert_eq!(
         update(&parameters).update.blocks[0].rows,
-        fedrecsim_model::model::table::RowSet::All
+        fedrecsim_model::table::RowSet::All
     );
 }
 

@@ -14,7 +14,7 @@
 
 use super::profile::Profile;
 use super::{FedRecParameters, HybridFilling, Strategy, Style};
-use fedrecsim_model::model::neural::dense::add_scaled;
+use fedrecsim_model::neural::dense::add_scaled;
 
 /// Describes one participation of one user.
 #[derive(Clone, Copy, Debug)]

@@ -12,7 +12,7 @@
 //! the stochastic style.
 
 use fedrecsim_core::math;
-use fedrecsim_model::model::neural::dense::add_scaled;
+use fedrecsim_model::neural::dense::add_scaled;
 
 /// Is what a user's rated items contribute to profiles. In probabilistic matrix factorisation there
 /// are none. Items are meant by their place among the rows of a participation.

@@ -8,7 +8,7 @@ use crate::method::network;
 use crate::method::prelude::*;
 use crate::method::row_counts::noise_on;
 use crate::method::sums::{StepBySums, UploadSums};
-use fedrecsim_model::model::algebra::nystroem;
+use fedrecsim_model::algebra::nystroem;
 
 /// The least 1 - |Z_i|^2 by which a score is divided.
 const LEAST_REST: f64 = 1e-3;

@@ -4,7 +4,7 @@ use ndarray::Array2;
 use super::*;
 use crate::method::declare::Declared;
 use crate::method::tests::problem_of;
-use fedrecsim_model::model::algebra::nystroem;
+use fedrecsim_model::algebra::nystroem;
 
 /// The positions of the model's blocks.
 const TABLE: usize = 0;
@@ -193,9 +193,7 @@ fn largest_contribution(positives: f64, columns: f64) -> f64 {
 #[test]
 fn no_user_sends_more_than_the_bound() {
     let drawn = table().view().mapv(f64::from);
-    let columns = fedrecsim_model::model::algebra::thin_qr(&drawn.view())
-        .unwrap()
-        .q;
+    let columns = fedrecsim_model::algebra::thin_qr(&drawn.view()).unwrap().q;
     let table = Table::from_array(&columns.mapv(|value| value as f32));
     for items in [&[4u32][..], &[0, 2, 3], &[0, 1, 2, 3, 4, 5, 6, 7, 8]] {
         let later: Vec<u32> = (0..items.len() as u32).rev().collect();

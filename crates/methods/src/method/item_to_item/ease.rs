@@ -9,7 +9,7 @@
 use super::{ByMatrix, counts};
 use crate::method::prelude::*;
 use crate::method::recency::Recency;
-use fedrecsim_model::model::algebra::{invert, mirror_upper};
+use fedrecsim_model::algebra::{invert, mirror_upper};
 
 /// Describes the method to the registry.
 pub(crate) const ENTRY: Entry = Entry::at_server::<Ease>();

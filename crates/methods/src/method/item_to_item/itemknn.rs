@@ -13,7 +13,7 @@
 use super::{ByMatrix, counts};
 use crate::method::prelude::*;
 use crate::method::recency::Recency;
-use fedrecsim_model::model::algebra::mirror_upper;
+use fedrecsim_model::algebra::mirror_upper;
 
 /// Describes the method to the registry.
 pub(crate) const ENTRY: Entry = Entry::at_server::<ItemKnn>();

@@ -26,8 +26,8 @@ use super::declare::score::pairwise;
 use super::prelude::*;
 use super::samples::Triple;
 use super::{mf, network};
-use fedrecsim_model::model::neural::dense::{add_scaled, dot};
-use fedrecsim_model::model::neural::optimizer::{AdamParameters, AdamSettings};
+use fedrecsim_model::neural::dense::{add_scaled, dot};
+use fedrecsim_model::neural::optimizer::{AdamParameters, AdamSettings};
 
 mod graph;
 #[cfg(test)]

@@ -5,12 +5,12 @@ use super::MetaMfParameters;
 use crate::method::network;
 use crate::method::prelude::*;
 use crate::method::server::PersonalDownloads;
-use fedrecsim_model::model::neural::dense::{add_scaled, backward_output, dot, multiply};
-use fedrecsim_model::model::neural::{Layer, PerceptronBuffers};
+use fedrecsim_model::neural::dense::{add_scaled, backward_output, dot, multiply};
+use fedrecsim_model::neural::{Layer, PerceptronBuffers};
 use std::ops::Range;
 
 /// The number of users that are generated or back-propagated at a time, one in each lane.
-pub(crate) const GROUP: usize = fedrecsim_model::model::kernel::LANES;
+pub(crate) const GROUP: usize = fedrecsim_model::kernel::LANES;
 
 /// Describes the networks of the server, whose parameters stand in one flat slice: the user
 /// embeddings, the memory, then the three heads.

@@ -7,12 +7,12 @@ use super::{MetaMf, MetaMfParameters};
 use crate::method::network;
 use crate::method::prelude::*;
 use crate::method::server::{Download, WeightTotals, downcast};
-use fedrecsim_model::model::magnitude::MagnitudeCounts;
-use fedrecsim_model::model::neural::dense::add_scaled;
-use fedrecsim_model::model::neural::optimizer::{
+use fedrecsim_model::magnitude::MagnitudeCounts;
+use fedrecsim_model::neural::dense::add_scaled;
+use fedrecsim_model::neural::optimizer::{
     AdamMoments, AdamSettings, clipping_factor, scale, squared_norm,
 };
-use fedrecsim_model::model::noisy_sum::NoisySum;
+use fedrecsim_model::noisy_sum::NoisySum;
 
 /// Holds the networks, and the state of Adam for them.
 pub(super) struct MetaMfServer {

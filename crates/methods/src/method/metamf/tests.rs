@@ -14,7 +14,7 @@ use crate::method::tests::problem_of;
 use fedrecsim_core::ids::{InvitationId, Round};
 use fedrecsim_core::math::gradient::gradient_check;
 use fedrecsim_data::dataset::negatives::Samples;
-use fedrecsim_model::model::neural::optimizer::{AdamMoments, AdamSettings, scale};
+use fedrecsim_model::neural::optimizer::{AdamMoments, AdamSettings, scale};
 
 const USERS: usize = 20;
 const ITEMS: usize = 7;

@@ -2,12 +2,12 @@
 //! users.
 
 use crate::method::samples::Sample;
-use fedrecsim_model::model::kernel::Targets;
-use fedrecsim_model::model::kernel::score::{ScaledSum, score_sums};
-use fedrecsim_model::model::neural::SampleMatrix;
-use fedrecsim_model::model::neural::dense::add_scaled;
-use fedrecsim_model::model::neural::loss::binary_cross_entropy;
-use fedrecsim_model::model::neural::optimizer::{AdamParameters, AdamSettings};
+use fedrecsim_model::kernel::Targets;
+use fedrecsim_model::kernel::score::{ScaledSum, score_sums};
+use fedrecsim_model::neural::SampleMatrix;
+use fedrecsim_model::neural::dense::add_scaled;
+use fedrecsim_model::neural::loss::binary_cross_entropy;
+use fedrecsim_model::neural::optimizer::{AdamParameters, AdamSettings};
 
 /// Holds the memory of one batch. Nothing passes from one batch to the next.
 #[derive(Clone, Debug, Default)]

@@ -10,7 +10,7 @@ use super::central::Adam;
 use super::network;
 use super::prelude::*;
 use factors::Buffers;
-use fedrecsim_model::model::neural::optimizer::AdamSettings;
+use fedrecsim_model::neural::optimizer::AdamSettings;
 
 mod factors;
 

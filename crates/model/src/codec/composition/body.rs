@@ -22,10 +22,10 @@ use crate::codec::values::Quantizer;
 use crate::codec::varint::{self, signed, unsigned};
 use crate::codec::writer::FrameWriter;
 use crate::codec::{Codec, Randomness};
-use crate::model::table::{TableShape, TableUpdate};
+use crate::table::{TableShape, TableUpdate};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::memory;
-use fedrecsim_scenario::scenario::{CompositionSpec, ScaleSpec};
+use fedrecsim_scenario::{CompositionSpec, ScaleSpec};
 use rand::Rng;
 use std::borrow::Cow;
 

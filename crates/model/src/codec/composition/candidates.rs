@@ -3,10 +3,10 @@
 
 use crate::codec::buffer::Buffer;
 use crate::codec::{BlockContext, Codec};
-use crate::model::row_table::RowTable;
-use crate::model::table::{RowSet, Table, TableUpdate, VALUE_BYTES};
 use crate::per_instruction_set;
-use fedrecsim_scenario::scenario::CompositionSpec;
+use crate::row_table::RowTable;
+use crate::table::{RowSet, Table, TableUpdate, VALUE_BYTES};
+use fedrecsim_scenario::CompositionSpec;
 
 /// Holds rows that may be sent, with their values.
 #[derive(Debug)]

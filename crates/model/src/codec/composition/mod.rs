@@ -15,12 +15,10 @@ use super::positions::PositionCode;
 use super::reader::OpenedBlock;
 use super::writer::FrameWriter;
 use super::{BlockContext, Codec};
-use crate::model::layout::ValueType;
-use crate::model::table::{RowSet, Table, TableShape, TableUpdate};
+use crate::layout::ValueType;
+use crate::table::{RowSet, Table, TableShape, TableUpdate};
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_scenario::scenario::{
-    CodecName, CompositionSpec, PositionsSpec, SelectSpec, ValuesSpec,
-};
+use fedrecsim_scenario::{CodecName, CompositionSpec, PositionsSpec, SelectSpec, ValuesSpec};
 use rand::Rng;
 
 use body::{Body, Decoded};
@@ -158,7 +156,10 @@ fn decode_projected(
     bytes: &[u8],
     shape: TableShape,
 ) -> Result<Decoded> {
-    let (seed, bytes) = projection::read_seed(bytes)?;
+    let Some((seed, bytes)) = bytes.split_first_chunk() else {
+        refuse!("a projected block is cut off in its seed");
+    };
+    let seed = u64::from_le_bytes(*seed);
     let basis = Basis::of_seed(seed, rank as usize, shape.dimension);
     let shape = TableShape {
         dimension: basis.rank(),

@@ -11,7 +11,7 @@ use crate::codec::{symbols, varint};
 use crate::per_instruction_set;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::memory;
-use fedrecsim_scenario::scenario::EntropySpec;
+use fedrecsim_scenario::EntropySpec;
 
 /// The level of zstd.
 const LEVEL: i32 = 3;

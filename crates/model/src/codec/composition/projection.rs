@@ -2,12 +2,8 @@
 
 use super::candidates::Candidates;
 use crate::codec::buffer::Buffer;
-use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::math;
 use fedrecsim_core::rng::{PortableDraws, Streams};
-
-/// The bytes of a seed in a frame.
-const SEED_BYTES: usize = size_of::<u64>();
 
 /// An orthonormal basis of a random subspace.
 pub(super) struct Basis {
@@ -96,17 +92,6 @@ impl Basis {
         }
         values
     }
-}
-
-/// Reads the seed in front of a block.
-///
-/// # Errors
-/// [`Error::Frame`] if it is cut off.
-pub(super) fn read_seed(bytes: &[u8]) -> Result<(u64, &[u8])> {
-    let split = bytes.split_first_chunk::<SEED_BYTES>();
-    let (seed, rest) =
-        split.ok_or_else(|| Error::Frame("a projected block is cut off in its seed".to_owned()))?;
-    Ok((u64::from_le_bytes(*seed), rest))
 }
 
 fn dot(one: &[f64], other: &[f64]) -> f64 {

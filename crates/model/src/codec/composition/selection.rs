@@ -2,8 +2,8 @@
 
 use super::candidates::Candidates;
 use crate::codec::{Randomness, positions};
-use crate::model::table::TableShape;
-use fedrecsim_scenario::scenario::SelectSpec;
+use crate::table::TableShape;
+use fedrecsim_scenario::SelectSpec;
 
 use rand::Rng;
 

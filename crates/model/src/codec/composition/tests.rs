@@ -5,12 +5,12 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
+use crate::blocks::{Model, ModelUpdate};
 use crate::codec::{BlockCodecs, CodecMemory, EncodeContext, Frame, FrameKind, Randomness};
-use crate::model::blocks::{Model, ModelUpdate};
-use crate::model::layout::Layout;
-use crate::model::table::{Table, TableShape, floats};
+use crate::layout::Layout;
+use crate::table::{Table, TableShape, floats};
 use fedrecsim_core::rng::Streams;
-use fedrecsim_scenario::scenario::{DeadZoneSpec, EntropySpec, RoundingSpec, ScaleSpec};
+use fedrecsim_scenario::{DeadZoneSpec, EntropySpec, RoundingSpec, ScaleSpec};
 
 const SELECTIONS: [SelectSpec; 7] = [
     SelectSpec::All,

@@ -6,11 +6,11 @@ use proptest::prelude::*;
 
 use super::super::*;
 use super::NAMES;
-use crate::model::blocks::{BlockValues, Model, Utility};
-use crate::model::layout::{BlockLayout, ValueType};
-use crate::model::table::RowSet;
-use crate::model::tests::counting_table;
-use fedrecsim_scenario::scenario::CodecName;
+use crate::blocks::{BlockValues, Model, Utility};
+use crate::layout::{BlockLayout, ValueType};
+use crate::table::RowSet;
+use crate::tests::counting_table;
+use fedrecsim_scenario::CodecName;
 
 /// Returns the layout with both kinds of scalars in its frames.
 fn with_scalars(layout: Layout) -> Layout {

@@ -6,8 +6,8 @@ mod blocks;
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::table::{RowSet, floats};
-use fedrecsim_scenario::scenario::CodecName;
+use crate::table::{RowSet, floats};
+use fedrecsim_scenario::CodecName;
 
 const NAMES: [CodecName; 3] = [
     CodecName::DenseF32,

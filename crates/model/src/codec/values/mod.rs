@@ -9,11 +9,11 @@ mod steps;
 use half::{bf16, f16};
 
 use crate::codec::buffer::Buffer;
-use crate::model::kernel::lane_math::LANES;
-use crate::model::magnitude::largest_magnitude;
-use crate::model::table::{extend_bytes, floats};
+use crate::kernel::lane_math::LANES;
+use crate::magnitude::largest_magnitude;
+use crate::table::{extend_bytes, floats};
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_scenario::scenario::{CompositionSpec, RoundingSpec, ValuesSpec};
+use fedrecsim_scenario::{CompositionSpec, RoundingSpec, ValuesSpec};
 use steps::Shifts;
 
 /// Stands for a number of steps whose symbol does not fit into a byte. The number follows in the

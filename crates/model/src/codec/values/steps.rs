@@ -8,8 +8,8 @@ use half::bf16;
 
 use super::{ESCAPE, Quantized, Quantizer, bf16_not_below};
 use crate::codec::varint::{signed, unsigned};
-use crate::model::kernel::lane_math::{LANES, Lanes};
-use crate::model::magnitude::largest_magnitude_inlined;
+use crate::kernel::lane_math::{LANES, Lanes};
+use crate::magnitude::largest_magnitude_inlined;
 use crate::per_instruction_set;
 
 /// The number of partial sums, so that no addition waits for the one before it.

@@ -20,10 +20,10 @@ use crate::sim::world::World;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::{Round, UserId};
 use fedrecsim_methods::method::server::Contribution;
-use fedrecsim_model::model::algebra::symmetric_eigen;
-use fedrecsim_model::model::archive::{Archive, ArchiveReader, damaged};
-use fedrecsim_model::model::layout::{BlockKind, BlockLayout, Layout, ValueType};
-use fedrecsim_model::model::table::{RowSet, TableUpdate, floats};
+use fedrecsim_model::algebra::symmetric_eigen;
+use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};
+use fedrecsim_model::layout::{BlockKind, BlockLayout, Layout, ValueType};
+use fedrecsim_model::table::{RowSet, TableUpdate, floats};
 use fedrecsim_scenario::scenario::AuditSpec;
 
 use probe::ChangedRows;

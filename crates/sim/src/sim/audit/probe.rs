@@ -2,7 +2,7 @@
 //!
 //! The probe knows what a server knows: the update and the model that its sender had received.
 
-use fedrecsim_model::model::table::{RowSet, Table, TableUpdate, floats};
+use fedrecsim_model::table::{RowSet, Table, TableUpdate, floats};
 
 /// The rows of an item table that an upload has changed, with what can be told from the changes.
 #[derive(Debug, Default, PartialEq)]
@@ -126,7 +126,7 @@ fn norm(values: &[f32]) -> f32 {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use fedrecsim_model::model::table::{Table, TableShape};
+    use fedrecsim_model::table::{Table, TableShape};
 
     const SHAPE: TableShape = TableShape {
         rows: 9,

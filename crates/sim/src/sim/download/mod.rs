@@ -12,9 +12,9 @@ use fedrecsim_core::rng::Streams;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_methods::method::server;
 use fedrecsim_methods::method::task::Phase;
+use fedrecsim_model::blocks::Model;
 use fedrecsim_model::codec::{self, BlockCodecs, Frame, FrameKind, FrameParts, Randomness};
-use fedrecsim_model::model::blocks::Model;
-use fedrecsim_model::model::layout::Layout;
+use fedrecsim_model::layout::Layout;
 
 mod personal;
 mod rows;

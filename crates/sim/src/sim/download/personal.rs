@@ -9,8 +9,8 @@ use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_methods::method::server::PersonalDownloads;
+use fedrecsim_model::blocks::Model;
 use fedrecsim_model::codec::{Frame, FrameKind, Randomness};
-use fedrecsim_model::model::blocks::Model;
 
 /// The most users whose frames are kept. A frame is needed several times in a participation, and a
 /// method may make those of several users in less time than one after another; but the frames of

@@ -15,10 +15,10 @@ use crate::sim::consultation::Consultation;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::work::Work;
+use fedrecsim_model::blocks::{BlockValues, Model};
 use fedrecsim_model::codec::{self, BlockCodecs, Frame, FrameKind, Randomness};
-use fedrecsim_model::model::blocks::{BlockValues, Model};
-use fedrecsim_model::model::layout::{BlockLayout, Layout};
-use fedrecsim_model::model::table::{Table, TableShape};
+use fedrecsim_model::layout::{BlockLayout, Layout};
+use fedrecsim_model::table::{Table, TableShape};
 
 impl Download {
     /// Returns whether participants get the rows that they ask for. Those who score get the whole

@@ -14,9 +14,9 @@ use crate::sim::world::World;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_methods::method::task::Phase;
+use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};
 use fedrecsim_model::codec::Frame;
-use fedrecsim_model::model::archive::{Archive, ArchiveReader, damaged};
-use fedrecsim_model::model::state::{restore_model, save_model};
+use fedrecsim_model::state::{restore_model, save_model};
 
 /// Where a download is read again.
 #[derive(Clone, Copy, PartialEq, Eq)]

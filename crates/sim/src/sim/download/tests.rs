@@ -5,9 +5,9 @@ use super::*;
 use crate::sim::tests::small;
 use fedrecsim_core::rng::PortableDraws;
 use fedrecsim_methods::method::server::PersonalDownloads;
+use fedrecsim_model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::codec::Beginning;
-use fedrecsim_model::model::archive::{Archive, ArchiveReader};
-use fedrecsim_model::model::table::{Table, TableShape};
+use fedrecsim_model::table::{Table, TableShape};
 use fedrecsim_scenario::scenario::CodecName;
 
 /// Returns a table of FedMF's shape in the small world, in which every third row is zero, and one

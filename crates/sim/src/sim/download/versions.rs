@@ -17,15 +17,15 @@ use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_methods::method::server;
 use fedrecsim_methods::method::task::Phase;
+use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};
+use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::codec::{
     self, Beginning, BlockCodecs, CodecMemory, EncodeContext, Frame, FrameKind, FrameParts,
     Randomness,
 };
-use fedrecsim_model::model::archive::{Archive, ArchiveReader, damaged};
-use fedrecsim_model::model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::model::layout::{BlockLayout, Layout};
-use fedrecsim_model::model::state::{restore_model, save_model};
-use fedrecsim_model::model::table::{SharedTable, TableUpdate, VALUE_BYTES};
+use fedrecsim_model::layout::{BlockLayout, Layout};
+use fedrecsim_model::state::{restore_model, save_model};
+use fedrecsim_model::table::{SharedTable, TableUpdate, VALUE_BYTES};
 use fedrecsim_scenario::scenario::{CodecName, FirstDownload};
 
 /// A version of what the participants of a phase download.

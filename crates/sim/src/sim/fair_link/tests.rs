@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
-use fedrecsim_model::model::archive::{Archive, ArchiveReader};
+use fedrecsim_model::archive::{Archive, ArchiveReader};
 
 mod simgrid;
 

@@ -19,7 +19,7 @@ use fedrecsim_core::ids::UserId;
 use fedrecsim_core::legs::{Job, Route};
 use fedrecsim_core::units::Direction;
 use fedrecsim_core::work::Work;
-use fedrecsim_model::model::kernel::prefetch;
+use fedrecsim_model::kernel::prefetch;
 
 /// The number of bookings that are brought into the order of users at a time. More of them would
 /// take another 16 MB.

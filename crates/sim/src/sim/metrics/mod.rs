@@ -28,10 +28,10 @@ use super::world::World;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::Round;
 use fedrecsim_core::stages::{Stage, enter};
+use fedrecsim_model::archive::{Archive, ArchiveReader};
+use fedrecsim_model::blocks::Model;
 use fedrecsim_model::codec::BlockCodecs;
-use fedrecsim_model::model::archive::{Archive, ArchiveReader};
-use fedrecsim_model::model::blocks::Model;
-use fedrecsim_model::model::magnitude::MagnitudeCounts;
+use fedrecsim_model::magnitude::MagnitudeCounts;
 
 mod bookings;
 mod saved;

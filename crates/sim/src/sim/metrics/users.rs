@@ -8,7 +8,7 @@ use super::Books;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::legs::Route;
-use fedrecsim_model::model::archive::damaged;
+use fedrecsim_model::archive::damaged;
 
 /// The accounts of users by user.
 pub(super) type Accounts = ByUser<UserAccount>;

@@ -33,7 +33,7 @@ use fedrecsim_core::ids::{Round, Step, UserId};
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::units::{Direction, SimTime};
 use fedrecsim_data::population::AvailabilityClock;
-use fedrecsim_model::model::kernel::prefetch;
+use fedrecsim_model::kernel::prefetch;
 
 mod event_handlers;
 mod invitations;

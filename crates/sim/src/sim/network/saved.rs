@@ -20,8 +20,8 @@ use crate::sim::upload::Upload;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::{InvitationId, Step, UserId};
 use fedrecsim_core::units::SimTime;
+use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};
 use fedrecsim_model::codec::{Frame, FrameParts};
-use fedrecsim_model::model::archive::{Archive, ArchiveReader, damaged};
 
 /// The number of bytes from which on a piece is written to the store.
 const WRITTEN_AT_ONCE: usize = 1 << 20;

@@ -10,7 +10,7 @@ use std::ops::AddAssign;
 use serde::{Deserialize, Serialize};
 
 use fedrecsim_core::error::Error;
-use fedrecsim_model::model::blocks::Model;
+use fedrecsim_model::blocks::Model;
 use fedrecsim_scenario::scenario::Policy;
 
 mod audit;
@@ -33,7 +33,7 @@ pub use self::{
 pub(crate) use losses::LossCause;
 pub use {
     crate::privacy::{NoEpsilon, PrivacyRecord, Sampling},
-    fedrecsim_model::model::magnitude::MAGNITUDE_THRESHOLDS as SPARSITY_THRESHOLDS,
+    fedrecsim_model::magnitude::MAGNITUDE_THRESHOLDS as SPARSITY_THRESHOLDS,
 };
 
 /// The outcome of a run.

@@ -20,7 +20,7 @@ use fedrecsim_methods::method::Server;
 use fedrecsim_methods::method::server::{
     Accumulator, Contribution, StepContext, StepReport, WeightTotals,
 };
-use fedrecsim_model::model::blocks::ModelUpdate;
+use fedrecsim_model::blocks::ModelUpdate;
 use fedrecsim_scenario::scenario::StepWeights;
 
 /// The bytes that are decoded and then added at a time, so that what was decoded is still in the

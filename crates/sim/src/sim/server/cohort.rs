@@ -14,8 +14,8 @@ use fedrecsim_core::rng::{PortableDraws, Purpose, Stream};
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::units::{SimDuration, SimTime};
 use fedrecsim_data::dataset::AliasTable;
-use fedrecsim_model::model::archive::{Archive, ArchiveReader};
-use fedrecsim_model::model::blocks::Utility;
+use fedrecsim_model::archive::{Archive, ArchiveReader};
+use fedrecsim_model::blocks::Utility;
 use fedrecsim_scenario::scenario::ClientSelection;
 
 /// Chooses cohorts, and holds what it remembers from one choice to the next.

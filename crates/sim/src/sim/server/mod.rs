@@ -28,8 +28,8 @@ use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::units::SimTime;
 use fedrecsim_methods::method::Server;
 use fedrecsim_methods::method::server::StepReport;
-use fedrecsim_model::model::archive::Archive;
-use fedrecsim_model::model::blocks::Model;
+use fedrecsim_model::archive::Archive;
+use fedrecsim_model::blocks::Model;
 use fedrecsim_scenario::scenario::{LateUpdates, Stragglers};
 
 mod alone;

@@ -10,8 +10,8 @@ use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::{InvitationId, Step, UserId};
 use fedrecsim_core::units::SimTime;
 use fedrecsim_methods::method::Phase;
-use fedrecsim_model::model::archive::{Archive, ArchiveReader};
-use fedrecsim_model::model::state::{StateVisitor, restore_model, save_model};
+use fedrecsim_model::archive::{Archive, ArchiveReader};
+use fedrecsim_model::state::{StateVisitor, restore_model, save_model};
 
 /// A participation in a checkpoint, where its download follows apart.
 type SavedOpen = (UserId, Step, InvitationId, SimTime, Option<Vec<u32>>);

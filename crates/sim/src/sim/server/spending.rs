@@ -4,7 +4,7 @@ use crate::privacy::{PrivacyRecord, Spent};
 use crate::sim::world::World;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::{Step, UserId};
-use fedrecsim_model::model::archive::{Archive, ArchiveReader};
+use fedrecsim_model::archive::{Archive, ArchiveReader};
 
 /// Counts the invitations of every user, where the run claims something of their privacy.
 #[derive(Debug, Default)]

@@ -31,8 +31,8 @@ use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::units::SimTime;
 use fedrecsim_methods::method::PersonalTable;
-use fedrecsim_model::model::archive::ArchiveReader;
-use fedrecsim_model::model::blocks::Model;
+use fedrecsim_model::archive::ArchiveReader;
+use fedrecsim_model::blocks::Model;
 
 /// A command of the simulation's owner, which sends its own answer.
 pub(super) type Command =

@@ -24,8 +24,8 @@ use fedrecsim_core::ids::UserId;
 use fedrecsim_core::units::SimTime;
 use fedrecsim_data::dataset::KeptItems;
 use fedrecsim_methods::method::{PersonalTable, Phase};
-use fedrecsim_model::model::archive::ArchiveReader;
-use fedrecsim_model::model::blocks::Model;
+use fedrecsim_model::archive::ArchiveReader;
+use fedrecsim_model::blocks::Model;
 
 mod actors;
 mod thread;

@@ -13,7 +13,7 @@ use crate::sim::workers::MakeWorkers;
 use crate::sim::world::World;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::memory;
-use fedrecsim_model::model::archive::ArchiveReader;
+use fedrecsim_model::archive::ArchiveReader;
 
 /// The thread of the actors, and the way to them. It ends when this is dropped.
 pub(super) struct ActorThread {

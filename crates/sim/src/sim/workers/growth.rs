@@ -13,8 +13,8 @@ use crate::sim::training::Assignment;
 use crate::sim::world::World;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::{InvitationId, Step, UserId};
-use fedrecsim_model::model::archive::Archive;
-use fedrecsim_model::model::state::StateVisitor;
+use fedrecsim_model::archive::Archive;
+use fedrecsim_model::state::StateVisitor;
 
 /// Trains every representative `participations` times, until `time` is over, and returns the bytes
 /// that a device keeps after them, as the mean over the representatives.

@@ -27,8 +27,8 @@ pub use super::{
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_data::dataset::KeptItems;
-use fedrecsim_model::model::archive::{Archive, ArchiveReader};
-use fedrecsim_model::model::blocks::Model;
+use fedrecsim_model::archive::{Archive, ArchiveReader};
+use fedrecsim_model::blocks::Model;
 
 mod growth;
 mod pool;

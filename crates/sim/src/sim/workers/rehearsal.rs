@@ -23,8 +23,8 @@ use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
 use fedrecsim_data::dataset::KeptItems;
 use fedrecsim_methods::method::Placement;
-use fedrecsim_model::model::archive::{Archive, ArchiveReader};
-use fedrecsim_model::model::blocks::Model;
+use fedrecsim_model::archive::{Archive, ArchiveReader};
+use fedrecsim_model::blocks::Model;
 
 /// The number of users who stand for all others.
 const REPRESENTATIVES: usize = 24;

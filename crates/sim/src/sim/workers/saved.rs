@@ -7,8 +7,8 @@ use crate::sim::device::Device;
 use crate::sim::world::World;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
-use fedrecsim_model::model::archive::{Archive, ArchiveReader};
-use fedrecsim_model::model::state::StateVisitor;
+use fedrecsim_model::archive::{Archive, ArchiveReader};
+use fedrecsim_model::state::StateVisitor;
 
 /// A part of a checkpoint that another process has written, with the devices of its users.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

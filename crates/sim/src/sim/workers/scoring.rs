@@ -14,8 +14,8 @@ use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::rng::PortableDraws;
 use fedrecsim_methods::method::{Client, PersonalTable};
-use fedrecsim_model::model::blocks::Model;
-use fedrecsim_model::model::table::Table;
+use fedrecsim_model::blocks::Model;
+use fedrecsim_model::table::Table;
 use fedrecsim_scenario::scenario::ItemTable;
 
 /// The item tables of users with which others score.

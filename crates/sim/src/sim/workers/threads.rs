@@ -28,9 +28,9 @@ use fedrecsim_core::ids::UserId;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_data::dataset::KeptItems;
 use fedrecsim_methods::method::Placement;
-use fedrecsim_model::model::archive::{Archive, ArchiveReader};
-use fedrecsim_model::model::blocks::Model;
-use fedrecsim_model::model::state::StateVisitor;
+use fedrecsim_model::archive::{Archive, ArchiveReader};
+use fedrecsim_model::blocks::Model;
+use fedrecsim_model::state::StateVisitor;
 use fedrecsim_scenario::scenario::ItemTable;
 
 /// The number of users whose tables are held at a time, for others to score with.

@@ -14,9 +14,9 @@ use crate::testing::bench::{Bench, Sent};
 use crate::testing::breach::Seen;
 use fedrecsim_core::rng::{PortableDraws, Stream, Streams};
 use fedrecsim_methods::method::Client;
+use fedrecsim_model::blocks::ModelUpdate;
 use fedrecsim_model::codec::BlockCodecs;
-use fedrecsim_model::model::blocks::ModelUpdate;
-use fedrecsim_model::model::state::StateVisitor;
+use fedrecsim_model::state::StateVisitor;
 use fedrecsim_scenario::scenario::CodecName;
 
 /// The user whose client is marked.

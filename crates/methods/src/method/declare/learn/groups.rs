@@ -9,7 +9,7 @@ use crate::method::{LocalTask, Scratch, largest_magnitude};
 use fedrecsim_core::error::Result;
 use fedrecsim_core::rng::Purpose;
 use fedrecsim_core::work::Work;
-use fedrecsim_model::model::neural::dense::{add_scaled, dot};
+use fedrecsim_model::neural::dense::{add_scaled, dot};
 
 /// Returns the ranges of samples that begin with a positive and go on with its negatives.
 fn groups_of(samples: &[(u32, bool)]) -> Vec<Range<usize>> {

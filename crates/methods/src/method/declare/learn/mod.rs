@@ -10,7 +10,7 @@ use crate::method::user_vector::score_items_with_bias;
 use crate::method::{LocalTask, SampleScratch, Scorer, ScoringContext, Scratch, largest_magnitude};
 use fedrecsim_core::error::Result;
 use fedrecsim_core::stages::{Stage, enter};
-use fedrecsim_model::model::table::{Table, TableUpdate};
+use fedrecsim_model::table::{Table, TableUpdate};
 
 mod groups;
 mod network;

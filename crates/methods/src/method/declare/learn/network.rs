@@ -8,12 +8,12 @@ use crate::method::{LocalTask, Scratch, largest_magnitude};
 use fedrecsim_core::error::Result;
 use fedrecsim_core::rng::Purpose;
 use fedrecsim_core::work::Work;
-use fedrecsim_model::model::blocks::Model;
-use fedrecsim_model::model::kernel::BatchRows;
-use fedrecsim_model::model::neural::loss::binary_cross_entropy;
-use fedrecsim_model::model::neural::optimizer::{AdamMoments, AdamSettings, sgd_step};
-use fedrecsim_model::model::neural::{Layer, Perceptron, PerceptronBuffers};
-use fedrecsim_model::model::table::{Table, TableShape, TableUpdate};
+use fedrecsim_model::blocks::Model;
+use fedrecsim_model::kernel::BatchRows;
+use fedrecsim_model::neural::loss::binary_cross_entropy;
+use fedrecsim_model::neural::optimizer::{AdamMoments, AdamSettings, sgd_step};
+use fedrecsim_model::neural::{Layer, Perceptron, PerceptronBuffers};
+use fedrecsim_model::table::{Table, TableShape, TableUpdate};
 
 /// Holds the gradient and the moments of parameters that have one learning rate.
 struct Group {

@@ -2,13 +2,13 @@
 
 use super::{B, C, D, W};
 use crate::method::samples::Sample;
-use fedrecsim_model::model::kernel::Targets;
-use fedrecsim_model::model::kernel::score::{ScaledSum, score_sums};
-use fedrecsim_model::model::neural::SampleMatrix;
-use fedrecsim_model::model::neural::dense::add_scaled;
-use fedrecsim_model::model::neural::loss::binary_cross_entropy;
-use fedrecsim_model::model::table::Table;
+use fedrecsim_model::kernel::Targets;
+use fedrecsim_model::kernel::score::{ScaledSum, score_sums};
+use fedrecsim_model::neural::SampleMatrix;
+use fedrecsim_model::neural::dense::add_scaled;
+use fedrecsim_model::neural::loss::binary_cross_entropy;
 use fedrecsim_model::per_instruction_set;
+use fedrecsim_model::table::Table;
 
 /// Holds the memory of one batch. Nothing passes from one batch to the next.
 #[derive(Clone, Debug, Default)]
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
     use fedrecsim_core::math::gradient::gradient_check;
     use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
-    use fedrecsim_model::model::table::TableShape;
+    use fedrecsim_model::table::TableShape;
 
     const USERS: usize = 3;
     const ITEMS: usize = 4;

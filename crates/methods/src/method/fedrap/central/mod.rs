@@ -13,7 +13,7 @@ use crate::method::declare::Declared;
 use crate::method::network;
 use crate::method::prelude::*;
 use factors::Batch;
-use fedrecsim_model::model::kernel::score::{ScaledSum, score_sums};
+use fedrecsim_model::kernel::score::{ScaledSum, score_sums};
 
 mod factors;
 

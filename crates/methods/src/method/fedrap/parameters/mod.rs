@@ -3,8 +3,8 @@
 
 use crate::method::without_effect;
 use crate::{choices, parameters};
-use fedrecsim_model::model::kernel::MAX_DIMENSION;
-use fedrecsim_model::model::kernel::additive::{AdditiveStep, Penalty};
+use fedrecsim_model::kernel::MAX_DIMENSION;
+use fedrecsim_model::kernel::additive::{AdditiveStep, Penalty};
 use fedrecsim_scenario::scenario::ParameterFault;
 use fedrecsim_scenario::scenario::sizes::ProblemSize;
 

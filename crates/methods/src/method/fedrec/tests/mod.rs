@@ -15,8 +15,8 @@ use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
 use fedrecsim_data::dataset::Dataset;
 use fedrecsim_data::dataset::Interaction;
 use fedrecsim_data::dataset::split::Splitter;
-use fedrecsim_model::model::state::StateVisitor;
-use fedrecsim_model::model::table::{extend_bytes, floats};
+use fedrecsim_model::state::StateVisitor;
+use fedrecsim_model::table::{extend_bytes, floats};
 use fedrecsim_scenario::scenario::sizes::ProblemSize;
 use fedrecsim_scenario::scenario::{NegativesSpec, SplitSpec};
 

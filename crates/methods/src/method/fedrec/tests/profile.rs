@@ -11,9 +11,9 @@ use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
 use fedrecsim_data::dataset::Interaction;
 use fedrecsim_data::dataset::OwnData;
 use fedrecsim_data::dataset::split::Splitter;
-use fedrecsim_model::model::blocks::ModelUpdate;
-use fedrecsim_model::model::state::StateVisitor;
-use fedrecsim_model::model::table::{TableUpdate, floats};
+use fedrecsim_model::blocks::ModelUpdate;
+use fedrecsim_model::state::StateVisitor;
+use fedrecsim_model::table::{TableUpdate, floats};
 
 const DIMENSION: usize = 3;
 const VIRTUAL: usize = 4;

@@ -8,10 +8,10 @@ use crate::sim::upload::Upload;
 use crate::sim::workers::Pool;
 use fedrecsim_core::ids::InvitationId;
 use fedrecsim_core::units::{SimDuration, SimTime};
+use fedrecsim_model::blocks::Model;
 use fedrecsim_model::codec::Codec;
-use fedrecsim_model::model::blocks::Model;
-use fedrecsim_model::model::layout::ValueType;
-use fedrecsim_model::model::table::{SharedTable, Table, TableUpdate};
+use fedrecsim_model::layout::ValueType;
+use fedrecsim_model::table::{SharedTable, Table, TableUpdate};
 use fedrecsim_scenario::scenario::CodecName;
 
 mod modes;

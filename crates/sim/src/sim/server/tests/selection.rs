@@ -520,7 +520,7 @@ fn places_are_shared_between_explored_and_known_users() {
         "training.client_selection={ oort = { exploration = 0.5, least_exploration = 0.5 } }";
     let mut server = server(&[oort]);
     for user in 0..12 {
-        let report = fedrecsim_model::model::blocks::Utility {
+        let report = fedrecsim_model::blocks::Utility {
             loss: 1.0,
             ratings: 10,
         };
