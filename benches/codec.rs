@@ -14,7 +14,7 @@ use fedrecsim_model::codec::{
 };
 use fedrecsim_model::layout::Layout;
 use fedrecsim_model::table::{RowSet, Table, TableShape, TableUpdate};
-use fedrecsim_scenario::scenario::{self, CodecName};
+use fedrecsim_scenario::{self as scenario, CodecName};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -22,7 +22,7 @@ use fedrecsim_model::kernel::additive::{self, AdditiveStep, Penalty};
 use fedrecsim_model::kernel::logistic::{self, LogisticStep, Target};
 use fedrecsim_model::kernel::{PackedRows, RowWeights, TableRows, packed_vector};
 use fedrecsim_model::table::{SharedTable, Table, TableShape, TableUpdate};
-use fedrecsim_scenario::scenario::{self, CodecName};
+use fedrecsim_scenario::{self as scenario, CodecName};
 use fedrecsim_sim::sim::World;
 use fedrecsim_sim::sim::workers::{FromClient, Pool, Threads, ToClient, Workers};
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use fedrecsim_methods::method::registry::vocabulary;
 use fedrecsim_model::codec::{self, Beginning, Codec, HEADER_BYTES, PositionCode};
 use fedrecsim_model::table::{Table, TableShape, TableUpdate};
-use fedrecsim_scenario::scenario::{self, CodecName};
+use fedrecsim_scenario::{self as scenario, CodecName};
 use serde_json::Value;
 
 #[path = "../tests/it/fuzz_case/composed.rs"]

@@ -16,7 +16,7 @@ use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::layout::ValueType;
 use fedrecsim_model::state::StateVisitor;
 use fedrecsim_model::table::{Table, TableShape, TableUpdate};
-use fedrecsim_scenario::scenario;
+use fedrecsim_scenario as scenario;
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::sim::{self, RoundObserver, RunControl, World};
 

@@ -11,7 +11,7 @@ use std::time::Instant;
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset;
 use fedrecsim_methods::method::registry;
-use fedrecsim_scenario::scenario;
+use fedrecsim_scenario as scenario;
 use fedrecsim_sim::sim::{RunControl, Simulation, World};
 
 /// Rounds before the first that is measured: most private rows are held by then.

@@ -4,7 +4,7 @@
 #[path = "../../tests/it/fuzz_case/frame.rs"]
 mod frame;
 
-use fedrecsim_scenario::scenario::CodecName;
+use fedrecsim_scenario::CodecName;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     let _ = frame::check(CodecName::RowsF32, input);

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use fedrecsim_core::error::Error;
 use fedrecsim_report::report::events::{EventLog, Form};
-use fedrecsim_scenario::scenario::Loaded;
+use fedrecsim_scenario::Loaded;
 use fedrecsim_sim::sim::outcome::{Booking, RoundSpan};
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::sim::{RoundObserver, RunControl, Simulation};

@@ -9,7 +9,7 @@ use fedrecsim_report::report::arrow;
 use fedrecsim_report::report::{
     EXPORTERS, ReportFolder, RunRecord, Wall, check, run_json, summary,
 };
-use fedrecsim_scenario::scenario::Scenario;
+use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::checkpoint::{SCENARIO_FILE, scenario_text};
 use fedrecsim_sim::sim::Outcome;
 use pyo3::prelude::*;

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use fedrecsim_core::metric::Metric;
 use fedrecsim_report::report::Wall;
-use fedrecsim_scenario::scenario::Loaded;
+use fedrecsim_scenario::Loaded;
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::sim::{self, RoundObserver, RunControl};
 use pyo3::prelude::*;

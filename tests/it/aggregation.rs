@@ -7,7 +7,7 @@ use fedrecsim_data::dataset::split::Splitter;
 use fedrecsim_methods::method::declare::controlled;
 use fedrecsim_methods::method::registry::{METHODS, build};
 use fedrecsim_methods::method::{LocalTask, Placement, Problem, ScoringContext, Scratch};
-use fedrecsim_scenario::scenario::{Aggregation, MethodSpec, NegativesSpec};
+use fedrecsim_scenario::{Aggregation, MethodSpec, NegativesSpec};
 use fedrecsim_sim::testing::check_resumed_runs;
 
 use crate::support::{SMALL, Workshop, run, small_with, world};
@@ -159,8 +159,7 @@ fn methods_without_controls_say_why() {
             let method = format!("method=\"{}\"", entry.name);
             let overrides = [method, control.to_owned()];
             let vocabulary = fedrecsim_methods::method::registry::vocabulary();
-            let read =
-                fedrecsim_scenario::scenario::parse(SMALL, "small.toml", &overrides, &vocabulary);
+            let read = fedrecsim_scenario::parse(SMALL, "small.toml", &overrides, &vocabulary);
             match reason.filter(|_| entry.placement.is_on_devices()) {
                 Some(reason) => {
                     let refused = read.unwrap_err().to_string();

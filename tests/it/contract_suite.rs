@@ -1,5 +1,5 @@
 use fedrecsim_methods::method::registry::{METHODS, vocabulary_of};
-use fedrecsim_scenario::scenario::unchecked_rules;
+use fedrecsim_scenario::unchecked_rules;
 use fedrecsim_sim::testing::{Clause, Contract};
 
 use crate::support::{methods, parameters_for_few_users, small_with, world};

@@ -1,5 +1,5 @@
 use fedrecsim_core::error::Result;
-use fedrecsim_scenario::scenario::CodecName;
+use fedrecsim_scenario::CodecName;
 
 use crate::fuzz_case::{composed, frame, ratings, row_request, scenario};
 use crate::support::repository;

@@ -1,7 +1,7 @@
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset::{self, Dataset};
-use fedrecsim_scenario::scenario::Scenario;
+use fedrecsim_scenario::Scenario;
 
 use crate::support::{Workshop, assert_balanced, run, small_of_ratings};
 

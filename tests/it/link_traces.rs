@@ -6,7 +6,7 @@ use fedrecsim_data::dataset;
 use fedrecsim_data::population::Traces;
 use fedrecsim_methods::method::registry::{METHODS, check};
 use fedrecsim_model::archive::ArchiveReader;
-use fedrecsim_scenario::scenario::Scenario;
+use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::sim::{self, Checkpoints, Outcome, RunControl, World};
 use fedrecsim_sim::testing::CheckpointsInMemory;
 

@@ -11,7 +11,7 @@ use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset;
 use fedrecsim_methods::method::{Client, Entry, Method, pfedrec};
 use fedrecsim_model::blocks::Model;
-use fedrecsim_scenario::scenario::{CodecChoice, CodecName, CompositionSpec, SelectSpec};
+use fedrecsim_scenario::{CodecChoice, CodecName, CompositionSpec, SelectSpec};
 use fedrecsim_sim::sim::outcome::{Booking, Ending, LinkEvent, RoundSpan};
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::sim::{self, Outcome, RoundObserver, RunControl, World};

@@ -1,5 +1,5 @@
 use fedrecsim_methods::method::registry::{METHODS, vocabulary_of};
-use fedrecsim_scenario::scenario;
+use fedrecsim_scenario as scenario;
 use serde_json::json;
 
 use crate::import_paths::code_of;

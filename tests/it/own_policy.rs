@@ -2,7 +2,7 @@ use std::io::Cursor;
 
 use fedrecsim_core::error::Error;
 use fedrecsim_core::units::SimDuration;
-use fedrecsim_scenario::scenario::{
+use fedrecsim_scenario::{
     Invitations, LateUpdates, Policy, StalenessWeight, Stragglers, UpdateRule, UpdatesNeeded,
 };
 use fedrecsim_sim::sim::{self, Outcome, RunControl, Simulation};

@@ -23,7 +23,7 @@ use fedrecsim_model::aggregate::{Aggregate, Averaging, Contribution};
 use fedrecsim_model::blocks::Model;
 use fedrecsim_model::state::StateVisitor;
 use fedrecsim_model::table::{SharedTable, Table, TableShape, TableUpdate};
-use fedrecsim_scenario::scenario::sizes::ProblemSize;
+use fedrecsim_scenario::sizes::ProblemSize;
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -30,7 +30,7 @@ use fedrecsim_data::dataset;
 use fedrecsim_data::population::Traces;
 use fedrecsim_methods::method::registry::{self, METHODS, vocabulary};
 use fedrecsim_model::archive::ArchiveReader;
-use fedrecsim_scenario::scenario::{self, Mode, Scenario};
+use fedrecsim_scenario::{self as scenario, Mode, Scenario};
 use fedrecsim_sim::sim::outcome::RoundRecord;
 use fedrecsim_sim::sim::{self, Checkpoints, Outcome, RunControl, Stop, World};
 use fedrecsim_sim::testing::CheckpointsInMemory;

@@ -5,7 +5,7 @@ use fedrecsim_core::error::Error;
 use fedrecsim_core::units::{SimDuration, SimTime};
 use fedrecsim_model::blocks::Model;
 use fedrecsim_model::table::Table;
-use fedrecsim_scenario::scenario::Scenario;
+use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::sim::outcome::RoundRecord;
 use fedrecsim_sim::sim::{RunControl, Simulation, Stop, Until};
 

@@ -9,7 +9,7 @@ use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset;
 use fedrecsim_methods::method::Entry;
 use fedrecsim_methods::method::registry::{METHODS, vocabulary_of};
-use fedrecsim_scenario::scenario::{self, Scenario};
+use fedrecsim_scenario::{self as scenario, Scenario};
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::sim::{self, Outcome, RoundObserver, RunControl, World};
 use fedrecsim_sim::testing::{check_balance, check_figures};

@@ -1,4 +1,4 @@
-use fedrecsim_scenario::scenario::Scenario;
+use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::sim::Outcome;
 
 use crate::support::{run, small_with};

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use fedrecsim_core::error::Error;
 use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_data::dataset::negatives::{NegativeSampler, Samples};
-use fedrecsim_scenario::scenario::Scenario;
+use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::sim::outcome::RoundRecord;
 use fedrecsim_sim::sim::{self, Outcome, RunControl, Stop};
 

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use fedrecsim_core::error::Error;
 use fedrecsim_methods::method::registry::vocabulary;
-use fedrecsim_scenario::scenario::{self, Loaded, Strictness};
+use fedrecsim_scenario::{self as scenario, Loaded, Strictness};
 
 use crate::checkpoints::{DOOMED, resume, saving};
 use crate::support::{SMALL, Words, Workshop, assert_refusal, repository};

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_methods::method::registry::find;
 use fedrecsim_methods::method::{Entry, Placement};
-use fedrecsim_scenario::scenario::{ClientSelection, ItemTable, Scenario};
+use fedrecsim_scenario::{ClientSelection, ItemTable, Scenario};
 use fedrecsim_sim::sim::{self, Checkpoints, RoundObserver, RunControl, Simulation, World};
 
 mod crew;

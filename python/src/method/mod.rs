@@ -19,7 +19,7 @@ use fedrecsim_methods::method::{
 use fedrecsim_model::blocks::Model;
 use fedrecsim_model::layout::{BlockLayout, Layout};
 use fedrecsim_model::table::TableShape;
-use fedrecsim_scenario::scenario::sizes::ProblemSize;
+use fedrecsim_scenario::sizes::ProblemSize;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use serde_json::Value;

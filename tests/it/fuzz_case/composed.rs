@@ -17,7 +17,7 @@ use bytes::Bytes;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_model::codec::{self, Codec, HEADER_BYTES};
 use fedrecsim_model::table::{Table, TableShape, TableUpdate};
-use fedrecsim_scenario::scenario::{
+use fedrecsim_scenario::{
     CompositionSpec, DeadZoneSpec, EntropySpec, ScaleSpec, SelectSpec, ValuesSpec,
 };
 

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_model::codec::{self, Codec, HEADER_BYTES};
 use fedrecsim_model::table::{Table, TableShape, TableUpdate};
-use fedrecsim_scenario::scenario::CodecName;
+use fedrecsim_scenario::CodecName;
 
 const CODECS: [CodecName; 3] = [
     CodecName::DenseF32,

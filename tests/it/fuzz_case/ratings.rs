@@ -15,7 +15,7 @@ use fedrecsim_core::ids::UserId;
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset::Ratings;
 use fedrecsim_data::dataset::{Dataset, delimited, split};
-use fedrecsim_scenario::scenario::{ColumnRef, DelimitedSpec, SplitSpec};
+use fedrecsim_scenario::{ColumnRef, DelimitedSpec, SplitSpec};
 
 const SEPARATORS: [&str; 8] = [",", "\t", "::", ";", " || ", "\"", "a", "aa"];
 

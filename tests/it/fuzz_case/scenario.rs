@@ -6,7 +6,7 @@
 
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_methods::method::registry::vocabulary;
-use fedrecsim_scenario::scenario::{self, Scenario};
+use fedrecsim_scenario::{self as scenario, Scenario};
 
 const FILE: &str = "fuzz.toml";
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use fedrecsim_scenario::scenario::{Policy, Trust};
+use fedrecsim_scenario::{Policy, Trust};
 use fedrecsim_sim::privacy::Curve;
 use fedrecsim_sim::sim::outcome::{AuditRecord, NoEpsilon, Sampling};
 use fedrecsim_sim::sim::{Outcome, World};
@@ -448,7 +448,7 @@ fn what_only_the_data_tell_is_refused_when_they_are_read() {
     made(scenario.clone()).unwrap();
     scenario.privacy.gaussian = None;
     scenario.overheads.secure_aggregation =
-        Some(fedrecsim_scenario::scenario::SecureAggregationSpec::default());
+        Some(fedrecsim_scenario::SecureAggregationSpec::default());
     let error = made(scenario).unwrap_err().to_string();
     assert!(
         error.contains("overheads.secure_aggregation")

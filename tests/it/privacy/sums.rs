@@ -8,7 +8,7 @@ use fedrecsim_methods::method::{LocalTask, Phase, Scratch};
 use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::layout::Layout;
 use fedrecsim_model::table::floats;
-use fedrecsim_scenario::scenario::UploadUse;
+use fedrecsim_scenario::UploadUse;
 use fedrecsim_sim::privacy::Curve;
 use fedrecsim_sim::privacy::SumNoise;
 use fedrecsim_sim::sim::Outcome;

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::legs::{Job, Route};
 use fedrecsim_core::units::Direction;
-use fedrecsim_scenario::scenario::Scenario;
+use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::sim::RoundObserver;
 use fedrecsim_sim::sim::outcome::{Booking, LinkEvent, RoundSpan};
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};

@@ -1,6 +1,6 @@
 //! Draws the keys of the clients' environment: links, devices, availability, and what goes wrong.
 
-use fedrecsim_scenario::scenario::presets;
+use fedrecsim_scenario::presets;
 use proptest::prelude::*;
 use toml::{Table, Value};
 

@@ -2,7 +2,7 @@
 //! has, and small traces.
 
 use fedrecsim_data::dataset::public::known;
-use fedrecsim_scenario::scenario::{ColumnRef, DatasetName, DatasetSpec, DelimitedSpec};
+use fedrecsim_scenario::{ColumnRef, DatasetName, DatasetSpec, DelimitedSpec};
 
 /// The keys of the columns, in the order of [`rows`].
 pub const COLUMNS: [&str; 6] = [

@@ -12,7 +12,7 @@ use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset;
 use fedrecsim_model::archive::ArchiveReader;
 use fedrecsim_ranks::{self as ranks, Crew, Link, Parcel, Rank, Shares};
-use fedrecsim_scenario::scenario::Scenario;
+use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::sim::{
     CheckpointStore, Checkpoints, Outcome, RunControl, Simulation, Stop, World,
 };

@@ -5,7 +5,7 @@ use fedrecsim_core::rng::PortableDraws;
 use fedrecsim_model::codec::{BlockContext, Codec, FrameWriter, OpenedBlock};
 use fedrecsim_model::layout::ValueType;
 use fedrecsim_model::table::{Table, TableUpdate, floats};
-use fedrecsim_scenario::scenario::CodecName;
+use fedrecsim_scenario::CodecName;
 
 /// A codec that keeps sixteen bits of every value, rounding up or down at random, and adds what it
 /// left out to the next upload.

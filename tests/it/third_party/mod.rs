@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::legs::{Job, Peer, Route};
-use fedrecsim_scenario::scenario::Scenario;
+use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::sim::outcome::{Booking, Ending, LinkEvent, RoundSpan};
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::sim::{self, Outcome, RoundObserver, RunControl, Simulation, World};

@@ -367,7 +367,7 @@ mod tests {
     use fedrecsim_core::rng::Streams;
     use fedrecsim_model::blocks::ModelUpdate;
     use fedrecsim_model::table::{Table, TableShape, TableUpdate};
-    use fedrecsim_scenario::scenario::StepWeights;
+    use fedrecsim_scenario::StepWeights;
 
     /// Returns the value of a table of one value, 10, after a step of half of what a client has
     /// sent for it, which is 3.

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
     use crate::method::tests::{AtWork, problem_of, sent};
     use fedrecsim_core::math::gradient::gradient_check;
-    use fedrecsim_scenario::scenario::NegativesSpec;
+    use fedrecsim_scenario::NegativesSpec;
 
     const USERS: usize = 3;
     const DIMENSION: usize = 5;

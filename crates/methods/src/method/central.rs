@@ -26,8 +26,8 @@ use fedrecsim_model::blocks::Model;
 use fedrecsim_model::neural::optimizer::AdamParameters;
 use fedrecsim_model::state::StateVisitor;
 use fedrecsim_model::table::{TableShape, TableUpdate, floats};
-use fedrecsim_scenario::scenario::ParameterFault;
-use fedrecsim_scenario::scenario::sizes::ProblemSize;
+use fedrecsim_scenario::ParameterFault;
+use fedrecsim_scenario::sizes::ProblemSize;
 
 /// Declares a method at the server. Users upload their ratings, and download nothing.
 pub trait Central: Debug + Send + Sync + Sized + 'static {

@@ -14,8 +14,8 @@ use super::declare::{Declare, Declared};
 use super::{Method, Parameters, Problem};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_model::layout::{BlockLayout, Layout};
-use fedrecsim_scenario::scenario::sizes::{BlockSize, ProblemSize};
-use fedrecsim_scenario::scenario::{ParameterFault, Resolve, SizesOf, Traffic};
+use fedrecsim_scenario::sizes::{BlockSize, ProblemSize};
+use fedrecsim_scenario::{ParameterFault, Resolve, SizesOf, Traffic};
 
 /// Returns the JSON schema of a method's parameters.
 pub type SchemaOf = dyn Fn() -> schemars::Schema + Send + Sync;

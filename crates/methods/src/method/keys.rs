@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use fedrecsim_scenario::scenario::ParameterFault;
+use fedrecsim_scenario::ParameterFault;
 
 /// The parameters of a method, which [`parameters!`](crate::parameters!) declares. They are the
 /// table `[method.NAME]` of scenario files.

@@ -56,7 +56,7 @@
 //! program with methods of its own passes them to the commands in its `main`:
 //! `fedrecsim::cli::program(&[METHODS, &[ENTRY]].concat())`. Every command then knows the method,
 //! and it runs over every network, codec and data set. A program without the commands reads
-//! scenarios by giving [`registry::vocabulary_of`] to [`fedrecsim_scenario::scenario::parse`], and runs them
+//! scenarios by giving [`registry::vocabulary_of`] to [`fedrecsim_scenario::parse`], and runs them
 //! with `World::with_methods`.
 //!
 //! `testing::contract` checks what every method has to fulfil, and

@@ -23,6 +23,6 @@ pub use fedrecsim_model::layout::{BlockLayout, Layout};
 pub use fedrecsim_model::neural::Perceptron;
 pub use fedrecsim_model::state::StateVisitor;
 pub use fedrecsim_model::table::{RowSet, Table, TableShape, TableUpdate, floats};
-pub use fedrecsim_scenario::scenario::ParameterFault;
-pub use fedrecsim_scenario::scenario::sizes::ProblemSize;
+pub use fedrecsim_scenario::ParameterFault;
+pub use fedrecsim_scenario::sizes::ProblemSize;
 pub use serde_json::Value;

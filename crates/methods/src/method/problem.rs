@@ -14,8 +14,8 @@ use fedrecsim_core::ids::UserId;
 use fedrecsim_core::rng::{Stream, Streams};
 use fedrecsim_data::dataset::Dataset;
 use fedrecsim_data::dataset::negatives::{NegativeSampler, Samples};
-use fedrecsim_scenario::scenario::NegativesSpec;
-use fedrecsim_scenario::scenario::sizes::ProblemSize;
+use fedrecsim_scenario::NegativesSpec;
+use fedrecsim_scenario::sizes::ProblemSize;
 
 /// Describes the problem for which a method is built. A method learns the sizes and, if it trains,
 /// nobody's ratings, but for what the protocol of the experiment leaks to a server.

@@ -6,8 +6,8 @@
 
 use super::{Entry, Method, Placement, Problem, traffic};
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_scenario::scenario::sizes::{self, ProblemSize};
-use fedrecsim_scenario::scenario::{MethodSpec, MethodVocabulary, Scenario};
+use fedrecsim_scenario::sizes::{self, ProblemSize};
+use fedrecsim_scenario::{MethodSpec, MethodVocabulary, Scenario};
 
 /// Lists every method of this crate, in the order in which commands show them. A program that has
 /// methods of its own adds them to these (see [`crate::method`]).

@@ -9,7 +9,7 @@ use fedrecsim_core::error::Result;
 use fedrecsim_model::layout::{BlockLayout, ValueType};
 use fedrecsim_model::sent_rows::SentRows;
 use fedrecsim_model::table::{Table, TableShape, TableUpdate};
-use fedrecsim_scenario::scenario::UploadUse;
+use fedrecsim_scenario::UploadUse;
 
 /// What an upload says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

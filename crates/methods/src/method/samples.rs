@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use crate::method::tests::{problem_of, sent, with_step};
     use fedrecsim_model::blocks::Model;
-    use fedrecsim_scenario::scenario::NegativesSpec;
+    use fedrecsim_scenario::NegativesSpec;
 
     /// If this fails, the server trains on other items than those that users have sent, or on
     /// negatives that they have sent.

@@ -20,7 +20,7 @@ use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::magnitude::{MagnitudeCounts, SupportCount};
 use fedrecsim_model::noisy_sum::NoisySum;
 use fedrecsim_model::state::StateVisitor;
-pub use fedrecsim_scenario::scenario::{StepWeights, UploadUse, WeightTotals};
+pub use fedrecsim_scenario::{StepWeights, UploadUse, WeightTotals};
 
 /// Steps the model of a method, and keeps the state that this takes.
 pub trait Server: Send {

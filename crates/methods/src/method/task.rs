@@ -9,7 +9,7 @@ use fedrecsim_core::work::Work;
 use fedrecsim_data::dataset::negatives::{NegativeSampler, Samples};
 use fedrecsim_data::dataset::{Dataset, OwnData};
 use fedrecsim_model::blocks::{Model, ModelUpdate};
-use fedrecsim_scenario::scenario::NegativesSpec;
+use fedrecsim_scenario::NegativesSpec;
 
 /// Numbers the phases of a method, from 0. What travels, and what a client does with it, may differ
 /// from phase to phase. Most methods have one phase.

@@ -13,8 +13,8 @@ use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset::negatives::Samples;
 use fedrecsim_data::dataset::{Dataset, load};
 use fedrecsim_model::blocks::ModelUpdate;
-use fedrecsim_scenario::scenario::sizes::ProblemSize;
-use fedrecsim_scenario::scenario::{
+use fedrecsim_scenario::sizes::ProblemSize;
+use fedrecsim_scenario::{
     DatasetName, DatasetSpec, GeneratorSpec, NegativesSpec, SplitSpec, StepWeights, WeightTotals,
 };
 

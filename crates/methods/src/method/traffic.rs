@@ -10,8 +10,8 @@ use super::{Entry, Method, Phase, Problem};
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::rng::Streams;
 use fedrecsim_model::noisy_sum::NoisySum;
-use fedrecsim_scenario::scenario::sizes::ProblemSize;
-use fedrecsim_scenario::scenario::{Traffic, TrafficOf};
+use fedrecsim_scenario::sizes::ProblemSize;
+use fedrecsim_scenario::{Traffic, TrafficOf};
 
 /// Tells what the method of `entry` exchanges, without its data. A method that is made of all
 /// ratings exchanges nothing.

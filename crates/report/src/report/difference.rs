@@ -10,7 +10,7 @@ use super::frame::Frame;
 use super::read;
 use super::rounds::ROUND;
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_scenario::scenario::{self, Difference};
+use fedrecsim_scenario::{self as scenario, Difference};
 
 /// Keys of `run.json` that do not belong to the result, or are compared for themselves.
 const NOT_COMPARED: [&str; 9] = [

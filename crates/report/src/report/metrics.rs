@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::frame::Frame;
 use super::record::{Accuracy, RunRecord, SplitAccuracy};
 use fedrecsim_core::metric::{Better, Metric};
-use fedrecsim_scenario::scenario::EvaluationSpec;
+use fedrecsim_scenario::EvaluationSpec;
 
 /// Returns the metrics that are shown where there is room for few: the one that the run is judged
 /// by, and its companion if there is one, as NDCG@10 is for HR@10.

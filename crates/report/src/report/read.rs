@@ -14,8 +14,8 @@ use super::frame::Frame;
 use super::record::{FORMAT, RunRecord};
 use super::{metrics, rounds};
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_scenario::scenario::migrate::migrate;
-use fedrecsim_scenario::scenario::{self, CodecSpec, MethodSpec, MethodVocabulary, Scenario};
+use fedrecsim_scenario::migrate::migrate;
+use fedrecsim_scenario::{self as scenario, CodecSpec, MethodSpec, MethodVocabulary, Scenario};
 
 /// A report that was read back.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use super::load::NetworkSummary;
-use fedrecsim_scenario::scenario::{DevicesSpec, FaultSpec, Policy, Scenario};
+use fedrecsim_scenario::{DevicesSpec, FaultSpec, Policy, Scenario};
 use fedrecsim_sim::sim::outcome::Losses;
 pub(crate) use fedrecsim_sim::sim::outcome::{
     Accuracy, AuditRecord, ByDirection, DeviceBytes, Distribution, Flow, NoEpsilon, PrivacyRecord,

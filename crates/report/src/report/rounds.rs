@@ -186,7 +186,7 @@ mod tests {
     use super::*;
     use crate::tests::records as sample;
     use fedrecsim_core::error::Error;
-    use fedrecsim_scenario::scenario::FaultSpec;
+    use fedrecsim_scenario::FaultSpec;
     use fedrecsim_sim::sim::outcome::{Losses, Waits};
 
     fn csv_of(record: &RunRecord) -> Result<String> {

@@ -4,7 +4,7 @@ use super::document::Block;
 use super::record::{NoEpsilon, ParticipationTotals, PrivacyRecord, RunRecord, Sampling};
 use super::words::{self, counted, name_of, percent, thousands};
 use fedrecsim_data::dataset::public::known;
-use fedrecsim_scenario::scenario::{
+use fedrecsim_scenario::{
     Adjacency, EvaluationSpec, ItemTable, NegativePool, Policy, Ranking, Scenario, Selection,
     SplitSpec, TrainingSpec, Trust,
 };

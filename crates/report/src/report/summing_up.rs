@@ -5,7 +5,7 @@ use super::record::{
 };
 use super::setup;
 use fedrecsim_core::error::Error;
-use fedrecsim_scenario::scenario::Scenario;
+use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::checkpoint::{self, Program};
 use fedrecsim_sim::sim::Stop;
 use fedrecsim_sim::sim::outcome::{AuditRecord, Outcome};

@@ -86,7 +86,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::tests::records as sample;
-    use fedrecsim_scenario::scenario::ReportSpec;
+    use fedrecsim_scenario::ReportSpec;
 
     #[test]
     fn the_table_reads_like_this() {

@@ -142,7 +142,7 @@ pub(crate) fn name_of<T: Serialize>(value: &T) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fedrecsim_scenario::scenario::{CodecName, NegativePool};
+    use fedrecsim_scenario::{CodecName, NegativePool};
 
     #[test]
     fn thousands_are_separated_from_the_right() {

@@ -8,7 +8,7 @@ use super::sharing;
 use crate::report::metrics;
 use crate::report::read::{self, SavedReport};
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_scenario::scenario::{self, Difference, MethodVocabulary};
+use fedrecsim_scenario::{self as scenario, Difference, MethodVocabulary};
 
 /// What the command line asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

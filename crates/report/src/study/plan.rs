@@ -12,7 +12,7 @@ use crate::report::metrics;
 use crate::report::rounds::is_sparsity;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::metric::Metric;
-use fedrecsim_scenario::scenario::{self, MethodVocabulary, Scenario, Strictness};
+use fedrecsim_scenario::{self as scenario, MethodVocabulary, Scenario, Strictness};
 
 /// The longest name of an arm's folder, in bytes.
 const LONGEST_FOLDER: usize = 100;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::plan::{Plan, Shard};
 use crate::report::read::check_format;
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_scenario::scenario;
+use fedrecsim_scenario as scenario;
 
 /// The version of its layout.
 const FORMAT: u32 = 1;

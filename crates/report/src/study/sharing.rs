@@ -7,7 +7,7 @@
 //! same invitation goes to the same user, which is not so where it depends on the time at which
 //! something ends.
 
-use fedrecsim_scenario::scenario::{AvailabilityPattern, ClientSelection, Mode, Scenario};
+use fedrecsim_scenario::{AvailabilityPattern, ClientSelection, Mode, Scenario};
 
 /// Returns why a run's cohorts and dropouts depend on its timing, in words that follow "because";
 /// empty if they do not.

@@ -14,7 +14,7 @@ use crate::report::record::{
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::math;
 use fedrecsim_core::units::{SimDuration, SimTime};
-use fedrecsim_scenario::scenario::{
+use fedrecsim_scenario::{
     Aggregation, AvailabilitySpec, ClientSelection, CodecSpec, DatasetName, DatasetSpec,
     DevicesSpec, EvaluationSpec, LognormalRatesSpec, LognormalSpeedSpec, MethodSpec, Mode,
     NegativePool, NegativesSpec, NetworkSpec, OverSelectionSpec, Participants, Policy, RatesSpec,

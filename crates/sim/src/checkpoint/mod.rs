@@ -43,7 +43,7 @@ use fedrecsim_core::error::{Error, Result};
 use fedrecsim_data::dataset::Dataset;
 use fedrecsim_data::population::Traces;
 use fedrecsim_model::archive::damaged;
-use fedrecsim_scenario::scenario::Scenario;
+use fedrecsim_scenario::Scenario;
 
 /// Returns a digest (hexadecimal) of what a run reads besides its scenario: the split ratings and
 /// the traces.

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_scenario::scenario;
+use fedrecsim_scenario as scenario;
 
 /// The name of the file.
 pub const FILE_NAME: &str = "scenario.toml";

@@ -230,7 +230,7 @@ fn another_scenario_or_other_data_are_refused_by_name() {
         let text = format!(
             "method = \"popularity\"\ndataset.name = \"generated\"\ntraining.rounds = 1\n{text}"
         );
-        fedrecsim_scenario::scenario::parse(
+        fedrecsim_scenario::parse(
             &text,
             "small.toml",
             &[],

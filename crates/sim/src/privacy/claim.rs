@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::accountant::Curve;
 use fedrecsim_methods::method::OwnNoise;
-use fedrecsim_scenario::scenario::{Adjacency, PrivacySpec, Trust, USUAL_DELTA};
+use fedrecsim_scenario::{Adjacency, PrivacySpec, Trust, USUAL_DELTA};
 
 /// Says how the users of a step are found, as far as that protects them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -281,7 +281,7 @@ fn amplification(trust: Trust, adjacency: Adjacency, sampling: Sampling) -> Samp
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use fedrecsim_scenario::scenario::{GaussianSpec, LaplaceSpec, VirtualItemsSpec};
+    use fedrecsim_scenario::{GaussianSpec, LaplaceSpec, VirtualItemsSpec};
 
     const WHOLE: Circumstances = Circumstances {
         lists_rows: false,

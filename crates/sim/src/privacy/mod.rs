@@ -11,7 +11,7 @@ use fedrecsim_core::error::Result;
 use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::codec::Randomness;
 use fedrecsim_model::layout::Layout;
-use fedrecsim_scenario::scenario::{CodecSpec, PrivacySpec, Trust};
+use fedrecsim_scenario::{CodecSpec, PrivacySpec, Trust};
 
 mod accountant;
 mod change;

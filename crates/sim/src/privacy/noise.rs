@@ -8,7 +8,7 @@ use fedrecsim_model::layout::{BlockKind, BlockLayout, Layout, ValueType};
 use fedrecsim_model::noise::{Law, Noise};
 use fedrecsim_model::noisy_sum::NoisySum;
 use fedrecsim_model::table::{TableUpdate, extend_bytes, floats};
-use fedrecsim_scenario::scenario::{CodecSpec, GaussianSpec, LaplaceSpec};
+use fedrecsim_scenario::{CodecSpec, GaussianSpec, LaplaceSpec};
 
 /// Adds noise to every value of an upload. Where the codec sends a table whole or chooses what it
 /// sends by its values, the rows that training did not touch have noise too; where it lists the
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
     use fedrecsim_model::codec::{FrameKind, Randomness};
     use fedrecsim_model::table::{RowSet, Table, TableShape};
-    use fedrecsim_scenario::scenario::{Adjacency, CodecChoice, CodecName, Trust};
+    use fedrecsim_scenario::{Adjacency, CodecChoice, CodecName, Trust};
 
     const SHAPE: TableShape = TableShape {
         rows: 500,

@@ -12,7 +12,7 @@ use fedrecsim_core::rng::{PortableDraws, Stream};
 use fedrecsim_model::blocks::ModelUpdate;
 use fedrecsim_model::layout::{BlockKind, ValueType};
 use fedrecsim_model::table::{RowSet, Table, TableUpdate, VALUE_BYTES};
-use fedrecsim_scenario::scenario::VirtualItemsSpec;
+use fedrecsim_scenario::VirtualItemsSpec;
 
 /// Adds the rows of so many items that the user has not rated for each rated one.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -9,7 +9,7 @@ use super::outcome::SplitAccuracy;
 use super::world::World;
 use fedrecsim_core::error::Result;
 use fedrecsim_methods::method::{Method, Placement, Problem, baselines};
-use fedrecsim_scenario::scenario::MethodSpec;
+use fedrecsim_scenario::MethodSpec;
 
 /// The names of the baselines, each with the accuracy of some users.
 pub type UserAccuracies = Vec<(String, Vec<UserAccuracy>)>;

@@ -18,7 +18,7 @@ use fedrecsim_model::codec::{
     BlockCodecs, CodecMemory, EncodeContext, Frame, FrameKind, Randomness,
 };
 use fedrecsim_model::layout::Layout;
-use fedrecsim_scenario::scenario::CodecName;
+use fedrecsim_scenario::CodecName;
 
 /// The request and the reply of one participation.
 #[derive(Clone, Debug, PartialEq, Eq)]

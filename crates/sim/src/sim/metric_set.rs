@@ -3,7 +3,7 @@
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::metric::{Metric, Needs};
 use fedrecsim_data::dataset::{Dataset, RatingScale};
-use fedrecsim_scenario::scenario::EvaluationSpec;
+use fedrecsim_scenario::EvaluationSpec;
 
 /// The figures of a run, with what they need.
 #[derive(Clone, Debug)]

@@ -3,9 +3,7 @@
 use fedrecsim_core::legs::{Peer, Route};
 use fedrecsim_core::units::Direction;
 use fedrecsim_model::codec::FrameParts;
-use fedrecsim_scenario::scenario::{
-    OverheadsSpec, PaillierSpec, SecureAggregationSpec, TransportSpec,
-};
+use fedrecsim_scenario::{OverheadsSpec, PaillierSpec, SecureAggregationSpec, TransportSpec};
 
 /// The bytes of a value that is encrypted. Scalars beside the tables count as values.
 const VALUE_BYTES: u64 = 4;

@@ -5,7 +5,7 @@ use fedrecsim_core::error::{Error, Result};
 use fedrecsim_data::population::Population;
 use fedrecsim_methods::method::OwnNoise;
 use fedrecsim_model::layout::{BlockKind, Layout, ValueType};
-use fedrecsim_scenario::scenario::{ClientSelection, Participants, Policy, Scenario, Trust};
+use fedrecsim_scenario::{ClientSelection, Participants, Policy, Scenario, Trust};
 
 /// Checks that delta is not too large for the number of users.
 ///

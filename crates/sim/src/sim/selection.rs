@@ -1,7 +1,7 @@
 //! Selects the round that a run is judged by.
 
 use super::outcome::RoundRecord;
-use fedrecsim_scenario::scenario::{EvaluationSpec, Selection};
+use fedrecsim_scenario::{EvaluationSpec, Selection};
 
 /// Returns the position of the selected round: the last evaluated one, or the best by the headline
 /// figure. Of equals it takes the last, as PFedRec's code does.

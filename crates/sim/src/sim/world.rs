@@ -27,7 +27,7 @@ use fedrecsim_methods::method::registry::{self, Runnable};
 use fedrecsim_methods::method::{Entry, Exchange, Method, Phase, Placement, Problem};
 use fedrecsim_model::codec::{BlockCodecs, FrameParts};
 use fedrecsim_model::layout::Layout;
-use fedrecsim_scenario::scenario::{ClientSelection, Policy, Scenario, Users, too_few_users};
+use fedrecsim_scenario::{ClientSelection, Policy, Scenario, Users, too_few_users};
 
 /// Everything about a run that does not change.
 #[derive(Debug)]

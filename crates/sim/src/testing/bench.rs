@@ -18,7 +18,7 @@ use fedrecsim_model::codec::{
     BlockCodecs, CodecMemory, EncodeContext, Frame, FrameKind, Randomness,
 };
 use fedrecsim_model::state::StateVisitor;
-use fedrecsim_scenario::scenario::WeightTotals;
+use fedrecsim_scenario::WeightTotals;
 
 /// The world of a method with its server side, and the buffers of one worker.
 pub(crate) struct Bench {

@@ -69,7 +69,7 @@ use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset;
 use fedrecsim_methods::method::Entry;
 use fedrecsim_methods::method::registry::vocabulary_of;
-use fedrecsim_scenario::scenario::{self, Scenario};
+use fedrecsim_scenario::{self as scenario, Scenario};
 
 /// Checks that the method of `entry`, with its default parameters, keeps every [`Clause`] of the
 /// contract.

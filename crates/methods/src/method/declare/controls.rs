@@ -13,7 +13,7 @@ use fedrecsim_model::layout::{Layout, ValueType};
 use fedrecsim_model::private::Private;
 use fedrecsim_model::state::StateVisitor;
 use fedrecsim_model::table::{Table, TableUpdate};
-use fedrecsim_scenario::scenario::Aggregation;
+use fedrecsim_scenario::Aggregation;
 
 /// Returns `method` under this aggregation.
 pub fn controlled(method: Box<dyn Method>, aggregation: Aggregation) -> Box<dyn Method> {

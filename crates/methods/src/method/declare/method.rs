@@ -22,8 +22,8 @@ use fedrecsim_model::private::Private;
 use fedrecsim_model::row_table::RowTable;
 use fedrecsim_model::state::StateVisitor;
 use fedrecsim_model::table::{RowSet, SharedTable, Table, TableUpdate};
-use fedrecsim_scenario::scenario::sizes::ProblemSize;
-use fedrecsim_scenario::scenario::{Traffic, TrafficBlock};
+use fedrecsim_scenario::sizes::ProblemSize;
+use fedrecsim_scenario::{Traffic, TrafficBlock};
 
 /// Returns the layout of uploads.
 fn upload_layout<M: Declare>(method: &M, blocks: &[Block], items: usize) -> Layout {

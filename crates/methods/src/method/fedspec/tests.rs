@@ -10,7 +10,7 @@ use fedrecsim_model::algebra::nystroem;
 const TABLE: usize = 0;
 const ITEM_WEIGHTS: usize = 2;
 const POPULARITY: usize = 3;
-use fedrecsim_scenario::scenario::{StepWeights, WeightTotals};
+use fedrecsim_scenario::{StepWeights, WeightTotals};
 
 const ITEMS: usize = 9;
 const RANK: usize = 3;

@@ -4,7 +4,7 @@ use crate::method::tests::{AtWork, dataset, problem_of, sent};
 use fedrecsim_core::error::Error;
 use fedrecsim_core::math::gradient::gradient_check;
 use fedrecsim_core::rng::Streams;
-use fedrecsim_scenario::scenario::NegativesSpec;
+use fedrecsim_scenario::NegativesSpec;
 
 const USERS: usize = 4;
 const ITEMS: usize = 6;

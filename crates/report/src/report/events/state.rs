@@ -8,7 +8,7 @@ use crate::report::words::{self, counted, thousands};
 use fedrecsim_core::legs::{Job, Route};
 use fedrecsim_core::units::{Bytes, Direction, SimTime};
 use fedrecsim_core::work::Work;
-use fedrecsim_scenario::scenario::{Policy, Scenario};
+use fedrecsim_scenario::{Policy, Scenario};
 use fedrecsim_sim::sim::outcome::{Booking, Ending, LinkEvent, RoundSpan};
 
 /// The most users that are named for each phase.

@@ -20,7 +20,7 @@ use super::words::{self, counted, share, thousands, threshold};
 use super::{check, metrics, read, setup};
 use fedrecsim_core::error::Result;
 use fedrecsim_core::metric::Metric;
-use fedrecsim_scenario::scenario::MethodVocabulary;
+use fedrecsim_scenario::MethodVocabulary;
 
 /// The most rounds that the table of rounds shows at first.
 const OPEN_AT_MOST: usize = 30;
@@ -29,7 +29,7 @@ const OPEN_AT_MOST: usize = 30;
 ///
 /// # Errors
 /// Those of [`check::check`], and of
-/// [`Scenario::to_toml`](fedrecsim_scenario::scenario::Scenario::to_toml).
+/// [`Scenario::to_toml`](fedrecsim_scenario::Scenario::to_toml).
 pub(crate) fn document(record: &RunRecord) -> Result<Document> {
     check::check(record)?;
     let [rounds, network] = [Place::Rounds, Place::Network].map(|at| rounds::frame(record, at));

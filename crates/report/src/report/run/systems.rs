@@ -10,7 +10,7 @@ use crate::report::record::{DeviceBytes, Flow, LossTotals, RunRecord};
 use crate::report::words::{self, counted, percent, thousands};
 use crate::report::{rounds, setup, users};
 use fedrecsim_core::units::Bytes;
-use fedrecsim_scenario::scenario::ServerLinkSpec;
+use fedrecsim_scenario::ServerLinkSpec;
 use fedrecsim_sim::sim::outcome::Waits;
 
 /// Returns the section on what became of the participations; nothing if there were none.

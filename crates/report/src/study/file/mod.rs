@@ -12,7 +12,7 @@ use toml::Spanned;
 use crate::report::rounds::is_sparsity;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::metric::Metric;
-use fedrecsim_scenario::scenario::{Fault, MAX_FILE_BYTES, Place, Sources};
+use fedrecsim_scenario::{Fault, MAX_FILE_BYTES, Place, Sources};
 
 mod arms;
 mod compared;

@@ -151,7 +151,7 @@ mod tests {
     use crate::report::record::{AuditRecord, PrivacyRecord};
     use crate::report::rounds::UP;
     use crate::tests::results as sample;
-    use fedrecsim_scenario::scenario::{Adjacency, Trust};
+    use fedrecsim_scenario::{Adjacency, Trust};
     use fedrecsim_sim::sim::outcome::AuditFigures;
 
     /// Returns the sample with an audit of this AUC for every arm.

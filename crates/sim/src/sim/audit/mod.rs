@@ -24,7 +24,7 @@ use fedrecsim_model::algebra::symmetric_eigen;
 use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};
 use fedrecsim_model::layout::{BlockKind, BlockLayout, Layout, ValueType};
 use fedrecsim_model::table::{RowSet, TableUpdate, floats};
-use fedrecsim_scenario::scenario::AuditSpec;
+use fedrecsim_scenario::AuditSpec;
 
 use probe::ChangedRows;
 use scores::{Group, figures, groups};

@@ -8,7 +8,7 @@ use fedrecsim_methods::method::server::PersonalDownloads;
 use fedrecsim_model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::codec::Beginning;
 use fedrecsim_model::table::{Table, TableShape};
-use fedrecsim_scenario::scenario::CodecName;
+use fedrecsim_scenario::CodecName;
 
 /// Returns a table of FedMF's shape in the small world, in which every third row is zero, and one
 /// value is a negative zero.

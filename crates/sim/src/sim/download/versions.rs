@@ -26,7 +26,7 @@ use fedrecsim_model::codec::{
 use fedrecsim_model::layout::{BlockLayout, Layout};
 use fedrecsim_model::state::{restore_model, save_model};
 use fedrecsim_model::table::{SharedTable, TableUpdate, VALUE_BYTES};
-use fedrecsim_scenario::scenario::{CodecName, FirstDownload};
+use fedrecsim_scenario::{CodecName, FirstDownload};
 
 /// A version of what the participants of a phase download.
 #[derive(Debug)]

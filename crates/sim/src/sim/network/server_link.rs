@@ -11,7 +11,7 @@ use crate::sim::outcome::ByDirection;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::units::{Direction, SimTime};
 use fedrecsim_data::population::shared_capacity;
-use fedrecsim_scenario::scenario::NetworkSpec;
+use fedrecsim_scenario::NetworkSpec;
 
 /// The server's link, if it is limited.
 #[derive(Serialize, Deserialize)]

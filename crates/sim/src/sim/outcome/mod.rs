@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use fedrecsim_core::error::Error;
 use fedrecsim_model::blocks::Model;
-use fedrecsim_scenario::scenario::Policy;
+use fedrecsim_scenario::Policy;
 
 mod audit;
 mod events;

@@ -21,7 +21,7 @@ use fedrecsim_methods::method::server::{
     Accumulator, Contribution, StepContext, StepReport, WeightTotals,
 };
 use fedrecsim_model::blocks::ModelUpdate;
-use fedrecsim_scenario::scenario::StepWeights;
+use fedrecsim_scenario::StepWeights;
 
 /// The bytes that are decoded and then added at a time, so that what was decoded is still in the
 /// cache.
@@ -61,7 +61,7 @@ impl Arrived {
 
 /// Makes a step of what has arrived, in the order of users and not of arrival, so that a step does
 /// not depend on who has the faster link. The weights are those of the policy's
-/// [`UpdateRule`](fedrecsim_scenario::scenario::UpdateRule).
+/// [`UpdateRule`](fedrecsim_scenario::UpdateRule).
 ///
 /// The base b of a fresh update is the model g as the server meant it, so the rules that average
 /// differences give the mean of the updates x if all are fresh. What the downlink's codec lost of g

@@ -16,7 +16,7 @@ use fedrecsim_core::units::{SimDuration, SimTime};
 use fedrecsim_data::dataset::AliasTable;
 use fedrecsim_model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::blocks::Utility;
-use fedrecsim_scenario::scenario::ClientSelection;
+use fedrecsim_scenario::ClientSelection;
 
 /// Chooses cohorts, and holds what it remembers from one choice to the next.
 pub(super) struct Cohorts {

@@ -30,7 +30,7 @@ use fedrecsim_methods::method::Server;
 use fedrecsim_methods::method::server::StepReport;
 use fedrecsim_model::archive::Archive;
 use fedrecsim_model::blocks::Model;
-use fedrecsim_scenario::scenario::{LateUpdates, Stragglers};
+use fedrecsim_scenario::{LateUpdates, Stragglers};
 
 mod alone;
 mod averages;

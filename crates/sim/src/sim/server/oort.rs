@@ -18,7 +18,7 @@ use fedrecsim_core::math;
 use fedrecsim_core::rng::{PortableDraws, Stream};
 use fedrecsim_core::units::SimDuration;
 use fedrecsim_model::blocks::Utility;
-use fedrecsim_scenario::scenario::OortSpec;
+use fedrecsim_scenario::OortSpec;
 
 /// A user may be drawn if its utility is at least this share of that of the last of the best (c in
 /// the paper's section 4.4).

@@ -11,7 +11,7 @@ use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::{InvitationId, Step, UserId};
 use fedrecsim_core::units::{SimDuration, SimTime};
 use fedrecsim_methods::method::Placement;
-use fedrecsim_scenario::scenario::Invitations;
+use fedrecsim_scenario::Invitations;
 
 /// The state of the step that is open.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@ use crate::sim::world::World;
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset;
 use fedrecsim_methods::method::registry::vocabulary;
-use fedrecsim_scenario::scenario;
+use fedrecsim_scenario as scenario;
 
 const SMALL: &str = r#"
 method = "fedmf"

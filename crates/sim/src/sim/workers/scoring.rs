@@ -16,7 +16,7 @@ use fedrecsim_core::rng::PortableDraws;
 use fedrecsim_methods::method::{Client, PersonalTable};
 use fedrecsim_model::blocks::Model;
 use fedrecsim_model::table::Table;
-use fedrecsim_scenario::scenario::ItemTable;
+use fedrecsim_scenario::ItemTable;
 
 /// The item tables of users with which others score.
 pub(crate) type Donated = BTreeMap<UserId, Option<PersonalTable>>;

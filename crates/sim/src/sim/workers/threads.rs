@@ -31,7 +31,7 @@ use fedrecsim_methods::method::Placement;
 use fedrecsim_model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::blocks::Model;
 use fedrecsim_model::state::StateVisitor;
-use fedrecsim_scenario::scenario::ItemTable;
+use fedrecsim_scenario::ItemTable;
 
 /// The number of users whose tables are held at a time, for others to score with.
 const HELD_AT_ONCE: usize = 64;

@@ -6,8 +6,8 @@ use crate::testing::Contract;
 use crate::testing::breach::{Seen, ensure};
 use fedrecsim_methods::method::registry::vocabulary_of;
 use fedrecsim_methods::method::{Phase, sizes_of};
-use fedrecsim_scenario::scenario::sizes::ProblemSize;
-use fedrecsim_scenario::scenario::unchecked_rules;
+use fedrecsim_scenario::sizes::ProblemSize;
+use fedrecsim_scenario::unchecked_rules;
 
 /// Checks that every rule of the schema can be checked in a scenario file, that the defaults keep
 /// all of them, and that values that break one are refused with the name of their key.

@@ -17,7 +17,7 @@ use fedrecsim_methods::method::Client;
 use fedrecsim_model::blocks::ModelUpdate;
 use fedrecsim_model::codec::BlockCodecs;
 use fedrecsim_model::state::StateVisitor;
-use fedrecsim_scenario::scenario::CodecName;
+use fedrecsim_scenario::CodecName;
 
 /// The user whose client is marked.
 const USER: u32 = 1;

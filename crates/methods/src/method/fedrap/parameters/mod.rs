@@ -5,8 +5,8 @@ use crate::method::without_effect;
 use crate::{choices, parameters};
 use fedrecsim_model::kernel::MAX_DIMENSION;
 use fedrecsim_model::kernel::additive::{AdditiveStep, Penalty};
-use fedrecsim_scenario::scenario::ParameterFault;
-use fedrecsim_scenario::scenario::sizes::ProblemSize;
+use fedrecsim_scenario::ParameterFault;
+use fedrecsim_scenario::sizes::ProblemSize;
 
 choices! {
     /// Which of the two FedRAPs is trained: the code that produced the paper's numbers is not the

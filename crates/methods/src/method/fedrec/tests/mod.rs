@@ -17,8 +17,8 @@ use fedrecsim_data::dataset::Interaction;
 use fedrecsim_data::dataset::split::Splitter;
 use fedrecsim_model::state::StateVisitor;
 use fedrecsim_model::table::{extend_bytes, floats};
-use fedrecsim_scenario::scenario::sizes::ProblemSize;
-use fedrecsim_scenario::scenario::{NegativesSpec, SplitSpec};
+use fedrecsim_scenario::sizes::ProblemSize;
+use fedrecsim_scenario::{NegativesSpec, SplitSpec};
 
 mod profile;
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::super::*;
 use fedrecsim_core::units::{Direction, SimDuration};
 use fedrecsim_data::population::{Link, shared_capacity};
-use fedrecsim_scenario::scenario::{NetworkSpec, ServerLinkSpec, Sharing};
+use fedrecsim_scenario::{NetworkSpec, ServerLinkSpec, Sharing};
 
 /// A line of a recording.
 #[derive(Deserialize)]

@@ -12,7 +12,7 @@ use fedrecsim_model::blocks::Model;
 use fedrecsim_model::codec::Codec;
 use fedrecsim_model::layout::ValueType;
 use fedrecsim_model::table::{SharedTable, Table, TableUpdate};
-use fedrecsim_scenario::scenario::CodecName;
+use fedrecsim_scenario::CodecName;
 
 mod modes;
 mod resumed;
