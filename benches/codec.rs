@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use fedrecsim_core::rng::{PortableDraws, Streams};
 use fedrecsim_core::units::Direction;
-use fedrecsim_methods::method::registry::vocabulary;
+use fedrecsim_methods::registry::vocabulary;
 use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::codec::{
     BlockCodecs, Codec, CodecMemory, EncodeContext, FrameKind, Randomness,

@@ -14,7 +14,7 @@ use common::median_ns;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
 use fedrecsim_data::dataset;
-use fedrecsim_methods::method::registry::vocabulary;
+use fedrecsim_methods::registry::vocabulary;
 use fedrecsim_model::aggregate::{Aggregate, Averaging, Contribution};
 use fedrecsim_model::codec::Codec;
 use fedrecsim_model::kernel::BatchRows;

@@ -6,7 +6,7 @@
 //! ```
 
 use fedrecsim_core::error::Result;
-use fedrecsim_methods::method::fedrap::Curriculum;
+use fedrecsim_methods::fedrap::Curriculum;
 use fedrecsim_report::report::{Axis, Chart, Series, Stroke, Unit, arm, plot};
 
 /// The v1 of the figure.

@@ -6,7 +6,7 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fedrecsim_methods::method::registry::vocabulary;
+use fedrecsim_methods::registry::vocabulary;
 use fedrecsim_model::codec::{self, Beginning, Codec, HEADER_BYTES, PositionCode};
 use fedrecsim_model::table::{Table, TableShape, TableUpdate};
 use fedrecsim_scenario::{self as scenario, CodecName};

@@ -166,7 +166,7 @@ pub mod dataset {
 /// The methods of recommendation, and what it takes to write one.
 pub mod method {
     #[doc(inline)]
-    pub use fedrecsim_methods::method::{
+    pub use fedrecsim_methods::{
         Averager, Client, Entry, Exchange, LocalRequest, LocalTask, LocalUpdate, Method, OwnNoise,
         PersonalTable, Phase, Placement, Problem, Scorer, ScoringContext, Scratch, Server,
         ThirdParty,
@@ -184,14 +184,14 @@ pub mod method {
     /// What most methods use, for `use fedrecsim::method::prelude::*`.
     pub mod prelude {
         #[doc(no_inline)]
-        pub use fedrecsim_methods::method::prelude::*;
+        pub use fedrecsim_methods::prelude::*;
     }
 }
 
 /// Parameters: named blocks, tables, updates, and the private part that no codec takes.
 pub mod model {
     #[doc(inline)]
-    pub use fedrecsim_methods::method::prelude::Perceptron;
+    pub use fedrecsim_methods::prelude::Perceptron;
     #[doc(inline)]
     pub use fedrecsim_model::{
         blocks::{Model, ModelUpdate},

@@ -9,7 +9,7 @@ use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset;
-use fedrecsim_methods::method::{
+use fedrecsim_methods::{
     Client, Entry, LocalTask, LocalUpdate, Method, Scorer, ScoringContext, Scratch, registry,
 };
 use fedrecsim_model::blocks::{Model, ModelUpdate};

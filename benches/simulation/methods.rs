@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset;
-use fedrecsim_methods::method::registry;
+use fedrecsim_methods::registry;
 use fedrecsim_scenario as scenario;
 use fedrecsim_sim::sim::{RunControl, Simulation, World};
 

@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use fedrecsim::cli::{Inputs, data_directories};
-use fedrecsim_methods::method::Entry;
-use fedrecsim_methods::method::registry::vocabulary_of;
+use fedrecsim_methods::Entry;
+use fedrecsim_methods::registry::vocabulary_of;
 use fedrecsim_scenario::{self as scenario, Loaded, Strictness};
 use fedrecsim_sim::sim::{self, RehearsalLength, World};
 use pyo3::prelude::*;

@@ -185,7 +185,7 @@ mod tests {
     use ndarray_npy::write_npy;
 
     use super::*;
-    use fedrecsim_methods::method::registry::vocabulary;
+    use fedrecsim_methods::registry::vocabulary;
 
     /// If this fails, a codec that is listed cannot be measured, or its bytes and errors are not
     /// those of the table.

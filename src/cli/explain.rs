@@ -147,7 +147,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use fedrecsim_methods::method::registry::{METHODS, vocabulary};
+    use fedrecsim_methods::registry::{METHODS, vocabulary};
 
     const REST: &str = "dataset.name = \"generated\"\ntraining.rounds = 1\n";
 

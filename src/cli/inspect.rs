@@ -172,7 +172,7 @@ mod tests {
 
     use super::*;
     use fedrecsim_core::error::Error;
-    use fedrecsim_methods::method::registry::{METHODS, vocabulary};
+    use fedrecsim_methods::registry::{METHODS, vocabulary};
 
     #[test]
     fn one_wrong_file_does_not_hide_the_others() {

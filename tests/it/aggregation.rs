@@ -4,9 +4,9 @@ use fedrecsim_core::ids::{InvitationId, Round, UserId};
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset::Interaction;
 use fedrecsim_data::dataset::split::Splitter;
-use fedrecsim_methods::method::declare::controlled;
-use fedrecsim_methods::method::registry::{METHODS, build};
-use fedrecsim_methods::method::{LocalTask, Placement, Problem, ScoringContext, Scratch};
+use fedrecsim_methods::declare::controlled;
+use fedrecsim_methods::registry::{METHODS, build};
+use fedrecsim_methods::{LocalTask, Placement, Problem, ScoringContext, Scratch};
 use fedrecsim_scenario::{Aggregation, MethodSpec, NegativesSpec};
 use fedrecsim_sim::testing::check_resumed_runs;
 
@@ -158,7 +158,7 @@ fn methods_without_controls_say_why() {
         for control in [NONE, MEAN] {
             let method = format!("method=\"{}\"", entry.name);
             let overrides = [method, control.to_owned()];
-            let vocabulary = fedrecsim_methods::method::registry::vocabulary();
+            let vocabulary = fedrecsim_methods::registry::vocabulary();
             let read = fedrecsim_scenario::parse(SMALL, "small.toml", &overrides, &vocabulary);
             match reason.filter(|_| entry.placement.is_on_devices()) {
                 Some(reason) => {

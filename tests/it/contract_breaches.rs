@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
-use fedrecsim_methods::method::averager::Averager;
-use fedrecsim_methods::method::rule::{Combine, Optimizer, ServerRule};
-use fedrecsim_methods::method::server::{Accumulator, StepContext, StepReport};
-use fedrecsim_methods::method::{
+use fedrecsim_methods::averager::Averager;
+use fedrecsim_methods::rule::{Combine, Optimizer, ServerRule};
+use fedrecsim_methods::server::{Accumulator, StepContext, StepReport};
+use fedrecsim_methods::{
     Client, Entry, LocalTask, LocalUpdate, Method, Phase, Scorer, ScoringContext, Scratch, Server,
     no_blocks, parameters, sizes_by,
 };

@@ -1,4 +1,4 @@
-use fedrecsim_methods::method::registry::{METHODS, vocabulary_of};
+use fedrecsim_methods::registry::{METHODS, vocabulary_of};
 use fedrecsim_scenario::unchecked_rules;
 use fedrecsim_sim::testing::{Clause, Contract};
 

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset;
 use fedrecsim_data::population::Traces;
-use fedrecsim_methods::method::registry::{METHODS, check};
+use fedrecsim_methods::registry::{METHODS, check};
 use fedrecsim_sim::sim::outcome::{Flow, RoundRecord};
 use fedrecsim_sim::sim::{self, Outcome, RunControl, World};
 

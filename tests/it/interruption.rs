@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fedrecsim::cli::Session;
 use fedrecsim_core::error::Error;
-use fedrecsim_methods::method::registry::METHODS;
+use fedrecsim_methods::registry::METHODS;
 use fedrecsim_sim::sim::{self, Outcome, RunControl};
 use serde_json::Value;
 

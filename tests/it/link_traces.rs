@@ -4,7 +4,7 @@ use std::sync::Arc;
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset;
 use fedrecsim_data::population::Traces;
-use fedrecsim_methods::method::registry::{METHODS, check};
+use fedrecsim_methods::registry::{METHODS, check};
 use fedrecsim_model::archive::ArchiveReader;
 use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::sim::{self, Checkpoints, Outcome, RunControl, World};

@@ -9,7 +9,7 @@ use fedrecsim_core::ids::UserId;
 use fedrecsim_core::legs::Route;
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset;
-use fedrecsim_methods::method::{Client, Entry, Method, pfedrec};
+use fedrecsim_methods::{Client, Entry, Method, pfedrec};
 use fedrecsim_model::blocks::Model;
 use fedrecsim_scenario::{CodecChoice, CodecName, CompositionSpec, SelectSpec};
 use fedrecsim_sim::sim::outcome::{Booking, Ending, LinkEvent, RoundSpan};

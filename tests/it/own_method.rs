@@ -1,4 +1,4 @@
-use fedrecsim_methods::method::registry::{METHODS, vocabulary_of};
+use fedrecsim_methods::registry::{METHODS, vocabulary_of};
 use fedrecsim_scenario as scenario;
 use serde_json::json;
 

@@ -13,12 +13,10 @@ use fedrecsim_core::metric::{Metric, MetricSums, Place, rank};
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset::OwnData;
 use fedrecsim_data::dataset::negatives::Samples;
-use fedrecsim_methods::method::declare::Declared;
-use fedrecsim_methods::method::fedrap::{FedRap, FedRapParameters, Regularizer};
-use fedrecsim_methods::method::pfedrec::PFedRec;
-use fedrecsim_methods::method::{
-    Client, LocalTask, Method, Problem, ScoringContext, Scratch, task,
-};
+use fedrecsim_methods::declare::Declared;
+use fedrecsim_methods::fedrap::{FedRap, FedRapParameters, Regularizer};
+use fedrecsim_methods::pfedrec::PFedRec;
+use fedrecsim_methods::{Client, LocalTask, Method, Problem, ScoringContext, Scratch, task};
 use fedrecsim_model::aggregate::{Aggregate, Averaging, Contribution};
 use fedrecsim_model::blocks::Model;
 use fedrecsim_model::state::StateVisitor;

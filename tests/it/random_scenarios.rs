@@ -28,7 +28,7 @@ use fedrecsim_core::ids::Round;
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset;
 use fedrecsim_data::population::Traces;
-use fedrecsim_methods::method::registry::{self, METHODS, vocabulary};
+use fedrecsim_methods::registry::{self, METHODS, vocabulary};
 use fedrecsim_model::archive::ArchiveReader;
 use fedrecsim_scenario::{self as scenario, Mode, Scenario};
 use fedrecsim_sim::sim::outcome::RoundRecord;

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use fedrecsim_core::error::Error;
 use fedrecsim_core::ids::UserId;
-use fedrecsim_methods::method::Entry;
+use fedrecsim_methods::Entry;
 use fedrecsim_ranks::Shares;
 use fedrecsim_sim::sim::outcome::UserRecord;
 use fedrecsim_sim::sim::{Outcome, Simulation, Stop};

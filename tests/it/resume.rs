@@ -1,4 +1,4 @@
-use fedrecsim_methods::method::Entry;
+use fedrecsim_methods::Entry;
 use fedrecsim_sim::testing::check_resumed_runs;
 
 use crate::support::{methods, run, small_with, world};

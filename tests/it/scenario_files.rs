@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 
-use fedrecsim_methods::method::registry::vocabulary;
+use fedrecsim_methods::registry::vocabulary;
 use fedrecsim_scenario::{self as scenario, Scenario};
 
 use crate::support::{assert_balanced, assert_finite, repository, run};

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use fedrecsim_methods::method::prelude::*;
+use fedrecsim_methods::prelude::*;
 use fedrecsim_model::codec::BlockCodecs;
 use fedrecsim_model::layout::ValueType;
 use fedrecsim_sim::privacy::{Mechanism, Protection};

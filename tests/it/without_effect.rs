@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use fedrecsim_core::error::Error;
-use fedrecsim_methods::method::registry::vocabulary;
+use fedrecsim_methods::registry::vocabulary;
 use fedrecsim_scenario::{self as scenario, Loaded, Strictness};
 
 use crate::checkpoints::{DOOMED, resume, saving};

@@ -19,8 +19,8 @@
 use std::sync::Arc;
 
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_methods::method::registry::find;
-use fedrecsim_methods::method::{Entry, Placement};
+use fedrecsim_methods::registry::find;
+use fedrecsim_methods::{Entry, Placement};
 use fedrecsim_scenario::{ClientSelection, ItemTable, Scenario};
 use fedrecsim_sim::sim::{self, Checkpoints, RoundObserver, RunControl, Simulation, World};
 

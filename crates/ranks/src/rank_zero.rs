@@ -13,7 +13,7 @@ use bytes::Bytes;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_data::dataset::KeptItems;
-use fedrecsim_methods::method::Placement;
+use fedrecsim_methods::Placement;
 use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};
 use fedrecsim_model::blocks::Model;
 use fedrecsim_model::state::save_model;

@@ -9,7 +9,7 @@ use super::share::Shares;
 use super::wire::{Inbox, Question, put_trained};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::memory;
-use fedrecsim_methods::method::Placement;
+use fedrecsim_methods::Placement;
 use fedrecsim_model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::state::restore_model;
 use fedrecsim_sim::sim::workers::{

@@ -14,7 +14,7 @@ use super::link::Parcel;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::{InvitationId, Step, UserId};
 use fedrecsim_core::work::Work;
-use fedrecsim_methods::method::ThirdParty;
+use fedrecsim_methods::ThirdParty;
 use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};
 use fedrecsim_model::state::StateVisitor;
 use fedrecsim_sim::sim::World;

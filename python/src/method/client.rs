@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
-use fedrecsim_methods::method::{Client, LocalTask, LocalUpdate, Scorer, ScoringContext, Scratch};
+use fedrecsim_methods::{Client, LocalTask, LocalUpdate, Scorer, ScoringContext, Scratch};
 use fedrecsim_model::private::Private;
 use fedrecsim_model::state::StateVisitor;
 use numpy::{PyArray1, PyUntypedArrayMethods};
@@ -80,7 +80,7 @@ impl PythonClient {
     }
 }
 
-impl fedrecsim_methods::method::CloneClient for PythonClient {
+impl fedrecsim_methods::CloneClient for PythonClient {
     fn snapshot(&self) -> Box<dyn Client> {
         let copied = match &*self.state.get().borrow() {
             State::Fresh => State::Fresh,

@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::{Round, UserId};
 use fedrecsim_core::rng::{PortableDraws, Streams};
-use fedrecsim_methods::method::registry::METHODS;
-use fedrecsim_methods::method::rule::ServerRule;
-use fedrecsim_methods::method::{
+use fedrecsim_methods::registry::METHODS;
+use fedrecsim_methods::rule::ServerRule;
+use fedrecsim_methods::{
     Averager, Client, Entry, Method, Problem, Server, largest_magnitude, parameters, sizes_of,
 };
 use fedrecsim_model::blocks::Model;
@@ -330,7 +330,7 @@ impl Method for PythonMethod {
         self.0.version.clone()
     }
 
-    fn upload_layout(&self, _phase: fedrecsim_methods::method::Phase) -> Layout {
+    fn upload_layout(&self, _phase: fedrecsim_methods::Phase) -> Layout {
         self.0.upload.clone()
     }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use fedrecsim_core::error::Result;
-use fedrecsim_methods::method::largest_magnitude;
-use fedrecsim_methods::method::server::{
+use fedrecsim_methods::largest_magnitude;
+use fedrecsim_methods::server::{
     Accumulator, Contribution, Server, StepContext, StepReport, downcast,
 };
 use fedrecsim_model::blocks::{Model, ModelUpdate};

@@ -2,7 +2,7 @@
 
 use fedrecsim_core::error::Result;
 use fedrecsim_core::rng::Streams;
-use fedrecsim_methods::method::{LocalTask, LocalUpdate, largest_magnitude};
+use fedrecsim_methods::{LocalTask, LocalUpdate, largest_magnitude};
 use fedrecsim_model::blocks::ModelUpdate;
 use fedrecsim_model::layout::BlockLayout;
 use fedrecsim_model::table::TableUpdate;

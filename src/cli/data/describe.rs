@@ -147,7 +147,7 @@ fn tied_users(ratings: &Ratings) -> u64 {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use fedrecsim_methods::method::registry::vocabulary;
+    use fedrecsim_methods::registry::vocabulary;
 
     const SCENARIO: &str = r#"
 method = "popularity"

@@ -68,7 +68,7 @@ pub(crate) fn list(arguments: &DataListArgs, width: usize) -> String {
 mod list_tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use fedrecsim_methods::method::registry::vocabulary;
+    use fedrecsim_methods::registry::vocabulary;
     use fedrecsim_scenario as scenario;
 
     /// If this fails, a scenario cannot name a data set by the name under which it is listed and

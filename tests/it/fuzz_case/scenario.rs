@@ -5,7 +5,7 @@
 //! an override (`--set`).
 
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_methods::method::registry::vocabulary;
+use fedrecsim_methods::registry::vocabulary;
 use fedrecsim_scenario::{self as scenario, Scenario};
 
 const FILE: &str = "fuzz.toml";

@@ -3,8 +3,8 @@
 
 use fedrecsim_core::ids::{InvitationId, Round, UserId};
 use fedrecsim_core::rng::Streams;
-use fedrecsim_methods::method::server::Download;
-use fedrecsim_methods::method::{LocalTask, Phase, Scratch};
+use fedrecsim_methods::server::Download;
+use fedrecsim_methods::{LocalTask, Phase, Scratch};
 use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::layout::Layout;
 use fedrecsim_model::table::floats;

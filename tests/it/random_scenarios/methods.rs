@@ -1,6 +1,6 @@
 //! Lists the keys of methods, and how to draw their values.
 
-use fedrecsim_methods::method::registry::METHODS;
+use fedrecsim_methods::registry::METHODS;
 use proptest::prelude::*;
 use proptest::sample::select;
 use toml::Value;

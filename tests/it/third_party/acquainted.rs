@@ -3,15 +3,13 @@ use std::collections::BTreeMap;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::work::Work;
-use fedrecsim_methods::method::averager::Averager;
-use fedrecsim_methods::method::rule::ServerRule;
-use fedrecsim_methods::method::server::{
+use fedrecsim_methods::averager::Averager;
+use fedrecsim_methods::rule::ServerRule;
+use fedrecsim_methods::server::{
     Accumulator, Contribution, Download, StepContext, StepReport, downcast,
 };
-use fedrecsim_methods::method::third_party::{
-    ArrivedRequest, Exchange, LocalRequest, Reply, ThirdParty,
-};
-use fedrecsim_methods::method::{
+use fedrecsim_methods::third_party::{ArrivedRequest, Exchange, LocalRequest, Reply, ThirdParty};
+use fedrecsim_methods::{
     Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Scorer, ScoringContext,
     Scratch, Server, sizes_of,
 };

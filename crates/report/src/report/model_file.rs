@@ -9,7 +9,7 @@ use ndarray::{Array1, Array2};
 use ndarray_npy::{NpzWriter, WriteNpzError};
 
 use fedrecsim_core::ids::UserId;
-use fedrecsim_methods::method::PersonalTable;
+use fedrecsim_methods::PersonalTable;
 use fedrecsim_model::blocks::{BlockValues, Model};
 use fedrecsim_model::layout::ValueType;
 

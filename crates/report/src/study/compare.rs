@@ -180,7 +180,7 @@ mod tests {
 
     use super::*;
     use crate::tests::results as sample;
-    use fedrecsim_methods::method::registry::vocabulary;
+    use fedrecsim_methods::registry::vocabulary;
 
     fn report(seed: u64, key: &str, value: Value) -> SavedReport {
         let mut report = sample::report(seed, 0.5);

@@ -12,7 +12,7 @@ use crate::study::file::{self, Changes, Reference};
 use crate::study::{ArmResults, Plan, Results, RunResult};
 use crate::tests::records as sample;
 use fedrecsim_core::error::Result;
-use fedrecsim_methods::method::registry::vocabulary;
+use fedrecsim_methods::registry::vocabulary;
 
 /// A study of a base with two rounds, whose axes are to be put in the place of `AXES`.
 pub(crate) const STUDY: &str = "base = \"base.toml\"\nseeds = [1]\nset = {}\nAXES\n";

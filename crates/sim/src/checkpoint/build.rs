@@ -20,7 +20,7 @@ pub struct Build {
     pub made_from: String,
     /// BLAKE3 (hexadecimal) of the executable, or of the library that holds this crate.
     pub executable: String,
-    /// The method's own version ([`Method::version`](fedrecsim_methods::method::Method::version)).
+    /// The method's own version ([`Method::version`](fedrecsim_methods::Method::version)).
     pub method: String,
 }
 

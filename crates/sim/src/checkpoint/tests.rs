@@ -234,7 +234,7 @@ fn another_scenario_or_other_data_are_refused_by_name() {
             &text,
             "small.toml",
             &[],
-            &fedrecsim_methods::method::registry::vocabulary(),
+            &fedrecsim_methods::registry::vocabulary(),
         )
         .unwrap()
     };

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::accountant::Curve;
-use fedrecsim_methods::method::OwnNoise;
+use fedrecsim_methods::OwnNoise;
 use fedrecsim_scenario::{Adjacency, PrivacySpec, Trust, USUAL_DELTA};
 
 /// Says how the users of a step are found, as far as that protects them.

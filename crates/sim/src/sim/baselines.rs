@@ -8,7 +8,7 @@ use super::evaluation::{self, UserAccuracy};
 use super::outcome::SplitAccuracy;
 use super::world::World;
 use fedrecsim_core::error::Result;
-use fedrecsim_methods::method::{Method, Placement, Problem, baselines};
+use fedrecsim_methods::{Method, Placement, Problem, baselines};
 use fedrecsim_scenario::MethodSpec;
 
 /// The names of the baselines, each with the accuracy of some users.

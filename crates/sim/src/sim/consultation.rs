@@ -10,8 +10,8 @@ use crate::privacy::Protection;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::units::Direction;
 use fedrecsim_core::work::Work;
-use fedrecsim_methods::method::third_party::ArrivedRequest;
-use fedrecsim_methods::method::{Client, Exchange, LocalTask, Scratch, ThirdParty};
+use fedrecsim_methods::third_party::ArrivedRequest;
+use fedrecsim_methods::{Client, Exchange, LocalTask, Scratch, ThirdParty};
 use fedrecsim_model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::codec::{

@@ -3,7 +3,7 @@
 use super::world::World;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
-use fedrecsim_methods::method::Client;
+use fedrecsim_methods::Client;
 use fedrecsim_model::codec::CodecMemory;
 use fedrecsim_model::state::StateVisitor;
 

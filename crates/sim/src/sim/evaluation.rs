@@ -16,7 +16,7 @@ use fedrecsim_core::ids::{ItemId, UserId};
 use fedrecsim_core::metric::{CataloguePlace, MetricSums, Place, RatingErrors, rank};
 use fedrecsim_data::dataset::CandidateScratch;
 use fedrecsim_data::dataset::TestRatings;
-use fedrecsim_methods::method::{Client, Scorer, ScoringContext, Scratch};
+use fedrecsim_methods::{Client, Scorer, ScoringContext, Scratch};
 use fedrecsim_model::blocks::Model;
 
 /// The accuracy that was found for one user.

@@ -23,7 +23,7 @@ use fedrecsim_core::ids::{Step, UserId};
 use fedrecsim_core::legs::Peer;
 use fedrecsim_core::units::{Bytes as Size, SimTime};
 use fedrecsim_core::work::Work;
-use fedrecsim_methods::method::{PersonalTable, Phase, ThirdParty};
+use fedrecsim_methods::{PersonalTable, Phase, ThirdParty};
 use fedrecsim_model::blocks::Model;
 use fedrecsim_model::magnitude::{MagnitudeCounts, SupportCount};
 

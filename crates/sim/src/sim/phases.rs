@@ -1,7 +1,7 @@
 //! What travels in each phase of a method.
 
 use fedrecsim_core::legs::{Downloads, Leg};
-use fedrecsim_methods::method::{Exchange, Method, Phase};
+use fedrecsim_methods::{Exchange, Method, Phase};
 use fedrecsim_model::codec::BlockCodecs;
 use fedrecsim_model::layout::Layout;
 

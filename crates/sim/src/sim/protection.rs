@@ -3,7 +3,7 @@
 use crate::privacy::{Circumstances, PrivacyClaim, Sampling, SumNoise};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_data::population::Population;
-use fedrecsim_methods::method::OwnNoise;
+use fedrecsim_methods::OwnNoise;
 use fedrecsim_model::layout::{BlockKind, Layout, ValueType};
 use fedrecsim_scenario::{ClientSelection, Participants, Policy, Scenario, Trust};
 

@@ -14,8 +14,8 @@ use super::messages::{AbsorbRequests, AskThirdParty, ConsultThirdParty, RequestA
 use super::resident::{Resident, unanswered};
 use super::world::World;
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_methods::method::third_party::ArrivedRequest;
-use fedrecsim_methods::method::{Phase, ThirdParty};
+use fedrecsim_methods::third_party::ArrivedRequest;
+use fedrecsim_methods::{Phase, ThirdParty};
 use fedrecsim_model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::blocks::ModelUpdate;
 use fedrecsim_model::state::StateVisitor;

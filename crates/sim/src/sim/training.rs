@@ -19,7 +19,7 @@ use super::world::World;
 use crate::privacy::Protection;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::stages::{Stage, enter};
-use fedrecsim_methods::method::{LocalTask, LocalUpdate, Scratch};
+use fedrecsim_methods::{LocalTask, LocalUpdate, Scratch};
 use fedrecsim_model::blocks::{Model, Utility};
 use fedrecsim_model::codec::EncodeContext;
 

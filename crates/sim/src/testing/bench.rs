@@ -7,9 +7,9 @@ use super::breach::{Seen, ensure};
 use crate::sim::World;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::{InvitationId, Round, UserId};
-use fedrecsim_methods::method::server::{Contribution, Download, StepContext, StepReport};
-use fedrecsim_methods::method::third_party::ArrivedRequest;
-use fedrecsim_methods::method::{
+use fedrecsim_methods::server::{Contribution, Download, StepContext, StepReport};
+use fedrecsim_methods::third_party::ArrivedRequest;
+use fedrecsim_methods::{
     Client, LocalTask, LocalUpdate, Phase, ScoringContext, Scratch, Server, ThirdParty,
 };
 use fedrecsim_model::archive::{Archive, ArchiveReader};

@@ -5,7 +5,7 @@
 //! one test:
 //!
 //! ```
-//! use fedrecsim_methods::method::fedmf;
+//! use fedrecsim_methods::fedmf;
 //! use fedrecsim_sim::testing::{Breach, Contract, Clause};
 //!
 //! /// If this fails, the method breaks a promise that the simulator relies on.
@@ -67,8 +67,8 @@ use crate::sim::World;
 use fedrecsim_core::error::Error;
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset;
-use fedrecsim_methods::method::Entry;
-use fedrecsim_methods::method::registry::vocabulary_of;
+use fedrecsim_methods::Entry;
+use fedrecsim_methods::registry::vocabulary_of;
 use fedrecsim_scenario::{self as scenario, Scenario};
 
 /// Checks that the method of `entry`, with its default parameters, keeps every [`Clause`] of the

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use super::Contract;
 use super::bench::Bench;
-use fedrecsim_methods::method::registry::METHODS;
+use fedrecsim_methods::registry::METHODS;
 
 /// If this fails, a method counts more or less work than before, and its trainings take another
 /// virtual time. Where the count is meant to change, it has to be counted by hand.
@@ -20,9 +20,7 @@ fn every_method_counts_the_work_that_it_counted_before() {
         };
         let mut bench = Bench::new(&contract).unwrap();
         let mut clients: Vec<_> = (0..3).map(|user| bench.client(user)).collect();
-        if bench.world.trains
-            && bench.world.placement != fedrecsim_methods::method::Placement::Central
-        {
+        if bench.world.trains && bench.world.placement != fedrecsim_methods::Placement::Central {
             let work = bench.train(clients[0].as_mut(), 0, 0).unwrap().work;
             writeln!(
                 text,

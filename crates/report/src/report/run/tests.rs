@@ -7,7 +7,7 @@ use crate::report::record::AuditRecord;
 use crate::study::{compare, tables};
 use crate::tests::records as sample;
 use fedrecsim_core::error::Error;
-use fedrecsim_methods::method::registry::vocabulary;
+use fedrecsim_methods::registry::vocabulary;
 use fedrecsim_scenario::{self as scenario, MethodSpec};
 
 fn charts(page: &Document) -> Vec<&Chart> {

@@ -19,7 +19,7 @@ use crate::sim::outcome::{AuditFigures, AuditRecord};
 use crate::sim::world::World;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::{Round, UserId};
-use fedrecsim_methods::method::server::Contribution;
+use fedrecsim_methods::server::Contribution;
 use fedrecsim_model::algebra::symmetric_eigen;
 use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};
 use fedrecsim_model::layout::{BlockKind, BlockLayout, Layout, ValueType};

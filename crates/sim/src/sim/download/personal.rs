@@ -8,7 +8,7 @@ use super::{Content, Download, Received};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::stages::{Stage, enter};
-use fedrecsim_methods::method::server::PersonalDownloads;
+use fedrecsim_methods::server::PersonalDownloads;
 use fedrecsim_model::blocks::Model;
 use fedrecsim_model::codec::{Frame, FrameKind, Randomness};
 

@@ -13,7 +13,7 @@ use super::{Content, Download, WaysToVersion, rows};
 use crate::sim::world::World;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
-use fedrecsim_methods::method::task::Phase;
+use fedrecsim_methods::task::Phase;
 use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};
 use fedrecsim_model::codec::Frame;
 use fedrecsim_model::state::{restore_model, save_model};

@@ -4,7 +4,7 @@
 use super::*;
 use crate::sim::tests::small;
 use fedrecsim_core::rng::PortableDraws;
-use fedrecsim_methods::method::server::PersonalDownloads;
+use fedrecsim_methods::server::PersonalDownloads;
 use fedrecsim_model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::codec::Beginning;
 use fedrecsim_model::table::{Table, TableShape};

@@ -15,8 +15,8 @@ use crate::sim::outcome::VersionsCost;
 use crate::sim::world::World;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
-use fedrecsim_methods::method::server;
-use fedrecsim_methods::method::task::Phase;
+use fedrecsim_methods::server;
+use fedrecsim_methods::task::Phase;
 use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};
 use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::codec::{

@@ -7,7 +7,7 @@ use fedrecsim_core::error::Result;
 use fedrecsim_core::units::{SimDuration, SimTime};
 use fedrecsim_core::work::Work;
 use fedrecsim_data::population::Speed;
-use fedrecsim_methods::method::server::StepReport;
+use fedrecsim_methods::server::StepReport;
 
 /// A step without participants that is under way.
 pub(super) struct StepAlone {

@@ -16,10 +16,8 @@ use crate::sim::world::World;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::{InvitationId, Round, Step, UserId};
 use fedrecsim_core::stages::{Stage, enter};
-use fedrecsim_methods::method::Server;
-use fedrecsim_methods::method::server::{
-    Accumulator, Contribution, StepContext, StepReport, WeightTotals,
-};
+use fedrecsim_methods::Server;
+use fedrecsim_methods::server::{Accumulator, Contribution, StepContext, StepReport, WeightTotals};
 use fedrecsim_model::blocks::ModelUpdate;
 use fedrecsim_scenario::StepWeights;
 

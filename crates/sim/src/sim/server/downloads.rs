@@ -12,7 +12,7 @@ use crate::sim::outcome::VersionsCost;
 use crate::sim::resident::unanswered;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
-use fedrecsim_methods::method::server;
+use fedrecsim_methods::server;
 
 impl ServerActor {
     /// Forgets the download of a model that has changed. The next one has another number, even if

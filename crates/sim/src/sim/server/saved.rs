@@ -9,7 +9,7 @@ use crate::sim::invitation::Invitation;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::{InvitationId, Step, UserId};
 use fedrecsim_core::units::SimTime;
-use fedrecsim_methods::method::Phase;
+use fedrecsim_methods::Phase;
 use fedrecsim_model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::state::{StateVisitor, restore_model, save_model};
 

@@ -10,7 +10,7 @@ use crate::sim::world::World;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::{InvitationId, Step, UserId};
 use fedrecsim_core::units::{SimDuration, SimTime};
-use fedrecsim_methods::method::Placement;
+use fedrecsim_methods::Placement;
 use fedrecsim_scenario::Invitations;
 
 /// The state of the step that is open.

@@ -30,7 +30,7 @@ use crate::sim::world::World;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::units::SimTime;
-use fedrecsim_methods::method::PersonalTable;
+use fedrecsim_methods::PersonalTable;
 use fedrecsim_model::archive::ArchiveReader;
 use fedrecsim_model::blocks::Model;
 

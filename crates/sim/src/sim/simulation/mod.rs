@@ -23,7 +23,7 @@ use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::units::SimTime;
 use fedrecsim_data::dataset::KeptItems;
-use fedrecsim_methods::method::{PersonalTable, Phase};
+use fedrecsim_methods::{PersonalTable, Phase};
 use fedrecsim_model::archive::ArchiveReader;
 use fedrecsim_model::blocks::Model;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::sim::world::World;
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset;
-use fedrecsim_methods::method::registry::vocabulary;
+use fedrecsim_methods::registry::vocabulary;
 use fedrecsim_scenario as scenario;
 
 const SMALL: &str = r#"

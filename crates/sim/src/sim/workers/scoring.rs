@@ -13,7 +13,7 @@ use crate::sim::world::World;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::rng::PortableDraws;
-use fedrecsim_methods::method::{Client, PersonalTable};
+use fedrecsim_methods::{Client, PersonalTable};
 use fedrecsim_model::blocks::Model;
 use fedrecsim_model::table::Table;
 use fedrecsim_scenario::ItemTable;

@@ -27,7 +27,7 @@ use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_data::dataset::KeptItems;
-use fedrecsim_methods::method::Placement;
+use fedrecsim_methods::Placement;
 use fedrecsim_model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::blocks::Model;
 use fedrecsim_model::state::StateVisitor;

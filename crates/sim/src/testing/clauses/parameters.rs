@@ -4,8 +4,8 @@ use serde_json::Value as Json;
 
 use crate::testing::Contract;
 use crate::testing::breach::{Seen, ensure};
-use fedrecsim_methods::method::registry::vocabulary_of;
-use fedrecsim_methods::method::{Phase, sizes_of};
+use fedrecsim_methods::registry::vocabulary_of;
+use fedrecsim_methods::{Phase, sizes_of};
 use fedrecsim_scenario::sizes::ProblemSize;
 use fedrecsim_scenario::unchecked_rules;
 

@@ -13,7 +13,7 @@ use crate::testing::Contract;
 use crate::testing::bench::{Bench, Sent};
 use crate::testing::breach::Seen;
 use fedrecsim_core::rng::{PortableDraws, Stream, Streams};
-use fedrecsim_methods::method::Client;
+use fedrecsim_methods::Client;
 use fedrecsim_model::blocks::ModelUpdate;
 use fedrecsim_model::codec::BlockCodecs;
 use fedrecsim_model::state::StateVisitor;

@@ -5,7 +5,7 @@ use crate::testing::bench::{
     Bench, different_scores, different_states, different_updates, restore, state,
 };
 use crate::testing::breach::Seen;
-use fedrecsim_methods::method::Client;
+use fedrecsim_methods::Client;
 
 /// Checks that a client that was restored is the one that was saved, also in what it does later.
 pub(crate) fn is_saved_and_restored(contract: &Contract<'_>) -> Result<(), Seen> {

@@ -4,7 +4,7 @@ use crate::testing::Contract;
 use crate::testing::bench::{Bench, different_updates, state};
 use crate::testing::breach::{Seen, ensure};
 use fedrecsim_core::work::Work;
-use fedrecsim_methods::method::Scratch;
+use fedrecsim_methods::Scratch;
 
 /// Checks that the first participation of each of ten users does not fail, as far as there is a
 /// world in which they can take part.

@@ -1,0 +1,124 @@
+//! Trains and scores the methods that declare a score and a loss.
+//!
+//! Each pair of a [`Score`] and a [`Loss`] is trained by a loop that is compiled for it: products
+//! with the binary cross-entropy by the packed kernel of [`product`], networks by [`network`], and
+//! everything else by [`groups`], which sees each positive with its negatives.
+
+use super::score::{Loss, Product, Score, Training};
+use super::{Own, Trained, table_of};
+use crate::user_vector::score_items_with_bias;
+use crate::{LocalTask, SampleScratch, Scorer, ScoringContext, Scratch, largest_magnitude};
+use fedrecsim_core::error::Result;
+use fedrecsim_core::stages::{Stage, enter};
+use fedrecsim_model::table::{Table, TableUpdate};
+
+mod groups;
+mod network;
+mod product;
+
+pub(crate) use network::{layer_updates, score_by_network};
+pub(crate) use product::{gather, update};
+
+/// Trains the blocks that `score` names.
+pub(super) fn train<S>(
+    (score, loss): (&Score, Loss),
+    training: &Training,
+    own: &mut Own<S>,
+    task: &LocalTask<'_>,
+    scratch: &mut Scratch,
+) -> Result<Trained> {
+    match score {
+        Score::Own => panic!("a method without a declared score has to override `train`"),
+        Score::Perceptron {
+            network,
+            vector,
+            table,
+        } => {
+            assert_eq!(loss, Loss::BinaryCrossEntropy, "networks are trained by it");
+            network::train(network, (*vector, table), training, own, task, scratch)
+        }
+        Score::Dot(names) if loss == Loss::BinaryCrossEntropy && names.item_bias.is_none() => {
+            product::train(names, training, own, task, scratch)
+        }
+        Score::Dot(names) => groups::train((names, loss), training, own, task, scratch),
+    }
+}
+
+/// Draws the training samples of a participation.
+pub(crate) fn draw_samples(task: &LocalTask<'_>, scratch: &mut SampleScratch) -> Result<()> {
+    let _stage = enter(Stage::SampleNegatives);
+    task.draw_samples(scratch)
+}
+
+/// Draws the training samples of a participation, collects their distinct items in
+/// `scratch.round_rows`, and returns the items' rows of `table`, one after the other.
+pub(crate) fn draw_rows(
+    task: &LocalTask<'_>,
+    table: &Table,
+    scratch: &mut Scratch,
+) -> Result<Vec<f32>> {
+    draw_samples(task, &mut scratch.samples)?;
+    let samples = &scratch.samples.samples;
+    let round_rows = &mut scratch.round_rows;
+    round_rows.collect(&samples.items, &samples.labels, table.shape().rows);
+    let mut rows = Vec::new();
+    table.append_rows(&round_rows.rows, &mut rows);
+    Ok(rows)
+}
+
+/// Checks the rows of a shared item table that were trained, and returns the update that they
+/// make. `name` is that of the table.
+fn listed_update(
+    task: &LocalTask<'_>,
+    name: &'static str,
+    listed: &[u32],
+    rows: &[f32],
+) -> Result<TableUpdate> {
+    task.check_magnitude(name, largest_magnitude(rows))?;
+    let shape = table_of(task.model, name).shape();
+    TableUpdate::listed(shape, listed.to_vec(), rows, 1.0)
+}
+
+/// Makes the scorer that `score` describes.
+pub(super) fn scorer<'a, S>(
+    score: Score,
+    own: &'a Own<S>,
+    context: &ScoringContext<'a>,
+) -> Result<Box<dyn Scorer + 'a>> {
+    match score {
+        Score::Own => panic!("a method without a declared score has to override `scorer`"),
+        Score::Perceptron {
+            network,
+            vector,
+            table,
+        } => {
+            let user = vector.map_or(&[][..], |name| own.get(name));
+            let table = own.table(table, context.model)?;
+            let weights = network::of_user(&network, own, context.model);
+            Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
+                score_by_network(&network, &weights, user, &table, items, scores);
+            }))
+        }
+        Score::Dot(Product {
+            vector,
+            table,
+            bias,
+            item_bias,
+        }) => {
+            let (user, kept) = (own.get(vector), own.kept(table));
+            let bias = bias.map_or(0.0, |name| own.get(name)[0]);
+            let item_bias = item_bias.map(|name| table_of(context.model, name));
+            let shared = table_of(context.model, table);
+            Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
+                match kept {
+                    Some(kept) => kept.score(user, bias, items, scores),
+                    None => score_items_with_bias(user, bias, shared, items, scores),
+                }
+                if let Some(biases) = item_bias {
+                    let biased = items.iter().zip(scores);
+                    biased.for_each(|(item, score)| *score += biases.row(*item as usize)[0]);
+                }
+            }))
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Trains and scores a network that reads a row of a shared item table, and perhaps a private
+//! vector.
+
+use super::super::score::{Optimizer, Training};
+use super::super::{Own, Trained, table_of};
+use super::{draw_rows, listed_update};
+use crate::{LocalTask, Scratch, largest_magnitude};
+use fedrecsim_core::error::Result;
+use fedrecsim_core::rng::Purpose;
+use fedrecsim_core::work::Work;
+use fedrecsim_model::blocks::Model;
+use fedrecsim_model::kernel::BatchRows;
+use fedrecsim_model::neural::loss::binary_cross_entropy;
+use fedrecsim_model::neural::optimizer::{AdamMoments, AdamSettings, sgd_step};
+use fedrecsim_model::neural::{Layer, Perceptron, PerceptronBuffers};
+use fedrecsim_model::table::{Table, TableShape, TableUpdate};
+
+/// Holds the gradient and the moments of parameters that have one learning rate.
+struct Group {
+    gradient: Vec<f32>,
+    moments: AdamMoments,
+    rate: f64,
+    decay: f64,
+    turn: u8,
+    /// Whether the gradient is sent, and no step is made.
+    is_sent: bool,
+}
+
+impl Group {
+    fn of(block: &super::super::Block, parameters: usize) -> Self {
+        Self {
+            gradient: vec![0.0; parameters],
+            moments: AdamMoments::zeros(parameters),
+            rate: block.rate,
+            decay: block.decay,
+            turn: block.turn,
+            is_sent: block.sends_gradient,
+        }
+    }
+
+    fn step(&mut self, parameters: &mut [f32], optimizer: Optimizer, step: u64) {
+        let Self { rate, decay, .. } = *self;
+        match optimizer {
+            _ if self.is_sent => {}
+            Optimizer::Sgd => sgd_step(parameters, &self.gradient, rate as f32, decay as f32),
+            Optimizer::Adam => {
+                let settings = AdamSettings {
+                    weight_decay: decay,
+                    ..AdamSettings::with_rate(rate)
+                };
+                self.moments
+                    .step(&settings, step, parameters, &self.gradient);
+            }
+        }
+    }
+}
+
+/// The name of a network's first block.
+const FIRST_LAYER: &str = "W1";
+
+/// The name of a network in messages.
+const NETWORK: &str = "the network";
+
+/// Trains the rows of a shared item table and a network, and perhaps a private vector, on the binary
+/// cross-entropy. If these are sent as gradients, it takes none of the steps.
+///
+/// Rows that are not in the batch have a gradient of zero. Adam still moves those that it has moved
+/// before, as it does in PyTorch with a dense embedding.
+pub(super) fn train<S>(
+    network: &Perceptron,
+    (vector, table): (Option<&'static str>, &'static str),
+    training: &Training,
+    own: &mut Own<S>,
+    task: &LocalTask<'_>,
+    scratch: &mut Scratch,
+) -> Result<Trained> {
+    let downloaded = table_of(task.model, table);
+    let mut rows = draw_rows(task, downloaded, scratch)?;
+    let round_rows = &mut scratch.round_rows;
+    let distinct = round_rows.rows.len();
+    let mut user = vector.map_or_else(Vec::new, |name| own.get(name).to_vec());
+    let mut weights = of_user(network, own, task.model);
+    let mut of_user = Group::of(own.block(vector.unwrap_or(table)), user.len());
+    let mut of_rows = Group::of(own.block(table), rows.len());
+    let mut of_weights = Group::of(own.block(FIRST_LAYER), weights.len());
+    let mut turns = [of_user.turn, of_rows.turn, of_weights.turn];
+    turns.sort_unstable();
+    let (mut batch, mut buffers) = (BatchRows::default(), PerceptronBuffers::default());
+    let (mut step, mut work) = (0, Work::default());
+    let mut order = task.stream(Purpose::Shuffle);
+    let loss = training.run(&mut round_rows.samples, &mut order, |samples| {
+        step += 1;
+        batch.collect(samples, distinct as u32);
+        let mut loss = 0.0;
+        for turn in turns.chunk_by(|one, other| one == other) {
+            let dimension = downloaded.shape().dimension;
+            buffers.inputs.gather(batch.rows(), &rows, dimension);
+            network.forward(&weights, &user, &mut buffers);
+            let (logits, by_logits) = buffers.outputs_and_gradient();
+            let mean = 1.0 / batch.occurrences as f32;
+            loss = binary_cross_entropy(logits, &batch.targets, mean, by_logits);
+            let (by_weights, by_user) = (&mut of_weights.gradient, &mut of_user.gradient);
+            network.backward(&weights, &user, &mut buffers, by_weights, by_user);
+            of_rows.gradient.fill(0.0);
+            buffers
+                .gradient
+                .scatter(batch.rows(), &mut of_rows.gradient);
+            for (group, values) in [
+                (&mut of_user, &mut user),
+                (&mut of_weights, &mut weights),
+                (&mut of_rows, &mut rows),
+            ] {
+                if group.turn == turn[0] {
+                    group.step(values, training.optimizer, step);
+                }
+            }
+            work.row_visits += batch.rows().len() as u64;
+            work.multiply_adds += 3 * network.multiply_adds(batch.rows().len());
+        }
+        loss
+    });
+    if let Some(name) = vector {
+        task.check_magnitude(name, largest_magnitude(&user))?;
+        own.get_mut(name).copy_from_slice(&user);
+    }
+    if of_rows.is_sent {
+        task.check_magnitude(table, largest_magnitude(&rows))?;
+        task.check_magnitude(NETWORK, largest_magnitude(&weights))?;
+        (rows, weights) = (of_rows.gradient, of_weights.gradient);
+    }
+    let mut blocks = vec![listed_update(task, table, &round_rows.rows, &rows)?];
+    task.check_magnitude(NETWORK, largest_magnitude(&weights))?;
+    match own.has(FIRST_LAYER) {
+        true => own
+            .run_mut(FIRST_LAYER, weights.len())
+            .copy_from_slice(&weights),
+        false => blocks.extend(layer_updates(&network.layers, &weights)),
+    }
+    Ok(Trained {
+        blocks,
+        loss,
+        samples: round_rows.samples.len(),
+        work,
+    })
+}
+
+/// Returns the flat parameters of a user's network, which is private or shared.
+pub(super) fn of_user<S>(network: &Perceptron, own: &Own<S>, model: &Model) -> Vec<f32> {
+    match own.has(FIRST_LAYER) {
+        true => own.run(FIRST_LAYER, network.parameters()).to_vec(),
+        false => parameters(model, FIRST_LAYER, network),
+    }
+}
+
+/// Returns the updates of a network's blocks, which are sent whole.
+pub(crate) fn layer_updates(layers: &[Layer], parameters: &[f32]) -> Vec<TableUpdate> {
+    let mut rest = parameters;
+    let mut next = |rows, dimension| {
+        let shape = TableShape::new(rows, dimension);
+        let (values, others) = rest.split_at(shape.values());
+        rest = others;
+        TableUpdate::whole(Table::new(shape, values.to_vec()))
+    };
+    layers
+        .iter()
+        .flat_map(|layer| [next(layer.outputs, layer.inputs), next(1, layer.outputs)])
+        .collect()
+}
+
+/// Returns the flat parameters of a network whose blocks begin with `first` in a model.
+fn parameters(model: &Model, first: &str, network: &Perceptron) -> Vec<f32> {
+    let start = model.layout().position(first).unwrap_or_default();
+    let blocks = start..start + 2 * network.layers.len();
+    blocks
+        .flat_map(|block| model.table(block).as_slice().iter().copied())
+        .collect()
+}
+
+/// Writes to `scores` the network's output for the row of each of `items`. `common` are the
+/// features that all items share.
+pub(crate) fn score_by_network(
+    network: &Perceptron,
+    parameters: &[f32],
+    common: &[f32],
+    table: &Table,
+    items: &[u32],
+    scores: &mut [f32],
+) {
+    let mut buffers = PerceptronBuffers::default();
+    let inputs = &mut buffers.inputs;
+    inputs.reset(items.len(), table.shape().dimension);
+    for (sample, item) in items.iter().enumerate() {
+        inputs.set_sample(sample, table.row(*item as usize));
+    }
+    network.forward(parameters, common, &mut buffers);
+    let (outputs, _) = buffers.outputs_and_gradient();
+    for (sample, score) in scores.iter_mut().enumerate() {
+        outputs.read_sample(sample, std::slice::from_mut(score));
+    }
+}

@@ -1,0 +1,312 @@
+//! Is the method that follows from a declaration: what travels, and the sides of server and client.
+
+use std::sync::Arc;
+
+use super::blocks::{Block, Start};
+use super::own::{Own, Plan};
+use super::tuned_table::TunedTable;
+use super::{Declare, Memory, Trained, layout_of, table_of};
+use crate::averager::{Averager, upload_use};
+use crate::row_counts::{COUNTS, Counts, said_layouts, said_of};
+use crate::third_party::{Exchange, LocalRequest, ThirdParty};
+use crate::{
+    Client, LocalTask, LocalUpdate, Method, NO_PERSONAL_TABLE, OwnNoise, PersonalTable, Phase,
+    Problem, Scorer, ScoringContext, Scratch, Server,
+};
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::ids::UserId;
+use fedrecsim_core::rng::Streams;
+use fedrecsim_model::blocks::{Model, ModelUpdate};
+use fedrecsim_model::layout::{BlockKind, BlockLayout, Layout, ValueType};
+use fedrecsim_model::private::Private;
+use fedrecsim_model::row_table::RowTable;
+use fedrecsim_model::state::StateVisitor;
+use fedrecsim_model::table::{RowSet, SharedTable, Table, TableUpdate};
+use fedrecsim_scenario::sizes::ProblemSize;
+use fedrecsim_scenario::{Traffic, TrafficBlock};
+
+/// Returns the layout of uploads.
+fn upload_layout<M: Declare>(method: &M, blocks: &[Block], items: usize) -> Layout {
+    let uploaded = blocks.iter().filter(|block| block.place.is_uploaded);
+    let said = said_layouts(method.counts(), items);
+    let layout = Layout::new(uploaded.map(Block::sent).chain(said).collect());
+    match method.is_weighed() {
+        true => layout.weighted(),
+        false => layout,
+    }
+}
+
+/// Is the method that follows from a declaration.
+#[derive(Debug)]
+pub struct Declared<M> {
+    method: Arc<M>,
+    plan: Arc<Plan>,
+    initial: Model,
+    download: Layout,
+    upload: Layout,
+}
+
+impl<M: Declare> Declared<M> {
+    /// Makes the method for a problem.
+    pub fn new(parameters: M::Parameters, problem: &Problem) -> Self {
+        Self::starting_at(parameters, problem, &[])
+    }
+
+    /// Makes the method for a problem, with these tables as the start of the blocks of these names.
+    ///
+    /// # Panics
+    /// If a table has another shape than its block.
+    pub fn starting_at(
+        parameters: M::Parameters,
+        problem: &Problem,
+        starts: &[(&str, Table)],
+    ) -> Self {
+        let method = M::new(parameters, problem);
+        let mut blocks = method.blocks(problem.size());
+        for (name, table) in starts {
+            let table = table.clone();
+            for block in blocks.iter_mut().filter(|block| block.name() == *name) {
+                let table = table.clone();
+                block.start = Start::table(move |_, _| table.clone());
+            }
+        }
+        let download = layout_of(&blocks, |block| block.place.is_downloaded);
+        let upload = upload_layout(&method, &blocks, problem.items);
+        let (plan, drawn) = Plan::new(blocks, problem.streams);
+        Self {
+            initial: method.initial(drawn),
+            method: Arc::new(method),
+            plan: Arc::new(plan),
+            download,
+            upload,
+        }
+    }
+
+    /// Returns what was declared.
+    pub fn declared(&self) -> &M {
+        &self.method
+    }
+
+    /// Makes the private side of a user.
+    pub(crate) fn own(&self, user: UserId) -> Own<M::Memory> {
+        self.plan.own(user, &self.initial)
+    }
+
+    fn averager(&self) -> Averager {
+        let blocks = self.plan.blocks.iter().filter(|block| block.place.in_model);
+        let rules: Vec<_> = blocks.map(|block| block.rule).collect();
+        Averager::with_rules(self.initial.clone(), self.upload.clone(), &rules).counted_by(COUNTS)
+    }
+
+    /// Returns the sizes of the blocks that a run with these parameters makes.
+    pub(crate) fn sizes(parameters: M::Parameters, size: ProblemSize) -> Layout {
+        let method = M::new(parameters, &Problem::of_size(size, Streams::new(0)));
+        let blocks = method.blocks(size);
+        layout_of(&blocks, |block| {
+            let place = block.place;
+            place.in_model || place.is_downloaded || block.is_personal_table()
+        })
+    }
+
+    /// Tells what the method exchanges with these parameters, from its declaration alone.
+    pub(crate) fn traffic(parameters: M::Parameters) -> Traffic {
+        // The names and kinds of blocks are the same for every size, so the smallest will do.
+        let size = ProblemSize { users: 1, items: 1 };
+        let method = M::new(parameters, &Problem::of_size(size, Streams::new(0)));
+        let blocks = method.blocks(size);
+        let download = layout_of(&blocks, |block| block.place.is_downloaded);
+        let upload = upload_layout(&method, &blocks, size.items);
+        let in_model = blocks.iter().filter(|block| block.place.in_model);
+        let rules = in_model.map(|block| (block.layout.shape.rows, block.rule));
+        let counts = method.counts();
+        // What is no part of the model has no rule, and a server of the method's own has a use for
+        // it.
+        let mut uploaded = blocks.iter().filter(|block| block.place.is_uploaded);
+        let used = match uploaded.any(|block| !block.place.in_model) {
+            true => counts.upload_use(),
+            false => {
+                let rules: Vec<_> = rules.collect();
+                upload_use(&rules, &upload, counts != Counts::Nothing)
+            }
+        };
+        let mut personal = blocks.iter();
+        Traffic {
+            blocks: [
+                traffic_blocks(&upload, true),
+                traffic_blocks(&download, false),
+            ]
+            .concat(),
+            has_personal_downloads: M::HAS_PERSONAL_DOWNLOADS,
+            trains_on_sampled_rows: keeps_nothing(&blocks) && method.trains_on_sampled_rows(),
+            keeps_personal_tables: personal.any(|block| block.is_kept || block.is_personal_table()),
+            upload_use: method.upload_use(used),
+            makes_noisy_sums: method.makes_noisy_sums(),
+        }
+    }
+}
+
+fn keeps_nothing(blocks: &[Block]) -> bool {
+    blocks.iter().all(|block| !block.is_kept)
+}
+
+/// Describes the blocks of a layout to the check of a scenario.
+pub(crate) fn traffic_blocks(layout: &Layout, is_uploaded: bool) -> Vec<TrafficBlock> {
+    let block = |block: &BlockLayout| TrafficBlock {
+        name: block.name.to_string(),
+        is_uploaded,
+        has_floats: block.value_type == ValueType::F32,
+        has_item_rows: block.kind == BlockKind::ItemTable,
+    };
+    layout.blocks().iter().map(block).collect()
+}
+
+impl<M: Declare> Method for Declared<M> {
+    fn initial(&self) -> Model {
+        self.initial.clone()
+    }
+
+    fn download_layout(&self, _phase: Phase) -> Layout {
+        self.download.clone()
+    }
+
+    fn upload_layout(&self, _phase: Phase) -> Layout {
+        self.upload.clone()
+    }
+
+    fn client(&self, user: UserId) -> Box<dyn Client> {
+        Box::new(DeclaredClient {
+            method: Arc::clone(&self.method),
+            own: Private::new(self.own(user)),
+        })
+    }
+
+    fn server(&self) -> Box<dyn Server> {
+        self.method.server(self.averager())
+    }
+
+    fn exchange(&self, _phase: Phase) -> Option<Exchange> {
+        self.method.exchange()
+    }
+
+    fn third_party(&self) -> Option<Box<dyn ThirdParty>> {
+        self.method.third_party()
+    }
+
+    fn trains_on_sampled_rows(&self) -> bool {
+        keeps_nothing(&self.plan.blocks) && self.method.trains_on_sampled_rows()
+    }
+
+    fn own_noise(&self) -> Option<OwnNoise> {
+        self.method.own_noise()
+    }
+
+    fn predicts_ratings(&self) -> bool {
+        M::PREDICTS_RATINGS
+    }
+}
+
+struct DeclaredClient<M: Declare> {
+    method: Arc<M>,
+    own: Private<Own<M::Memory>>,
+}
+
+impl<M: Declare> Clone for DeclaredClient<M> {
+    fn clone(&self) -> Self {
+        Self {
+            method: Arc::clone(&self.method),
+            own: self.own.clone(),
+        }
+    }
+}
+
+impl<M: Declare> Client for DeclaredClient<M> {
+    fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
+        let own = self.own.get_mut();
+        let Trained {
+            mut blocks,
+            loss,
+            samples,
+            work,
+        } = self.method.train(own, task, scratch)?;
+        let plan = Arc::clone(&own.plan);
+        for ((at, kept), block) in own.kept_mut().zip(plan.kept()) {
+            kept.keep(table_of(task.model, block.name()), &blocks[at]);
+        }
+        if let [
+            TableUpdate {
+                rows: RowSet::Listed(rows),
+                shape,
+                ..
+            },
+            ..,
+        ] = &blocks[..]
+        {
+            let said = said_of(self.method.counts(), shape.rows, rows)?;
+            blocks.extend(said);
+        }
+        let mut update = ModelUpdate::of_blocks(blocks);
+        if self.method.is_weighed() {
+            update = update.weighing(samples as f32);
+        }
+        Ok(LocalUpdate { update, loss, work })
+    }
+
+    fn was_sent(&mut self, update: &ModelUpdate) {
+        for (at, kept) in self.own.get_mut().kept_mut() {
+            kept.was_sent(&update.blocks[at]);
+        }
+    }
+
+    fn request(&self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalRequest> {
+        self.method.request(self.own.get(), task)
+    }
+
+    fn scorer<'a>(
+        &'a self,
+        context: &ScoringContext<'a>,
+        scratch: &mut Scratch,
+    ) -> Result<Box<dyn Scorer + 'a>> {
+        self.method.scorer(self.own.get(), context, scratch)
+    }
+
+    fn personal_table(&self) -> Result<Option<PersonalTable>> {
+        let own = self.own.get();
+        if let (Some(kept), Some(block)) = (own.kept.first(), own.plan.kept().next()) {
+            return Ok(Some(PersonalTable {
+                name: block.layout.name.clone(),
+                values: kept.whole()?,
+                is_added: false,
+            }));
+        }
+        let mut starts = own.plan.starts_of_rows.iter().zip(&own.private);
+        let table = |((at, start), rows): (&(usize, SharedTable), &RowTable)| PersonalTable {
+            name: own.plan.blocks[*at].layout.name.clone(),
+            values: rows.whole(start),
+            is_added: true,
+        };
+        let first = starts
+            .next()
+            .filter(|((_, start), _)| start.shape().rows > 0);
+        Ok(first.map(table))
+    }
+
+    fn replace_personal_table(&mut self, values: Table) -> Result<()> {
+        let own = self.own.get_mut();
+        match (own.kept.first_mut(), own.private.first_mut()) {
+            (Some(kept), _) => *kept = TunedTable::new(&Arc::new(values)),
+            (None, Some(private)) => *private = RowTable::holding(&values),
+            (None, None) => return Err(Error::Usage(NO_PERSONAL_TABLE.to_owned())),
+        }
+        Ok(())
+    }
+
+    fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
+        let own = self.own.get_mut();
+        state.values(&mut own.values)?;
+        let mut private = own.private.iter_mut();
+        private.try_for_each(|table| state.row_table(table))?;
+        let mut kept = own.kept.iter_mut();
+        kept.try_for_each(|table| table.visit_state(state))?;
+        own.memory.visit_state(state)
+    }
+}

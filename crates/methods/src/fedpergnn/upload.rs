@@ -1,0 +1,77 @@
+//! Makes FedPerGNN's upload from a gradient: clipped, with rows of items that the user has not
+//! rated, and with noise.
+
+use super::FedPerGnnParameters;
+use super::gradient::Gradient;
+use crate::prelude::*;
+use crate::user_vector::draw_unrated;
+use fedrecsim_model::neural::optimizer::{clipping_factor, scale, squared_norm};
+use fedrecsim_model::noise::{Law, Noise};
+
+/// Scales a gradient down, all of its parts by one factor, so that its norm is at most `limit`.
+pub(super) fn clip(gradient: &mut Gradient, limit: f64) {
+    let Gradient {
+        user,
+        rows,
+        network,
+        ..
+    } = gradient;
+    let parts = [user, rows, network];
+    let squares = parts
+        .each_ref()
+        .map(|values| f64::from(squared_norm(values)));
+    let factor = clipping_factor(squares.iter().sum(), limit);
+    if factor != 1.0 {
+        parts.into_iter().for_each(|values| scale(values, factor));
+    }
+}
+
+/// Adds noise of the Laplace distribution to every value. A scale of 0 adds none.
+pub(super) fn add_noise(values: &mut [f32], scale: f64, stream: Stream) {
+    if scale > 0.0 {
+        Noise::new(Law::Laplace { scale }, stream).add_to(values);
+    }
+}
+
+/// Makes the update of the item table: the gradients of the `rated` rows (ascending), and normal
+/// noise as wide as these gradients as the gradients of unrated rows, all with Laplace noise on
+/// top.
+pub(super) fn of_items(
+    parameters: &FedPerGnnParameters,
+    task: &LocalTask<'_>,
+    shape: TableShape,
+    (rated, gradients): (&[u32], &[f32]),
+) -> Result<TableUpdate> {
+    let mut stream = task.named_stream("fedpergnn/pseudo-items");
+    let drawn = (shape.rows, parameters.pseudo_items as usize);
+    let mut items = draw_unrated(rated, drawn, &mut stream);
+    items.extend_from_slice(rated);
+    items.sort_unstable();
+    let rows = gradients.chunks_exact(shape.dimension);
+    let mut rows = rated.iter().zip(rows).peekable();
+    let width = deviation(gradients);
+    let mut values = Vec::with_capacity(items.len() * shape.dimension);
+    for item in &items {
+        match rows.next_if(|(rated, _)| *rated == item) {
+            Some((_, row)) => values.extend_from_slice(row),
+            None => {
+                let noise = |_| (width * stream.standard_normal()) as f32;
+                values.extend((0..shape.dimension).map(noise));
+            }
+        }
+    }
+    let stream = task.named_stream("fedpergnn/noise-of-items");
+    add_noise(&mut values, parameters.gradient_noise(), stream);
+    let largest = largest_magnitude(&values);
+    task.check_magnitude("gradient of the item embeddings, with noise", largest)?;
+    TableUpdate::listed(shape, items, &values, 1.0)
+}
+
+/// Returns the standard deviation of `values`; 0 if there are none.
+fn deviation(values: &[f32]) -> f64 {
+    let values = || values.iter().map(|value| f64::from(*value));
+    let count = values().len().max(1) as f64;
+    let mean = values().sum::<f64>() / count;
+    let squares: f64 = values().map(|value| (value - mean) * (value - mean)).sum();
+    math::sqrt(squares / count)
+}

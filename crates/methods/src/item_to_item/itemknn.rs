@@ -1,0 +1,74 @@
+//! Implements neighbourhoods of items: the similarity of two items is the cosine of their columns
+//! of positives.
+//!
+//! With c_ij, the number of users who have rated both items, and c_i, that of users of item i, the
+//! similarity is S_ij = c_ij / (sqrt(c_i c_j) + shrinkage). Each item keeps its k most similar
+//! items. A device scores item j by the sum of S_ij over its positives i among whose neighbours j
+//! is.
+//!
+//! Source: Sarwar et al., Item-based Collaborative Filtering Recommendation Algorithms, WWW 2001,
+//! for the cosine; Deshpande and Karypis, Item-based Top-N Recommendation Algorithms, TOIS 2004,
+//! for the neighbours of positives.
+
+use super::{ByMatrix, counts};
+use crate::prelude::*;
+use crate::recency::Recency;
+use fedrecsim_model::algebra::mirror_upper;
+
+/// Describes the method to the registry.
+pub(crate) const ENTRY: Entry = Entry::at_server::<ItemKnn>();
+
+parameters! {
+    /// Parameters of neighbourhoods of items.
+    pub(crate) struct ItemKnn {
+        /// Number k of neighbours that each item keeps.
+        neighbours: u32 = 100, >= 1;
+        /// Shrinkage, which is added to the divisor of a cosine, so that items with few users in
+        /// common count less.
+        shrinkage: f64 = 10.0, >= 0;
+        /// Lets recent positives count more when a device scores. Left out: all count alike.
+        recency: Option<Recency> = None;
+    }
+}
+
+impl ByMatrix for ItemKnn {
+    const NAME: &str = "itemknn";
+    const SUMMARY: &str = "centralised neighbourhoods of items by cosine: users send their \
+                           ratings once, one step";
+    const SOURCE: &str = "Sarwar et al., WWW 2001, and Deshpande and Karypis, Item-based Top-N \
+                          Recommendation Algorithms, TOIS 2004";
+    const MATRIX: &str = "S";
+
+    fn recency(&self) -> Option<&Recency> {
+        self.recency.as_ref()
+    }
+
+    fn weigh(
+        &self,
+        ratings: &[UserRatings],
+        items: usize,
+        _step: &StepContext<'_>,
+    ) -> Result<(Table, u64)> {
+        let (mut counts, additions) = counts(ratings, items);
+        mirror_upper(&mut counts);
+        let roots = counts.diag().mapv(math::sqrt);
+        let mut table = Table::zeros(TableShape::new(items, items));
+        let mut neighbours = Vec::new();
+        for (i, row) in counts.rows().into_iter().enumerate() {
+            let similar = |(j, count): (usize, &f64)| {
+                let is_other = i != j && *count > 0.0;
+                is_other.then(|| (count / (roots[i] * roots[j] + self.shrinkage), j))
+            };
+            neighbours.clear();
+            neighbours.extend(row.iter().enumerate().filter_map(similar));
+            // The most similar ones stand first, and the first item of equally similar ones.
+            neighbours.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+            let target = table.row_mut(i);
+            for &(similarity, j) in neighbours.iter().take(self.neighbours as usize) {
+                target[j] = similarity as f32;
+            }
+        }
+        let m = items as u64;
+        Ok((table, additions + m * m))
+    }
+}

@@ -1,0 +1,176 @@
+//! Lists the methods that a scenario can name.
+//!
+//! A list of methods is a slice of [`Entry`], and [`METHODS`] is the list of this crate. Scenario
+//! files, commands and the simulated world are given a list, so that a new method need not be
+//! registered anywhere else.
+
+use super::{Entry, Method, Placement, Problem, traffic};
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_scenario::sizes::{self, ProblemSize};
+use fedrecsim_scenario::{MethodSpec, MethodVocabulary, Scenario};
+
+/// Lists every method of this crate, in the order in which commands show them. A program that has
+/// methods of its own adds them to these (see the page of this crate).
+///
+/// It is a static, so that all methods are compiled here. A constant would compile them again in
+/// every crate that reads it.
+pub static METHODS: &[Entry] = &[
+    super::fedrap::ENTRY,
+    super::pfedrec::ENTRY,
+    super::fedmf::ENTRY,
+    super::fedncf::ENTRY,
+    super::fedrecon::ENTRY,
+    super::colr::ENTRY,
+    super::metamf::ENTRY,
+    super::fcf::ENTRY,
+    super::fedgram::ENTRY,
+    super::fedspec::ENTRY,
+    super::fedrec::ENTRY,
+    super::fedrec::SVD_PLUS_PLUS,
+    super::fedpergnn::ENTRY,
+    super::mf::ENTRY,
+    super::fedrap::central::ENTRY,
+    super::fedrec::central::ENTRY,
+    super::fedrec::central::SVD_PLUS_PLUS,
+    super::item_to_item::ease::ENTRY,
+    super::item_to_item::itemknn::ENTRY,
+    super::ials::ENTRY,
+    super::bpr_mf::ENTRY,
+    super::ncf::ENTRY,
+    super::lightgcn::ENTRY,
+    super::baselines::POPULARITY,
+    super::baselines::RANDOM,
+    super::baselines::GLOBAL_MEAN,
+    super::baselines::USER_MEAN,
+];
+
+/// Returns what scenario files may say about the methods of this crate.
+pub fn vocabulary() -> Vec<MethodVocabulary> {
+    vocabulary_of(METHODS)
+}
+
+/// Returns what scenario files may say about `methods`.
+pub fn vocabulary_of(methods: &[Entry]) -> Vec<MethodVocabulary> {
+    let words = |entry: &Entry| {
+        let Entry {
+            name,
+            resolve,
+            placement,
+            draws_negatives,
+            without_controls,
+            sizes,
+            ..
+        } = *entry;
+        MethodVocabulary {
+            name,
+            schema: (entry.schema)(),
+            resolve,
+            trains: placement.trains(),
+            runs_at_server: placement == Placement::Central,
+            server_computes: matches!(placement, Placement::Central | Placement::Assisted),
+            draws_negatives,
+            without_controls,
+            sizes,
+            traffic: traffic::of(*entry),
+        }
+    };
+    methods.iter().map(words).collect()
+}
+
+/// Returns the one of `methods` that `spec` names.
+///
+/// # Errors
+/// [`Error::Usage`] if there is none, which cannot happen for a scenario that was read with their
+/// vocabulary.
+pub fn find<'m>(methods: &'m [Entry], spec: &MethodSpec) -> Result<&'m Entry> {
+    let entry = methods.iter().find(|entry| entry.name == spec.name);
+    entry.ok_or_else(|| Error::Usage(format!("there is no method named `{}`", spec.name)))
+}
+
+/// A scenario that names one of a list of methods, and asks for nothing that this method cannot do.
+/// Only [`check`] makes one.
+#[derive(Clone, Debug)]
+pub struct Runnable {
+    scenario: Scenario,
+    entry: Entry,
+}
+
+/// Checks `scenario` against a list of methods.
+///
+/// # Errors
+/// [`Error::Usage`] if the method is not among them, or cannot do what a key asks for. A scenario
+/// that was read with the vocabulary of `methods` passes.
+pub fn check(scenario: Scenario, methods: &[Entry]) -> Result<Runnable> {
+    let entry = *find(methods, &scenario.method)?;
+    let traffic = traffic::of(entry)(&scenario.method.parameters);
+    let traffic = traffic.map(|traffic| traffic.under(scenario.training.aggregation));
+    let contradictions = traffic.map(|traffic| traffic.contradictions(&scenario));
+    match contradictions.unwrap_or_default().first() {
+        Some((key, message)) if entry.placement.trains() => {
+            Err(Error::Usage(format!("{key}: {message}")))
+        }
+        _ => Ok(Runnable { scenario, entry }),
+    }
+}
+
+impl Runnable {
+    /// Returns the scenario and the entry of its method.
+    pub fn into_parts(self) -> (Scenario, Entry) {
+        (self.scenario, self.entry)
+    }
+}
+
+/// Builds the one of `methods` that `spec` names.
+///
+/// # Errors
+/// [`Error::Usage`] for a block beyond `sizes::MAX_ENTRIES`, and for an unknown name or
+/// parameters that do not fit, which a scenario that was read with the vocabulary of `methods` does
+/// not have.
+pub fn build(methods: &[Entry], spec: &MethodSpec, problem: &Problem) -> Result<Box<dyn Method>> {
+    let entry = find(methods, spec)?;
+    let size = ProblemSize {
+        users: problem.users,
+        items: problem.items,
+    };
+    if let Some(reason) = (entry.sizes)(&spec.parameters, size)
+        .iter()
+        .find_map(sizes::block_too_large)
+    {
+        return Err(Error::Usage(reason));
+    }
+    (entry.build)(&spec.parameters, problem)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::Placement;
+    use fedrecsim_core::rng::Streams;
+    use fedrecsim_data::dataset::Interaction;
+    use fedrecsim_data::dataset::split::Splitter;
+
+    /// If this fails, a data set with very many items makes the program run out of memory instead
+    /// of reporting an error.
+    #[test]
+    fn a_table_too_large_for_any_run_is_refused_before_it_is_made() {
+        let mut splitter = Splitter::leave_one_out(200_000_000, false);
+        let rows = [0, 1, 2].map(|item| Interaction::new(item, 1.0, i64::from(item)));
+        splitter.push_user(String::new, &rows);
+        let dataset = Arc::new(splitter.finish().unwrap());
+        let problem = Problem::new(&dataset, Streams::new(1), Placement::Federated);
+        for entry in METHODS.iter().filter(|entry| entry.placement.trains()) {
+            let spec = MethodSpec {
+                name: entry.name.to_owned(),
+                parameters: serde_json::json!({}),
+            };
+            let refused = build(METHODS, &spec, &problem).unwrap_err().to_string();
+            assert!(
+                refused.contains("values takes") && refused.contains("the most is 8 GiB"),
+                "{refused}"
+            );
+        }
+    }
+}

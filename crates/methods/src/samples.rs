@@ -1,0 +1,148 @@
+//! Holds the samples that methods at the server train on by mini-batches.
+
+use super::central::{Pass, UserRatings};
+use super::largest_magnitude;
+use super::server::StepReport;
+use fedrecsim_core::error::Result;
+use fedrecsim_core::rng::PortableDraws;
+
+/// Holds one training sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sample {
+    /// The user.
+    pub user: u32,
+    /// The item.
+    pub item: u32,
+    /// Says whether the item is a positive of the user.
+    pub is_positive: bool,
+}
+
+impl<S> Pass<'_, S> {
+    /// Draws the samples of a pass in random order: every positive in `ratings`, and the negatives
+    /// that the protocol gives it. `name` is that of the method, which names the streams.
+    ///
+    /// # Errors
+    /// [`Error::Dataset`](fedrecsim_core::error::Error::Dataset) if there are too few items to draw
+    /// negatives from, here and below.
+    pub(crate) fn samples(&self, name: &str) -> Result<Vec<Sample>> {
+        self.draw_shuffled(self.ratings, name, |samples, user, item, negatives| {
+            let sample = |item, is_positive| Sample {
+                user,
+                item,
+                is_positive,
+            };
+            samples.push(sample(item, true));
+            samples.extend(negatives.iter().map(|item| sample(*item, false)));
+        })
+    }
+
+    /// Draws the triples of a pass in random order: every positive in `ratings` stands with each of
+    /// its negatives once.
+    pub(crate) fn triples(&self, ratings: &[UserRatings], name: &str) -> Result<Vec<Triple>> {
+        self.draw_shuffled(ratings, name, |triples, user, positive, negatives| {
+            let triple = |negative: &u32| Triple {
+                user,
+                positive,
+                negative: *negative,
+            };
+            triples.extend(negatives.iter().map(triple));
+        })
+    }
+
+    /// Draws what a pass trains on, in random order: `add` appends what is made of a positive of a
+    /// user and its negatives.
+    fn draw_shuffled<T>(
+        &self,
+        ratings: &[UserRatings],
+        name: &str,
+        mut add: impl FnMut(&mut Vec<T>, u32, u32, &[u32]),
+    ) -> Result<Vec<T>> {
+        let mut drawn = Vec::new();
+        let mut stream = self.step.named_stream(&format!("{name}/negatives"));
+        let add = |user, item, negatives: &[u32]| add(&mut drawn, user, item, negatives);
+        self.problem.draw_negatives(ratings, &mut stream, add)?;
+        let mut order = self.step.named_stream(&format!("{name}/order"));
+        order.shuffle_portably(&mut drawn);
+        Ok(drawn)
+    }
+
+    /// Checks the values of the model, which the error calls `name`, and the loss, and reports the
+    /// mean of the loss over so many `terms` with `visits` row visits for each.
+    ///
+    /// # Errors
+    /// [`Error::Diverged`](fedrecsim_core::error::Error::Diverged) for a value beyond the limit.
+    pub(crate) fn report(
+        &self,
+        (name, values): (&'static str, &[f32]),
+        (loss, terms): (f64, usize),
+        visits: u64,
+    ) -> Result<StepReport> {
+        self.step.check_magnitude(name, largest_magnitude(values))?;
+        if !loss.is_finite() {
+            return Err(self.step.diverged("the loss", loss as f32));
+        }
+        Ok(StepReport {
+            row_visits: visits * terms as u64,
+            loss: (terms > 0).then(|| loss / terms as f64),
+            ..StepReport::default()
+        })
+    }
+}
+
+/// Is a user with one of its positives and a negative for it (Rendle et al., BPR, UAI 2009).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Triple {
+    /// The user.
+    pub user: u32,
+    /// The positive.
+    pub positive: u32,
+    /// The negative.
+    pub negative: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::tests::{problem_of, sent, with_step};
+    use fedrecsim_model::blocks::Model;
+    use fedrecsim_scenario::NegativesSpec;
+
+    /// If this fails, the server trains on other items than those that users have sent, or on
+    /// negatives that they have sent.
+    #[test]
+    fn each_positive_stands_there_once_with_its_negatives() {
+        let spec = NegativesSpec {
+            per_positive: 3,
+            ..NegativesSpec::default()
+        };
+        let problem = problem_of(2, 6).with_negatives(&spec);
+        let ratings = sent(&[&[1, 4, 5], &[0]]);
+        let drawn = with_step(0, |step| {
+            let pass = Pass {
+                model: &mut Model::none(),
+                memory: &mut (),
+                ratings: &ratings,
+                problem: &problem,
+                step,
+            };
+            pass.samples("any")
+        });
+        let mut samples = drawn.unwrap();
+        samples.sort_unstable_by_key(|sample| (sample.user, !sample.is_positive, sample.item));
+        let of = |user: u32, is_positive: bool| -> Vec<u32> {
+            let own = samples
+                .iter()
+                .filter(|sample| sample.user == user && sample.is_positive == is_positive);
+            own.map(|sample| sample.item).collect()
+        };
+        assert_eq!((of(0, true), of(1, true)), (vec![1, 4, 5], vec![0]));
+        assert_eq!(
+            of(0, false),
+            [0, 0, 0, 2, 2, 2, 3, 3, 3],
+            "three other items, each for each of three positives"
+        );
+        assert_eq!(of(1, false).len(), 3);
+        assert!(!of(1, false).contains(&0));
+    }
+}
