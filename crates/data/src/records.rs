@@ -8,28 +8,32 @@
 //! line that it reports for a record is wrong after CRLF or a blank line.
 
 use std::io::BufRead;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use csv::{ByteRecord, Position};
 
 use fedrecsim_core::error::{Error, Result};
 
 /// The records of a text, without blank lines.
-pub(crate) struct Records<'a, R> {
+pub(crate) struct Records<'a> {
     path: &'a Path,
     separator: &'a [u8],
-    text: R,
+    text: Box<dyn BufRead + 'a>,
     /// The number of the current line, from 1, and below its bytes.
     number: u64,
     line: Vec<u8>,
 }
 
-impl<'a, R: BufRead> Records<'a, R> {
+impl<'a> Records<'a> {
     /// Starts with the first line of `text`; faults are reported under `path`.
     ///
     /// # Errors
     /// [`Error::Read`] if it cannot be read, [`Error::Usage`] if `separator` is empty.
-    pub(crate) fn new(mut text: R, path: &'a Path, separator: &'a str) -> Result<Self> {
+    pub(crate) fn new(
+        mut text: Box<dyn BufRead + 'a>,
+        path: &'a Path,
+        separator: &'a str,
+    ) -> Result<Self> {
         const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
         if separator.is_empty() {
             return Err(Error::Usage(
@@ -81,6 +85,15 @@ impl<'a, R: BufRead> Records<'a, R> {
             return Ok(true);
         }
     }
+}
+
+/// Returns the places that a path of a scenario may mean: as given, then, if it is relative, below
+/// each of `data_directories`.
+pub(crate) fn as_given_or_below(path: &Path, data_directories: &[PathBuf]) -> Vec<PathBuf> {
+    // If the path is absolute, joining it would discard the folder.
+    let folders = data_directories.iter().filter(|_| path.is_relative());
+    let below = folders.map(|folder| folder.join(path));
+    std::iter::once(path.to_owned()).chain(below).collect()
 }
 
 /// Returns the line of a record, from 1.
@@ -157,8 +170,12 @@ mod tests {
 
     /// Returns the line and the fields of every record.
     fn records(content: &str, separator: &str) -> Vec<(u64, Vec<String>)> {
-        let mut records =
-            Records::new(content.as_bytes(), Path::new("ratings"), separator).unwrap();
+        let mut records = Records::new(
+            Box::new(content.as_bytes()),
+            Path::new("ratings"),
+            separator,
+        )
+        .unwrap();
         let (mut record, mut all) = (ByteRecord::new(), Vec::new());
         while records.read(&mut record).unwrap() {
             let fields = record

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::public::{KnownDataset, known};
+use crate::records::as_given_or_below;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_scenario::{DatasetSpec, DelimitedSpec};
 
@@ -76,11 +77,8 @@ fn places(
 ) -> Vec<PathBuf> {
     let usual_files = known.map_or(&[][..], |set| &set.usual_files);
     match path {
-        Some(path) if path.is_absolute() => within(path.to_owned(), usual_files),
         Some(path) => {
-            // If `path` is absolute, joining it discards the folder.
-            let bases = std::iter::once(path.to_owned())
-                .chain(data_directories.iter().map(|folder| folder.join(path)));
+            let bases = as_given_or_below(path, data_directories).into_iter();
             bases.flat_map(|base| within(base, usual_files)).collect()
         }
         None => data_directories

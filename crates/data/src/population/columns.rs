@@ -66,7 +66,7 @@ pub(super) fn read_users<T, const COUNT: usize>(
     required: usize,
     parse: impl Fn(&Row<'_>) -> Result<T, String>,
 ) -> Result<Vec<Vec<(u64, T)>>> {
-    let mut records = Records::new(text.as_bytes(), path, ",")?;
+    let mut records = Records::new(Box::new(text.as_bytes()), path, ",")?;
     let (mut header, mut record) = (ByteRecord::new(), ByteRecord::new());
     if !read_one(&mut records, &mut header)? {
         return Err(Error::read(path, "the file is empty"));
@@ -130,7 +130,7 @@ pub(super) fn visit_offsets<T>(users: &[Vec<T>], sink: &mut dyn FnMut(&[u8])) {
 }
 
 /// Reads the next line that is not blank, and returns `false` at the end of the text.
-fn read_one(records: &mut Records<'_, &[u8]>, record: &mut ByteRecord) -> Result<bool> {
+fn read_one(records: &mut Records<'_>, record: &mut ByteRecord) -> Result<bool> {
     while records.read(record)? {
         if record.len() > 1 || !record[0].trim_ascii().is_empty() {
             return Ok(true);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::availability::AvailabilityTrace;
 use super::device_trace::DeviceTrace;
 use super::link::LinkTrace;
-use crate::records::malformed;
+use crate::records::{as_given_or_below, malformed};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_scenario::{AvailabilityPattern, RatesSpec, Scenario, SpeedSpec};
 
@@ -64,12 +64,7 @@ impl Traces {
 }
 
 fn read(path: &Path, data_directories: &[PathBuf]) -> Result<(PathBuf, String)> {
-    // If the path is absolute, joining it would discard the folder.
-    let below = data_directories
-        .iter()
-        .filter(|_| path.is_relative())
-        .map(|folder| folder.join(path));
-    let places: Vec<PathBuf> = std::iter::once(path.to_owned()).chain(below).collect();
+    let places = as_given_or_below(path, data_directories);
     let Some(found) = places.iter().find(|place| place.is_file()) else {
         let tried: Vec<String> = places
             .iter()

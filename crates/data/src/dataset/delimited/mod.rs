@@ -34,7 +34,7 @@ pub fn read(path: &Path, layout: &DelimitedSpec) -> Result<Ratings> {
 /// [`Error::Read`] for a text that cannot be read or holds no rating, [`Error::MalformedLine`] for
 /// a line that does not fit `layout`, [`Error::Usage`] for a layout that contradicts itself.
 pub fn parse(text: impl BufRead, path: &Path, layout: &DelimitedSpec) -> Result<Ratings> {
-    parse_rows(text, path, layout, usize::MAX, keep_all)
+    parse_rows(Box::new(text), path, layout, usize::MAX, &mut keep_all)
 }
 
 pub(super) use own::read_own;
@@ -44,21 +44,25 @@ pub(super) use own::read_own;
 /// # Errors
 /// Those of [`read`].
 pub fn check_first_row(path: &Path, layout: &DelimitedSpec) -> Result<()> {
-    parse_rows(compressed::open(path)?, path, layout, 1, keep_all).map(drop)
+    parse_rows(compressed::open(path)?, path, layout, 1, &mut keep_all).map(drop)
 }
 
+/// Returns what is kept of a user's row: all of it.
 fn keep_all(user: u32, row: Interaction) -> Option<(u32, Interaction)> {
     Some((user, row))
 }
 
+/// Returns what is kept of a user's row, if anything is.
+type Keep<'a> = dyn FnMut(u32, Interaction) -> Option<(u32, Interaction)> + 'a;
+
 /// Reads the first `most` rows of `text`, as [`parse`] does, and holds what `keep` makes of a user's
 /// row. All users are named and all items counted, whatever is kept.
-fn parse_rows(
-    text: impl BufRead,
-    path: &Path,
-    layout: &DelimitedSpec,
+fn parse_rows<'a>(
+    text: Box<dyn BufRead + 'a>,
+    path: &'a Path,
+    layout: &'a DelimitedSpec,
     most: usize,
-    mut keep: impl FnMut(u32, Interaction) -> Option<(u32, Interaction)>,
+    keep: &mut Keep<'_>,
 ) -> Result<Ratings> {
     let mut rows = Rows::default();
     let mut records = Records::new(text, path, &layout.separator)?;
@@ -85,7 +89,7 @@ fn parse_rows(
             ));
         }
         let is_first = rows.count == 0;
-        if let Err(mut fault) = rows.push(&columns, &record, &mut keep) {
+        if let Err(mut fault) = rows.push(&columns, &record, keep) {
             if is_first && !layout.header && !has_number(&record) {
                 fault += "; if this line names the columns, say `header = true`";
             }
@@ -231,7 +235,7 @@ impl Rows {
         &mut self,
         columns: &Columns,
         record: &ByteRecord,
-        keep: &mut impl FnMut(u32, Interaction) -> Option<(u32, Interaction)>,
+        keep: &mut Keep<'_>,
     ) -> Result<(), String> {
         if record.len() != columns.count {
             return Err(format!(

@@ -39,27 +39,28 @@ pub(crate) fn read_own(
     let (mut rows_of, mut digest) = (Vec::<u64>::new(), blake3::Hasher::new());
     // Whether some rating has so many binary places that sums of ratings depend on their order.
     let mut rounds = false;
+    let mut count = |user: u32, row: Interaction| {
+        rows_of.resize(rows_of.len().max(user as usize + 1), 0);
+        rows_of[user as usize] += 1;
+        rounds |= row.rating.abs() > 1e4 || (row.rating * 64.0).fract() != 0.0;
+        for field in [
+            user,
+            row.item,
+            row.rating.to_bits(),
+            row.weight.to_bits(),
+            u32::from(row.is_positive),
+        ] {
+            digest.update(&field.to_le_bytes());
+        }
+        digest.update(&row.time.to_le_bytes());
+        None
+    };
     let all = parse_rows(
         compressed::open(path)?,
         path,
         layout,
         usize::MAX,
-        |user, row| {
-            rows_of.resize(rows_of.len().max(user as usize + 1), 0);
-            rows_of[user as usize] += 1;
-            rounds |= row.rating.abs() > 1e4 || (row.rating * 64.0).fract() != 0.0;
-            for field in [
-                user,
-                row.item,
-                row.rating.to_bits(),
-                row.weight.to_bits(),
-                u32::from(row.is_positive),
-            ] {
-                digest.update(&field.to_le_bytes());
-            }
-            digest.update(&row.time.to_le_bytes());
-            None
-        },
+        &mut count,
     )?;
     if rounds {
         return Ok(None);
@@ -81,21 +82,16 @@ pub(crate) fn read_own(
     let own = own_of(rows.len());
     let before: u64 = rows[..own.start as usize].iter().sum();
     let mut items = Numbering::of(all.items as usize);
-    let read = parse_rows(
-        compressed::open(path)?,
-        path,
-        layout,
-        usize::MAX,
-        |user, row| {
-            let user = numbers[user as usize];
-            if user == Numbering::NONE {
-                return None;
-            }
-            let item = items.number(row.item);
-            own.contains(&user)
-                .then_some((user, Interaction { item, ..row }))
-        },
-    )?;
+    let mut keep = |user: u32, row: Interaction| {
+        let user = numbers[user as usize];
+        if user == Numbering::NONE {
+            return None;
+        }
+        let item = items.number(row.item);
+        own.contains(&user)
+            .then_some((user, Interaction { item, ..row }))
+    };
+    let read = parse_rows(compressed::open(path)?, path, layout, usize::MAX, &mut keep)?;
     let ratings = Ratings {
         user_names,
         items: items.count(),
