@@ -39,9 +39,7 @@ impl Pool {
             self.taken[item as usize / 64] &= !(1 << (item % 64));
         }
         for item in excluded {
-            let (word, bit) = (&mut self.taken[item as usize / 64], 1 << (item % 64));
-            if *word & bit == 0 {
-                *word |= bit;
+            if take(&mut self.taken, item) {
                 self.excluded.push(item);
             }
         }
@@ -53,10 +51,9 @@ impl Pool {
         // Rejection accepts at least a quarter of its tries as long as a quarter of the catalogue
         // stays free.
         if self.available().saturating_sub(sample) < self.items / 4 {
-            let taken = &self.taken;
-            self.list.extend(
-                (0..self.items).filter(|&item| taken[item as usize / 64] & (1 << (item % 64)) == 0),
-            );
+            let mut list = std::mem::take(&mut self.list);
+            self.append_all(&mut list);
+            self.list = list;
         }
     }
 
@@ -99,15 +96,10 @@ impl Pool {
     #[inline]
     fn append_by_rejection(&mut self, stream: &mut impl Rng, sample: u32, out: &mut Vec<u32>) {
         let start = out.len();
-        for _ in 0..sample {
-            loop {
-                let item = stream.below(self.items);
-                let (word, bit) = (&mut self.taken[item as usize / 64], 1 << (item % 64));
-                if *word & bit == 0 {
-                    *word |= bit;
-                    out.push(item);
-                    break;
-                }
+        while out.len() < start + sample as usize {
+            let item = stream.below(self.items);
+            if take(&mut self.taken, item) {
+                out.push(item);
             }
         }
         for &item in &out[start..] {
@@ -124,6 +116,15 @@ impl Pool {
             out.push(self.list[place as usize]);
         }
     }
+}
+
+/// Sets the bit of `item`, and returns whether it was not set.
+#[inline]
+fn take(taken: &mut [u64], item: u32) -> bool {
+    let (word, bit) = (&mut taken[item as usize / 64], 1 << (item % 64));
+    let is_free = *word & bit == 0;
+    *word |= bit;
+    is_free
 }
 
 #[cfg(test)]
