@@ -122,13 +122,7 @@ fn read(path: &Path) -> Result<Table> {
                     numpy.save";
         Error::read(path, format!("{error}; {hint}"))
     })?;
-    let shape = TableShape {
-        rows: values.nrows(),
-        dimension: values.ncols(),
-    };
-    // The values are copied in row-major order, whatever the order in the file is.
-    Table::from_values(shape, values.iter().copied().collect::<Vec<f32>>())
-        .ok_or_else(|| Error::read(path, "its values do not fit its shape"))
+    Ok(Table::from_array(&values))
 }
 
 /// Encodes the whole table and decodes it again, several times.

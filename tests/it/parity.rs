@@ -96,7 +96,7 @@ impl Recording {
     }
 
     fn method(&self) -> Box<dyn Method> {
-        let table = |values: &Vec<f32>| Table::from_values(self.shape(), values.clone()).unwrap();
+        let table = |values: &Vec<f32>| Table::new(self.shape(), values.clone());
         let private = &self.initial.private;
         let (w, b) = (
             private["affine_output.weight"].clone(),

@@ -95,16 +95,9 @@ impl Archive {
     pub fn put<T: Serialize + ?Sized>(&mut self, value: &T) {
         let start = self.bytes.len();
         self.bytes.extend([0; size_of::<u64>()]);
-        match postcard::to_extend(value, std::mem::take(&mut self.bytes)) {
-            Ok(bytes) => self.bytes = bytes,
-            // Postcard only refuses types that do not state their length.
-            Err(reason) => {
-                self.failed.get_or_insert(Error::Unrestorable(format!(
-                    "a value cannot be written: {reason}"
-                )));
-                return;
-            }
-        }
+        // Postcard only refuses types that do not state their length, defects of the caller.
+        self.bytes = postcard::to_extend(value, std::mem::take(&mut self.bytes))
+            .unwrap_or_else(|reason| panic!("a value cannot be written: {reason}"));
         let length = (self.bytes.len() - start - size_of::<u64>()) as u64;
         self.bytes[start..start + size_of::<u64>()].copy_from_slice(&length.to_le_bytes());
     }
@@ -178,12 +171,12 @@ impl Archive {
     /// Returns what was appended since the last call.
     ///
     /// # Errors
-    /// [`Error::Memory`] if there was none for what was appended, and [`Error::Unrestorable`] if a
-    /// value of a type was appended that cannot be written, which is a defect of the caller.
+    /// [`Error::Memory`] if there was none for what was appended.
     pub fn take(&mut self) -> Result<Vec<u8>> {
-        self.failed
-            .take()
-            .map_or_else(|| Ok(std::mem::take(&mut self.bytes)), Err)
+        match self.failed.take() {
+            Some(error) => Err(error),
+            None => Ok(std::mem::take(&mut self.bytes)),
+        }
     }
 
     /// Returns what was attached since the last call.
@@ -316,7 +309,7 @@ impl ArchiveReader {
     /// [`Error::Unrestorable`] if another number of values was appended.
     pub(crate) fn take_values(&mut self, count: usize) -> Result<Vec<f32>> {
         let bytes = self.take_bytes()?;
-        if bytes.len() != count * VALUE_BYTES {
+        if Some(bytes.len()) != count.checked_mul(VALUE_BYTES) {
             return Err(damaged(format!(
                 "{} bytes stand where {count} values should",
                 bytes.len()
@@ -341,9 +334,7 @@ impl ArchiveReader {
                 dimension: dimension as usize,
             };
             let values = self.take_values(shape.rows.saturating_mul(shape.dimension))?;
-            let table = Table::from_values(shape, values)
-                .ok_or_else(|| damaged("a table of another shape"))?;
-            self.tables.push(Arc::new(table));
+            self.tables.push(Arc::new(Table::new(shape, values)));
         }
         match self.tables.get(number as usize) {
             Some(table) if table.shape() == shape => Ok(Arc::clone(table)),

@@ -13,7 +13,7 @@ fn table(step: f32) -> SharedTable {
     let values = (0..SHAPE.rows * SHAPE.dimension)
         .map(|place| place as f32 * step)
         .collect();
-    Arc::new(Table::from_values(SHAPE, values).unwrap())
+    Arc::new(Table::new(SHAPE, values))
 }
 
 fn reader(archive: &mut Archive) -> ArchiveReader {

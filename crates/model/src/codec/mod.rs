@@ -111,7 +111,7 @@
 //! let parameter: Vec<f32> = vec![1.0, 2.0];
 //! let update = TableUpdate::listed(shape, vec![0], &parameter, 1.0);
 //! let json = serde_json::to_string(&parameter);
-//! let table = Table::from_values(shape, parameter);
+//! let table = Table::new(shape, parameter);
 //! ```
 //! but none compiles once the parameter is private:
 //! ```compile_fail,E0308
@@ -130,7 +130,7 @@
 //! # use fedrecsim_model::{private::Private, table::{Table, TableShape, TableUpdate}};
 //! # let shape = TableShape { rows: 1, dimension: 2 };
 //! let parameter: Private<Vec<f32>> = Private::new(vec![1.0, 2.0]);
-//! let table = Table::from_values(shape, parameter);
+//! let table = Table::new(shape, parameter);
 //! ```
 //! A frame cannot be made of bytes that no codec wrote:
 //! ```compile_fail,E0639

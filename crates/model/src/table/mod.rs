@@ -128,8 +128,7 @@ impl Table {
     /// Makes a table of row-major values.
     ///
     /// # Panics
-    /// If there are not exactly m k of them, which is a defect of the caller. [`Self::from_values`]
-    /// checks values that come from elsewhere.
+    /// If there are not exactly m k of them, which is a defect of the caller.
     pub fn new(shape: TableShape, values: Vec<f32>) -> Self {
         assert_eq!(
             values.len(),
@@ -139,11 +138,6 @@ impl Table {
         Self { shape, values }
     }
 
-    /// Makes a table of row-major values. Returns `None` unless there are exactly m k of them.
-    pub fn from_values(shape: TableShape, values: Vec<f32>) -> Option<Self> {
-        (values.len() == shape.values()).then_some(Self { shape, values })
-    }
-
     /// Makes a table of the values that `value` returns, row by row.
     pub fn from_fn(shape: TableShape, mut value: impl FnMut() -> f32) -> Self {
         let mut values = shape.room();
@@ -151,7 +145,7 @@ impl Table {
         Self { shape, values }
     }
 
-    /// Makes a table from an array (m x k).
+    /// Makes a table from an array (m x k), in whatever order this stores its values.
     pub fn from_array(array: &Array2<f32>) -> Self {
         let shape = TableShape {
             rows: array.nrows(),

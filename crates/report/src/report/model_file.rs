@@ -96,12 +96,11 @@ mod tests {
             BlockLayout::item_table("signs", shape(2, 1)).of(ValueType::U32),
             BlockLayout::weights("sketch", shape(1, 3)).of(ValueType::Bytes),
         ]);
-        let items = Table::from_values(
+        let items = Table::new(
             shape(3, 2),
             vec![1.5, -0.0, f32::MIN_POSITIVE, 3.25e8, 0.1, -7.0],
-        )
-        .unwrap();
-        let layer = Table::from_values(shape(1, 2), vec![4.0, 5.0]).unwrap();
+        );
+        let layer = Table::new(shape(1, 2), vec![4.0, 5.0]);
         let counts: Vec<u8> = [7u64, u64::MAX, 0]
             .into_iter()
             .flat_map(u64::to_le_bytes)

@@ -47,8 +47,8 @@ fn update_and_base() -> impl Strategy<Value = (TableUpdate, Table)> {
             ];
             (values.clone(), values, listed, scale()).prop_map(
                 move |(base, own, listed, others_scale)| {
-                    let base = Table::from_values(shape, base).unwrap();
-                    let own = Table::from_values(shape, own).unwrap();
+                    let base = Table::new(shape, base);
+                    let own = Table::new(shape, own);
                     if all {
                         return (
                             TableUpdate {
