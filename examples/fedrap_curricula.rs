@@ -7,7 +7,7 @@
 
 use fedrecsim_core::error::Result;
 use fedrecsim_methods::fedrap::Curriculum;
-use fedrecsim_report::report::{Axis, Chart, Series, Stroke, Unit, arm, plot};
+use fedrecsim_report::{Axis, Chart, Series, Stroke, Unit, arm, plot};
 
 /// The v1 of the figure.
 const V: f64 = 0.1;

@@ -8,7 +8,7 @@
 
 use std::path::Path;
 
-use fedrecsim_report::report::{Axis, Chart, Series, Stroke, Unit, arm, plot};
+use fedrecsim_report::{Axis, Chart, Series, Stroke, Unit, arm, plot};
 use serde::Deserialize;
 
 /// The methods of the study and their names in the picture.

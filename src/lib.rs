@@ -229,7 +229,7 @@ pub mod testing {
 /// What a run leaves, as files.
 pub mod report {
     #[doc(inline)]
-    pub use fedrecsim_report::report::{EXPORTERS, Exporter, Files, ReportFolder, RunRecord, Wall};
+    pub use fedrecsim_report::{EXPORTERS, Exporter, Files, ReportFolder, RunRecord, Wall};
 }
 
 /// Many runs that differ in a few keys, over seeds.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fedrecsim_core::error::Error;
-use fedrecsim_report::report::events::{EventLog, Form};
+use fedrecsim_report::events::{EventLog, Form};
 use fedrecsim_scenario::Loaded;
 use fedrecsim_sim::sim::outcome::{Booking, RoundSpan};
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};

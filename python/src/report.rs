@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 
 use fedrecsim_core::error::Error;
 use fedrecsim_model::blocks::Model;
-use fedrecsim_report::report::arrow;
-use fedrecsim_report::report::{
+use fedrecsim_report::arrow;
+use fedrecsim_report::{
     EXPORTERS, ReportFolder, RunRecord, Wall, check, run_json, summary,
 };
 use fedrecsim_scenario::Scenario;

@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender;
 use std::time::Instant;
 
 use fedrecsim_core::metric::Metric;
-use fedrecsim_report::report::Wall;
+use fedrecsim_report::Wall;
 use fedrecsim_scenario::Loaded;
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::sim::{self, RoundObserver, RunControl};

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fedrecsim_core::error::Error;
 use fedrecsim_core::units::{SimDuration, SimTime};
-use fedrecsim_report::report::Wall;
+use fedrecsim_report::Wall;
 use fedrecsim_scenario::{Loaded, Scenario};
 use fedrecsim_sim::sim::outcome::RoundRecord;
 use fedrecsim_sim::sim::{self, RunControl, Until, World};

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fedrecsim::cli::{self, Finished, Session, outside};
-use fedrecsim_report::report::FolderLock;
+use fedrecsim_report::FolderLock;
 use pyo3::prelude::*;
 
 use crate::error::OrRaise;

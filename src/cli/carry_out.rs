@@ -16,10 +16,8 @@ use crate::scenario::Scenario;
 use fedrecsim_core::error::{Error, ErrorKind, Result};
 use fedrecsim_data::dataset::KeptItems;
 use fedrecsim_ranks::{self as ranks, Crew};
-use fedrecsim_report::report::progress::{
-    LINES_EVERY, LatestAccuracy, Progress, ProgressLine, Show,
-};
-use fedrecsim_report::report::{self, ReportFolder, RunRecord, UserArrays, Wall, html};
+use fedrecsim_report::progress::{LINES_EVERY, LatestAccuracy, Progress, ProgressLine, Show};
+use fedrecsim_report::{self as report, ReportFolder, RunRecord, UserArrays, Wall, html};
 use fedrecsim_sim::checkpoint;
 use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::sim::{self, Checkpoints, RoundObserver, RunControl, Simulation, Stop, World};

@@ -13,7 +13,7 @@ use fedrecsim_core::units::Direction;
 use fedrecsim_model::codec::{
     BlockCodecs, CodecMemory, EncodeContext, Frame, FrameKind, Randomness,
 };
-use fedrecsim_report::report::{self, Block, Cell, Document};
+use fedrecsim_report::{self as report, Block, Cell, Document};
 use fedrecsim_scenario::{self as scenario, CodecSpec, MethodVocabulary};
 
 /// The codecs that are measured, as values of `codec.uplink`, one a line.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::memory;
 use crate::{Bytes, Error, Result};
-use fedrecsim_report::report::words::{counted, duration};
+use fedrecsim_report::words::{counted, duration};
 use fedrecsim_sim::sim::{self, Estimate, RehearsalLength, World};
 
 /// The length of the rehearsal of `validate --estimate`.

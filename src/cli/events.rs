@@ -13,7 +13,7 @@ use super::{Finished, Session};
 use crate::sim::{RoundObserver, RunControl, Simulation, Stop, Until};
 use crate::{Error, Result};
 use fedrecsim_core::units::{SimDuration, SimTime};
-use fedrecsim_report::report::events::{EventLog, Form, Reached, State, Timeline};
+use fedrecsim_report::events::{EventLog, Form, Reached, State, Timeline};
 use fedrecsim_scenario::Strictness;
 use fedrecsim_sim::sim::outcome::GaugesSince;
 use fedrecsim_sim::sim::outcome::{Booking, RoundSpan};

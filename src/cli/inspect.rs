@@ -12,7 +12,7 @@ use super::{Finished, Session, screen, wrapped};
 use crate::method::Entry;
 use crate::{Error, Result};
 use fedrecsim_data::dataset::public::known;
-use fedrecsim_report::report::words::counted;
+use fedrecsim_report::words::counted;
 use fedrecsim_scenario::migrate::migrate as migrated;
 use fedrecsim_scenario::{self as scenario, Loaded, MethodVocabulary, Scenario, Strictness};
 

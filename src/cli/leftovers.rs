@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::Result;
-use fedrecsim_report::report::{EarlierReport, ReportFolder};
+use fedrecsim_report::{EarlierReport, ReportFolder};
 use fedrecsim_sim::checkpoint::{self, Header};
 
 /// Returns whether a run that was stopped has left a checkpoint in the folder at `path`. If a

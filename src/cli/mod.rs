@@ -37,7 +37,7 @@ pub use program::{carry_out, program, program_of};
 pub use session::{Finished, Session};
 pub use study::outside;
 
-use fedrecsim_report::report::words::lines;
+use fedrecsim_report::words::lines;
 
 /// Returns `text` in lines of at most `width` characters, each after `indent`.
 fn wrapped(text: &str, indent: &str, width: usize) -> String {

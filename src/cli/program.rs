@@ -20,7 +20,7 @@ use crate::method::Entry;
 use crate::{Error, Result};
 use fedrecsim_core::memory;
 use fedrecsim_ranks::{Crew, Other, Place};
-use fedrecsim_report::report;
+use fedrecsim_report as report;
 
 /// The exit code of a command that was refused before it began, which all processes of a run know
 /// of.

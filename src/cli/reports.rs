@@ -7,9 +7,9 @@ use super::args::{CompareArgs, DiffArgs, HtmlArgs};
 use super::output_file::{write_file, write_files};
 use crate::scenario::MethodVocabulary;
 use crate::{Error, Result};
-use fedrecsim_report::report::{self, SavedReport, html};
 use fedrecsim_report::study::compare::{self, Wanted};
 use fedrecsim_report::study::{saved, tables};
+use fedrecsim_report::{self as report, SavedReport, html};
 
 /// The name of the tables' files.
 const NAME: &str = "compare";

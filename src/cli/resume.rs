@@ -9,7 +9,7 @@ use super::task::Task;
 use super::{Finished, Session, leftovers};
 use crate::{Error, Result};
 use fedrecsim_ranks::Crew;
-use fedrecsim_report::report::{self, EarlierReport, ReportFolder};
+use fedrecsim_report::{self as report, EarlierReport, ReportFolder};
 use fedrecsim_scenario::{self as scenario, AvailabilityPattern, RatesSpec, Scenario, SpeedSpec};
 use fedrecsim_sim::checkpoint::{self, Build, Header, Keeper, Opened};
 use fedrecsim_sim::sim::Checkpoints;

@@ -17,8 +17,8 @@ use crate::scenario::Scenario;
 use crate::{Error, Result};
 use fedrecsim_ranks::Crew;
 #[cfg(feature = "parquet")]
-use fedrecsim_report::report::arrow;
-use fedrecsim_report::report::{self, ReportFolder};
+use fedrecsim_report::arrow;
+use fedrecsim_report::{self as report, ReportFolder};
 use fedrecsim_sim::checkpoint::{self, Build, Header, Keeper};
 use fedrecsim_sim::sim::{Checkpoints, World};
 

@@ -10,7 +10,7 @@ use tracing::{Event, Metadata, Subscriber};
 
 use crate::{Error, Result};
 use fedrecsim_core::stages::{Stage, TARGET};
-use fedrecsim_report::report::{Cell, Table};
+use fedrecsim_report::{Cell, Table};
 
 /// The time of every stage so far. A stage that is entered within another one stops the other's
 /// watch, so every nanosecond of a thread counts once.

@@ -9,9 +9,9 @@ use ndarray_npy::{NpzReader, ReadNpzError};
 
 use super::args::TableArgs;
 use crate::{Error, Result};
-use fedrecsim_report::report::plot::table::heat_map;
-use fedrecsim_report::report::table::{Summary, THRESHOLDS};
-use fedrecsim_report::report::{self, Block, Cell, Document};
+use fedrecsim_report::plot::table::heat_map;
+use fedrecsim_report::table::{Summary, THRESHOLDS};
+use fedrecsim_report::{self as report, Block, Cell, Document};
 
 type Reader = NpzReader<BufReader<File>>;
 

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use fedrecsim::cli::{Finished, Session};
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_report::report::FolderLock;
+use fedrecsim_report::FolderLock;
 use fedrecsim_sim::sim::Stop;
 use serde_json::Value;
 

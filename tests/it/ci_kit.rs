@@ -2,7 +2,7 @@ use std::fs;
 use std::process::{Command, Output};
 
 use fedrecsim_core::error::Error;
-use fedrecsim_report::report::{Comparison, compare};
+use fedrecsim_report::{Comparison, compare};
 use fedrecsim_sim::sim::Stop;
 use serde_json::Value;
 

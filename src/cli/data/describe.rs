@@ -6,7 +6,7 @@ use crate::cli::inputs::data_directories;
 use crate::{Error, Result, Streams};
 use fedrecsim_data::dataset::Ratings;
 use fedrecsim_data::dataset::{self, delimited, registry};
-use fedrecsim_report::report::words::{counted, percent, thousands};
+use fedrecsim_report::words::{counted, percent, thousands};
 use fedrecsim_scenario::{self as scenario, MethodVocabulary};
 
 /// Returns a description of the ratings of a scenario.

@@ -15,7 +15,7 @@ use crate::scenario::DatasetSpec;
 use crate::{Error, Result};
 use fedrecsim_data::dataset::public::{Archive, KnownDataset, by_hand, datasets};
 use fedrecsim_data::dataset::registry;
-use fedrecsim_report::report::FolderLock;
+use fedrecsim_report::FolderLock;
 
 /// Fetches the data sets, and returns what was done and what went wrong. One that cannot be had
 /// does not keep the others from being fetched. Progress is shown if `visible` is true.

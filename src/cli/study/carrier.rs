@@ -13,7 +13,7 @@ use super::folder::{ToDo, failure_of, forget, log_of};
 use crate::cli::{self, Session};
 use crate::method::Entry;
 use crate::{Error, Result};
-use fedrecsim_report::report::{SavedReport, SavedRun};
+use fedrecsim_report::{SavedReport, SavedRun};
 
 /// The most characters of a reason.
 const LONGEST_REASON: usize = 600;

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use super::OpenStudy;
 use crate::cli::output_file::write_files;
 use crate::{Error, Result};
-use fedrecsim_report::report::{FolderLock, SavedReport, SavedRun};
 use fedrecsim_report::study::{
     ArmResults, PlannedArm, Results, RunId, RunResult, RunState, StudyRecord, as_saved,
     depends_on_timing,
 };
+use fedrecsim_report::{FolderLock, SavedReport, SavedRun};
 use fedrecsim_sim::checkpoint::{self, Build};
 
 /// What is to be done for a run.

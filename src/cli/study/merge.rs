@@ -9,7 +9,7 @@ use super::OpenStudy;
 use super::folder::{ToDo, failure_of, forget, log_of, record_in};
 use crate::method::{Entry, METHODS};
 use crate::{Error, Result};
-use fedrecsim_report::report::SavedRun;
+use fedrecsim_report::SavedRun;
 use fedrecsim_report::study::{RunId, StudyRecord, as_saved};
 use fedrecsim_sim::checkpoint;
 

@@ -15,7 +15,7 @@ use crate::cli::Session;
 use crate::cli::args::{Command, StudyArgs, parsed};
 use crate::cli::inputs::threads_of;
 use crate::{Error, Result};
-use fedrecsim_report::report::FolderLock;
+use fedrecsim_report::FolderLock;
 use fedrecsim_report::study::{RunState, StudyRecord};
 
 /// A run of a study, and what it takes.

@@ -13,7 +13,7 @@ use crate::Bytes;
 use crate::cli::Session;
 use crate::cli::args::ProgressArg;
 use crate::metric::Metric;
-use fedrecsim_report::report::{SavedReport, words};
+use fedrecsim_report::{SavedReport, words};
 
 /// The time between two looks at the logs of runs.
 const LOGS_EVERY: Duration = Duration::from_secs(1);

@@ -10,8 +10,8 @@ use crate::cli::Finished;
 use crate::cli::inputs::{absolute, threads_of};
 use crate::cli::output_file::write_file;
 use crate::{Bytes, Error, Result};
-use fedrecsim_report::report::words::{counted, duration};
 use fedrecsim_report::study::{RunId, Shard, StudyRecord};
+use fedrecsim_report::words::{counted, duration};
 
 /// The script, with a comment where each of its two parts that differ by study belongs.
 const TEMPLATE: &str = include_str!("slurm.sh");

@@ -7,9 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use fedrecsim_report::report::{
-    Axis, Block, Cell, Chart, Document, Fact, Series, Table, Unit, html,
-};
+use fedrecsim_report::{Axis, Block, Cell, Chart, Document, Fact, Series, Table, Unit, html};
 use serde_json::Value;
 
 use crate::support::{Words, Workshop};

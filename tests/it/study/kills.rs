@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Output, Stdio};
 
-use fedrecsim_report::report::FolderLock;
+use fedrecsim_report::FolderLock;
 
 use super::{assert_ends, assert_same_tables, command, fedrecsim, run_json, study, workshop};
 use crate::support::Workshop;

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use super::results::Results;
-use crate::report::column::{self, Column, Place, Unit, Value};
-use crate::report::read::SavedReport;
-use crate::report::record::SPARSITY_THRESHOLDS;
-use crate::report::rounds::{self, share_column};
-use crate::report::words::threshold;
+use crate::column::{self, Column, Place, Unit, Value};
+use crate::read::SavedReport;
+use crate::record::SPARSITY_THRESHOLDS;
+use crate::rounds::{self, share_column};
+use crate::words::threshold;
 
 /// A run that has come to its end, among the results of its study.
 pub(crate) struct Run<'a> {

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::results::{ArmResults, Results, RunResult};
 use super::sharing;
-use crate::report::metrics;
-use crate::report::read::{self, SavedReport};
+use crate::metrics;
+use crate::read::{self, SavedReport};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_scenario::{self as scenario, Difference, MethodVocabulary};
 

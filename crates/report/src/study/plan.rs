@@ -8,8 +8,8 @@ use std::str::FromStr;
 use serde_json::Value;
 
 use super::file::{Arm, Study};
-use crate::report::metrics;
-use crate::report::rounds::is_sparsity;
+use crate::metrics;
+use crate::rounds::is_sparsity;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::metric::Metric;
 use fedrecsim_scenario::{self as scenario, MethodVocabulary, Scenario, Strictness};

@@ -1,7 +1,7 @@
 //! When a run came near the best accuracy: the first evaluated round that has 90, 95 and 99 % of it.
 
-use crate::report::metrics::better;
-use crate::report::read::SavedReport;
+use crate::metrics::better;
+use crate::read::SavedReport;
 
 /// The shares of the best value that serve as goals, in percent.
 pub(crate) const PERCENTS: [u32; 3] = [90, 95, 99];

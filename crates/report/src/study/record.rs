@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::plan::{Plan, Shard};
-use crate::report::read::check_format;
+use crate::read::check_format;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_scenario as scenario;
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::file::{PublishedCourse, Reference};
-use crate::report::read::SavedReport;
+use crate::read::SavedReport;
 
 /// The results of a study, or of reports that are compared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

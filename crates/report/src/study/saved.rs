@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::results::{Results, RunState};
-use crate::report::read::{SavedReport, check_format};
+use crate::read::{SavedReport, check_format};
 use fedrecsim_core::error::{Error, Result};
 
 /// The name of the file.
@@ -82,7 +82,7 @@ pub fn read(folder: &Path) -> Result<Results> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::report::ReportFolder;
+    use crate::ReportFolder;
     use crate::study::file::PublishedCourse;
     use crate::tests::records as sample;
 

@@ -5,11 +5,11 @@ use super::columns::{Run, RunColumn, STUDY, column, fixed, sparsity};
 use super::reach::{self, Goal, PERCENTS};
 use super::results::{ArmResults, Results};
 use super::statistics::Summary;
-use crate::report::chart::Cost;
-use crate::report::column::{Column, Place, Unit};
-use crate::report::read::SavedReport;
-use crate::report::record::SPARSITY_THRESHOLDS;
-use crate::report::{metrics, rounds};
+use crate::chart::Cost;
+use crate::column::{Column, Place, Unit};
+use crate::read::SavedReport;
+use crate::record::SPARSITY_THRESHOLDS;
+use crate::{metrics, rounds};
 
 impl Results {
     /// Returns all columns: every metric that a run has, the validation part's first one, the

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::file_names::PICTURES;
-use crate::report::record::{
+use crate::file_names::PICTURES;
+use crate::record::{
     Accuracy, ByDirection, DeviceBytes, Distribution, Energy, FORMAT, Flow, LossTotals,
     NetworkSummary, ParticipationTotals, ProblemSize, RoundRecord, RunRecord, SplitAccuracy,
     UserRecord, Wall, Work,

@@ -4,10 +4,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::report::frame::Frame;
-use crate::report::read::{SavedReport, SavedRun};
-use crate::report::record::Flow;
-use crate::report::rounds;
+use crate::frame::Frame;
+use crate::read::{SavedReport, SavedRun};
+use crate::record::Flow;
+use crate::rounds;
 use crate::study::file::{self, Changes, Reference};
 use crate::study::{ArmResults, Plan, Results, RunResult};
 use crate::tests::records as sample;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use crate::report::rounds::is_sparsity;
+use crate::rounds::is_sparsity;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::metric::Metric;
 use fedrecsim_scenario::{Fault, MAX_FILE_BYTES, Place, Sources};

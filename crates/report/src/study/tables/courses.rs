@@ -1,11 +1,11 @@
 //! The charts of a study: the courses of arms as means over seeds with their intervals, and the
 //! arms at their selected rounds.
 
-use crate::report::chart::{self, Axis, Chart, Cost, Kind, Series, Stroke};
-use crate::report::metrics;
-use crate::report::read::SavedReport;
-use crate::report::rounds::ROUND;
-use crate::report::setup;
+use crate::chart::{self, Axis, Chart, Cost, Kind, Series, Stroke};
+use crate::metrics;
+use crate::read::SavedReport;
+use crate::rounds::ROUND;
+use crate::setup;
 use crate::study::results::{ArmResults, Results};
 use crate::study::statistics::Summary;
 use fedrecsim_core::metric::Metric;

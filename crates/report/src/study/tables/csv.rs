@@ -2,8 +2,8 @@
 //! `summary.csv` one for every arm and column. Cells without a value are empty.
 
 use super::no_value;
-use crate::report::column::Cell;
-use crate::report::document::Columns;
+use crate::column::Cell;
+use crate::document::Columns;
 use crate::study::file::Reference;
 use crate::study::results::{ArmResults, Results, RunResult, RunState};
 use crate::study::statistics::Summary;

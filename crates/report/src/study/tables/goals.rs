@@ -1,9 +1,9 @@
 //! The table of what it took to come near the best accuracy of an arm.
 
 use super::section;
-use crate::report::column::Cell;
-use crate::report::document::{Block, Columns};
-use crate::report::metrics;
+use crate::column::Cell;
+use crate::document::{Block, Columns};
+use crate::metrics;
 use crate::study::names::Names;
 use crate::study::reach::{Goal, PERCENTS};
 use crate::study::results::Results;

@@ -16,11 +16,11 @@ use super::names::Names;
 use super::results::{ArmResults, Results, RunState};
 use super::statistics::Summary;
 use super::{plan, saved, sharing};
-use crate::report::column::{Cell, Place, Unit};
-use crate::report::document::{Block, Columns, Document, Table};
-use crate::report::html;
-use crate::report::setup::without_stop;
-use crate::report::{metrics, words};
+use crate::column::{Cell, Place, Unit};
+use crate::document::{Block, Columns, Document, Table};
+use crate::html;
+use crate::setup::without_stop;
+use crate::{metrics, words};
 use fedrecsim_core::error::Result;
 
 /// The contents of files, by their names.

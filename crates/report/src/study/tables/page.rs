@@ -3,8 +3,8 @@
 
 use super::courses::{ChartArm, courses, front};
 use super::no_value;
-use crate::report::column::{Cell, Place};
-use crate::report::document::{Block, Columns, Document, Table};
+use crate::column::{Cell, Place};
+use crate::document::{Block, Columns, Document, Table};
 use crate::study::results::{ArmResults, Results, RunResult};
 
 /// Returns the document of the page.
@@ -88,9 +88,9 @@ fn runs(results: &Results) -> Table {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::report::chart::Chart;
-    use crate::report::html::chart::curves;
-    use crate::report::rounds::{DOWN, TIME, UP};
+    use crate::chart::Chart;
+    use crate::html::chart::curves;
+    use crate::rounds::{DOWN, TIME, UP};
     use crate::study::results::RunState;
     use crate::tests::results as sample;
 

@@ -8,9 +8,9 @@
 use super::PICTURES;
 use super::courses::{ChartArm, FRONT_COSTS, courses, front, point};
 use super::published::published;
-use crate::report::chart::{self, Cost, Series, Stroke};
-use crate::report::metrics;
-use crate::report::plot::draw;
+use crate::chart::{self, Cost, Series, Stroke};
+use crate::metrics;
+use crate::plot::draw;
 use crate::study::names::{self, Names};
 use crate::study::plan;
 use crate::study::results::{ArmResults, Results};

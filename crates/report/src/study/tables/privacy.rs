@@ -4,15 +4,15 @@
 use serde_json::Value;
 
 use super::{arm_columns, section};
-use crate::report::chart::{loss, unbeaten};
-use crate::report::column::{Cell, Place, Unit};
-use crate::report::document::Block;
-use crate::report::record::PrivacyRecord;
-use crate::report::setup::claim;
-use crate::report::{metrics, words};
+use crate::chart::{loss, unbeaten};
+use crate::column::{Cell, Place, Unit};
+use crate::document::Block;
+use crate::record::PrivacyRecord;
+use crate::setup::claim;
 use crate::study::columns::RunColumn;
 use crate::study::names::Names;
 use crate::study::results::{ArmResults, Results};
+use crate::{metrics, words};
 
 /// Returns the table; nothing if no run has an audit or does anything about privacy.
 pub(super) fn blocks(results: &Results, names: &Names) -> Vec<Block> {
@@ -148,8 +148,8 @@ fn costs<'a>(results: &'a Results, place: usize, metric: &str) -> Option<[f64; 3
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::report::record::{AuditRecord, PrivacyRecord};
-    use crate::report::rounds::UP;
+    use crate::record::{AuditRecord, PrivacyRecord};
+    use crate::rounds::UP;
     use crate::tests::results as sample;
     use fedrecsim_scenario::{Adjacency, Trust};
     use fedrecsim_sim::sim::outcome::AuditFigures;

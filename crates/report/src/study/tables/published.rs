@@ -2,10 +2,10 @@
 
 use super::courses::course;
 use super::section;
-use crate::report::chart::Cost;
-use crate::report::column::{Cell, Unit};
-use crate::report::document::{Block, Columns};
-use crate::report::metrics;
+use crate::chart::Cost;
+use crate::column::{Cell, Unit};
+use crate::document::{Block, Columns};
+use crate::metrics;
 use crate::study::file::PublishedCourse;
 use crate::study::names::Names;
 use crate::study::results::Results;

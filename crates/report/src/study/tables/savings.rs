@@ -1,8 +1,8 @@
 //! The table of what each arm saves against the one that it is compared to, and what it loses.
 
 use super::{difference_cells, section};
-use crate::report::column::{Place, Unit};
-use crate::report::document::{Block, Columns};
+use crate::column::{Place, Unit};
+use crate::document::{Block, Columns};
 use crate::study::names::Names;
 use crate::study::results::Results;
 

@@ -1,8 +1,8 @@
 //! The table of how sparse the shared table is, where that was published.
 
 use super::{arm_columns, section};
-use crate::report::column::{Cell, Place};
-use crate::report::document::Block;
+use crate::column::{Cell, Place};
+use crate::document::Block;
 use crate::study::names::Names;
 use crate::study::results::Results;
 
@@ -45,8 +45,8 @@ pub(super) fn blocks(results: &Results, names: &Names) -> Vec<Block> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use crate::report::record::SPARSITY_THRESHOLDS;
-    use crate::report::rounds::share_column;
+    use crate::record::SPARSITY_THRESHOLDS;
+    use crate::rounds::share_column;
     use crate::study::file::Reference;
     use crate::study::tables::{csv, markdown};
     use crate::tests::results as sample;

@@ -204,8 +204,8 @@ pub(crate) fn scenario_of(
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::report::ReportFolder;
-    use crate::report::record::RunRecord;
+    use crate::ReportFolder;
+    use crate::record::RunRecord;
     use crate::tests::records as sample;
 
     fn written(record: &RunRecord) -> tempfile::TempDir {

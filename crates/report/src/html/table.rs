@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::text::{escaped, with_code};
-use crate::report::column::Cell;
-use crate::report::document::Table;
+use crate::column::Cell;
+use crate::document::Table;
 
 /// Returns a table in a box of its own that scrolls sideways where the table is wider than the
 /// page. `number` tells the tables of a page apart.
@@ -52,7 +52,7 @@ pub(super) fn html(table: &Table, number: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::column::Unit;
+    use crate::column::Unit;
 
     /// If this fails, a screen reader does not tell which column or row a number belongs to, or
     /// rows are sorted by the words that are shown.

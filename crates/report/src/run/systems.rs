@@ -1,14 +1,14 @@
 //! The sections on participations, bytes, energy, time and the server.
 
 use super::charts;
-use crate::report::column::{Cell, Unit};
-use crate::report::document::{Block, Table};
-use crate::report::frame::Frame;
-use crate::report::ledger_lines::{self, FATES, LedgerLine};
-use crate::report::load::{Count, Load};
-use crate::report::record::{DeviceBytes, Flow, LossTotals, RunRecord};
-use crate::report::words::{self, counted, percent, thousands};
-use crate::report::{rounds, setup, users};
+use crate::column::{Cell, Unit};
+use crate::document::{Block, Table};
+use crate::frame::Frame;
+use crate::ledger_lines::{self, FATES, LedgerLine};
+use crate::load::{Count, Load};
+use crate::record::{DeviceBytes, Flow, LossTotals, RunRecord};
+use crate::words::{self, counted, percent, thousands};
+use crate::{rounds, setup, users};
 use fedrecsim_core::units::Bytes;
 use fedrecsim_scenario::ServerLinkSpec;
 use fedrecsim_sim::sim::outcome::Waits;

@@ -77,7 +77,7 @@ pub(crate) fn milestones(record: &RunRecord, rounds: &Frame) -> Vec<Milestone> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::report::column::Place;
+    use crate::column::Place;
     use crate::tests::records as sample;
 
     /// Returns the goals, each with the round that reached it.

@@ -4,8 +4,8 @@ use plotters::prelude::{Circle, Color, PathElement, Polygon, Text};
 
 use super::canvas::{Drawn, INK, Surface, bold, corners, font};
 use super::layout::{Line, Picture};
-use crate::report::chart::{Marker, Stroke};
-use crate::report::words;
+use crate::chart::{Marker, Stroke};
+use crate::words;
 
 /// The length of a line's sample.
 const SAMPLE: i32 = 54;

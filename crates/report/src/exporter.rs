@@ -135,8 +135,8 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::report::ReportFolder;
-    use crate::report::record::{ByDirection, Flow, SplitAccuracy, Wall};
+    use crate::ReportFolder;
+    use crate::record::{ByDirection, Flow, SplitAccuracy, Wall};
     use crate::tests::records as sample;
 
     /// If this fails, a program cannot add a file of its own to reports, or a file of an earlier

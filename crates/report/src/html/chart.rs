@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::text::{escaped, with_code};
-use crate::report::chart::{Axis, COLORS, Chart, Kind, Series, Stroke};
-use crate::report::column::Unit;
+use crate::chart::{Axis, COLORS, Chart, Kind, Series, Stroke};
+use crate::column::Unit;
 
 /// The outlines of points in a legend, in the order in which the page's script gives shapes to
 /// series.

@@ -5,8 +5,8 @@ use plotters::prelude::RGBColor;
 
 use super::axis::Axis;
 use super::canvas::{LEGEND_WIDTH, color, shade};
-use crate::report::chart::{COLORS, Chart, Kind, Marker, Series, Stroke};
-use crate::report::column::Unit;
+use crate::chart::{COLORS, Chart, Kind, Marker, Series, Stroke};
+use crate::column::Unit;
 
 /// How many times the smallest cost the largest one is at most on a linear axis.
 const MOST_LINEAR: f64 = 30.0;

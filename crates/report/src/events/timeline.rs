@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::stretch::{Phase, Stretch};
-use crate::report::chart::{self, Axis, Chart, Kind, Mark, Row, Rule};
-use crate::report::column::Unit;
-use crate::report::overrides::changed_by_set;
-use crate::report::plot::draw;
-use crate::report::plot::timeline::BAR_WIDTH_MIN;
-use crate::report::setup::mode_in_words;
-use crate::report::words::{counted, duration, thousands};
+use crate::chart::{self, Axis, Chart, Kind, Mark, Row, Rule};
+use crate::column::Unit;
+use crate::overrides::changed_by_set;
+use crate::plot::draw;
+use crate::plot::timeline::BAR_WIDTH_MIN;
+use crate::setup::mode_in_words;
+use crate::words::{counted, duration, thousands};
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::legs::{Job, Route};
@@ -117,7 +117,7 @@ impl Timeline {
     /// Returns the picture as an SVG document.
     ///
     /// # Errors
-    /// Those of [`draw`](crate::report::plot::draw).
+    /// Those of [`draw`](crate::plot::draw).
     pub(crate) fn render(&self) -> Result<String> {
         let title = &self.title;
         let (chart, subtitle) = self.chart();
@@ -329,7 +329,7 @@ fn spread(all: usize, most: usize) -> impl Iterator<Item = usize> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::report::events::stretch::Participations;
+    use crate::events::stretch::Participations;
     use crate::tests::events::{span, two_rounds};
 
     fn timeline() -> Timeline {

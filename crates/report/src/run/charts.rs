@@ -1,13 +1,13 @@
 //! The charts of a run.
 
-use crate::report::chart::{Axis, Chart, Cost, Kind, Series, Stroke};
-use crate::report::column::Unit;
-use crate::report::frame::Frame;
-use crate::report::ledger_lines::{self, FATES, LedgerLine};
-use crate::report::record::{RunRecord, SPARSITY_THRESHOLDS, SplitAccuracy};
-use crate::report::rounds::{self, share_column};
-use crate::report::words::{self, threshold};
-use crate::report::{metrics, setup};
+use crate::chart::{Axis, Chart, Cost, Kind, Series, Stroke};
+use crate::column::Unit;
+use crate::frame::Frame;
+use crate::ledger_lines::{self, FATES, LedgerLine};
+use crate::record::{RunRecord, SPARSITY_THRESHOLDS, SplitAccuracy};
+use crate::rounds::{self, share_column};
+use crate::words::{self, threshold};
+use crate::{metrics, setup};
 use fedrecsim_core::metric::Metric;
 
 /// The colours of the headline metric and its companion: for the test, and for validation.

@@ -78,8 +78,8 @@ fn with_overrides(text: String, record: &RunRecord) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::report::chart::{self, Axis, Kind, Series, Stroke};
-    use crate::report::column::Unit;
+    use crate::chart::{self, Axis, Kind, Series, Stroke};
+    use crate::column::Unit;
     use crate::tests::records as sample;
     use fedrecsim_core::metric::{Better, Metric};
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::stretch::{Participations, Phase, Stretch};
-use crate::report::setup;
-use crate::report::words::{self, counted, thousands};
+use crate::setup;
+use crate::words::{self, counted, thousands};
 use fedrecsim_core::legs::{Job, Route};
 use fedrecsim_core::units::{Bytes, Direction, SimTime};
 use fedrecsim_core::work::Work;

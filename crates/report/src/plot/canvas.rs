@@ -10,8 +10,8 @@ use plotters::style::{FontStyle, IntoFont};
 
 use super::axis::Axis;
 use super::svg;
-use crate::report::chart::Marker;
-use crate::report::words::lines;
+use crate::chart::Marker;
+use crate::words::lines;
 use fedrecsim_core::error::{Error, Result};
 
 /// The size of the canvas, which is higher if its legend takes more. It is large because

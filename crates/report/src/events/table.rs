@@ -6,7 +6,7 @@ use arrow_array::builder::{Float64Builder, StringBuilder, UInt64Builder};
 use arrow_array::{ArrayRef, RecordBatch};
 
 use super::lines::{COUNTS, Count, Line};
-use crate::report::arrow::of_arrays;
+use crate::arrow::of_arrays;
 use fedrecsim_core::error::Result;
 
 /// A table of events that is being filled, with a row for each line that `events` writes.

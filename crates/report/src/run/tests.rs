@@ -1,9 +1,9 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
-use crate::report::ReportFolder;
-use crate::report::chart::Chart;
-use crate::report::read::SavedReport;
-use crate::report::record::AuditRecord;
+use crate::ReportFolder;
+use crate::chart::Chart;
+use crate::read::SavedReport;
+use crate::record::AuditRecord;
 use crate::study::{compare, tables};
 use crate::tests::records as sample;
 use fedrecsim_core::error::Error;

@@ -12,7 +12,7 @@ use super::canvas::{
 use super::layout::{Line, Picture};
 use super::svg::Dashes;
 use super::{legend, notes, timeline};
-use crate::report::chart::{Chart, Kind, Marker, Stroke};
+use crate::chart::{Chart, Kind, Marker, Stroke};
 use fedrecsim_core::error::Result;
 
 /// The most points with markers; more of them would look like a band.

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
-use crate::report::exporter::run_json;
+use crate::exporter::run_json;
 use crate::tests::records as sample;
 
 fn names(folder: &Path) -> Vec<String> {

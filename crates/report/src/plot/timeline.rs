@@ -10,8 +10,8 @@ use super::canvas::{
     picture, subtitle_lines,
 };
 use super::svg::Dashes;
-use crate::report::chart::{Chart, Mark, Rule, Timeline};
-use crate::report::words::lines;
+use crate::chart::{Chart, Mark, Rule, Timeline};
+use crate::words::lines;
 use fedrecsim_core::error::Result;
 
 const LABELS_WIDTH: i32 = 110;
@@ -248,7 +248,7 @@ fn draw_legend(root: &Surface, timeline: &Timeline, top: i32) -> Drawn {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::report::chart::{Cost, Row};
+    use crate::chart::{Cost, Row};
 
     const DOWNLOAD: usize = 5;
     const TRAINING: usize = 4;
